@@ -1,1 +1,45 @@
-//! Placeholder.
+//! The words of sockstamp as types: what a message is, which stages its way has, why a measurement was refused,
+//! which clock a stamp was read from, and how many latencies fall into which histogram bucket.
+//!
+//! Nothing here does I/O or calls the kernel, so every rule of the model can be tested without either.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`stage`] | the stages of a message's way and arrays indexed by them |
+//! | [`verdict`] | why a measured message is valid, or was refused |
+//! | [`clock`] | durations and points in time that cannot be mixed up |
+//! | [`histogram`] | the bucket layout shared with the kernel side |
+//! | [`flow`] | the connected socket a message went over |
+//! | [`message`] | the timeline of one message, and its JSON |
+//! | [`summary`] | the timelines of many messages, and its JSON |
+//!
+//! Durations and points in time are whole nanoseconds everywhere; only [`clock::Nanos`]'s `Display` scales them
+//! for people.
+
+#![forbid(unsafe_code)]
+
+pub mod clock;
+pub mod flow;
+pub mod histogram;
+pub mod message;
+pub mod stage;
+pub mod summary;
+pub mod verdict;
+
+pub use clock::{ClockOffset, Delta, Monotonic, Nanos, Realtime, Tai, Timestamp};
+pub use flow::{Flow, NetnsInode, Protocol, SocketCookie};
+pub use histogram::Histogram;
+pub use message::{Interfaces, Message, Stamps};
+pub use stage::{Direction, Stage, StageMap};
+pub use summary::{DirectionSummary, Lost, StageSummary, Summary};
+pub use verdict::Verdict;
+
+/// A name that is not in the list it was looked up in.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no {what} called {name:?}")]
+pub struct UnknownName {
+    /// What was looked for: "stage", "verdict", ...
+    pub what: &'static str,
+    /// The name as it was given.
+    pub name: String,
+}

@@ -1,0 +1,167 @@
+//! The connected socket a message went over.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::UnknownName;
+
+/// The inode number of a network namespace, as in `/proc/PID/ns/net` and namespaces(7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct NetnsInode(pub u32);
+
+impl fmt::Display for NetnsInode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The kernel's number for a socket, unique since boot: SO_COOKIE of socket(7).
+///
+/// 0 stands for a socket that the kernel has given no cookie yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct SocketCookie(pub u64);
+
+impl fmt::Display for SocketCookie {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A transport protocol that sockstamp measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Protocol {
+    /// TCP, IP protocol 6.
+    Tcp,
+    /// UDP, IP protocol 17.
+    Udp,
+}
+
+impl Protocol {
+    /// Every protocol.
+    pub const ALL: [Self; 2] = [Self::Tcp, Self::Udp];
+
+    /// `"tcp"` or `"udp"`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+
+    /// The number in the IP header, `IPPROTO_TCP` or `IPPROTO_UDP`.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Tcp => 6,
+            Self::Udp => 17,
+        }
+    }
+
+    /// The protocol with this number in the IP header, `None` for those that are not measured.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.number() == number)
+    }
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Protocol {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL
+            .into_iter()
+            .find(|protocol| protocol.name() == name)
+            .ok_or_else(|| UnknownName {
+                what: "protocol",
+                name: name.to_owned(),
+            })
+    }
+}
+
+impl Serialize for Protocol {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A connected socket and its two ends.
+///
+/// An IPv6 socket that talks IPv4 holds v4-mapped addresses (`::ffff:10.0.0.1`). They are kept as the socket has
+/// them and **printed as IPv4**, in text and in JSON, because that is what is on the wire and what every other
+/// tool calls the same flow. [`canonical`] does that for a single address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Flow {
+    /// The network namespace of the socket.
+    pub netns: NetnsInode,
+    /// The transport protocol.
+    pub protocol: Protocol,
+    /// This host's end.
+    pub local: SocketAddr,
+    /// The peer's end.
+    pub remote: SocketAddr,
+    /// The kernel's number for the socket.
+    pub cookie: SocketCookie,
+}
+
+/// As `tcp 10.0.0.1:443 > 10.0.0.2:50000`: local end, then remote end, whichever way a message went.
+impl fmt::Display for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} > {}",
+            self.protocol,
+            canonical(self.local),
+            canonical(self.remote)
+        )
+    }
+}
+
+/// The address with a v4-mapped IPv6 address turned into the IPv4 address it stands for.
+#[must_use]
+pub fn canonical(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        // Scope and flow label of an IPv6 address would be lost by building it anew.
+        ip if ip == address.ip() => address,
+        ip => SocketAddr::new(ip, address.port()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mapped_addresses_print_as_ipv4() {
+        let flow = Flow {
+            netns: NetnsInode(4_026_531_840),
+            protocol: Protocol::Tcp,
+            local: "[::ffff:10.0.0.1]:443".parse().unwrap(),
+            remote: "[2001:db8::1]:50000".parse().unwrap(),
+            cookie: SocketCookie(1),
+        };
+        assert_eq!(flow.to_string(), "tcp 10.0.0.1:443 > [2001:db8::1]:50000");
+        let scoped: SocketAddr = "[fe80::1%3]:7".parse().unwrap();
+        assert_eq!(canonical(scoped).to_string(), "[fe80::1%3]:7");
+    }
+
+    #[test]
+    fn protocols_round_trip() {
+        for protocol in Protocol::ALL {
+            assert_eq!(protocol.name().parse(), Ok(protocol));
+            assert_eq!(Protocol::from_number(protocol.number()), Some(protocol));
+        }
+        assert_eq!(Protocol::from_number(1), None);
+    }
+}

@@ -1,0 +1,267 @@
+//! The timeline of one message.
+
+use serde::ser::{SerializeMap, SerializeStruct};
+use serde::{Serialize, Serializer};
+
+use crate::clock::{Monotonic, Nanos, Realtime, Timestamp};
+use crate::flow::{Flow, canonical};
+use crate::stage::{Direction, StageMap};
+use crate::verdict::Verdict;
+
+/// The moments of a message's way that its stages are the differences of; `None` where a stamp did not come.
+///
+/// All are CLOCK_MONOTONIC: stamps taken on another clock were converted before they got here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stamps {
+    /// TX: the send call entered TCP or UDP.
+    pub entry: Option<Timestamp<Monotonic>>,
+    /// TX: the last byte was queued.
+    pub queued: Option<Timestamp<Monotonic>>,
+    /// TX: the packet entered a packet scheduler, the first time.
+    pub sched: Option<Timestamp<Monotonic>>,
+    /// TX: as `sched`, the last time; retransmissions and further devices stamp again.
+    pub sched_last: Option<Timestamp<Monotonic>>,
+    /// TX: the packet was handed to a driver, the first time.
+    pub snd: Option<Timestamp<Monotonic>>,
+    /// TX: as `snd`, the last time.
+    pub snd_last: Option<Timestamp<Monotonic>>,
+    /// TX: the NIC sent the packet.
+    pub snd_hw: Option<Timestamp<Monotonic>>,
+    /// TX: the last byte was acknowledged.
+    pub ack: Option<Timestamp<Monotonic>>,
+    /// RX: the kernel stamped the packet when the driver delivered it.
+    pub rx_software: Option<Timestamp<Monotonic>>,
+    /// RX: the socket could be read.
+    pub ready: Option<Timestamp<Monotonic>>,
+    /// RX: the read call took the last byte.
+    pub read: Option<Timestamp<Monotonic>>,
+}
+
+impl Stamps {
+    /// Every stamp with its name, in the order of a message's way.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, Option<Timestamp<Monotonic>>); 11] {
+        [
+            ("entry", self.entry),
+            ("queued", self.queued),
+            ("sched", self.sched),
+            ("sched_last", self.sched_last),
+            ("snd", self.snd),
+            ("snd_last", self.snd_last),
+            ("snd_hw", self.snd_hw),
+            ("ack", self.ack),
+            ("rx_software", self.rx_software),
+            ("ready", self.ready),
+            ("read", self.read),
+        ]
+    }
+}
+
+/// A JSON object of the stamps that came.
+impl Serialize for Stamps {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, stamp) in self.named() {
+            if let Some(stamp) = stamp {
+                map.serialize_entry(name, &stamp)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// The interfaces that stamped a message, as indices in the namespace where they stamped; 0 stands for none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Interfaces {
+    /// The first to stamp it.
+    pub first: u32,
+    /// The last to stamp it.
+    pub last: u32,
+}
+
+/// The timeline of one message: the bytes of one send call (TX) or of one read call (RX).
+///
+/// Its JSON is one object, in nanoseconds throughout; stages and stamps that are absent are left out:
+///
+/// | key | value |
+/// |---|---|
+/// | `time_ns` | [`time`](Self::time), since 1970 |
+/// | `direction` | `"tx"` or `"rx"` |
+/// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `netns` | as here |
+/// | `local`, `remote` | `"ip:port"`, v4-mapped addresses as IPv4 |
+/// | `stages` | object of stage name → duration |
+/// | `total_ns` | [`total`](Self::total) |
+/// | `stamps` | object of stamp name → CLOCK_MONOTONIC |
+/// | `verdict` | name of the verdict |
+/// | `oldest_age_ns` | [`oldest_age`](Self::oldest_age), where known |
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Sent or received.
+    pub direction: Direction,
+    /// The socket.
+    pub flow: Flow,
+    /// The process that made the call.
+    pub pid: u32,
+    /// The name of the thread that made the call, at most 15 bytes of it.
+    pub comm: String,
+    /// Bytes sent or read.
+    pub bytes: u64,
+    /// How many messages this one stands for; 1 unless sampled.
+    pub weight: u32,
+    /// TX: retransmissions of the message's last byte.
+    pub retransmits: u32,
+    /// TX: scheduler and driver stamps beyond the first, from retransmissions and further devices.
+    pub repeats: u32,
+    /// RX: the kernel merged packets, so that the stamp is that of the newest of them.
+    pub coalesced: bool,
+    /// The sequence number behind the last byte (TCP).
+    pub seq_end: u32,
+    /// The duration of every stage; `None` where it is absent.
+    pub stages: StageMap<Option<Nanos>>,
+    /// The moments that the stages are the differences of.
+    pub stamps: Stamps,
+    /// RX: how long before the read the oldest byte of it arrived. The stages are those of the last byte.
+    pub oldest_age: Option<Nanos>,
+    /// When the message was complete: acknowledged or read.
+    pub time: Timestamp<Realtime>,
+    /// The interfaces that stamped the message.
+    pub interfaces: Interfaces,
+    /// Whether the timeline may be used, and if not why.
+    pub verdict: Verdict,
+}
+
+impl Message {
+    /// The sum of the stages that are present; saturates.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        self.stages.present().map(|(_, duration)| *duration).sum()
+    }
+}
+
+impl Serialize for Message {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = 18 + usize::from(self.oldest_age.is_some());
+        let mut object = serializer.serialize_struct("Message", fields)?;
+        object.serialize_field("time_ns", &self.time)?;
+        object.serialize_field("direction", &self.direction)?;
+        object.serialize_field("pid", &self.pid)?;
+        object.serialize_field("comm", &self.comm)?;
+        object.serialize_field("local", &canonical(self.flow.local))?;
+        object.serialize_field("remote", &canonical(self.flow.remote))?;
+        object.serialize_field("bytes", &self.bytes)?;
+        object.serialize_field("stages", &self.stages)?;
+        object.serialize_field("total_ns", &self.total())?;
+        object.serialize_field("retransmits", &self.retransmits)?;
+        object.serialize_field("cookie", &self.flow.cookie)?;
+        object.serialize_field("seq_end", &self.seq_end)?;
+        object.serialize_field("stamps", &self.stamps)?;
+        object.serialize_field("verdict", &self.verdict)?;
+        object.serialize_field("weight", &self.weight)?;
+        object.serialize_field("repeats", &self.repeats)?;
+        object.serialize_field("coalesced", &self.coalesced)?;
+        match self.oldest_age {
+            Some(age) => object.serialize_field("oldest_age_ns", &age)?,
+            None => object.skip_field("oldest_age_ns")?,
+        }
+        object.serialize_field("netns", &self.flow.netns)?;
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{NetnsInode, Protocol, SocketCookie};
+    use crate::stage::Stage;
+
+    fn message(direction: Direction) -> Message {
+        Message {
+            direction,
+            flow: Flow {
+                netns: NetnsInode(4_026_531_840),
+                protocol: Protocol::Tcp,
+                local: "[::ffff:10.0.0.1]:443".parse().unwrap(),
+                remote: "[2001:db8::1]:50000".parse().unwrap(),
+                cookie: SocketCookie(77),
+            },
+            pid: 4242,
+            comm: "nginx".to_owned(),
+            bytes: 1448,
+            weight: 1,
+            retransmits: 0,
+            repeats: 0,
+            coalesced: false,
+            seq_end: 4_294_967_295,
+            stages: StageMap::default(),
+            stamps: Stamps::default(),
+            oldest_age: None,
+            time: Timestamp::from_nanos(1_790_000_000_000_000_001),
+            interfaces: Interfaces { first: 2, last: 2 },
+            verdict: Verdict::Valid,
+        }
+    }
+
+    #[test]
+    fn json_of_a_sent_message() {
+        let mut sent = message(Direction::Tx);
+        sent.retransmits = 1;
+        sent.repeats = 2;
+        sent.stages[Stage::TxCopy] = Some(Nanos(1_200));
+        sent.stages[Stage::TxQueue] = Some(Nanos(0));
+        sent.stages[Stage::TxNetwork] = Some(Nanos(20_100_000));
+        sent.stamps.entry = Some(Timestamp::from_nanos(1_000));
+        sent.stamps.snd_last = Some(Timestamp::from_nanos(2_200));
+        assert_eq!(sent.total(), Nanos(20_101_200));
+        assert_eq!(
+            serde_json::to_string(&sent).unwrap(),
+            concat!(
+                r#"{"time_ns":1790000000000000001,"direction":"tx","pid":4242,"comm":"nginx","#,
+                r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
+                r#""stages":{"tx.copy":1200,"tx.queue":0,"tx.network":20100000},"total_ns":20101200,"#,
+                r#""retransmits":1,"cookie":77,"seq_end":4294967295,"stamps":{"entry":1000,"snd_last":2200},"#,
+                r#""verdict":"valid","weight":1,"repeats":2,"coalesced":false,"netns":4026531840}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn json_of_a_received_message() {
+        let mut received = message(Direction::Rx);
+        received.coalesced = true;
+        received.weight = 8;
+        received.verdict = Verdict::ClockStep;
+        received.oldest_age = Some(Nanos(5_000));
+        received.stages[Stage::RxStack] = Some(Nanos(900));
+        received.stamps.read = Some(Timestamp::from_nanos(9_000));
+        assert_eq!(
+            serde_json::to_string(&received).unwrap(),
+            concat!(
+                r#"{"time_ns":1790000000000000001,"direction":"rx","pid":4242,"comm":"nginx","#,
+                r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
+                r#""stages":{"rx.stack":900},"total_ns":900,"#,
+                r#""retransmits":0,"cookie":77,"seq_end":4294967295,"stamps":{"read":9000},"#,
+                r#""verdict":"clock-step","weight":8,"repeats":0,"coalesced":true,"oldest_age_ns":5000,"#,
+                r#""netns":4026531840}"#,
+            )
+        );
+    }
+
+    #[test]
+    fn stamps_are_all_named() {
+        let stamp = Some(Timestamp::from_nanos(1));
+        let all = Stamps {
+            entry: stamp,
+            queued: stamp,
+            sched: stamp,
+            sched_last: stamp,
+            snd: stamp,
+            snd_last: stamp,
+            snd_hw: stamp,
+            ack: stamp,
+            rx_software: stamp,
+            ready: stamp,
+            read: stamp,
+        };
+        assert!(all.named().iter().all(|(_, value)| value.is_some()));
+    }
+}

@@ -1,0 +1,293 @@
+//! The stages of a message's way.
+
+use std::fmt;
+use std::ops::{Index, IndexMut};
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::UnknownName;
+
+/// Which way a message went, seen from this host's socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Direction {
+    /// Sent: one send call.
+    Tx,
+    /// Received: one read call.
+    Rx,
+}
+
+impl Direction {
+    /// Both directions, TX first.
+    pub const ALL: [Self; 2] = [Self::Tx, Self::Rx];
+
+    /// `"tx"` or `"rx"`, as in options, metrics and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tx => "tx",
+            Self::Rx => "rx",
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Direction {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL
+            .into_iter()
+            .find(|direction| direction.name() == name)
+            .ok_or_else(|| UnknownName {
+                what: "direction",
+                name: name.to_owned(),
+            })
+    }
+}
+
+impl Serialize for Direction {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// One stretch of a message's way, between two stamps.
+///
+/// The value of a stage is the difference of its two stamps, never a time since the start, so that the stages of
+/// a message add up to its total. The discriminants are shared with the kernel side and index arrays there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u32)]
+pub enum Stage {
+    /// Send call enters TCP or UDP → its last byte is queued.
+    TxCopy = 0,
+    /// Queued → enters the packet scheduler.
+    TxQueue = 1,
+    /// Enters the packet scheduler → handed to the driver.
+    TxQdisc = 2,
+    /// Handed to the driver → sent by the NIC, where the NIC stamps.
+    TxNic = 3,
+    /// Last of the send stamps → acknowledgement of the last byte.
+    TxNetwork = 4,
+    /// Received by the NIC → stamped by the kernel, where the NIC stamps.
+    RxNic = 5,
+    /// Stamped by the kernel → the socket can be read.
+    RxStack = 6,
+    /// Arrived → the segment missing in front of it arrived.
+    RxHol = 7,
+    /// Readable → the waiting reader runs.
+    RxWakeup = 8,
+    /// Readable while nobody waits → the read call.
+    RxApp = 9,
+    /// Last read → next send on the same socket.
+    AppService = 10,
+}
+
+impl Stage {
+    /// How many stages there are.
+    pub const COUNT: usize = 11;
+
+    /// Every stage, in the order of a message's way, which is also that of the discriminants.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::TxCopy,
+        Self::TxQueue,
+        Self::TxQdisc,
+        Self::TxNic,
+        Self::TxNetwork,
+        Self::RxNic,
+        Self::RxStack,
+        Self::RxHol,
+        Self::RxWakeup,
+        Self::RxApp,
+        Self::AppService,
+    ];
+
+    /// The name used in options, metrics and JSON, such as `"tx.copy"`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TxCopy => "tx.copy",
+            Self::TxQueue => "tx.queue",
+            Self::TxQdisc => "tx.qdisc",
+            Self::TxNic => "tx.nic",
+            Self::TxNetwork => "tx.network",
+            Self::RxNic => "rx.nic",
+            Self::RxStack => "rx.stack",
+            Self::RxHol => "rx.hol",
+            Self::RxWakeup => "rx.wakeup",
+            Self::RxApp => "rx.app",
+            Self::AppService => "app.service",
+        }
+    }
+
+    /// The direction whose messages have this stage.
+    ///
+    /// [`AppService`](Self::AppService) lies between a read and a send of the same socket. It counts as
+    /// [`Direction::Tx`], because it is only known once the send call that ends it is made.
+    #[must_use]
+    pub const fn direction(self) -> Direction {
+        match self {
+            Self::TxCopy
+            | Self::TxQueue
+            | Self::TxQdisc
+            | Self::TxNic
+            | Self::TxNetwork
+            | Self::AppService => Direction::Tx,
+            Self::RxNic | Self::RxStack | Self::RxHol | Self::RxWakeup | Self::RxApp => Direction::Rx,
+        }
+    }
+
+    /// From where to where the stage goes, in one line of plain text.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::TxCopy => "send call enters TCP or UDP, to its last byte being queued",
+            Self::TxQueue => "queued, to entering the packet scheduler",
+            Self::TxQdisc => "entering the packet scheduler, to being handed to the driver",
+            Self::TxNic => "handed to the driver, to being sent by the NIC",
+            Self::TxNetwork => "sent, to the acknowledgement of the last byte",
+            Self::RxNic => "received by the NIC, to being stamped by the kernel",
+            Self::RxStack => "stamped by the kernel, to the socket being readable",
+            Self::RxHol => "arrived, to the arrival of the segment that was missing in front of it",
+            Self::RxWakeup => "readable, to the waiting reader running",
+            Self::RxApp => "readable while nobody waits, to the read call",
+            Self::AppService => "last read, to the next send on the same socket",
+        }
+    }
+
+    /// The stage with this discriminant, `None` if there is none.
+    #[must_use]
+    pub fn from_index(index: u32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(index).ok()?).copied()
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Stage {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL
+            .into_iter()
+            .find(|stage| stage.name() == name)
+            .ok_or_else(|| UnknownName {
+                what: "stage",
+                name: name.to_owned(),
+            })
+    }
+}
+
+impl Serialize for Stage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// One `T` for every stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StageMap<T>([T; Stage::COUNT]);
+
+impl<T> StageMap<T> {
+    /// A map that holds `value(stage)` for every stage.
+    pub fn from_fn(mut value: impl FnMut(Stage) -> T) -> Self {
+        Self(Stage::ALL.map(&mut value))
+    }
+
+    /// Every stage with its value, in the order of [`Stage::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (Stage, &T)> {
+        Stage::ALL.into_iter().zip(&self.0)
+    }
+
+    /// As [`iter`](Self::iter), to change the values.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Stage, &mut T)> {
+        Stage::ALL.into_iter().zip(&mut self.0)
+    }
+
+    /// A map that holds `f(value)` for every stage.
+    pub fn map<U>(self, f: impl FnMut(T) -> U) -> StageMap<U> {
+        StageMap(self.0.map(f))
+    }
+}
+
+impl<T> StageMap<Option<T>> {
+    /// The stages that have a value, in the order of [`Stage::ALL`].
+    pub fn present(&self) -> impl Iterator<Item = (Stage, &T)> {
+        self.iter()
+            .filter_map(|(stage, value)| Some((stage, value.as_ref()?)))
+    }
+}
+
+impl<T> Index<Stage> for StageMap<T> {
+    type Output = T;
+
+    fn index(&self, stage: Stage) -> &T {
+        &self.0[stage as usize]
+    }
+}
+
+impl<T> IndexMut<Stage> for StageMap<T> {
+    fn index_mut(&mut self, stage: Stage) -> &mut T {
+        &mut self.0[stage as usize]
+    }
+}
+
+/// A JSON object of the stages that have a value; absent ones are left out.
+impl<T: Serialize> Serialize for StageMap<Option<T>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.present())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discriminants_follow_the_order_of_all() {
+        for (index, stage) in (0..).zip(Stage::ALL) {
+            assert_eq!(stage as u32, index);
+            assert_eq!(Stage::from_index(index), Some(stage));
+        }
+        assert_eq!(Stage::from_index(11), None);
+    }
+
+    #[test]
+    fn names_round_trip_and_start_with_their_direction() {
+        for stage in Stage::ALL {
+            assert_eq!(stage.name().parse(), Ok(stage));
+            if stage != Stage::AppService {
+                assert!(stage.name().starts_with(stage.direction().name()));
+            }
+        }
+        assert_eq!(
+            "tx.cpoy".parse::<Stage>().unwrap_err().to_string(),
+            r#"there is no stage called "tx.cpoy""#
+        );
+        for direction in Direction::ALL {
+            assert_eq!(direction.name().parse(), Ok(direction));
+        }
+    }
+
+    #[test]
+    fn maps_are_indexed_by_stage() {
+        let mut map = StageMap::<Option<u64>>::default();
+        map[Stage::RxHol] = Some(7);
+        assert_eq!(map.present().collect::<Vec<_>>(), [(Stage::RxHol, &7)]);
+        assert_eq!(map[Stage::TxCopy], None);
+        assert_eq!(
+            StageMap::from_fn(|stage| stage).map(|stage| stage as usize)[Stage::RxHol],
+            7
+        );
+        assert_eq!(serde_json::to_string(&map).unwrap(), r#"{"rx.hol":7}"#);
+    }
+}

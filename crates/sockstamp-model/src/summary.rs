@@ -1,0 +1,272 @@
+//! The timelines of many messages.
+
+use std::collections::BTreeMap;
+
+use serde::ser::{SerializeMap, SerializeStruct};
+use serde::{Serialize, Serializer};
+
+use crate::clock::Nanos;
+use crate::histogram::Histogram;
+use crate::message::Message;
+use crate::stage::{Direction, Stage, StageMap};
+use crate::verdict::Verdict;
+
+/// The version of the JSON of [`Summary`]; raised when a key changes its meaning or goes away.
+pub const JSON_VERSION: u32 = 1;
+
+/// What is said of one distribution. The quantiles are those of [`Histogram::quantile`], with its accuracy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageSummary {
+    /// Messages, by weight.
+    pub count: u64,
+    /// Median; this and the other quantiles are `None` (JSON `null`) if there were no messages.
+    pub p50: Option<Nanos>,
+    /// 90 % of the messages took at most this long.
+    pub p90: Option<Nanos>,
+    /// 99 % of the messages took at most this long.
+    pub p99: Option<Nanos>,
+    /// 99.9 % of the messages took at most this long.
+    pub p999: Option<Nanos>,
+    /// The largest, exact.
+    pub max: Option<Nanos>,
+    /// Weighted sum in nanoseconds, exact.
+    pub sum_ns: u128,
+}
+
+impl From<&Histogram> for StageSummary {
+    fn from(histogram: &Histogram) -> Self {
+        Self {
+            count: histogram.count(),
+            p50: histogram.quantile(0.5),
+            p90: histogram.quantile(0.9),
+            p99: histogram.quantile(0.99),
+            p999: histogram.quantile(0.999),
+            max: histogram.max(),
+            sum_ns: histogram.sum_ns(),
+        }
+    }
+}
+
+impl Serialize for StageSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("StageSummary", 7)?;
+        object.serialize_field("count", &self.count)?;
+        object.serialize_field("p50_ns", &self.p50)?;
+        object.serialize_field("p90_ns", &self.p90)?;
+        object.serialize_field("p99_ns", &self.p99)?;
+        object.serialize_field("p999_ns", &self.p999)?;
+        object.serialize_field("max_ns", &self.max)?;
+        object.serialize_field("sum_ns", &self.sum_ns)?;
+        object.end()
+    }
+}
+
+/// The valid messages of one direction.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DirectionSummary {
+    /// Messages, by weight.
+    pub messages: u64,
+    /// Bytes of these messages, by weight.
+    pub bytes: u64,
+    /// Retransmissions of these messages, by weight; always 0 for RX.
+    pub retransmits: u64,
+    /// The distribution of every stage; `None` where the stage is absent.
+    pub stages: StageMap<Option<Histogram>>,
+    /// The distribution of the sum of a message's stages.
+    pub total: Histogram,
+}
+
+impl DirectionSummary {
+    /// Adds a valid message as often as its weight says. Its verdict and direction are not looked at.
+    pub fn record(&mut self, message: &Message) {
+        let weight = u64::from(message.weight);
+        self.messages = self.messages.saturating_add(weight);
+        self.bytes = self.bytes.saturating_add(message.bytes.saturating_mul(weight));
+        self.retransmits = self
+            .retransmits
+            .saturating_add(u64::from(message.retransmits) * weight);
+        for (stage, &duration) in message.stages.present() {
+            self.stages[stage]
+                .get_or_insert_default()
+                .record(duration, weight);
+        }
+        self.total.record(message.total(), weight);
+    }
+
+    /// Adds everything that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.messages = self.messages.saturating_add(other.messages);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.retransmits = self.retransmits.saturating_add(other.retransmits);
+        for (stage, histogram) in other.stages.present() {
+            self.stages[stage].get_or_insert_default().merge(histogram);
+        }
+        self.total.merge(&other.total);
+    }
+}
+
+impl Serialize for DirectionSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Stages<'a>(&'a StageMap<Option<Histogram>>);
+
+        impl Serialize for Stages<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_map(
+                    self.0
+                        .present()
+                        .map(|(stage, histogram)| (stage, StageSummary::from(histogram))),
+                )
+            }
+        }
+
+        let mut object = serializer.serialize_struct("DirectionSummary", 5)?;
+        object.serialize_field("messages", &self.messages)?;
+        object.serialize_field("bytes", &self.bytes)?;
+        object.serialize_field("retransmits", &self.retransmits)?;
+        object.serialize_field("stages", &Stages(&self.stages))?;
+        object.serialize_field("total", &StageSummary::from(&self.total))?;
+        object.end()
+    }
+}
+
+/// What was lost between the kernel and user space. Distributions are counted in the kernel and miss nothing by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Lost {
+    /// Records that found the ring buffer full.
+    pub ring: u64,
+    /// Per-message states that were overwritten before they were complete.
+    pub evicted: u64,
+}
+
+/// What was measured in a stretch of time.
+///
+/// Its JSON is one object, in nanoseconds throughout. `verdicts` always has `valid` and `in-flight`, and of the
+/// refusals those that were counted; stages that are absent are left out of `stages` and named with their reason
+/// in `absent`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// How long was measured.
+    pub duration: Nanos,
+    /// Sent messages.
+    pub tx: DirectionSummary,
+    /// Received messages.
+    pub rx: DirectionSummary,
+    /// The stages that this host cannot give, and why.
+    pub absent: BTreeMap<Stage, String>,
+    /// Measured messages by what became of them; those still in flight are not in it.
+    pub verdicts: BTreeMap<Verdict, u64>,
+    /// Measured messages that were neither complete nor refused when the measurement ended.
+    pub in_flight: u64,
+    /// What was lost on the way to user space.
+    pub lost: Lost,
+}
+
+impl Summary {
+    /// The summary of one direction.
+    #[must_use]
+    pub fn direction(&self, direction: Direction) -> &DirectionSummary {
+        match direction {
+            Direction::Tx => &self.tx,
+            Direction::Rx => &self.rx,
+        }
+    }
+
+    /// As [`direction`](Self::direction), to change it.
+    pub fn direction_mut(&mut self, direction: Direction) -> &mut DirectionSummary {
+        match direction {
+            Direction::Tx => &mut self.tx,
+            Direction::Rx => &mut self.rx,
+        }
+    }
+
+    /// How many measured messages ended with this verdict.
+    #[must_use]
+    pub fn verdict(&self, verdict: Verdict) -> u64 {
+        self.verdicts.get(&verdict).copied().unwrap_or(0)
+    }
+
+    /// The refusals that were counted, in the order of [`Verdict::ALL`].
+    pub fn refusals(&self) -> impl Iterator<Item = (Verdict, u64)> {
+        self.verdicts
+            .iter()
+            .map(|(&verdict, &count)| (verdict, count))
+            .filter(|&(verdict, count)| !verdict.is_valid() && count > 0)
+    }
+}
+
+impl Serialize for Summary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Verdicts<'a>(&'a Summary);
+
+        impl Serialize for Verdicts<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(None)?;
+                map.serialize_entry(&Verdict::Valid, &self.0.verdict(Verdict::Valid))?;
+                for (verdict, count) in self.0.refusals() {
+                    map.serialize_entry(&verdict, &count)?;
+                }
+                map.serialize_entry("in-flight", &self.0.in_flight)?;
+                map.end()
+            }
+        }
+
+        let mut object = serializer.serialize_struct("Summary", 7)?;
+        object.serialize_field("version", &JSON_VERSION)?;
+        object.serialize_field("duration_ns", &self.duration)?;
+        object.serialize_field("tx", &self.tx)?;
+        object.serialize_field("rx", &self.rx)?;
+        object.serialize_field("absent", &self.absent)?;
+        object.serialize_field("verdicts", &Verdicts(self))?;
+        object.serialize_field("lost", &self.lost)?;
+        object.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_of_a_summary() {
+        let mut summary = Summary {
+            duration: Nanos::from_secs(10),
+            in_flight: 3,
+            ..Summary::default()
+        };
+        let mut copy = Histogram::new();
+        // Weights make it four messages; the last rank is the exact maximum, the others a bucket's middle.
+        copy.record(Nanos(1_000), 3);
+        copy.record(Nanos(20_000), 1);
+        summary.tx.messages = 4;
+        summary.tx.bytes = 5_792;
+        summary.tx.retransmits = 1;
+        summary.tx.total = copy.clone();
+        summary.tx.stages[Stage::TxCopy] = Some(copy);
+        summary.tx.stages[Stage::TxQueue] = Some(Histogram::new());
+        summary
+            .absent
+            .insert(Stage::TxNic, "eth0 does not stamp in hardware".to_owned());
+        summary
+            .verdicts
+            .extend([(Verdict::Valid, 4), (Verdict::Reset, 2), (Verdict::Hol, 0)]);
+        summary.lost = Lost { ring: 5, evicted: 6 };
+        assert_eq!(
+            serde_json::to_string(&summary).unwrap(),
+            concat!(
+                r#"{"version":1,"duration_ns":10000000000,"#,
+                r#""tx":{"messages":4,"bytes":5792,"retransmits":1,"stages":{"#,
+                r#""tx.copy":{"count":4,"p50_ns":996,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
+                r#""max_ns":20000,"sum_ns":23000},"#,
+                r#""tx.queue":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
+                r#""max_ns":null,"sum_ns":0}},"#,
+                r#""total":{"count":4,"p50_ns":996,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
+                r#""max_ns":20000,"sum_ns":23000}},"#,
+                r#""rx":{"messages":0,"bytes":0,"retransmits":0,"stages":{},"#,
+                r#""total":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
+                r#""max_ns":null,"sum_ns":0}},"#,
+                r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
+                r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"lost":{"ring":5,"evicted":6}}"#,
+            )
+        );
+    }
+}

@@ -1,0 +1,166 @@
+//! Why a measured message is valid, or was refused.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Serialize, Serializer};
+
+use crate::UnknownName;
+
+macro_rules! verdicts {
+    ($($(#[$doc:meta])* $variant:ident = $value:literal, $name:literal, $description:literal;)*) => {
+        /// What became of the measurement of a message.
+        ///
+        /// Every measured message ends with exactly one verdict, and every refusal is counted: a number that is
+        /// wrong is worse than one that is missing. The discriminants are shared with the kernel side.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(u32)]
+        pub enum Verdict {
+            $(#[doc = $description] $variant = $value,)*
+        }
+
+        impl Verdict {
+            /// Every verdict, in the order of the discriminants.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$variant),*];
+
+            /// How many verdicts there are.
+            pub const COUNT: usize = [$($name),*].len();
+
+            /// The name used in options, metrics and JSON, such as `"no-rx-stamp"`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// One sentence that says what happened.
+            #[must_use]
+            pub const fn description(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $description,)*
+                }
+            }
+        }
+    };
+}
+
+verdicts! {
+    Valid = 0, "valid",
+        "Every stage of the message that this host can give was measured.";
+    NoEntry = 1, "no-entry",
+        "The entry of the send call was not seen, so there is no stamp to start from.";
+    AlreadySent = 2, "already-sent",
+        "The message was marked after its packet had left, so its scheduler and driver stamps never come.";
+    AppStamp = 3, "app-stamp",
+        "The application's own SO_TIMESTAMPING id sits on the same packet, and marking it would change what the \
+         application sees.";
+    FastOpen = 4, "fast-open",
+        "The data was sent or received together with the SYN (TCP Fast Open).";
+    InflightFull = 5, "inflight-full",
+        "More messages of the flow were in flight than there are slots for.";
+    NoSched = 6, "no-sched-stamp",
+        "The stamp of entering the packet scheduler never came.";
+    NoSnd = 7, "no-snd-stamp",
+        "The stamp of being handed to the driver never came, as with a driver that does not stamp.";
+    Reset = 8, "reset",
+        "The connection was reset while the message was in flight.";
+    Closed = 9, "closed",
+        "The socket was gone while the message was in flight.";
+    StampOrder = 10, "stamp-order",
+        "The stamps are not in the order of time.";
+    NoRxStamp = 11, "no-rx-stamp",
+        "The packet carried no receive stamp.";
+    ClockMismatch = 12, "clock-mismatch",
+        "A stamp came from another class of clock, or would have given a negative time.";
+    ClockStep = 13, "clock-step",
+        "CLOCK_REALTIME was stepped between the taking of a stamp and its use.";
+    Evicted = 14, "evicted",
+        "The record of an arrival was overwritten before the message was read.";
+    UnmatchedRead = 15, "unmatched-read",
+        "The read does not continue where the last one ended, as with parallel readers of one socket.";
+    UnseenRead = 16, "unseen-read",
+        "Bytes left the socket by a way that shows no read call: splice, TCP_ZEROCOPY_RECEIVE or a sockmap.";
+    MapFull = 17, "map-full",
+        "There was no memory for the state of the socket.";
+    LostEvent = 18, "lost-event",
+        "An event of the message was lost on its way to the measurement.";
+    Hol = 19, "hol",
+        "The message waited behind a missing segment, and the share of that wait could not be told from the rest.";
+}
+
+impl Verdict {
+    /// Whether the message's stages may be used.
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        matches!(self, Self::Valid)
+    }
+
+    /// The verdict with this discriminant, `None` if there is none.
+    #[must_use]
+    pub fn from_index(index: u32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(index).ok()?).copied()
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Verdict {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL
+            .into_iter()
+            .find(|verdict| verdict.name() == name)
+            .ok_or_else(|| UnknownName {
+                what: "verdict",
+                name: name.to_owned(),
+            })
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discriminants_follow_the_order_of_all() {
+        for (index, verdict) in (0..).zip(Verdict::ALL) {
+            assert_eq!(verdict as u32, index);
+            assert_eq!(Verdict::from_index(index), Some(verdict));
+        }
+        assert_eq!(Verdict::from_index(20), None);
+        assert_eq!(Verdict::COUNT, 20);
+    }
+
+    #[test]
+    fn names_round_trip_and_are_unique() {
+        for verdict in Verdict::ALL {
+            assert_eq!(verdict.name().parse(), Ok(verdict));
+            assert_eq!(verdict.is_valid(), verdict.name() == "valid");
+        }
+        assert!("in-flight".parse::<Verdict>().is_err());
+    }
+
+    #[test]
+    fn descriptions_are_one_sentence() {
+        for verdict in Verdict::ALL {
+            let description = verdict.description();
+            assert!(
+                description.ends_with('.') && !description.contains('\n'),
+                "{description}"
+            );
+            assert!(!description.trim_end_matches('.').contains(". "), "{description}");
+        }
+    }
+}
