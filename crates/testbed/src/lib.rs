@@ -1,1 +1,41 @@
-//! Placeholder.
+//! Hosts, links and cgroups for known-answer tests and demos.
+//!
+//! A [`Host`] is a network namespace. A [`Link`] joins two of them: [`Link::veth`] with a plain veth pair,
+//! [`Link::relay`] with a relay in user space that adds delay, jitter, loss, reordering, duplication and a
+//! line rate, all from a seed, and that says how late it was ([`DirectionStatistics::lateness`]), so that a
+//! test can tell a wrong result from a bad moment of the machine. A [`Cgroup`] holds processes apart.
+//!
+//! The kernel's own `netem` would be the usual tool; it is a module that many kernels lack, and it cannot
+//! report how well it kept its promise.
+//!
+//! Everything is removed on drop. What a killed process leaves behind is removed by the next process that
+//! uses this crate ([`clean_up_leftovers`]). All of it needs root.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use testbed::{Family, Host, Link, LinkConfig};
+//!
+//! # fn main() -> testbed::Result<()> {
+//! let client = Host::new("client")?;
+//! let server = Host::new("server")?;
+//! let link = Link::relay(&client, &server, LinkConfig::default().delay(Duration::from_millis(5)))?;
+//! println!("{}", client.run("ping", &["-c", "3", &link.address_b(Family::V4).to_string()])?);
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod host;
+mod leftovers;
+mod link;
+mod process;
+mod relay;
+mod statistics;
+mod sys;
+
+pub use error::{Error, Result};
+pub use host::Host;
+pub use leftovers::clean_up_leftovers;
+pub use link::{Direction, Family, Link, LinkConfig};
+pub use process::Process;
+pub use statistics::{DirectionStatistics, Lateness, RelayStatistics};

@@ -1,0 +1,519 @@
+use std::fs::{self, File, OpenOptions};
+use std::io::PipeWriter;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crate::error::{Context, Error, Result};
+use crate::host::{Host, Namespace};
+use crate::leftovers::NETNS_DIRECTORY;
+use crate::process;
+use crate::relay::{Relay, Shared};
+use crate::statistics::RelayStatistics;
+use crate::sys;
+
+/// An IP version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// A way through a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// What host a sends.
+    AToB,
+    /// What host b sends.
+    BToA,
+}
+
+/// What a relay does to packets, in each direction by itself.
+///
+/// The default is a perfect wire: no delay, no loss, no rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkConfig {
+    /// One-way delay. With a rate it starts when the last bit is on the line.
+    pub delay: Duration,
+    /// Up to this much is added to the delay, evenly distributed. It never reorders: a packet with less waits for
+    /// the one before it.
+    pub jitter: Duration,
+    /// Share of packets lost, 0 to 1.
+    pub loss: f64,
+    /// Share of packets held back by `reorder_hold`, so that others overtake them, 0 to 1.
+    pub reorder: f64,
+    /// How long a packet is held back, on top of its delay.
+    pub reorder_hold: Duration,
+    /// Share of packets delivered twice, 0 to 1. A packet that is held back is not duplicated.
+    pub duplicate: f64,
+    /// Line rate, counted from the IP header on. `None` is unlimited.
+    pub rate_bits_per_second: Option<u64>,
+    /// Bytes that may wait for the line; what comes beyond is dropped. Without a rate nothing waits.
+    pub queue_bytes: usize,
+    /// Where the random numbers start: the n-th packet of a direction has the same fate in each run.
+    pub seed: u64,
+    /// MTU in bytes. Taken when the link is created.
+    pub mtu: u32,
+    /// Whether the sender hands over packets of up to 64 KB, as to a NIC with segmentation offload. Turn it off where
+    /// loss, reordering or a rate shall act on single segments.
+    pub offload: bool,
+}
+
+impl Default for LinkConfig {
+    fn default() -> LinkConfig {
+        LinkConfig {
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            loss: 0.0,
+            reorder: 0.0,
+            reorder_hold: Duration::from_millis(1),
+            duplicate: 0.0,
+            rate_bits_per_second: None,
+            queue_bytes: 1 << 20,
+            seed: 1,
+            mtu: 1500,
+            offload: true,
+        }
+    }
+}
+
+/// Setters to be chained.
+#[expect(
+    missing_docs,
+    reason = "each sets the field of its name, which says what it is"
+)]
+impl LinkConfig {
+    #[must_use]
+    pub fn delay(self, delay: Duration) -> LinkConfig {
+        LinkConfig { delay, ..self }
+    }
+
+    #[must_use]
+    pub fn jitter(self, jitter: Duration) -> LinkConfig {
+        LinkConfig { jitter, ..self }
+    }
+
+    #[must_use]
+    pub fn loss(self, loss: f64) -> LinkConfig {
+        LinkConfig { loss, ..self }
+    }
+
+    #[must_use]
+    pub fn reorder(self, reorder: f64) -> LinkConfig {
+        LinkConfig { reorder, ..self }
+    }
+
+    #[must_use]
+    pub fn reorder_hold(self, reorder_hold: Duration) -> LinkConfig {
+        LinkConfig { reorder_hold, ..self }
+    }
+
+    #[must_use]
+    pub fn duplicate(self, duplicate: f64) -> LinkConfig {
+        LinkConfig { duplicate, ..self }
+    }
+
+    #[must_use]
+    pub fn rate_bits_per_second(self, rate: impl Into<Option<u64>>) -> LinkConfig {
+        LinkConfig {
+            rate_bits_per_second: rate.into(),
+            ..self
+        }
+    }
+
+    #[must_use]
+    pub fn queue_bytes(self, queue_bytes: usize) -> LinkConfig {
+        LinkConfig { queue_bytes, ..self }
+    }
+
+    #[must_use]
+    pub fn seed(self, seed: u64) -> LinkConfig {
+        LinkConfig { seed, ..self }
+    }
+
+    #[must_use]
+    pub fn mtu(self, mtu: u32) -> LinkConfig {
+        LinkConfig { mtu, ..self }
+    }
+
+    #[must_use]
+    pub fn offload(self, offload: bool) -> LinkConfig {
+        LinkConfig { offload, ..self }
+    }
+}
+
+impl LinkConfig {
+    fn check(&self) -> Result<()> {
+        for (field, value) in [
+            ("loss", self.loss),
+            ("reorder", self.reorder),
+            ("duplicate", self.duplicate),
+        ] {
+            if !(0.0..=1.0).contains(&value) {
+                return Err(Error::Config {
+                    field,
+                    value: value.to_string(),
+                    reason: "a share is 0 to 1",
+                });
+            }
+        }
+        if self.rate_bits_per_second == Some(0) {
+            let reason = "a line must send something; lose everything with loss = 1";
+            return Err(Error::Config {
+                field: "rate_bits_per_second",
+                value: "0".to_owned(),
+                reason,
+            });
+        }
+        // RFC 8200 section 5: IPv6 needs 1280. A TUN device takes no more than 65535.
+        if !(1280..=65535).contains(&self.mtu) {
+            let reason = "IPv6 needs 1280, a TUN device takes 65535 at most";
+            return Err(Error::Config {
+                field: "mtu",
+                value: self.mtu.to_string(),
+                reason,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Packets that a TUN device keeps for the relay before it drops. With the kernel's default of 500 a burst of
+/// MTU-sized packets during one late wake-up would overflow.
+const TUN_QUEUE_LEN: u32 = 4096;
+
+/// Two hosts joined, by a relay in user space or by a veth pair.
+///
+/// Link number N of this process (counted from 1, modulo 250) gives host a 10.77.N.1/24 and fd77:N::1/64, host b .2
+/// and ::2, with N in decimal in both, usable at once (no duplicate address detection). Numbers of
+/// different processes may be equal: namespaces keep them apart.
+///
+/// Multicast does not cross a relay.
+#[derive(Debug)]
+pub struct Link {
+    number: u16,
+    a: End,
+    b: End,
+    relay: Option<Running>,
+}
+
+#[derive(Debug)]
+struct End {
+    interface: String,
+    netns_name: String,
+    namespace: Namespace,
+}
+
+#[derive(Debug)]
+struct Running {
+    a_to_b: Way,
+    b_to_a: Way,
+    /// Closed to stop the threads.
+    stop: Option<PipeWriter>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Way {
+    shared: Arc<Shared>,
+    /// The device of the sending host.
+    device: Arc<File>,
+}
+
+impl Way {
+    fn set_config(&self, config: LinkConfig) -> Result<()> {
+        config.check()?;
+        sys::tun_set_offload(&self.device, config.offload).context("set the offload of", "a TUN device")?;
+        self.shared.set_config(config);
+        Ok(())
+    }
+}
+
+impl Link {
+    /// Joins two hosts by a relay with the same configuration in both directions.
+    pub fn relay(a: &Host, b: &Host, config: LinkConfig) -> Result<Link> {
+        config.check()?;
+        let mtu = config.mtu;
+        let (number, a, b) = ends(a, b);
+        let way = |end: &End| -> Result<Way> {
+            let device = Arc::new(end.create_tun()?);
+            let way = Way {
+                shared: Arc::default(),
+                device,
+            };
+            way.set_config(config.clone())?;
+            Ok(way)
+        };
+        let (a_to_b, b_to_a) = (way(&a)?, way(&b)?);
+        let (stop_reader, stop) = std::io::pipe().context("create", "a pipe")?;
+        let stop_reader = Arc::new(stop_reader);
+
+        // Started before the interfaces are up, so that nothing waits in a device unread.
+        let mut running = Running {
+            a_to_b,
+            b_to_a,
+            stop: Some(stop),
+            threads: Vec::new(),
+        };
+        for (stream, from, to) in [
+            (0, &running.a_to_b, &running.b_to_a),
+            (1, &running.b_to_a, &running.a_to_b),
+        ] {
+            let relay = Relay {
+                from: Arc::clone(&from.device),
+                to: Arc::clone(&to.device),
+                shared: Arc::clone(&from.shared),
+                stop: Arc::clone(&stop_reader),
+                stream,
+            };
+            let thread = thread::Builder::new()
+                .name(format!("relay-{number}-{stream}"))
+                .spawn(move || {
+                    if let Err(error) = relay.run() {
+                        eprintln!("testbed: relay {number} stopped: {error}");
+                    }
+                })
+                .context("start", "a relay thread")?;
+            running.threads.push(thread);
+        }
+        let link = Link {
+            number,
+            a,
+            b,
+            relay: Some(running),
+        };
+        for (end, last) in [(&link.a, 1), (&link.b, 2)] {
+            process::ip(&format!(
+                "-n {} link set {} mtu {mtu} txqueuelen {TUN_QUEUE_LEN}",
+                end.netns_name, end.interface
+            ))?;
+            link.bring_up(end, last)?;
+        }
+        Ok(link)
+    }
+
+    /// Joins two hosts by a plain veth pair.
+    pub fn veth(a: &Host, b: &Host) -> Result<Link> {
+        let (number, a, b) = ends(a, b);
+        process::ip(&format!(
+            "-n {} link add {} type veth peer name {} netns {}",
+            a.netns_name, a.interface, b.interface, b.netns_name
+        ))?;
+        let link = Link {
+            number,
+            a,
+            b,
+            relay: None,
+        };
+        link.bring_up(&link.a, 1)?;
+        link.bring_up(&link.b, 2)?;
+        Ok(link)
+    }
+
+    fn bring_up(&self, end: &End, last: u8) -> Result<()> {
+        let End {
+            interface,
+            netns_name,
+            namespace,
+        } = end;
+        // Link-local addresses would otherwise be tentative for a second after the interface is up.
+        let dad = format!("/proc/sys/net/ipv6/conf/{interface}/accept_dad");
+        namespace.enter(|| fs::write(&dad, "0")).context("write", &dad)?;
+        for address in [self.address(Family::V4, last), self.address(Family::V6, last)] {
+            let prefix = if address.is_ipv4() { "/24" } else { "/64 nodad" };
+            process::ip(&format!(
+                "-n {netns_name} address add {address}{prefix} dev {interface}"
+            ))
+            .map(drop)?;
+        }
+        process::ip(&format!("-n {netns_name} link set {interface} up"))
+    }
+
+    fn address(&self, family: Family, last: u8) -> IpAddr {
+        match family {
+            Family::V4 => {
+                let number = u8::try_from(self.number).expect("link numbers end at 250");
+                Ipv4Addr::new(10, 77, number, last).into()
+            }
+            Family::V6 => {
+                // The decimal digits of the number, read as hexadecimal ones.
+                let digits = self.number / 100 * 0x100 + self.number / 10 % 10 * 0x10 + self.number % 10;
+                Ipv6Addr::new(0xfd77, digits, 0, 0, 0, 0, 0, last.into()).into()
+            }
+        }
+    }
+
+    /// The address of host a on this link.
+    pub fn address_a(&self, family: Family) -> IpAddr {
+        self.address(family, 1)
+    }
+
+    /// The address of host b on this link.
+    pub fn address_b(&self, family: Family) -> IpAddr {
+        self.address(family, 2)
+    }
+
+    /// The name of the interface in host a.
+    pub fn interface_a(&self) -> &str {
+        &self.a.interface
+    }
+
+    /// The name of the interface in host b.
+    pub fn interface_b(&self) -> &str {
+        &self.b.interface
+    }
+
+    /// What the relay did until now. All zero for a veth pair.
+    pub fn statistics(&self) -> RelayStatistics {
+        let Some(relay) = &self.relay else {
+            return RelayStatistics::default();
+        };
+        RelayStatistics {
+            a_to_b: relay.a_to_b.shared.counters.snapshot(self.a.device_drops()),
+            b_to_a: relay.b_to_a.shared.counters.snapshot(self.b.device_drops()),
+        }
+    }
+
+    /// Changes both directions while the link runs. The random numbers start anew from the seed; packets that
+    /// already wait keep the time they are due, and later ones stay behind them. The MTU stays as it is.
+    pub fn set_config(&self, config: LinkConfig) -> Result<()> {
+        self.set_direction(Direction::AToB, config.clone())?;
+        self.set_direction(Direction::BToA, config)
+    }
+
+    /// Changes one direction, as [`Link::set_config`] does both.
+    pub fn set_direction(&self, direction: Direction, config: LinkConfig) -> Result<()> {
+        self.way(direction)?.set_config(config)
+    }
+
+    /// Loses the next `packets` TCP packets that carry data in one direction, on top of what the configuration loses.
+    pub fn lose_next_data(&self, direction: Direction, packets: u64) -> Result<()> {
+        self.way(direction)?.shared.lose_next_data(packets);
+        Ok(())
+    }
+
+    fn way(&self, direction: Direction) -> Result<&Way> {
+        let relay = self
+            .relay
+            .as_ref()
+            .ok_or(Error::Missing("a relay on a veth link"))?;
+        Ok(match direction {
+            Direction::AToB => &relay.a_to_b,
+            Direction::BToA => &relay.b_to_a,
+        })
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        match &mut self.relay {
+            Some(relay) => {
+                drop(relay.stop.take());
+                for thread in relay.threads.drain(..) {
+                    // A panic in a relay thread has been printed where it happened.
+                    let _ = thread.join();
+                }
+            }
+            // Where either host is gone, so is the pair.
+            None if self.a.exists() && self.b.exists() => {
+                let deleted = process::ip(&format!(
+                    "-n {} link delete {}",
+                    self.a.netns_name, self.a.interface
+                ));
+                if let Err(error) = deleted {
+                    eprintln!("testbed: {error}");
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// The number of a new link and its ends, not yet created.
+fn ends(a: &Host, b: &Host) -> (u16, End, End) {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed) % 250 + 1;
+    let end = |host: &Host, letter| End {
+        interface: format!("sst{number}{letter}"),
+        netns_name: host.netns_name().to_owned(),
+        namespace: host.namespace(),
+    };
+    (number, end(a, 'a'), end(b, 'b'))
+}
+
+impl End {
+    fn create_tun(&self) -> Result<File> {
+        const TUN: &str = "/dev/net/tun";
+        self.namespace.enter(|| {
+            // The interface belongs to the namespace in which the device is opened.
+            let file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .custom_flags(libc::O_NONBLOCK)
+                .open(TUN)
+                .context("open", TUN)?;
+            sys::tun_create(&file, &self.interface).context("create the TUN interface", &self.interface)?;
+            Ok(file)
+        })
+    }
+
+    fn exists(&self) -> bool {
+        Path::new(NETNS_DIRECTORY).join(&self.netns_name).exists()
+    }
+
+    /// Packets that the interface dropped on transmission.
+    fn device_drops(&self) -> u64 {
+        let table = self
+            .namespace
+            .enter(|| fs::read_to_string("/proc/thread-self/net/dev"));
+        table
+            .ok()
+            .and_then(|table| tx_drops(&table, &self.interface))
+            .unwrap_or(0)
+    }
+}
+
+/// The transmit drops of `interface` in a table such as `/proc/net/dev`.
+fn tx_drops(table: &str, interface: &str) -> Option<u64> {
+    let counters = table
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
+    // Eight receive columns, then bytes, packets, errors, drops of transmission.
+    counters.split_whitespace().nth(11)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transmit_drops_are_read_from_the_table() {
+        let table = "Inter-|   Receive            |  Transmit\n face |bytes ...\n\
+                         lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n  sst1a: 0 0 0 0 0 0 0 0 0 0 0 77 0 0 0 0\n";
+        assert_eq!(tx_drops(table, "sst1a"), Some(77));
+        assert_eq!(tx_drops(table, "lo"), Some(12));
+        assert_eq!(tx_drops(table, "sst1"), None);
+    }
+
+    #[test]
+    fn senseless_configurations_are_refused() {
+        let default = LinkConfig::default;
+        default().check().unwrap();
+        for config in [
+            default().loss(1.5),
+            default().loss(f64::NAN),
+            default().reorder(-0.1),
+            default().duplicate(2.0),
+            default().rate_bits_per_second(0),
+            default().mtu(576),
+        ] {
+            assert!(matches!(config.check(), Err(Error::Config { .. })), "{config:?}");
+        }
+    }
+}

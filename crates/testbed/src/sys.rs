@@ -1,0 +1,87 @@
+//! The system calls that have no safe wrapper elsewhere. The only module with `unsafe`.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+/// `struct ifreq` as TUNSETIFF reads it: a name, flags, and padding to the size the kernel copies.
+#[repr(C)]
+struct InterfaceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    flags: u16,
+    padding: [u8; 22],
+}
+
+// The kernel copies sizeof(struct ifreq) bytes from user space whatever the request.
+const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
+
+/// Makes `file`, an open `/dev/net/tun`, the queue of a new TUN interface in the namespace of the calling
+/// thread. Every packet is preceded by a `struct virtio_net_hdr` of [`VNET_HEADER_LEN`] bytes.
+pub(crate) fn tun_create(file: &File, name: &str) -> io::Result<()> {
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR;
+    let mut request = InterfaceRequest {
+        name: [0; libc::IFNAMSIZ],
+        flags: u16::try_from(flags).expect("the TUN flags are 16 bits wide"),
+        padding: [0; 22],
+    };
+    request.name[..name.len()].copy_from_slice(name.as_bytes());
+    // SAFETY: the pointer must be good for reading and writing a struct ifreq while the call runs. It
+    // points at a live local of exactly that size (asserted above), borrowed by nobody else.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
+}
+
+/// Bytes of `struct virtio_net_hdr` (without `num_buffers`) before each packet, the kernel's default:
+/// <https://github.com/torvalds/linux/blob/v6.18/include/uapi/linux/virtio_net.h#L132>.
+pub(crate) const VNET_HEADER_LEN: usize = 10;
+
+/// Lets the kernel hand over packets of up to 64 KB that are not yet cut into segments and carry no
+/// checksum yet (true), or none such (false).
+pub(crate) fn tun_set_offload(file: &File, offload: bool) -> io::Result<()> {
+    let flags = if offload {
+        libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN
+    } else {
+        0
+    };
+    // SAFETY: TUNSETOFFLOAD takes its flags by value; no memory of ours is touched.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(flags)) })
+}
+
+/// Puts the calling thread into SCHED_FIFO. Its children fall back to the ordinary policy.
+pub(crate) fn become_real_time(priority: i32) -> io::Result<()> {
+    let parameters = libc::sched_param {
+        sched_priority: priority,
+    };
+    // SAFETY: the pointer must be good for reading a sched_param while the call runs: it points at a live
+    // local. Thread 0 is the caller.
+    check(unsafe {
+        libc::sched_setscheduler(
+            0,
+            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            &raw const parameters,
+        )
+    })
+}
+
+/// Lets the child of `command` call `hook` after the fork and before the exec.
+///
+/// `hook` runs in a forked copy of a process that may have other threads: it may make system calls, but
+/// must not allocate nor take a lock. All callers are in this crate and call one `setns` or `write`.
+pub(crate) fn before_exec(command: &mut Command, hook: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
+    // SAFETY: `hook` must be async-signal-safe. That is demanded above, and both callers comply: one calls
+    // setns(2), the other write(2), each on a descriptor opened beforehand, and an errno becomes an
+    // io::Error without allocation.
+    unsafe { command.pre_exec(hook) };
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
