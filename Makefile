@@ -1,0 +1,61 @@
+# Two commands do everything, dependencies included: `make run` and `make test`. See `make help`.
+
+CARGO      ?= cargo
+PREFIX     ?= /usr/local
+DESTDIR    ?=
+BENCH_ARGS ?=
+
+# Empty when we are root already. Only what must be root runs as root; builds never do.
+SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
+RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+
+.PHONY: build help deps run test bench install fmt lint clean
+
+build: deps
+	$(CARGO) build --release --locked --package sockstamp-cli
+
+help:
+	@echo "make build     the release binary, at $(RELEASE)/sockstamp"
+	@echo "make run       build, then the demo: sockstamp stat over a 10 ms link (root, else by sudo)"
+	@echo "make test      every test there is (root)"
+	@echo "make bench     what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
+	@echo "make install   binary, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
+	@echo "make deps      what the build needs, by apt"
+	@echo "make fmt       format Rust and C"
+	@echo "make lint      the checks of 'make test' that run no test"
+	@echo "make clean     remove what was built"
+
+deps:
+	@scripts/deps.sh build
+
+run: build
+	$(CARGO) build --release --locked --package sockstamp-demo
+	@[ -z "$(SUDO)" ] || echo "The demo creates network namespaces and loads BPF programs: it runs as root, by sudo."
+	$(SUDO) $(RELEASE)/sockstamp-demo
+
+test:
+	@scripts/test.sh
+
+bench: build
+	$(CARGO) build --release --locked --package sockstamp-bench
+	@[ -z "$(SUDO)" ] || echo "The benchmark loads BPF programs: it runs as root, by sudo."
+	$(SUDO) $(RELEASE)/sockstamp-bench $(BENCH_ARGS)
+
+# Not after a build of its own, so that `sudo make install` compiles nothing as root.
+install:
+	@test -x $(RELEASE)/sockstamp || { echo "nothing to install yet: run 'make build' first" >&2; exit 1; }
+	install -D -m 755 $(RELEASE)/sockstamp $(DESTDIR)$(PREFIX)/bin/sockstamp
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/*.1
+	install -D -m 644 docs/completions/sockstamp.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sockstamp
+	install -D -m 644 docs/completions/_sockstamp $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sockstamp
+	install -D -m 644 docs/completions/sockstamp.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sockstamp.fish
+
+fmt:
+	$(CARGO) fmt --all
+	scripts/clang-format.sh
+
+lint:
+	@scripts/test.sh rustfmt clang-format clippy doc deny generated
+
+clean:
+	$(CARGO) clean

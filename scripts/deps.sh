@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Installs by apt what sockstamp needs on Debian 12, Ubuntu 24.04 and newer.
+#
+#   deps.sh build    to build it
+#   deps.sh test     to build it and run every test
+#
+# Asks dpkg first, and apt only for what is missing. Never calls sudo: without root it prints the line to run.
+# The servers that tests start for themselves (nginx, redis) are installed, but neither started nor enabled.
+set -euo pipefail
+
+fail() {
+	echo "deps.sh: $*" >&2
+	exit 1
+}
+
+mode=${1:-}
+case $mode in
+build | test) ;;
+*) fail "usage: deps.sh build|test" ;;
+esac
+
+command -v cargo >/dev/null || fail "cargo is not on PATH: install Rust 1.88 or newer (rustup)"
+command -v apt-get >/dev/null || fail "this needs Debian or Ubuntu; elsewhere install what this script lists by hand"
+
+installed() { # PACKAGE
+	[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing() { # PACKAGE...
+	local package
+	for package; do
+		installed "$package" || echo "$package"
+	done
+}
+
+as_root() {
+	[ "$(id -u)" = 0 ]
+}
+
+# A system libbpf.so.1 is harmless; its headers and .pc file can be linked instead of the copy that we build.
+if installed libbpf-dev; then
+	echo "deps.sh: warning: libbpf-dev is installed. sockstamp builds and links its own libbpf; should a build" >&2
+	echo "  pick up the system's by mistake, remove that package." >&2
+fi
+
+base=(gcc libc6-dev libelf-dev make pkg-config zlib1g-dev)
+if [ "$mode" = test ]; then
+	base+=(curl iperf3 iproute2 iputils-ping jq nginx procps redis-server redis-tools sockperf util-linux)
+fi
+
+# Older clang loses the high half of 64-bit enum values, which BPF code reads from the kernel's types.
+clangs=(19 18 17 16)
+clang=
+for version in "${clangs[@]}"; do
+	if installed "clang-$version"; then
+		clang=$version
+		break
+	fi
+done
+
+refreshed=
+if [ -z "$clang" ]; then
+	if as_root; then
+		apt-get update -qq
+		refreshed=yes
+	fi
+	for version in "${clangs[@]}"; do
+		if apt-cache show "clang-$version" >/dev/null 2>&1; then
+			clang=$version
+			break
+		fi
+	done
+	if [ -z "$clang" ]; then
+		as_root || fail "apt knows no clang of version 16 to 19; its lists may be empty: run 'sudo apt-get update', then this again"
+		fail "apt knows no clang of version 16 to 19"
+	fi
+fi
+base+=("clang-$clang" "libclang1-$clang") # bindgen loads libclang while it runs: no -dev package needed.
+[ "$mode" = build ] || base+=("clang-format-$clang")
+
+mapfile -t wanted < <(missing "${base[@]}")
+if [ ${#wanted[@]} = 0 ]; then
+	exit 0
+fi
+
+if ! as_root; then
+	echo "deps.sh: packages are missing. Install them, then run this again:" >&2
+	echo "  sudo apt-get install --no-install-recommends ${wanted[*]}" >&2
+	exit 1
+fi
+
+# Debian's way to say "start no service" to the packages' scripts. Ours only where the machine has none of its own.
+policy=/usr/sbin/policy-rc.d
+if ! [ -e "$policy" ]; then
+	trap 'rm -f "$policy"' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+fi
+
+echo "deps.sh: installing ${wanted[*]}"
+export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+[ -n "$refreshed" ] || apt-get update -qq
+apt-get install -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${wanted[@]}"
+
+# What we brought must not come up at the next boot either.
+if command -v systemctl >/dev/null; then
+	for package in "${wanted[@]}"; do
+		case $package in
+		nginx | redis-server) systemctl disable --quiet "$package" || echo "deps.sh: warning: $package starts at the next boot" >&2 ;;
+		esac
+	done
+fi

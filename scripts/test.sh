@@ -1,0 +1,149 @@
+#!/usr/bin/env bash
+# shellcheck disable=SC2317 # Steps are called by name.
+# Every test there is, as named steps. A failed step does not stop the others; the summary tells all of them.
+#
+#   test.sh            every step, as root (dependencies included)
+#   test.sh STEP...    only these; root is needed for `tests` alone
+#
+# A test that cannot run here writes a line "SKIP <test>: <reason>" to stderr (not by eprintln!, which the test
+# harness keeps to itself); the summary repeats it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+all=(rustfmt clang-format clippy doc msrv deny generated tests doctests)
+steps=("$@")
+if [ $# = 0 ]; then
+	steps=("${all[@]}")
+fi
+
+target=${CARGO_TARGET_DIR:-target}
+msrv=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+
+# A jq program; "1.88" and "1.88.0" are equal to it.
+# shellcheck disable=SC2016
+newer_than_msrv='def v: (split(".") + ["0", "0"])[:3] | map(tonumber);
+	.packages[] | select(.rust_version != null and (.rust_version | v) > ($msrv | v))
+	| "\(.name) \(.version) needs Rust \(.rust_version)"'
+
+component() { # COMMAND COMPONENT
+	"$1" --version >/dev/null 2>&1 || rustup component add "$2"
+}
+
+step_rustfmt() {
+	component cargo-fmt rustfmt
+	cargo fmt --all --check
+}
+
+step_clang-format() {
+	scripts/clang-format.sh --check
+}
+
+step_clippy() {
+	component cargo-clippy clippy
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+}
+
+step_doc() {
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+}
+
+step_msrv() {
+	if command -v rustup >/dev/null &&
+		{ rustup run "$msrv" rustc --version 2>/dev/null ||
+			rustup toolchain install "$msrv" --profile minimal --no-self-update; }; then
+		echo "Checking with Rust $msrv"
+		CARGO_TARGET_DIR=$target/msrv rustup run "$msrv" cargo check --locked --workspace --all-targets
+		return
+	fi
+	echo "SKIP msrv: no toolchain $msrv to be had by rustup; checked what the dependencies state instead"
+	local host newer
+	host=$(rustc -vV | sed -n 's/^host: //p')
+	newer=$(cargo metadata --locked --format-version 1 --filter-platform "$host" |
+		jq -r --arg msrv "$msrv" "$newer_than_msrv")
+	echo "$newer"
+	[ -z "$newer" ]
+}
+
+step_deny() {
+	scripts/cargo-deny.sh --locked check licenses bans sources
+	echo "SKIP deny advisories: they need the RustSec database, and tests use no network but package registries"
+}
+
+step_generated() {
+	cargo xtask generate --check
+}
+
+# One at a time: known-answer tests measure time, and would measure each other.
+step_tests() {
+	cargo test --locked --workspace --no-fail-fast --tests -- --test-threads=1
+}
+
+step_doctests() {
+	cargo test --locked --workspace --no-fail-fast --doc
+}
+
+for step in "${steps[@]}"; do
+	if ! declare -F "step_$step" >/dev/null; then
+		echo "test.sh: no step '$step'; there are: ${all[*]}" >&2
+		exit 2
+	fi
+done
+
+# Plain `sudo make test` arrives here without the caller's cargo on PATH.
+if [[ " ${steps[*]} " = *" tests "* ]] && { [ "$(id -u)" != 0 ] || [[ -n ${SUDO_UID:-} && ! $(command -v cargo) ]]; }; then
+	cat >&2 <<-'END'
+		make test needs root, and cargo: its tests create network namespaces and cgroups, and load BPF programs. Run:
+		  sudo env "PATH=$PATH" "RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}" make test
+	END
+	exit 1
+fi
+
+logs=$(mktemp -d)
+
+# Under sudo: what was built here must stay the user's.
+# shellcheck disable=SC2153
+finish() {
+	rm -rf "$logs"
+	if [ -n "${SUDO_UID:-}" ]; then
+		find "$target" ${RUSTUP_HOME:+"$RUSTUP_HOME"} -uid 0 -exec chown -h "$SUDO_UID:$SUDO_GID" {} + || true
+	fi
+}
+trap finish EXIT
+
+if [ $# = 0 ]; then
+	scripts/deps.sh test
+fi
+
+failed=0
+: >"$logs/summary"
+for step in "${steps[@]}"; do
+	printf '\n== %s\n' "$step"
+	began=$SECONDS
+	set +e
+	(
+		set -e
+		"step_$step"
+	) 2>&1 | tee "$logs/$step.log"
+	status=${PIPESTATUS[0]}
+	set -e
+	result=ok
+	if [ "$status" != 0 ]; then
+		result=FAILED
+		failed=1
+	fi
+	printf '%-8s %-14s %4d s\n' "$result" "$step" $((SECONDS - began)) >>"$logs/summary"
+done
+
+printf '\n== summary\n'
+cat "$logs/summary"
+cat "$logs"/*.log | awk '
+	/^test result: / { for (i = 2; i <= NF; i++) { if ($i == "passed;") passed += $(i - 1); if ($i == "failed;") failed += $(i - 1); if ($i == "ignored;") ignored += $(i - 1) }; runs++ }
+	END { if (runs) printf "tests: %d passed, %d failed, %d ignored, in %d binaries\n", passed, failed, ignored, runs }'
+skips=$(cat "$logs"/*.log | grep -oE '(^|\.\.\. )SKIP .*|^test .* \.\.\. ignored.*' | sed 's/^\.\.\. //' || true)
+if [ -n "$skips" ]; then
+	printf 'skipped:\n'
+	printf '  %s\n' "${skips//$'\n'/$'\n'  }"
+else
+	echo "skipped: nothing"
+fi
+exit "$failed"
