@@ -120,7 +120,8 @@ pub(crate) fn remove_netns(name: &str) -> Result<()> {
     if let Ok(inode) = inode(&path) {
         kill_all(|| processes_in_netns(inode), name)?;
     }
-    ip(&format!("netns delete {name}"))
+    ip(&format!("netns delete {name}"))?;
+    Ok(())
 }
 
 /// The inode of a namespace, which is its identity as long as it lives.

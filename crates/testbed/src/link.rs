@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Context, Error, Result};
 use crate::host::{Host, Namespace};
 use crate::leftovers::NETNS_DIRECTORY;
-use crate::process;
+use crate::process::{self, POLL_INTERVAL};
 use crate::relay::{Relay, Shared};
 use crate::statistics::RelayStatistics;
 use crate::sys;
@@ -188,6 +188,9 @@ impl LinkConfig {
 /// MTU-sized packets during one late wake-up would overflow.
 const TUN_QUEUE_LEN: u32 = 4096;
 
+/// The kernel needs a second at most.
+const CARRIER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Two hosts joined, by a relay in user space or by a veth pair.
 ///
 /// Link number N of this process (counted from 1, modulo 250) gives host a 10.77.N.1/24 and fd77:N::1/64, host b .2
@@ -313,6 +316,8 @@ impl Link {
         };
         link.bring_up(&link.a, 1)?;
         link.bring_up(&link.b, 2)?;
+        link.a.wait_until_operational()?;
+        link.b.wait_until_operational()?;
         Ok(link)
     }
 
@@ -332,7 +337,8 @@ impl Link {
             ))
             .map(drop)?;
         }
-        process::ip(&format!("-n {netns_name} link set {interface} up"))
+        process::ip(&format!("-n {netns_name} link set {interface} up"))?;
+        Ok(())
     }
 
     fn address(&self, family: Family, last: u8) -> IpAddr {
@@ -465,6 +471,27 @@ impl End {
 
     fn exists(&self) -> bool {
         Path::new(NETNS_DIRECTORY).join(&self.netns_name).exists()
+    }
+
+    /// Waits until the interface transmits. The kernel looks at carrier changes once a second and drops what is sent
+    /// before. A query for one interface makes it look at once: v6.18 `rtnl_getlink()`, net/core/rtnetlink.c.
+    fn wait_until_operational(&self) -> Result<()> {
+        let End {
+            interface,
+            netns_name,
+            ..
+        } = self;
+        let start = Instant::now();
+        while !process::ip(&format!("-n {netns_name} link show dev {interface}"))?.contains(" state UP ") {
+            if start.elapsed() > CARRIER_TIMEOUT {
+                return Err(Error::Timeout {
+                    what: format!("carrier on {interface}"),
+                    after: CARRIER_TIMEOUT,
+                });
+            }
+            thread::sleep(POLL_INTERVAL);
+        }
+        Ok(())
     }
 
     /// Packets that the interface dropped on transmission.

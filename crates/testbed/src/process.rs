@@ -206,10 +206,10 @@ pub(crate) fn run(mut command: Command) -> Result<String> {
 }
 
 /// Runs `ip` with `arguments`, which hold no white space within one argument.
-pub(crate) fn ip(arguments: &str) -> Result<()> {
+pub(crate) fn ip(arguments: &str) -> Result<String> {
     let mut command = Command::new("ip");
     command.args(arguments.split_whitespace());
-    run(command).map(drop)
+    run(command)
 }
 
 pub(crate) fn as_pid(id: u32) -> Pid {
