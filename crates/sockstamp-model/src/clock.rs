@@ -317,8 +317,8 @@ impl<C: Clock> Add<Nanos> for Timestamp<C> {
 
 /// What to add to a reading of the clock `From` to get the reading of the clock `To` at the same moment.
 ///
-/// The offset between two clocks moves when one of them is stepped or slewed: it holds for the moment it was
-/// measured, and how long after is for the caller to know.
+/// An offset holds for the moment it was measured; how long after is for the caller to know. Between the clocks
+/// here it holds until CLOCK_REALTIME is stepped, the leap seconds of CLOCK_TAI are set, or the host suspends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClockOffset<From: Clock, To: Clock> {
     offset: Delta,

@@ -62,8 +62,8 @@ pub const UPPER_BOUNDS_NS: [u64; BUCKETS] = upper_bounds();
 /// For each sixteenth of an octave of nanoseconds, how many bounds lie in the octave before it.
 pub const OCTAVE_SLOTS: [u8; 16] = octave_slots();
 
-/// How many bounds lie below the octave [1, 2) ns if they are continued downwards: slot minus eight times the
-/// exponent, negative because the lowest bound lies above that octave.
+/// What `8 * e + OCTAVE_SLOTS[part]` is moved by to give a slot. Negative, since slot 0 ends in the octave of
+/// 2^5 ns.
 pub const OCTAVE_BASE: i32 = octave_base();
 
 const PER_OCTAVE: usize = 8;

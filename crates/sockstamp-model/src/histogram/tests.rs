@@ -60,10 +60,9 @@ fn slot_by_search(ns: u64) -> usize {
 
 #[test]
 fn bounds_are_the_powers_of_the_eighth_root_of_two() {
-    for slot in ZERO_SLOT..OVERFLOW_SLOT {
-        let index = i32::try_from(slot).unwrap() - SLOT_OF_INDEX_0;
-        assert!(is_at_most(UPPER_BOUNDS_NS[slot], index), "slot {slot}");
-        assert!(!is_at_most(UPPER_BOUNDS_NS[slot] + 1, index), "slot {slot}");
+    for (index, &bound) in (MIN_INDEX - 1..).zip(&UPPER_BOUNDS_NS[..OVERFLOW_SLOT]) {
+        assert!(is_at_most(bound, index), "index {index}");
+        assert!(!is_at_most(bound + 1, index), "index {index}");
     }
     assert_eq!(UPPER_BOUNDS_NS[OVERFLOW_SLOT], u64::MAX);
 }

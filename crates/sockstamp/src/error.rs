@@ -1,0 +1,67 @@
+use std::io;
+
+/// What was tried, on what, and what the kernel said.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("{call} on {on}: {errno}")]
+    Call {
+        /// The system call, with its request or option: `"ioctl(ETHTOOL_GET_TS_INFO)"`.
+        call: &'static str,
+        /// What it was tried on: an interface, a clock, a kind of socket.
+        on: String,
+        /// What the kernel said; always has a raw OS error.
+        errno: io::Error,
+    },
+
+    /// No interface can have this name: it is empty, longer than 15 bytes or holds a zero byte.
+    #[error("{name:?} cannot be the name of a network interface")]
+    InterfaceName {
+        /// The name as it was given.
+        name: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn call(call: &'static str, on: impl Into<String>) -> impl FnOnce(nix::Error) -> Self {
+        move |errno| Self::Call {
+            call,
+            on: on.into(),
+            errno: errno.into(),
+        }
+    }
+}
+
+/// Keeps the kind of error and, as text, what was tried.
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        let kind = match &error {
+            Error::Call { errno, .. } => errno.kind(),
+            Error::InterfaceName { .. } => io::ErrorKind::InvalidInput,
+        };
+        Self::new(kind, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::errno::Errno;
+
+    use super::*;
+
+    #[test]
+    fn errors_say_what_was_tried_on_what() {
+        let error = Error::call("ioctl(ETHTOOL_GET_TS_INFO)", "eth7")(Errno::ENODEV);
+        assert_eq!(
+            error.to_string(),
+            "ioctl(ETHTOOL_GET_TS_INFO) on eth7: No such device (os error 19)"
+        );
+        let denied = io::Error::from(Error::call("socket", "IPv4 UDP")(Errno::EACCES));
+        assert_eq!(denied.kind(), io::ErrorKind::PermissionDenied);
+        assert_eq!(
+            denied.to_string(),
+            "socket on IPv4 UDP: Permission denied (os error 13)"
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! What a network interface can stamp.
+
+use nix::errno::Errno;
+use nix::net::if_::if_nameindex;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
+
+use crate::{Error, Result, sys};
+
+/// Which stamps an interface can give. The default is none at all.
+///
+/// Capable does not mean enabled: hardware stamps come only once SIOCSHWTSTAMP has switched them on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct InterfaceCapabilities {
+    /// The driver stamps a packet when it hands it to the hardware.
+    pub tx_software: bool,
+    /// The NIC stamps sent packets, at least of some protocols, and gives its raw stamps.
+    pub tx_hardware: bool,
+    /// The kernel stamps received packets, as it does for any driver that answers at all.
+    pub rx_software: bool,
+    /// The NIC stamps received packets, at least of some protocols, and gives its raw stamps.
+    pub rx_hardware: bool,
+    /// The PTP hardware clock of the interface: n for `/dev/ptpn`; `None` if it has none.
+    pub phc_index: Option<u32>,
+}
+
+impl InterfaceCapabilities {
+    fn from_ts_info(info: &sys::TsInfo) -> Self {
+        let all = |flags| info.so_timestamping & flags == flags;
+        // A stamp that is taken and not given out is of no use: both flags are needed.
+        let (software, hardware) = (
+            libc::SOF_TIMESTAMPING_SOFTWARE,
+            libc::SOF_TIMESTAMPING_RAW_HARDWARE,
+        );
+        Self {
+            tx_software: all(libc::SOF_TIMESTAMPING_TX_SOFTWARE | software),
+            tx_hardware: all(libc::SOF_TIMESTAMPING_TX_HARDWARE | hardware),
+            rx_software: all(libc::SOF_TIMESTAMPING_RX_SOFTWARE | software),
+            rx_hardware: all(libc::SOF_TIMESTAMPING_RX_HARDWARE | hardware),
+            phc_index: u32::try_from(info.phc_index).ok(),
+        }
+    }
+}
+
+/// Asks the driver of the interface `name`, in the current network namespace, what it can stamp.
+///
+/// An interface whose driver does not know the question (EOPNOTSUPP) can stamp nothing: that is an answer, not an
+/// error. Needs no privilege.
+///
+/// Source: ETHTOOL_GET_TS_INFO and `struct ethtool_ts_info` in include/uapi/linux/ethtool.h,
+/// `ethtool_get_ts_info()` in net/ethtool/ioctl.c, v6.18.
+///
+/// # Errors
+///
+/// [`Error::InterfaceName`] if no interface can have that name, [`Error::Call`] if none has it (ENODEV), or as
+/// socket(2).
+pub fn capabilities(name: &str) -> Result<InterfaceCapabilities> {
+    let request = sys::InterfaceName::new(name).ok_or_else(|| Error::InterfaceName {
+        name: name.to_owned(),
+    })?;
+    let socket = socket(
+        AddressFamily::Inet,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
+    .map_err(Error::call("socket(SOCK_DGRAM)", "IPv4 UDP"))?;
+    match sys::ts_info(&socket, request) {
+        Ok(info) => Ok(InterfaceCapabilities::from_ts_info(&info)),
+        Err(Errno::EOPNOTSUPP) => Ok(InterfaceCapabilities::default()),
+        Err(errno) => Err(Error::call("ioctl(ETHTOOL_GET_TS_INFO)", name)(errno)),
+    }
+}
+
+/// The names of the interfaces of the current network namespace, in the order in which the kernel
+/// lists them. Bytes that are not UTF-8 are replaced by U+FFFD.
+///
+/// # Errors
+///
+/// [`Error::Call`] as if_nameindex(3): no file descriptor or memory left.
+pub fn names() -> Result<Vec<String>> {
+    let interfaces = if_nameindex().map_err(Error::call("if_nameindex", "the network namespace"))?;
+    Ok(interfaces
+        .iter()
+        .map(|interface| interface.name().to_string_lossy().into_owned())
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_stamps_in_software_only() {
+        assert!(names().unwrap().contains(&"lo".to_owned()));
+        let lo = capabilities("lo").unwrap();
+        assert!(lo.tx_software && lo.rx_software);
+        assert!(!lo.tx_hardware && !lo.rx_hardware);
+        assert_eq!(lo.phc_index, None);
+    }
+
+    #[test]
+    fn every_interface_answers() {
+        for name in names().unwrap() {
+            capabilities(&name).unwrap();
+        }
+    }
+
+    #[test]
+    fn hardware_stamps_need_to_be_given_out() {
+        let mut info = sys::TsInfo::request();
+        info.phc_index = 3;
+        info.so_timestamping = libc::SOF_TIMESTAMPING_TX_HARDWARE | libc::SOF_TIMESTAMPING_RX_HARDWARE;
+        let taken = InterfaceCapabilities::from_ts_info(&info);
+        assert_eq!(
+            taken,
+            InterfaceCapabilities {
+                phc_index: Some(3),
+                ..Default::default()
+            }
+        );
+        info.so_timestamping |= libc::SOF_TIMESTAMPING_RAW_HARDWARE;
+        let given = InterfaceCapabilities::from_ts_info(&info);
+        assert!(given.tx_hardware && given.rx_hardware && !given.rx_software);
+    }
+
+    #[test]
+    fn names_that_cannot_be_are_refused() {
+        for name in ["", "sixteen-bytes-ab", "a\0b"] {
+            assert!(
+                matches!(capabilities(name), Err(Error::InterfaceName { .. })),
+                "{name:?}"
+            );
+        }
+        let missing = capabilities("sockstamp-none").unwrap_err();
+        assert!(
+            missing
+                .to_string()
+                .starts_with("ioctl(ETHTOOL_GET_TS_INFO) on sockstamp-none: "),
+            "{missing}"
+        );
+    }
+}

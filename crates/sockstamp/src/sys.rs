@@ -1,0 +1,75 @@
+//! System calls that have no safe wrapper elsewhere.
+
+use std::os::fd::{AsFd, AsRawFd};
+
+use nix::errno::Errno;
+
+/// `struct ethtool_ts_info` of include/uapi/linux/ethtool.h, in which it is since v3.5.
+///
+/// Invariant: made by [`request`](Self::request), so `cmd` is ETHTOOL_GET_TS_INFO.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct TsInfo {
+    cmd: u32,
+    pub(crate) so_timestamping: u32,
+    pub(crate) phc_index: i32,
+    tx_types: u32,
+    tx_reserved: [u32; 3],
+    rx_filters: u32,
+    rx_reserved: [u32; 3],
+}
+
+const _: () = assert!(size_of::<TsInfo>() == 44);
+
+impl TsInfo {
+    pub(crate) const fn request() -> Self {
+        /// include/uapi/linux/ethtool.h
+        const ETHTOOL_GET_TS_INFO: u32 = 0x41;
+        Self {
+            cmd: ETHTOOL_GET_TS_INFO,
+            so_timestamping: 0,
+            phc_index: -1,
+            tx_types: 0,
+            tx_reserved: [0; 3],
+            rx_filters: 0,
+            rx_reserved: [0; 3],
+        }
+    }
+}
+
+/// The name of an interface as `struct ifreq` holds it: 1 to 15 bytes, none of them zero, and a zero byte.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InterfaceName([libc::c_char; libc::IFNAMSIZ]);
+
+impl InterfaceName {
+    /// `None` where no interface can have that name.
+    pub(crate) fn new(name: &str) -> Option<Self> {
+        if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') {
+            return None;
+        }
+        let mut bytes = [0; libc::IFNAMSIZ];
+        for (to, from) in bytes.iter_mut().zip(name.bytes()) {
+            *to = libc::c_char::from_ne_bytes([from]);
+        }
+        Some(Self(bytes))
+    }
+}
+
+/// ETHTOOL_GET_TS_INFO: what the interface can stamp, in the network namespace of `socket`.
+pub(crate) fn ts_info(socket: impl AsFd, name: InterfaceName) -> nix::Result<TsInfo> {
+    let mut info = TsInfo::request();
+    let mut request = libc::ifreq {
+        ifr_name: name.0,
+        ifr_ifru: libc::__c_anonymous_ifr_ifru {
+            ifru_data: (&raw mut info).cast(),
+        },
+    };
+    // SAFETY: SIOCETHTOOL takes a pointer to a `struct ifreq` that may be read and written, whose ifr_data points
+    // to the structure of the command in its first word, to be read and written in its full size. `request` and
+    // `info` are alive and not otherwise borrowed for the whole call, which keeps neither pointer; `info` has the
+    // layout of `struct ethtool_ts_info` (repr(C), size asserted above) and the command that belongs to it (its
+    // invariant). The descriptor is open, as it is borrowed for the call.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
+    Errno::result(result)?;
+    Ok(info)
+}
