@@ -3,7 +3,7 @@ use std::fs::{self, File};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::process::Command;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -47,11 +47,7 @@ impl Host {
     ///
     /// `name` is 1 to 64 ASCII letters, digits and hyphens. It need not be unique.
     pub fn new(name: &str) -> Result<Host> {
-        static CLEAN: Once = Once::new();
-        let mut cleaned = Ok(());
-        CLEAN.call_once(|| cleaned = leftovers::clean_up_leftovers());
-        cleaned?;
-
+        leftovers::clean_up_once()?;
         let name = leftovers::unique_name(name)?;
         {
             let _lock = leftovers::lock()?;
@@ -136,6 +132,9 @@ impl Host {
     }
 
     /// Sets a sysctl below `net.` of this namespace, for example `net.ipv4.tcp_congestion_control`.
+    ///
+    /// That one takes only what `tcp_allowed_congestion_control` of the initial namespace lists (EPERM otherwise);
+    /// the socket option TCP_CONGESTION takes any, from a privileged program.
     pub fn set_sysctl(&self, name: &str, value: &str) -> Result<()> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         self.enter(|| fs::write(&path, value)).context("write", &path)

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{Flock, FlockArg};
 use nix::sys::signal::{Signal, kill};
 
+use crate::cgroup;
 use crate::error::{Context, Error, Result};
 use crate::process::{POLL_INTERVAL, as_pid, ip};
 
@@ -97,7 +99,15 @@ pub fn clean_up_leftovers() -> Result<()> {
     for name in leftovers_in(Path::new(NETNS_DIRECTORY))? {
         remove_netns(&name)?;
     }
-    Ok(())
+    cgroup::clean_up_leftovers()
+}
+
+/// Calls [`clean_up_leftovers`] the first time it is called in this process.
+pub(crate) fn clean_up_once() -> Result<()> {
+    static CLEAN: Once = Once::new();
+    let mut cleaned = Ok(());
+    CLEAN.call_once(|| cleaned = clean_up_leftovers());
+    cleaned
 }
 
 /// The entries of `directory` that a dead process created.

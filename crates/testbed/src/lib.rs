@@ -24,18 +24,24 @@
 //! # }
 //! ```
 
+mod cgroup;
 mod error;
 mod host;
 mod leftovers;
 mod link;
+mod peer;
 mod process;
 mod relay;
 mod statistics;
 mod sys;
+mod tcp_info;
 
+pub use cgroup::Cgroup;
 pub use error::{Error, Result};
 pub use host::Host;
 pub use leftovers::clean_up_leftovers;
 pub use link::{Direction, Family, Link, LinkConfig};
+pub use peer::peer_program;
 pub use process::Process;
 pub use statistics::{DirectionStatistics, Lateness, RelayStatistics};
+pub use tcp_info::TcpInfo;

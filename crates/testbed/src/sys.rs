@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -76,6 +76,24 @@ pub(crate) fn before_exec(command: &mut Command, hook: impl Fn() -> io::Result<(
     // setns(2), the other write(2), each on a descriptor opened beforehand, and an errno becomes an
     // io::Error without allocation.
     unsafe { command.pre_exec(hook) };
+}
+
+/// `struct tcp_info`, as many of its bytes as the kernel gives.
+pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<Vec<u8>> {
+    let mut bytes = [0u8; 512];
+    let mut len = libc::socklen_t::try_from(bytes.len()).expect("512 fits");
+    // SAFETY: the kernel writes at most `len` bytes to the pointer and the count to `len`. Both point at
+    // live locals, and `len` is the size of the array.
+    check(unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            bytes.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    })?;
+    Ok(bytes[..len as usize].to_vec())
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {

@@ -1,11 +1,97 @@
 //! Links between hosts: addresses, delay, loss, reordering, duplication, rate, throughput.
 
-use testbed::{Family, Host, Link, LinkConfig};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testbed::{Direction, Family, Host, Link, LinkConfig, RelayStatistics, TcpInfo};
+
+/// How often a test about time may try again, on a machine that others use as well.
+const ATTEMPTS: u32 = 5;
+
+/// Tests of one binary run side by side. Those about time must not disturb one another.
+fn alone() -> MutexGuard<'static, ()> {
+    static TIMING: Mutex<()> = Mutex::new(());
+    TIMING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn two_hosts() -> (Host, Host) {
+    (Host::new("a").unwrap(), Host::new("b").unwrap())
+}
+
+/// A UDP socket in each host, a's connected to b's. Datagrams carry their number.
+struct Flow {
+    sender: UdpSocket,
+    receiver: UdpSocket,
+}
+
+impl Flow {
+    fn new(a: &Host, b: &Host, link: &Link) -> Flow {
+        let bind = |host: &Host, ip| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
+        let sender = bind(a, link.address_a(Family::V4));
+        let receiver = bind(b, link.address_b(Family::V4));
+        sender.connect(receiver.local_addr().unwrap()).unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+        // The default holds some 250 small datagrams; a test that loses must not lose here.
+        socket2::SockRef::from(&receiver)
+            .set_recv_buffer_size(64 << 20)
+            .unwrap();
+        Flow { sender, receiver }
+    }
+
+    fn send(&self, number: u32, len: usize) -> Instant {
+        let mut datagram = vec![0; len];
+        datagram[..4].copy_from_slice(&number.to_ne_bytes());
+        let start = Instant::now();
+        self.sender.send(&datagram).unwrap();
+        start
+    }
+
+    fn receive(&self) -> (u32, Instant) {
+        let mut datagram = [0; 2048];
+        self.receiver.recv(&mut datagram).unwrap();
+        (
+            u32::from_ne_bytes(*datagram.first_chunk().unwrap()),
+            Instant::now(),
+        )
+    }
+}
+
+/// Waits until every one of `received` packets was delivered or dropped, and returns what the link counted.
+fn settle(link: &Link, before: &RelayStatistics, received: u64) -> RelayStatistics {
+    let start = Instant::now();
+    loop {
+        let statistics = link.statistics().since(before);
+        let way = &statistics.a_to_b;
+        if way.packets + way.lost + way.queue_drops + way.write_errors == received + way.duplicated {
+            assert_eq!(way.received, received);
+            return statistics;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "{statistics:?}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sends `count` datagrams over a link from a to b and returns the numbers in their order of arrival.
+fn carry(config: LinkConfig, count: u32, spacing: Duration) -> (Vec<u32>, RelayStatistics) {
+    let (a, b) = two_hosts();
+    let link = Link::relay(&a, &b, config).unwrap();
+    let flow = Flow::new(&a, &b, &link);
+    let before = link.statistics();
+    for number in 0..count {
+        flow.send(number, 100);
+        thread::sleep(spacing);
+    }
+    let statistics = settle(&link, &before, count.into());
+    assert_eq!(statistics.a_to_b.device_drops, 0);
+    let numbers = (0..statistics.a_to_b.packets).map(|_| flow.receive().0).collect();
+    (numbers, statistics)
+}
 
 #[test]
 fn both_families_are_usable_at_once() {
-    let a = Host::new("a").unwrap();
-    let b = Host::new("b").unwrap();
+    let (a, b) = two_hosts();
     let relay = Link::relay(&a, &b, LinkConfig::default()).unwrap();
     let veth = Link::veth(&a, &b).unwrap();
     for link in [&relay, &veth] {
@@ -22,4 +108,252 @@ fn both_families_are_usable_at_once() {
             .unwrap();
         }
     }
+    assert_eq!(veth.statistics(), RelayStatistics::default());
+    assert!(veth.set_config(LinkConfig::default()).is_err());
+}
+
+#[test]
+fn interfaces_have_the_configured_mtu_and_go_with_the_link() {
+    let (a, b) = two_hosts();
+    let exists = |host: &Host, interface: &str| host.run("ip", &["link", "show", interface]).is_ok();
+    for link in [
+        Link::relay(&a, &b, LinkConfig::default().mtu(9000)).unwrap(),
+        Link::veth(&a, &b).unwrap(),
+    ] {
+        let (interface_a, interface_b) = (link.interface_a().to_owned(), link.interface_b().to_owned());
+        let shown = a.run("ip", &["link", "show", &interface_a]).unwrap();
+        assert!(
+            shown.contains("mtu 9000") || shown.contains("mtu 1500"),
+            "{shown}"
+        );
+        assert!(exists(&b, &interface_b));
+        drop(link);
+        assert!(!exists(&a, &interface_a) && !exists(&b, &interface_b));
+    }
+}
+
+#[test]
+fn a_fixed_delay_is_kept_within_500_us_at_p99() {
+    const DELAY: Duration = Duration::from_millis(5);
+    const TOLERANCE: Duration = Duration::from_micros(500);
+    const COUNT: u32 = 400;
+    let _alone = alone();
+    let (a, b) = two_hosts();
+    let link = Link::relay(&a, &b, LinkConfig::default().delay(DELAY)).unwrap();
+    let flow = Flow::new(&a, &b, &link);
+    let mut attempts = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let before = link.statistics();
+        let mut delays: Vec<Duration> = (0..COUNT)
+            .map(|number| {
+                let sent = flow.send(number, 100);
+                let (received, at) = flow.receive();
+                assert_eq!(received, number);
+                at - sent
+            })
+            .collect();
+        delays.sort_unstable();
+        assert!(delays[0] >= DELAY, "a packet came early: {:?}", delays[0]);
+        let p99 = delays[delays.len() * 99 / 100];
+        if p99 <= DELAY + TOLERANCE {
+            println!("p50 {:?}, p99 {p99:?}", delays[delays.len() / 2]);
+            return;
+        }
+        attempts.push((p99, link.statistics().since(&before).a_to_b.lateness));
+    }
+    panic!("p99 of {DELAY:?}, and the relay's own lateness: {attempts:?}");
+}
+
+#[test]
+fn the_delay_can_be_changed_while_the_link_runs() {
+    const DELAY: Duration = Duration::from_millis(20);
+    let (a, b) = two_hosts();
+    let link = Link::relay(&a, &b, LinkConfig::default()).unwrap();
+    let flow = Flow::new(&a, &b, &link);
+    link.set_direction(
+        Direction::BToA,
+        LinkConfig::default().delay(Duration::from_secs(60)),
+    )
+    .unwrap();
+    let round = |number| {
+        let sent = flow.send(number, 100);
+        flow.receive().1 - sent
+    };
+    assert!((0..ATTEMPTS).any(|number| round(number) < DELAY));
+    link.set_direction(Direction::AToB, LinkConfig::default().delay(DELAY))
+        .unwrap();
+    assert!(round(ATTEMPTS) >= DELAY);
+}
+
+#[test]
+fn one_gigabit_per_second_goes_through() {
+    const GIGABIT: f64 = 1e9;
+    let _alone = alone();
+    let (a, b) = two_hosts();
+    for host in [&a, &b] {
+        host.set_sysctl("net.ipv4.tcp_congestion_control", "cubic")
+            .unwrap();
+    }
+    let link = Link::relay(&a, &b, LinkConfig::default()).unwrap();
+    let server: SocketAddr = (link.address_b(Family::V4), 5201).into();
+    let _server = b.spawn("iperf3", &["-s"]).unwrap();
+    b.wait_for_port(server, Duration::from_secs(5)).unwrap();
+    let mut attempts = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let report = a
+            .run(
+                "iperf3",
+                &["-J", "-C", "cubic", "-t", "2", "-c", &server.ip().to_string()],
+            )
+            .unwrap();
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        let rate = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
+        let statistics = link.statistics();
+        assert_eq!(
+            statistics.a_to_b.write_errors + statistics.b_to_a.write_errors,
+            0,
+            "{statistics:?}"
+        );
+        println!("{:.1} Gbit/s, {:?}", rate / GIGABIT, statistics.a_to_b);
+        if rate >= GIGABIT {
+            return;
+        }
+        attempts.push(rate);
+    }
+    panic!("bits per second: {attempts:?}");
+}
+
+#[test]
+fn loss_is_as_configured_within_binomial_error() {
+    const COUNT: u32 = 10_000;
+    for share in [0.01, 0.2] {
+        let (numbers, statistics) = carry(LinkConfig::default().loss(share), COUNT, Duration::ZERO);
+        let expected = f64::from(COUNT) * share;
+        let deviation = (expected * (1.0 - share)).sqrt();
+        let lost = f64::from(COUNT) - f64::from(u32::try_from(numbers.len()).unwrap());
+        assert!(
+            (lost - expected).abs() < 5.0 * deviation,
+            "{lost} lost, {expected} expected"
+        );
+        assert_eq!(
+            statistics.a_to_b.lost + statistics.a_to_b.packets,
+            u64::from(COUNT)
+        );
+        assert!(numbers.is_sorted());
+    }
+}
+
+#[test]
+fn the_same_seed_loses_the_same_packets() {
+    let run = |seed| carry(LinkConfig::default().loss(0.3).seed(seed), 500, Duration::ZERO).0;
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn reordering_and_duplication_are_counted_as_they_happen() {
+    let config = LinkConfig::default()
+        .reorder(0.05)
+        .reorder_hold(Duration::from_millis(5))
+        .duplicate(0.1);
+    let (numbers, statistics) = carry(config, 1000, Duration::from_micros(100));
+    let way = statistics.a_to_b;
+
+    let mut seen = std::collections::HashSet::new();
+    let mut highest = 0;
+    let (mut duplicates, mut overtaken) = (0, 0);
+    for number in numbers {
+        duplicates += u64::from(!seen.insert(number));
+        overtaken += u64::from(number < highest);
+        highest = highest.max(number);
+    }
+    assert_eq!(seen.len(), 1000);
+    assert_eq!(duplicates, way.duplicated);
+    assert_eq!(overtaken, way.reordered);
+    // Expected 95 and 50, with standard deviations of 9 and 7.
+    assert!((50..150).contains(&way.duplicated), "{way:?}");
+    assert!((15..90).contains(&way.held_back), "{way:?}");
+    assert!(way.reordered > 0 && way.reordered <= way.held_back, "{way:?}");
+}
+
+#[test]
+fn jitter_alone_does_not_reorder() {
+    let config = LinkConfig::default().jitter(Duration::from_millis(5));
+    let (numbers, statistics) = carry(config, 1000, Duration::ZERO);
+    assert!(numbers.is_sorted());
+    assert_eq!(statistics.a_to_b.reordered, 0);
+}
+
+#[test]
+fn a_line_rate_spaces_packets_and_its_queue_overflows() {
+    const RATE: u64 = 20_000_000;
+    const COUNT: u32 = 50;
+    /// With 8 bytes of UDP header and 20 of IP each packet has 1250 bytes: half a millisecond.
+    const PAYLOAD: usize = 1222;
+    let _alone = alone();
+    let (a, b) = two_hosts();
+    let link = Link::relay(&a, &b, LinkConfig::default()).unwrap();
+    let flow = Flow::new(&a, &b, &link);
+
+    link.set_config(LinkConfig::default().rate_bits_per_second(RATE).offload(false))
+        .unwrap();
+    let expected = Duration::from_micros(500) * (COUNT - 1);
+    let mut attempts = Vec::new();
+    for _ in 0..ATTEMPTS {
+        for number in 0..COUNT {
+            flow.send(number, PAYLOAD);
+        }
+        let times: Vec<Instant> = (0..COUNT).map(|_| flow.receive().1).collect();
+        attempts.push(times[times.len() - 1] - times[0]);
+        if attempts.last().unwrap().abs_diff(expected) < Duration::from_millis(1) {
+            break;
+        }
+    }
+    assert!(
+        attempts.last().unwrap().abs_diff(expected) < Duration::from_millis(1),
+        "{attempts:?}"
+    );
+
+    // Ten packets fit, and few leave while the burst comes in.
+    let config = LinkConfig::default()
+        .rate_bits_per_second(RATE)
+        .offload(false)
+        .queue_bytes(12_500);
+    link.set_config(config).unwrap();
+    let mut drops = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let before = link.statistics();
+        for number in 0..COUNT {
+            flow.send(number, PAYLOAD);
+        }
+        let way = settle(&link, &before, COUNT.into()).a_to_b;
+        assert!(way.packets >= 10, "{way:?}");
+        drops.push(way.queue_drops);
+        if (30..=40).contains(&way.queue_drops) {
+            return;
+        }
+    }
+    panic!("{drops:?} of {COUNT} packets dropped");
+}
+
+#[test]
+fn a_lost_data_segment_is_sent_again_and_nothing_else() {
+    use std::io::{Read, Write};
+
+    let (a, b) = two_hosts();
+    let link = Link::relay(&a, &b, LinkConfig::default()).unwrap();
+    let address = SocketAddr::new(link.address_b(Family::V6), 7000);
+    let listener = b.tcp_listen(address).unwrap();
+    let mut client = a.tcp_connect(address).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    link.lose_next_data(Direction::AToB, 1).unwrap();
+    let sent = Instant::now();
+    client.write_all(b"hello").unwrap();
+    let mut message = [0; 5];
+    server.read_exact(&mut message).unwrap();
+    // One tail loss probe or retransmission timeout later. RFC 8985, section 7.
+    assert!(sent.elapsed() > Duration::from_millis(1));
+    assert_eq!(&message, b"hello");
+    assert_eq!(link.statistics().a_to_b.lost, 1);
+    assert_eq!(TcpInfo::of(&client).unwrap().total_retrans, 1);
 }

@@ -1,0 +1,309 @@
+//! Socket programs whose behaviour is known, for tests and demos to measure.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use testbed::TcpInfo;
+
+const USAGE: &str = "\
+Socket programs for tests. All TCP, all times of the monotonic clock.
+
+testbed-peer serve --port P [--request BYTES] [--response BYTES] [--think MS]
+    Answers each request (default 64 bytes) with a response (64), a thread per connection, IPv4 and IPv6.
+    With --think it sleeps between the arrival of a request (poll says readable) and its first read.
+testbed-peer client --connect ADDR [--count N] [--request BYTES] [--response BYTES] [--interval-ms M]
+    Sends N requests (1), each after the response to the one before and a pause of M (0), one connection.
+    Prints JSON: count, rtt_min_ns, rtt_p50_ns, rtt_p99_ns, rtt_max_ns, bytes (both ways).
+testbed-peer sink --port P [--rate-limit none|BYTES_PER_SECOND] [--rcvbuf BYTES]
+    Reads and discards, a thread per connection.
+testbed-peer blast --connect ADDR [--sends N] [--size BYTES] [--sndbuf BYTES] [--interval-ms M] [--nodelay true|false]
+    N blocking sends (1) of BYTES (64), then waits until all is acknowledged. --nodelay is false.
+    Prints JSON: sends, bytes, send_ns (spent inside send), send_max_ns, acked_ns (from the first send until all is
+    acknowledged), and of TCP_INFO: total_retrans, bytes_acked, segs_out, data_segs_out, rtt_us, min_rtt_us,
+    busy_us, rwnd_limited_us, sndbuf_limited_us.
+
+Servers print `listening on PORT` when they are; port 0 lets the kernel choose. They run until killed.
+";
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let command = arguments.next().unwrap_or_default();
+    if matches!(command.as_str(), "-h" | "--help" | "help") {
+        print!("{USAGE}");
+        return ExitCode::SUCCESS;
+    }
+    let program = match command.as_str() {
+        "serve" => serve,
+        "client" => client,
+        "sink" => sink,
+        "blast" => blast,
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match Options::parse(arguments).and_then(program) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("testbed-peer {command}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// `--name value` pairs.
+struct Options(BTreeMap<String, String>);
+
+impl Options {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options> {
+        let mut options = BTreeMap::new();
+        while let Some(argument) = arguments.next() {
+            let name = argument
+                .strip_prefix("--")
+                .ok_or_else(|| format!("unexpected {argument:?}"))?;
+            let value = arguments
+                .next()
+                .ok_or_else(|| format!("--{name} needs a value"))?;
+            options.insert(name.to_owned(), value);
+        }
+        Ok(Options(options))
+    }
+
+    fn optional<T: FromStr<Err: Error>>(&mut self, name: &str) -> Result<Option<T>> {
+        let Some(value) = self.0.remove(name) else {
+            return Ok(None);
+        };
+        Ok(Some(
+            value
+                .parse()
+                .map_err(|error| format!("--{name} {value}: {error}"))?,
+        ))
+    }
+
+    fn required<T: FromStr<Err: Error>>(&mut self, name: &str) -> Result<T> {
+        Ok(self
+            .optional(name)?
+            .ok_or_else(|| format!("--{name} is missing"))?)
+    }
+
+    fn milliseconds(&mut self, name: &str) -> Result<Duration> {
+        Ok(Duration::from_millis(self.optional(name)?.unwrap_or(0)))
+    }
+
+    /// To be called after the last option has been taken.
+    fn finish(self) -> Result<()> {
+        match self.0.keys().next() {
+            Some(name) => Err(format!("unknown option --{name}").into()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Bytes of a request, a response or a send where none are given.
+const MESSAGE_LEN: usize = 64;
+
+fn serve(mut options: Options) -> Result<()> {
+    let port = options.required("port")?;
+    let request = options.optional("request")?.unwrap_or(MESSAGE_LEN);
+    let response = options.optional("response")?.unwrap_or(MESSAGE_LEN);
+    let think = options.milliseconds("think")?;
+    options.finish()?;
+    accept(listen(port, None)?, move |mut connection| {
+        connection.set_nodelay(true)?;
+        let mut request = vec![0; request];
+        let response = vec![0; response];
+        loop {
+            if !think.is_zero() {
+                poll(
+                    &mut [PollFd::new(connection.as_fd(), PollFlags::POLLIN)],
+                    PollTimeout::NONE,
+                )?;
+                thread::sleep(think);
+            }
+            connection.read_exact(&mut request)?;
+            connection.write_all(&response)?;
+        }
+    })
+}
+
+fn client(mut options: Options) -> Result<()> {
+    let address: SocketAddr = options.required("connect")?;
+    let count = options.optional("count")?.unwrap_or(1);
+    let request = vec![0; options.optional("request")?.unwrap_or(MESSAGE_LEN)];
+    let mut response = vec![0; options.optional("response")?.unwrap_or(MESSAGE_LEN)];
+    let interval = options.milliseconds("interval-ms")?;
+    options.finish()?;
+    if count == 0 {
+        return Err("--count 0 measures nothing".into());
+    }
+    let mut connection = TcpStream::connect(address)?;
+    connection.set_nodelay(true)?;
+    let mut times = Vec::with_capacity(count);
+    for n in 0..count {
+        if n > 0 && !interval.is_zero() {
+            thread::sleep(interval);
+        }
+        let start = Instant::now();
+        connection.write_all(&request)?;
+        connection.read_exact(&mut response)?;
+        times.push(nanoseconds(start.elapsed()));
+    }
+    times.sort_unstable();
+    // The nearest-rank percentile.
+    let percentile = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
+    let result = serde_json::json!({
+        "count": count,
+        "rtt_min_ns": times[0],
+        "rtt_p50_ns": percentile(50),
+        "rtt_p99_ns": percentile(99),
+        "rtt_max_ns": percentile(100),
+        "bytes": count * (request.len() + response.len()),
+    });
+    println!("{result}");
+    Ok(())
+}
+
+fn sink(mut options: Options) -> Result<()> {
+    /// Bytes of one read.
+    const CHUNK: usize = 64 << 10;
+    let port = options.required("port")?;
+    let limit: Option<String> = options.optional("rate-limit")?;
+    let limit: Option<f64> = match limit.as_deref() {
+        None | Some("none") => None,
+        Some(limit) => Some(limit.parse()?),
+    };
+    let receive_buffer = options.optional("rcvbuf")?;
+    options.finish()?;
+    accept(listen(port, receive_buffer)?, move |mut connection| {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let len = connection.read(&mut chunk)?;
+            if len == 0 {
+                return Ok(());
+            }
+            if let Some(limit) = limit {
+                let len = u32::try_from(len).expect("a chunk is 64 KB");
+                thread::sleep(Duration::from_secs_f64(f64::from(len) / limit));
+            }
+        }
+    })
+}
+
+fn blast(mut options: Options) -> Result<()> {
+    let address: SocketAddr = options.required("connect")?;
+    let sends: u64 = options.optional("sends")?.unwrap_or(1);
+    let message = vec![0; options.optional("size")?.unwrap_or(MESSAGE_LEN)];
+    let send_buffer: Option<usize> = options.optional("sndbuf")?;
+    let interval = options.milliseconds("interval-ms")?;
+    let no_delay = options.optional("nodelay")?.unwrap_or(false);
+    options.finish()?;
+
+    let mut connection = TcpStream::connect(address)?;
+    connection.set_nodelay(no_delay)?;
+    if let Some(size) = send_buffer {
+        SockRef::from(&connection).set_send_buffer_size(size)?;
+    }
+    let (mut total, mut longest) = (Duration::ZERO, Duration::ZERO);
+    let first = Instant::now();
+    for n in 0..sends {
+        if n > 0 && !interval.is_zero() {
+            thread::sleep(interval);
+        }
+        let start = Instant::now();
+        // A blocking send takes everything; only a signal could make it a partial one.
+        connection.write_all(&message)?;
+        let spent = start.elapsed();
+        total += spent;
+        longest = longest.max(spent);
+    }
+    let (info, acked) = wait_until_acked(&connection, first)?;
+    let result = serde_json::json!({
+        "sends": sends,
+        "bytes": sends * message.len() as u64,
+        "send_ns": nanoseconds(total),
+        "send_max_ns": nanoseconds(longest),
+        "acked_ns": nanoseconds(acked),
+        "total_retrans": info.total_retrans,
+        "bytes_acked": info.bytes_acked,
+        "segs_out": info.segs_out,
+        "data_segs_out": info.data_segs_out,
+        "rtt_us": info.rtt,
+        "min_rtt_us": info.min_rtt,
+        "busy_us": info.busy_time,
+        "rwnd_limited_us": info.rwnd_limited,
+        "sndbuf_limited_us": info.sndbuf_limited,
+    });
+    println!("{result}");
+    Ok(())
+}
+
+/// Waits until the peer has acknowledged everything; how long after `since` that was.
+fn wait_until_acked(connection: &TcpStream, since: Instant) -> Result<(TcpInfo, Duration)> {
+    const POLL_INTERVAL: Duration = Duration::from_micros(200);
+    const TIMEOUT: Duration = Duration::from_secs(120);
+    let start = Instant::now();
+    loop {
+        let info = TcpInfo::of(connection)?;
+        if info.unacked == 0 && info.notsent_bytes == 0 {
+            return Ok((info, since.elapsed()));
+        }
+        if let Some(error) = connection.take_error()? {
+            return Err(error.into());
+        }
+        if start.elapsed() > TIMEOUT {
+            return Err(format!("not acknowledged within {TIMEOUT:?}: {info:?}").into());
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// Listens on both families and says so.
+fn listen(port: u16, receive_buffer: Option<usize>) -> Result<TcpListener> {
+    let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_only_v6(false)?;
+    socket.set_reuse_address(true)?;
+    if let Some(size) = receive_buffer {
+        // Before listen: connections inherit it, and their window scale is chosen by it.
+        socket.set_recv_buffer_size(size)?;
+    }
+    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
+    socket.listen(1024)?;
+    let listener = TcpListener::from(socket);
+    println!("listening on {}", listener.local_addr()?.port());
+    Ok(listener)
+}
+
+/// Runs `handler` in a thread of its own for each connection. Connections end as the peer wants them to.
+fn accept(
+    listener: TcpListener,
+    handler: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static,
+) -> Result<()> {
+    loop {
+        let (connection, peer) = listener.accept()?;
+        let handler = handler.clone();
+        thread::spawn(move || match handler(connection) {
+            Ok(()) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+                ) => {}
+            Err(error) => eprintln!("testbed-peer: {peer}: {error}"),
+        });
+    }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,209 @@
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::{Context, Error, Result};
+use crate::leftovers::{self, kill_all, leftovers_in};
+use crate::process::POLL_INTERVAL;
+use crate::sys;
+
+/// The file that lists a cgroup's processes and takes new ones.
+const PROCESSES: &str = "cgroup.procs";
+
+/// How long the kernel may take to notice that the last process of a cgroup is gone.
+const REMOVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A cgroup-v2 directory. Removed on drop: its processes are killed, the calling one is moved back to where it was.
+#[derive(Debug)]
+pub struct Cgroup {
+    path: PathBuf,
+    id: u64,
+    /// The same cgroup in the v1 hierarchy of the `cpu` controller, where v2 does not have it.
+    cpu_v1: Option<PathBuf>,
+}
+
+impl Cgroup {
+    /// Creates a cgroup named `sst-PID-STARTTIME-N-NAME` below the root of the v2 hierarchy.
+    ///
+    /// `name` is 1 to 64 ASCII letters, digits and hyphens. It need not be unique.
+    pub fn new(name: &str) -> Result<Cgroup> {
+        leftovers::clean_up_once()?;
+        let mount = v2_mount().ok_or(Error::Missing("a mounted cgroup v2 hierarchy"))?;
+        let path = mount.join(leftovers::unique_name(name)?);
+        let created = fs::create_dir(&path).and_then(|()| Ok(fs::metadata(&path)?.ino()));
+        let id = created.context("create", text(&path))?;
+        Ok(Cgroup {
+            path,
+            id,
+            cpu_v1: None,
+        })
+    }
+
+    /// The directory in the v2 hierarchy.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The cgroup id, as `bpf_get_current_cgroup_id()` gives it: the inode of the directory.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The processes in it now.
+    pub fn processes(&self) -> Vec<u32> {
+        processes_in(&self.path)
+    }
+
+    /// Moves a process into it, with all its threads.
+    pub fn add(&self, pid: u32) -> Result<()> {
+        self.directories()
+            .try_for_each(|directory| move_to(directory, pid))
+    }
+
+    /// Lets `command` start its program in this cgroup: the program has not run a single instruction outside.
+    ///
+    /// Call [`Cgroup::set_cpu_quota`] before.
+    pub fn start_in(&self, command: &mut Command) -> Result<()> {
+        let mut files = Vec::new();
+        for directory in self.directories() {
+            let path = directory.join(PROCESSES);
+            files.push(
+                OpenOptions::new()
+                    .write(true)
+                    .open(&path)
+                    .context("open", text(&path))?,
+            );
+        }
+        // Process 0 is the writer, here the forked child.
+        sys::before_exec(command, move || {
+            files.iter().try_for_each(|mut file| file.write_all(b"0"))
+        });
+        Ok(())
+    }
+
+    /// Lets its processes together use `quota` of CPU time in each `period`.
+    ///
+    /// Where the kernel has real-time group scheduling, a process with a real-time thread cannot be added after
+    /// this, and a process that uses a [`Link::relay`](crate::Link::relay) has such threads.
+    pub fn set_cpu_quota(&mut self, quota: Duration, period: Duration) -> Result<()> {
+        let (quota, period) = (quota.as_micros(), period.as_micros());
+        let mount = self
+            .path
+            .parent()
+            .expect("a cgroup is created below a mount point");
+        let controllers = fs::read_to_string(mount.join("cgroup.controllers"));
+        let controllers = controllers.context("read the controllers of", text(mount))?;
+        if controllers
+            .split_whitespace()
+            .any(|controller| controller == "cpu")
+        {
+            write(&mount.join("cgroup.subtree_control"), "+cpu")?;
+            return write(&self.path.join("cpu.max"), &format!("{quota} {period}"));
+        }
+        let mount = v1_cpu_mount().ok_or(Error::Missing("the cpu controller of cgroups"))?;
+        let path = mount.join(self.path.file_name().expect("a cgroup has a name"));
+        if self.cpu_v1.is_none() {
+            fs::create_dir(&path).context("create", text(&path))?;
+            self.cpu_v1 = Some(path.clone());
+        }
+        write(&path.join("cpu.cfs_period_us"), &period.to_string())?;
+        write(&path.join("cpu.cfs_quota_us"), &quota.to_string())?;
+        self.processes()
+            .into_iter()
+            .try_for_each(|pid| move_to(&path, pid))
+    }
+
+    fn directories(&self) -> impl Iterator<Item = &Path> {
+        [Some(&self.path), self.cpu_v1.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        for directory in self.directories() {
+            if let Err(error) = remove(directory) {
+                eprintln!("testbed: {error}");
+            }
+        }
+    }
+}
+
+/// Removes the cgroups that dead processes created. The caller holds the lock.
+pub(crate) fn clean_up_leftovers() -> Result<()> {
+    for mount in [v2_mount(), v1_cpu_mount()].into_iter().flatten() {
+        for name in leftovers_in(&mount)? {
+            remove(&mount.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(directory: &Path) -> Result<()> {
+    let own = std::process::id();
+    if processes_in(directory).contains(&own) {
+        move_to(directory.parent().unwrap_or(directory), own)?;
+    }
+    kill_all(|| processes_in(directory), &text(directory))?;
+    let start = Instant::now();
+    loop {
+        match fs::remove_dir(directory) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            // The last process is not listed any more, but has not yet left.
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < REMOVE_TIMEOUT => {
+                thread::sleep(POLL_INTERVAL);
+            }
+            Err(error) => return Err(error).context("remove", text(directory)),
+        }
+    }
+}
+
+fn move_to(directory: &Path, pid: u32) -> Result<()> {
+    write(&directory.join(PROCESSES), &pid.to_string())
+}
+
+fn processes_in(directory: &Path) -> Vec<u32> {
+    let list = fs::read_to_string(directory.join(PROCESSES)).unwrap_or_default();
+    list.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn v2_mount() -> Option<PathBuf> {
+    mount(|fields| fields.get(2) == Some(&"cgroup2"))
+}
+
+fn v1_cpu_mount() -> Option<PathBuf> {
+    mount(|fields| {
+        fields.get(2) == Some(&"cgroup")
+            && fields
+                .get(3)
+                .is_some_and(|options| options.split(',').any(|option| option == "cpu"))
+    })
+}
+
+/// The first mount point whose line in `/proc/self/mounts` (see fstab(5)) is accepted.
+fn mount(accept: impl Fn(&[&str]) -> bool) -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    mounts.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        if accept(&fields) {
+            fields.get(1).map(PathBuf::from)
+        } else {
+            None
+        }
+    })
+}
+
+fn write(path: &Path, value: &str) -> Result<()> {
+    fs::write(path, value).context("write", text(path))
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
