@@ -17,7 +17,8 @@ const PROCESSES: &str = "cgroup.procs";
 /// How long the kernel may take to notice that the last process of a cgroup is gone.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A cgroup-v2 directory. Removed on drop: its processes are killed, the calling one is moved back to where it was.
+/// A cgroup-v2 directory. Removed on drop: its processes are killed; the calling one, should it be among
+/// them, is moved to the root of the hierarchy instead.
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
@@ -87,8 +88,8 @@ impl Cgroup {
 
     /// Lets its processes together use `quota` of CPU time in each `period`.
     ///
-    /// Where the kernel has real-time group scheduling, a process with a real-time thread cannot be added after
-    /// this, and a process that uses a [`Link::relay`](crate::Link::relay) has such threads.
+    /// Where the kernel has real-time group scheduling, a process with a real-time thread cannot be added
+    /// after this, and a process that uses a [`Link::relay`](crate::Link::relay) has such threads.
     pub fn set_cpu_quota(&mut self, quota: Duration, period: Duration) -> Result<()> {
         let (quota, period) = (quota.as_micros(), period.as_micros());
         let mount = self

@@ -54,7 +54,7 @@ impl Host {
             process::ip(&format!("netns add {name}"))?;
         }
         let path = format!("{NETNS_DIRECTORY}/{name}");
-        let opened = File::open(&path).and_then(|file| Ok((file, leftovers::inode(&path)?)));
+        let opened = File::open(&path).and_then(|file| Ok((file, leftovers::identity(&path)?.1)));
         let (namespace, inode) = opened.context("open", path)?;
         let host = Host {
             name,
@@ -104,7 +104,8 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// If `f` does, or if the namespace cannot be entered, for which only a caller without privilege is a cause.
+    /// If `f` does, or if the namespace cannot be entered, for which only a caller without privilege is a
+    /// cause.
     pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         self.namespace.enter(f)
     }
@@ -133,8 +134,8 @@ impl Host {
 
     /// Sets a sysctl below `net.` of this namespace, for example `net.ipv4.tcp_congestion_control`.
     ///
-    /// That one takes only what `tcp_allowed_congestion_control` of the initial namespace lists (EPERM otherwise);
-    /// the socket option TCP_CONGESTION takes any, from a privileged program.
+    /// That one takes only what `tcp_allowed_congestion_control` of the initial namespace lists (EPERM
+    /// otherwise); the socket option TCP_CONGESTION takes any, from a privileged program.
     pub fn set_sysctl(&self, name: &str, value: &str) -> Result<()> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         self.enter(|| fs::write(&path, value)).context("write", &path)

@@ -19,7 +19,7 @@ pub(crate) const NETNS_DIRECTORY: &str = "/run/netns";
 
 /// Held while namespaces are created or removed: two processes that both prepare an empty
 /// [`NETNS_DIRECTORY`] at once can mount one over the other's namespaces.
-const LOCK: &str = "/run/lock/sockstamp-testbed";
+const LOCK: &str = "/run/sockstamp-testbed.lock";
 
 /// How long a killed process may take to leave its namespace or cgroup.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -125,22 +125,26 @@ pub(crate) fn leftovers_in(directory: &Path) -> Result<Vec<String>> {
 
 /// Kills what runs in a named namespace and removes the name. The caller holds the lock.
 pub(crate) fn remove_netns(name: &str) -> Result<()> {
-    // A name without a mounted namespace is what a creator leaves that died half-way: it has no processes.
+    // A creator that died half-way leaves a name without a namespace: an ordinary file, in which nothing
+    // runs.
+    let own = identity("/proc/self/ns/net").context("read", "/proc/self/ns/net")?;
     let path = format!("{NETNS_DIRECTORY}/{name}");
-    if let Ok(inode) = inode(&path) {
-        kill_all(|| processes_in_netns(inode), name)?;
+    let namespace = identity(&path).context("read", &path)?;
+    if namespace.0 == own.0 && namespace != own {
+        kill_all(|| processes_in_netns(namespace), name)?;
     }
     ip(&format!("netns delete {name}"))?;
     Ok(())
 }
 
-/// The inode of a namespace, which is its identity as long as it lives.
-pub(crate) fn inode(path: &str) -> io::Result<u64> {
+/// The device and inode of a file, which identify a namespace as long as it lives: namespaces(7).
+pub(crate) fn identity(path: &str) -> io::Result<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
-    Ok(fs::metadata(path)?.ino())
+    let metadata = fs::metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
-fn processes_in_netns(netns_inode: u64) -> Vec<u32> {
+fn processes_in_netns(namespace: (u64, u64)) -> Vec<u32> {
     let own = std::process::id();
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
@@ -148,7 +152,7 @@ fn processes_in_netns(netns_inode: u64) -> Vec<u32> {
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|&pid| {
-            pid != own && inode(&format!("/proc/{pid}/ns/net")).is_ok_and(|inode| inode == netns_inode)
+            pid != own && identity(&format!("/proc/{pid}/ns/net")).is_ok_and(|other| other == namespace)
         })
         .collect()
 }

@@ -41,8 +41,8 @@ pub enum Direction {
 pub struct LinkConfig {
     /// One-way delay. With a rate it starts when the last bit is on the line.
     pub delay: Duration,
-    /// Up to this much is added to the delay, evenly distributed. It never reorders: a packet with less waits for
-    /// the one before it.
+    /// Up to this much is added to the delay, evenly distributed. It never reorders: a packet with less waits
+    /// for the one before it.
     pub jitter: Duration,
     /// Share of packets lost, 0 to 1.
     pub loss: f64,
@@ -60,8 +60,8 @@ pub struct LinkConfig {
     pub seed: u64,
     /// MTU in bytes. Taken when the link is created.
     pub mtu: u32,
-    /// Whether the sender hands over packets of up to 64 KB, as to a NIC with segmentation offload. Turn it off where
-    /// loss, reordering or a rate shall act on single segments.
+    /// Whether the sender hands over packets of up to 64 KB, as to a NIC with segmentation offload. Turn it
+    /// off where loss, reordering or a rate shall act on single segments.
     pub offload: bool,
 }
 
@@ -193,8 +193,8 @@ const CARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Two hosts joined, by a relay in user space or by a veth pair.
 ///
-/// Link number N of this process (counted from 1, modulo 250) gives host a 10.77.N.1/24 and fd77:N::1/64, host b .2
-/// and ::2, with N in decimal in both, usable at once (no duplicate address detection). Numbers of
+/// Link number N of this process (counted from 1, modulo 250) gives host a 10.77.N.1/24 and fd77:N::1/64,
+/// host b .2 and ::2, with N in decimal in both, usable at once (no duplicate address detection). Numbers of
 /// different processes may be equal: namespaces keep them apart.
 ///
 /// Multicast does not cross a relay.
@@ -398,7 +398,8 @@ impl Link {
         self.way(direction)?.set_config(config)
     }
 
-    /// Loses the next `packets` TCP packets that carry data in one direction, on top of what the configuration loses.
+    /// Loses the next `packets` TCP packets that carry data in one direction, on top of what the
+    /// configuration loses.
     pub fn lose_next_data(&self, direction: Direction, packets: u64) -> Result<()> {
         self.way(direction)?.shared.lose_next_data(packets);
         Ok(())
@@ -473,8 +474,9 @@ impl End {
         Path::new(NETNS_DIRECTORY).join(&self.netns_name).exists()
     }
 
-    /// Waits until the interface transmits. The kernel looks at carrier changes once a second and drops what is sent
-    /// before. A query for one interface makes it look at once: v6.18 `rtnl_getlink()`, net/core/rtnetlink.c.
+    /// Waits until the interface transmits. The kernel looks at carrier changes once a second and drops what
+    /// is sent before. A query for one interface makes it look at once: v6.18 `rtnl_getlink()`,
+    /// net/core/rtnetlink.c.
     fn wait_until_operational(&self) -> Result<()> {
         let End {
             interface,

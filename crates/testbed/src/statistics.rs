@@ -133,7 +133,8 @@ impl Lateness {
         self.counts.iter().sum()
     }
 
-    /// The smallest lateness that at least the share `q` (0 to 1) of the packets kept to; zero without packets.
+    /// The smallest lateness that at least the share `q` (0 to 1) of the packets kept to; zero without
+    /// packets.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,

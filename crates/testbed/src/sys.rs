@@ -35,8 +35,8 @@ pub(crate) fn tun_create(file: &File, name: &str) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
 }
 
-/// Bytes of `struct virtio_net_hdr` (without `num_buffers`) before each packet: what `tun_set_iff()` sets for a
-/// new device, drivers/net/tun.c in v6.18.
+/// Bytes of `struct virtio_net_hdr` (without `num_buffers`) before each packet: what `tun_set_iff()` sets for
+/// a new device, drivers/net/tun.c in v6.18.
 pub(crate) const VNET_HEADER_LEN: usize = 10;
 
 /// Lets the kernel hand over packets of up to 64 KB that are not yet cut into segments and carry no

@@ -136,11 +136,57 @@ fn leave_things_behind() {
     drop(link);
 }
 
+/// Not a test by itself: run alone by [`a_process_survives_the_end_of_a_cgroup_that_it_joined`].
+#[test]
+#[ignore = "moves the whole process into a cgroup"]
+fn join_a_cgroup_and_drop_it() {
+    let cgroup = Cgroup::new("own").unwrap();
+    cgroup.add(std::process::id()).unwrap();
+    assert_eq!(cgroup.processes(), [std::process::id()]);
+    let path = cgroup.path().to_owned();
+    drop(cgroup);
+    assert!(!path.exists());
+    println!("survived");
+}
+
+#[test]
+fn a_process_survives_the_end_of_a_cgroup_that_it_joined() {
+    let output = run_alone("join_a_cgroup_and_drop_it").wait(TIMEOUT).unwrap();
+    assert!(output.contains("survived"), "{output}");
+}
+
+/// Starts an ignored test of this binary in a process of its own.
+fn run_alone(test: &str) -> Process {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture"]);
+    Process::spawn(command).unwrap()
+}
+
+#[test]
+fn a_name_without_a_namespace_is_removed() {
+    // No process starts that long after boot.
+    let path = format!("/run/netns/sst-1-{}-{}-half", u64::MAX, std::process::id());
+    let path = Path::new(&path);
+    drop(Host::new("directory").unwrap());
+    fs::write(path, "").unwrap();
+    clean_up_leftovers().unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn a_link_may_outlive_its_hosts() {
+    let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+    let links = [
+        Link::veth(&a, &b).unwrap(),
+        Link::relay(&a, &b, LinkConfig::default()).unwrap(),
+    ];
+    drop((a, b));
+    drop(links);
+}
+
 #[test]
 fn leftovers_of_a_killed_process_are_removed() {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "leave_things_behind", "--ignored", "--nocapture"]);
-    let mut leaver = Process::spawn(command).unwrap();
+    let mut leaver = run_alone("leave_things_behind");
     leaver.wait_for_stdout("ready\n", TIMEOUT).unwrap();
     let stdout = leaver.stdout();
     let line = stdout
@@ -158,8 +204,8 @@ fn leftovers_of_a_killed_process_are_removed() {
     assert!(netns.exists() && Path::new(cgroup).exists());
     assert!(pids.iter().all(|&pid| is_running(pid)));
 
+    // From here on any other process that uses the crate may be the one that cleans up.
     leaver.kill().unwrap();
-    assert!(pids.iter().all(|&pid| is_running(pid)));
     clean_up_leftovers().unwrap();
     assert!(!netns.exists() && !Path::new(cgroup).exists());
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -303,8 +349,8 @@ fn a_blast_into_a_small_buffer_spends_its_time_in_send() {
     assert_eq!(value("bytes_acked"), SENDS * SIZE + 1);
     assert_eq!(value("total_retrans"), 0);
     assert!(value("segs_out") >= SENDS * SIZE / 1500);
-    // The kernel doubles the buffer for its bookkeeping, so at most 40 kB leave per round trip of 10 ms, and the
-    // last ones are waited for outside of send.
+    // The kernel doubles the buffer for its bookkeeping, so at most 40 kB leave per round trip of 10 ms, and
+    // the last ones are waited for outside of send.
     assert!(value("send_ns") > 50_000_000, "{result}");
     assert!(value("sndbuf_limited_us") > 0, "{result}");
     assert!(value("acked_ns") >= value("send_ns"), "{result}");
