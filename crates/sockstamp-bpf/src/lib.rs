@@ -1,1 +1,19 @@
-//! Placeholder.
+//! The eBPF programs of sockstamp and their loader. Nobody else knows libbpf.
+//!
+//! Facts first ([`support`]), then rules ([`plan`]), then action ([`Session`]). A feature is a
+//! folder that holds its C and its Rust; `bpf/sockstamp.bpf.c` has the programs, each a thin wrapper.
+
+mod error;
+pub mod floor;
+mod flow;
+mod histogram;
+mod map_view;
+pub mod plan;
+mod record;
+mod session;
+mod skeleton;
+pub mod support;
+
+pub use error::Error;
+pub use record::Record;
+pub use session::{Decoder, Options, Session, Target};

@@ -129,13 +129,20 @@ impl Serialize for DirectionSummary {
     }
 }
 
-/// What was lost between the kernel and user space. Distributions are counted in the kernel and miss nothing by it.
+/// What was lost. Distributions are counted in the kernel: records that were lost are missing in none of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Lost {
     /// Records that found the ring buffer full.
     pub ring: u64,
-    /// Per-message states that were overwritten before they were complete.
+    /// RX: arrivals that were overwritten before the application read them. A read that ends in one is refused.
     pub evicted: u64,
+    /// TX: stamps for a message that was no longer, or never, in flight: mostly of retransmissions that cross
+    /// with the acknowledgement.
+    pub unmatched: u64,
+    /// Flows that could not be selected: no memory for their state, or the kernel refused.
+    pub flows: u64,
+    /// MPTCP subflows: the kernel calls no callback for their messages.
+    pub mptcp: u64,
 }
 
 /// What was measured in a stretch of time.

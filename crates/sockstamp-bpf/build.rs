@@ -1,0 +1,78 @@
+//! Compiles the programs and generates what Rust and C share: the skeleton, the Rust types of
+//! `record.h`, and the C table of the model's histogram bounds.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use anyhow::{Context, Result, bail};
+use libbpf_cargo::SkeletonBuilder;
+
+/// Older ones lose the upper half of 64-bit enumerators.
+const OLDEST_CLANG: u32 = 16;
+const NEWEST_CLANG: u32 = 22;
+
+fn main() -> Result<()> {
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    for sources in ["src/bpf", "src/clock", "src/flow", "src/histogram", "src/record", "src/rx", "src/tx"] {
+        println!("cargo:rerun-if-changed={sources}");
+    }
+    println!("cargo:rerun-if-env-changed=CLANG");
+
+    fs::write(
+        out.join("histogram_bounds.h"),
+        sockstamp_model::histogram::c_header(),
+    )?;
+    generate_types(&out)?;
+    let clang = find_clang()?;
+    compile(&clang, "src/bpf/sockstamp.bpf.c", &out.join("sockstamp.skel.rs"), &out)?;
+    compile(&clang, "src/bpf/floor.bpf.c", &out.join("floor.skel.rs"), &out)
+}
+
+fn compile(clang: &Path, source: &str, skeleton: &Path, out: &Path) -> Result<()> {
+    SkeletonBuilder::new()
+        .source(source)
+        .clang(clang)
+        .clang_args([
+            "-Isrc/bpf",
+            "-Isrc/record",
+            &format!("-I{}", out.display()),
+            "-Wall",
+            "-Werror",
+        ])
+        .build_and_generate(skeleton)
+        .with_context(|| format!("cannot compile {source} with {}", clang.display()))
+}
+
+fn generate_types(out: &Path) -> Result<()> {
+    bindgen::Builder::default()
+        .header("src/record/record.h")
+        .allowlist_file(".*/record\\.h")
+        .default_enum_style(bindgen::EnumVariation::ModuleConsts)
+        .derive_default(true)
+        .layout_tests(false)
+        .generate()?
+        .write_to_file(out.join("record.rs"))
+        .context("cannot write the types of record.h")
+}
+
+fn find_clang() -> Result<PathBuf> {
+    if let Ok(clang) = env::var("CLANG") {
+        return Ok(clang.into());
+    }
+    let named = (OLDEST_CLANG..=NEWEST_CLANG)
+        .rev()
+        .map(|version| format!("clang-{version}"));
+    for name in named.chain(["clang".into()]) {
+        if major_version(&name).is_some_and(|version| version >= OLDEST_CLANG) {
+            return Ok(name.into());
+        }
+    }
+    bail!("no clang {OLDEST_CLANG} or newer found: install clang-19, or name one in CLANG")
+}
+
+fn major_version(clang: &str) -> Option<u32> {
+    let output = Command::new(clang).arg("-dumpversion").output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    text.split('.').next()?.trim().parse().ok()
+}

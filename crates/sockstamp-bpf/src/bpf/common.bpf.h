@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Constants of the kernel that no BTF carries, and the loaders' settings. */
+#ifndef SOCKSTAMP_COMMON_BPF_H
+#define SOCKSTAMP_COMMON_BPF_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "record.h"
+
+#define AF_INET	    2 /* include/linux/socket.h */
+#define AF_INET6    10
+#define SOL_SOCKET  1 /* include/uapi/asm-generic/socket.h */
+#define IPPROTO_TCP 6 /* include/uapi/linux/in.h */
+
+#define TCP_ESTABLISHED 1 /* include/net/tcp_states.h */
+#define TCP_CLOSE	7
+#define TCP_LISTEN	10
+
+#define MSG_PEEK     0x2 /* include/linux/socket.h */
+#define MSG_ERRQUEUE 0x2000
+
+#define RCV_SHUTDOWN 1 /* include/net/sock.h */
+
+/* Settings, constant once loaded: the verifier removes what they switch off. */
+const volatile bool setting_record; /* send a record a message to the ring buffer */
+const volatile bool setting_entry; /* the entry of send calls is seen */
+const volatile bool setting_by_pid; /* only messages of the tasks in `pids` */
+const volatile __u64 setting_ring_wakeup; /* bytes waiting that wake the reader */
+const volatile __u32 setting_netns; /* only flows of this network namespace; 0: any */
+
+/* Sequence numbers wrap: RFC 9293, section 3.4. */
+static __always_inline bool seq_before(__u32 a, __u32 b)
+{
+	return (__s32)(a - b) < 0;
+}
+
+static __always_inline bool seq_after(__u32 a, __u32 b)
+{
+	return seq_before(b, a);
+}
+
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
+extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
+
+/* Gives memory that no typed pointer leads to a type; reads through it fault safely to 0. */
+#define cast_kernel(pointer, type) \
+	((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
+
+#endif

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The programs: each a thin wrapper over the feature that it serves. Reject first. */
+#include "common.bpf.h"
+#include "../flow/flow.bpf.h"
+#include "../flow/sockets.bpf.h"
+#include "../rx/rx.bpf.h"
+#include "../tx/tx.bpf.h"
+
+static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct flow *flow;
+
+	if (!sk)
+		return;
+	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	/* Another user of BPF timestamping selected this socket. */
+	if (!flow)
+		return;
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
+		tx_sendmsg(kern, flow);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
+		tx_sched(kern->skb, flow);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
+		tx_snd(kern->skb, flow);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
+		tx_snd_hardware(kern->skb, flow);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
+		tx_ack(kern->sk, kern->skb, flow);
+		break;
+	}
+}
+
+static __always_inline void flow_close(const struct sock *sk)
+{
+	struct flow *flow = flow_lookup(sk);
+	struct bank *bank = this_bank();
+
+	if (!flow || !bank)
+		return;
+	tx_close(bank, sk, flow);
+	rx_close(bank, sk, flow);
+}
+
+SEC("sockops")
+int on_sockops(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		flow_connect(ctx, kern->sk);
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		flow_connected(kern->sk);
+		break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		flow_accepted(ctx, kern->sk);
+		break;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		flow_listen(ctx);
+		break;
+	default:
+		on_stamp(ctx, kern);
+	}
+	return 1;
+}
+
+SEC("tp_btf/tcp_sendmsg_locked")
+int BPF_PROG(on_tcp_sendmsg_locked, const struct sock *sk)
+{
+	if (sock_selected(sk))
+		tx_entry(sk);
+	return 0;
+}
+
+SEC("tp_btf/sock_send_length")
+int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
+{
+	if (result < 0 && sock_selected(sk))
+		tx_failed(sk);
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int BPF_PROG(on_tcp_retransmit_skb, const struct sock *sk, const struct sk_buff *skb)
+{
+	if (sock_selected(sk))
+		tx_retransmit(sk, skb);
+	return 0;
+}
+
+SEC("tp_btf/sk_data_ready")
+int BPF_PROG(on_sk_data_ready, const struct sock *sk)
+{
+	if (sock_selected(sk))
+		rx_ready(sk);
+	return 0;
+}
+
+SEC("tp_btf/sock_recv_length")
+int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
+{
+	if (result > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE)) && sock_selected(sk))
+		rx_read(sk, result);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int new_state)
+{
+	if (new_state == TCP_CLOSE && sock_selected(sk))
+		flow_close(sk);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

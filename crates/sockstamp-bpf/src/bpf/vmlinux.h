@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The kernel types that the programs read, and of each only the fields that they read. CO-RE
+ * relocates every access by name against the running kernel's BTF, so sizes and offsets here mean
+ * nothing; a field that the running kernel lacks fails at load unless bpf_core_field_exists() asked.
+ */
+#ifndef SOCKSTAMP_VMLINUX_H
+#define SOCKSTAMP_VMLINUX_H
+
+typedef unsigned char __u8;
+typedef short __s16;
+typedef unsigned short __u16;
+typedef int __s32;
+typedef unsigned int __u32;
+typedef long long __s64;
+typedef unsigned long long __u64;
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s32 s32;
+typedef __s64 s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u64 __be64;
+typedef __u32 __wsum;
+typedef __s64 ktime_t;
+typedef _Bool bool;
+
+enum { false, true };
+
+/* include/uapi/linux/bpf.h: ABI, the same on every kernel that has them. */
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_SK_STORAGE = 24,
+	BPF_MAP_TYPE_RINGBUF = 27,
+};
+
+enum {
+	BPF_F_NO_PREALLOC = 1U << 0,
+	BPF_F_CLONE = 1U << 9,
+	BPF_F_MMAPABLE = 1U << 10,
+};
+
+enum {
+	BPF_SK_STORAGE_GET_F_CREATE = 1U << 0,
+};
+
+enum {
+	BPF_RB_NO_WAKEUP = 1U << 0,
+	BPF_RB_FORCE_WAKEUP = 1U << 1,
+};
+
+enum {
+	BPF_RB_AVAIL_DATA = 0,
+};
+
+enum {
+	BPF_SOCK_OPS_TCP_CONNECT_CB = 3,
+	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
+	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
+	BPF_SOCK_OPS_TCP_LISTEN_CB = 11,
+	BPF_SOCK_OPS_TSTAMP_SCHED_CB = 16, /* v6.15 */
+	BPF_SOCK_OPS_TSTAMP_SND_SW_CB = 17,
+	BPF_SOCK_OPS_TSTAMP_SND_HW_CB = 18,
+	BPF_SOCK_OPS_TSTAMP_ACK_CB = 19,
+	BPF_SOCK_OPS_TSTAMP_SENDMSG_CB = 20,
+};
+
+enum {
+	SK_BPF_CB_FLAGS = 1009, /* v6.15 */
+	SK_BPF_CB_TX_TIMESTAMPING = 1 << 0,
+};
+
+/* The program context of SEC("sockops"): its layout is ABI, so it is not relocated. */
+struct bpf_sock;
+struct bpf_sock_ops {
+	__u32 op;
+	union {
+		__u32 args[4];
+		__u32 reply;
+		__u32 replylong[4];
+	};
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 is_fullsock;
+	__u32 snd_cwnd;
+	__u32 srtt_us;
+	__u32 bpf_sock_ops_cb_flags;
+	__u32 state;
+	__u32 rtt_min;
+	__u32 snd_ssthresh;
+	__u32 rcv_nxt;
+	__u32 snd_nxt;
+	__u32 snd_una;
+	__u32 mss_cache;
+	__u32 ecn_flags;
+	__u32 rate_delivered;
+	__u32 rate_interval_us;
+	__u32 packets_out;
+	__u32 retrans_out;
+	__u32 total_retrans;
+	__u32 segs_in;
+	__u32 data_segs_in;
+	__u32 segs_out;
+	__u32 data_segs_out;
+	__u32 lost_out;
+	__u32 sacked_out;
+	__u32 sk_txhash;
+	__u64 bytes_received;
+	__u64 bytes_acked;
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	union {
+		void *skb_data;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	union {
+		void *skb_data_end;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	__u32 skb_len;
+	__u32 skb_tcp_flags;
+	__u64 skb_hwtstamp;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct {
+	s64 counter;
+} atomic64_t;
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct net {
+	struct ns_common ns;
+};
+
+typedef struct {
+	struct net *net;
+} possible_net_t;
+
+struct in6_addr {
+	union {
+		__u8 u6_addr8[16];
+		__be32 u6_addr32[4];
+	} in6_u;
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
+	__be16 skc_dport;
+	__u16 skc_num;
+	unsigned short skc_family;
+	volatile unsigned char skc_state;
+	possible_net_t skc_net;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
+	atomic64_t skc_cookie;
+};
+
+struct net_device {
+	int ifindex;
+	possible_net_t nd_net;
+};
+
+struct sk_buff {
+	struct sk_buff *next;
+	struct sk_buff *prev;
+	struct net_device *dev;
+	ktime_t tstamp;
+	char cb[48];
+	unsigned int len;
+	__u8 tstamp_type : 2; /* v6.11; mono_delivery_time before */
+	unsigned int end;
+	unsigned char *head;
+};
+
+struct sk_buff_head {
+	struct sk_buff *next;
+	struct sk_buff *prev;
+};
+
+struct socket {
+	struct sock *sk;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	struct sk_buff_head sk_receive_queue;
+	u16 sk_protocol;
+	int sk_err;
+	u8 sk_shutdown;
+	u8 sk_bpf_cb_flags; /* v6.15 */
+};
+
+struct inet_connection_sock {
+	struct sock icsk_inet;
+};
+
+struct tcp_sock {
+	struct inet_connection_sock inet_conn;
+	u32 write_seq;
+	u32 snd_nxt;
+	u32 copied_seq;
+	u32 rcv_nxt;
+	u32 total_retrans;
+	u8 syn_data : 1;
+	u8 syn_data_acked : 1;
+	bool is_mptcp;
+};
+
+struct tcp_skb_cb {
+	__u32 seq;
+	__u32 end_seq;
+	u16 tcp_gso_segs;
+	__u8 txstamp_ack : 2; /* two bits since v6.15 */
+};
+
+struct skb_shared_hwtstamps {
+	ktime_t hwtstamp;
+};
+
+struct skb_shared_info {
+	__u8 tx_flags;
+	struct skb_shared_hwtstamps hwtstamps;
+	u32 tskey;
+};
+
+struct bpf_sock_ops_kern {
+	struct sock *sk;
+	struct sk_buff *skb;
+};
+
+struct msghdr;
+
+struct task_struct {
+	int pid;
+	int tgid;
+};
+
+struct file;
+
+struct seq_file;
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+	u64 session_id;
+	u64 seq_num;
+};
+
+struct bpf_iter__task_file {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	u32 fd;
+	struct file *file;
+};
+
+struct bpf_iter__tcp {
+	struct bpf_iter_meta *meta;
+	struct sock_common *sk_common;
+};
+
+#pragma clang attribute pop
+
+#endif

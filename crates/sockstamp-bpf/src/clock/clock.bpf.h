@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * RX software stamps are CLOCK_REALTIME, which BPF cannot read; user space keeps its distance from
+ * CLOCK_MONOTONIC fresh. CLOCK_TAI, which BPF can read (v6.1), is stepped together with REALTIME
+ * (tk_set_wall_to_mono(), kernel/time/timekeeping.c), so it tells when that distance is out of date.
+ */
+#ifndef SOCKSTAMP_CLOCK_BPF_H
+#define SOCKSTAMP_CLOCK_BPF_H
+
+#include "../flow/flow.bpf.h"
+
+/* Written by user space while the programs run: each field is one aligned word. */
+volatile struct clock_offsets clock_offsets;
+
+/* Less than this is believed without a look at TAI, which costs a helper call. */
+#define CLOCK_PLAUSIBLE_NS 100000
+/*
+ * The clocks run at one rate, slewed together, so their distance changes by steps alone. What is
+ * allowed for is an interruption between the two reads below.
+ */
+#define CLOCK_STEP_NS 1000000
+
+static __always_inline __u64 distance(__s64 a, __s64 b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* From the skb's RX software stamp to `now`, or one of the ARRIVAL_ codes. */
+static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 now)
+{
+	__s64 offset = clock_offsets.realtime_minus_monotonic;
+	__s64 stamp = skb->tstamp;
+	__s64 since = now + offset - stamp;
+
+	if (!stamp)
+		return ARRIVAL_NO_STAMP;
+	/* SKB_CLOCK_REALTIME is 0; others are a sender's departure time (include/linux/skbuff.h). */
+	if (BPF_CORE_READ_BITFIELD(skb, tstamp_type))
+		return ARRIVAL_MISMATCH;
+	if ((__u64)since > CLOCK_PLAUSIBLE_NS) {
+		__s64 realtime = bpf_ktime_get_tai_ns() - clock_offsets.tai_minus_realtime;
+		__s64 fresh = realtime - (__s64)bpf_ktime_get_ns();
+
+		if (distance(fresh, offset) > CLOCK_STEP_NS)
+			return ARRIVAL_STEP;
+		since = now + fresh - stamp;
+	}
+	if (since < 0 || since > ARRIVAL_LONGEST)
+		return ARRIVAL_MISMATCH;
+	return since;
+}
+
+#endif

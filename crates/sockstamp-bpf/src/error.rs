@@ -1,0 +1,76 @@
+//! What can go wrong, in one line that says what to do.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a measurement could not start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The kernel has no description of its types.
+    #[error(
+        "this kernel has no BTF (/sys/kernel/btf/vmlinux): sockstamp needs one built with CONFIG_DEBUG_INFO_BTF=y"
+    )]
+    NoBtf,
+    /// No cgroup version 2 hierarchy is mounted.
+    #[error("no cgroup2 file system is mounted: try `mount -t cgroup2 none /sys/fs/cgroup`")]
+    NoCgroup2,
+    /// The process may not load programs.
+    #[error("missing {missing}: run as root, or `setcap cap_bpf,cap_perfmon,cap_net_admin+ep` the binary")]
+    NoCapability {
+        /// Names of the capabilities that are missing.
+        missing: String,
+    },
+    /// Not one stage can be measured on this kernel.
+    #[error("Linux {kernel} gives no stage of any message: {reason}; `sockstamp doctor` tells more")]
+    NothingToMeasure {
+        /// Release of the running kernel.
+        kernel: String,
+        /// What is missing.
+        reason: String,
+    },
+    /// libbpf or the kernel refused a step.
+    #[error("cannot {step}: {source}")]
+    Bpf {
+        /// What was tried, as a verb.
+        step: String,
+        /// What libbpf says.
+        source: libbpf_rs::Error,
+    },
+    /// A file or a system call failed.
+    #[error("cannot {step}: {source}")]
+    Io {
+        /// What was tried, as a verb.
+        step: String,
+        /// The errno.
+        source: io::Error,
+    },
+    /// A cgroup that does not exist, or is not one of version 2.
+    #[error("{} is not a cgroup2 directory", path.display())]
+    NotACgroup {
+        /// The directory that was named.
+        path: PathBuf,
+    },
+    /// A task that does not exist.
+    #[error("no process {pid}")]
+    NoProcess {
+        /// The thread group id that was named.
+        pid: u32,
+    },
+}
+
+/// Adds what was tried to a failure.
+pub(crate) trait Tried<T> {
+    fn tried(self, step: impl Into<String>) -> Result<T, Error>;
+}
+
+impl<T> Tried<T> for Result<T, libbpf_rs::Error> {
+    fn tried(self, step: impl Into<String>) -> Result<T, Error> {
+        self.map_err(|source| Error::Bpf { step: step.into(), source })
+    }
+}
+
+impl<T> Tried<T> for io::Result<T> {
+    fn tried(self, step: impl Into<String>) -> Result<T, Error> {
+        self.map_err(|source| Error::Io { step: step.into(), source })
+    }
+}

@@ -1,0 +1,76 @@
+//! Empty programs on the same hooks: what being called costs, before anything is done. Benchmarks
+//! give our cost as a multiple of it.
+
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use libbpf_rs::Link;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+
+use crate::error::{Error, Tried};
+use crate::session::quiet_libbpf;
+use crate::skeleton::floor::{FloorSkel, FloorSkelBuilder};
+
+/// The empty programs, attached.
+pub struct Floor {
+    _links: Vec<Link>,
+    skeleton: FloorSkel<'static>,
+}
+
+impl std::fmt::Debug for Floor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Floor").finish_non_exhaustive()
+    }
+}
+
+impl Floor {
+    /// Attaches to every hook of a [`crate::Session`]; sockets of `cgroup` are selected.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
+    pub fn attach(cgroup: &Path) -> Result<Self, Error> {
+        quiet_libbpf();
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let skeleton = FloorSkelBuilder::default()
+            .open(place)
+            .and_then(OpenSkel::load)
+            .tried("load the empty programs")?;
+        let cgroup = File::open(cgroup).tried(format!("open {}", cgroup.display()))?;
+        let mut links = Vec::new();
+        let programs = &skeleton.progs;
+        for program in [
+            &programs.floor_tcp_sendmsg_locked,
+            &programs.floor_sock_send_length,
+            &programs.floor_tcp_retransmit_skb,
+            &programs.floor_sk_data_ready,
+            &programs.floor_sock_recv_length,
+            &programs.floor_inet_sock_set_state,
+        ] {
+            links.push(program.attach().tried("attach an empty program")?);
+        }
+        let link = programs.floor_sockops.attach_cgroup(cgroup.as_raw_fd());
+        links.push(link.tried("attach to the cgroup")?);
+        Ok(Self { _links: links, skeleton })
+    }
+
+    /// Descriptors of the programs by the name of the hook.
+    #[must_use]
+    pub fn programs(&self) -> Vec<(String, BorrowedFd<'_>)> {
+        let programs = &self.skeleton.progs;
+        [
+            &programs.floor_sockops,
+            &programs.floor_tcp_sendmsg_locked,
+            &programs.floor_sock_send_length,
+            &programs.floor_tcp_retransmit_skb,
+            &programs.floor_sk_data_ready,
+            &programs.floor_sock_recv_length,
+            &programs.floor_inet_sock_set_state,
+        ]
+        .into_iter()
+        .map(|program| (program.name().to_string_lossy().into_owned(), program.as_fd()))
+        .collect()
+    }
+}

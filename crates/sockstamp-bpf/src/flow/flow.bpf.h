@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Selection: which flows are watched, decided once a flow. The result is a bit on the socket
+ * (sk_bpf_cb_flags, v6.15), so that a packet of any other flow costs one test of it, and the state
+ * of the flow in socket storage, which dies with the socket.
+ */
+#ifndef SOCKSTAMP_FLOW_BPF_H
+#define SOCKSTAMP_FLOW_BPF_H
+
+#include "common.bpf.h"
+#include "../histogram/histogram.bpf.h"
+
+/*
+ * Messages of a flow between send and ACK. Powers of two; together they keep a flow's state within
+ * one 4 kB slab object. A message that finds no slot is refused as inflight-full.
+ */
+#define TX_SLOTS 32
+/* Arrivals of a flow that the application has not read yet. */
+#define RX_SLOTS 32
+/* Threads that may be inside send on one socket at once and still be told apart. */
+#define SENDERS 2
+
+struct tx_message {
+	struct tx_stamps stamps;
+	__u32 seq_start;
+	__u32 seq_last; /* sequence number of the last byte: the kernel's tskey */
+	__u32 pid;
+	__u32 ifindex_first;
+	__u32 ifindex_last;
+	__u32 netns_first; /* an index names a device only within its namespace */
+	__u16 retransmits;
+	__u8 repeats;
+	__u8 flags;
+};
+
+struct arrival {
+	__u64 ready;
+	__u32 seq_end;
+	__u32 stack_ns; /* RX software stamp to ready, or one of the ARRIVAL_ codes */
+};
+
+#define ARRIVAL_NO_STAMP 0xffffffff
+#define ARRIVAL_MISMATCH 0xfffffffe
+#define ARRIVAL_STEP	 0xfffffffd
+#define ARRIVAL_LONGEST	 0xfffffffc /* 4.29 s: a longer one counts as a mismatch */
+
+struct sender {
+	__u64 entry;
+	__u32 tid; /* 0: free */
+	__u32 pid;
+};
+
+/* Everything is written under the socket lock but what is marked otherwise. */
+struct flow {
+	/* Counters, not positions: slot = counter % TX_SLOTS. */
+	__u32 tx_head;
+	__u32 tx_tail;
+	__u32 tx_sched; /* first message without a SCHED stamp */
+	__u32 tx_snd; /* first message without a SND stamp; written without the lock */
+	__u32 tx_seq; /* where the next message starts */
+	__u32 rx_head;
+	__u32 rx_tail; /* written by readers, without the lock */
+	__u32 rx_seq; /* where the next read starts; written by readers, without the lock */
+	__u32 pid; /* the task `comm` belongs to */
+	char comm[COMM_LENGTH];
+	struct sender senders[SENDERS];
+	struct tx_message tx[TX_SLOTS];
+	struct arrival rx[RX_SLOTS];
+};
+
+/* Made at the flow's first message: a selected connection that is idle costs a mark alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct flow);
+} flows SEC(".maps");
+
+enum mark {
+	MARK_LISTENER = 1, /* of a selected task: what it accepts inherits the mark */
+	MARK_SELECTED,
+};
+
+/* Ours, unlike the bit on the socket, which is everybody's who uses BPF timestamping. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, __u8);
+} marks SEC(".maps");
+
+/* Thread group ids of the selected tasks: as many as a command line can sensibly name. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u8);
+} pids SEC(".maps");
+
+static __always_inline bool sock_selected(const struct sock *sk)
+{
+	return sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING;
+}
+
+static __always_inline bool pid_selected(__u32 tgid)
+{
+	return !setting_by_pid || bpf_map_lookup_elem(&pids, &tgid);
+}
+
+/* comm changes rarely and reading it costs a helper call, so it is read when the task changes. */
+static __always_inline void remember_task(struct flow *flow, __u32 pid)
+{
+	if (!setting_record || flow->pid == pid)
+		return;
+	bpf_get_current_comm(flow->comm, sizeof(flow->comm));
+	flow->pid = pid;
+}
+
+static __always_inline bool netns_selected(const struct sock *sk)
+{
+	return !setting_netns || sk->__sk_common.skc_net.net->ns.inum == setting_netns;
+}
+
+static __always_inline const struct tcp_sock *tcp_of(const struct sock *sk)
+{
+	return cast_kernel(sk, struct tcp_sock);
+}
+
+static __always_inline struct flow *flow_lookup(const struct sock *sk)
+{
+	return bpf_sk_storage_get(&flows, (void *)sk, 0, 0);
+}
+
+static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
+{
+	__u8 *mark = bpf_sk_storage_get(&marks, (void *)sk, 0, 0);
+	struct flow *flow;
+
+	if (!mark || *mark != MARK_SELECTED)
+		return NULL;
+	flow = bpf_sk_storage_get(&flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!flow) {
+		count_loss(LOSS_FLOW);
+		return NULL;
+	}
+	flow->tx_seq = tcp_of(sk)->write_seq;
+	flow->rx_seq = rx_seq;
+	return flow;
+}
+
+/* For hooks that run under the socket lock, before the message that they are about. */
+static __always_inline struct flow *flow_of(const struct sock *sk)
+{
+	struct flow *flow = flow_lookup(sk);
+
+	return flow ? flow : flow_create(sk, tcp_of(sk)->copied_seq);
+}
+
+/*
+ * Runs before the flow's first data segment, in either direction: in tcp_connect() and at the end
+ * of the handshake of a passive open (net/ipv4/tcp_output.c and tcp_input.c, v6.18).
+ */
+static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct tcp_sock *tp)
+{
+	int flags = SK_BPF_CB_TX_TIMESTAMPING;
+	struct bpf_sock *sk = ctx->sk;
+	struct bank *bank = this_bank();
+	__u8 *mark;
+
+	if (!sk || !bank)
+		return;
+	if (tp->is_mptcp) {
+		count_loss(LOSS_MPTCP);
+		return;
+	}
+	mark = bpf_sk_storage_get(&marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!mark || bpf_setsockopt(ctx, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags))) {
+		count_loss(LOSS_FLOW);
+		return;
+	}
+	*mark = MARK_SELECTED;
+	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
+	if (tp->total_retrans)
+		count(&bank->retransmits, tp->total_retrans);
+}
+
+static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct sock *sk)
+{
+	if (netns_selected(sk) && pid_selected(bpf_get_current_pid_tgid() >> 32))
+		flow_select(ctx, tcp_of(sk));
+}
+
+/* Data that went with the SYN (RFC 7413) was sent before any callback for it. */
+static __always_inline void flow_connected(const struct sock *sk)
+{
+	struct bank *bank = this_bank();
+
+	if (!bank || !sock_selected(sk) || !BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data))
+		return;
+	count(&bank->messages[DIRECTION_TX], 1);
+	count(&bank->verdicts[VERDICT_FAST_OPEN], 1);
+}
+
+static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct sock *sk)
+{
+	struct bpf_sock *accepted = ctx->sk;
+
+	if (!accepted || !netns_selected(sk))
+		return;
+	if (setting_by_pid && !bpf_sk_storage_get(&marks, accepted, 0, 0))
+		return;
+	flow_select(ctx, tcp_of(sk));
+}
+
+static __always_inline void mark_listener(void *sk)
+{
+	__u8 *mark = bpf_sk_storage_get(&marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (mark)
+		*mark = MARK_LISTENER;
+	else
+		count_loss(LOSS_FLOW);
+}
+
+static __always_inline void flow_listen(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+
+	if (setting_by_pid && sk && pid_selected(bpf_get_current_pid_tgid() >> 32))
+		mark_listener(sk);
+}
+
+#endif

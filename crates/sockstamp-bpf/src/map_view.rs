@@ -1,0 +1,83 @@
+//! The two places where bytes that the kernel wrote become typed values. The only `unsafe` of this
+//! crate: whoever gets a value from here cannot misuse it.
+
+use std::mem::size_of;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use crate::record::raw::{rx_stamps, tx_stamps};
+use crate::record::{Bank, Record};
+
+/// The kernel's banks, mapped read-only: looking costs no system call.
+#[derive(Debug)]
+pub struct Banks {
+    map: MmapRaw,
+    count: usize,
+}
+
+const BANK_WORDS: usize = size_of::<Bank>() / size_of::<u64>();
+
+impl Banks {
+    /// Maps the `banks` array map (`BPF_F_MMAPABLE`) of `count` elements.
+    pub fn map(banks: &impl AsFd, count: usize) -> std::io::Result<Self> {
+        let map = MmapOptions::new()
+            .len(count * size_of::<Bank>())
+            .map_raw_read_only(&banks.as_fd())?;
+        Ok(Self { map, count })
+    }
+
+    /// A copy of every bank. Each word is read whole; words that are counted together may be read
+    /// before and after a message.
+    pub fn read(&self) -> Vec<Bank> {
+        (0..self.count).map(|bank| self.read_one(bank)).collect()
+    }
+
+    fn read_one(&self, index: usize) -> Bank {
+        let mut copy = Bank::default();
+        let source = self.map.as_ptr().cast::<u64>();
+        let target = (&raw mut copy).cast::<u64>();
+        for word in 0..BANK_WORDS {
+            // SAFETY: `index < self.count`, so the address lies within the `count * size_of::<Bank>()`
+            // bytes that `map()` mapped and that stay mapped while `self` lives. It is aligned: a
+            // mapping starts at a page, and the kernel rounds elements of an array map up to 8 bytes
+            // (array_map_alloc(), kernel/bpf/arraymap.c), which Bank, made of u64 alone, already
+            // is. The kernel changes these words while we read: hence atomic loads. The mapping
+            // is read-only, and `load` never writes.
+            let value = unsafe {
+                AtomicU64::from_ptr(source.add(index * BANK_WORDS + word).cast_mut()).load(Ordering::Relaxed)
+            };
+            // SAFETY: `word < BANK_WORDS`, so the address lies within `copy`, which is ours alone; any
+            // value is valid for the integers that Bank consists of.
+            unsafe { target.add(word).write(value) };
+        }
+        copy
+    }
+}
+
+/// The record in a ring-buffer sample, or `None` if the sample is not one of ours.
+pub fn record(sample: &[u8]) -> Option<&Record> {
+    let pointer = sample.as_ptr().cast::<Record>();
+    if sample.len() < size_of::<Record>() || !pointer.is_aligned() {
+        return None;
+    }
+    // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and every
+    // bit pattern is a valid Record: it consists of integers and unions of integers.
+    Some(unsafe { &*pointer })
+}
+
+impl Record {
+    /// The stamps of a record whose direction is TX.
+    pub(crate) fn tx_stamps(&self) -> &tx_stamps {
+        // SAFETY: both members of the union consist of integers alone, for which any bits are valid.
+        unsafe { &self.stamps.tx }
+    }
+
+    /// The stamps of a record whose direction is RX.
+    pub(crate) fn rx_stamps(&self) -> &rx_stamps {
+        // SAFETY: both members of the union consist of integers alone, and the record was zeroed
+        // before it was filled, so all bytes are initialised.
+        unsafe { &self.stamps.rx }
+    }
+}

@@ -1,0 +1,139 @@
+//! The types of `record.h`, and what they become in user space.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime, Timestamp};
+use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::message::{Interfaces, Message, Stamps};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::verdict::Verdict;
+
+pub use raw::{bank as Bank, message_record as Record};
+
+#[expect(
+    non_camel_case_types,
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    dead_code,
+    reason = "generated from C, with C's names"
+)]
+#[allow(clippy::all, clippy::pedantic, unused_qualifications, reason = "generated from C")]
+pub(crate) mod raw {
+    include!(concat!(env!("OUT_DIR"), "/record.rs"));
+}
+
+/// The same lists stand in C and in the model: they must not drift apart.
+const _: () = {
+    assert!(raw::stage::STAGE_COUNT as usize == Stage::COUNT);
+    assert!(raw::stage::STAGE_TX_NETWORK as usize == Stage::TxNetwork as usize);
+    assert!(raw::stage::STAGE_RX_STACK as usize == Stage::RxStack as usize);
+    assert!(raw::stage::STAGE_APP_SERVICE as usize == Stage::AppService as usize);
+    assert!(raw::verdict::VERDICT_COUNT as usize == Verdict::ALL.len());
+    assert!(raw::verdict::VERDICT_INFLIGHT_FULL as usize == Verdict::InflightFull as usize);
+    assert!(raw::verdict::VERDICT_NO_RX_STAMP as usize == Verdict::NoRxStamp as usize);
+    assert!(raw::verdict::VERDICT_HOL as usize == Verdict::Hol as usize);
+    assert!(raw::HISTOGRAM_SLOTS as usize == sockstamp_model::histogram::BUCKETS);
+};
+
+/// `STAGE_ABSENT` of record.h; bindgen does not evaluate its `~`.
+const STAGE_ABSENT: u64 = u64::MAX;
+
+const AF_INET6: u16 = 10;
+
+/// The model's view of a record. `None` if a field has a value that no version of ours writes.
+pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realtime>) -> Option<Message> {
+    let direction = match u32::from(record.direction) {
+        raw::direction::DIRECTION_TX => Direction::Tx,
+        raw::direction::DIRECTION_RX => Direction::Rx,
+        _ => return None,
+    };
+    let stamps = stamps(record, direction);
+    Some(Message {
+        direction,
+        flow: flow(record),
+        pid: record.pid,
+        comm: comm(record),
+        bytes: u64::from(record.bytes),
+        weight: record.weight,
+        retransmits: record.retransmits,
+        repeats: record.repeats,
+        coalesced: u32::from(record.flags) & raw::message_flags::MESSAGE_COALESCED != 0,
+        seq_end: record.seq_end,
+        stages: stages(record),
+        oldest_age: oldest_age(record, direction),
+        stamps,
+        time: to_realtime.convert(Timestamp::from_nanos(record.time)),
+        interfaces: Interfaces {
+            first: record.ifindex_first,
+            last: record.ifindex_last,
+        },
+        verdict: *Verdict::ALL.get(usize::from(record.verdict))?,
+    })
+}
+
+fn stamp(nanos: u64) -> Option<Timestamp<Monotonic>> {
+    (nanos != 0).then(|| Timestamp::from_nanos(nanos))
+}
+
+fn stamps(record: &Record, direction: Direction) -> Stamps {
+    match direction {
+        Direction::Tx => {
+            let tx = record.tx_stamps();
+            Stamps {
+                entry: stamp(tx.entry),
+                queued: stamp(tx.queued),
+                sched: stamp(tx.sched),
+                sched_last: stamp(tx.sched_last),
+                snd: stamp(tx.snd),
+                snd_last: stamp(tx.snd_last),
+                ack: stamp(tx.ack),
+                ..Stamps::default()
+            }
+        }
+        Direction::Rx => {
+            let rx = record.rx_stamps();
+            Stamps {
+                rx_software: stamp(rx.software),
+                ready: stamp(rx.ready),
+                read: stamp(rx.read),
+                ..Stamps::default()
+            }
+        }
+    }
+}
+
+fn stages(record: &Record) -> StageMap<Option<Nanos>> {
+    StageMap::from_fn(|stage| {
+        let nanos = record.stages[stage as usize];
+        (nanos != STAGE_ABSENT).then_some(Nanos(nanos))
+    })
+}
+
+fn oldest_age(record: &Record, direction: Direction) -> Option<Nanos> {
+    let rx = (direction == Direction::Rx).then(|| record.rx_stamps())?;
+    Nanos(rx.read).checked_sub(Nanos(stamp(rx.oldest_ready)?.as_nanos()))
+}
+
+fn flow(record: &Record) -> Flow {
+    let address = |bytes: [u8; 16]| -> IpAddr {
+        if record.family == AF_INET6 {
+            Ipv6Addr::from(bytes).into()
+        } else {
+            Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()
+        }
+    };
+    Flow {
+        netns: NetnsInode(record.netns),
+        protocol: Protocol::Tcp,
+        local: SocketAddr::new(address(record.local_address), record.local_port),
+        remote: SocketAddr::new(address(record.remote_address), record.remote_port),
+        cookie: SocketCookie(record.cookie),
+    }
+}
+
+fn comm(record: &Record) -> String {
+    let bytes = record.comm.map(i8::cast_unsigned);
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * Everything that the programs and user space share: one definition, from which build.rs generates
+ * the Rust types. Plain C types and explicit padding, so that the header parses alone.
+ *
+ * Times are nanoseconds of CLOCK_MONOTONIC unless a name says otherwise. 0 means "not stamped":
+ * the clock starts at boot, so no stamp of a running program is 0.
+ */
+#ifndef SOCKSTAMP_RECORD_H
+#define SOCKSTAMP_RECORD_H
+
+#ifndef SOCKSTAMP_VMLINUX_H
+#include <linux/types.h>
+#endif
+
+/* The stages in the order of the message's way. The names users see are in sockstamp-model. */
+enum stage {
+	STAGE_TX_COPY,
+	STAGE_TX_QUEUE,
+	STAGE_TX_QDISC,
+	STAGE_TX_NIC,
+	STAGE_TX_NETWORK,
+	STAGE_RX_NIC,
+	STAGE_RX_STACK,
+	STAGE_RX_HOL,
+	STAGE_RX_WAKEUP,
+	STAGE_RX_APP,
+	STAGE_APP_SERVICE,
+	STAGE_COUNT,
+};
+
+enum direction {
+	DIRECTION_TX,
+	DIRECTION_RX,
+	DIRECTION_COUNT,
+};
+
+/* What became of a measured message: valid, or refused for one reason. */
+enum verdict {
+	VERDICT_VALID,
+	VERDICT_NO_ENTRY,
+	VERDICT_ALREADY_SENT,
+	VERDICT_APP_STAMP,
+	VERDICT_FAST_OPEN,
+	VERDICT_INFLIGHT_FULL,
+	VERDICT_NO_SCHED,
+	VERDICT_NO_SND,
+	VERDICT_RESET,
+	VERDICT_CLOSED,
+	VERDICT_STAMP_ORDER,
+	VERDICT_NO_RX_STAMP,
+	VERDICT_CLOCK_MISMATCH,
+	VERDICT_CLOCK_STEP,
+	VERDICT_EVICTED,
+	VERDICT_UNMATCHED_READ,
+	VERDICT_UNSEEN_READ,
+	VERDICT_MAP_FULL,
+	VERDICT_LOST_EVENT,
+	VERDICT_HOL,
+	VERDICT_COUNT,
+};
+
+/* What was lost on the way to user space or for want of room. */
+enum loss {
+	LOSS_RING, /* records that found no room in the ring buffer */
+	LOSS_EVICTED, /* arrivals overwritten before the application read them */
+	LOSS_UNMATCHED, /* stamps whose message was no longer known */
+	LOSS_FLOW, /* flows that could not be selected: no memory, or the kernel refused */
+	LOSS_MPTCP, /* MPTCP subflows: the kernel calls no send callback for them */
+	LOSS_COUNT,
+};
+
+/* Layout of sockstamp-model's histogram: zero bucket, 240 exponential ones, overflow. */
+#define HISTOGRAM_SLOTS 242
+
+struct histogram {
+	__u64 sum_ns;
+	__u64 max_ns;
+	__u64 slots[HISTOGRAM_SLOTS];
+};
+
+/* One bank a CPU: the programs of a CPU add to its own, user space sums them. */
+struct bank {
+	struct histogram stages[STAGE_COUNT];
+	struct histogram totals[DIRECTION_COUNT];
+	__u64 messages[DIRECTION_COUNT];
+	__u64 bytes[DIRECTION_COUNT];
+	__u64 retransmits;
+	__u64 verdicts[VERDICT_COUNT];
+	__u64 losses[LOSS_COUNT];
+};
+
+enum message_flags {
+	MESSAGE_COALESCED = 1 << 0, /* stamps are those of a later message in the same skb */
+	MESSAGE_RESENT = 1 << 1, /* its last byte was transmitted more than once */
+};
+
+struct tx_stamps {
+	__u64 entry; /* the send call reached tcp_sendmsg_locked() */
+	__u64 queued; /* its last byte was in the write queue */
+	__u64 sched; /* first entry into a packet scheduler */
+	__u64 sched_last;
+	__u64 snd; /* handed to the last driver of the first transmission */
+	__u64 snd_last;
+	__u64 snd_hw; /* clock of the NIC (PHC), not MONOTONIC */
+	__u64 ack;
+};
+
+struct rx_stamps {
+	__u64 software; /* RX software stamp of the last byte, moved to MONOTONIC */
+	__u64 ready; /* the last byte could be read */
+	__u64 read; /* the read call returned it */
+	__u64 oldest_ready; /* when the first byte of the read could be read */
+};
+
+#define STAGE_ABSENT (~0ULL)
+#define COMM_LENGTH  16
+
+/* One message on its way to user space. */
+struct message_record {
+	__u64 time; /* when it completed */
+	__u64 stages[STAGE_COUNT]; /* durations; STAGE_ABSENT where there is none */
+	union {
+		struct tx_stamps tx;
+		struct rx_stamps rx;
+	} stamps;
+	__u64 cookie;
+	__u32 seq_end; /* sequence number after the last byte */
+	__u32 bytes;
+	__u32 pid;
+	__u32 netns; /* inode of the network namespace */
+	__u32 weight;
+	__u32 retransmits;
+	__u32 repeats; /* SCHED and SND stamps after the first of each */
+	__u32 ifindex_first;
+	__u32 ifindex_last;
+	__u16 family; /* AF_INET or AF_INET6 */
+	__u16 local_port; /* host order */
+	__u16 remote_port; /* host order */
+	__u8 direction;
+	__u8 verdict;
+	__u8 flags;
+	__u8 padding[7];
+	__u8 local_address[16]; /* IPv4 in the first four bytes */
+	__u8 remote_address[16];
+	char comm[COMM_LENGTH];
+};
+
+/* Where REALTIME is, seen from the two clocks that BPF can read; user space keeps it fresh. */
+struct clock_offsets {
+	__s64 realtime_minus_monotonic;
+	__s64 tai_minus_realtime;
+};
+
+#endif

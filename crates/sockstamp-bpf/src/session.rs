@@ -1,0 +1,380 @@
+//! A measurement under way: the programs loaded and attached for one target, their counters and
+//! records read, and everything taken away at the end.
+
+use std::fs::File;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::io;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use nix::unistd::{SysconfVar, sysconf};
+use libbpf_rs::{Link, MapCore, PrintLevel, MapFlags, RingBuffer, RingBufferBuilder};
+use sockstamp::ReceiveStamping;
+use sockstamp::clock::RealtimeOffset;
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::message::Message;
+use sockstamp_model::summary::Summary;
+
+use crate::error::{Error, Tried};
+use crate::flow;
+use crate::histogram;
+use crate::map_view::{self, Banks};
+use crate::plan::Plan;
+use crate::record::{self, Record};
+use crate::skeleton::sockstamp::{OpenSockstampSkel, SockstampSkel, SockstampSkelBuilder};
+use crate::support::{Support, is_cgroup2};
+
+/// Which messages are measured. All conditions must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Sockets of this cgroup and those below it; without it, of the whole host.
+    pub cgroup: Option<PathBuf>,
+    /// Messages that tasks of these thread groups send or read; empty: of any task.
+    pub pids: Vec<u32>,
+    /// Sockets of this network namespace; without it, of any.
+    pub netns: Option<NetnsInode>,
+}
+
+/// How a measurement is to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Which messages.
+    pub target: Target,
+    /// Send a record of every message to user space, beside counting it.
+    pub record: bool,
+    /// Room for records, in bytes: a power of two, and a multiple of the page size.
+    pub ring_bytes: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            target: Target::default(),
+            record: false,
+            ring_bytes: 8 << 20,
+        }
+    }
+}
+
+/// How often what the programs cannot know themselves is refreshed, and records are fetched.
+const POLL: Duration = Duration::from_millis(50);
+
+/// A measurement under way. Dropping it detaches everything.
+pub struct Session {
+    // Fields are dropped in this order: nothing may run any more when the maps go.
+    links: Vec<Link>,
+    ring: Option<RingBuffer<'static>>,
+    banks: Banks,
+    skeleton: SockstampSkel<'static>,
+    // Held because the kernel stamps received packets only while some socket asks.
+    _receive_stamping: ReceiveStamping,
+    instances: flow::Instances,
+    plan: Plan,
+    started: Instant,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Loads and attaches. `on_record` gets every record from within [`Session::poll`], if records
+    /// were asked for.
+    ///
+    /// # Errors
+    ///
+    /// Everything in [`Error`]; nothing stays behind then.
+    pub fn start(
+        options: &Options,
+        on_record: impl FnMut(&Record) + 'static,
+    ) -> Result<Self, Error> {
+        let support = Support::probe();
+        let plan = Plan::require(&support)?;
+        let cgroup = target_cgroup(&options.target, &support)?;
+        let receive_stamping = ReceiveStamping::enable()
+            .map_err(io::Error::from)
+            .tried("switch receive stamping on")?;
+        let skeleton = load(options, &plan, &support)?;
+        let banks = Banks::map(&skeleton.maps.banks, support.processors).tried("map the counters")?;
+        let ring = options.record.then(|| ring(&skeleton, on_record)).transpose()?;
+        let mut session = Self {
+            links: Vec::new(),
+            ring,
+            banks,
+            skeleton,
+            _receive_stamping: receive_stamping,
+            instances: flow::Instances::join(),
+            plan,
+            started: Instant::now(),
+        };
+        session.select_tasks(&options.target)?;
+        session.refresh_clock()?;
+        session.attach(&cgroup)?;
+        session.started = Instant::now();
+        Ok(session)
+    }
+
+    /// What is measured and how.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    fn select_tasks(&self, target: &Target) -> Result<(), Error> {
+        if target.pids.is_empty() {
+            return Ok(());
+        }
+        for &pid in &target.pids {
+            if !Path::new("/proc").join(pid.to_string()).is_dir() {
+                return Err(Error::NoProcess { pid });
+            }
+            self.skeleton
+                .maps
+                .pids
+                .update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
+                .tried(format!("select process {pid}"))?;
+        }
+        flow::mark_listeners(&self.skeleton.progs.mark_listeners)
+    }
+
+    fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
+        let programs = &self.skeleton.progs;
+        let tracepoints = [
+            (&programs.on_tcp_sendmsg_locked, self.plan.entry),
+            (&programs.on_sock_send_length, self.plan.entry),
+            (&programs.on_tcp_retransmit_skb, self.plan.retransmits),
+            (&programs.on_sk_data_ready, self.plan.rx),
+            (&programs.on_sock_recv_length, self.plan.rx),
+            (&programs.on_inet_sock_set_state, self.plan.close),
+        ];
+        for (program, wanted) in tracepoints {
+            if wanted {
+                let name = program.name().to_string_lossy().into_owned();
+                self.links.push(program.attach().tried(format!("attach {name}"))?);
+            }
+        }
+        // Last, since it selects flows: all hooks of a flow's first message are in place then.
+        let link = programs
+            .on_sockops
+            .attach_cgroup(cgroup.as_raw_fd())
+            .tried("attach to the cgroup")?;
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// Waits up to `timeout` (in steps of at most 50 ms), gives new records to the callback and
+    /// keeps the clocks' distance fresh. To be called all the time.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
+    pub fn poll(&mut self, timeout: Duration) -> Result<(), Error> {
+        let timeout = timeout.min(POLL);
+        match &self.ring {
+            Some(ring) => {
+                match ring.poll(timeout) {
+                    Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
+                        return Err(error).tried("wait for records");
+                    }
+                    _ => {}
+                }
+                // Records below the wake-up mark are there without an event.
+                ring.consume().tried("read records")?;
+            }
+            None => std::thread::sleep(timeout),
+        }
+        self.refresh_clock()?;
+        Ok(())
+    }
+
+    fn refresh_clock(&mut self) -> Result<RealtimeOffset, Error> {
+        let measured = sockstamp::clock::measure()
+            .map_err(io::Error::from)
+            .tried("read the clocks")?;
+        if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
+            data.clock_offsets.realtime_minus_monotonic = measured.offset.delta().0;
+            data.clock_offsets.tai_minus_realtime = measured.tai().delta().0;
+        }
+        Ok(measured)
+    }
+
+    /// What was measured up to now.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        let mut summary = histogram::summary(&self.banks.read(), &self.plan);
+        summary.duration = Nanos::from(self.started.elapsed());
+        summary
+    }
+
+    /// Waits until messages that are still in flight have completed, at most for `patience`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::poll`].
+    pub fn settle(&mut self, patience: Duration) -> Result<(), Error> {
+        let end = Instant::now() + patience;
+        while self.summary().in_flight > 0 && Instant::now() < end {
+            self.poll(Duration::from_millis(10))?;
+        }
+        Ok(())
+    }
+
+    /// Detaches everything, takes the marks off the sockets and gives the final numbers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::poll`], for the records that were left.
+    pub fn stop(mut self) -> Result<Summary, Error> {
+        let duration = Nanos::from(self.started.elapsed());
+        self.links.clear();
+        if let Some(ring) = &self.ring {
+            ring.consume().tried("read the last records")?;
+        }
+        let mut summary = self.summary();
+        summary.duration = duration;
+        Ok(summary)
+    }
+
+    /// Descriptors of the loaded programs by name, for who measures what they cost.
+    #[must_use]
+    pub fn programs(&self) -> Vec<(String, BorrowedFd<'_>)> {
+        let programs = &self.skeleton.progs;
+        [
+            &programs.on_sockops,
+            &programs.on_tcp_sendmsg_locked,
+            &programs.on_sock_send_length,
+            &programs.on_tcp_retransmit_skb,
+            &programs.on_sk_data_ready,
+            &programs.on_sock_recv_length,
+            &programs.on_inet_sock_set_state,
+        ]
+        .into_iter()
+        .map(|program| (program.name().to_string_lossy().into_owned(), program.as_fd()))
+        .collect()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.links.clear();
+        // Another instance may have selected the same sockets: the last one clears.
+        if self.instances.is_last() {
+            flow::deselect(&self.skeleton.progs.deselect_flows);
+        }
+    }
+}
+
+/// Turns records into messages; holds the clocks' distance at the time it was made.
+#[derive(Debug, Clone, Copy)]
+pub struct Decoder {
+    offset: RealtimeOffset,
+}
+
+impl Decoder {
+    /// Measures the clocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if a clock cannot be read.
+    pub fn new() -> Result<Self, Error> {
+        let offset = sockstamp::clock::measure()
+            .map_err(io::Error::from)
+            .tried("read the clocks")?;
+        Ok(Self { offset })
+    }
+
+    /// The message of a record; `None` if it is none of ours.
+    #[must_use]
+    pub fn message(&self, record: &Record) -> Option<Message> {
+        record::message(record, self.offset.offset)
+    }
+}
+
+fn target_cgroup(target: &Target, support: &Support) -> Result<File, Error> {
+    let root = support.cgroup2.as_ref().ok_or(Error::NoCgroup2)?;
+    let path = target.cgroup.as_ref().unwrap_or(root);
+    if !is_cgroup2(path) {
+        return Err(Error::NotACgroup { path: path.clone() });
+    }
+    File::open(path).tried(format!("open {}", path.display()))
+}
+
+fn load(options: &Options, plan: &Plan, support: &Support) -> Result<SockstampSkel<'static>, Error> {
+    quiet_libbpf();
+    // The skeleton borrows its object, so one that outlives this call needs a place that does, too:
+    // a few bytes a session that are never given back; the object in them is.
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = SockstampSkelBuilder::default()
+        .open(place)
+        .tried("read our own programs")?;
+    configure(&mut open, options, plan, support)?;
+    open.load().tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
+}
+
+/// libbpf's own messages are no part of our output, except for who looks for a fault.
+pub(crate) fn quiet_libbpf() {
+    let debug = std::env::var_os("SOCKSTAMP_DEBUG").is_some();
+    libbpf_rs::set_print(debug.then_some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
+}
+
+fn configure(
+    open: &mut OpenSockstampSkel<'_>,
+    options: &Options,
+    plan: &Plan,
+    support: &Support,
+) -> Result<(), Error> {
+    let by_pid = !options.target.pids.is_empty();
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_record = options.record;
+        settings.setting_by_pid = by_pid;
+        settings.setting_entry = plan.entry;
+        settings.setting_netns = options.target.netns.map_or(0, |netns| netns.0);
+        settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
+    }
+    let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
+    open.maps.banks.set_max_entries(processors).tried("size the counters")?;
+    let ring_bytes = if options.record { options.ring_bytes } else { page_size() };
+    open.maps.records.set_max_entries(ring_bytes).tried("size the ring buffer")?;
+    let programs = &mut open.progs;
+    for (program, wanted) in [
+        (&mut programs.on_tcp_sendmsg_locked, plan.entry),
+        (&mut programs.on_sock_send_length, plan.entry),
+        (&mut programs.on_tcp_retransmit_skb, plan.retransmits),
+        (&mut programs.on_sk_data_ready, plan.rx),
+        (&mut programs.on_sock_recv_length, plan.rx),
+        (&mut programs.on_inet_sock_set_state, plan.close),
+        (&mut programs.mark_listeners, by_pid),
+    ] {
+        program.set_autoload(wanted);
+    }
+    Ok(())
+}
+
+fn ring(
+    skeleton: &SockstampSkel<'static>,
+    mut on_record: impl FnMut(&Record) + 'static,
+) -> Result<RingBuffer<'static>, Error> {
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&skeleton.maps.records, move |sample| {
+            if let Some(record) = map_view::record(sample) {
+                on_record(record);
+            }
+            0
+        })
+        .tried("read the ring buffer")?;
+    builder.build().tried("read the ring buffer")
+}
+
+fn page_size() -> u32 {
+    sysconf(SysconfVar::PAGE_SIZE)
+        .ok()
+        .flatten()
+        .and_then(|size| u32::try_from(size).ok())
+        .unwrap_or(4096)
+}

@@ -1,0 +1,240 @@
+//! Facts about the running host. No rule is here: what follows from them is in [`crate::plan`].
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs};
+
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::{Func, Struct, Typedef};
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
+use nix::unistd::{SysconfVar, sysconf};
+
+/// A tracepoint that a stage may need, by the name the kernel knows it by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
+pub enum Tracepoint {
+    TcpSendmsgLocked,
+    SockSendLength,
+    TcpRetransmitSkb,
+    SkDataReady,
+    SockRecvLength,
+    InetSockSetState,
+}
+
+impl Tracepoint {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::TcpSendmsgLocked,
+        Self::SockSendLength,
+        Self::TcpRetransmitSkb,
+        Self::SkDataReady,
+        Self::SockRecvLength,
+        Self::InetSockSetState,
+    ];
+
+    /// The kernel's name of it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TcpSendmsgLocked => "tcp_sendmsg_locked",
+            Self::SockSendLength => "sock_send_length",
+            Self::TcpRetransmitSkb => "tcp_retransmit_skb",
+            Self::SkDataReady => "sk_data_ready",
+            Self::SockRecvLength => "sock_recv_length",
+            Self::InetSockSetState => "inet_sock_set_state",
+        }
+    }
+}
+
+/// A capability that sockstamp needs (capabilities(7)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Capability {
+    /// To load programs and make maps.
+    Bpf,
+    /// To read kernel memory from programs and to attach to tracepoints.
+    Perfmon,
+    /// To attach to a cgroup, and for sockops programs.
+    NetAdmin,
+    /// Covers the first two on any kernel; also for the network namespaces of others.
+    SysAdmin,
+}
+
+impl Capability {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Bpf, Self::Perfmon, Self::NetAdmin, Self::SysAdmin];
+
+    /// The name in capabilities(7).
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bpf => "CAP_BPF",
+            Self::Perfmon => "CAP_PERFMON",
+            Self::NetAdmin => "CAP_NET_ADMIN",
+            Self::SysAdmin => "CAP_SYS_ADMIN",
+        }
+    }
+
+    /// The bit in `CapEff` of proc(5); include/uapi/linux/capability.h.
+    const fn bit(self) -> u32 {
+        match self {
+            Self::NetAdmin => 12,
+            Self::SysAdmin => 21,
+            Self::Perfmon => 38,
+            Self::Bpf => 39,
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the host has. Every field is a fact that was looked at, not concluded from a version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Support {
+    /// Release of the running kernel, as uname(2) gives it.
+    pub kernel: String,
+    /// `/sys/kernel/btf/vmlinux` can be read.
+    pub btf: bool,
+    /// Capabilities in effect.
+    pub capabilities: BTreeMap<Capability, bool>,
+    /// Where the cgroup2 hierarchy is mounted.
+    pub cgroup2: Option<PathBuf>,
+    /// The tracepoints this kernel has.
+    pub tracepoints: BTreeMap<Tracepoint, bool>,
+    /// `struct sock` has the bit that selects a socket (`sk_bpf_cb_flags`, v6.15).
+    pub socket_bit: bool,
+    /// The kfunc that asks for a message's stamps (`bpf_sock_ops_enable_tx_tstamp`, v6.15).
+    pub tx_timestamping: bool,
+    /// `skb->tstamp_type` tells the clock of a stamp (v6.11).
+    pub stamp_clock: bool,
+    /// The kernel was built with MPTCP, whose messages no callback shows.
+    pub mptcp: bool,
+    /// Processors that may ever be online: each has a bank of counters.
+    pub processors: usize,
+}
+
+impl Support {
+    /// Looks at the host. Needs no privilege; what cannot be seen is false.
+    #[must_use]
+    pub fn probe() -> Self {
+        let btf = Btf::from_vmlinux().ok();
+        let has = |found: &dyn Fn(&Btf<'_>) -> bool| btf.as_ref().is_some_and(found);
+        Self {
+            kernel: kernel_release(),
+            btf: btf.is_some(),
+            capabilities: capabilities(),
+            cgroup2: cgroup2_mount(),
+            tracepoints: Tracepoint::ALL
+                .into_iter()
+                .map(|tracepoint| (tracepoint, has(&|btf| has_tracepoint(btf, tracepoint))))
+                .collect(),
+            socket_bit: has(&|btf| has_field(btf, "sock", "sk_bpf_cb_flags")),
+            tx_timestamping: has(&|btf| btf.type_by_name::<Func<'_>>("bpf_sock_ops_enable_tx_tstamp").is_some()),
+            stamp_clock: has(&|btf| has_field(btf, "sk_buff", "tstamp_type")),
+            mptcp: Path::new("/proc/sys/net/mptcp").exists(),
+            processors: processors(),
+        }
+    }
+}
+
+fn kernel_release() -> String {
+    fs::read_to_string("/proc/sys/kernel/osrelease")
+        .map_or_else(|_| "unknown".to_owned(), |release| release.trim().to_owned())
+}
+
+fn processors() -> usize {
+    sysconf(SysconfVar::_NPROCESSORS_CONF)
+        .ok()
+        .flatten()
+        .and_then(|count| usize::try_from(count).ok())
+        .unwrap_or(1)
+}
+
+/// Every tracepoint leaves a typedef of its handlers' type (include/trace/bpf_probe.h).
+fn has_tracepoint(btf: &Btf<'_>, tracepoint: Tracepoint) -> bool {
+    btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{}", tracepoint.name()))
+        .is_some()
+}
+
+/// Looks into anonymous members too: `tstamp_type` is in one.
+fn has_field(btf: &Btf<'_>, structure: &str, field: &str) -> bool {
+    btf.type_by_name::<Struct<'_>>(structure)
+        .is_some_and(|found| has_member(btf, &found, field))
+}
+
+fn has_member(btf: &Btf<'_>, structure: &Struct<'_>, field: &str) -> bool {
+    use libbpf_rs::btf::types::Composite;
+
+    fn search(btf: &Btf<'_>, composite: &Composite<'_>, field: &str) -> bool {
+        composite.iter().any(|member| match member.name {
+            Some(name) => name == field,
+            None => btf
+                .type_by_id::<Composite<'_>>(member.ty)
+                .is_some_and(|inner| search(btf, &inner, field)),
+        })
+    }
+
+    btf.type_by_id::<Composite<'_>>(libbpf_rs::btf::BtfType::type_id(&**structure))
+        .is_some_and(|composite| search(btf, &composite, field))
+}
+
+fn capabilities() -> BTreeMap<Capability, bool> {
+    let effective = fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|status| parse_effective(&status))
+        .unwrap_or(0);
+    Capability::ALL
+        .into_iter()
+        .map(|capability| (capability, effective >> capability.bit() & 1 == 1))
+        .collect()
+}
+
+fn parse_effective(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
+fn cgroup2_mount() -> Option<PathBuf> {
+    fs::read_to_string("/proc/self/mounts")
+        .ok()
+        .and_then(|mounts| parse_cgroup2(&mounts))
+}
+
+fn parse_cgroup2(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (path, kind) = (fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| path.replace("\\040", " ").into())
+    })
+}
+
+/// Whether `path` is a directory of a cgroup2 file system.
+pub(crate) fn is_cgroup2(path: &Path) -> bool {
+    statfs(path).is_ok_and(|found| found.filesystem_type() == CGROUP2_SUPER_MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effective_capabilities_are_the_hexadecimal_mask() {
+        let status = "Name:\tcat\nCapPrm:\t0000000000000000\nCapEff:\t000000c000001000\n";
+        assert_eq!(parse_effective(status), Some(1 << 39 | 1 << 38 | 1 << 12));
+        assert_eq!(parse_effective("Name:\tcat\n"), None);
+    }
+
+    #[test]
+    fn the_cgroup2_mount_is_found_beside_version_1() {
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+                      cgroup2 /sys/fs/cgroup/my\\040unified cgroup2 rw 0 0\n";
+        assert_eq!(
+            parse_cgroup2(mounts),
+            Some("/sys/fs/cgroup/my unified".into())
+        );
+        assert_eq!(parse_cgroup2("proc /proc proc rw 0 0\n"), None);
+    }
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * TX of TCP by BPF timestamping (v6.15): entry of the send call, its last byte queued, into the
+ * packet scheduler, out to the driver, acknowledged.
+ *
+ * A TCP stamp belongs to a byte: the last one of the send call, whose sequence number is the key
+ * (shinfo->tskey). TCP sends and acknowledges in order, so a stamp for a key also holds for every
+ * earlier message of the flow that still lacks it: its bytes left before, or in the same skb, where
+ * the later send overwrote its key.
+ */
+#ifndef SOCKSTAMP_TX_BPF_H
+#define SOCKSTAMP_TX_BPF_H
+
+#include "../flow/flow.bpf.h"
+#include "../record/record.bpf.h"
+
+/* include/linux/skbuff.h, v6.18: what a program asks for by SO_TIMESTAMPING, in shinfo->tx_flags. */
+#define SKBTX_HW_TSTAMP_NOBPF	(1 << 0)
+#define SKBTX_SW_TSTAMP		(1 << 1)
+#define SKBTX_COMPLETION_TSTAMP (1 << 3)
+#define SKBTX_SCHED_TSTAMP	(1 << 6)
+#define SKBTX_APPLICATION \
+	(SKBTX_HW_TSTAMP_NOBPF | SKBTX_SW_TSTAMP | SKBTX_COMPLETION_TSTAMP | SKBTX_SCHED_TSTAMP)
+/* include/net/tcp.h, v6.18: the same in tcp_skb_cb::txstamp_ack. */
+#define TSTAMP_ACK_SK 0x1
+
+extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops, __u64 flags) __ksym __weak;
+
+static __always_inline struct skb_shared_info *skb_shared(const struct sk_buff *skb)
+{
+	return cast_kernel(skb->head + skb->end, struct skb_shared_info);
+}
+
+static __always_inline struct tcp_skb_cb *skb_tcp(const struct sk_buff *skb)
+{
+	return cast_kernel(skb->cb, struct tcp_skb_cb);
+}
+
+static __always_inline struct tx_message *tx_slot(struct flow *flow, __u32 counter)
+{
+	return &flow->tx[counter % TX_SLOTS];
+}
+
+/* The newest message first: most stamps that come again are for it. */
+static __always_inline struct tx_message *tx_find(struct flow *flow, __u32 key)
+{
+	__u32 counter = flow->tx_head;
+
+	for (int i = 0; i < TX_SLOTS && counter != flow->tx_tail; i++) {
+		struct tx_message *message = tx_slot(flow, --counter);
+
+		if (message->seq_last == key)
+			return message;
+	}
+	return NULL;
+}
+
+static __always_inline void tx_record(const struct sock *sk, const struct flow *flow,
+				      const struct tx_message *message, enum verdict verdict)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+	struct message_record *record;
+
+	record = record_reserve(sk, flow, DIRECTION_TX, verdict);
+	if (!record)
+		return;
+	record->time = stamps->ack ? stamps->ack : stamps->queued;
+	record->stamps.tx = *stamps;
+	record->seq_end = message->seq_last + 1;
+	record->bytes = message->seq_last + 1 - message->seq_start;
+	record->pid = message->pid;
+	record->retransmits = message->retransmits;
+	record->repeats = message->repeats;
+	record->ifindex_first = message->ifindex_first;
+	record->ifindex_last = message->ifindex_last;
+	record->flags = message->flags;
+	if (verdict == VERDICT_VALID) {
+		if (setting_entry)
+			record->stages[STAGE_TX_COPY] = stamps->queued - stamps->entry;
+		record->stages[STAGE_TX_QUEUE] = stamps->sched - stamps->queued;
+		record->stages[STAGE_TX_QDISC] = stamps->snd - stamps->sched;
+		record->stages[STAGE_TX_NETWORK] = stamps->ack - stamps->snd;
+	}
+	record_submit(record);
+}
+
+static __always_inline void tx_refuse(struct bank *bank, const struct sock *sk,
+				      const struct flow *flow, const struct tx_message *message,
+				      enum verdict verdict)
+{
+	count(&bank->verdicts[verdict], 1);
+	if (setting_record)
+		tx_record(sk, flow, message, verdict);
+}
+
+/*
+ * tcp_sendmsg_locked() fires once a turn of its loop, with the socket locked; the first turn is the
+ * entry. A later turn finds the task's entry in place. A wait for memory lets other threads in.
+ */
+static __always_inline void tx_entry(const struct sock *sk)
+{
+	struct flow *flow = flow_of(sk);
+	struct sender *vacant = NULL;
+	__u64 task;
+
+	if (!flow)
+		return;
+	task = bpf_get_current_pid_tgid();
+	for (int i = 0; i < SENDERS; i++) {
+		struct sender *sender = &flow->senders[i];
+
+		if (sender->tid == (__u32)task)
+			return;
+		if (!sender->tid)
+			vacant = sender;
+	}
+	if (!vacant || !pid_selected(task >> 32))
+		return;
+	vacant->tid = task;
+	vacant->pid = task >> 32;
+	vacant->entry = bpf_ktime_get_ns();
+	remember_task(flow, vacant->pid);
+}
+
+/* Takes the current task's entry; its tid is 0 if there is none. */
+static __always_inline struct sender tx_take_entry(struct flow *flow)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct sender taken = {};
+
+	for (int i = 0; i < SENDERS; i++) {
+		struct sender *sender = &flow->senders[i];
+
+		if (sender->tid != tid)
+			continue;
+		taken = *sender;
+		sender->tid = 0;
+		break;
+	}
+	return taken;
+}
+
+/* Where no hook shows the entry, a message starts when it is queued. */
+static __always_inline struct sender tx_sender(struct flow *flow)
+{
+	__u64 task = bpf_get_current_pid_tgid();
+	struct sender sender = {};
+
+	if (!pid_selected(task >> 32))
+		return sender;
+	sender.tid = task;
+	sender.pid = task >> 32;
+	remember_task(flow, sender.pid);
+	return sender;
+}
+
+/*
+ * A send that failed has copied nothing (tcp_sendmsg_locked() returns the count otherwise), so no
+ * SENDMSG callback took its entry away.
+ */
+static __always_inline void tx_failed(const struct sock *sk)
+{
+	struct flow *flow = flow_lookup(sk);
+
+	if (flow)
+		tx_take_entry(flow);
+}
+
+/* The program's own id of an earlier send is on this skb, and ours would take its place. */
+static __always_inline bool tx_disturbs_application(const struct sk_buff *skb,
+						    const struct tcp_skb_cb *cb, __u32 key)
+{
+	const struct skb_shared_info *shared = skb_shared(skb);
+
+	if (!(shared->tx_flags & SKBTX_APPLICATION) &&
+	    !(BPF_CORE_READ_BITFIELD(cb, txstamp_ack) & TSTAMP_ACK_SK))
+		return false;
+	return shared->tskey != key;
+}
+
+static __always_inline enum verdict tx_admit(const struct flow *flow, const struct sock *sk,
+					     const struct sk_buff *skb, const struct tcp_skb_cb *cb,
+					     __u32 key)
+{
+	if (flow->tx_head - flow->tx_tail >= TX_SLOTS)
+		return VERDICT_INFLIGHT_FULL;
+	if (seq_before(key, tcp_of(sk)->snd_nxt))
+		return VERDICT_ALREADY_SENT;
+	if (tx_disturbs_application(skb, cb, key))
+		return VERDICT_APP_STAMP;
+	return VERDICT_VALID;
+}
+
+/*
+ * SENDMSG: the end of tcp_sendmsg_locked(), socket locked, `current` is the sender. skb is the tail
+ * of the write queue, or of the retransmit queue if everything has left already.
+ */
+static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct flow *flow)
+{
+	const struct sk_buff *skb = kern->skb;
+	const struct tcp_skb_cb *cb = skb_tcp(skb);
+	__u32 key = cb->seq + skb->len - 1;
+	struct tx_message message = {};
+	struct bank *bank = this_bank();
+	enum verdict verdict;
+	struct sender sender;
+
+	message.seq_start = flow->tx_seq;
+	message.seq_last = key;
+	flow->tx_seq = key + 1;
+	sender = setting_entry ? tx_take_entry(flow) : tx_sender(flow);
+	/* Another task's message on a flow that a selected task opened or listens for. */
+	if (!bank || (setting_by_pid && !sender.tid))
+		return;
+	count(&bank->messages[DIRECTION_TX], 1);
+	count(&bank->bytes[DIRECTION_TX], key + 1 - message.seq_start);
+	message.stamps.queued = bpf_ktime_get_ns();
+	message.stamps.entry = setting_entry ? sender.entry : message.stamps.queued;
+	message.pid = sender.pid;
+
+	verdict = sender.tid ? tx_admit(flow, kern->sk, skb, cb, key) : VERDICT_NO_ENTRY;
+	if (verdict != VERDICT_VALID) {
+		tx_refuse(bank, kern->sk, flow, &message, verdict);
+		return;
+	}
+	*tx_slot(flow, flow->tx_head) = message;
+	flow->tx_head++;
+	bpf_sock_ops_enable_tx_tstamp(kern, 0);
+}
+
+static __always_inline __u32 tx_from(const struct flow *flow, __u32 cursor)
+{
+	return (__s32)(cursor - flow->tx_tail) < 0 ? flow->tx_tail : cursor;
+}
+
+/* Another device on the way (a veth, then a bridge's port), or the same one again: sent again. */
+static __always_inline void tx_sched_again(struct flow *flow, __u32 key, __u64 now,
+					   const struct net_device *device)
+{
+	struct tx_message *message = tx_find(flow, key);
+
+	if (!message) {
+		count_loss(LOSS_UNMATCHED);
+		return;
+	}
+	message->stamps.sched_last = now;
+	message->repeats++;
+	if (message->ifindex_first == device->ifindex &&
+	    message->netns_first == device->nd_net.net->ns.inum)
+		message->flags |= MESSAGE_RESENT;
+}
+
+/* SCHED: __dev_queue_xmit() of each device on the way while the skb belongs to the socket. */
+static __always_inline void tx_sched(const struct sk_buff *skb, struct flow *flow)
+{
+	const struct net_device *device = skb->dev;
+	__u32 key = skb_shared(skb)->tskey;
+	__u64 now = bpf_ktime_get_ns();
+	__u32 first = tx_from(flow, flow->tx_sched);
+	__u32 counter = first;
+
+	for (int i = 0; i < TX_SLOTS && counter != flow->tx_head; i++) {
+		struct tx_message *message = tx_slot(flow, counter);
+
+		if (seq_after(message->seq_last, key))
+			break;
+		message->stamps.sched = now;
+		message->stamps.sched_last = now;
+		message->ifindex_first = device->ifindex;
+		message->netns_first = device->nd_net.net->ns.inum;
+		if (message->seq_last != key)
+			message->flags |= MESSAGE_COALESCED;
+		counter++;
+	}
+	if (counter == first)
+		tx_sched_again(flow, key, now, device);
+	else
+		flow->tx_sched = counter;
+}
+
+/* What follows the first transmission is the network's time, also where it is sent again. */
+static __always_inline void tx_snd_again(const struct sk_buff *skb, struct flow *flow, __u32 key,
+					 __u64 now)
+{
+	struct tx_message *message = tx_find(flow, key);
+
+	if (!message) {
+		count_loss(LOSS_UNMATCHED);
+		return;
+	}
+	message->stamps.snd_last = now;
+	message->repeats++;
+	if (message->flags & MESSAGE_RESENT)
+		return;
+	message->stamps.snd = now;
+	message->ifindex_last = skb->dev->ifindex;
+}
+
+/* SND software: the driver of each device on the way takes the skb; the socket is not locked. */
+static __always_inline void tx_snd(const struct sk_buff *skb, struct flow *flow)
+{
+	__u32 key = skb_shared(skb)->tskey;
+	__u64 now = bpf_ktime_get_ns();
+	__u32 first = tx_from(flow, flow->tx_snd);
+	__u32 counter = first;
+
+	for (int i = 0; i < TX_SLOTS && counter != flow->tx_head; i++) {
+		struct tx_message *message = tx_slot(flow, counter);
+
+		if (seq_after(message->seq_last, key))
+			break;
+		message->stamps.snd = now;
+		message->stamps.snd_last = now;
+		message->ifindex_last = skb->dev->ifindex;
+		counter++;
+	}
+	if (counter == first)
+		tx_snd_again(skb, flow, key, now);
+	else
+		flow->tx_snd = counter;
+}
+
+/* The stamp is on the NIC's clock (PHC): kept in the record, no difference to ours is formed. */
+static __always_inline void tx_snd_hardware(const struct sk_buff *skb, struct flow *flow)
+{
+	const struct skb_shared_info *shared = skb_shared(skb);
+	struct tx_message *message = tx_find(flow, shared->tskey);
+
+	if (message)
+		message->stamps.snd_hw = shared->hwtstamps.hwtstamp;
+	else
+		count_loss(LOSS_UNMATCHED);
+}
+
+static __always_inline enum verdict tx_verdict(const struct tx_stamps *stamps)
+{
+	if (!stamps->sched)
+		return VERDICT_NO_SCHED;
+	if (!stamps->snd)
+		return VERDICT_NO_SND;
+	if (stamps->entry > stamps->queued || stamps->queued > stamps->sched ||
+	    stamps->sched > stamps->snd || stamps->snd > stamps->ack)
+		return VERDICT_STAMP_ORDER;
+	return VERDICT_VALID;
+}
+
+static __noinline void tx_complete(struct bank *bank, const struct sock *sk,
+				   const struct flow *flow, const struct tx_message *message)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+	enum verdict verdict = tx_verdict(stamps);
+
+	count(&bank->verdicts[verdict], 1);
+	if (verdict == VERDICT_VALID) {
+		if (setting_entry)
+			histogram_add(&bank->stages[STAGE_TX_COPY],
+				      stamps->queued - stamps->entry);
+		histogram_add(&bank->stages[STAGE_TX_QUEUE], stamps->sched - stamps->queued);
+		histogram_add(&bank->stages[STAGE_TX_QDISC], stamps->snd - stamps->sched);
+		histogram_add(&bank->stages[STAGE_TX_NETWORK], stamps->ack - stamps->snd);
+		histogram_add(&bank->totals[DIRECTION_TX], stamps->ack - stamps->entry);
+	}
+	if (setting_record)
+		tx_record(sk, flow, message, verdict);
+}
+
+/* ACK: tcp_ack_tstamp() once the key is acknowledged; the socket is locked. */
+static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *skb,
+				   struct flow *flow)
+{
+	__u32 key = skb_shared(skb)->tskey;
+	__u64 now = bpf_ktime_get_ns();
+	struct bank *bank = this_bank();
+
+	if (!bank)
+		return;
+	for (int i = 0; i < TX_SLOTS && flow->tx_tail != flow->tx_head; i++) {
+		struct tx_message *message = tx_slot(flow, flow->tx_tail);
+
+		if (seq_after(message->seq_last, key))
+			break;
+		message->stamps.ack = now;
+		tx_complete(bank, sk, flow, message);
+		flow->tx_tail++;
+	}
+}
+
+/* Counts as the kernel's own tcpi_total_retrans does: segments, in __tcp_retransmit_skb(). */
+static __always_inline void tx_retransmit(const struct sock *sk, const struct sk_buff *skb)
+{
+	struct flow *flow = flow_lookup(sk);
+	const struct tcp_skb_cb *cb = skb_tcp(skb);
+	struct bank *bank = this_bank();
+	__u32 segments = cb->tcp_gso_segs;
+	__u32 counter;
+
+	if (!flow || !bank)
+		return;
+	count(&bank->retransmits, segments);
+	counter = flow->tx_tail;
+	for (int i = 0; i < TX_SLOTS && counter != flow->tx_head; i++) {
+		struct tx_message *message = tx_slot(flow, counter++);
+
+		if (!seq_after(cb->end_seq, message->seq_start) ||
+		    seq_after(cb->seq, message->seq_last))
+			continue;
+		message->retransmits += segments;
+	}
+}
+
+/* Nothing will be acknowledged any more: tcp_done() and tcp_disconnect(). */
+static __always_inline void tx_close(struct bank *bank, const struct sock *sk, struct flow *flow)
+{
+	enum verdict verdict = sk->sk_err ? VERDICT_RESET : VERDICT_CLOSED;
+
+	for (int i = 0; i < TX_SLOTS && flow->tx_tail != flow->tx_head; i++)
+		tx_refuse(bank, sk, flow, tx_slot(flow, flow->tx_tail++), verdict);
+}
+
+#endif
