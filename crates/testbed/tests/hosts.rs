@@ -1,6 +1,7 @@
 //! Hosts, the programs in them, cgroups, and what remains after a crash.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -281,39 +282,50 @@ fn a_cpu_quota_is_enforced() {
 
 #[test]
 fn the_peer_answers_after_its_think_time() {
+    const THINK: Duration = Duration::from_millis(20);
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
     let link = Link::veth(&a, &b).unwrap();
     let peer = peer_program().unwrap();
-    let _server = b
-        .spawn(
-            &peer,
-            &["serve", "--port", "7000", "--think", "20", "--response", "1000"],
-        )
-        .unwrap();
-    for family in [Family::V4, Family::V6] {
-        let address = std::net::SocketAddr::new(link.address_b(family), 7000);
-        b.wait_for_port(address, TIMEOUT).unwrap();
+    for protocol in ["tcp", "udp"] {
+        let think = THINK.as_millis().to_string();
         let arguments = [
-            "client",
-            "--connect",
-            &address.to_string(),
-            "--count",
-            "5",
+            "serve",
+            "--port",
+            "0",
+            "--protocol",
+            protocol,
+            "--think",
+            &think,
             "--response",
             "1000",
         ];
-        let result: serde_json::Value = serde_json::from_str(&a.run(&peer, &arguments).unwrap()).unwrap();
-        assert_eq!(result["count"], 5);
-        assert_eq!(result["bytes"], 5 * (64 + 1000));
-        let think = Duration::from_millis(20).as_nanos();
-        assert!(
-            u128::from(result["rtt_min_ns"].as_u64().unwrap()) >= think,
-            "{result}"
-        );
-        let p50 = result["rtt_p50_ns"].as_u64().unwrap();
-        assert!(
-            p50 >= result["rtt_min_ns"].as_u64().unwrap() && p50 <= result["rtt_p99_ns"].as_u64().unwrap()
-        );
+        let mut server = b.spawn(&peer, &arguments).unwrap();
+        server.wait_for_stdout("\n", TIMEOUT).unwrap();
+        let port = server
+            .stdout()
+            .trim()
+            .strip_prefix("listening on ")
+            .unwrap()
+            .parse()
+            .unwrap();
+        for family in [Family::V4, Family::V6] {
+            let address = SocketAddr::new(link.address_b(family), port);
+            if protocol == "tcp" {
+                b.wait_for_port(address, TIMEOUT).unwrap();
+            }
+            let address = address.to_string();
+            let mut arguments = vec!["client", "--protocol", protocol, "--connect", &address];
+            arguments.extend(["--count", "5", "--response", "1000"]);
+            let result: serde_json::Value = serde_json::from_str(&a.run(&peer, &arguments).unwrap()).unwrap();
+            let rtt = |name: &str| Duration::from_nanos(result[name].as_u64().unwrap());
+            assert_eq!(result["count"], 5);
+            assert_eq!(result["bytes"], 5 * (64 + 1000));
+            assert!(rtt("rtt_min_ns") >= THINK, "{result}");
+            assert!(
+                rtt("rtt_p50_ns") >= rtt("rtt_min_ns") && rtt("rtt_p50_ns") <= rtt("rtt_p99_ns"),
+                "{result}"
+            );
+        }
     }
 }
 

@@ -3,33 +3,37 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use socket2::{Domain, Protocol, SockRef, Socket, Type};
+use socket2::{Domain, SockRef, Socket, Type};
 use testbed::TcpInfo;
 
 const USAGE: &str = "\
-Socket programs for tests. All TCP, all times of the monotonic clock.
+Socket programs for tests. All times are of the monotonic clock.
 
-testbed-peer serve --port P [--request BYTES] [--response BYTES] [--think MS]
-    Answers each request (default 64 bytes) with a response (64), a thread per connection, IPv4 and IPv6.
-    With --think it sleeps between the arrival of a request (poll says readable) and its first read.
-testbed-peer client --connect ADDR [--count N] [--request BYTES] [--response BYTES] [--interval-ms M]
-    Sends N requests (1), each after the response to the one before and a pause of M (0), one connection.
+testbed-peer serve --port P [--protocol tcp|udp] [--request BYTES] [--response BYTES] [--think MS]
+    Answers each request (default 64 bytes) with a response (64), on IPv4 and IPv6; TCP: a thread per
+    connection. With --think it sleeps between the arrival of a request (poll says readable) and its
+    first read.
+testbed-peer client --connect ADDR [--protocol tcp|udp] [--count N] [--request BYTES] [--response BYTES]
+                    [--interval-ms M]
+    Sends N requests (1), each after the response to the one before and a pause of M (0), on one socket.
+    UDP: a response that takes longer than 5 s is an error.
     Prints JSON: count, rtt_min_ns, rtt_p50_ns, rtt_p99_ns, rtt_max_ns, bytes (both ways).
 testbed-peer sink --port P [--rate-limit none|BYTES_PER_SECOND] [--rcvbuf BYTES]
-    Reads and discards, a thread per connection.
-testbed-peer blast --connect ADDR [--sends N] [--size BYTES] [--sndbuf BYTES] [--interval-ms M] [--nodelay true|false]
-    N blocking sends (1) of BYTES (64), then waits until all is acknowledged. --nodelay is false.
-    Prints JSON: sends, bytes, send_ns (spent inside send), send_max_ns, acked_ns (from the first send until all is
-    acknowledged), and of TCP_INFO: total_retrans, bytes_acked, segs_out, data_segs_out, rtt_us, min_rtt_us,
-    busy_us, rwnd_limited_us, sndbuf_limited_us.
+    TCP. Reads and discards, a thread per connection.
+testbed-peer blast --connect ADDR [--sends N] [--size BYTES] [--sndbuf BYTES] [--interval-ms M]
+                   [--nodelay true|false]
+    TCP. N blocking sends (1) of BYTES (64), then waits until all is acknowledged. --nodelay is false.
+    Prints JSON: sends, bytes, send_ns (spent inside send), send_max_ns, acked_ns (from the first send
+    until all is acknowledged), and of TCP_INFO: total_retrans, bytes_acked, segs_out, data_segs_out,
+    rtt_us, min_rtt_us, busy_us, rwnd_limited_us, sndbuf_limited_us.
 
 Servers print `listening on PORT` when they are; port 0 lets the kernel choose. They run until killed.
 ";
@@ -113,24 +117,53 @@ impl Options {
 /// Bytes of a request, a response or a send where none are given.
 const MESSAGE_LEN: usize = 64;
 
+/// The transport of a request/response flow.
+#[derive(Clone, Copy, PartialEq)]
+enum Transport {
+    Tcp,
+    Udp,
+}
+
+impl FromStr for Transport {
+    type Err = io::Error;
+
+    fn from_str(text: &str) -> io::Result<Transport> {
+        match text {
+            "tcp" => Ok(Transport::Tcp),
+            "udp" => Ok(Transport::Udp),
+            _ => Err(io::Error::new(ErrorKind::InvalidInput, "neither tcp nor udp")),
+        }
+    }
+}
+
 fn serve(mut options: Options) -> Result<()> {
     let port = options.required("port")?;
-    let request = options.optional("request")?.unwrap_or(MESSAGE_LEN);
-    let response = options.optional("response")?.unwrap_or(MESSAGE_LEN);
+    let transport = options.optional("protocol")?.unwrap_or(Transport::Tcp);
+    let mut request = vec![0; options.optional("request")?.unwrap_or(MESSAGE_LEN)];
+    let response = vec![0; options.optional("response")?.unwrap_or(MESSAGE_LEN)];
     let think = options.milliseconds("think")?;
     options.finish()?;
-    accept(listen(port, None)?, move |mut connection| {
-        connection.set_nodelay(true)?;
-        let mut request = vec![0; request];
-        let response = vec![0; response];
+    let think = move |socket: BorrowedFd<'_>| -> io::Result<()> {
+        if !think.is_zero() {
+            poll(&mut [PollFd::new(socket, PollFlags::POLLIN)], PollTimeout::NONE)?;
+            thread::sleep(think);
+        }
+        Ok(())
+    };
+    if transport == Transport::Udp {
+        let socket = UdpSocket::from(dual_stack(Type::DGRAM, port)?);
+        println!("listening on {}", socket.local_addr()?.port());
         loop {
-            if !think.is_zero() {
-                poll(
-                    &mut [PollFd::new(connection.as_fd(), PollFlags::POLLIN)],
-                    PollTimeout::NONE,
-                )?;
-                thread::sleep(think);
-            }
+            think(socket.as_fd())?;
+            let (_, client) = socket.recv_from(&mut request)?;
+            socket.send_to(&response, client)?;
+        }
+    }
+    accept(listen(port, None)?, move |mut connection| {
+        let mut request = request.clone();
+        connection.set_nodelay(true)?;
+        loop {
+            think(connection.as_fd())?;
             connection.read_exact(&mut request)?;
             connection.write_all(&response)?;
         }
@@ -138,7 +171,10 @@ fn serve(mut options: Options) -> Result<()> {
 }
 
 fn client(mut options: Options) -> Result<()> {
+    /// A UDP response that takes longer is taken for lost.
+    const UDP_TIMEOUT: Duration = Duration::from_secs(5);
     let address: SocketAddr = options.required("connect")?;
+    let transport = options.optional("protocol")?.unwrap_or(Transport::Tcp);
     let count = options.optional("count")?.unwrap_or(1);
     let request = vec![0; options.optional("request")?.unwrap_or(MESSAGE_LEN)];
     let mut response = vec![0; options.optional("response")?.unwrap_or(MESSAGE_LEN)];
@@ -147,18 +183,28 @@ fn client(mut options: Options) -> Result<()> {
     if count == 0 {
         return Err("--count 0 measures nothing".into());
     }
-    let mut connection = TcpStream::connect(address)?;
-    connection.set_nodelay(true)?;
-    let mut times = Vec::with_capacity(count);
-    for n in 0..count {
-        if n > 0 && !interval.is_zero() {
-            thread::sleep(interval);
+    let mut times = match transport {
+        Transport::Tcp => {
+            let mut connection = TcpStream::connect(address)?;
+            connection.set_nodelay(true)?;
+            round_trips(count, interval, || {
+                connection.write_all(&request)?;
+                connection.read_exact(&mut response)
+            })
         }
-        let start = Instant::now();
-        connection.write_all(&request)?;
-        connection.read_exact(&mut response)?;
-        times.push(nanoseconds(start.elapsed()));
-    }
+        Transport::Udp => {
+            let socket = UdpSocket::bind(match address {
+                SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+                SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+            })?;
+            socket.connect(address)?;
+            socket.set_read_timeout(Some(UDP_TIMEOUT))?;
+            round_trips(count, interval, || {
+                socket.send(&request)?;
+                socket.recv(&mut response).map(drop)
+            })
+        }
+    }?;
     times.sort_unstable();
     // The nearest-rank percentile.
     let percentile = |percent: usize| times[(times.len() * percent).div_ceil(100).max(1) - 1];
@@ -172,6 +218,24 @@ fn client(mut options: Options) -> Result<()> {
     });
     println!("{result}");
     Ok(())
+}
+
+/// The times in ns of `count` calls of `exchange` with pauses in between.
+fn round_trips(
+    count: usize,
+    interval: Duration,
+    mut exchange: impl FnMut() -> io::Result<()>,
+) -> io::Result<Vec<u64>> {
+    let mut times = Vec::with_capacity(count);
+    for n in 0..count {
+        if n > 0 && !interval.is_zero() {
+            thread::sleep(interval);
+        }
+        let start = Instant::now();
+        exchange()?;
+        times.push(nanoseconds(start.elapsed()));
+    }
+    Ok(times)
 }
 
 fn sink(mut options: Options) -> Result<()> {
@@ -270,18 +334,24 @@ fn wait_until_acked(connection: &TcpStream, since: Instant) -> Result<(TcpInfo, 
 
 /// Listens on both families and says so.
 fn listen(port: u16, receive_buffer: Option<usize>) -> Result<TcpListener> {
-    let socket = Socket::new(Domain::IPV6, Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_only_v6(false)?;
-    socket.set_reuse_address(true)?;
+    let socket = dual_stack(Type::STREAM, port)?;
     if let Some(size) = receive_buffer {
         // Before listen: connections inherit it, and their window scale is chosen by it.
         socket.set_recv_buffer_size(size)?;
     }
-    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
     socket.listen(1024)?;
     let listener = TcpListener::from(socket);
     println!("listening on {}", listener.local_addr()?.port());
     Ok(listener)
+}
+
+/// A socket bound to a port of both families.
+fn dual_stack(kind: Type, port: u16) -> Result<Socket> {
+    let socket = Socket::new(Domain::IPV6, kind, None)?;
+    socket.set_only_v6(false)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)).into())?;
+    Ok(socket)
 }
 
 /// Runs `handler` in a thread of its own for each connection. Connections end as the peer wants them to.
