@@ -145,6 +145,9 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	}
 	flow->tx_seq = tcp_of(sk)->write_seq;
 	flow->rx_seq = rx_seq;
+	/* The kernel gives a socket its cookie when somebody asks for it first. */
+	if (setting_record)
+		bpf_get_socket_cookie((void *)sk);
 	return flow;
 }
 

@@ -1,0 +1,108 @@
+//! The cgroup that a command runs in, so that its sockets and its children's can be told from all
+//! others.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::{fs, thread};
+use std::os::unix::process::CommandExt;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use sockstamp_bpf::support::Support;
+
+/// Where the cgroup2 hierarchy is mounted.
+pub(crate) fn mount() -> Result<PathBuf> {
+    Support::probe().cgroup2.ok_or_else(|| sockstamp_bpf::Error::NoCgroup2.into())
+}
+
+/// This process's own cgroup in the version 2 hierarchy (cgroups(7), "/proc files").
+fn own() -> Result<PathBuf> {
+    let text = fs::read_to_string("/proc/self/cgroup").context("cannot read /proc/self/cgroup")?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"));
+    Ok(mount()?.join(path.unwrap_or_default()))
+}
+
+/// A cgroup for one command, below our own so that its limits hold for the command too. It is
+/// removed by a second process, which outlives this one however it ends.
+#[derive(Debug)]
+pub(crate) struct CommandCgroup {
+    path: PathBuf,
+    parent: PathBuf,
+    janitor: Child,
+    // The janitor starts to clean when the last writer of this pipe is gone.
+    alive: Option<ChildStdin>,
+}
+
+impl CommandCgroup {
+    pub(crate) fn create() -> Result<Self> {
+        let parent = own()?;
+        let path = parent.join(format!("sockstamp-{}", std::process::id()));
+        // The janitor first: from here on nothing can be left behind.
+        let mut janitor = Command::new("/proc/self/exe")
+            .arg("janitor")
+            .arg(&path)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            // Ctrl-C is for the command and for us, not for who cleans up.
+            .process_group(0)
+            .spawn()
+            .context("cannot start the process that removes the cgroup")?;
+        let alive = janitor.stdin.take();
+        fs::create_dir(&path).with_context(|| format!("cannot make the cgroup {}", path.display()))?;
+        Ok(Self {
+            path,
+            parent,
+            janitor,
+            alive,
+        })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Starts the command in the cgroup. A child starts in its parent's cgroup, so we go there for
+    /// the moment: it makes no sockets, and nothing runs between fork and exec.
+    pub(crate) fn spawn(&self, command: &mut Command) -> Result<io::Result<Child>> {
+        enter(&self.path)?;
+        let child = command.spawn();
+        enter(&self.parent)?;
+        Ok(child)
+    }
+}
+
+impl Drop for CommandCgroup {
+    fn drop(&mut self) {
+        self.alive = None;
+        // Its exit status tells nothing that it has not printed.
+        let _ = self.janitor.wait();
+    }
+}
+
+fn enter(cgroup: &Path) -> Result<()> {
+    fs::write(cgroup.join("cgroup.procs"), "0").with_context(|| format!("cannot enter the cgroup {}", cgroup.display()))
+}
+
+/// Moves who is left in the cgroup to the one above and removes it: children that the command left
+/// behind live on.
+pub(crate) fn remove(path: &Path) -> Result<()> {
+    let parent = path.parent().context("a cgroup is below another")?.join("cgroup.procs");
+    // A process may fork while it is moved: its child is found in the next round.
+    for _ in 0..100 {
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => move_all(path, &parent),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            done => return done.with_context(|| format!("cannot remove the cgroup {}", path.display())),
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    anyhow::bail!("cannot empty the cgroup {}", path.display())
+}
+
+fn move_all(from: &Path, to: &Path) {
+    for pid in fs::read_to_string(from.join("cgroup.procs")).unwrap_or_default().lines() {
+        // One that has ended meanwhile cannot be moved, and need not be.
+        let _ = fs::write(to, pid);
+    }
+}

@@ -1,0 +1,168 @@
+//! The options, as the user sees them. Help, man pages and completions come from here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, ValueEnum};
+
+/// Where did the time of this message go? Per-message latency of the Linux network stack, stage by stage.
+#[derive(Debug, Parser)]
+#[command(name = "sockstamp", version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub subcommand: Subcommand,
+}
+
+/// The subcommands.
+#[derive(Debug, clap::Subcommand)]
+pub enum Subcommand {
+    /// Count: a table of the stages, their distributions and shares
+    ///
+    /// With a COMMAND: runs it in a cgroup of its own, measures the sockets of that cgroup alone and prints the
+    /// table to standard error when it ends; the exit status is the command's. Without: measures until Ctrl-C or
+    /// --duration and prints to standard output.
+    ///
+    /// Quantiles come from histograms with 8 buckets for every power of two and are off by 4.5 % at most; counts,
+    /// sums and maxima are exact.
+    Stat(Stat),
+    /// Watch: a line for each message as it completes
+    ///
+    /// A line has the time of day (UTC), the direction, pid/comm, local → remote address, bytes, the stages and
+    /// their total. Lines go to standard output, as does what a COMMAND prints: -o keeps them apart.
+    Trace(Trace),
+    /// Look: what this kernel and this process can measure, and what is missing
+    Doctor(Doctor),
+    /// Remove a command's cgroup once standard input ends
+    #[command(hide = true)]
+    Janitor(Janitor),
+}
+
+/// Which messages are measured. Connections are selected when they are established: existing ones are not seen.
+#[derive(Debug, Args, Default)]
+#[command(next_help_heading = "Target")]
+pub struct Target {
+    /// Messages that these processes send or read, on connections they opened or listened for
+    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', num_args = 1..)]
+    pub pids: Vec<u32>,
+    /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount's root
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Option<PathBuf>,
+    /// Sockets of this network namespace: a name of ip-netns(8), or a process in it
+    #[arg(long, value_name = "NAME|PID")]
+    pub netns: Option<String>,
+}
+
+/// Options of `stat`.
+#[derive(Debug, Args)]
+pub struct Stat {
+    #[command(flatten)]
+    /// Which messages.
+    pub target: Target,
+    /// Stop after this time: a number with ms, s (default) or m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub format: StatFormat,
+    /// Print to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Run this command and measure it alone
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "netns"])]
+    pub command: Vec<OsString>,
+}
+
+/// Options of `trace`.
+#[derive(Debug, Args)]
+pub struct Trace {
+    #[command(flatten)]
+    /// Which messages.
+    pub target: Target,
+    /// Stop after this time: a number with ms, s (default) or m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// How to print: a line of text or a JSON object for each message
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Print to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Run this command and measure it alone
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "netns"])]
+    pub command: Vec<OsString>,
+}
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Options of the process that removes a command's cgroup.
+#[derive(Debug, Args)]
+pub struct Janitor {
+    /// The cgroup's directory.
+    pub cgroup: PathBuf,
+}
+
+/// How a report is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people, times with units
+    #[default]
+    Text,
+    /// JSON, all times in nanoseconds
+    Json,
+}
+
+/// How a table is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum StatFormat {
+    /// For people, times with units
+    #[default]
+    Text,
+    /// One JSON object, all times in nanoseconds
+    Json,
+    /// A line a stage, all times in nanoseconds
+    Csv,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    let scale = match unit {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        _ => return Err(format!("unknown unit {unit:?}: use ms, s or m")),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| format!("{number:?} is not a number"))? * scale;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert!(duration("2h").is_err());
+        assert!(duration("s").is_err());
+        assert!(duration("-1").is_err());
+    }
+}

@@ -1,0 +1,39 @@
+//! The command line of sockstamp: thin, one file a subcommand. A library so that the generator of
+//! man pages and completions reads the same definition as the program.
+
+#![forbid(unsafe_code)]
+
+mod cgroup;
+pub mod cli;
+mod command;
+mod doctor;
+mod janitor;
+mod measure;
+mod stat;
+mod target;
+mod text;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::cli::{Cli, Subcommand};
+
+/// Runs the command line of this process.
+///
+/// Exit status: 0 done, 1 failed, 2 wrong usage; with a command, the command's own.
+#[must_use]
+pub fn run() -> ExitCode {
+    let result = match Cli::parse().subcommand {
+        Subcommand::Stat(options) => stat::run(&options),
+        Subcommand::Trace(options) => trace::run(&options),
+        Subcommand::Doctor(options) => doctor::run(&options),
+        Subcommand::Janitor(options) => janitor::run(&options),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("sockstamp: {error:#}");
+        let status = error.downcast_ref::<command::CannotRun>().map_or(1, command::CannotRun::status);
+        ExitCode::from(status)
+    })
+}

@@ -1,0 +1,103 @@
+//! What `stat` and `trace` share: a session, run until its end comes.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::sys::signal::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::low_level::siginfo::Cause;
+use sockstamp_bpf::{Options, Record, Session};
+use sockstamp_model::summary::Summary;
+
+use crate::cli;
+use crate::command::{Prepared, Running};
+use crate::target;
+
+/// What is to be measured, and when it ends.
+pub(crate) struct Measurement<'a> {
+    pub(crate) target: &'a cli::Target,
+    pub(crate) command: &'a [std::ffi::OsString],
+    pub(crate) duration: Option<Duration>,
+    pub(crate) record: bool,
+}
+
+/// What a measurement ended with.
+pub(crate) struct Outcome {
+    pub(crate) summary: Summary,
+    /// Of the command, if there was one.
+    pub(crate) status: Option<ExitStatus>,
+}
+
+/// How long messages that are in flight when the command ends may take to be acknowledged.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How soon the end of a command is noticed.
+const STEP: Duration = Duration::from_millis(10);
+
+/// Measures until the command, the duration or the user ends it. `after_poll` runs after each round
+/// of records and ends the measurement by returning false.
+pub(crate) fn run(
+    measurement: &Measurement<'_>,
+    on_record: impl FnMut(&Record) + 'static,
+    mut after_poll: impl FnMut() -> bool,
+) -> Result<Outcome> {
+    let mut options = Options {
+        target: target::resolve(measurement.target)?,
+        record: measurement.record,
+        ..Options::default()
+    };
+    let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
+        .context("cannot catch signals")?;
+    let prepared = match measurement.command {
+        [] => None,
+        words => Some(Prepared::new(words)?),
+    };
+    options.target.cgroup = match &prepared {
+        Some(prepared) => Some(prepared.cgroup().to_owned()),
+        None => options.target.cgroup,
+    };
+    let mut session = Session::start(&options, on_record)?;
+    let mut running = prepared.map(Prepared::start).transpose()?;
+    let deadline = measurement.duration.map(|duration| Instant::now() + duration);
+
+    let mut status = None;
+    loop {
+        session.poll(STEP)?;
+        if !after_poll() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            break;
+        }
+        if let Some(running) = &mut running {
+            status = running.ended()?;
+        }
+        if status.is_some() || interrupted(&mut signals, running.as_ref()) {
+            break;
+        }
+    }
+    // Time that passes while we wait for stragglers is no part of the measurement.
+    let duration = session.summary().duration;
+    if status.is_some() {
+        session.settle(PATIENCE)?;
+    }
+    let mut summary = session.stop()?;
+    summary.duration = duration;
+    after_poll();
+    if let (Some(running), None) = (&mut running, status) {
+        status = Some(running.wait()?);
+    }
+    Ok(Outcome { summary, status })
+}
+
+/// Whether a signal asks us to end. With a command, it is the command's: one from the terminal it
+/// has had already, any other is passed on.
+fn interrupted(signals: &mut SignalsInfo<WithOrigin>, running: Option<&Running>) -> bool {
+    for origin in signals.pending() {
+        let Some(running) = running else { return true };
+        let from_terminal = origin.cause == Cause::Kernel;
+        if let (false, Ok(signal)) = (from_terminal, Signal::try_from(origin.signal)) {
+            running.signal(signal);
+        }
+    }
+    false
+}

@@ -1,0 +1,49 @@
+//! `sockstamp stat`: distributions of the stages, counted in the kernel.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use sockstamp_model::summary::Summary;
+
+use crate::cli::{self, StatFormat};
+use crate::measure::{self, Measurement};
+use crate::{command, text};
+
+pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
+    let mut output = output(options)?;
+    let measurement = Measurement {
+        target: &options.target,
+        command: &options.command,
+        duration: options.duration,
+        record: false,
+    };
+    let outcome = measure::run(&measurement, |_| {}, || true)?;
+    print(&mut output, &outcome.summary, options.format).context("cannot print the table")?;
+    Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+}
+
+/// Standard output is the command's, where there is one.
+fn output(options: &cli::Stat) -> Result<Box<dyn Write>> {
+    Ok(match &options.output {
+        Some(path) => {
+            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+            Box::new(io::BufWriter::new(file))
+        }
+        None if options.command.is_empty() => Box::new(io::stdout()),
+        None => Box::new(io::stderr()),
+    })
+}
+
+fn print(output: &mut dyn Write, summary: &Summary, format: StatFormat) -> io::Result<()> {
+    match format {
+        StatFormat::Text => text::table(output, summary)?,
+        StatFormat::Csv => text::csv(output, summary)?,
+        StatFormat::Json => {
+            serde_json::to_writer(&mut *output, summary)?;
+            writeln!(output)?;
+        }
+    }
+    output.flush()
+}

@@ -1,0 +1,169 @@
+//! Tables and lines for people, and CSV.
+
+use std::io::{self, Write};
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::histogram::Histogram;
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::summary::{DirectionSummary, Summary};
+use sockstamp_model::verdict::Verdict;
+
+const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+const DIRECTIONS: [Direction; 2] = [Direction::Tx, Direction::Rx];
+
+/// The table of `stat`.
+pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    writeln!(output)?;
+    for direction in DIRECTIONS {
+        headline(output, direction, summary)?;
+    }
+    writeln!(
+        output,
+        "\n {:<12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}",
+        "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
+    )?;
+    for direction in DIRECTIONS {
+        let part = summary.direction(direction);
+        for stage in Stage::ALL.into_iter().filter(|stage| stage.direction() == direction) {
+            match (&part.stages[stage], summary.absent.get(&stage)) {
+                (Some(histogram), _) => row(output, stage.name(), histogram, part)?,
+                (None, Some(reason)) => writeln!(output, " {:<12}{:>10}  {reason}", stage.name(), "-")?,
+                (None, None) => {}
+            }
+        }
+        row(output, &format!("{} total", direction.name()), &part.total, part)?;
+    }
+    writeln!(output)?;
+    verdicts(output, summary)?;
+    losses(output, summary)
+}
+
+fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> io::Result<()> {
+    let part = summary.direction(direction);
+    write!(
+        output,
+        " {}: {} messages, {} bytes in {}",
+        direction.name(),
+        part.messages,
+        part.bytes,
+        summary.duration
+    )?;
+    if direction == Direction::Tx {
+        write!(output, ", {} retransmits", part.retransmits)?;
+    }
+    writeln!(output)
+}
+
+fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, part: &DirectionSummary) -> io::Result<()> {
+    write!(output, " {name:<12}{:>10}", histogram.count())?;
+    let quantiles = QUANTILES.into_iter().map(|quantile| histogram.quantile(quantile));
+    for value in quantiles.chain([histogram.max()]) {
+        match value {
+            Some(value) => write!(output, "{value:>10}")?,
+            None => write!(output, "{:>10}", "-")?,
+        }
+    }
+    writeln!(output, "{:>8}", share(histogram.sum_ns(), part.total.sum_ns()))
+}
+
+fn share(part: u128, whole: u128) -> String {
+    if whole == 0 {
+        return "-".to_owned();
+    }
+    // Per mille, rounded: whole numbers print the same everywhere.
+    let tenths = (part * 1000 + whole / 2) / whole;
+    format!("{}.{} %", tenths / 10, tenths % 10)
+}
+
+fn verdicts(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    write!(output, " verdicts: valid {}", summary.verdict(Verdict::Valid))?;
+    for (verdict, count) in summary.refusals() {
+        write!(output, ", {} {count}", verdict.name())?;
+    }
+    if summary.in_flight > 0 {
+        write!(output, ", in-flight {}", summary.in_flight)?;
+    }
+    writeln!(output)
+}
+
+fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    let lost = &summary.lost;
+    writeln!(
+        output,
+        " lost: ring {}, evicted {}, unmatched {}, flows {}, mptcp {}\n",
+        lost.ring, lost.evicted, lost.unmatched, lost.flows, lost.mptcp
+    )
+}
+
+/// The table of `stat` as comma-separated values.
+pub(crate) fn csv(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    writeln!(output, "direction,stage,count,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,sum_ns")?;
+    for direction in DIRECTIONS {
+        let part = summary.direction(direction);
+        for (stage, histogram) in part.stages.present() {
+            csv_row(output, direction, stage.name(), histogram)?;
+        }
+        csv_row(output, direction, "total", &part.total)?;
+    }
+    Ok(())
+}
+
+fn csv_row(output: &mut dyn Write, direction: Direction, name: &str, histogram: &Histogram) -> io::Result<()> {
+    write!(output, "{},{name},{}", direction.name(), histogram.count())?;
+    let quantiles = QUANTILES.into_iter().map(|quantile| histogram.quantile(quantile));
+    for value in quantiles.chain([histogram.max()]) {
+        match value {
+            Some(Nanos(value)) => write!(output, ",{value}")?,
+            None => write!(output, ",")?,
+        }
+    }
+    writeln!(output, ",{}", histogram.sum_ns())
+}
+
+/// A message of `trace`, without the end of the line.
+pub(crate) fn line(output: &mut dyn Write, message: &Message) -> io::Result<()> {
+    let flow = &message.flow;
+    write!(
+        output,
+        "{} {} {}/{} {} → {} {} B",
+        time_of_day(message.time.as_nanos()),
+        message.direction.name(),
+        message.pid,
+        message.comm,
+        sockstamp_model::flow::canonical(flow.local),
+        sockstamp_model::flow::canonical(flow.remote),
+        message.bytes
+    )?;
+    for (stage, duration) in message.stages.present() {
+        write!(output, "  {} {duration}", stage.name())?;
+    }
+    if message.verdict.is_valid() {
+        write!(output, "  total {}", message.total())?;
+    } else {
+        write!(output, "  refused: {}", message.verdict.name())?;
+    }
+    if message.retransmits > 0 {
+        write!(output, "  retransmits {}", message.retransmits)?;
+    }
+    if message.coalesced {
+        write!(output, "  coalesced")?;
+    }
+    match message.oldest_age {
+        Some(age) if message.verdict.is_valid() => write!(output, "  oldest {age}"),
+        _ => Ok(()),
+    }
+}
+
+/// Hours, minutes, seconds and microseconds of UTC: leap seconds are not in CLOCK_REALTIME.
+fn time_of_day(nanos: u64) -> String {
+    let micros = nanos / 1000;
+    let seconds = micros / 1_000_000;
+    format!(
+        "{:02}:{:02}:{:02}.{:06}",
+        seconds / 3600 % 24,
+        seconds / 60 % 60,
+        seconds % 60,
+        micros % 1_000_000
+    )
+}
