@@ -48,7 +48,8 @@ pub struct DirectionStatistics {
     /// Multicast and broadcast packets: not carried. Hosts send them by themselves at moments of their own,
     /// which would make runs with the same seed differ.
     pub ignored: u64,
-    /// Whether the relay's thread runs under a real-time policy. If not, expect more lateness.
+    /// Whether the relay's thread runs under a real-time policy. If not, expect more lateness. If so, and only
+    /// when saturated, it is taken off the CPU for what `kernel.sched_rt_runtime_us` leaves to others.
     pub real_time: bool,
     /// How much later than due packets were delivered.
     pub lateness: Lateness,
