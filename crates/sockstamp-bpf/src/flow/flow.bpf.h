@@ -61,8 +61,7 @@ struct flow {
 	__u32 rx_head;
 	__u32 rx_tail; /* written by readers, without the lock */
 	__u32 rx_seq; /* where the next read starts; written by readers, without the lock */
-	__u32 pid; /* the task `comm` belongs to */
-	char comm[COMM_LENGTH];
+	struct flow_identity identity; /* only where records are sent */
 	struct sender senders[SENDERS];
 	struct tx_message tx[TX_SLOTS];
 	struct arrival rx[RX_SLOTS];
@@ -110,10 +109,33 @@ static __always_inline bool pid_selected(__u32 tgid)
 /* comm changes rarely and reading it costs a helper call, so it is read when the task changes. */
 static __always_inline void remember_task(struct flow *flow, __u32 pid)
 {
-	if (!setting_record || flow->pid == pid)
+	struct flow_identity *identity = &flow->identity;
+
+	if (!setting_record || identity->pid == pid)
 		return;
-	bpf_get_current_comm(flow->comm, sizeof(flow->comm));
-	flow->pid = pid;
+	bpf_get_current_comm(identity->comm, sizeof(identity->comm));
+	identity->pid = pid;
+}
+
+static __always_inline void flow_identify(struct flow_identity *identity, const struct sock *sk)
+{
+	const struct sock_common *common = &sk->__sk_common;
+
+	/* The kernel gives a socket its cookie when somebody asks for it first. */
+	identity->cookie = bpf_get_socket_cookie((void *)sk);
+	identity->netns = common->skc_net.net->ns.inum;
+	identity->family = common->skc_family;
+	identity->local_port = common->skc_num;
+	identity->remote_port = bpf_ntohs(common->skc_dport);
+	if (identity->family == AF_INET6) {
+		BPF_CORE_READ_INTO(&identity->local_address, common,
+				   skc_v6_rcv_saddr.in6_u.u6_addr8);
+		BPF_CORE_READ_INTO(&identity->remote_address, common,
+				   skc_v6_daddr.in6_u.u6_addr8);
+	} else {
+		*(__be32 *)identity->local_address = common->skc_rcv_saddr;
+		*(__be32 *)identity->remote_address = common->skc_daddr;
+	}
 }
 
 static __always_inline bool netns_selected(const struct sock *sk)
@@ -145,9 +167,8 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	}
 	flow->tx_seq = tcp_of(sk)->write_seq;
 	flow->rx_seq = rx_seq;
-	/* The kernel gives a socket its cookie when somebody asks for it first. */
 	if (setting_record)
-		bpf_get_socket_cookie((void *)sk);
+		flow_identify(&flow->identity, sk);
 	return flow;
 }
 
@@ -200,8 +221,8 @@ static __always_inline void flow_connected(const struct sock *sk)
 
 	if (!bank || !sock_selected(sk) || !BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data))
 		return;
-	count(&bank->messages[DIRECTION_TX], 1);
-	count(&bank->verdicts[VERDICT_FAST_OPEN], 1);
+	count(&bank->messages_sent, 1);
+	count(&bank->refusals[DIRECTION_TX][VERDICT_FAST_OPEN], 1);
 }
 
 static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct sock *sk)

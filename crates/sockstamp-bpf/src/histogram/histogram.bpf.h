@@ -87,17 +87,10 @@ static __always_inline __u32 histogram_slot(__u64 ns)
 	return slot + (ns > histogram_bounds[slot]);
 }
 
-static __always_inline void histogram_add(struct histogram *histogram, __u64 ns)
+static __always_inline void histogram_raise(struct histogram *histogram, __u64 ns)
 {
-	__u32 slot = histogram_slot(ns);
 	__u64 max = histogram->max_ns;
 
-	/* The compiler knows that the bound holds and drops the test; the verifier wants to see it. */
-	barrier_var(slot);
-	if (slot >= HISTOGRAM_SLOTS)
-		return;
-	count(&histogram->slots[slot], 1);
-	count(&histogram->sum_ns, ns);
 	/* Each turn lost means that another program of this CPU raised max in between. */
 	for (int i = 0; i < 4 && ns > max; i++) {
 		__u64 seen = __sync_val_compare_and_swap(&histogram->max_ns, max, ns);
@@ -106,6 +99,25 @@ static __always_inline void histogram_add(struct histogram *histogram, __u64 ns)
 			break;
 		max = seen;
 	}
+}
+
+/* For a histogram of totals: its sum is that of the stages. */
+static __always_inline void histogram_add_total(struct histogram *histogram, __u64 ns)
+{
+	__u32 slot = histogram_slot(ns);
+
+	/* The compiler knows that the bound holds and drops the test; the verifier wants to see it. */
+	barrier_var(slot);
+	if (slot >= HISTOGRAM_SLOTS)
+		return;
+	count(&histogram->slots[slot], 1);
+	histogram_raise(histogram, ns);
+}
+
+static __always_inline void histogram_add(struct histogram *histogram, __u64 ns)
+{
+	count(&histogram->sum_ns, ns);
+	histogram_add_total(histogram, ns);
 }
 
 #endif

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
-use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{Lost, Summary};
+use sockstamp_model::stage::{Direction, StageMap};
+use sockstamp_model::summary::{DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::plan::{Plan, Way};
@@ -13,27 +13,51 @@ use crate::record::{Bank, raw};
 
 /// Sums the banks. A stage that the plan does not have stays absent, with its reason.
 pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
-    let mut summary = Summary {
+    let tx = direction_summary(banks, plan, Direction::Tx);
+    let rx = direction_summary(banks, plan, Direction::Rx);
+    let mut verdicts = refusals(banks);
+    let valid = tx.total.count() + rx.total.count();
+    verdicts.insert(Verdict::Valid, valid);
+    let ended: u64 = verdicts.values().sum();
+    Summary {
+        in_flight: (tx.messages + rx.messages).saturating_sub(ended),
         absent: plan.absent().map(|(stage, why)| (stage, why.to_owned())).collect(),
-        verdicts: verdicts(banks),
+        verdicts,
         lost: lost(banks),
-        ..Summary::default()
-    };
-    for direction in [Direction::Tx, Direction::Rx] {
-        let index = direction as usize;
-        let result = summary.direction_mut(direction);
-        result.messages = sum(banks, |bank| bank.messages[index]);
-        result.bytes = sum(banks, |bank| bank.bytes[index]);
-        result.total = histogram(banks.iter().map(|bank| &bank.totals[index]));
-        for stage in Stage::ALL.into_iter().filter(|stage| stage.direction() == direction) {
-            result.stages[stage] = matches!(plan.stages[stage], Way::Hooks(_))
-                .then(|| histogram(banks.iter().map(|bank| &bank.stages[stage as usize])));
-        }
+        tx,
+        rx,
+        duration: Nanos::ZERO,
     }
-    summary.tx.retransmits = sum(banks, |bank| bank.retransmits);
-    let ended: u64 = summary.verdicts.values().sum();
-    summary.in_flight = (summary.tx.messages + summary.rx.messages).saturating_sub(ended);
-    summary
+}
+
+fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> DirectionSummary {
+    let index = direction as usize;
+    let stages = StageMap::from_fn(|stage| {
+        let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
+        measured.then(|| histogram(banks.iter().map(|bank| &bank.stages[stage as usize])))
+    });
+    let total = total(banks, index, &stages);
+    let (messages, retransmits) = match direction {
+        Direction::Tx => (sum(banks, |bank| bank.messages_sent), sum(banks, |bank| bank.retransmits)),
+        Direction::Rx => {
+            let refused = sum(banks, |bank| bank.refusals[index].iter().sum());
+            (total.count() + refused, 0)
+        }
+    };
+    DirectionSummary {
+        messages,
+        bytes: sum(banks, |bank| bank.bytes[index]),
+        retransmits,
+        stages,
+        total,
+    }
+}
+
+/// The kernel leaves the sum of the totals out, since it is that of the stages.
+fn total(banks: &[Bank], direction: usize, stages: &StageMap<Option<Histogram>>) -> Histogram {
+    let counted = histogram(banks.iter().map(|bank| &bank.totals[direction]));
+    let sum_ns = stages.present().map(|(_, histogram)| histogram.sum_ns()).sum();
+    Histogram::from_parts(counted.buckets(), sum_ns, counted.max().unwrap_or(Nanos::ZERO))
 }
 
 fn sum(banks: &[Bank], field: impl Fn(&Bank) -> u64) -> u64 {
@@ -52,10 +76,13 @@ fn histogram<'a>(parts: impl Iterator<Item = &'a raw::histogram>) -> Histogram {
     whole
 }
 
-fn verdicts(banks: &[Bank]) -> BTreeMap<Verdict, u64> {
+fn refusals(banks: &[Bank]) -> BTreeMap<Verdict, u64> {
     Verdict::ALL
         .into_iter()
-        .map(|verdict| (verdict, sum(banks, |bank| bank.verdicts[verdict as usize])))
+        .map(|verdict| {
+            let both = |bank: &Bank| bank.refusals.iter().map(|refused| refused[verdict as usize]).sum();
+            (verdict, sum(banks, both))
+        })
         .collect()
 }
 

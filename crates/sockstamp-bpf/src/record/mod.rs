@@ -51,9 +51,9 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
     let stamps = stamps(record, direction);
     Some(Message {
         direction,
-        flow: flow(record),
-        pid: record.pid,
-        comm: comm(record),
+        flow: flow(&record.flow),
+        pid: record.flow.pid,
+        comm: comm(&record.flow),
         bytes: u64::from(record.bytes),
         weight: record.weight,
         retransmits: record.retransmits,
@@ -115,25 +115,25 @@ fn oldest_age(record: &Record, direction: Direction) -> Option<Nanos> {
     Nanos(rx.read).checked_sub(Nanos(stamp(rx.oldest_ready)?.as_nanos()))
 }
 
-fn flow(record: &Record) -> Flow {
+fn flow(identity: &raw::flow_identity) -> Flow {
     let address = |bytes: [u8; 16]| -> IpAddr {
-        if record.family == AF_INET6 {
+        if identity.family == AF_INET6 {
             Ipv6Addr::from(bytes).into()
         } else {
             Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()
         }
     };
     Flow {
-        netns: NetnsInode(record.netns),
+        netns: NetnsInode(identity.netns),
         protocol: Protocol::Tcp,
-        local: SocketAddr::new(address(record.local_address), record.local_port),
-        remote: SocketAddr::new(address(record.remote_address), record.remote_port),
-        cookie: SocketCookie(record.cookie),
+        local: SocketAddr::new(address(identity.local_address), identity.local_port),
+        remote: SocketAddr::new(address(identity.remote_address), identity.remote_port),
+        cookie: SocketCookie(identity.cookie),
     }
 }
 
-fn comm(record: &Record) -> String {
-    let bytes = record.comm.map(i8::cast_unsigned);
+fn comm(identity: &raw::flow_identity) -> String {
+    let bytes = identity.comm.map(i8::cast_unsigned);
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

@@ -25,30 +25,8 @@ static __always_inline void record_submit(struct message_record *record)
 								   BPF_RB_NO_WAKEUP);
 }
 
-static __always_inline void record_flow(struct message_record *record, const struct sock *sk,
-					const struct flow *flow)
-{
-	const struct sock_common *common = &sk->__sk_common;
-
-	record->cookie = common->skc_cookie.counter;
-	record->netns = common->skc_net.net->ns.inum;
-	record->family = common->skc_family;
-	record->local_port = common->skc_num;
-	record->remote_port = bpf_ntohs(common->skc_dport);
-	if (record->family == AF_INET6) {
-		BPF_CORE_READ_INTO(&record->local_address, common, skc_v6_rcv_saddr.in6_u.u6_addr8);
-		BPF_CORE_READ_INTO(&record->remote_address, common, skc_v6_daddr.in6_u.u6_addr8);
-	} else {
-		*(__be32 *)record->local_address = common->skc_rcv_saddr;
-		*(__be32 *)record->remote_address = common->skc_daddr;
-	}
-	__builtin_memcpy(record->comm, flow->comm, sizeof(record->comm));
-}
-
-static __always_inline struct message_record *record_reserve(const struct sock *sk,
-							     const struct flow *flow,
-							     enum direction direction,
-							     enum verdict verdict)
+static __always_inline struct message_record *
+record_reserve(const struct flow *flow, enum direction direction, enum verdict verdict)
 {
 	struct message_record *record;
 
@@ -60,10 +38,10 @@ static __always_inline struct message_record *record_reserve(const struct sock *
 	__builtin_memset(record, 0, sizeof(*record));
 	for (int i = 0; i < STAGE_COUNT; i++)
 		record->stages[i] = STAGE_ABSENT;
+	record->flow = flow->identity;
 	record->weight = 1;
 	record->direction = direction;
 	record->verdict = verdict;
-	record_flow(record, sk, flow);
 	return record;
 }
 

@@ -79,14 +79,18 @@ struct histogram {
 	__u64 slots[HISTOGRAM_SLOTS];
 };
 
-/* One bank a CPU: the programs of a CPU add to its own, user space sums them. */
+/*
+ * One bank a CPU: the programs of a CPU add to its own, user space sums them. Nothing is counted
+ * that follows from something else: valid messages are those in the histogram of totals, whose sum
+ * is that of the stages, and messages read are those with a verdict.
+ */
 struct bank {
 	struct histogram stages[STAGE_COUNT];
 	struct histogram totals[DIRECTION_COUNT];
-	__u64 messages[DIRECTION_COUNT];
+	__u64 messages_sent;
 	__u64 bytes[DIRECTION_COUNT];
 	__u64 retransmits;
-	__u64 verdicts[VERDICT_COUNT];
+	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];
 };
 
@@ -116,6 +120,20 @@ struct rx_stamps {
 #define STAGE_ABSENT (~0ULL)
 #define COMM_LENGTH  16
 
+/* Whose messages they are: the socket, which stays the same, and the task that used it last. */
+struct flow_identity {
+	__u64 cookie;
+	__u32 netns; /* inode of the network namespace */
+	__u16 family; /* AF_INET or AF_INET6 */
+	__u16 local_port; /* host order */
+	__u8 local_address[16]; /* IPv4 in the first four bytes */
+	__u8 remote_address[16];
+	__u16 remote_port; /* host order */
+	__u8 padding[2];
+	__u32 pid;
+	char comm[COMM_LENGTH]; /* of that pid */
+};
+
 /* One message on its way to user space. */
 struct message_record {
 	__u64 time; /* when it completed */
@@ -124,26 +142,18 @@ struct message_record {
 		struct tx_stamps tx;
 		struct rx_stamps rx;
 	} stamps;
-	__u64 cookie;
+	struct flow_identity flow;
 	__u32 seq_end; /* sequence number after the last byte */
 	__u32 bytes;
-	__u32 pid;
-	__u32 netns; /* inode of the network namespace */
 	__u32 weight;
 	__u32 retransmits;
 	__u32 repeats; /* SCHED and SND stamps after the first of each */
 	__u32 ifindex_first;
 	__u32 ifindex_last;
-	__u16 family; /* AF_INET or AF_INET6 */
-	__u16 local_port; /* host order */
-	__u16 remote_port; /* host order */
 	__u8 direction;
 	__u8 verdict;
 	__u8 flags;
-	__u8 padding[7];
-	__u8 local_address[16]; /* IPv4 in the first four bytes */
-	__u8 remote_address[16];
-	char comm[COMM_LENGTH];
+	__u8 padding[1];
 };
 
 /* Where REALTIME is, seen from the two clocks that BPF can read; user space keeps it fresh. */

@@ -110,10 +110,10 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 	return VERDICT_VALID;
 }
 
-static __always_inline void rx_record(const struct sock *sk, const struct flow *flow,
-				      const struct read *read, enum verdict verdict)
+static __always_inline void rx_record(const struct flow *flow, const struct read *read,
+				      enum verdict verdict)
 {
-	struct message_record *record = record_reserve(sk, flow, DIRECTION_RX, verdict);
+	struct message_record *record = record_reserve(flow, DIRECTION_RX, verdict);
 
 	if (!record)
 		return;
@@ -123,7 +123,7 @@ static __always_inline void rx_record(const struct sock *sk, const struct flow *
 	record->stamps.rx.oldest_ready = read->oldest_ready;
 	record->seq_end = read->end;
 	record->bytes = read->end - read->start;
-	record->pid = read->pid;
+	record->flow.pid = read->pid;
 	if (verdict == VERDICT_VALID) {
 		record->stamps.rx.software = read->ready - read->stack_ns;
 		record->stages[STAGE_RX_STACK] = read->stack_ns;
@@ -159,26 +159,28 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 		return;
 	read.start = flow->rx_seq;
 	read.end = read.start + length;
-	read.pid = bpf_get_current_pid_tgid() >> 32;
 	flow->rx_seq = copied;
-	if (!pid_selected(read.pid))
-		return;
+	if (setting_by_pid || setting_record) {
+		read.pid = bpf_get_current_pid_tgid() >> 32;
+		if (!pid_selected(read.pid))
+			return;
+		remember_task(flow, read.pid);
+	}
 	read.now = bpf_ktime_get_ns();
-	remember_task(flow, read.pid);
 	verdict = rx_in_step(sk, copied, read.end) ? rx_verdict(sk, flow, &read) :
 						     VERDICT_UNMATCHED_READ;
-	count(&bank->messages[DIRECTION_RX], 1);
 	count(&bank->bytes[DIRECTION_RX], length);
-	count(&bank->verdicts[verdict], 1);
 	if (verdict == VERDICT_VALID) {
 		__u64 app = read.now - read.ready;
 
 		histogram_add(&bank->stages[STAGE_RX_STACK], read.stack_ns);
 		histogram_add(&bank->stages[STAGE_RX_APP], app);
-		histogram_add(&bank->totals[DIRECTION_RX], read.stack_ns + app);
+		histogram_add_total(&bank->totals[DIRECTION_RX], read.stack_ns + app);
+	} else {
+		count(&bank->refusals[DIRECTION_RX][verdict], 1);
 	}
 	if (setting_record)
-		rx_record(sk, flow, &read, verdict);
+		rx_record(flow, &read, verdict);
 }
 
 static __always_inline void rx_close(struct bank *bank, const struct sock *sk, struct flow *flow)
@@ -187,8 +189,7 @@ static __always_inline void rx_close(struct bank *bank, const struct sock *sk, s
 
 	if (rx_in_step(sk, copied, flow->rx_seq))
 		return;
-	count(&bank->messages[DIRECTION_RX], 1);
-	count(&bank->verdicts[VERDICT_UNSEEN_READ], 1);
+	count(&bank->refusals[DIRECTION_RX][VERDICT_UNSEEN_READ], 1);
 }
 
 #endif

@@ -55,20 +55,21 @@ static __always_inline struct tx_message *tx_find(struct flow *flow, __u32 key)
 	return NULL;
 }
 
-static __always_inline void tx_record(const struct sock *sk, const struct flow *flow,
-				      const struct tx_message *message, enum verdict verdict)
+static __always_inline void tx_record(const struct flow *flow, const struct tx_message *message,
+				      enum verdict verdict)
 {
 	const struct tx_stamps *stamps = &message->stamps;
 	struct message_record *record;
 
-	record = record_reserve(sk, flow, DIRECTION_TX, verdict);
+	record = record_reserve(flow, DIRECTION_TX, verdict);
 	if (!record)
 		return;
 	record->time = stamps->ack ? stamps->ack : stamps->queued;
 	record->stamps.tx = *stamps;
 	record->seq_end = message->seq_last + 1;
 	record->bytes = message->seq_last + 1 - message->seq_start;
-	record->pid = message->pid;
+	/* The flow may have changed hands since. */
+	record->flow.pid = message->pid;
 	record->retransmits = message->retransmits;
 	record->repeats = message->repeats;
 	record->ifindex_first = message->ifindex_first;
@@ -84,13 +85,12 @@ static __always_inline void tx_record(const struct sock *sk, const struct flow *
 	record_submit(record);
 }
 
-static __always_inline void tx_refuse(struct bank *bank, const struct sock *sk,
-				      const struct flow *flow, const struct tx_message *message,
-				      enum verdict verdict)
+static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow,
+				      const struct tx_message *message, enum verdict verdict)
 {
-	count(&bank->verdicts[verdict], 1);
+	count(&bank->refusals[DIRECTION_TX][verdict], 1);
 	if (setting_record)
-		tx_record(sk, flow, message, verdict);
+		tx_record(flow, message, verdict);
 }
 
 /*
@@ -200,30 +200,33 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 	const struct sk_buff *skb = kern->skb;
 	const struct tcp_skb_cb *cb = skb_tcp(skb);
 	__u32 key = cb->seq + skb->len - 1;
-	struct tx_message message = {};
+	struct tx_message refused, *message;
 	struct bank *bank = this_bank();
 	enum verdict verdict;
 	struct sender sender;
+	__u32 start;
 
-	message.seq_start = flow->tx_seq;
-	message.seq_last = key;
+	start = flow->tx_seq;
 	flow->tx_seq = key + 1;
 	sender = setting_entry ? tx_take_entry(flow) : tx_sender(flow);
 	/* Another task's message on a flow that a selected task opened or listens for. */
 	if (!bank || (setting_by_pid && !sender.tid))
 		return;
-	count(&bank->messages[DIRECTION_TX], 1);
-	count(&bank->bytes[DIRECTION_TX], key + 1 - message.seq_start);
-	message.stamps.queued = bpf_ktime_get_ns();
-	message.stamps.entry = setting_entry ? sender.entry : message.stamps.queued;
-	message.pid = sender.pid;
+	count(&bank->messages_sent, 1);
+	count(&bank->bytes[DIRECTION_TX], key + 1 - start);
 
 	verdict = sender.tid ? tx_admit(flow, kern->sk, skb, cb, key) : VERDICT_NO_ENTRY;
+	message = verdict == VERDICT_VALID ? tx_slot(flow, flow->tx_head) : &refused;
+	__builtin_memset(message, 0, sizeof(*message));
+	message->stamps.queued = bpf_ktime_get_ns();
+	message->stamps.entry = setting_entry ? sender.entry : message->stamps.queued;
+	message->seq_start = start;
+	message->seq_last = key;
+	message->pid = sender.pid;
 	if (verdict != VERDICT_VALID) {
-		tx_refuse(bank, kern->sk, flow, &message, verdict);
+		tx_refuse(bank, flow, message, verdict);
 		return;
 	}
-	*tx_slot(flow, flow->tx_head) = message;
 	flow->tx_head++;
 	bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
@@ -344,29 +347,39 @@ static __always_inline enum verdict tx_verdict(const struct tx_stamps *stamps)
 	return VERDICT_VALID;
 }
 
-static __noinline void tx_complete(struct bank *bank, const struct sock *sk,
-				   const struct flow *flow, const struct tx_message *message)
+/*
+ * A global function, so that the verifier walks it once and not for each message that one ACK may
+ * complete.
+ */
+__noinline int tx_complete(struct bank *bank, struct flow *flow, __u64 now)
 {
-	const struct tx_stamps *stamps = &message->stamps;
-	enum verdict verdict = tx_verdict(stamps);
+	const struct tx_stamps *stamps;
+	struct tx_message *message;
+	enum verdict verdict;
 
-	count(&bank->verdicts[verdict], 1);
-	if (verdict == VERDICT_VALID) {
-		if (setting_entry)
-			histogram_add(&bank->stages[STAGE_TX_COPY],
-				      stamps->queued - stamps->entry);
-		histogram_add(&bank->stages[STAGE_TX_QUEUE], stamps->sched - stamps->queued);
-		histogram_add(&bank->stages[STAGE_TX_QDISC], stamps->snd - stamps->sched);
-		histogram_add(&bank->stages[STAGE_TX_NETWORK], stamps->ack - stamps->snd);
-		histogram_add(&bank->totals[DIRECTION_TX], stamps->ack - stamps->entry);
+	if (!bank || !flow)
+		return 0;
+	message = tx_slot(flow, flow->tx_tail);
+	message->stamps.ack = now;
+	stamps = &message->stamps;
+	verdict = tx_verdict(stamps);
+	if (verdict != VERDICT_VALID) {
+		tx_refuse(bank, flow, message, verdict);
+		return 0;
 	}
+	if (setting_entry)
+		histogram_add(&bank->stages[STAGE_TX_COPY], stamps->queued - stamps->entry);
+	histogram_add(&bank->stages[STAGE_TX_QUEUE], stamps->sched - stamps->queued);
+	histogram_add(&bank->stages[STAGE_TX_QDISC], stamps->snd - stamps->sched);
+	histogram_add(&bank->stages[STAGE_TX_NETWORK], stamps->ack - stamps->snd);
+	histogram_add_total(&bank->totals[DIRECTION_TX], stamps->ack - stamps->entry);
 	if (setting_record)
-		tx_record(sk, flow, message, verdict);
+		tx_record(flow, message, verdict);
+	return 0;
 }
 
 /* ACK: tcp_ack_tstamp() once the key is acknowledged; the socket is locked. */
-static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *skb,
-				   struct flow *flow)
+static __always_inline void tx_ack(const struct sk_buff *skb, struct flow *flow)
 {
 	__u32 key = skb_shared(skb)->tskey;
 	__u64 now = bpf_ktime_get_ns();
@@ -375,12 +388,9 @@ static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *
 	if (!bank)
 		return;
 	for (int i = 0; i < TX_SLOTS && flow->tx_tail != flow->tx_head; i++) {
-		struct tx_message *message = tx_slot(flow, flow->tx_tail);
-
-		if (seq_after(message->seq_last, key))
+		if (seq_after(tx_slot(flow, flow->tx_tail)->seq_last, key))
 			break;
-		message->stamps.ack = now;
-		tx_complete(bank, sk, flow, message);
+		tx_complete(bank, flow, now);
 		flow->tx_tail++;
 	}
 }
@@ -414,7 +424,7 @@ static __always_inline void tx_close(struct bank *bank, const struct sock *sk, s
 	enum verdict verdict = sk->sk_err ? VERDICT_RESET : VERDICT_CLOSED;
 
 	for (int i = 0; i < TX_SLOTS && flow->tx_tail != flow->tx_head; i++)
-		tx_refuse(bank, sk, flow, tx_slot(flow, flow->tx_tail++), verdict);
+		tx_refuse(bank, flow, tx_slot(flow, flow->tx_tail++), verdict);
 }
 
 #endif
