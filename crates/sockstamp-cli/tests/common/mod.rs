@@ -1,0 +1,220 @@
+//! What tests of the program share: the program in the background, its JSON, and what holds for every
+//! message.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::NamedTempFile;
+use testbed::{Family, Host, Process};
+
+/// Loading takes half a second, on a busy machine some.
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(20);
+/// A measurement ends within a second of the signal.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// The longest command of a test.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(90);
+/// How far the stages of a message may be from its total.
+const TOLERANCE_NS: u64 = 1_000;
+
+/// Both IP versions.
+pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+
+/// The program under test.
+pub fn sockstamp() -> &'static str {
+    env!("CARGO_BIN_EXE_sockstamp")
+}
+
+/// Socket programs whose behaviour is known.
+pub fn peer() -> String {
+    let path = testbed::peer_program().unwrap();
+    path.into_os_string().into_string().unwrap()
+}
+
+/// `sockstamp stat` in the background.
+#[derive(Debug)]
+pub struct Stat(Background);
+
+impl Stat {
+    /// Starts it and returns when it measures: every message from here on is in it.
+    pub fn start(target: &[&str]) -> Stat {
+        Stat(Background::start("stat", target))
+    }
+
+    /// Ends it as Ctrl-C does and returns its report.
+    pub fn finish(self) -> Value {
+        report(self.0.finish().path())
+    }
+}
+
+/// `sockstamp trace` in the background.
+#[derive(Debug)]
+pub struct Trace(Background);
+
+impl Trace {
+    /// Starts it and returns when it measures: every message from here on is in it.
+    pub fn start(target: &[&str]) -> Trace {
+        Trace(Background::start("trace", target))
+    }
+
+    /// Ends it as Ctrl-C does and returns its messages, whose stages add up.
+    pub fn finish(self) -> Vec<Value> {
+        messages(self.0.finish().path())
+    }
+}
+
+/// The messages in a file that `trace --format json` wrote. Their stages add up.
+pub fn messages(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    let messages: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    messages.iter().for_each(assert_adds_up);
+    messages
+}
+
+/// The object in a file that `stat --format json` wrote.
+pub fn report(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+/// A valid message's stages add up to its total, and its total is the time between its outermost stamps.
+pub fn assert_adds_up(message: &Value) {
+    if message["verdict"] != "valid" {
+        return;
+    }
+    let sum: u64 = message["stages"].as_object().unwrap().values().map(number).sum();
+    let stamps = &message["stamps"];
+    let (first, last) = match message["direction"].as_str() {
+        Some("tx") => (&stamps["entry"], &stamps["ack"]),
+        _ => (&stamps["rx_software"], &stamps["read"]),
+    };
+    for total in [number(&message["total_ns"]), number(last) - number(first)] {
+        assert!(
+            sum.abs_diff(total) <= TOLERANCE_NS,
+            "{sum} ns in stages: {message}"
+        );
+    }
+}
+
+/// What `sockstamp stat -- COMMAND` left.
+#[derive(Debug)]
+pub struct Measured {
+    /// The exit status.
+    pub status: ExitStatus,
+    /// What the command printed.
+    pub stdout: String,
+    /// What the command and sockstamp complained about.
+    pub stderr: String,
+    /// What was measured.
+    pub report: Value,
+}
+
+/// Runs a command in a host under `sockstamp stat` to its end.
+pub fn stat_command(host: &Host, words: &[&str]) -> Measured {
+    let output = NamedTempFile::new().unwrap();
+    let mut command = host.command(sockstamp());
+    command
+        .args(["stat", "--format", "json", "-o"])
+        .arg(output.path());
+    command.arg("--").args(words);
+    let mut process = Process::spawn(command).unwrap();
+    let status = process.wait_status(COMMAND_TIMEOUT).unwrap();
+    Measured {
+        status,
+        stdout: process.stdout(),
+        stderr: process.stderr(),
+        report: report(output.path()),
+    }
+}
+
+/// A number in JSON.
+pub fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// A figure of a stage in a report: `p50_ns`, `count`, ...
+pub fn stage(report: &Value, stage: &str, figure: &str) -> u64 {
+    let (direction, _) = stage.split_once('.').unwrap();
+    let value = &report[direction]["stages"][stage][figure];
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("no {figure} of {stage} in {report}"))
+}
+
+/// The part of `messages` that was sent ("tx") or received ("rx").
+pub fn of_direction<'a>(messages: &'a [Value], direction: &str) -> Vec<&'a Value> {
+    messages
+        .iter()
+        .filter(|message| message["direction"] == direction)
+        .collect()
+}
+
+/// Runs a measurement of time again, twice at most, if it misses: the machine is used by others as well.
+/// The bounds stay as they are, and a product that is wrong stays wrong.
+pub fn within_three_attempts(mut attempt: impl FnMut() -> Result<(), String>) {
+    let mut missed = Vec::new();
+    for _ in 0..3 {
+        match attempt() {
+            Ok(()) => return,
+            Err(reason) => missed.push(reason),
+        }
+    }
+    panic!("missed {} times:\n{}", missed.len(), missed.join("\n"));
+}
+
+#[derive(Debug)]
+struct Background {
+    process: Process,
+    output: NamedTempFile,
+}
+
+impl Background {
+    fn start(subcommand: &str, target: &[&str]) -> Background {
+        let output = NamedTempFile::new().unwrap();
+        let mut command = Command::new(sockstamp());
+        command
+            .args([subcommand, "--format", "json", "-o"])
+            .arg(output.path());
+        command.args(target);
+        let mut process = Process::spawn(command).unwrap();
+        let start = Instant::now();
+        while !is_attached(process.id()) {
+            let running = process.is_running().unwrap();
+            assert!(running, "sockstamp {subcommand}: {}", process.stderr());
+            assert!(start.elapsed() < ATTACH_TIMEOUT, "not attached in time");
+            thread::sleep(Duration::from_millis(5));
+        }
+        Background { process, output }
+    }
+
+    fn finish(mut self) -> NamedTempFile {
+        self.process.signal(Signal::SIGINT).unwrap();
+        let status = self.process.wait_status(STOP_TIMEOUT).unwrap();
+        assert!(status.success(), "{status}: {}", self.process.stderr());
+        self.output
+    }
+}
+
+/// The program that selects flows is attached last, and is the only one attached to a cgroup: proc(5),
+/// `/proc/pid/fdinfo`, of a bpf_link (`bpf_link_show_fdinfo()`, kernel/bpf/syscall.c).
+fn is_attached(pid: u32) -> bool {
+    let directory = PathBuf::from(format!("/proc/{pid}/fdinfo"));
+    let Ok(entries) = fs::read_dir(directory) else {
+        return false;
+    };
+    entries.flatten().any(|entry| {
+        // A descriptor may be closed while its directory is read.
+        let text = fs::read_to_string(entry.path()).unwrap_or_default();
+        text.lines()
+            .any(|line| line.split_whitespace().eq(["link_type:", "cgroup"]))
+    })
+}
