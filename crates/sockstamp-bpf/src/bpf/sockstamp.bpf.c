@@ -31,7 +31,7 @@ static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_o
 		tx_snd_hardware(kern->skb, flow);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
-		tx_ack(kern->skb, flow);
+		tx_ack(kern->sk, kern->skb, flow);
 		break;
 	}
 }

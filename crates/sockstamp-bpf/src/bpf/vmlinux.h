@@ -215,6 +215,7 @@ struct tcp_sock {
 	u32 snd_nxt;
 	u32 copied_seq;
 	u32 rcv_nxt;
+	u64 tcp_clock_cache;
 	u32 total_retrans;
 	u8 syn_data : 1;
 	u8 syn_data_acked : 1;

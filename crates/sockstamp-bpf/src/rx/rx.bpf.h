@@ -38,7 +38,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	if (head - flow->rx_tail >= RX_SLOTS)
 		count_loss(LOSS_EVICTED);
 	arrival = rx_slot(flow, head);
-	arrival->ready = bpf_ktime_get_ns();
+	arrival->ready = segment_time(sk);
 	arrival->seq_end = end;
 	arrival->stack_ns = clock_since_stamp(skb, arrival->ready);
 	flow->rx_head = head + 1;
@@ -79,7 +79,7 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		}
 		read->ready = arrival->ready;
 		read->stack_ns = arrival->stack_ns;
-		flow->rx_tail = counter;
+		flow->rx_tail = counter + (arrival->seq_end == read->end);
 		/* Overwritten before or while it was read: the CPU that fills is another one. */
 		if (evicted || flow->rx_head - counter > RX_SLOTS)
 			return VERDICT_EVICTED;

@@ -379,10 +379,11 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u64 now)
 }
 
 /* ACK: tcp_ack_tstamp() once the key is acknowledged; the socket is locked. */
-static __always_inline void tx_ack(const struct sk_buff *skb, struct flow *flow)
+static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *skb,
+				   struct flow *flow)
 {
 	__u32 key = skb_shared(skb)->tskey;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = segment_time(sk);
 	struct bank *bank = this_bank();
 
 	if (!bank)
