@@ -1,0 +1,51 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_sockstamp_global_optspecs
+    string join \n h/help V/version
+end
+
+function __fish_sockstamp_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_sockstamp_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_sockstamp_using_subcommand
+    set -l cmd (__fish_sockstamp_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -s h -l help -d 'Print help'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -s V -l version -d 'Print version'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Count: a table of the stages, their distributions and shares'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Watch: a line for each message as it completes'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Look: what this kernel and this process can measure, and what is missing'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount\'s root' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
+json\t'One JSON object, all times in nanoseconds'
+csv\t'A line a stage, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Print to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount\'s root' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'How to print: a line of text or a JSON object for each message' -r -f -a "text\t'For people, times with units'
+json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Print to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
+json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'

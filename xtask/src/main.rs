@@ -1,0 +1,127 @@
+//! Development tasks: `cargo xtask generate` writes what is generated from the code and checked in.
+
+#![forbid(unsafe_code)]
+
+mod manual;
+mod reference;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+
+/// Development tasks of sockstamp.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+enum Task {
+    /// Write man pages, completions and the stage reference to docs/
+    Generate {
+        /// Write nothing; fail if a file is not as it would be generated
+        #[arg(long)]
+        check: bool,
+    },
+}
+
+/// What is generated: contents by path below the repository.
+type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+/// Folders that hold nothing else, so that a file too many in them is noticed.
+const GENERATED_FOLDERS: [&str; 2] = [manual::PAGES, manual::COMPLETIONS];
+
+fn main() -> ExitCode {
+    let Task::Generate { check } = Task::parse();
+    let done = generated().and_then(|files| if check { compare(&files) } else { write(&files) });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn generated() -> Result<Files> {
+    let mut files = manual::pages()?;
+    files.extend(manual::completions());
+    files.insert("docs/stages.md".into(), reference::stages().into_bytes());
+    Ok(files)
+}
+
+fn write(files: &Files) -> Result<()> {
+    for path in superfluous(files) {
+        fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    for (path, contents) in files {
+        let path = root().join(path);
+        let folder = path.parent().context("every file is in a folder")?;
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::write(&path, contents).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn compare(files: &Files) -> Result<()> {
+    let differing = files
+        .iter()
+        .map(|(path, contents)| (root().join(path), contents))
+        .filter(|(path, contents)| fs::read(path).ok().as_ref() != Some(*contents))
+        .map(|(path, _)| path);
+    let wrong: Vec<_> = differing.chain(superfluous(files)).collect();
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let mut list = String::new();
+    for path in &wrong {
+        let shown = path.strip_prefix(root()).unwrap_or(path);
+        list.push_str(&format!("\n  {}", shown.display()));
+    }
+    bail!("not as the code has it (`cargo xtask generate` writes them):{list}")
+}
+
+fn superfluous(files: &Files) -> Vec<PathBuf> {
+    GENERATED_FOLDERS
+        .iter()
+        .filter_map(|folder| fs::read_dir(root().join(folder)).ok())
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.strip_prefix(root())
+                .is_ok_and(|path| !files.contains_key(path))
+        })
+        .collect()
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hidden_subcommands_are_in_no_file() {
+        for (path, contents) in generated().unwrap() {
+            let text = String::from_utf8(contents).unwrap();
+            assert!(!text.contains("janitor"), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn every_visible_subcommand_has_a_page() {
+        let files = generated().unwrap();
+        for page in [
+            "sockstamp.1",
+            "sockstamp-stat.1",
+            "sockstamp-trace.1",
+            "sockstamp-doctor.1",
+        ] {
+            assert!(files.contains_key(&Path::new(manual::PAGES).join(page)), "{page}");
+        }
+    }
+}
