@@ -29,7 +29,7 @@ deps:
 	@scripts/deps.sh build
 
 run: build
-	$(CARGO) build --release --locked --package sockstamp-demo
+	$(CARGO) build --release --locked --package sockstamp-demo --package testbed
 	@[ -z "$(SUDO)" ] || echo "The demo creates network namespaces and loads BPF programs: it runs as root, by sudo."
 	$(SUDO) $(RELEASE)/sockstamp-demo
 
