@@ -164,12 +164,18 @@ static __always_inline struct flow *flow_lookup(const struct sock *sk)
 	return bpf_sk_storage_get(&flows, (void *)sk, 0, 0);
 }
 
-static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
+static __always_inline bool flow_marked(const struct sock *sk)
 {
 	__u8 *mark = bpf_sk_storage_get(&marks, (void *)sk, 0, 0);
+
+	return mark && *mark == MARK_SELECTED;
+}
+
+static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
+{
 	struct flow *flow;
 
-	if (!mark || *mark != MARK_SELECTED)
+	if (!flow_marked(sk))
 		return NULL;
 	flow = bpf_sk_storage_get(&flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!flow) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 
 use libbpf_rs::{Iter, Link, ProgramMut};
@@ -67,17 +67,13 @@ pub(crate) struct Instances {
     lock: Option<Flock<File>>,
 }
 
-const LOCK: &str = "/run/sockstamp.lock";
+/// A file that is there wherever we run: a lock needs no file of our own that would stay behind.
+const LOCK: &str = "/sys/kernel/btf/vmlinux";
 
 impl Instances {
     /// Counts this process in, by a shared lock that ends with the process, however it ends.
     pub(crate) fn join() -> Self {
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(Path::new(LOCK));
-        let lock = file
+        let lock = File::open(LOCK)
             .ok()
             .and_then(|file| Flock::lock(file, FlockArg::LockSharedNonblock).ok());
         Self { lock }

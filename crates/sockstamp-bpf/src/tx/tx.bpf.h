@@ -396,27 +396,36 @@ static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *
 	}
 }
 
-/* Counts as the kernel's own tcpi_total_retrans does: segments, in __tcp_retransmit_skb(). */
-static __always_inline void tx_retransmit(const struct sock *sk, const struct sk_buff *skb)
+static __always_inline void tx_mark_retransmitted(struct flow *flow, const struct tcp_skb_cb *cb,
+						  __u32 segments)
 {
-	struct flow *flow = flow_lookup(sk);
-	const struct tcp_skb_cb *cb = skb_tcp(skb);
-	struct bank *bank = this_bank();
-	__u32 segments = cb->tcp_gso_segs;
-	__u32 counter;
+	__u32 counter = flow->tx_tail;
 
-	if (!flow || !bank)
-		return;
-	count(&bank->retransmits, segments);
-	counter = flow->tx_tail;
 	for (int i = 0; i < TX_SLOTS && counter != flow->tx_head; i++) {
 		struct tx_message *message = tx_slot(flow, counter++);
 
-		if (!seq_after(cb->end_seq, message->seq_start) ||
-		    seq_after(cb->seq, message->seq_last))
-			continue;
-		message->retransmits += segments;
+		if (seq_after(cb->end_seq, message->seq_start) &&
+		    !seq_after(cb->seq, message->seq_last))
+			message->retransmits += segments;
 	}
+}
+
+/*
+ * Counts as the kernel's own tcpi_total_retrans does: segments, in __tcp_retransmit_skb(), SYNs
+ * among them, which come before the flow has a message.
+ */
+static __always_inline void tx_retransmit(const struct sock *sk, const struct sk_buff *skb)
+{
+	const struct tcp_skb_cb *cb = skb_tcp(skb);
+	struct bank *bank = this_bank();
+	struct flow *flow;
+
+	if (!bank || !flow_marked(sk))
+		return;
+	count(&bank->retransmits, cb->tcp_gso_segs);
+	flow = flow_lookup(sk);
+	if (flow)
+		tx_mark_retransmitted(flow, cb, cb->tcp_gso_segs);
 }
 
 /* Nothing will be acknowledged any more: tcp_done() and tcp_disconnect(). */
