@@ -1,0 +1,134 @@
+//! What there is to pay before the first message: time to load and attach; and the memory of a
+//! `sockstamp stat` that has measured.
+
+use std::env;
+use std::fs;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::Effort;
+use crate::condition::Condition;
+use crate::load::{Load, Traffic};
+use crate::paired::{Spread, in_turn, to_float, values};
+use crate::report::{Budget, Report};
+
+const TRAFFIC: Duration = Duration::from_millis(500);
+/// Beyond any load time: the process is taken for ready only once it has selected flows.
+const STARTS_WITHIN: Duration = Duration::from_secs(2);
+
+pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
+    let seconds = in_turn(effort.rounds(5), &[()], |()| start_and_stop(load))?.concat();
+    report.add(
+        "footprint.start",
+        "s",
+        Spread::of(&values(&seconds, |both| both.0)),
+        Some(Budget::AtMost(0.5)),
+    );
+    report.add(
+        "footprint.stop",
+        "s",
+        Spread::of(&values(&seconds, |both| both.1)),
+        None,
+    );
+    let megabytes = in_turn(effort.rounds(1), &[()], |()| resident(load))?.concat();
+    report.add(
+        "footprint.rss",
+        "MB",
+        Spread::of(&values(&megabytes, |both| both.0)),
+        Some(Budget::AtMost(20.0)),
+    );
+    report.add(
+        "footprint.rss.peak",
+        "MB",
+        Spread::of(&values(&megabytes, |both| both.1)),
+        None,
+    );
+    Ok(())
+}
+
+fn start_and_stop(load: &Load) -> Result<(f64, f64)> {
+    let began = Instant::now();
+    let session = Condition::Selected.enter(load.cgroup())?;
+    let start = began.elapsed();
+    let began = Instant::now();
+    drop(session);
+    Ok((start.as_secs_f64(), began.elapsed().as_secs_f64()))
+}
+
+/// Memory now, and at its highest: loading takes more than measuring.
+fn resident(load: &mut Load) -> Result<(f64, f64)> {
+    let mut stat = Stat::start(load)?;
+    thread::sleep(STARTS_WITHIN);
+    load.round(Traffic::RequestResponse, TRAFFIC, None)?;
+    let status = fs::read_to_string(format!("/proc/{}/status", stat.0.id()));
+    let status = status.context("sockstamp stat has ended")?;
+    let resident = megabytes(&status, "VmRSS:").zip(megabytes(&status, "VmHWM:"));
+    stat.end()?;
+    resident.context("/proc does not tell the memory of a process")
+}
+
+/// The value of a field of proc_pid_status(5), which are in units of 1024 bytes.
+fn megabytes(status: &str, field: &str) -> Option<f64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kilobytes: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(to_float(kilobytes) * 1024.0 / 1e6)
+}
+
+/// A `sockstamp stat` of the load, from the directory that we are in.
+struct Stat(Child);
+
+impl Stat {
+    fn start(load: &Load) -> Result<Self> {
+        let program = env::current_exe()?.with_file_name("sockstamp");
+        if !program.exists() {
+            bail!(
+                "{} is not there: build sockstamp-cli with the same profile",
+                program.display()
+            );
+        }
+        let mut command = Command::new(&program);
+        command
+            .args(["stat", "--cgroup"])
+            .arg(load.cgroup())
+            .stdout(Stdio::null());
+        Ok(Self(
+            command
+                .spawn()
+                .with_context(|| format!("cannot run {}", program.display()))?,
+        ))
+    }
+
+    fn end(&mut self) -> Result<()> {
+        kill(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGINT)?;
+        let status = self.0.wait()?;
+        if !status.success() {
+            bail!("sockstamp stat ended with {status}");
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Stat {
+    fn drop(&mut self) {
+        // Does nothing to a child that was waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_in_its_unit() {
+        let status = "Name:\tstat\nVmHWM:\t    2000 kB\nVmRSS:\t    1000 kB\n";
+        assert_eq!(megabytes(status, "VmRSS:"), Some(1.024));
+        assert_eq!(megabytes(status, "VmSwap:"), None);
+    }
+}

@@ -1,0 +1,301 @@
+//! The traffic: a client and a server over loopback TCP, in a process and a cgroup of their own, so
+//! that what measures does not share a lock, an address space or a cgroup with what is measured. The
+//! process takes orders on its standard input, one a line, and answers each with a line.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use sockstamp_bpf::Session;
+use testbed::Cgroup;
+
+use crate::interrupt;
+use crate::paired::to_float;
+use crate::processor;
+
+/// How often records are fetched: as rarely as `sockstamp trace` may.
+const POLL: Duration = Duration::from_millis(50);
+/// The first transfers of a connection grow its window and are no part of a round.
+const WARM_UP: Duration = Duration::from_millis(20);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Traffic {
+    /// One request at a time, answered by as many bytes.
+    RequestResponse,
+    /// The client sends as fast as it can.
+    Bulk,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum Order {
+    Open(Traffic),
+    Run(Duration),
+    Close,
+}
+
+/// What a round of traffic came to.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// Requests that were answered.
+    pub(crate) transactions: u64,
+    /// Bytes that the server has read.
+    pub(crate) bytes: u64,
+    pub(crate) seconds: f64,
+    /// Of the time from a request to its answer; 0 if there were none.
+    pub(crate) p50_ns: u64,
+    pub(crate) p99_ns: u64,
+}
+
+impl Outcome {
+    pub(crate) fn transactions_per_second(&self) -> f64 {
+        to_float(self.transactions) / self.seconds
+    }
+
+    pub(crate) fn bytes_per_second(&self) -> f64 {
+        to_float(self.bytes) / self.seconds
+    }
+
+    /// Requests and answers: each is one send and one read.
+    pub(crate) fn messages(&self) -> u64 {
+        self.transactions * 2
+    }
+}
+
+/// The process that makes the traffic, as seen by who measures it.
+#[derive(Debug)]
+pub(crate) struct Load {
+    orders: ChildStdin,
+    answers: Receiver<io::Result<String>>,
+    process: Child,
+    cgroup: Cgroup,
+}
+
+impl Load {
+    pub(crate) fn start(processor: usize) -> Result<Self> {
+        let cgroup = Cgroup::new("bench")?;
+        let mut command = Command::new(env::current_exe()?);
+        command.args(["load", &processor.to_string()]);
+        // Ctrl-C is for us; we end it then.
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .process_group(0);
+        cgroup.start_in(&mut command)?;
+        let mut process = command.spawn().context("cannot start the load")?;
+        let orders = process.stdin.take().context("the load takes no orders")?;
+        let output = process.stdout.take().context("the load gives no answers")?;
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || {
+            let _ = BufReader::new(output)
+                .lines()
+                .try_for_each(|line| sender.send(line));
+        });
+        Ok(Self {
+            orders,
+            answers,
+            process,
+            cgroup,
+        })
+    }
+
+    pub(crate) fn cgroup(&self) -> &Path {
+        self.cgroup.path()
+    }
+
+    /// A new connection, warmed up: who is attached by now can select it.
+    pub(crate) fn open(&mut self, traffic: Traffic) -> Result<()> {
+        self.obey(&Order::Open(traffic), None)?;
+        self.run(WARM_UP, None)?;
+        Ok(())
+    }
+
+    /// Traffic on that connection, while the session's records are read.
+    pub(crate) fn run(&mut self, duration: Duration, session: Option<&mut Session>) -> Result<Outcome> {
+        self.obey(&Order::Run(duration), session)
+    }
+
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.obey(&Order::Close, None)?;
+        Ok(())
+    }
+
+    /// A round on a connection of its own.
+    pub(crate) fn round(
+        &mut self,
+        traffic: Traffic,
+        duration: Duration,
+        session: Option<&mut Session>,
+    ) -> Result<Outcome> {
+        self.open(traffic)?;
+        let outcome = self.run(duration, session)?;
+        self.close()?;
+        Ok(outcome)
+    }
+
+    fn obey(&mut self, order: &Order, session: Option<&mut Session>) -> Result<Outcome> {
+        writeln!(self.orders, "{}", serde_json::to_string(order)?).context("the load has ended")?;
+        Ok(serde_json::from_str(&self.answer(session)?)?)
+    }
+
+    fn answer(&self, mut session: Option<&mut Session>) -> Result<String> {
+        loop {
+            interrupt::check()?;
+            let patience = match &mut session {
+                Some(session) => {
+                    session.poll(POLL)?;
+                    Duration::ZERO
+                }
+                None => POLL,
+            };
+            match self.answers.recv_timeout(patience) {
+                Ok(line) => return line.context("cannot hear the load"),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => bail!("the load has ended"),
+            }
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        // Neither can fail for a child that nobody has waited for.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The process itself. Ends with its input.
+pub(crate) fn serve(processor: usize) -> Result<()> {
+    processor::stay_on(processor)?;
+    let mut load = Serving::new()?;
+    for line in io::stdin().lock().lines() {
+        let order = serde_json::from_str(&line?)?;
+        println!("{}", serde_json::to_string(&load.obey(&order)?)?);
+    }
+    Ok(())
+}
+
+const REQUEST: usize = 64;
+/// As iperf3 sends.
+const BLOCK: usize = 128 << 10;
+
+struct Serving {
+    listener: TcpListener,
+    received: Arc<AtomicU64>,
+    connection: Option<(TcpStream, Traffic)>,
+    times: Vec<Duration>,
+}
+
+impl Serving {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            listener: TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?,
+            received: Arc::default(),
+            connection: None,
+            times: Vec::new(),
+        })
+    }
+
+    fn obey(&mut self, order: &Order) -> Result<Outcome> {
+        match order {
+            Order::Open(traffic) => self.open(*traffic)?,
+            Order::Run(duration) => return self.run(*duration),
+            Order::Close => self.connection = None,
+        }
+        Ok(Outcome::default())
+    }
+
+    fn open(&mut self, traffic: Traffic) -> Result<()> {
+        let client = TcpStream::connect(self.listener.local_addr()?)?;
+        let (server, _) = self.listener.accept()?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let received = Arc::clone(&self.received);
+        thread::spawn(move || match traffic {
+            Traffic::RequestResponse => echo(server, &received),
+            Traffic::Bulk => discard(server, &received),
+        });
+        self.connection = Some((client, traffic));
+        Ok(())
+    }
+
+    fn run(&mut self, duration: Duration) -> Result<Outcome> {
+        let (client, traffic) = self
+            .connection
+            .as_mut()
+            .ok_or_else(|| anyhow!("no connection is open"))?;
+        self.times.clear();
+        let before = self.received.load(Ordering::Relaxed);
+        let start = Instant::now();
+        match traffic {
+            Traffic::RequestResponse => request(client, duration, &mut self.times)?,
+            Traffic::Bulk => send(client, duration)?,
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        let bytes = self.received.load(Ordering::Relaxed) - before;
+        self.times.sort_unstable();
+        Ok(Outcome {
+            transactions: self.times.len() as u64,
+            bytes,
+            seconds,
+            p50_ns: percentile(&self.times, 50),
+            p99_ns: percentile(&self.times, 99),
+        })
+    }
+}
+
+fn percentile(sorted: &[Duration], percent: usize) -> u64 {
+    let value = sorted
+        .get(sorted.len() * percent / 100)
+        .copied()
+        .unwrap_or_default();
+    u64::try_from(value.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn request(client: &mut TcpStream, duration: Duration, times: &mut Vec<Duration>) -> io::Result<()> {
+    let mut message = [0; REQUEST];
+    let start = Instant::now();
+    let mut sent = start;
+    while sent - start < duration {
+        client.write_all(&message)?;
+        client.read_exact(&mut message)?;
+        let answered = Instant::now();
+        times.push(answered - sent);
+        sent = answered;
+    }
+    Ok(())
+}
+
+fn send(client: &mut TcpStream, duration: Duration) -> io::Result<()> {
+    let block = vec![0; BLOCK];
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        client.write_all(&block)?;
+    }
+    Ok(())
+}
+
+/// Until the client closes.
+fn echo(mut server: TcpStream, received: &AtomicU64) {
+    let mut message = [0; REQUEST];
+    while server.read_exact(&mut message).is_ok() && server.write_all(&message).is_ok() {
+        received.fetch_add(REQUEST as u64, Ordering::Relaxed);
+    }
+}
+
+/// Until the client closes.
+fn discard(mut server: TcpStream, received: &AtomicU64) {
+    let mut block = vec![0; BLOCK];
+    while let Ok(length @ 1..) = server.read(&mut block) {
+        received.fetch_add(length as u64, Ordering::Relaxed);
+    }
+}

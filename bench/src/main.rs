@@ -1,0 +1,140 @@
+//! What measuring costs, each figure beside its budget. Absolute times mean little on a machine that
+//! others use too, so figures are ratios of rounds that ran in turn: see `paired.rs`.
+
+#![forbid(unsafe_code)]
+
+mod condition;
+mod footprint;
+mod hooks;
+mod interrupt;
+mod latency;
+mod load;
+mod machine;
+mod paired;
+mod processor;
+mod program_statistics;
+mod report;
+mod ring;
+mod throughput;
+mod unselected;
+
+use std::io;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::load::Load;
+use crate::machine::Machine;
+use crate::processor::Processors;
+use crate::report::Report;
+
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    about = "What measuring with sockstamp costs, as ratios against their budgets"
+)]
+struct Cli {
+    /// Many more rounds: a quarter of an hour in place of three minutes
+    #[arg(long)]
+    full: bool,
+    /// Only these benchmarks
+    #[arg(long, value_enum, value_name = "NAME", num_args = 1..)]
+    only: Vec<Benchmark>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(subcommand)]
+    part: Option<Part>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// The client and the server, in a process of their own
+    #[command(hide = true)]
+    Load { processor: usize },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Benchmark {
+    /// Time in our programs a message and a read, over empty programs
+    Hooks,
+    /// Sockops programs run for messages of an unselected flow
+    Unselected,
+    /// Request/response rate, median and 99th percentile
+    Latency,
+    /// Bulk transfer
+    Throughput,
+    /// Records read by one processor
+    Ring,
+    /// Time to load and attach, memory of the reader
+    Footprint,
+}
+
+impl Benchmark {
+    fn run(self, load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
+        match self {
+            Self::Hooks => hooks::run(load, effort, report),
+            Self::Unselected => unselected::run(load, report),
+            Self::Latency => latency::run(load, effort, report),
+            Self::Throughput => throughput::run(load, effort, report),
+            Self::Ring => ring::run(load, effort, report),
+            Self::Footprint => footprint::run(load, effort, report),
+        }
+    }
+}
+
+/// How long it may all take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    Quick,
+    Full,
+}
+
+impl Effort {
+    fn rounds(self, quick: usize) -> usize {
+        match self {
+            Self::Quick => quick,
+            Self::Full => quick * 6,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.part {
+        Some(Part::Load { processor }) => load::serve(processor),
+        None => bench(&cli),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("sockstamp-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn bench(cli: &Cli) -> Result<()> {
+    interrupt::catch()?;
+    let effort = if cli.full { Effort::Full } else { Effort::Quick };
+    let wanted = if cli.only.is_empty() {
+        Benchmark::value_variants()
+    } else {
+        &cli.only
+    };
+    let processors = Processors::find()?;
+    let mut load = Load::start(processors.load)?;
+    processor::stay_on(processors.sockstamp)?;
+    let mut report = Report::new(Machine::describe(processors)?, cli.format == Format::Text);
+    for benchmark in wanted {
+        benchmark.run(&mut load, effort, &mut report)?;
+    }
+    report.finish(&mut io::stdout())?;
+    Ok(())
+}

@@ -1,0 +1,43 @@
+//! Which processor does what. Client and server share one: then all that a hook costs is part of the
+//! round trip, nothing hides in idle time, and no wake-up crosses processors, which on a virtual
+//! machine takes longer, and varies more, than everything measured here. Whoever reads records is on
+//! another one.
+
+use anyhow::{Context, Result};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+use serde::Serialize;
+
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Processors {
+    pub(crate) count: usize,
+    /// Of the client and the server.
+    pub(crate) load: usize,
+    /// Of whoever attaches the programs and reads their records.
+    pub(crate) sockstamp: usize,
+}
+
+impl Processors {
+    /// Those that this process may use.
+    pub(crate) fn find() -> Result<Self> {
+        let set = sched_getaffinity(Pid::from_raw(0)).context("cannot ask for the processors")?;
+        let is_ours = |&processor: &usize| set.is_set(processor).unwrap_or(false);
+        let ours: Vec<_> = (0..CpuSet::count()).filter(is_ours).collect();
+        let (first, last) = ours
+            .first()
+            .zip(ours.last())
+            .context("no processor may be used")?;
+        Ok(Self {
+            count: ours.len(),
+            load: *last,
+            sockstamp: *first,
+        })
+    }
+}
+
+/// Keeps the calling thread, and those it starts, on one processor.
+pub(crate) fn stay_on(processor: usize) -> Result<()> {
+    let mut set = CpuSet::new();
+    set.set(processor).context("no such processor")?;
+    sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("cannot stay on processor {processor}"))
+}

@@ -1,0 +1,182 @@
+//! Figures, and how they are shown: as text while the run goes on, or as one JSON object at its end.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use crate::machine::Machine;
+use crate::paired::Spread;
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Budget {
+    AtMost(f64),
+    AtLeast(f64),
+    Exactly(f64),
+}
+
+impl Budget {
+    fn is_met(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(limit) => value <= limit,
+            Self::AtLeast(limit) => value >= limit,
+            Self::Exactly(wanted) => value.total_cmp(&wanted).is_eq(),
+        }
+    }
+}
+
+impl std::fmt::Display for Budget {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtMost(limit) => write!(f, "≤ {limit}"),
+            Self::AtLeast(limit) => write!(f, "≥ {limit}"),
+            Self::Exactly(wanted) => write!(f, "= {wanted}"),
+        }
+    }
+}
+
+/// One figure: the median counts, its neighbours tell how far it can be believed.
+#[derive(Debug, Serialize)]
+pub(crate) struct Figure {
+    name: String,
+    unit: &'static str,
+    #[serde(flatten)]
+    spread: Spread,
+    budget: Option<Budget>,
+    met: Option<bool>,
+}
+
+/// What one program costs a message.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct PerMessage {
+    pub(crate) runs: f64,
+    pub(crate) ns: f64,
+}
+
+/// A hook with our program, and with an empty one.
+#[derive(Debug, Serialize)]
+pub(crate) struct HookCost {
+    pub(crate) hook: String,
+    pub(crate) ours: PerMessage,
+    pub(crate) floor: PerMessage,
+}
+
+/// Everything found.
+#[derive(Debug, Serialize)]
+pub(crate) struct Report {
+    version: u32,
+    machine: Machine,
+    figures: Vec<Figure>,
+    hooks: Vec<HookCost>,
+    #[serde(skip)]
+    text: bool,
+}
+
+impl Report {
+    pub(crate) fn new(machine: Machine, text: bool) -> Self {
+        if text {
+            println!("{machine}\n");
+            println!(
+                "{:<32} {:>10} {:>9} {:>9} {:<5} {:>6}  budget",
+                "figure", "median", "min", "max", "unit", "rounds"
+            );
+        }
+        Self {
+            version: 1,
+            machine,
+            figures: Vec::new(),
+            hooks: Vec::new(),
+            text,
+        }
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        name: impl Into<String>,
+        unit: &'static str,
+        spread: Spread,
+        budget: Option<Budget>,
+    ) {
+        let met = budget.map(|budget| budget.is_met(spread.median));
+        let figure = Figure {
+            name: name.into(),
+            unit,
+            spread,
+            budget,
+            met,
+        };
+        if self.text {
+            println!("{figure}");
+        }
+        self.figures.push(figure);
+    }
+
+    pub(crate) fn add_hooks(&mut self, hooks: Vec<HookCost>) {
+        if self.text {
+            println!("{}", HookTable(&hooks));
+        }
+        self.hooks = hooks;
+    }
+
+    pub(crate) fn finish(&self, output: &mut dyn Write) -> io::Result<()> {
+        if !self.text {
+            serde_json::to_writer(&mut *output, self)?;
+            return writeln!(output);
+        }
+        let missed: Vec<_> = self
+            .figures
+            .iter()
+            .filter(|figure| figure.met == Some(false))
+            .collect();
+        if missed.is_empty() {
+            return writeln!(output, "\nEvery budget is met.");
+        }
+        writeln!(output, "\n{} budgets are missed:", missed.len())?;
+        missed.iter().try_for_each(|figure| writeln!(output, "{figure}"))
+    }
+}
+
+impl std::fmt::Display for Figure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Spread {
+            median,
+            min,
+            max,
+            rounds,
+        } = self.spread;
+        write!(
+            f,
+            "{:<32} {median:>10.3} {min:>9.3} {max:>9.3} {:<5} {rounds:>6}  ",
+            self.name, self.unit
+        )?;
+        match (self.budget, self.met) {
+            (Some(budget), Some(true)) => write!(f, "{budget}  ok"),
+            (Some(budget), _) => write!(f, "{budget}  MISSED"),
+            (None, _) => write!(f, "-"),
+        }
+    }
+}
+
+struct HookTable<'a>(&'a [HookCost]);
+
+impl std::fmt::Display for HookTable<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        writeln!(
+            f,
+            "\n{:<24} {:>12} {:>12} {:>12} {:>12} {:>8}",
+            "hook", "runs/message", "floor", "ns/message", "floor", "ratio"
+        )?;
+        for HookCost { hook, ours, floor } in self.0 {
+            writeln!(
+                f,
+                "{hook:<24} {:>12.2} {:>12.2} {:>12.1} {:>12.1} {:>8.2}",
+                ours.runs,
+                floor.runs,
+                ours.ns,
+                floor.ns,
+                ours.ns / floor.ns
+            )?;
+        }
+        Ok(())
+    }
+}
