@@ -258,6 +258,8 @@ clocks! {
     Realtime = "CLOCK_REALTIME";
     /// CLOCK_TAI: as realtime, but without leap seconds. What NIC clocks usually count.
     Tai = "CLOCK_TAI";
+    /// The clock of a network interface (PHC): whatever its owner sets it to. What hardware stamps read.
+    Phc = "PHC";
 }
 
 /// A point in time: nanoseconds since the origin of the clock `C`.

@@ -3,14 +3,15 @@
 use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
-use crate::clock::{Monotonic, Nanos, Realtime, Timestamp};
+use crate::clock::{Monotonic, Nanos, Phc, Realtime, Timestamp};
 use crate::flow::{Flow, canonical};
 use crate::stage::{Direction, StageMap};
 use crate::verdict::Verdict;
 
 /// The moments of a message's way that its stages are the differences of; `None` where a stamp did not come.
 ///
-/// All are CLOCK_MONOTONIC: stamps taken on another clock were converted before they got here.
+/// All are CLOCK_MONOTONIC, and stamps taken on another clock were converted before they got here, but for
+/// `snd_hw`: nobody knows how far the NIC's clock is from ours, so nothing is subtracted from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamps {
     /// TX: the send call entered TCP or UDP.
@@ -21,12 +22,13 @@ pub struct Stamps {
     pub sched: Option<Timestamp<Monotonic>>,
     /// TX: as `sched`, the last time; retransmissions and further devices stamp again.
     pub sched_last: Option<Timestamp<Monotonic>>,
-    /// TX: the packet was handed to a driver, the first time.
+    /// TX: the packet was handed to a driver: of the last device on its way, where it crosses several, but not
+    /// of a retransmission.
     pub snd: Option<Timestamp<Monotonic>>,
-    /// TX: as `snd`, the last time.
+    /// TX: as `snd`, the last time, retransmissions included.
     pub snd_last: Option<Timestamp<Monotonic>>,
-    /// TX: the NIC sent the packet.
-    pub snd_hw: Option<Timestamp<Monotonic>>,
+    /// TX: the NIC sent the packet, by the NIC's clock.
+    pub snd_hw: Option<Timestamp<Phc>>,
     /// TX: the last byte was acknowledged.
     pub ack: Option<Timestamp<Monotonic>>,
     /// RX: the kernel stamped the packet when the driver delivered it.
@@ -38,9 +40,9 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// Every stamp with its name, in the order of a message's way.
+    /// Every stamp of CLOCK_MONOTONIC with its name, in the order of a message's way.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, Option<Timestamp<Monotonic>>); 11] {
+    pub fn named(&self) -> [(&'static str, Option<Timestamp<Monotonic>>); 10] {
         [
             ("entry", self.entry),
             ("queued", self.queued),
@@ -48,7 +50,6 @@ impl Stamps {
             ("sched_last", self.sched_last),
             ("snd", self.snd),
             ("snd_last", self.snd_last),
-            ("snd_hw", self.snd_hw),
             ("ack", self.ack),
             ("rx_software", self.rx_software),
             ("ready", self.ready),
@@ -66,12 +67,15 @@ impl Serialize for Stamps {
                 map.serialize_entry(name, &stamp)?;
             }
         }
+        if let Some(stamp) = self.snd_hw {
+            map.serialize_entry("snd_hw", &stamp)?;
+        }
         map.end()
     }
 }
 
 /// The interfaces that stamped a message, as indices in the namespace where they stamped; 0 stands for none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Interfaces {
     /// The first to stamp it.
     pub first: u32,
@@ -91,7 +95,8 @@ pub struct Interfaces {
 /// | `local`, `remote` | `"ip:port"`, v4-mapped addresses as IPv4 |
 /// | `stages` | object of stage name → duration |
 /// | `total_ns` | [`total`](Self::total) |
-/// | `stamps` | object of stamp name → CLOCK_MONOTONIC |
+/// | `stamps` | object of stamp name → CLOCK_MONOTONIC; `snd_hw` by the NIC's clock |
+/// | `interfaces` | `{"first":…,"last":…}`, indices; TX, where one stamped |
 /// | `verdict` | name of the verdict |
 /// | `oldest_age_ns` | [`oldest_age`](Self::oldest_age), where known |
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +117,8 @@ pub struct Message {
     pub retransmits: u32,
     /// TX: scheduler and driver stamps beyond the first, from retransmissions and further devices.
     pub repeats: u32,
-    /// RX: the kernel merged packets, so that the stamp is that of the newest of them.
+    /// TX: the kernel put the message into one packet with a later one, whose stamps it shares: what was sent
+    /// of it before, if anything, left earlier.
     pub coalesced: bool,
     /// The sequence number behind the last byte (TCP).
     pub seq_end: u32,
@@ -140,7 +146,8 @@ impl Message {
 
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = 18 + usize::from(self.oldest_age.is_some());
+        let stamped = self.interfaces != Interfaces::default();
+        let fields = 18 + usize::from(self.oldest_age.is_some()) + usize::from(stamped);
         let mut object = serializer.serialize_struct("Message", fields)?;
         object.serialize_field("time_ns", &self.time)?;
         object.serialize_field("direction", &self.direction)?;
@@ -159,6 +166,9 @@ impl Serialize for Message {
         object.serialize_field("weight", &self.weight)?;
         object.serialize_field("repeats", &self.repeats)?;
         object.serialize_field("coalesced", &self.coalesced)?;
+        if stamped {
+            object.serialize_field("interfaces", &self.interfaces)?;
+        }
         match self.oldest_age {
             Some(age) => object.serialize_field("oldest_age_ns", &age)?,
             None => object.skip_field("oldest_age_ns")?,
@@ -196,7 +206,7 @@ mod tests {
             stamps: Stamps::default(),
             oldest_age: None,
             time: Timestamp::from_nanos(1_790_000_000_000_000_001),
-            interfaces: Interfaces { first: 2, last: 2 },
+            interfaces: Interfaces::default(),
             verdict: Verdict::Valid,
         }
     }
@@ -206,6 +216,8 @@ mod tests {
         let mut sent = message(Direction::Tx);
         sent.retransmits = 1;
         sent.repeats = 2;
+        sent.coalesced = true;
+        sent.interfaces = Interfaces { first: 2, last: 3 };
         sent.stages[Stage::TxCopy] = Some(Nanos(1_200));
         sent.stages[Stage::TxQueue] = Some(Nanos(0));
         sent.stages[Stage::TxNetwork] = Some(Nanos(20_100_000));
@@ -219,7 +231,8 @@ mod tests {
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
                 r#""stages":{"tx.copy":1200,"tx.queue":0,"tx.network":20100000},"total_ns":20101200,"#,
                 r#""retransmits":1,"cookie":77,"seq_end":4294967295,"stamps":{"entry":1000,"snd_last":2200},"#,
-                r#""verdict":"valid","weight":1,"repeats":2,"coalesced":false,"netns":4026531840}"#,
+                r#""verdict":"valid","weight":1,"repeats":2,"coalesced":true,"#,
+                r#""interfaces":{"first":2,"last":3},"netns":4026531840}"#,
             )
         );
     }
@@ -227,7 +240,6 @@ mod tests {
     #[test]
     fn json_of_a_received_message() {
         let mut received = message(Direction::Rx);
-        received.coalesced = true;
         received.weight = 8;
         received.verdict = Verdict::ClockStep;
         received.oldest_age = Some(Nanos(5_000));
@@ -240,7 +252,7 @@ mod tests {
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
                 r#""stages":{"rx.stack":900},"total_ns":900,"#,
                 r#""retransmits":0,"cookie":77,"seq_end":4294967295,"stamps":{"read":9000},"#,
-                r#""verdict":"clock-step","weight":8,"repeats":0,"coalesced":true,"oldest_age_ns":5000,"#,
+                r#""verdict":"clock-step","weight":8,"repeats":0,"coalesced":false,"oldest_age_ns":5000,"#,
                 r#""netns":4026531840}"#,
             )
         );
@@ -256,7 +268,7 @@ mod tests {
             sched_last: stamp,
             snd: stamp,
             snd_last: stamp,
-            snd_hw: stamp,
+            snd_hw: None,
             ack: stamp,
             rx_software: stamp,
             ready: stamp,

@@ -61,14 +61,14 @@ impl Serialize for StageSummary {
     }
 }
 
-/// The valid messages of one direction.
+/// The messages of one direction. The distributions are those of the valid ones; the counters are of all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectionSummary {
-    /// Messages, by weight.
+    /// Messages of the selected flows, whatever became of them, by weight.
     pub messages: u64,
     /// Bytes of these messages, by weight.
     pub bytes: u64,
-    /// Retransmissions of these messages, by weight; always 0 for RX.
+    /// Segments that the selected flows sent again, as `tcpi_total_retrans` counts them; always 0 for RX.
     pub retransmits: u64,
     /// The distribution of every stage; `None` where the stage is absent.
     pub stages: StageMap<Option<Histogram>>,
@@ -256,7 +256,13 @@ mod tests {
         summary
             .verdicts
             .extend([(Verdict::Valid, 4), (Verdict::Reset, 2), (Verdict::Hol, 0)]);
-        summary.lost = Lost { ring: 5, evicted: 6 };
+        summary.lost = Lost {
+            ring: 5,
+            evicted: 6,
+            unmatched: 7,
+            flows: 8,
+            mptcp: 9,
+        };
         assert_eq!(
             serde_json::to_string(&summary).unwrap(),
             concat!(
@@ -272,7 +278,8 @@ mod tests {
                 r#""total":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
-                r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"lost":{"ring":5,"evicted":6}}"#,
+                r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"#,
+                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9}}"#,
             )
         );
     }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime, Timestamp};
+use sockstamp_model::clock::{Clock, ClockOffset, Monotonic, Nanos, Realtime, Timestamp};
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
@@ -72,7 +72,7 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
     })
 }
 
-fn stamp(nanos: u64) -> Option<Timestamp<Monotonic>> {
+fn stamp<C: Clock>(nanos: u64) -> Option<Timestamp<C>> {
     (nanos != 0).then(|| Timestamp::from_nanos(nanos))
 }
 
@@ -87,6 +87,7 @@ fn stamps(record: &Record, direction: Direction) -> Stamps {
                 sched_last: stamp(tx.sched_last),
                 snd: stamp(tx.snd),
                 snd_last: stamp(tx.snd_last),
+                snd_hw: stamp(tx.snd_hw),
                 ack: stamp(tx.ack),
                 ..Stamps::default()
             }
@@ -112,7 +113,7 @@ fn stages(record: &Record) -> StageMap<Option<Nanos>> {
 
 fn oldest_age(record: &Record, direction: Direction) -> Option<Nanos> {
     let rx = (direction == Direction::Rx).then(|| record.rx_stamps())?;
-    Nanos(rx.read).checked_sub(Nanos(stamp(rx.oldest_ready)?.as_nanos()))
+    Nanos(rx.read).checked_sub(Nanos(stamp::<Monotonic>(rx.oldest_ready)?.as_nanos()))
 }
 
 fn flow(identity: &raw::flow_identity) -> Flow {
