@@ -1,6 +1,13 @@
-use std::os::fd::OwnedFd;
+use std::io::IoSliceMut;
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::thread::sleep;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, socket, sockopt};
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, setsockopt, socket, sockopt,
+};
 
 use crate::{Error, Result};
 
@@ -39,17 +46,67 @@ impl ReceiveStamping {
             .map_err(Error::call("setsockopt(SO_TIMESTAMPNS)", "IPv4 UDP"))?;
         Ok(Self { _socket: stamped })
     }
+
+    /// Whether the kernel stamps received packets at present, for whatever socket asked.
+    ///
+    /// A packet on the loopback interface tells: its socket asks for the stamp only after the packet has arrived,
+    /// and one that was not stamped on arrival is stamped when it is read (`__sock_recv_timestamp()` in
+    /// net/socket.c, v6.18). That question itself switches stamping on for a moment, so the next answer within
+    /// some 100 ms may be about this one. Needs no privilege.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] if the process may not use UDP on the loopback interface, or it is down.
+    pub fn is_on() -> Result<bool> {
+        /// Far more than a clock's resolution, and than the way through the loopback interface takes.
+        const APART: Duration = Duration::from_millis(5);
+        const SOCKET: &str = "IPv4 loopback UDP";
+        let failed = |call| move |error: std::io::Error| call_failed(call, SOCKET, &error);
+        let probe = UdpSocket::bind("127.0.0.1:0").map_err(failed("bind"))?;
+        let address = probe.local_addr().map_err(failed("getsockname"))?;
+        probe
+            .set_read_timeout(Some(Duration::from_secs(1)))
+            .map_err(failed("setsockopt(SO_RCVTIMEO)"))?;
+        probe.send_to(b"x", address).map_err(failed("sendto"))?;
+        // Returns when the packet is there, and leaves it there.
+        probe.peek(&mut [0]).map_err(failed("recv(MSG_PEEK)"))?;
+        let arrived = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        sleep(APART);
+        setsockopt(&probe, sockopt::ReceiveTimestampns, &true)
+            .map_err(Error::call("setsockopt(SO_TIMESTAMPNS)", SOCKET))?;
+        let stamp = receive_stamp(&probe).map_err(Error::call("recvmsg", SOCKET))?;
+        Ok(stamp <= arrived)
+    }
+}
+
+fn receive_stamp(socket: &UdpSocket) -> nix::Result<Duration> {
+    let mut byte = [0];
+    let mut parts = [IoSliceMut::new(&mut byte)];
+    let mut control = nix::cmsg_space!(libc::timespec);
+    let message = recvmsg::<()>(
+        socket.as_raw_fd(),
+        &mut parts,
+        Some(&mut control),
+        MsgFlags::empty(),
+    )?;
+    message
+        .cmsgs()?
+        .find_map(|control| match control {
+            ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
+            _ => None,
+        })
+        .ok_or(Errno::ENODATA)
+}
+
+fn call_failed(call: &'static str, on: &str, error: &std::io::Error) -> Error {
+    Error::call(call, on)(Errno::from_raw(error.raw_os_error().unwrap_or_default()))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::IoSliceMut;
-    use std::net::UdpSocket;
-    use std::os::fd::AsRawFd;
-    use std::thread::sleep;
-    use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+    use std::time::Instant;
 
-    use nix::sys::socket::{ControlMessageOwned, MsgFlags, getsockopt, recvmsg};
+    use nix::sys::socket::getsockopt;
 
     use super::*;
 
@@ -59,35 +116,11 @@ mod tests {
         assert!(getsockopt(&stamping._socket, sockopt::ReceiveTimestampns).unwrap());
     }
 
-    /// Whether a packet was stamped on arrival, at a socket that asks for its stamp only later. A packet without
-    /// one is stamped when it is read (`__sock_recv_timestamp()` in net/socket.c), which is 5 ms later here.
-    fn is_stamped_on_arrival() -> bool {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.send_to(b"x", socket.local_addr().unwrap()).unwrap();
-        let sent = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        sleep(Duration::from_millis(5));
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &true).unwrap();
-        let mut byte = [0];
-        let mut parts = [IoSliceMut::new(&mut byte)];
-        let mut control = nix::cmsg_space!(libc::timespec);
-        let message = recvmsg::<()>(
-            socket.as_raw_fd(),
-            &mut parts,
-            Some(&mut control),
-            MsgFlags::empty(),
-        )
-        .unwrap();
-        match message.cmsgs().unwrap().next() {
-            Some(ControlMessageOwned::ScmTimestampns(stamp)) => Duration::from(stamp) <= sent,
-            other => panic!("{other:?}"),
-        }
-    }
-
     #[test]
     fn packets_of_sockets_that_did_not_ask_are_stamped() {
         let _stamping = ReceiveStamping::enable().unwrap();
         let deadline = Instant::now() + Duration::from_secs(5);
-        while !is_stamped_on_arrival() {
+        while !ReceiveStamping::is_on().unwrap() {
             assert!(
                 Instant::now() < deadline,
                 "no packet was stamped on arrival for 5 s"
