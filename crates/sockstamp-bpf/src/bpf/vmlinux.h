@@ -202,6 +202,7 @@ struct sock {
 	u16 sk_protocol;
 	int sk_err;
 	u8 sk_shutdown;
+	int sk_write_pending;
 	u8 sk_bpf_cb_flags; /* v6.15 */
 };
 

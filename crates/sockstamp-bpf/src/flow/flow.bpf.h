@@ -58,6 +58,7 @@ struct flow {
 	__u32 tx_sched; /* first message without a SCHED stamp */
 	__u32 tx_snd; /* first message without a SND stamp; written without the lock */
 	__u32 tx_seq; /* where the next message starts */
+	__u32 tx_crowded; /* more tasks were inside send at once than `senders` has room for */
 	__u32 rx_head;
 	__u32 rx_tail; /* written by readers, without the lock */
 	__u32 rx_seq; /* where the next read starts; written by readers, without the lock */

@@ -95,7 +95,9 @@ static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow
 
 /*
  * tcp_sendmsg_locked() fires once a turn of its loop, with the socket locked; the first turn is the
- * entry. A later turn finds the task's entry in place. A wait for memory lets other threads in.
+ * entry. A later turn finds the task's entry in place. A wait for memory lets other threads in. One
+ * that found no room for its entry could take a later turn for the first, once there is room: so no
+ * entry is noted until a send ends that leaves nobody waiting (sk_stream_wait_memory(), v6.18).
  */
 static __always_inline void tx_entry(const struct sock *sk)
 {
@@ -114,7 +116,11 @@ static __always_inline void tx_entry(const struct sock *sk)
 		if (!sender->tid)
 			vacant = sender;
 	}
-	if (!vacant || !pid_selected(task >> 32))
+	if (!pid_selected(task >> 32))
+		return;
+	if (!vacant)
+		flow->tx_crowded = true;
+	if (flow->tx_crowded)
 		return;
 	vacant->tid = task;
 	vacant->pid = task >> 32;
@@ -209,6 +215,8 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 	start = flow->tx_seq;
 	flow->tx_seq = key + 1;
 	sender = setting_entry ? tx_take_entry(flow) : tx_sender(flow);
+	if (!kern->sk->sk_write_pending)
+		flow->tx_crowded = false;
 	/* Another task's message on a flow that a selected task opened or listens for. */
 	if (!bank || (setting_by_pid && !sender.tid))
 		return;
