@@ -150,6 +150,35 @@ pub fn stage(report: &Value, stage: &str, figure: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {figure} of {stage} in {report}"))
 }
 
+/// The exact median of a stage: the value of the rank that a report's p50 has.
+pub fn median(messages: &[&Value], stage: &str) -> u64 {
+    let mut times: Vec<u64> = messages
+        .iter()
+        .map(|message| number(&message["stages"][stage]))
+        .collect();
+    times.sort_unstable();
+    times[(times.len() - 1) / 2]
+}
+
+/// What a report says, in few words: for who reads why a test failed.
+pub fn in_short(report: &Value) -> String {
+    let mut text = format!("verdicts {} lost {}", report["verdicts"], report["lost"]);
+    for direction in ["tx", "rx"] {
+        let part = &report[direction];
+        text += &format!(
+            "; {direction}: {} messages, {} bytes, {} retransmits",
+            part["messages"], part["bytes"], part["retransmits"]
+        );
+        for (name, figures) in part["stages"].as_object().unwrap() {
+            text += &format!(
+                ", {name} p50 {} p90 {} max {}",
+                figures["p50_ns"], figures["p90_ns"], figures["max_ns"]
+            );
+        }
+    }
+    text
+}
+
 /// The part of `messages` that was sent ("tx") or received ("rx").
 pub fn of_direction<'a>(messages: &'a [Value], direction: &str) -> Vec<&'a Value> {
     messages

@@ -1,0 +1,10 @@
+//! Known answers: real programs on links and queues whose times are known beforehand.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod busy_reader;
+mod full_qdisc;
+mod full_send_buffer;
+mod slow_link;
+mod support;
