@@ -63,6 +63,7 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 	__u32 head = flow->rx_head;
 	__u32 counter = flow->rx_tail;
 	bool evicted = head - counter > RX_SLOTS;
+	bool oldest_known = !evicted;
 	struct arrival *arrival;
 
 	if (evicted)
@@ -71,7 +72,7 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		arrival = rx_slot(flow, counter);
 		if (!seq_after(arrival->seq_end, read->start))
 			continue;
-		if (!read->oldest_ready)
+		if (oldest_known && !read->oldest_ready)
 			read->oldest_ready = arrival->ready;
 		if (seq_before(arrival->seq_end, read->end)) {
 			evicted = false;
@@ -79,6 +80,9 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		}
 		read->ready = arrival->ready;
 		read->stack_ns = arrival->stack_ns;
+		/* Bytes up to the oldest one left came with it or before: stay until all are read. */
+		if (evicted && arrival->seq_end != read->end)
+			return VERDICT_EVICTED;
 		flow->rx_tail = counter + (arrival->seq_end == read->end);
 		/* Overwritten before or while it was read: the CPU that fills is another one. */
 		if (evicted || flow->rx_head - counter > RX_SLOTS)
@@ -173,9 +177,9 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	if (verdict == VERDICT_VALID) {
 		__u64 app = read.now - read.ready;
 
-		histogram_add(&bank->stages[STAGE_RX_STACK], read.stack_ns);
-		histogram_add(&bank->stages[STAGE_RX_APP], app);
-		histogram_add_total(&bank->totals[DIRECTION_RX], read.stack_ns + app);
+		histogram_add(bank, STAGE_RX_STACK, read.stack_ns);
+		histogram_add(bank, STAGE_RX_APP, app);
+		histogram_add_total(bank, DIRECTION_RX, read.stack_ns + app);
 	} else {
 		count(&bank->refusals[DIRECTION_RX][verdict], 1);
 	}
