@@ -1,0 +1,325 @@
+//! Reads that are not one read of one packet that has just arrived.
+
+use std::io::{IoSliceMut, Read, Write, pipe};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{SpliceFFlags, splice};
+use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
+use socket2::SockRef;
+use testbed::Host;
+
+use crate::common::{Stat, number};
+use crate::scene::{Connection, Loopback, Message, PATIENCE, PAUSE, outline, pause, wait_acknowledged};
+
+/// Sends one message after another, each of which arrives by itself.
+fn send_apart(mut client: &TcpStream, messages: usize, bytes: usize, apart: Duration) {
+    for message in 0..messages {
+        if message > 0 {
+            thread::sleep(apart);
+        }
+        client.write_all(&vec![0; bytes]).unwrap();
+        // A segment that is not acknowledged yet may still wait in the socket's backlog.
+        wait_acknowledged(client);
+    }
+}
+
+fn app(message: &Message) -> Duration {
+    message.stage("rx.app")
+}
+
+#[test]
+fn a_peek_is_no_message() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    connection.client.write_all(&[0; 100]).unwrap();
+    for _ in 0..3 {
+        assert_eq!(connection.server.peek(&mut [0; 50]).unwrap(), 50);
+    }
+    pause();
+    connection.server.read_exact(&mut [0; 100]).unwrap();
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(app(read[0]) >= PAUSE, "{read:?}");
+}
+
+#[test]
+fn reads_of_parts_wait_ever_longer() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    connection.client.write_all(&[0; 1000]).unwrap();
+    for bytes in [300, 300, 400] {
+        pause();
+        connection.server.read_exact(&mut vec![0; bytes]).unwrap();
+    }
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(300, "valid"), (300, "valid"), (400, "valid")]);
+    for (pauses, message) in (1..).zip(&read) {
+        assert!(app(message) >= PAUSE * pauses, "{message:?}");
+        assert_eq!(message.stage("rx.stack"), read[0].stage("rx.stack"));
+    }
+}
+
+#[test]
+fn a_read_of_many_arrivals_has_the_times_of_its_last_byte_and_the_age_of_its_first() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    send_apart(&connection.client, 4, 100, PAUSE);
+    let since_last = Instant::now();
+    connection.server.read_exact(&mut [0; 400]).unwrap();
+    let since_last = since_last.elapsed() + PAUSE / 2;
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(400, "valid")]);
+    assert!(app(read[0]) < since_last, "{read:?}");
+    assert!(read[0].oldest_age() >= Some(app(read[0]) + 3 * PAUSE), "{read:?}");
+}
+
+#[test]
+fn msg_waitall_is_one_message() {
+    let scene = Loopback::new();
+    let connection = scene.connect();
+    let server = connection.server.try_clone().unwrap();
+    let reader = thread::spawn(move || {
+        let mut buffer = Vec::with_capacity(1000);
+        let server = SockRef::from(&server);
+        server
+            .recv_with_flags(buffer.spare_capacity_mut(), libc::MSG_WAITALL)
+            .unwrap()
+    });
+    send_apart(&connection.client, 2, 500, PAUSE);
+    assert_eq!(reader.join().unwrap(), 1000);
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(1000, "valid")]);
+    assert!(app(read[0]) < PAUSE, "{read:?}");
+    assert!(read[0].oldest_age() >= Some(PAUSE), "{read:?}");
+}
+
+#[test]
+fn each_message_of_recvmmsg_is_one() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    connection.client.write_all(&[0; 300]).unwrap();
+    wait_acknowledged(&connection.client);
+    pause();
+    let mut buffers = [[0; 100]; 3];
+    let mut slices: Vec<_> = buffers
+        .iter_mut()
+        .map(|buffer| [IoSliceMut::new(buffer)])
+        .collect();
+    let mut headers = MultiHeaders::<()>::preallocate(slices.len(), None);
+    let socket = connection.server.as_raw_fd();
+    let received = recvmmsg(socket, &mut headers, slices.iter_mut(), MsgFlags::empty(), None).unwrap();
+    assert_eq!(
+        received.map(|message| message.bytes).collect::<Vec<_>>(),
+        [100; 3]
+    );
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid"); 3]);
+    assert!(read.iter().all(|message| app(message) >= PAUSE), "{read:?}");
+}
+
+/// The FIN has a sequence number of its own, which a read passes with the last byte.
+#[test]
+fn data_and_the_end_of_it_can_be_read_together() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    SockRef::from(&connection.client).set_tcp_cork(true).unwrap();
+    connection.client.write_all(&[0; 100]).unwrap();
+    connection.client.shutdown(Shutdown::Write).unwrap();
+    wait_acknowledged(&connection.client);
+    pause();
+    assert_eq!(connection.server.read(&mut [0; 1000]).unwrap(), 100);
+    assert_eq!(connection.server.read(&mut [0; 1000]).unwrap(), 0);
+    // The other direction of a half-closed connection works on.
+    connection.server.write_all(&[0; 200]).unwrap();
+    connection.client.read_exact(&mut [0; 200]).unwrap();
+    wait_acknowledged(&connection.server);
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(app(read[0]) >= PAUSE, "{read:?}");
+    for half_closed in [
+        messages.sent_from(connection.server_address),
+        messages.read_at(connection.client_address),
+    ] {
+        assert_eq!(outline(&half_closed), [(200, "valid")]);
+    }
+}
+
+/// `RX_SLOTS` of the programs.
+const SLOTS: usize = 32;
+
+#[test]
+fn reads_whose_arrivals_were_evicted_are_refused() {
+    const EVICTED: usize = 8;
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    send_apart(&connection.client, EVICTED + SLOTS, 10, Duration::from_millis(1));
+    pause();
+    for _ in 0..EVICTED + SLOTS {
+        connection.server.read_exact(&mut [0; 10]).unwrap();
+    }
+    // From here on all is well again.
+    connection.client.write_all(&[0; 20]).unwrap();
+    connection.server.read_exact(&mut [0; 20]).unwrap();
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    // The oldest arrival that is left does not tell which of the bytes up to it came with it.
+    let mut expected = vec![(10, "evicted"); EVICTED + 1];
+    expected.extend([(10, "valid"); SLOTS - 1]);
+    expected.push((20, "valid"));
+    assert_eq!(outline(&read), expected);
+}
+
+#[test]
+fn evicted_arrivals_are_counted() {
+    const EVICTED: usize = 8;
+    let host = Host::new("corner").unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name()]);
+    let mut connection = Connection::new(&host, &host, [127, 0, 0, 1].into());
+    send_apart(&connection.client, EVICTED + SLOTS, 10, Duration::from_millis(1));
+    connection
+        .server
+        .read_exact(&mut [0; (EVICTED + SLOTS) * 10])
+        .unwrap();
+
+    let report = stat.finish();
+    assert_eq!(number(&report["lost"]["evicted"]), EVICTED as u64, "{report}");
+}
+
+#[test]
+fn a_read_over_evicted_arrivals_does_not_know_its_oldest_byte() {
+    const EVICTED: usize = 8;
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    send_apart(&connection.client, EVICTED + SLOTS, 10, Duration::from_millis(1));
+    pause();
+    connection
+        .server
+        .read_exact(&mut [0; (EVICTED + SLOTS) * 10])
+        .unwrap();
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [((EVICTED + SLOTS) as u64 * 10, "valid")]);
+    assert!(app(read[0]) >= PAUSE, "{read:?}");
+    assert_eq!(read[0].oldest_age(), None);
+}
+
+#[test]
+fn a_read_after_a_splice_is_refused_and_the_next_is_right() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    connection.client.write_all(&[0; 1000]).unwrap();
+    let (_out, to) = pipe().unwrap();
+    let spliced = splice(&connection.server, None, &to, None, 400, SpliceFFlags::empty());
+    assert_eq!(spliced, Ok(400));
+    connection.server.read_exact(&mut [0; 600]).unwrap();
+    connection.client.write_all(&[0; 100]).unwrap();
+    connection.server.read_exact(&mut [0; 100]).unwrap();
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(600, "unmatched-read"), (100, "valid")]);
+}
+
+#[test]
+fn a_socket_that_was_only_spliced_from_counts_as_unseen() {
+    let host = Host::new("corner").unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name()]);
+    let mut connection = Connection::new(&host, &host, [127, 0, 0, 1].into());
+    connection.client.write_all(&[0; 1000]).unwrap();
+    let (_out, to) = pipe().unwrap();
+    let spliced = splice(&connection.server, None, &to, None, 1000, SpliceFFlags::empty());
+    assert_eq!(spliced, Ok(1000));
+    drop(connection.client);
+    drop(connection.server);
+
+    assert_unseen(&stat.finish());
+}
+
+/// One read of the server was not seen, and no other was there.
+fn assert_unseen(report: &serde_json::Value) {
+    assert_eq!(number(&report["verdicts"]["unseen-read"]), 1, "{report}");
+    assert_eq!(number(&report["rx"]["stages"]["rx.app"]["count"]), 0, "{report}");
+}
+
+/// `getsockopt(TCP_ZEROCOPY_RECEIVE)` with room to copy to: `receive_fallback_to_copy()` in
+/// net/ipv4/tcp.c, the one part of it that does not depend on how the data lies in pages.
+const ZEROCOPY: &str = "
+import ctypes, socket, struct, time
+c = ctypes.CDLL(None, use_errno=True)
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+server, _ = listener.accept()
+client.sendall(b'x' * 1000)
+time.sleep(0.01)
+buffer = ctypes.create_string_buffer(4096)
+argument = ctypes.create_string_buffer(struct.pack('=QIIIiQiIQQII',
+    0, 4096, 0, 0, 0, ctypes.addressof(buffer), 4096, 0, 0, 0, 0, 0), 64)
+length = ctypes.c_uint32(64)
+assert c.getsockopt(server.fileno(), socket.IPPROTO_TCP, 35, argument, ctypes.byref(length)) == 0, ctypes.get_errno()
+assert buffer.raw[:1000] == b'x' * 1000
+client.close()
+server.close()
+";
+
+#[test]
+fn zerocopy_receive_counts_as_unseen() {
+    let host = Host::new("corner").unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name()]);
+    let program = host.spawn("python3", &["-c", ZEROCOPY]).unwrap();
+    program.wait(PATIENCE).unwrap();
+    assert_unseen(&stat.finish());
+}
+
+/// Each read is one message, refused if the other reader moved the socket's position meanwhile, and
+/// none that is believed took longer than the slowest of the whole test.
+#[test]
+fn two_readers_of_one_socket_are_right_or_refused() {
+    const MESSAGES: usize = 200;
+    const BYTES: usize = 10;
+    let scene = Loopback::new();
+    let connection = scene.connect();
+    let start = Instant::now();
+    let readers = [(); 2].map(|()| {
+        let mut server = connection.server.try_clone().unwrap();
+        thread::spawn(move || {
+            let mut reads = 0;
+            while let Ok(1..) = server.read(&mut [0; BYTES]) {
+                reads += 1;
+            }
+            reads
+        })
+    });
+    send_apart(&connection.client, MESSAGES, BYTES, Duration::ZERO);
+    connection.client.shutdown(Shutdown::Write).unwrap();
+    let reads: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+    let whole = start.elapsed();
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(read.len(), reads);
+    for message in &read {
+        match message.verdict() {
+            "valid" => assert!(app(message) < whole, "{message:?}"),
+            verdict => assert_eq!(verdict, "unmatched-read", "{message:?}"),
+        }
+    }
+    let sum: u64 = read.iter().map(|message| message.bytes()).sum();
+    assert_eq!(sum, (MESSAGES * BYTES) as u64);
+}

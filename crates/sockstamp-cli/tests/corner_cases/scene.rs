@@ -1,0 +1,197 @@
+//! A place where one thing happens, and the messages that `sockstamp trace` saw of it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testbed::{Family, Host, Link, LinkConfig, TcpInfo};
+
+use crate::common::{Trace, number};
+
+/// Longer than anything here takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A pause that stands out from the time that sending or reading itself takes.
+pub(crate) const PAUSE: Duration = Duration::from_millis(50);
+
+/// Sleeps for [`PAUSE`].
+pub(crate) fn pause() {
+    thread::sleep(PAUSE);
+}
+
+/// One host whose two programs talk over its loopback, watched.
+pub(crate) struct Loopback {
+    pub(crate) host: Host,
+    trace: Trace,
+}
+
+impl Loopback {
+    pub(crate) fn new() -> Loopback {
+        let host = Host::new("corner").unwrap();
+        let trace = Trace::start(&["--netns", host.netns_name()]);
+        Loopback { host, trace }
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::new(&self.host, &self.host, Ipv4Addr::LOCALHOST.into())
+    }
+
+    pub(crate) fn finish(self) -> Messages {
+        Messages::new(self.trace.finish())
+    }
+}
+
+/// A client and a server on a link with known behaviour; the client is watched.
+pub(crate) struct Wire {
+    pub(crate) link: Link,
+    client: Host,
+    server: Host,
+    trace: Trace,
+}
+
+impl Wire {
+    pub(crate) fn new(config: LinkConfig) -> Wire {
+        let client = Host::new("client").unwrap();
+        let server = Host::new("server").unwrap();
+        let link = Link::relay(&client, &server, config).unwrap();
+        let trace = Trace::start(&["--netns", client.netns_name()]);
+        Wire {
+            link,
+            client,
+            server,
+            trace,
+        }
+    }
+
+    pub(crate) fn connect(&self) -> Connection {
+        Connection::new(&self.client, &self.server, self.link.address_b(Family::V4))
+    }
+
+    pub(crate) fn finish(self) -> Messages {
+        Messages::new(self.trace.finish())
+    }
+}
+
+/// Both ends of a connection, which send every message at once.
+pub(crate) struct Connection {
+    pub(crate) client: TcpStream,
+    pub(crate) server: TcpStream,
+    pub(crate) client_address: SocketAddr,
+    pub(crate) server_address: SocketAddr,
+}
+
+impl Connection {
+    /// Connects to a fresh port of `address`.
+    pub(crate) fn new(client: &Host, server: &Host, address: IpAddr) -> Connection {
+        let listener = server.tcp_listen(SocketAddr::new(address, 0)).unwrap();
+        Connection::to(client, &listener, address)
+    }
+
+    /// Connects to `address` at the port of `listener`.
+    pub(crate) fn to(client: &Host, listener: &TcpListener, address: IpAddr) -> Connection {
+        let port = listener.local_addr().unwrap().port();
+        let client = client.tcp_connect(SocketAddr::new(address, port)).unwrap();
+        let (server, client_address) = listener.accept().unwrap();
+        client.set_nodelay(true).unwrap();
+        server.set_nodelay(true).unwrap();
+        Connection {
+            client_address: canonical(client_address),
+            server_address: canonical(client.peer_addr().unwrap()),
+            client,
+            server,
+        }
+    }
+}
+
+/// As messages show it: v4-mapped addresses as IPv4.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Waits until everything that was sent has been acknowledged.
+pub(crate) fn wait_acknowledged(socket: impl AsFd) {
+    wait_until("everything is acknowledged", || {
+        let info = TcpInfo::of(&socket).unwrap();
+        info.unacked == 0 && info.notsent_bytes == 0
+    });
+}
+
+/// Looks again and again until it is so.
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// What `trace` printed.
+#[derive(Debug)]
+pub(crate) struct Messages(Vec<Message>);
+
+impl Messages {
+    pub(crate) fn new(messages: Vec<Value>) -> Messages {
+        Messages(messages.into_iter().map(Message).collect())
+    }
+
+    /// Those that the socket with this local address sent.
+    pub(crate) fn sent_from(&self, local: SocketAddr) -> Vec<&Message> {
+        self.of("tx", local)
+    }
+
+    /// Those that were read from the socket with this local address.
+    pub(crate) fn read_at(&self, local: SocketAddr) -> Vec<&Message> {
+        self.of("rx", local)
+    }
+
+    fn of(&self, direction: &str, local: SocketAddr) -> Vec<&Message> {
+        let local = local.to_string();
+        let of_socket =
+            |message: &&Message| message.0["direction"] == direction && message.0["local"] == local;
+        self.0.iter().filter(of_socket).collect()
+    }
+}
+
+/// A line of `trace --format json`.
+#[derive(Debug)]
+pub(crate) struct Message(Value);
+
+impl Message {
+    pub(crate) fn bytes(&self) -> u64 {
+        number(&self.0["bytes"])
+    }
+
+    pub(crate) fn verdict(&self) -> &str {
+        self.0["verdict"].as_str().unwrap()
+    }
+
+    pub(crate) fn is_coalesced(&self) -> bool {
+        self.0["coalesced"].as_bool().unwrap()
+    }
+
+    pub(crate) fn number(&self, field: &str) -> u64 {
+        number(&self.0[field])
+    }
+
+    pub(crate) fn stage(&self, stage: &str) -> Duration {
+        Duration::from_nanos(number(&self.0["stages"][stage]))
+    }
+
+    pub(crate) fn stamp(&self, stamp: &str) -> Duration {
+        Duration::from_nanos(number(&self.0["stamps"][stamp]))
+    }
+
+    pub(crate) fn oldest_age(&self) -> Option<Duration> {
+        self.0["oldest_age_ns"].as_u64().map(Duration::from_nanos)
+    }
+}
+
+/// Bytes and verdicts, for comparison.
+pub(crate) fn outline<'a>(messages: &[&'a Message]) -> Vec<(u64, &'a str)> {
+    messages
+        .iter()
+        .map(|message| (message.bytes(), message.verdict()))
+        .collect()
+}

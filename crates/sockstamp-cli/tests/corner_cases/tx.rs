@@ -1,0 +1,438 @@
+//! Sends that are not one small packet which is acknowledged at once.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::sendfile::sendfile;
+use socket2::SockRef;
+use testbed::{Direction, LinkConfig};
+
+use crate::scene::{Loopback, Message, Messages, PATIENCE, PAUSE, Wire, outline, pause, wait_acknowledged};
+
+const ONE_WAY: Duration = Duration::from_millis(20);
+
+/// Reads whatever comes until the end.
+fn drain(mut stream: TcpStream) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut chunk = vec![0; 65536];
+        while matches!(stream.read(&mut chunk), Ok(1..)) {}
+    })
+}
+
+fn coalesced(messages: &[&Message]) -> Vec<bool> {
+    messages.iter().map(|message| message.is_coalesced()).collect()
+}
+
+/// Ends the sending side in order, so that nothing is in flight any more.
+fn end(client: TcpStream, reader: JoinHandle<()>) {
+    wait_acknowledged(&client);
+    client.shutdown(Shutdown::Write).unwrap();
+    reader.join().unwrap();
+}
+
+#[test]
+fn corked_sends_share_a_packet_and_its_stamps() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    let socket = SockRef::from(&connection.client);
+    socket.set_tcp_cork(true).unwrap();
+    (&connection.client).write_all(&[0; 100]).unwrap();
+    pause();
+    (&connection.client).write_all(&[0; 200]).unwrap();
+    socket.set_tcp_cork(false).unwrap();
+    connection.server.read_exact(&mut [0; 300]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(100, "valid"), (200, "valid")]);
+    assert_eq!(coalesced(&sent), [true, false]);
+    assert_eq!(sent[0].stamp("sched"), sent[1].stamp("sched"));
+    assert!(sent[0].stage("tx.queue") >= PAUSE, "{sent:?}");
+    assert!(sent[1].stage("tx.queue") < PAUSE, "{sent:?}");
+}
+
+#[test]
+fn msg_more_waits_for_the_next_send() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    let socket = SockRef::from(&connection.client);
+    socket.send_with_flags(&[0; 100], libc::MSG_MORE).unwrap();
+    pause();
+    socket.send(&[0; 200]).unwrap();
+    connection.server.read_exact(&mut [0; 300]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(100, "valid"), (200, "valid")]);
+    assert_eq!(coalesced(&sent), [true, false]);
+    assert!(sent[0].stage("tx.queue") >= PAUSE, "{sent:?}");
+    assert!(sent[1].stage("tx.queue") < PAUSE, "{sent:?}");
+}
+
+/// Nagle's algorithm (RFC 896) holds small sends back while an earlier one is in flight.
+#[test]
+fn sends_held_back_by_nagle_share_a_packet() {
+    let scene = Wire::new(LinkConfig::default().delay(ONE_WAY));
+    let mut connection = scene.connect();
+    connection.client.set_nodelay(false).unwrap();
+    for _ in 0..4 {
+        connection.client.write_all(&[0; 10]).unwrap();
+    }
+    connection.server.read_exact(&mut [0; 40]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(10, "valid"); 4]);
+    assert_eq!(coalesced(&sent), [false, true, true, false]);
+    assert!(sent[0].stage("tx.queue") < ONE_WAY, "{sent:?}");
+    for held_back in &sent[1..] {
+        // Until the acknowledgement of the first: there and back.
+        assert!(held_back.stage("tx.queue") >= ONE_WAY, "{held_back:?}");
+        assert!(held_back.stage("tx.network") >= 2 * ONE_WAY, "{held_back:?}");
+    }
+}
+
+/// One send in many packets on a slow link: acknowledged in parts, complete with the last byte.
+#[test]
+fn a_large_send_ends_with_the_acknowledgement_of_its_last_byte() {
+    const BYTES: u32 = 200_000;
+    const RATE: u32 = 20_000_000;
+    let config = LinkConfig::default()
+        .rate_bits_per_second(u64::from(RATE))
+        .offload(false);
+    let scene = Wire::new(config);
+    let mut connection = scene.connect();
+    let reader = drain(connection.server.try_clone().unwrap());
+    connection.client.write_all(&vec![0; BYTES as usize]).unwrap();
+    end(connection.client, reader);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(u64::from(BYTES), "valid")]);
+    let on_the_line = Duration::from_secs(8) * BYTES / RATE;
+    let whole = sent[0].stamp("ack") - sent[0].stamp("entry");
+    assert!(whole >= on_the_line, "{whole:?} {sent:?}");
+}
+
+#[test]
+fn a_send_larger_than_the_buffer_waits_in_the_call() {
+    const BYTES: usize = 1 << 20;
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    SockRef::from(&connection.client)
+        .set_send_buffer_size(16 << 10)
+        .unwrap();
+    let server = connection.server.try_clone().unwrap();
+    let reader = thread::spawn(move || {
+        pause();
+        drain(server).join().unwrap();
+    });
+    let start = Instant::now();
+    connection.client.write_all(&vec![0; BYTES]).unwrap();
+    let in_send = start.elapsed();
+    end(connection.client, reader);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(BYTES as u64, "valid")]);
+    let copy = sent[0].stage("tx.copy");
+    assert!(PAUSE / 2 < copy && copy <= in_send, "{in_send:?} {sent:?}");
+}
+
+#[test]
+fn a_send_of_nothing_is_no_message_and_leaves_no_entry() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    let socket = SockRef::from(&connection.client);
+    assert_eq!(socket.send(&[]).unwrap(), 0);
+    pause();
+    socket.send(&[0; 10]).unwrap();
+    connection.server.read_exact(&mut [0; 10]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(10, "valid")]);
+    assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
+}
+
+/// Sends without waiting until the buffer is full; how many bytes it took.
+fn fill(mut stream: &TcpStream) -> usize {
+    stream.set_nonblocking(true).unwrap();
+    let mut filled = 0;
+    loop {
+        match stream.write(&[0; 65536]) {
+            Ok(bytes) => filled += bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    stream.set_nonblocking(false).unwrap();
+    filled
+}
+
+#[test]
+fn a_send_that_finds_the_buffer_full_leaves_no_entry_to_the_next() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    SockRef::from(&connection.client)
+        .set_send_buffer_size(16 << 10)
+        .unwrap();
+    let filled = fill(&connection.client);
+    pause();
+    let reader = drain(connection.server.try_clone().unwrap());
+    wait_acknowledged(&connection.client);
+    connection.client.write_all(&[0; 10]).unwrap();
+    end(connection.client, reader);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    let bytes: u64 = sent.iter().map(|message| message.bytes()).sum();
+    assert_eq!(bytes, filled as u64 + 10);
+    let last = sent.last().unwrap();
+    assert_eq!((last.bytes(), last.verdict()), (10, "valid"));
+    assert!(last.stage("tx.copy") < PAUSE, "{last:?}");
+}
+
+/// Address 0 is not mapped: the kernel copies nothing and the call fails with EFAULT.
+const BAD_POINTER: &str = "
+import ctypes, errno, socket, sys, time
+c = ctypes.CDLL(None, use_errno=True)
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+sent = c.send(s.fileno(), ctypes.c_void_p(0), ctypes.c_size_t(1000), 0)
+assert (sent, ctypes.get_errno()) == (-1, errno.EFAULT), (sent, ctypes.get_errno())
+time.sleep(0.05)
+s.sendall(b'x' * 10)
+s.recv(1)
+";
+
+#[test]
+fn a_send_from_a_bad_pointer_leaves_no_entry_to_the_next() {
+    let scene = Loopback::new();
+    let listener = scene.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let client = scene.host.spawn("python3", &["-c", BAD_POINTER, &port]).unwrap();
+    let (mut server, client_address) = listener.accept().unwrap();
+    server.read_exact(&mut [0; 10]).unwrap();
+    server.write_all(b"x").unwrap();
+    client.wait(PATIENCE).unwrap();
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(client_address);
+    assert_eq!(outline(&sent), [(10, "valid")]);
+    assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
+}
+
+fn lose_everything() -> LinkConfig {
+    LinkConfig::default().loss(1.0)
+}
+
+#[test]
+fn a_reset_refuses_what_is_in_flight() {
+    let scene = Wire::new(LinkConfig::default());
+    let mut connection = scene.connect();
+    scene
+        .link
+        .set_direction(Direction::AToB, lose_everything())
+        .unwrap();
+    connection.client.write_all(&[0; 10]).unwrap();
+    connection.client.write_all(&[0; 20]).unwrap();
+    // Linger 0: close sends a reset (tcp_close(), net/ipv4/tcp.c).
+    SockRef::from(&connection.server)
+        .set_linger(Some(Duration::ZERO))
+        .unwrap();
+    drop(connection.server);
+    let error = connection.client.read(&mut [0; 1]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(10, "reset"), (20, "reset")]);
+}
+
+#[test]
+fn a_socket_closed_at_once_refuses_what_is_in_flight() {
+    let scene = Wire::new(LinkConfig::default());
+    let mut connection = scene.connect();
+    scene.link.set_config(lose_everything()).unwrap();
+    connection.client.write_all(&[0; 10]).unwrap();
+    SockRef::from(&connection.client)
+        .set_linger(Some(Duration::ZERO))
+        .unwrap();
+    drop(connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(10, "closed")]);
+}
+
+#[test]
+fn what_is_acknowledged_after_the_program_closed_the_socket_is_valid() {
+    let scene = Wire::new(LinkConfig::default().delay(ONE_WAY));
+    let mut connection = scene.connect();
+    connection.client.write_all(&[0; 10]).unwrap();
+    drop(connection.client);
+    let mut received = Vec::new();
+    connection.server.read_to_end(&mut received).unwrap();
+    assert_eq!(received.len(), 10);
+    thread::sleep(2 * ONE_WAY);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(10, "valid")]);
+    assert!(sent[0].stage("tx.network") >= 2 * ONE_WAY, "{sent:?}");
+}
+
+#[test]
+fn more_messages_in_flight_than_there_are_slots_are_refused() {
+    /// `TX_SLOTS` of the programs.
+    const SLOTS: usize = 32;
+    let scene = Wire::new(LinkConfig::default().delay(Duration::from_millis(100)));
+    let mut connection = scene.connect();
+    for _ in 0..SLOTS + 8 {
+        connection.client.write_all(&[0; 10]).unwrap();
+    }
+    connection.server.read_exact(&mut [0; (SLOTS + 8) * 10]).unwrap();
+    wait_acknowledged(&connection.client);
+    connection.client.write_all(&[0; 10]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    let count = |verdict| sent.iter().filter(|message| message.verdict() == verdict).count();
+    assert_eq!(
+        (count("valid"), count("inflight-full")),
+        (SLOTS + 1, 8),
+        "{sent:?}"
+    );
+}
+
+/// Starts threads one after another that each send `bytes` on the same socket; how long each was in
+/// its call.
+fn send_together(client: &TcpStream, threads: usize, bytes: usize) -> Vec<JoinHandle<Duration>> {
+    let start = |_| {
+        let mut client = client.try_clone().unwrap();
+        let sender = thread::spawn(move || {
+            let data = vec![0; bytes];
+            let start = Instant::now();
+            client.write_all(&data).unwrap();
+            start.elapsed()
+        });
+        // Each finds the buffer full and waits.
+        pause();
+        sender
+    };
+    (0..threads).map(start).collect()
+}
+
+/// How long each of the threads was in its call, and what was seen of it.
+fn threads_on_one_socket(threads: usize) -> (Vec<Duration>, SocketAddr, Messages) {
+    const BYTES: usize = 256 << 10;
+    let scene = Loopback::new();
+    let connection = scene.connect();
+    SockRef::from(&connection.server)
+        .set_recv_buffer_size(16 << 10)
+        .unwrap();
+    SockRef::from(&connection.client)
+        .set_send_buffer_size(16 << 10)
+        .unwrap();
+    let senders = send_together(&connection.client, threads, BYTES);
+    let reader = drain(connection.server.try_clone().unwrap());
+    let mut in_send: Vec<_> = senders.into_iter().map(|sender| sender.join().unwrap()).collect();
+    end(connection.client, reader);
+    in_send.sort();
+    (in_send, connection.client_address, scene.finish())
+}
+
+/// A thread starts its clock before the call and stops it after; on a busy machine it waits for a CPU.
+const AROUND_THE_CALL: Duration = Duration::from_millis(25);
+
+#[test]
+fn two_threads_that_wait_in_send_on_one_socket_are_told_apart() {
+    let (in_send, client, messages) = threads_on_one_socket(2);
+    let mut sent = messages.sent_from(client);
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    sent.sort_by_key(|message| message.stage("tx.copy"));
+    for (message, in_send) in sent.iter().zip(&in_send) {
+        let copy = message.stage("tx.copy");
+        assert!(
+            copy <= *in_send && *in_send - copy < AROUND_THE_CALL,
+            "{in_send:?} {message:?}"
+        );
+    }
+}
+
+/// There is room for the entries of two.
+#[test]
+fn a_third_thread_that_waits_in_send_is_refused() {
+    let (in_send, client, messages) = threads_on_one_socket(3);
+    let sent = messages.sent_from(client);
+    assert_eq!(sent.len(), 3, "{sent:?}");
+    for message in &sent {
+        if message.verdict() == "valid" {
+            let copy = message.stage("tx.copy");
+            let near = |in_send: &&Duration| in_send.abs_diff(copy) < AROUND_THE_CALL;
+            assert!(
+                in_send.iter().any(|in_send| near(&in_send)),
+                "{in_send:?} {message:?}"
+            );
+        }
+    }
+    let refused = sent
+        .iter()
+        .filter(|message| message.verdict() == "no-entry")
+        .count();
+    assert_eq!(refused, 1, "{sent:?}");
+}
+
+#[test]
+fn a_lost_packet_is_sent_again_and_the_wait_is_the_networks() {
+    let scene = Wire::new(LinkConfig::default().delay(Duration::from_millis(5)));
+    let mut connection = scene.connect();
+    scene.link.lose_next_data(Direction::AToB, 1).unwrap();
+    connection.client.write_all(&[0; 10]).unwrap();
+    connection.server.read_exact(&mut [0; 10]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(10, "valid")]);
+    let message = sent[0];
+    assert_eq!(message.number("retransmits"), 1);
+    // SCHED and SND, once more each.
+    assert_eq!(message.number("repeats"), 2);
+    let again = message.stamp("snd_last") - message.stamp("snd");
+    // RFC 8985, 7.2: a probe is sent after two round-trip times at the earliest.
+    assert!(again >= Duration::from_millis(20), "{message:?}");
+    assert!(message.stamp("sched_last") > message.stamp("snd"), "{message:?}");
+    assert!(message.stage("tx.network") > again, "{message:?}");
+}
+
+#[test]
+fn a_file_goes_out_in_the_messages_that_the_kernel_makes_of_it() {
+    const BYTES: usize = 100_000;
+    let scene = Loopback::new();
+    let connection = scene.connect();
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(BYTES as u64).unwrap();
+    let reader = drain(connection.server.try_clone().unwrap());
+    let mut left = BYTES;
+    while left > 0 {
+        left -= sendfile(&connection.client, &file, None, left).unwrap();
+    }
+    end(connection.client, reader);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    let bytes: u64 = sent.iter().map(|message| message.bytes()).sum();
+    assert_eq!(bytes, BYTES as u64, "{sent:?}");
+    assert!(
+        sent.iter().all(|message| message.verdict() == "valid"),
+        "{sent:?}"
+    );
+}
