@@ -87,22 +87,21 @@ static __always_inline __u32 histogram_slot(__u64 ns)
 	return slot + (ns > histogram_bounds[slot]);
 }
 
-static __always_inline void histogram_raise(struct histogram *histogram, __u64 ns)
+static __always_inline void histogram_raise(__u64 *max, __u64 ns)
 {
-	__u64 max = histogram->max_ns;
+	__u64 old = *max;
 
 	/* Each turn lost means that another program of this CPU raised max in between. */
-	for (int i = 0; i < 4 && ns > max; i++) {
-		__u64 seen = __sync_val_compare_and_swap(&histogram->max_ns, max, ns);
+	for (int i = 0; i < 4 && ns > old; i++) {
+		__u64 seen = __sync_val_compare_and_swap(max, old, ns);
 
-		if (seen == max)
+		if (seen == old)
 			break;
-		max = seen;
+		old = seen;
 	}
 }
 
-/* For a histogram of totals: its sum is that of the stages. */
-static __always_inline void histogram_add_total(struct histogram *histogram, __u64 ns)
+static __always_inline void histogram_count(struct bank *bank, __u32 distribution, __u64 ns)
 {
 	__u32 slot = histogram_slot(ns);
 
@@ -110,14 +109,20 @@ static __always_inline void histogram_add_total(struct histogram *histogram, __u
 	barrier_var(slot);
 	if (slot >= HISTOGRAM_SLOTS)
 		return;
-	count(&histogram->slots[slot], 1);
-	histogram_raise(histogram, ns);
+	count(&bank->distributions[distribution].slots[slot], 1);
+	histogram_raise(&bank->extents[distribution].max_ns, ns);
 }
 
-static __always_inline void histogram_add(struct histogram *histogram, __u64 ns)
+static __always_inline void histogram_add(struct bank *bank, enum stage stage, __u64 ns)
 {
-	count(&histogram->sum_ns, ns);
-	histogram_add_total(histogram, ns);
+	count(&bank->extents[stage].sum_ns, ns);
+	histogram_count(bank, stage, ns);
+}
+
+static __always_inline void histogram_add_total(struct bank *bank, enum direction direction,
+						__u64 ns)
+{
+	histogram_count(bank, DISTRIBUTION_TOTAL(direction), ns);
 }
 
 #endif

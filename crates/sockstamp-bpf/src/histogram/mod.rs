@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
-use sockstamp_model::stage::{Direction, StageMap};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
@@ -34,7 +34,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
     let index = direction as usize;
     let stages = StageMap::from_fn(|stage| {
         let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
-        measured.then(|| histogram(banks.iter().map(|bank| &bank.stages[stage as usize])))
+        measured.then(|| distribution(banks, stage as usize))
     });
     let total = total(banks, index, &stages);
     let (messages, retransmits) = match direction {
@@ -55,7 +55,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
 
 /// The kernel leaves the sum of the totals out, since it is that of the stages.
 fn total(banks: &[Bank], direction: usize, stages: &StageMap<Option<Histogram>>) -> Histogram {
-    let counted = histogram(banks.iter().map(|bank| &bank.totals[direction]));
+    let counted = distribution(banks, Stage::COUNT + direction);
     let sum_ns = stages.present().map(|(_, histogram)| histogram.sum_ns()).sum();
     Histogram::from_parts(counted.buckets(), sum_ns, counted.max().unwrap_or(Nanos::ZERO))
 }
@@ -64,13 +64,14 @@ fn sum(banks: &[Bank], field: impl Fn(&Bank) -> u64) -> u64 {
     banks.iter().map(field).sum()
 }
 
-fn histogram<'a>(parts: impl Iterator<Item = &'a raw::histogram>) -> Histogram {
+fn distribution(banks: &[Bank], index: usize) -> Histogram {
     let mut whole = Histogram::new();
-    for part in parts {
+    for bank in banks {
+        let extent = bank.extents[index];
         whole.merge(&Histogram::from_parts(
-            &part.slots,
-            u128::from(part.sum_ns),
-            Nanos(part.max_ns),
+            &bank.distributions[index].slots,
+            u128::from(extent.sum_ns),
+            Nanos(extent.max_ns),
         ));
     }
     whole

@@ -73,23 +73,31 @@ enum loss {
 /* Layout of sockstamp-model's histogram: zero bucket, 240 exponential ones, overflow. */
 #define HISTOGRAM_SLOTS 242
 
-struct histogram {
+/* The distributions of a bank: one a stage, then one a direction for the total of its stages. */
+#define DISTRIBUTION_COUNT	 (STAGE_COUNT + DIRECTION_COUNT)
+#define DISTRIBUTION_TOTAL(direction) (STAGE_COUNT + (direction))
+
+struct distribution {
+	__u64 slots[HISTOGRAM_SLOTS];
+};
+
+struct extent {
 	__u64 sum_ns;
 	__u64 max_ns;
-	__u64 slots[HISTOGRAM_SLOTS];
 };
 
 /*
  * One bank a CPU: the programs of a CPU add to its own, user space sums them. Nothing is counted
- * that follows from something else: valid messages are those in the histogram of totals, whose sum
- * is that of the stages, and messages read are those with a verdict.
+ * that follows from something else: valid messages are those in the distribution of totals, whose
+ * sum is that of the stages, and messages read are those with a verdict. What every message adds to
+ * stands together, for the sake of the cache.
  */
 struct bank {
-	struct histogram stages[STAGE_COUNT];
-	struct histogram totals[DIRECTION_COUNT];
-	__u64 messages_sent;
 	__u64 bytes[DIRECTION_COUNT];
+	__u64 messages_sent;
 	__u64 retransmits;
+	struct extent extents[DISTRIBUTION_COUNT];
+	struct distribution distributions[DISTRIBUTION_COUNT];
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];
 };

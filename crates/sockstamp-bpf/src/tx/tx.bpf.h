@@ -376,11 +376,11 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u64 now)
 		return 0;
 	}
 	if (setting_entry)
-		histogram_add(&bank->stages[STAGE_TX_COPY], stamps->queued - stamps->entry);
-	histogram_add(&bank->stages[STAGE_TX_QUEUE], stamps->sched - stamps->queued);
-	histogram_add(&bank->stages[STAGE_TX_QDISC], stamps->snd - stamps->sched);
-	histogram_add(&bank->stages[STAGE_TX_NETWORK], stamps->ack - stamps->snd);
-	histogram_add_total(&bank->totals[DIRECTION_TX], stamps->ack - stamps->entry);
+		histogram_add(bank, STAGE_TX_COPY, stamps->queued - stamps->entry);
+	histogram_add(bank, STAGE_TX_QUEUE, stamps->sched - stamps->queued);
+	histogram_add(bank, STAGE_TX_QDISC, stamps->snd - stamps->sched);
+	histogram_add(bank, STAGE_TX_NETWORK, stamps->ack - stamps->snd);
+	histogram_add_total(bank, DIRECTION_TX, stamps->ack - stamps->entry);
 	if (setting_record)
 		tx_record(flow, message, verdict);
 	return 0;
