@@ -14,7 +14,15 @@ const NEWEST_CLANG: u32 = 22;
 
 fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    for sources in ["src/bpf", "src/clock", "src/flow", "src/histogram", "src/record", "src/rx", "src/tx"] {
+    for sources in [
+        "src/bpf",
+        "src/clock",
+        "src/flow",
+        "src/histogram",
+        "src/record",
+        "src/rx",
+        "src/tx",
+    ] {
         println!("cargo:rerun-if-changed={sources}");
     }
     println!("cargo:rerun-if-env-changed=CLANG");
@@ -25,8 +33,14 @@ fn main() -> Result<()> {
     )?;
     generate_types(&out)?;
     let clang = find_clang()?;
-    compile(&clang, "src/bpf/sockstamp.bpf.c", &out.join("sockstamp.skel.rs"), &out)?;
-    compile(&clang, "src/bpf/floor.bpf.c", &out.join("floor.skel.rs"), &out)
+    compile(
+        &clang,
+        "src/bpf/sockstamp.bpf.c",
+        &out.join("sockstamp.skel.rs"),
+        &out,
+    )?;
+    compile(&clang, "src/bpf/floor.bpf.c", &out.join("floor.skel.rs"), &out)?;
+    compile(&clang, "src/bpf/probe.bpf.c", &out.join("probe.skel.rs"), &out)
 }
 
 fn compile(clang: &Path, source: &str, skeleton: &Path, out: &Path) -> Result<()> {

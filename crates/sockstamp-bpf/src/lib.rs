@@ -7,6 +7,7 @@ mod error;
 pub mod floor;
 mod flow;
 mod histogram;
+pub mod hooks;
 mod map_view;
 pub mod plan;
 mod record;

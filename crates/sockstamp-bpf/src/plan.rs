@@ -36,45 +36,40 @@ impl Plan {
     /// What this host allows.
     #[must_use]
     pub fn new(support: &Support) -> Self {
-        let has = |tracepoint| support.tracepoints.get(&tracepoint).copied().unwrap_or(false);
-        let tx = support.tx_timestamping && support.socket_bit;
-        // Without sock_send_length, the entry of a failed send would be taken for the next one's.
-        let entry = tx && has(Tracepoint::TcpSendmsgLocked) && has(Tracepoint::SockSendLength);
-        let rx = support.socket_bit
-            && support.stamp_clock
-            && has(Tracepoint::SkDataReady)
-            && has(Tracepoint::SockRecvLength);
+        let tx = callbacks(support);
+        let copy = tx
+            .or_else(|| lacks(support, Tracepoint::TcpSendmsgLocked))
+            // Without it, the entry of a failed send would be taken for the next one's.
+            .or_else(|| lacks(support, Tracepoint::SockSendLength));
+        let rx = selection(support)
+            .or_else(|| (!support.stamp_clock).then_some("needs Linux 6.11"))
+            .or_else(|| lacks(support, Tracepoint::SkDataReady))
+            .or_else(|| lacks(support, Tracepoint::SockRecvLength));
+        let nic = if support.nic_clock {
+            "NIC clock unused"
+        } else {
+            "no NIC clock"
+        };
         Self {
-            stages: StageMap::from_fn(|stage| way(stage, tx, entry, rx)),
-            tx,
-            entry,
-            rx,
-            retransmits: tx && has(Tracepoint::TcpRetransmitSkb),
-            close: has(Tracepoint::InetSockSetState),
+            stages: StageMap::from_fn(|stage| way(stage, [tx, copy, rx], nic)),
+            tx: tx.is_none(),
+            entry: copy.is_none(),
+            rx: rx.is_none(),
+            retransmits: tx.is_none() && lacks(support, Tracepoint::TcpRetransmitSkb).is_none(),
+            close: lacks(support, Tracepoint::InetSockSetState).is_none(),
         }
     }
 
     /// The plan, if this process may carry it out and anything is left to measure.
+    ///
+    /// # Errors
+    ///
+    /// The first of [`obstacles`].
     pub fn require(support: &Support) -> Result<Self, Error> {
-        if !support.btf {
-            return Err(Error::NoBtf);
+        match obstacles(support).into_iter().next() {
+            Some(obstacle) => Err(obstacle),
+            None => Ok(Self::new(support)),
         }
-        if support.cgroup2.is_none() {
-            return Err(Error::NoCgroup2);
-        }
-        let missing = missing_capabilities(support);
-        if !missing.is_empty() {
-            let names: Vec<_> = missing.iter().map(|capability| capability.name()).collect();
-            return Err(Error::NoCapability { missing: names.join(", ") });
-        }
-        let plan = Self::new(support);
-        if !plan.tx && !plan.rx {
-            return Err(Error::NothingToMeasure {
-                kernel: support.kernel.clone(),
-                reason: "it has no BPF timestamping (Linux 6.15)".into(),
-            });
-        }
-        Ok(plan)
     }
 
     /// The stages that will be absent, each with its reason.
@@ -84,6 +79,33 @@ impl Plan {
             Way::Hooks(_) => None,
         })
     }
+}
+
+/// Everything that stands in the way of measuring at all.
+#[must_use]
+pub fn obstacles(support: &Support) -> Vec<Error> {
+    let mut obstacles = Vec::new();
+    if !support.btf {
+        obstacles.push(Error::NoBtf);
+    }
+    if support.cgroup2.is_none() {
+        obstacles.push(Error::NoCgroup2);
+    }
+    let missing = missing_capabilities(support);
+    if !missing.is_empty() {
+        let names: Vec<_> = missing.iter().map(|capability| capability.name()).collect();
+        obstacles.push(Error::NoCapability {
+            missing: names.join(", "),
+        });
+    }
+    let plan = Plan::new(support);
+    if support.btf && !plan.tx && !plan.rx {
+        obstacles.push(Error::NothingToMeasure {
+            kernel: support.kernel.clone(),
+            reason: selection(support).unwrap_or("hooks are missing").to_owned(),
+        });
+    }
+    obstacles
 }
 
 /// The capabilities that loading and attaching need and this process lacks.
@@ -104,22 +126,225 @@ pub fn missing_capabilities(support: &Support) -> Vec<Capability> {
     missing
 }
 
-const NO_CALLBACKS: &str = "needs Linux 6.15";
+/// Why no flow can be selected, if so.
+fn selection(support: &Support) -> Option<&'static str> {
+    if !support.btf {
+        Some("no kernel BTF")
+    } else if !support.socket_bit {
+        Some("needs Linux 6.15")
+    } else if support.sockops_refused {
+        Some("sockops program refused")
+    } else {
+        None
+    }
+}
 
-fn way(stage: Stage, tx: bool, entry: bool, rx: bool) -> Way {
-    let tx_way = |hooks| if tx { Way::Hooks(hooks) } else { Way::Absent(NO_CALLBACKS) };
-    let rx_way = |hooks| if rx { Way::Hooks(hooks) } else { Way::Absent(NO_CALLBACKS) };
+/// Why no send callback comes, if so.
+fn callbacks(support: &Support) -> Option<&'static str> {
+    selection(support).or_else(|| (!support.tx_timestamping).then_some("needs Linux 6.15"))
+}
+
+/// Why a tracepoint cannot be used, if so.
+fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
+    if support.refused.contains(&tracepoint) {
+        return Some("tracepoint program refused");
+    }
+    if support.tracepoints.get(&tracepoint).copied().unwrap_or(false) {
+        return None;
+    }
+    Some(match tracepoint {
+        Tracepoint::TcpSendmsgLocked => "needs Linux 6.16",
+        Tracepoint::SockSendLength => "needs tracepoint sock_send_length",
+        Tracepoint::TcpRetransmitSkb => "needs tracepoint tcp_retransmit_skb",
+        Tracepoint::SkDataReady => "needs tracepoint sk_data_ready",
+        Tracepoint::SockRecvLength => "needs tracepoint sock_recv_length",
+        Tracepoint::InetSockSetState => "needs tracepoint inet_sock_set_state",
+    })
+}
+
+fn way(stage: Stage, [tx, copy, rx]: [Option<&'static str>; 3], nic: &'static str) -> Way {
+    let unless = |absent: Option<&'static str>, hooks| absent.map_or(Way::Hooks(hooks), Way::Absent);
     match stage {
-        Stage::TxCopy if tx && !entry => Way::Absent("needs Linux 6.16"),
-        Stage::TxCopy => tx_way("tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG"),
-        Stage::TxQueue => tx_way("sockops TSTAMP_SENDMSG → TSTAMP_SCHED"),
-        Stage::TxQdisc => tx_way("sockops TSTAMP_SCHED → TSTAMP_SND_SW"),
-        Stage::TxNetwork => tx_way("sockops TSTAMP_SND_SW → TSTAMP_ACK"),
-        Stage::RxStack => rx_way("RX software stamp → tp sk_data_ready"),
-        Stage::RxApp => rx_way("tp sk_data_ready → tp sock_recv_length"),
-        Stage::TxNic | Stage::RxNic => Way::Absent("no NIC clock"),
+        Stage::TxCopy => unless(copy, "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG"),
+        Stage::TxQueue => unless(tx, "sockops TSTAMP_SENDMSG → TSTAMP_SCHED"),
+        Stage::TxQdisc => unless(tx, "sockops TSTAMP_SCHED → TSTAMP_SND_SW"),
+        Stage::TxNetwork => unless(tx, "sockops TSTAMP_SND_SW → TSTAMP_ACK"),
+        Stage::RxStack => unless(rx, "RX software stamp → tp sk_data_ready"),
+        Stage::RxApp => unless(rx, "tp sk_data_ready → tp sock_recv_length"),
+        Stage::TxNic | Stage::RxNic => Way::Absent(nic),
         Stage::RxHol => Way::Absent("within rx.stack"),
         Stage::RxWakeup => Way::Absent("within rx.app"),
         Stage::AppService => Way::Absent("not measured yet"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+
+    /// Everything that a host can have.
+    fn complete() -> Support {
+        Support {
+            kernel: "6.18.0".into(),
+            btf: true,
+            capabilities: BTreeMap::from([
+                (Capability::Bpf, true),
+                (Capability::Perfmon, true),
+                (Capability::NetAdmin, true),
+                (Capability::SysAdmin, false),
+            ]),
+            cgroup2: Some("/sys/fs/cgroup".into()),
+            tracepoints: Tracepoint::ALL.map(|tracepoint| (tracepoint, true)).into(),
+            refused: BTreeSet::new(),
+            sockops_refused: false,
+            socket_bit: true,
+            tx_timestamping: true,
+            stamp_clock: true,
+            mptcp: false,
+            nic_clock: false,
+            processors: 2,
+        }
+    }
+
+    fn without(take: impl FnOnce(&mut Support)) -> Support {
+        let mut support = complete();
+        take(&mut support);
+        support
+    }
+
+    fn without_tracepoint(tracepoint: Tracepoint) -> Plan {
+        Plan::new(&without(|support| {
+            support.tracepoints.insert(tracepoint, false);
+        }))
+    }
+
+    fn only_obstacle(support: &Support) -> String {
+        let obstacles = obstacles(support);
+        assert_eq!(obstacles.len(), 1, "{obstacles:?}");
+        let required = Plan::require(support).unwrap_err().to_string();
+        assert_eq!(required, obstacles[0].to_string());
+        required
+    }
+
+    #[test]
+    fn a_complete_host_measures_every_stage_that_there_is() {
+        let plan = Plan::require(&complete()).unwrap();
+        assert!(plan.tx && plan.entry && plan.rx && plan.retransmits && plan.close);
+        let absent: Vec<_> = plan.absent().map(|(stage, _)| stage.name()).collect();
+        assert_eq!(absent, ["tx.nic", "rx.nic", "rx.hol", "rx.wakeup", "app.service"]);
+    }
+
+    #[test]
+    fn without_btf_nothing_is_planned() {
+        let support = without(|support| support.btf = false);
+        assert!(only_obstacle(&support).contains("no BTF"));
+        assert_eq!(
+            Plan::new(&support).stages[Stage::TxQueue],
+            Way::Absent("no kernel BTF")
+        );
+    }
+
+    #[test]
+    fn without_cgroup2_nothing_can_be_attached() {
+        assert!(only_obstacle(&without(|support| support.cgroup2 = None)).contains("mount -t cgroup2"));
+    }
+
+    #[test]
+    fn every_missing_capability_is_named() {
+        for capability in [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin] {
+            let support = without(|support| {
+                support.capabilities.insert(capability, false);
+            });
+            let obstacle = only_obstacle(&support);
+            assert!(
+                obstacle.starts_with(&format!("missing {capability}:")),
+                "{obstacle}"
+            );
+        }
+    }
+
+    #[test]
+    fn sys_admin_covers_bpf_and_perfmon_alone() {
+        let capabilities = |net_admin| {
+            without(|support| {
+                support.capabilities =
+                    BTreeMap::from([(Capability::SysAdmin, true), (Capability::NetAdmin, net_admin)]);
+            })
+        };
+        assert!(missing_capabilities(&capabilities(true)).is_empty());
+        assert_eq!(missing_capabilities(&capabilities(false)), [Capability::NetAdmin]);
+    }
+
+    #[test]
+    fn without_the_bit_on_the_socket_no_flow_is_selected() {
+        let support = without(|support| support.socket_bit = false);
+        let plan = Plan::new(&support);
+        assert!(!plan.tx && !plan.rx && !plan.entry && !plan.retransmits);
+        assert!(only_obstacle(&support).contains("needs Linux 6.15"));
+    }
+
+    #[test]
+    fn without_the_kfunc_reads_alone_are_measured() {
+        let plan = Plan::require(&without(|support| support.tx_timestamping = false)).unwrap();
+        assert!(!plan.tx && !plan.entry && !plan.retransmits && plan.rx);
+        assert_eq!(plan.stages[Stage::TxCopy], Way::Absent("needs Linux 6.15"));
+    }
+
+    #[test]
+    fn without_the_clock_of_stamps_sends_alone_are_measured() {
+        let plan = Plan::require(&without(|support| support.stamp_clock = false)).unwrap();
+        assert!(plan.tx && plan.entry && !plan.rx);
+        assert_eq!(plan.stages[Stage::RxStack], Way::Absent("needs Linux 6.11"));
+    }
+
+    #[test]
+    fn the_entry_of_sends_needs_both_its_tracepoints() {
+        for (tracepoint, reason) in [
+            (Tracepoint::TcpSendmsgLocked, "needs Linux 6.16"),
+            (Tracepoint::SockSendLength, "needs tracepoint sock_send_length"),
+        ] {
+            let plan = without_tracepoint(tracepoint);
+            assert!(plan.tx && plan.rx && !plan.entry);
+            assert_eq!(plan.stages[Stage::TxCopy], Way::Absent(reason));
+            assert!(matches!(plan.stages[Stage::TxQueue], Way::Hooks(_)));
+        }
+    }
+
+    #[test]
+    fn reads_need_both_their_tracepoints() {
+        for tracepoint in [Tracepoint::SkDataReady, Tracepoint::SockRecvLength] {
+            let plan = without_tracepoint(tracepoint);
+            assert!(plan.tx && plan.entry && !plan.rx);
+            assert!(matches!(plan.stages[Stage::RxApp], Way::Absent(_)));
+        }
+    }
+
+    #[test]
+    fn counts_beside_the_stages_have_a_tracepoint_each() {
+        let plan = without_tracepoint(Tracepoint::TcpRetransmitSkb);
+        assert!(!plan.retransmits && plan.tx && plan.close);
+        let plan = without_tracepoint(Tracepoint::InetSockSetState);
+        assert!(!plan.close && plan.tx && plan.retransmits);
+    }
+
+    #[test]
+    fn a_refused_program_is_no_matter_of_the_version() {
+        let plan = Plan::new(&without(|support| {
+            support.refused.insert(Tracepoint::TcpSendmsgLocked);
+        }));
+        assert_eq!(
+            plan.stages[Stage::TxCopy],
+            Way::Absent("tracepoint program refused")
+        );
+        let support = without(|support| support.sockops_refused = true);
+        assert!(only_obstacle(&support).contains("sockops program refused"));
+    }
+
+    #[test]
+    fn a_nic_that_stamps_is_not_called_missing() {
+        let plan = Plan::new(&without(|support| support.nic_clock = true));
+        assert_eq!(plan.stages[Stage::TxNic], Way::Absent("NIC clock unused"));
     }
 }

@@ -29,3 +29,18 @@ pub(crate) mod sockstamp {
 pub(crate) mod floor {
     include!(concat!(env!("OUT_DIR"), "/floor.skel.rs"));
 }
+
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    missing_docs,
+    missing_debug_implementations,
+    unused_qualifications,
+    unreachable_pub,
+    dead_code,
+    reason = "generated"
+)]
+pub(crate) mod probe {
+    include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
+}

@@ -1,6 +1,6 @@
 //! Facts about the running host. No rule is here: what follows from them is in [`crate::plan`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, fs};
 
@@ -8,6 +8,9 @@ use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Struct, Typedef};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use nix::unistd::{SysconfVar, sysconf};
+use sockstamp::interface;
+
+use crate::hooks::{Hook, Trial};
 
 /// A tracepoint that a stage may need, by the name the kernel knows it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +46,12 @@ impl Tracepoint {
             Self::SockRecvLength => "sock_recv_length",
             Self::InetSockSetState => "inet_sock_set_state",
         }
+    }
+
+    /// The one that a program attaches to, if it attaches to any.
+    fn of_section(section: &str) -> Option<Self> {
+        let name = section.strip_prefix("tp_btf/")?;
+        Self::ALL.into_iter().find(|tracepoint| tracepoint.name() == name)
     }
 }
 
@@ -104,6 +113,10 @@ pub struct Support {
     pub cgroup2: Option<PathBuf>,
     /// The tracepoints this kernel has.
     pub tracepoints: BTreeMap<Tracepoint, bool>,
+    /// Those of them that the kernel does not let us use, as far as that was tried.
+    pub refused: BTreeSet<Tracepoint>,
+    /// The kernel does not take our sockops program, as far as that was tried.
+    pub sockops_refused: bool,
     /// `struct sock` has the bit that selects a socket (`sk_bpf_cb_flags`, v6.15).
     pub socket_bit: bool,
     /// The kfunc that asks for a message's stamps (`bpf_sock_ops_enable_tx_tstamp`, v6.15).
@@ -112,6 +125,8 @@ pub struct Support {
     pub stamp_clock: bool,
     /// The kernel was built with MPTCP, whose messages no callback shows.
     pub mptcp: bool,
+    /// Some interface of this network namespace stamps in hardware.
+    pub nic_clock: bool,
     /// Processors that may ever be online: each has a bank of counters.
     pub processors: usize,
 }
@@ -131,13 +146,40 @@ impl Support {
                 .into_iter()
                 .map(|tracepoint| (tracepoint, has(&|btf| has_tracepoint(btf, tracepoint))))
                 .collect(),
+            refused: BTreeSet::new(),
+            sockops_refused: false,
             socket_bit: has(&|btf| has_field(btf, "sock", "sk_bpf_cb_flags")),
-            tx_timestamping: has(&|btf| btf.type_by_name::<Func<'_>>("bpf_sock_ops_enable_tx_tstamp").is_some()),
+            tx_timestamping: has(&|btf| {
+                btf.type_by_name::<Func<'_>>("bpf_sock_ops_enable_tx_tstamp")
+                    .is_some()
+            }),
             stamp_clock: has(&|btf| has_field(btf, "sk_buff", "tstamp_type")),
             mptcp: Path::new("/proc/sys/net/mptcp").exists(),
+            nic_clock: nic_clock(),
             processors: processors(),
         }
     }
+
+    /// Adds what came of trying the hooks.
+    #[must_use]
+    pub fn after(mut self, hooks: &[Hook]) -> Self {
+        for hook in hooks
+            .iter()
+            .filter(|hook| matches!(hook.trial, Trial::Refused(_)))
+        {
+            self.refused.extend(Tracepoint::of_section(&hook.section));
+            self.sockops_refused |= hook.section == "sockops";
+        }
+        self
+    }
+}
+
+fn nic_clock() -> bool {
+    let names = interface::names().unwrap_or_default();
+    names
+        .iter()
+        .filter_map(|name| interface::capabilities(name).ok())
+        .any(|can| can.tx_hardware || can.rx_hardware)
 }
 
 fn kernel_release() -> String {
@@ -177,7 +219,7 @@ fn has_member(btf: &Btf<'_>, structure: &Struct<'_>, field: &str) -> bool {
         })
     }
 
-    btf.type_by_id::<Composite<'_>>(libbpf_rs::btf::BtfType::type_id(&**structure))
+    btf.type_by_id::<Composite<'_>>(libbpf_rs::btf::BtfType::type_id(structure))
         .is_some_and(|composite| search(btf, &composite, field))
 }
 
@@ -228,13 +270,24 @@ mod tests {
     }
 
     #[test]
+    fn a_refused_program_is_a_fact_about_its_hook() {
+        let refused = |section: &str| Hook {
+            section: section.into(),
+            used: true,
+            trial: Trial::Refused("Operation not permitted".into()),
+        };
+        let mut support = Support::probe();
+        support = support.after(&[refused("tp_btf/sk_data_ready"), refused("fentry/tcp_sendmsg")]);
+        assert_eq!(support.refused, BTreeSet::from([Tracepoint::SkDataReady]));
+        assert!(!support.sockops_refused);
+        assert!(support.after(&[refused("sockops")]).sockops_refused);
+    }
+
+    #[test]
     fn the_cgroup2_mount_is_found_beside_version_1() {
         let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
                       cgroup2 /sys/fs/cgroup/my\\040unified cgroup2 rw 0 0\n";
-        assert_eq!(
-            parse_cgroup2(mounts),
-            Some("/sys/fs/cgroup/my unified".into())
-        );
+        assert_eq!(parse_cgroup2(mounts), Some("/sys/fs/cgroup/my unified".into()));
         assert_eq!(parse_cgroup2("proc /proc proc rw 0 0\n"), None);
     }
 }

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Programs of the kinds that sockstamp does without: `sockstamp doctor` tries whether the kernel
+ * takes them. Their targets are exported functions, which no compiler inlines away.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+SEC("fentry/tcp_sendmsg")
+int BPF_PROG(probe_fentry)
+{
+	return 0;
+}
+
+SEC("kprobe/tcp_sendmsg")
+int probe_kprobe(void *ctx)
+{
+	return 0;
+}
+
+SEC("cgroup_skb/ingress")
+int probe_cgroup_skb(void *ctx)
+{
+	return 1;
+}
+
+char LICENSE[] SEC("license") = "GPL";

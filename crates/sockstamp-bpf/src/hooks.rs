@@ -1,0 +1,115 @@
+//! Which hooks the running kernel really takes: each program is loaded alone, attached where that
+//! touches no cgroup, and taken away at once.
+
+use std::mem::MaybeUninit;
+
+use libbpf_rs::ProgramType;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+
+use crate::error::{Error, Tried};
+use crate::plan::missing_capabilities;
+use crate::session::quiet_libbpf;
+use crate::skeleton::probe::ProbeSkelBuilder;
+use crate::skeleton::sockstamp::SockstampSkelBuilder;
+use crate::support::Support;
+
+/// What became of the attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Trial {
+    /// The kernel took the program.
+    Works,
+    /// It refused, with this reason.
+    Refused(String),
+    /// Not tried, for this reason.
+    Unknown(String),
+}
+
+/// A program of ours and what the kernel says to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hook {
+    /// Where it attaches: the section of the program, such as `tp_btf/sk_data_ready`.
+    pub section: String,
+    /// Whether sockstamp uses it; the others are only looked at.
+    pub used: bool,
+    /// What became of the attempt.
+    pub trial: Trial,
+}
+
+/// Tries every hook. Takes some hundredths of a second for each; no connection is touched.
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if the programs in this binary cannot be read: that of a loader that refuses is in
+/// the [`Trial`].
+pub fn try_all(support: &Support) -> Result<Vec<Hook>, Error> {
+    quiet_libbpf();
+    let obstacle = obstacle(support);
+    let mut hooks = try_each(SockstampSkelBuilder::default, true, obstacle)?;
+    hooks.extend(try_each(ProbeSkelBuilder::default, false, obstacle)?);
+    Ok(hooks)
+}
+
+/// Why trying would tell nothing about the kernel.
+fn obstacle(support: &Support) -> Option<&'static str> {
+    if !support.btf {
+        return Some("no kernel BTF");
+    }
+    (!missing_capabilities(support).is_empty()).then_some("missing capabilities")
+}
+
+fn try_each<B: for<'place> SkelBuilder<'place>>(
+    builder: impl Fn() -> B,
+    used: bool,
+    obstacle: Option<&str>,
+) -> Result<Vec<Hook>, Error> {
+    let mut hooks = Vec::new();
+    for (name, section) in programs(builder())? {
+        let trial = match obstacle {
+            Some(reason) => Trial::Unknown(reason.to_owned()),
+            None => match try_one(builder(), &name) {
+                Ok(()) => Trial::Works,
+                Err(error) => Trial::Refused(root_cause(&error)),
+            },
+        };
+        hooks.push(Hook { section, used, trial });
+    }
+    Ok(hooks)
+}
+
+/// Name and section of every program.
+fn programs(builder: impl for<'place> SkelBuilder<'place>) -> Result<Vec<(String, String)>, Error> {
+    let mut place = MaybeUninit::uninit();
+    let open = builder.open(&mut place).tried("read our own programs")?;
+    let names = open.open_object().progs().map(|program| {
+        let (name, section) = (
+            program.name().to_string_lossy(),
+            program.section().to_string_lossy(),
+        );
+        (name.into_owned(), section.into_owned())
+    });
+    Ok(names.collect())
+}
+
+fn try_one(builder: impl for<'place> SkelBuilder<'place>, name: &str) -> libbpf_rs::Result<()> {
+    let mut place = MaybeUninit::uninit();
+    let mut open = builder.open(&mut place)?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let wanted = program.name() == name;
+        program.set_autoload(wanted);
+    }
+    let mut loaded = open.load()?;
+    let attachable = loaded.object_mut().progs_mut().find(|program| {
+        // In a cgroup it would see, and select, what others do there.
+        program.name() == name && matches!(program.prog_type(), ProgramType::Tracing | ProgramType::Kprobe)
+    });
+    attachable.map_or(Ok(()), |program| program.attach().map(drop))
+}
+
+/// The kernel's own words, without the steps of the loader.
+fn root_cause(error: &libbpf_rs::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,127 @@
+//! The report as one JSON object. Names never change without `version` changing.
+
+use serde_json::{Map, Value, json};
+use sockstamp::interface::InterfaceCapabilities;
+use sockstamp_bpf::hooks::{Hook, Trial};
+use sockstamp_bpf::plan::{Plan, Way};
+
+use super::Report;
+use super::self_test::SelfTest;
+
+pub(super) fn report(report: &Report) -> Value {
+    let support = &report.support;
+    json!({
+        "version": 1,
+        "ready": report.obstacles.is_empty(),
+        "kernel": support.kernel,
+        "btf": support.btf,
+        "cgroup2": support.cgroup2,
+        "capabilities": names(support.capabilities.iter().filter(|(_, held)| **held).map(|(name, _)| name)),
+        "missing_capabilities": names(report.missing_capabilities.iter()),
+        "bpf_timestamping": support.socket_bit && support.tx_timestamping,
+        "receive_stamping": report.receive_stamping,
+        "mptcp": { "enabled": support.mptcp, "measured": false },
+        "hooks": report.hooks.iter().map(hook).collect::<Vec<_>>(),
+        "interfaces": report.interfaces.iter().map(interface).collect::<Vec<_>>(),
+        "plan": plan(&report.plan),
+        "obstacles": report.obstacles,
+        "self_test": self_test(&report.self_test),
+    })
+}
+
+fn names<T: ToString>(items: impl Iterator<Item = T>) -> Vec<String> {
+    items.map(|item| item.to_string()).collect()
+}
+
+fn hook(hook: &Hook) -> Value {
+    let (state, reason) = match &hook.trial {
+        Trial::Works => ("works", None),
+        Trial::Refused(reason) => ("refused", Some(reason)),
+        Trial::Unknown(reason) => ("unknown", Some(reason)),
+    };
+    json!({ "hook": hook.section, "used": hook.used, "state": state, "reason": reason })
+}
+
+fn interface((name, can): &(String, InterfaceCapabilities)) -> Value {
+    json!({
+        "name": name,
+        "tx_software": can.tx_software,
+        "tx_hardware": can.tx_hardware,
+        "rx_software": can.rx_software,
+        "rx_hardware": can.rx_hardware,
+        "phc_index": can.phc_index,
+    })
+}
+
+fn plan(plan: &Plan) -> Map<String, Value> {
+    let line = |way: &Way| match way {
+        Way::Hooks(hooks) => json!({ "hooks": hooks }),
+        Way::Absent(reason) => json!({ "absent": reason }),
+    };
+    plan.stages
+        .iter()
+        .map(|(stage, way)| (stage.name().to_owned(), line(way)))
+        .collect()
+}
+
+fn self_test(test: &SelfTest) -> Value {
+    match test {
+        SelfTest::Done { messages, valid } => json!({ "messages": messages, "valid": valid }),
+        SelfTest::Failed(reason) => json!({ "failed": reason }),
+        SelfTest::NotRun => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{capable, unprivileged};
+
+    use super::*;
+
+    #[test]
+    fn names_and_types_are_stable() {
+        let found = report(&capable());
+        let mut names: Vec<_> = found.as_object().unwrap().keys().map(String::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            [
+                "bpf_timestamping",
+                "btf",
+                "capabilities",
+                "cgroup2",
+                "hooks",
+                "interfaces",
+                "kernel",
+                "missing_capabilities",
+                "mptcp",
+                "obstacles",
+                "plan",
+                "ready",
+                "receive_stamping",
+                "self_test",
+                "version",
+            ]
+        );
+        assert_eq!(found["version"], 1);
+        assert_eq!(found["plan"]["tx.copy"], json!({ "absent": "needs Linux 6.16" }));
+        assert_eq!(found["self_test"], json!({ "messages": 40, "valid": 40 }));
+        assert_eq!(
+            found["hooks"][0],
+            json!({ "hook": "sockops", "used": true, "state": "works", "reason": null })
+        );
+    }
+
+    #[test]
+    fn what_was_not_seen_is_null_or_unknown() {
+        let found = report(&unprivileged());
+        assert_eq!(found["ready"], false);
+        assert_eq!(found["receive_stamping"], Value::Null);
+        assert_eq!(found["self_test"], Value::Null);
+        assert_eq!(found["hooks"][0]["state"], "unknown");
+        assert_eq!(
+            found["missing_capabilities"],
+            json!(["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN"])
+        );
+    }
+}

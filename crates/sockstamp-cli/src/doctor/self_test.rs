@@ -1,0 +1,67 @@
+//! A live test: a few messages over the loopback interface, measured like anybody's.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use sockstamp::ReceiveStamping;
+use sockstamp_bpf::{Options, Session, Target};
+use sockstamp_model::verdict::Verdict;
+
+/// What became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SelfTest {
+    Done { messages: u64, valid: u64 },
+    Failed(String),
+    NotRun,
+}
+
+/// Requests; each is answered, and each is sent and read: four messages.
+const ROUNDS: u64 = 10;
+const PATIENCE: Duration = Duration::from_millis(500);
+
+pub(crate) fn run() -> SelfTest {
+    measure().unwrap_or_else(|error| SelfTest::Failed(format!("{error:#}")))
+}
+
+/// Selects this process alone: nobody else's connection is touched.
+fn measure() -> Result<SelfTest> {
+    let options = Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        ..Options::default()
+    };
+    let mut session = Session::start(&options, |_| {})?;
+    wait_for_stamping()?;
+    exchange().context("cannot talk over the loopback interface")?;
+    session.settle(PATIENCE)?;
+    let summary = session.stop()?;
+    Ok(SelfTest::Done {
+        messages: summary.tx.messages + summary.rx.messages,
+        valid: summary.verdict(Verdict::Valid),
+    })
+}
+
+/// The kernel takes some milliseconds to switch receive stamping on.
+fn wait_for_stamping() -> Result<()> {
+    let start = Instant::now();
+    while !ReceiveStamping::is_on()? && start.elapsed() < PATIENCE {}
+    Ok(())
+}
+
+fn exchange() -> io::Result<()> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let mut client = TcpStream::connect(listener.local_addr()?)?;
+    let (mut server, _) = listener.accept()?;
+    let mut bytes = [0; 64];
+    for _ in 0..ROUNDS {
+        client.write_all(&bytes)?;
+        server.read_exact(&mut bytes)?;
+        server.write_all(&bytes)?;
+        client.read_exact(&mut bytes)?;
+    }
+    Ok(())
+}

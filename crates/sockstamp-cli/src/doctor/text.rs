@@ -1,0 +1,191 @@
+//! The report for people.
+
+use std::fmt::Write;
+
+use sockstamp::interface::InterfaceCapabilities;
+use sockstamp_bpf::hooks::{Hook, Trial};
+use sockstamp_bpf::plan::Way;
+use sockstamp_bpf::support::Capability;
+
+use super::Report;
+use super::self_test::SelfTest;
+
+pub(super) fn report(report: &Report) -> String {
+    let mut text = String::new();
+    section(&mut text, "Facts", facts(report));
+    section(&mut text, "Hooks", report.hooks.iter().map(hook));
+    section(
+        &mut text,
+        "Interfaces of this network namespace",
+        report.interfaces.iter().map(interface),
+    );
+    let when = if report.obstacles.is_empty() {
+        "Plan"
+    } else {
+        "Plan, once nothing is missing"
+    };
+    section(&mut text, when, plan(report));
+    section(&mut text, "Result", result(report));
+    text
+}
+
+type Line = (String, String);
+
+fn line(name: impl Into<String>, value: impl Into<String>) -> Line {
+    (name.into(), value.into())
+}
+
+/// Writing to a String cannot fail.
+fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = Line>) {
+    let separator = if text.is_empty() { "" } else { "\n" };
+    let _ = writeln!(text, "{separator}{title}");
+    for (name, value) in lines {
+        let _ = writeln!(text, "  {name:<27} {value}");
+    }
+}
+
+fn facts(report: &Report) -> Vec<Line> {
+    let support = &report.support;
+    let mut lines = vec![
+        line("kernel", format!("Linux {}", support.kernel)),
+        line(
+            "kernel BTF",
+            if support.btf { "yes" } else { "no, or not readable" },
+        ),
+        line(
+            "BPF timestamping",
+            if support.socket_bit && support.tx_timestamping {
+                "yes"
+            } else {
+                "no"
+            },
+        ),
+        line(
+            "cgroup2",
+            support
+                .cgroup2
+                .as_ref()
+                .map_or("not mounted".into(), |path| path.display().to_string()),
+        ),
+        line(
+            "capabilities held",
+            list(
+                Capability::ALL
+                    .into_iter()
+                    .filter(|c| support.capabilities.get(c) == Some(&true)),
+            ),
+        ),
+        line(
+            "capabilities missing",
+            list(report.missing_capabilities.iter().copied()),
+        ),
+        line("receive stamping now", receive_stamping(report.receive_stamping)),
+    ];
+    if support.mptcp {
+        lines.push(line("MPTCP", MPTCP));
+    }
+    lines
+}
+
+/// Seen on v6.18, with the bit set on both subflows: no callback came for any send call, and reads
+/// pass the MPTCP socket, not the subflow. `tcp_tx_timestamp()`, which calls SENDMSG, is only in
+/// tcp_sendmsg_locked(), which net/mptcp/protocol.c does not use.
+const MPTCP: &str = "in this kernel: its connections are counted, not measured (no send callback comes)";
+
+fn receive_stamping(found: Option<bool>) -> &'static str {
+    match found {
+        Some(true) => "on: some socket asks for it",
+        Some(false) => "off: sockstamp switches it on while it measures",
+        None => "could not be seen",
+    }
+}
+
+fn list(capabilities: impl Iterator<Item = Capability>) -> String {
+    let names: Vec<_> = capabilities.map(Capability::name).collect();
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.join(", ")
+    }
+}
+
+fn hook(hook: &Hook) -> Line {
+    let trial = match &hook.trial {
+        Trial::Works => "works".to_owned(),
+        Trial::Refused(reason) => format!("refused: {reason}"),
+        Trial::Unknown(reason) => format!("not tried: {reason}"),
+    };
+    let note = if hook.used { "" } else { " (not needed)" };
+    line(&hook.section, trial + note)
+}
+
+fn interface((name, can): &(String, InterfaceCapabilities)) -> Line {
+    let clock = can
+        .phc_index
+        .map_or(String::new(), |phc| format!(", clock /dev/ptp{phc}"));
+    let kinds = [
+        ("software", can.tx_software, can.rx_software),
+        ("hardware", can.tx_hardware, can.rx_hardware),
+    ];
+    let stamps: Vec<_> = kinds
+        .into_iter()
+        .map(|(kind, tx, rx)| format!("{kind} {}", directions(tx, rx)))
+        .collect();
+    line(name, stamps.join(", ") + &clock)
+}
+
+fn directions(tx: bool, rx: bool) -> &'static str {
+    match (tx, rx) {
+        (true, true) => "TX and RX",
+        (true, false) => "TX",
+        (false, true) => "RX",
+        (false, false) => "none",
+    }
+}
+
+fn plan(report: &Report) -> Vec<Line> {
+    let way = |way: &Way| match way {
+        Way::Hooks(hooks) => (*hooks).to_owned(),
+        Way::Absent(reason) => format!("absent: {reason}"),
+    };
+    let stages = report.plan.stages.iter();
+    stages
+        .map(|(stage, found)| line(stage.name(), way(found)))
+        .collect()
+}
+
+fn result(report: &Report) -> Vec<Line> {
+    if !report.obstacles.is_empty() {
+        return report
+            .obstacles
+            .iter()
+            .map(|obstacle| line("cannot measure", obstacle))
+            .collect();
+    }
+    let test = match &report.self_test {
+        SelfTest::Done { messages, valid } => format!("{valid} of {messages} messages over loopback valid"),
+        SelfTest::Failed(reason) => format!("failed: {reason}"),
+        SelfTest::NotRun => "not run".to_owned(),
+    };
+    vec![
+        line("can measure", "try `sockstamp stat`"),
+        line("self-test", test),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{capable, unprivileged};
+
+    use super::*;
+
+    #[test]
+    fn a_capable_host() {
+        assert_eq!(report(&capable()), include_str!("capable.txt"));
+    }
+
+    #[test]
+    fn an_unprivileged_look() {
+        assert_eq!(report(&unprivileged()), include_str!("unprivileged.txt"));
+    }
+}
