@@ -65,12 +65,18 @@ pub(crate) trait Tried<T> {
 
 impl<T> Tried<T> for Result<T, libbpf_rs::Error> {
     fn tried(self, step: impl Into<String>) -> Result<T, Error> {
-        self.map_err(|source| Error::Bpf { step: step.into(), source })
+        self.map_err(|source| Error::Bpf {
+            step: step.into(),
+            source,
+        })
     }
 }
 
 impl<T> Tried<T> for io::Result<T> {
     fn tried(self, step: impl Into<String>) -> Result<T, Error> {
-        self.map_err(|source| Error::Io { step: step.into(), source })
+        self.map_err(|source| Error::Io {
+            step: step.into(),
+            source,
+        })
     }
 }

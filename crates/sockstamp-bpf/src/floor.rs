@@ -53,7 +53,10 @@ impl Floor {
         }
         let link = programs.floor_sockops.attach_cgroup(cgroup.as_raw_fd());
         links.push(link.tried("attach to the cgroup")?);
-        Ok(Self { _links: links, skeleton })
+        Ok(Self {
+            _links: links,
+            skeleton,
+        })
     }
 
     /// Descriptors of the programs by the name of the hook.

@@ -2,15 +2,15 @@
 //! records read, and everything taken away at the end.
 
 use std::fs::File;
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::io;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel, RingBuffer, RingBufferBuilder};
 use nix::unistd::{SysconfVar, sysconf};
-use libbpf_rs::{Link, MapCore, PrintLevel, MapFlags, RingBuffer, RingBufferBuilder};
 use sockstamp::ReceiveStamping;
 use sockstamp::clock::RealtimeOffset;
 use sockstamp_model::clock::Nanos;
@@ -78,7 +78,9 @@ pub struct Session {
 
 impl std::fmt::Debug for Session {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Session").field("plan", &self.plan).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("plan", &self.plan)
+            .finish_non_exhaustive()
     }
 }
 
@@ -89,10 +91,7 @@ impl Session {
     /// # Errors
     ///
     /// Everything in [`Error`]; nothing stays behind then.
-    pub fn start(
-        options: &Options,
-        on_record: impl FnMut(&Record) + 'static,
-    ) -> Result<Self, Error> {
+    pub fn start(options: &Options, on_record: impl FnMut(&Record) + 'static) -> Result<Self, Error> {
         let support = Support::probe();
         let plan = Plan::require(&support)?;
         let cgroup = target_cgroup(&options.target, &support)?;
@@ -313,7 +312,8 @@ fn load(options: &Options, plan: &Plan, support: &Support) -> Result<SockstampSk
         .open(place)
         .tried("read our own programs")?;
     configure(&mut open, options, plan, support)?;
-    open.load().tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
+    open.load()
+        .tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
 }
 
 /// libbpf's own messages are no part of our output, except for who looks for a fault.
@@ -337,9 +337,19 @@ fn configure(
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
     }
     let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
-    open.maps.banks.set_max_entries(processors).tried("size the counters")?;
-    let ring_bytes = if options.record { options.ring_bytes } else { page_size() };
-    open.maps.records.set_max_entries(ring_bytes).tried("size the ring buffer")?;
+    open.maps
+        .banks
+        .set_max_entries(processors)
+        .tried("size the counters")?;
+    let ring_bytes = if options.record {
+        options.ring_bytes
+    } else {
+        page_size()
+    };
+    open.maps
+        .records
+        .set_max_entries(ring_bytes)
+        .tried("size the ring buffer")?;
     let programs = &mut open.progs;
     for (program, wanted) in [
         (&mut programs.on_tcp_sendmsg_locked, plan.entry),

@@ -2,18 +2,20 @@
 //! others.
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::{fs, thread};
-use std::os::unix::process::CommandExt;
 use std::time::Duration;
+use std::{fs, thread};
 
 use anyhow::{Context, Result};
 use sockstamp_bpf::support::Support;
 
 /// Where the cgroup2 hierarchy is mounted.
 pub(crate) fn mount() -> Result<PathBuf> {
-    Support::probe().cgroup2.ok_or_else(|| sockstamp_bpf::Error::NoCgroup2.into())
+    Support::probe()
+        .cgroup2
+        .ok_or_else(|| sockstamp_bpf::Error::NoCgroup2.into())
 }
 
 /// This process's own cgroup in the version 2 hierarchy (cgroups(7), "/proc files").
@@ -81,13 +83,17 @@ impl Drop for CommandCgroup {
 }
 
 fn enter(cgroup: &Path) -> Result<()> {
-    fs::write(cgroup.join("cgroup.procs"), "0").with_context(|| format!("cannot enter the cgroup {}", cgroup.display()))
+    fs::write(cgroup.join("cgroup.procs"), "0")
+        .with_context(|| format!("cannot enter the cgroup {}", cgroup.display()))
 }
 
 /// Moves who is left in the cgroup to the one above and removes it: children that the command left
 /// behind live on.
 pub(crate) fn remove(path: &Path) -> Result<()> {
-    let parent = path.parent().context("a cgroup is below another")?.join("cgroup.procs");
+    let parent = path
+        .parent()
+        .context("a cgroup is below another")?
+        .join("cgroup.procs");
     // A process may fork while it is moved: its child is found in the next round.
     for _ in 0..100 {
         match fs::remove_dir(path) {
@@ -101,7 +107,10 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 }
 
 fn move_all(from: &Path, to: &Path) {
-    for pid in fs::read_to_string(from.join("cgroup.procs")).unwrap_or_default().lines() {
+    for pid in fs::read_to_string(from.join("cgroup.procs"))
+        .unwrap_or_default()
+        .lines()
+    {
         // One that has ended meanwhile cannot be moved, and need not be.
         let _ = fs::write(to, pid);
     }

@@ -132,7 +132,9 @@ pub enum StatFormat {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let unit = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(unit);
     let scale = match unit {
         "ms" => 1e-3,
@@ -140,7 +142,10 @@ fn duration(text: &str) -> Result<Duration, String> {
         "m" => 60.0,
         _ => return Err(format!("unknown unit {unit:?}: use ms, s or m")),
     };
-    let seconds = number.parse::<f64>().map_err(|_| format!("{number:?} is not a number"))? * scale;
+    let seconds = number
+        .parse::<f64>()
+        .map_err(|_| format!("{number:?} is not a number"))?
+        * scale;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 

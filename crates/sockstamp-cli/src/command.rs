@@ -22,7 +22,11 @@ pub(crate) struct CannotRun {
 impl CannotRun {
     /// As shells and env(1) have it.
     pub(crate) fn status(&self) -> u8 {
-        if self.source.kind() == io::ErrorKind::NotFound { 127 } else { 126 }
+        if self.source.kind() == io::ErrorKind::NotFound {
+            127
+        } else {
+            126
+        }
     }
 }
 
@@ -57,10 +61,13 @@ impl Prepared {
     }
 
     pub(crate) fn start(mut self) -> Result<Running> {
-        let child = self.cgroup.spawn(&mut self.command)?.map_err(|source| CannotRun {
-            command: self.command.get_program().to_owned(),
-            source,
-        })?;
+        let child = self
+            .cgroup
+            .spawn(&mut self.command)?
+            .map_err(|source| CannotRun {
+                command: self.command.get_program().to_owned(),
+                source,
+            })?;
         Ok(Running {
             child,
             _cgroup: self.cgroup,
@@ -96,6 +103,8 @@ impl Running {
 
 /// The command's exit status as ours: 128 + n if signal n ended it, as shells have it.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
-    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    let code = status
+        .code()
+        .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ExitCode::from(u8::try_from(code & 0xff).unwrap_or(1))
 }

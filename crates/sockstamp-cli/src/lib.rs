@@ -33,7 +33,9 @@ pub fn run() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         eprintln!("sockstamp: {error:#}");
-        let status = error.downcast_ref::<command::CannotRun>().map_or(1, command::CannotRun::status);
+        let status = error
+            .downcast_ref::<command::CannotRun>()
+            .map_or(1, command::CannotRun::status);
         ExitCode::from(status)
     })
 }

@@ -48,8 +48,8 @@ pub(crate) fn run(
         record: measurement.record,
         ..Options::default()
     };
-    let mut signals = SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])
-        .context("cannot catch signals")?;
+    let mut signals =
+        SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
     let prepared = match measurement.command {
         [] => None,
         words => Some(Prepared::new(words)?),

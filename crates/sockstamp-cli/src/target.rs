@@ -33,9 +33,15 @@ fn netns_inode(name: &str) -> Result<NetnsInode> {
     let named = Path::new("/run/netns").join(name);
     let of_process = Path::new("/proc").join(name).join("ns/net");
     let is_pid = name.parse::<u32>().is_ok();
-    let path = if is_pid && !named.exists() { of_process } else { named };
+    let path = if is_pid && !named.exists() {
+        of_process
+    } else {
+        named
+    };
     let inode = fs::metadata(&path)
         .with_context(|| format!("no network namespace {name} ({})", path.display()))?
         .ino();
-    Ok(NetnsInode(u32::try_from(inode).context("the inode of a namespace has 32 bits")?))
+    Ok(NetnsInode(
+        u32::try_from(inode).context("the inode of a namespace has 32 bits")?,
+    ))
 }

@@ -25,7 +25,10 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
     )?;
     for direction in DIRECTIONS {
         let part = summary.direction(direction);
-        for stage in Stage::ALL.into_iter().filter(|stage| stage.direction() == direction) {
+        for stage in Stage::ALL
+            .into_iter()
+            .filter(|stage| stage.direction() == direction)
+        {
             match (&part.stages[stage], summary.absent.get(&stage)) {
                 (Some(histogram), _) => row(output, stage.name(), histogram, part)?,
                 (None, Some(reason)) => writeln!(output, " {:<12}{:>10}  {reason}", stage.name(), "-")?,
@@ -98,7 +101,10 @@ fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
 
 /// The table of `stat` as comma-separated values.
 pub(crate) fn csv(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
-    writeln!(output, "direction,stage,count,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,sum_ns")?;
+    writeln!(
+        output,
+        "direction,stage,count,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,sum_ns"
+    )?;
     for direction in DIRECTIONS {
         let part = summary.direction(direction);
         for (stage, histogram) in part.stages.present() {
@@ -109,7 +115,12 @@ pub(crate) fn csv(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     Ok(())
 }
 
-fn csv_row(output: &mut dyn Write, direction: Direction, name: &str, histogram: &Histogram) -> io::Result<()> {
+fn csv_row(
+    output: &mut dyn Write,
+    direction: Direction,
+    name: &str,
+    histogram: &Histogram,
+) -> io::Result<()> {
     write!(output, "{},{name},{}", direction.name(), histogram.count())?;
     let quantiles = QUANTILES.into_iter().map(|quantile| histogram.quantile(quantile));
     for value in quantiles.chain([histogram.max()]) {

@@ -100,7 +100,10 @@ impl Printer {
     /// A reader that has seen enough is no failure.
     fn finish(&mut self, lost: u64) -> Result<()> {
         if lost + self.undecoded > 0 {
-            eprintln!("sockstamp: {} messages could not be shown: the reader of the output was too slow", lost + self.undecoded);
+            eprintln!(
+                "sockstamp: {} messages could not be shown: the reader of the output was too slow",
+                lost + self.undecoded
+            );
         }
         match self.failure.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),

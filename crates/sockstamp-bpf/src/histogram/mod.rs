@@ -21,7 +21,10 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
     let ended: u64 = verdicts.values().sum();
     Summary {
         in_flight: (tx.messages + rx.messages).saturating_sub(ended),
-        absent: plan.absent().map(|(stage, why)| (stage, why.to_owned())).collect(),
+        absent: plan
+            .absent()
+            .map(|(stage, why)| (stage, why.to_owned()))
+            .collect(),
         verdicts,
         lost: lost(banks),
         tx,
@@ -38,7 +41,10 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
     });
     let total = total(banks, index, &stages);
     let (messages, retransmits) = match direction {
-        Direction::Tx => (sum(banks, |bank| bank.messages_sent), sum(banks, |bank| bank.retransmits)),
+        Direction::Tx => (
+            sum(banks, |bank| bank.messages_sent),
+            sum(banks, |bank| bank.retransmits),
+        ),
         Direction::Rx => {
             let refused = sum(banks, |bank| bank.refusals[index].iter().sum());
             (total.count() + refused, 0)
@@ -81,7 +87,12 @@ fn refusals(banks: &[Bank]) -> BTreeMap<Verdict, u64> {
     Verdict::ALL
         .into_iter()
         .map(|verdict| {
-            let both = |bank: &Bank| bank.refusals.iter().map(|refused| refused[verdict as usize]).sum();
+            let both = |bank: &Bank| {
+                bank.refusals
+                    .iter()
+                    .map(|refused| refused[verdict as usize])
+                    .sum()
+            };
             (verdict, sum(banks, both))
         })
         .collect()

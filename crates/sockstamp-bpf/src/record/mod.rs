@@ -18,7 +18,12 @@ pub use raw::{bank as Bank, message_record as Record};
     dead_code,
     reason = "generated from C, with C's names"
 )]
-#[allow(clippy::all, clippy::pedantic, unused_qualifications, reason = "generated from C")]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    unused_qualifications,
+    reason = "generated from C"
+)]
 pub(crate) mod raw {
     include!(concat!(env!("OUT_DIR"), "/record.rs"));
 }
