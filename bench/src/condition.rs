@@ -1,16 +1,26 @@
-//! The states of sockstamp that traffic is compared under.
+//! The states of sockstamp, and of less than it, that traffic is compared under.
 
 use std::hint::black_box;
-use std::path::Path;
 use std::process;
 
 use anyhow::Result;
-use sockstamp_bpf::{Decoder, Options, Session, Target};
+use sockstamp::ReceiveStamping;
+use sockstamp_bpf::floor::Floor;
+use sockstamp_bpf::{Decoder, Options, Record, Session, Target};
+
+use crate::load::Load;
+use crate::program_statistics::{self, Runs};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// Nothing is loaded.
     Off,
+    /// The kernel stamps what it receives, as it does once anybody asks: ntpd, ping, tcpdump.
+    Stamping,
+    /// Empty programs on every hook, nothing selected.
+    Empty,
+    /// The same, and the flow is selected: what [`Condition::Selected`] is compared with hook by hook.
+    EmptySelected,
     /// Everything is attached, for another process's flows.
     Unselected,
     /// As `sockstamp stat`.
@@ -23,17 +33,34 @@ impl Condition {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
+            Self::Stamping => "stamping",
+            Self::Empty => "empty",
+            Self::EmptySelected => "empty-selected",
             Self::Unselected => "unselected",
             Self::Selected => "selected",
             Self::Recorded => "recorded",
         }
     }
 
-    /// Brings sockstamp into this state for the sockets of `cgroup`.
-    pub(crate) fn enter(self, cgroup: &Path) -> Result<Option<Session>> {
+    /// Brings it about for the load's sockets; what is returned keeps it so.
+    pub(crate) fn enter(self, load: &Load) -> Result<State> {
+        Ok(match self {
+            Self::Off => State::Off,
+            Self::Stamping => State::Stamping {
+                _held: ReceiveStamping::enable()?,
+            },
+            Self::Empty => State::Floor(Box::new(Floor::attach(load.elsewhere())?)),
+            Self::EmptySelected => State::Floor(Box::new(Floor::attach(load.cgroup())?)),
+            Self::Unselected | Self::Selected | Self::Recorded => {
+                State::Session(Box::new(self.session(load)?))
+            }
+        })
+    }
+
+    fn session(self, load: &Load) -> Result<Session> {
         let options = Options {
             target: Target {
-                cgroup: Some(cgroup.to_owned()),
+                cgroup: Some(load.cgroup().to_owned()),
                 // We have no sockets.
                 pids: if self == Self::Unselected {
                     vec![process::id()]
@@ -45,13 +72,35 @@ impl Condition {
             record: self == Self::Recorded,
             ..Options::default()
         };
-        if self == Self::Off {
-            return Ok(None);
-        }
         let decoder = Decoder::new()?;
-        let session = Session::start(&options, move |record| {
-            black_box(decoder.message(record));
-        })?;
-        Ok(Some(session))
+        let on_record = move |record: &Record| drop(black_box(decoder.message(record)));
+        Ok(Session::start(&options, on_record)?)
+    }
+}
+
+/// A condition that holds; dropping it ends it.
+pub(crate) enum State {
+    Off,
+    Stamping { _held: ReceiveStamping },
+    Floor(Box<Floor>),
+    Session(Box<Session>),
+}
+
+impl State {
+    /// The session, for who has to poll it.
+    pub(crate) fn session(&mut self) -> Option<&mut Session> {
+        match self {
+            Self::Session(session) => Some(session),
+            _ => None,
+        }
+    }
+
+    /// What each program has done up to now.
+    pub(crate) fn account(&self) -> Result<Vec<Runs>> {
+        match self {
+            Self::Off | Self::Stamping { .. } => Ok(Vec::new()),
+            Self::Floor(floor) => program_statistics::read(&floor.programs(), "floor_"),
+            Self::Session(session) => program_statistics::read(&session.programs(), "on_"),
+        }
     }
 }

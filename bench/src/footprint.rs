@@ -22,7 +22,7 @@ const TRAFFIC: Duration = Duration::from_millis(500);
 const STARTS_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let seconds = in_turn(effort.rounds(5), &[()], |()| start_and_stop(load))?.concat();
+    let seconds = in_turn(effort.rounds(5), [()], |()| start_and_stop(load))?.concat();
     report.add(
         "footprint.start",
         "s",
@@ -35,7 +35,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         Spread::of(&values(&seconds, |both| both.1)),
         None,
     );
-    let megabytes = in_turn(effort.rounds(1), &[()], |()| resident(load))?.concat();
+    let megabytes = in_turn(effort.rounds(1), [()], |()| resident(load))?.concat();
     report.add(
         "footprint.rss",
         "MB",
@@ -53,7 +53,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
 
 fn start_and_stop(load: &Load) -> Result<(f64, f64)> {
     let began = Instant::now();
-    let session = Condition::Selected.enter(load.cgroup())?;
+    let session = Condition::Selected.enter(load)?;
     let start = began.elapsed();
     let began = Instant::now();
     drop(session);
@@ -64,7 +64,7 @@ fn start_and_stop(load: &Load) -> Result<(f64, f64)> {
 fn resident(load: &mut Load) -> Result<(f64, f64)> {
     let mut stat = Stat::start(load)?;
     thread::sleep(STARTS_WITHIN);
-    load.round(Traffic::RequestResponse, TRAFFIC, None)?;
+    load.unattended(Traffic::RequestResponse, TRAFFIC)?;
     let status = fs::read_to_string(format!("/proc/{}/status", stat.0.id()));
     let status = status.context("sockstamp stat has ended")?;
     let resident = megabytes(&status, "VmRSS:").zip(megabytes(&status, "VmHWM:"));

@@ -1,11 +1,10 @@
-//! Time in our programs a message and a read, over that in empty programs on the same hooks with the
-//! same traffic. Long connections: what a flow costs once is no part of it.
+//! Time in our programs a send and a read, over that in empty programs on the same hooks with the
+//! same traffic. Long connections: what a flow costs once is no part of it. And what runs for a flow
+//! that is not selected, with the sockops program attached to the very cgroup that the flow is in.
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use sockstamp_bpf::Session;
-use sockstamp_bpf::floor::Floor;
+use anyhow::Result;
 
 use crate::Effort;
 use crate::condition::Condition;
@@ -15,44 +14,16 @@ use crate::program_statistics::{self, Accounting, Runs};
 use crate::report::{Budget, HookCost, PerMessage, Report};
 
 const ROUND: Duration = Duration::from_millis(250);
-const TX_BUDGET: Budget = Budget::AtMost(2.5);
-const READ_BUDGET: Budget = Budget::AtMost(2.0);
 
-/// What runs for arriving data and for reads. All others run for sends.
+/// A message is a send and, at the other end, a read. These run for the read; all others for the send.
 const READ_HOOKS: [&str; 2] = ["sk_data_ready", "sock_recv_length"];
 
-#[derive(Debug, Clone, Copy)]
-enum Side {
-    Floor,
-    Ours,
+fn of_reads(hook: &str) -> bool {
+    READ_HOOKS.contains(&hook)
 }
 
-enum Attached {
-    Floor(Floor),
-    Ours(Session),
-}
-
-impl Attached {
-    fn attach(side: Side, load: &Load) -> Result<Self> {
-        Ok(match side {
-            Side::Floor => Self::Floor(Floor::attach(load.cgroup())?),
-            Side::Ours => Self::Ours(Condition::Selected.enter(load.cgroup())?.context("no session")?),
-        })
-    }
-
-    fn account(&self) -> Result<Vec<Runs>> {
-        match self {
-            Self::Floor(floor) => program_statistics::read(&floor.programs(), "floor_"),
-            Self::Ours(session) => program_statistics::read(&session.programs(), "on_"),
-        }
-    }
-
-    fn session(&mut self) -> Option<&mut Session> {
-        match self {
-            Self::Floor(_) => None,
-            Self::Ours(session) => Some(session),
-        }
-    }
+fn of_sends(hook: &str) -> bool {
+    !of_reads(hook)
 }
 
 /// A round: what each program did, and for how many messages.
@@ -62,12 +33,12 @@ struct Sample {
 }
 
 impl Sample {
-    fn take(side: Side, load: &mut Load) -> Result<Self> {
-        let mut attached = Attached::attach(side, load)?;
+    fn take(load: &mut Load, condition: Condition) -> Result<Self> {
+        let mut state = condition.enter(load)?;
         load.open(Traffic::RequestResponse)?;
-        let before = attached.account()?;
-        let outcome = load.run(ROUND, attached.session())?;
-        let programs = program_statistics::since(attached.account()?, &before);
+        let before = state.account()?;
+        let outcome = load.run(ROUND, state.session())?;
+        let programs = program_statistics::since(state.account()?, &before);
         load.close()?;
         Ok(Self {
             programs,
@@ -91,20 +62,41 @@ impl Sample {
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
     let accounting = Accounting::start()?;
-    let samples = in_turn(effort.rounds(10), &[Side::Floor, Side::Ours], |side| {
-        Sample::take(side, load)
+    let conditions = [
+        Condition::EmptySelected,
+        Condition::Selected,
+        Condition::Unselected,
+    ];
+    let [floor, selected, unselected] = in_turn(effort.rounds(10), conditions, |condition| {
+        accounting.during(|| Sample::take(load, condition))
     })?;
     drop(accounting);
-    let [floor, ours] = samples.as_slice() else {
-        unreachable!("two sides were asked for")
-    };
-    total(report, "hooks.send", TX_BUDGET, ours, floor, |hook| {
-        !READ_HOOKS.contains(&hook)
-    });
-    total(report, "hooks.read", READ_BUDGET, ours, floor, |hook| {
-        READ_HOOKS.contains(&hook)
-    });
-    report.add_hooks(costs(ours, floor));
+    total(
+        report,
+        "hooks.send",
+        Budget::AtMost(2.5),
+        &selected,
+        &floor,
+        of_sends,
+    );
+    total(
+        report,
+        "hooks.read",
+        Budget::AtMost(2.0),
+        &selected,
+        &floor,
+        of_reads,
+    );
+    let sockops = values(&unselected, |sample| sample.runs(|hook| hook == "sockops"));
+    report.add(
+        "unselected.sockops",
+        "runs",
+        Spread::of(&sockops),
+        Some(Budget::Exactly(0.0)),
+    );
+    let all = values(&unselected, |sample| sample.nanoseconds(|_| true));
+    report.add("unselected.hooks", "ns", Spread::of(&all), None);
+    report.add_hooks(costs(&floor, &selected, &unselected));
     Ok(())
 }
 
@@ -124,16 +116,15 @@ fn total(
 }
 
 /// A line for each hook that ran.
-fn costs(ours: &[Sample], floor: &[Sample]) -> Vec<HookCost> {
-    let hooks = ours.iter().take(1).flat_map(|sample| &sample.programs);
+fn costs(floor: &[Sample], selected: &[Sample], unselected: &[Sample]) -> Vec<HookCost> {
+    let hooks = selected.iter().take(1).flat_map(|sample| &sample.programs);
     let costs = hooks.map(|program| HookCost {
         hook: program.hook.clone(),
-        ours: per_message(ours, &program.hook),
         floor: per_message(floor, &program.hook),
+        selected: per_message(selected, &program.hook),
+        unselected: per_message(unselected, &program.hook),
     });
-    costs
-        .filter(|cost| cost.ours.runs + cost.floor.runs > 0.0)
-        .collect()
+    costs.filter(HookCost::ran).collect()
 }
 
 fn per_message(samples: &[Sample], hook: &str) -> PerMessage {

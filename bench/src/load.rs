@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use sockstamp_bpf::Session;
 use testbed::Cgroup;
 
+use crate::condition::Condition;
 use crate::interrupt;
 use crate::paired::to_float;
 use crate::processor;
@@ -77,6 +78,7 @@ pub(crate) struct Load {
     answers: Receiver<io::Result<String>>,
     process: Child,
     cgroup: Cgroup,
+    elsewhere: Cgroup,
 }
 
 impl Load {
@@ -104,11 +106,17 @@ impl Load {
             answers,
             process,
             cgroup,
+            elsewhere: Cgroup::new("bench-empty")?,
         })
     }
 
     pub(crate) fn cgroup(&self) -> &Path {
         self.cgroup.path()
+    }
+
+    /// A cgroup without any process.
+    pub(crate) fn elsewhere(&self) -> &Path {
+        self.elsewhere.path()
     }
 
     /// A new connection, warmed up: who is attached by now can select it.
@@ -128,17 +136,25 @@ impl Load {
         Ok(())
     }
 
-    /// A round on a connection of its own.
+    /// A round on a connection of its own, under one condition.
     pub(crate) fn round(
         &mut self,
         traffic: Traffic,
         duration: Duration,
-        session: Option<&mut Session>,
+        condition: Condition,
     ) -> Result<Outcome> {
+        let mut state = condition.enter(self)?;
         self.open(traffic)?;
-        let outcome = self.run(duration, session)?;
+        let outcome = self.run(duration, state.session())?;
         self.close()?;
         Ok(outcome)
+    }
+
+    /// The same without anything of ours to look after.
+    pub(crate) fn unattended(&mut self, traffic: Traffic, duration: Duration) -> Result<()> {
+        self.open(traffic)?;
+        self.run(duration, None)?;
+        self.close()
     }
 
     fn obey(&mut self, order: &Order, session: Option<&mut Session>) -> Result<Outcome> {

@@ -16,7 +16,6 @@ mod program_statistics;
 mod report;
 mod ring;
 mod throughput;
-mod unselected;
 
 use std::io;
 use std::process::ExitCode;
@@ -62,10 +61,8 @@ enum Part {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Benchmark {
-    /// Time in our programs a message and a read, over empty programs
+    /// Time in our programs a send and a read, over empty programs; and of a flow that is not selected
     Hooks,
-    /// Sockops programs run for messages of an unselected flow
-    Unselected,
     /// Request/response rate, median and 99th percentile
     Latency,
     /// Bulk transfer
@@ -80,7 +77,6 @@ impl Benchmark {
     fn run(self, load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
         match self {
             Self::Hooks => hooks::run(load, effort, report),
-            Self::Unselected => unselected::run(load, report),
             Self::Latency => latency::run(load, effort, report),
             Self::Throughput => throughput::run(load, effort, report),
             Self::Ring => ring::run(load, effort, report),

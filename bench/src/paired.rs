@@ -48,19 +48,15 @@ impl Spread {
 
 /// Runs each side once a round: A B, B A, A B, …, so that no side always comes first. Gives each side's
 /// results, one a round.
-pub(crate) fn in_turn<S: Copy, T>(
+pub(crate) fn in_turn<const N: usize, S: Copy, T>(
     rounds: usize,
-    sides: &[S],
+    sides: [S; N],
     mut run: impl FnMut(S) -> Result<T>,
-) -> Result<Vec<Vec<T>>> {
-    let mut results: Vec<Vec<T>> = sides.iter().map(|_| Vec::with_capacity(rounds)).collect();
+) -> Result<[Vec<T>; N]> {
+    let mut results = std::array::from_fn(|_| Vec::with_capacity(rounds));
     for round in 0..rounds {
-        for step in 0..sides.len() {
-            let side = if round % 2 == 0 {
-                step
-            } else {
-                sides.len() - 1 - step
-            };
+        for step in 0..N {
+            let side = if round % 2 == 0 { step } else { N - 1 - step };
             interrupt::check()?;
             results[side].push(run(sides[side])?);
         }
@@ -100,7 +96,7 @@ mod tests {
     #[test]
     fn sides_take_turns_at_being_first() {
         let mut order = String::new();
-        let results = in_turn(3, &['a', 'b'], |side| {
+        let results = in_turn(3, ['a', 'b'], |side| {
             order.push(side);
             Ok(order.len())
         });

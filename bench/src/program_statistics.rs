@@ -3,11 +3,12 @@
 use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
+const ATTEMPTS: usize = 5;
 
-/// While it lives, the kernel keeps the account; it then does again what it did before.
+/// The kernel keeps the account while this lives; it then does again what it did before.
 #[derive(Debug)]
 pub(crate) struct Accounting {
     before: String,
@@ -16,8 +17,19 @@ pub(crate) struct Accounting {
 impl Accounting {
     pub(crate) fn start() -> Result<Self> {
         let before = fs::read_to_string(SWITCH).with_context(|| format!("cannot read {SWITCH}"))?;
-        fs::write(SWITCH, "1").with_context(|| format!("cannot write {SWITCH}"))?;
         Ok(Self { before })
+    }
+
+    /// Repeats a round in which somebody else, done with a measurement of his own, ended the account.
+    pub(crate) fn during<T>(&self, mut round: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 0..ATTEMPTS {
+            fs::write(SWITCH, "1").with_context(|| format!("cannot write {SWITCH}"))?;
+            let result = round()?;
+            if fs::read_to_string(SWITCH)?.trim() == "1" {
+                return Ok(result);
+            }
+        }
+        bail!("somebody else keeps setting {SWITCH} to 0")
     }
 }
 

@@ -53,12 +53,21 @@ pub(crate) struct PerMessage {
     pub(crate) ns: f64,
 }
 
-/// A hook with our program, and with an empty one.
+/// A hook, with an empty program and with ours.
 #[derive(Debug, Serialize)]
 pub(crate) struct HookCost {
     pub(crate) hook: String,
-    pub(crate) ours: PerMessage,
     pub(crate) floor: PerMessage,
+    pub(crate) selected: PerMessage,
+    pub(crate) unselected: PerMessage,
+}
+
+impl HookCost {
+    pub(crate) fn ran(&self) -> bool {
+        [self.floor, self.selected, self.unselected]
+            .iter()
+            .any(|cost| cost.runs > 0.0)
+    }
 }
 
 /// Everything found.
@@ -163,18 +172,37 @@ impl std::fmt::Display for HookTable<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(
             f,
-            "\n{:<24} {:>12} {:>12} {:>12} {:>12} {:>8}",
-            "hook", "runs/message", "floor", "ns/message", "floor", "ratio"
+            "\n{:<20} {:^19} {:^27} {:^19}\n{:<20} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9}",
+            "a message",
+            "floor",
+            "selected",
+            "unselected",
+            "hook",
+            "runs",
+            "ns",
+            "runs",
+            "ns",
+            "ratio",
+            "runs",
+            "ns",
         )?;
-        for HookCost { hook, ours, floor } in self.0 {
+        for HookCost {
+            hook,
+            floor,
+            selected,
+            unselected,
+        } in self.0
+        {
             writeln!(
                 f,
-                "{hook:<24} {:>12.2} {:>12.2} {:>12.1} {:>12.1} {:>8.2}",
-                ours.runs,
+                "{hook:<20} {:>9.2} {:>9.1} {:>9.2} {:>9.1} {:>7.2} {:>9.2} {:>9.1}",
                 floor.runs,
-                ours.ns,
                 floor.ns,
-                ours.ns / floor.ns
+                selected.runs,
+                selected.ns,
+                selected.ns / floor.ns,
+                unselected.runs,
+                unselected.ns,
             )?;
         }
         Ok(())

@@ -33,7 +33,7 @@ enum Reader {
 }
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let rates = in_turn(effort.rounds(4), &[Reader::Plain, Reader::Decoding], |reader| {
+    let rates = in_turn(effort.rounds(4), [Reader::Plain, Reader::Decoding], |reader| {
         records_per_second(load, reader)
     })?;
     let names = ["ring.read", "ring.decoded"];
@@ -41,7 +41,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         let millions: Vec<_> = rates.iter().map(|rate| rate / 1e6).collect();
         report.add(name, "M/s", Spread::of(&millions), Some(Budget::AtLeast(3.0)));
     }
-    let account = in_turn(1, &[()], |()| Account::take(load))?.concat();
+    let account = in_turn(1, [()], |()| Account::take(load))?.concat();
     for Account { lost, uncounted } in account {
         report.add("ring.lost", "share", Spread::of(&[lost]), None);
         report.add(
@@ -77,7 +77,7 @@ fn records_per_second(load: &mut Load, reader: Reader) -> Result<f64> {
         }
         counter.set(counter.get() + 1);
     })?;
-    load.round(Traffic::RequestResponse, FLOOD, None)?;
+    load.unattended(Traffic::RequestResponse, FLOOD)?;
     let began = Instant::now();
     session.poll(Duration::ZERO)?;
     Ok(to_float(seen.get()) / began.elapsed().as_secs_f64())
@@ -97,7 +97,7 @@ impl Account {
         let seen = Rc::new(Cell::new(0));
         let counter = Rc::clone(&seen);
         let mut session = start(load.cgroup(), CROWDED, move |_| counter.set(counter.get() + 1))?;
-        load.round(Traffic::RequestResponse, FLOOD, None)?;
+        load.unattended(Traffic::RequestResponse, FLOOD)?;
         session.settle(PATIENCE)?;
         let summary = session.stop()?;
         let messages = to_float(summary.tx.messages + summary.rx.messages);

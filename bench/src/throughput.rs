@@ -12,22 +12,23 @@ use crate::report::Report;
 
 const ROUND: Duration = Duration::from_millis(250);
 
+const CONDITIONS: [Condition; 4] = [
+    Condition::Off,
+    Condition::Unselected,
+    Condition::Selected,
+    Condition::Recorded,
+];
+
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let compared = [Condition::Unselected, Condition::Selected, Condition::Recorded];
-    let sides = [&[Condition::Off], compared.as_slice()].concat();
-    let outcomes = in_turn(effort.rounds(12), &sides, |condition| {
-        let mut session = condition.enter(load.cgroup())?;
-        load.round(Traffic::Bulk, ROUND, session.as_mut())
+    let [off, others @ ..] = in_turn(effort.rounds(20), CONDITIONS, |condition| {
+        load.round(Traffic::Bulk, ROUND, condition)
     })?;
-    let (off, others) = outcomes
-        .split_first()
-        .unwrap_or_else(|| unreachable!("four sides were asked for"));
-    let off = values(off, Outcome::bytes_per_second);
-    for (condition, outcomes) in compared.iter().zip(others) {
+    let off = values(&off, Outcome::bytes_per_second);
+    for (condition, outcomes) in CONDITIONS.iter().skip(1).zip(&others) {
         let spread = Spread::of_ratios(&values(outcomes, Outcome::bytes_per_second), &off);
         report.add(format!("throughput.{}", condition.name()), "×", spread, None);
     }
-    let gigabits: Vec<_> = off.iter().map(|bytes| bytes * 8.0 / 1e9).collect();
+    let gigabits = values(&off, |bytes| bytes * 8.0 / 1e9);
     report.add("throughput.off", "Gb/s", Spread::of(&gigabits), None);
     Ok(())
 }
