@@ -4,6 +4,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod fast_open;
+mod interference;
+mod paths;
 mod rx;
 mod scene;
+mod selection;
 mod tx;

@@ -136,6 +136,14 @@ impl Messages {
         Messages(messages.into_iter().map(Message).collect())
     }
 
+    /// Those that were sent, by whatever socket.
+    pub(crate) fn sent(&self) -> Vec<&Message> {
+        self.0
+            .iter()
+            .filter(|message| message.0["direction"] == "tx")
+            .collect()
+    }
+
     /// Those that the socket with this local address sent.
     pub(crate) fn sent_from(&self, local: SocketAddr) -> Vec<&Message> {
         self.of("tx", local)

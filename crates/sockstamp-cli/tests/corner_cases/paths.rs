@@ -1,0 +1,125 @@
+//! Every way that a message can take, in both IP versions, opened from either side.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use testbed::{Family, Host, Link, LinkConfig};
+
+use crate::common::{FAMILIES, Stat, Trace, number};
+use crate::scene::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
+
+const REQUEST: usize = 100;
+const RESPONSE: usize = 2000;
+
+/// A request and its response.
+fn talk(connection: &mut Connection) {
+    connection.client.write_all(&[0; REQUEST]).unwrap();
+    connection.server.read_exact(&mut [0; REQUEST]).unwrap();
+    connection.server.write_all(&[0; RESPONSE]).unwrap();
+    // RFC 9293: parts of the response may arrive, and be read, one by one.
+    connection.client.read_exact(&mut [0; RESPONSE]).unwrap();
+    wait_acknowledged(&connection.server);
+}
+
+/// What was sent and read of one [`talk`], as both ends show it.
+fn assert_measured(messages: &Messages, connection: &Connection) {
+    let (client, server) = (connection.client_address, connection.server_address);
+    assert_eq!(outline(&messages.sent_from(client)), [(REQUEST as u64, "valid")]);
+    assert_eq!(outline(&messages.read_at(server)), [(REQUEST as u64, "valid")]);
+    assert_eq!(outline(&messages.sent_from(server)), [(RESPONSE as u64, "valid")]);
+    let read = messages.read_at(client);
+    assert!(
+        read.iter().all(|message| message.verdict() == "valid"),
+        "{read:?}"
+    );
+    let bytes: u64 = read.iter().map(|message| message.bytes()).sum();
+    assert_eq!(bytes, RESPONSE as u64);
+    for stage in ["tx.copy", "tx.queue", "tx.qdisc", "tx.network"] {
+        assert!(messages.sent_from(client)[0].stage(stage) < Duration::from_secs(1));
+    }
+    for stage in ["rx.stack", "rx.app"] {
+        assert!(messages.read_at(server)[0].stage(stage) < Duration::from_secs(1));
+    }
+}
+
+/// Both hosts are watched: the client's open is active, the server's passive.
+fn over_link(join: impl Fn(&Host, &Host) -> Link) {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = join(&client, &server);
+    for family in FAMILIES {
+        let traces = [&client, &server].map(|host| Trace::start(&["--netns", host.netns_name()]));
+        let mut connection = Connection::new(&client, &server, link.address_b(family));
+        talk(&mut connection);
+        let messages = Messages::new(traces.into_iter().flat_map(Trace::finish).collect());
+        assert_measured(&messages, &connection);
+    }
+}
+
+#[test]
+fn over_veth() {
+    over_link(|client, server| Link::veth(client, server).unwrap());
+}
+
+#[test]
+fn over_a_tun_device() {
+    over_link(|client, server| Link::relay(client, server, LinkConfig::default()).unwrap());
+}
+
+#[test]
+fn over_loopback() {
+    let host = Host::new("corner").unwrap();
+    let addresses: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
+    for address in addresses {
+        let trace = Trace::start(&["--netns", host.netns_name()]);
+        let mut connection = Connection::new(&host, &host, address);
+        talk(&mut connection);
+        assert_measured(&Messages::new(trace.finish()), &connection);
+    }
+}
+
+/// ipv6(7): a socket of AF_INET6 that talks IPv4. It is shown as what is on the wire.
+#[test]
+fn a_v4_mapped_socket_is_shown_as_ipv4() {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = Link::veth(&client, &server).unwrap();
+    let traces = [&client, &server].map(|host| Trace::start(&["--netns", host.netns_name()]));
+    let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
+    let listener = server.tcp_listen(any).unwrap();
+    let mut connection = Connection::to(&client, &listener, link.address_b(Family::V4));
+    assert!(connection.server.local_addr().unwrap().is_ipv6());
+    talk(&mut connection);
+    let messages = Messages::new(traces.into_iter().flat_map(Trace::finish).collect());
+    assert!(connection.server_address.is_ipv4());
+    assert_measured(&messages, &connection);
+}
+
+const MPTCP: &str = "
+import socket
+IPPROTO_MPTCP = 262
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+listener.bind(('127.0.0.1', 0))
+listener.listen()
+client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+client.connect(listener.getsockname())
+server, _ = listener.accept()
+client.sendall(b'x' * 100)
+assert len(server.recv(100)) == 100
+server.sendall(b'x' * 100)
+assert len(client.recv(100)) == 100
+";
+
+/// Sends of MPTCP come by no hook (mptcp_sendmsg(), v6.18): its subflows are not selected, and counted.
+#[test]
+fn subflows_of_mptcp_are_counted_and_not_measured() {
+    let host = Host::new("corner").unwrap();
+    host.set_sysctl("net.mptcp.enabled", "1").unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name()]);
+    let program = host.spawn("python3", &["-c", MPTCP]).unwrap();
+    program.wait(PATIENCE).unwrap();
+
+    let report = stat.finish();
+    assert_eq!(number(&report["lost"]["mptcp"]), 2, "{report}");
+    assert_eq!(number(&report["tx"]["messages"]), 0, "{report}");
+    assert_eq!(number(&report["rx"]["messages"]), 0, "{report}");
+}

@@ -1,0 +1,212 @@
+//! Which messages are measured, and which are not.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+
+use testbed::{Cgroup, Host, Process};
+
+use crate::common::{Stat, Trace, number, stat_command};
+use crate::scene::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
+
+const ANY_PORT: &str = "127.0.0.1:0";
+
+fn talk(connection: &mut Connection) {
+    connection.client.write_all(&[0; 100]).unwrap();
+    connection.server.read_exact(&mut [0; 100]).unwrap();
+    wait_acknowledged(&connection.client);
+}
+
+/// A program that waits for a line, connects to a port, sends, waits for the answer and ends.
+const CLIENT: &str = "
+import socket, sys
+print('ready', flush=True)
+sys.stdin.readline()
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+s.sendall(b'x' * 100)
+s.recv(1)
+";
+
+/// A program that exists before it connects.
+struct Client(Child);
+
+impl Client {
+    fn start(host: &Host, port: u16, place: impl FnOnce(&mut Command)) -> Client {
+        let mut command = host.command("python3");
+        command.args(["-c", CLIENT, &port.to_string()]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        place(&mut command);
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert_eq!(line, "ready\n");
+        Client(child)
+    }
+
+    fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// Lets it connect and talk; gives the address that it had.
+    fn talk(mut self, listener: &TcpListener) -> SocketAddr {
+        self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        let (mut server, address) = listener.accept().unwrap();
+        server.read_exact(&mut [0; 100]).unwrap();
+        server.write_all(b"x").unwrap();
+        assert!(self.0.wait().unwrap().success());
+        address
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // It has ended if the test went well.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn port_of(listener: &TcpListener) -> u16 {
+    listener.local_addr().unwrap().port()
+}
+
+/// What a program that was measured shows: one send, and one read of the answer.
+fn assert_measured(messages: &Messages, client: SocketAddr) {
+    assert_eq!(outline(&messages.sent_from(client)), [(100, "valid")]);
+    assert_eq!(outline(&messages.read_at(client)), [(1, "valid")]);
+}
+
+fn assert_not_measured(messages: &Messages, address: SocketAddr) {
+    assert_eq!(outline(&messages.sent_from(address)), []);
+    assert_eq!(outline(&messages.read_at(address)), []);
+}
+
+#[test]
+fn by_cgroup_sockets_made_in_it_are_measured() {
+    let host = Host::new("corner").unwrap();
+    let cgroup = Cgroup::new("corner").unwrap();
+    let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
+    let inside = Client::start(&host, port_of(&listener), |command| {
+        cgroup.start_in(command).unwrap()
+    });
+    let outside = Client::start(&host, port_of(&listener), |_| {});
+    let trace = Trace::start(&["--cgroup", cgroup.path().to_str().unwrap()]);
+    let inside = inside.talk(&listener);
+    let outside = outside.talk(&listener);
+
+    let messages = Messages::new(trace.finish());
+    assert_measured(&messages, inside);
+    assert_not_measured(&messages, outside);
+    assert_not_measured(&messages, listener.local_addr().unwrap());
+}
+
+#[test]
+fn by_pid_the_messages_of_these_processes_alone_are_measured() {
+    let host = Host::new("corner").unwrap();
+    let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
+    let [first, second, other] = [(); 3].map(|()| Client::start(&host, port_of(&listener), |_| {}));
+    let trace = Trace::start(&["-p", &first.id(), &second.id()]);
+    let [first, second, other] = [first, second, other].map(|client| client.talk(&listener));
+
+    let messages = Messages::new(trace.finish());
+    assert_measured(&messages, first);
+    assert_measured(&messages, second);
+    assert_not_measured(&messages, other);
+    // This process accepted the connections.
+    assert_not_measured(&messages, listener.local_addr().unwrap());
+}
+
+/// The listener exists when the measurement starts; the client is another process.
+#[test]
+fn by_pid_what_an_older_listener_accepts_is_measured() {
+    let host = Host::new("corner").unwrap();
+    let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
+    let client = Client::start(&host, port_of(&listener), |_| {});
+    let trace = Trace::start(&["-p", &std::process::id().to_string()]);
+    let client = client.talk(&listener);
+
+    let messages = Messages::new(trace.finish());
+    let server = listener.local_addr().unwrap();
+    assert_eq!(outline(&messages.read_at(server)), [(100, "valid")]);
+    assert_eq!(outline(&messages.sent_from(server)), [(1, "valid")]);
+    assert_not_measured(&messages, client);
+}
+
+#[test]
+fn by_namespace_name_or_process_in_it() {
+    let inside = Host::new("inside").unwrap();
+    let outside = Host::new("outside").unwrap();
+    let process = inside.spawn("sleep", &["60"]).unwrap();
+    for target in [inside.netns_name().to_owned(), process.id().to_string()] {
+        let trace = Trace::start(&["--netns", &target]);
+        let [measured, other] = [&inside, &outside].map(|host| {
+            let mut connection = Connection::new(host, host, Ipv4Addr::LOCALHOST.into());
+            talk(&mut connection);
+            connection
+        });
+        let messages = Messages::new(trace.finish());
+        assert_eq!(
+            outline(&messages.sent_from(measured.client_address)),
+            [(100, "valid")]
+        );
+        assert_eq!(
+            outline(&messages.read_at(measured.server_address)),
+            [(100, "valid")]
+        );
+        assert_not_measured(&messages, other.client_address);
+        assert_not_measured(&messages, other.server_address);
+    }
+}
+
+/// Connects to a port and sends so many messages.
+const SEND: &str = "
+import socket, sys
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+for _ in range(int(sys.argv[2])):
+    s.sendall(b'x')
+    s.recv(1)
+";
+
+/// Answers each byte with one.
+const ECHO: &str = "
+import socket
+listener = socket.create_server(('127.0.0.1', 7))
+while True:
+    s, _ = listener.accept()
+    while s.recv(1):
+        s.sendall(b'x')
+    s.close()
+";
+
+fn echo_server(host: &Host) -> Process {
+    let server = host.spawn("python3", &["-c", ECHO]).unwrap();
+    host.wait_for_port("127.0.0.1:7".parse().unwrap(), PATIENCE)
+        .unwrap();
+    server
+}
+
+/// A command's own measurement counts its messages, and one of everything counts them as well. The end
+/// of the one takes nothing from the other, on connections that exist already either.
+#[test]
+fn two_measurements_at_a_time_do_not_disturb_each_other() {
+    let host = Host::new("corner").unwrap();
+    let _server = echo_server(&host);
+    let of_host = Stat::start(&["--netns", host.netns_name()]);
+    let mut older = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
+    talk(&mut older);
+    let measured = stat_command(&host, &["python3", "-c", SEND, "7", "20"]);
+    assert!(measured.status.success(), "{}", measured.stderr);
+    talk(&mut older);
+
+    let of_command = measured.report;
+    assert_eq!(number(&of_command["tx"]["messages"]), 20, "{of_command}");
+    assert_eq!(number(&of_command["rx"]["messages"]), 20, "{of_command}");
+    assert_eq!(number(&of_command["verdicts"]["valid"]), 40, "{of_command}");
+    let of_host = of_host.finish();
+    assert_eq!(number(&of_host["tx"]["messages"]), 42, "{of_host}");
+    assert_eq!(number(&of_host["rx"]["messages"]), 42, "{of_host}");
+    assert_eq!(number(&of_host["verdicts"]["valid"]), 84, "{of_host}");
+}
