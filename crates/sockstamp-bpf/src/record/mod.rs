@@ -21,6 +21,7 @@ pub use raw::{bank as Bank, message_record as Record};
 #[allow(
     clippy::all,
     clippy::pedantic,
+    clippy::restriction,
     unused_qualifications,
     reason = "generated from C"
 )]
