@@ -52,9 +52,6 @@ pub const OVERFLOW_SLOT: usize = BUCKETS - 1;
 /// Upper bound of the zero bucket, 2^-24, in seconds.
 pub const ZERO_THRESHOLD_SECONDS: f64 = 1.0 / 16_777_216.0;
 
-/// What [`Histogram::quantile`] gives for a latency in the zero bucket: its middle, at most 30 ns off.
-pub const ZERO_BUCKET_VALUE: Nanos = Nanos(30);
-
 /// Upper bound of every slot in nanoseconds, inclusive: slot `s` holds what is at most this and above the bound
 /// of slot `s - 1`. The overflow has no bound; its entry is `u64::MAX`.
 pub const UPPER_BOUNDS_NS: [u64; BUCKETS] = upper_bounds();
@@ -197,14 +194,85 @@ pub fn c_header() -> String {
     text
 }
 
-/// A distribution of latencies, every one counted with its weight.
+/// What a slot knows of the latencies in it. Beside the count that is exported, the sum and the ends narrow down
+/// where in the bucket a quantile is.
 ///
-/// Counts and sum **saturate**.
+/// Counts and sums **saturate**.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bucket {
+    /// Messages, by weight.
+    pub count: u64,
+    /// Sum of their latencies, by weight, in nanoseconds.
+    pub sum_ns: u128,
+    /// The shortest of them, in nanoseconds; 0 if there is none.
+    pub min_ns: u64,
+    /// The longest of them, in nanoseconds; 0 if there is none.
+    pub max_ns: u64,
+}
+
+impl Bucket {
+    fn record(&mut self, ns: u64, weight: u64) {
+        self.merge(&Self {
+            count: weight,
+            sum_ns: u128::from(ns) * u128::from(weight),
+            min_ns: ns,
+            max_ns: ns,
+        });
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
+        self.max_ns = self.max_ns.max(other.max_ns);
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+    }
+
+    /// The bucket with its ends brought into the slot's range, where a copy was taken half way through an update.
+    fn within(self, slot: usize) -> Self {
+        let (low, high) = range_ns(slot);
+        let max_ns = self.max_ns.clamp(low, high);
+        let min_ns = self.min_ns.clamp(low, max_ns);
+        if self.count == 0 { Self::default() } else { Self { min_ns, max_ns, ..self } }
+    }
+
+    /// The latency of this rank (from 1) among those of the bucket: the geometric middle of the interval that
+    /// count, sum and ends leave for it.
+    fn estimate(&self, rank: u64) -> u64 {
+        let (low, high) = (u128::from(self.min_ns), u128::from(self.max_ns));
+        let (below, above) = (u128::from(rank - 1), u128::from(self.count - rank));
+        if below == 0 {
+            return self.min_ns;
+        }
+        if above == 0 {
+            return self.max_ns;
+        }
+        // One latency is the shortest, those above are at most the longest, so the sum leaves this much for the
+        // others up to the rank; and the other way round.
+        let least = self.sum_ns.saturating_sub(low + above * high).div_ceil(below);
+        let most = self.sum_ns.saturating_sub(high + below * low) / above;
+        let (least, most) = (least.clamp(low, high), most.clamp(low, high));
+        u64::try_from(middle(least.min(most), most.max(least))).unwrap_or(u64::MAX)
+    }
+}
+
+/// The geometric middle, rounded to nearest; of the zero bucket, where a factor may be 0, the arithmetic one.
+fn middle(low: u128, high: u128) -> u128 {
+    if low == 0 {
+        return high.div_ceil(2);
+    }
+    // isqrt rounds down; half of the root of four times as much, rounded up, is rounded to nearest.
+    low.checked_mul(high)
+        .and_then(|product| product.checked_mul(4))
+        .map_or(high, |product| product.isqrt().div_ceil(2))
+}
+
+/// A distribution of latencies, every one counted with its weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    buckets: Box<[u64; BUCKETS]>,
-    sum_ns: u128,
-    max_ns: u64,
+    buckets: Box<[Bucket; BUCKETS]>,
 }
 
 impl Default for Histogram {
@@ -217,116 +285,87 @@ impl Histogram {
     /// A histogram of nothing.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            buckets: Box::new([0; BUCKETS]),
-            sum_ns: 0,
-            max_ns: 0,
-        }
+        Self::from_buckets(|_| Bucket::default())
     }
 
-    /// A histogram that was counted elsewhere: the counts of all slots, the weighted sum of the latencies and
-    /// the largest of them.
-    ///
-    /// Such a copy may have been taken between the counting of a latency and the updating of the maximum. A
-    /// maximum below the highest slot that is not empty is therefore raised to where that slot begins.
+    /// A histogram that was counted elsewhere, by slot. The copy may have been taken in the middle of an update:
+    /// ends that lie outside of their slot are moved to its border.
     #[must_use]
-    pub fn from_parts(buckets: &[u64; BUCKETS], sum_ns: u128, max: Nanos) -> Self {
-        let reached = buckets
-            .iter()
-            .rposition(|&count| count > 0)
-            .map_or(0, |slot| range_ns(slot).0);
+    pub fn from_buckets(mut bucket: impl FnMut(usize) -> Bucket) -> Self {
         Self {
-            buckets: Box::new(*buckets),
-            sum_ns,
-            max_ns: max.0.max(reached),
+            buckets: Box::new(std::array::from_fn(|slot| bucket(slot).within(slot))),
         }
     }
 
     /// Counts a latency as `weight` messages; a weight of 0 changes nothing.
     pub fn record(&mut self, latency: Nanos, weight: u64) {
-        if weight == 0 {
-            return;
-        }
-        let count = &mut self.buckets[slot(latency.0)];
-        *count = count.saturating_add(weight);
-        self.sum_ns = self
-            .sum_ns
-            .saturating_add(u128::from(latency.0) * u128::from(weight));
-        self.max_ns = self.max_ns.max(latency.0);
+        self.buckets[slot(latency.0)].record(latency.0, weight);
     }
 
     /// Adds everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
-        for (count, more) in self.buckets.iter_mut().zip(other.buckets.iter()) {
-            *count = count.saturating_add(*more);
+        for (bucket, more) in self.buckets.iter_mut().zip(other.buckets.iter()) {
+            bucket.merge(more);
         }
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// The count of every slot.
+    /// The bucket of every slot.
     #[must_use]
-    pub fn buckets(&self) -> &[u64; BUCKETS] {
+    pub fn buckets(&self) -> &[Bucket; BUCKETS] {
         &self.buckets
     }
 
-    /// How many messages were counted, by weight: the sum of the buckets.
+    /// How many messages were counted, by weight.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets
             .iter()
-            .fold(0, |sum, count| sum.saturating_add(*count))
+            .fold(0, |sum, bucket| sum.saturating_add(bucket.count))
     }
 
     /// Whether nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.buckets.iter().all(|&count| count == 0)
+        self.buckets.iter().all(|bucket| bucket.count == 0)
     }
 
     /// The weighted sum of the latencies in nanoseconds, exact.
     #[must_use]
     pub fn sum_ns(&self) -> u128 {
-        self.sum_ns
+        self.buckets
+            .iter()
+            .fold(0, |sum, bucket| sum.saturating_add(bucket.sum_ns))
     }
 
     /// The largest latency, exact; `None` if nothing was counted.
     #[must_use]
     pub fn max(&self) -> Option<Nanos> {
-        (!self.is_empty()).then_some(Nanos(self.max_ns))
+        let highest = self.buckets.iter().rfind(|bucket| bucket.count > 0)?;
+        Some(Nanos(highest.max_ns))
     }
 
     /// The latency that the share `q` of the messages does not exceed; `None` if nothing was counted.
     ///
     /// `q` goes from 0 to 1 and is clamped to that. The answer is the message of rank ceil(`q` × count), at least
-    /// 1, in order of latency, known as closely as its bucket tells:
+    /// 1, in order of latency, known as closely as its bucket tells: its count, sum, shortest and longest latency
+    /// leave an interval, of which this is the geometric middle. The first and the last of a bucket are exact.
     ///
-    /// - the last rank is the maximum, exact;
-    /// - between 60 ns and 64 s, the geometric middle of the bucket's whole nanoseconds, rounded to one of them:
-    ///   at most 2^(1/16) - 1 = 4.43 % off, with the rounding 4.5 %;
-    /// - up to 59 ns, [`ZERO_BUCKET_VALUE`];
-    /// - above 64 s, the maximum, since the overflow has no upper bound.
-    ///
-    /// Nothing exceeds the maximum.
+    /// Between 60 ns and 64 s, no answer is more than 2^(1/16) - 1 = 4.43 % off, with the rounding to whole
+    /// nanoseconds 4.5 %: half of a bucket, where nothing narrows it down.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         let count = self.count();
         if count == 0 {
             return None;
         }
-        let rank = rank(q, count);
-        let mut reached = 0_u64;
-        let slot = self.buckets.iter().position(|&bucket| {
-            reached = reached.saturating_add(bucket);
-            reached >= rank
-        })?;
-        let value = match slot {
-            _ if rank == count => self.max_ns,
-            ZERO_SLOT => ZERO_BUCKET_VALUE.0,
-            OVERFLOW_SLOT => self.max_ns,
-            _ => middle_ns(slot),
-        };
-        Some(Nanos(value.min(self.max_ns)))
+        let mut rank = rank(q, count);
+        for bucket in self.buckets.iter() {
+            if rank <= bucket.count {
+                return Some(Nanos(bucket.estimate(rank)));
+            }
+            rank -= bucket.count;
+        }
+        self.max()
     }
 }
 
@@ -346,13 +385,6 @@ fn rank(q: f64, count: u64) -> u64 {
         product.ceil()
     };
     (rank as u64).clamp(1, count)
-}
-
-fn middle_ns(slot: usize) -> u64 {
-    let (low, high) = range_ns(slot);
-    // isqrt rounds down; half of the root of four times as much, rounded up, is rounded to nearest.
-    let product = u128::from(low) * u128::from(high);
-    u64::try_from((4 * product).isqrt().div_ceil(2)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

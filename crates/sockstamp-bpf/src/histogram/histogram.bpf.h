@@ -6,7 +6,7 @@
 #include "common.bpf.h"
 #include "histogram_bounds.h"
 
-/* One bank a possible CPU (set before load), some 26 kB each. */
+/* One bank a possible CPU (set before load), some 100 kB each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -87,42 +87,45 @@ static __always_inline __u32 histogram_slot(__u64 ns)
 	return slot + (ns > histogram_bounds[slot]);
 }
 
-static __always_inline void histogram_raise(__u64 *max, __u64 ns)
+/*
+ * Rare once a bucket has seen a few durations. A global function, so that the verifier walks it
+ * once. Each turn lost means that another program of this CPU came in between.
+ */
+__noinline int bucket_extend(struct bucket *bucket, __u64 ns)
 {
-	__u64 old = *max;
+	if (!bucket)
+		return 0;
+	for (int i = 0; i < 4; i++) {
+		__u64 max = bucket->max_ns;
 
-	/* Each turn lost means that another program of this CPU raised max in between. */
-	for (int i = 0; i < 4 && ns > old; i++) {
-		__u64 seen = __sync_val_compare_and_swap(max, old, ns);
-
-		if (seen == old)
+		if (ns <= max || __sync_val_compare_and_swap(&bucket->max_ns, max, ns) == max)
 			break;
-		old = seen;
 	}
+	for (int i = 0; i < 4; i++) {
+		__u64 min = bucket->min_ns;
+
+		if ((min && ns >= min) ||
+		    __sync_val_compare_and_swap(&bucket->min_ns, min, ns) == min)
+			break;
+	}
+	return 0;
 }
 
-static __always_inline void histogram_count(struct bank *bank, __u32 distribution, __u64 ns)
+/* `index`: a stage, or DISTRIBUTION_TOTAL() of a direction. */
+static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 ns)
 {
 	__u32 slot = histogram_slot(ns);
+	struct bucket *bucket;
 
 	/* The compiler knows that the bound holds and drops the test; the verifier wants to see it. */
 	barrier_var(slot);
 	if (slot >= HISTOGRAM_SLOTS)
 		return;
-	count(&bank->distributions[distribution].slots[slot], 1);
-	histogram_raise(&bank->extents[distribution].max_ns, ns);
-}
-
-static __always_inline void histogram_add(struct bank *bank, enum stage stage, __u64 ns)
-{
-	count(&bank->extents[stage].sum_ns, ns);
-	histogram_count(bank, stage, ns);
-}
-
-static __always_inline void histogram_add_total(struct bank *bank, enum direction direction,
-						__u64 ns)
-{
-	histogram_count(bank, DISTRIBUTION_TOTAL(direction), ns);
+	bucket = &bank->distributions[index].slots[slot];
+	count(&bucket->count, 1);
+	count(&bucket->sum_ns, ns);
+	if (ns > bucket->max_ns || ns < bucket->min_ns || !bucket->min_ns)
+		bucket_extend(bucket, ns);
 }
 
 #endif

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::histogram::Histogram;
+use sockstamp_model::histogram::{Bucket, Histogram, ZERO_SLOT};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
@@ -39,7 +39,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
         measured.then(|| distribution(banks, stage as usize))
     });
-    let total = total(banks, index, &stages);
+    let total = distribution(banks, Stage::COUNT + index);
     let (messages, retransmits) = match direction {
         Direction::Tx => (
             sum(banks, |bank| bank.messages_sent),
@@ -59,13 +59,6 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
     }
 }
 
-/// The kernel leaves the sum of the totals out, since it is that of the stages.
-fn total(banks: &[Bank], direction: usize, stages: &StageMap<Option<Histogram>>) -> Histogram {
-    let counted = distribution(banks, Stage::COUNT + direction);
-    let sum_ns = stages.present().map(|(_, histogram)| histogram.sum_ns()).sum();
-    Histogram::from_parts(counted.buckets(), sum_ns, counted.max().unwrap_or(Nanos::ZERO))
-}
-
 fn sum(banks: &[Bank], field: impl Fn(&Bank) -> u64) -> u64 {
     banks.iter().map(field).sum()
 }
@@ -73,14 +66,20 @@ fn sum(banks: &[Bank], field: impl Fn(&Bank) -> u64) -> u64 {
 fn distribution(banks: &[Bank], index: usize) -> Histogram {
     let mut whole = Histogram::new();
     for bank in banks {
-        let extent = bank.extents[index];
-        whole.merge(&Histogram::from_parts(
-            &bank.distributions[index].slots,
-            u128::from(extent.sum_ns),
-            Nanos(extent.max_ns),
-        ));
+        let slots = &bank.distributions[index].slots;
+        whole.merge(&Histogram::from_buckets(|slot| bucket(slot, &slots[slot])));
     }
     whole
+}
+
+fn bucket(slot: usize, raw: &raw::bucket) -> Bucket {
+    Bucket {
+        count: raw.count,
+        sum_ns: u128::from(raw.sum_ns),
+        // Where a duration may be 0, it cannot be told from "none yet".
+        min_ns: if slot == ZERO_SLOT { 0 } else { raw.min_ns },
+        max_ns: raw.max_ns,
+    }
 }
 
 fn refusals(banks: &[Bank]) -> BTreeMap<Verdict, u64> {

@@ -77,26 +77,27 @@ enum loss {
 #define DISTRIBUTION_COUNT	 (STAGE_COUNT + DIRECTION_COUNT)
 #define DISTRIBUTION_TOTAL(direction) (STAGE_COUNT + (direction))
 
-struct distribution {
-	__u64 slots[HISTOGRAM_SLOTS];
+/* One cache line holds two: a message adds to all four of one. */
+struct bucket {
+	__u64 count;
+	__u64 sum_ns;
+	__u64 min_ns; /* 0: none yet; not kept for the zero bucket, whose durations may be 0 */
+	__u64 max_ns;
 };
 
-struct extent {
-	__u64 sum_ns;
-	__u64 max_ns;
+struct distribution {
+	struct bucket slots[HISTOGRAM_SLOTS];
 };
 
 /*
  * One bank a CPU: the programs of a CPU add to its own, user space sums them. Nothing is counted
- * that follows from something else: valid messages are those in the distribution of totals, whose
- * sum is that of the stages, and messages read are those with a verdict. What every message adds to
- * stands together, for the sake of the cache.
+ * that follows from something else: valid messages are those in the distribution of totals, and
+ * messages read are those with a verdict.
  */
 struct bank {
 	__u64 bytes[DIRECTION_COUNT];
 	__u64 messages_sent;
 	__u64 retransmits;
-	struct extent extents[DISTRIBUTION_COUNT];
 	struct distribution distributions[DISTRIBUTION_COUNT];
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];

@@ -179,7 +179,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 
 		histogram_add(bank, STAGE_RX_STACK, read.stack_ns);
 		histogram_add(bank, STAGE_RX_APP, app);
-		histogram_add_total(bank, DIRECTION_RX, read.stack_ns + app);
+		histogram_add(bank, DISTRIBUTION_TOTAL(DIRECTION_RX), read.stack_ns + app);
 	} else {
 		count(&bank->refusals[DIRECTION_RX][verdict], 1);
 	}

@@ -380,7 +380,7 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u64 now)
 	histogram_add(bank, STAGE_TX_QUEUE, stamps->sched - stamps->queued);
 	histogram_add(bank, STAGE_TX_QDISC, stamps->snd - stamps->sched);
 	histogram_add(bank, STAGE_TX_NETWORK, stamps->ack - stamps->snd);
-	histogram_add_total(bank, DIRECTION_TX, stamps->ack - stamps->entry);
+	histogram_add(bank, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry);
 	if (setting_record)
 		tx_record(flow, message, verdict);
 	return 0;
