@@ -215,13 +215,7 @@ impl Background {
             .arg(output.path());
         command.args(target);
         let mut process = Process::spawn(command).unwrap();
-        let start = Instant::now();
-        while !is_attached(process.id()) {
-            let running = process.is_running().unwrap();
-            assert!(running, "sockstamp {subcommand}: {}", process.stderr());
-            assert!(start.elapsed() < ATTACH_TIMEOUT, "not attached in time");
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_attached(&mut process);
         Background { process, output }
     }
 
@@ -230,6 +224,17 @@ impl Background {
         let status = self.process.wait_status(STOP_TIMEOUT).unwrap();
         assert!(status.success(), "{status}: {}", self.process.stderr());
         self.output
+    }
+}
+
+/// Waits until the sockstamp in `process` measures.
+pub fn wait_attached(process: &mut Process) {
+    let start = Instant::now();
+    while !is_attached(process.id()) {
+        let running = process.is_running().unwrap();
+        assert!(running, "sockstamp: {}", process.stderr());
+        assert!(start.elapsed() < ATTACH_TIMEOUT, "not attached in time");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -6,6 +6,7 @@ mod common;
 
 mod fast_open;
 mod interference;
+mod life_cycle;
 mod paths;
 mod rx;
 mod scene;
