@@ -63,7 +63,7 @@ fn p99_budget(condition: Condition) -> Option<Budget> {
 }
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let [off, others @ ..] = in_turn(effort.rounds(20), CONDITIONS, |condition| {
+    let [off, others @ ..] = in_turn(effort.rounds(30), CONDITIONS, |condition| {
         load.round(Traffic::RequestResponse, ROUND, condition)
     })?;
     for measure in MEASURES {

@@ -34,12 +34,16 @@ use crate::report::Report;
     about = "What measuring with sockstamp costs, as ratios against their budgets"
 )]
 struct Cli {
-    /// Many more rounds: a quarter of an hour in place of three minutes
+    /// Six times the rounds: some ten minutes in place of two
     #[arg(long)]
     full: bool,
+    /// One round of each: shows that all of it works; the figures tell nothing
+    #[arg(long, conflicts_with = "full")]
+    smoke: bool,
     /// Only these benchmarks
     #[arg(long, value_enum, value_name = "NAME", num_args = 1..)]
     only: Vec<Benchmark>,
+    /// A table as it grows, or one object at the end
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(subcommand)]
@@ -88,13 +92,23 @@ impl Benchmark {
 /// How long it may all take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effort {
+    Smoke,
     Quick,
     Full,
 }
 
 impl Effort {
+    fn of(cli: &Cli) -> Self {
+        match (cli.smoke, cli.full) {
+            (true, _) => Self::Smoke,
+            (_, true) => Self::Full,
+            _ => Self::Quick,
+        }
+    }
+
     fn rounds(self, quick: usize) -> usize {
         match self {
+            Self::Smoke => 1,
             Self::Quick => quick,
             Self::Full => quick * 6,
         }
@@ -118,7 +132,7 @@ fn main() -> ExitCode {
 
 fn bench(cli: &Cli) -> Result<()> {
     interrupt::catch()?;
-    let effort = if cli.full { Effort::Full } else { Effort::Quick };
+    let effort = Effort::of(cli);
     let wanted = if cli.only.is_empty() {
         Benchmark::value_variants()
     } else {

@@ -16,11 +16,12 @@ pub(crate) enum Budget {
 }
 
 impl Budget {
-    fn is_met(self, value: f64) -> bool {
+    /// The median decides; where an exact value is asked for, every round.
+    fn is_met(self, spread: &Spread) -> bool {
         match self {
-            Self::AtMost(limit) => value <= limit,
-            Self::AtLeast(limit) => value >= limit,
-            Self::Exactly(wanted) => value.total_cmp(&wanted).is_eq(),
+            Self::AtMost(limit) => spread.median <= limit,
+            Self::AtLeast(limit) => spread.median >= limit,
+            Self::Exactly(wanted) => spread.min == wanted && spread.max == wanted,
         }
     }
 }
@@ -106,7 +107,7 @@ impl Report {
         spread: Spread,
         budget: Option<Budget>,
     ) {
-        let met = budget.map(|budget| budget.is_met(spread.median));
+        let met = budget.map(|budget| budget.is_met(&spread));
         let figure = Figure {
             name: name.into(),
             unit,
@@ -206,5 +207,30 @@ impl std::fmt::Display for HookTable<'_> {
             )?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_decides_over_a_limit() {
+        let spread = Spread::of(&[0.9, 1.0, 4.0]);
+        assert!(Budget::AtMost(1.0).is_met(&spread) && Budget::AtLeast(1.0).is_met(&spread));
+        assert!(!Budget::AtMost(0.99).is_met(&spread) && !Budget::AtLeast(1.01).is_met(&spread));
+    }
+
+    #[test]
+    fn an_exact_budget_holds_in_every_round() {
+        assert!(Budget::Exactly(0.0).is_met(&Spread::of(&[0.0, 0.0, 0.0])));
+        assert!(!Budget::Exactly(0.0).is_met(&Spread::of(&[0.0, 0.0, 0.1])));
+    }
+
+    #[test]
+    fn a_figure_that_is_no_number_meets_nothing() {
+        let spread = Spread::of(&[f64::NAN]);
+        let budgets = [Budget::AtMost(1.0), Budget::AtLeast(1.0), Budget::Exactly(1.0)];
+        assert!(!budgets.into_iter().any(|budget| budget.is_met(&spread)));
     }
 }

@@ -1,0 +1,68 @@
+//! The benchmark runs and its figures are all there. No figure is a time: those that must be exact are
+//! looked at, no other.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+fn run(arguments: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_sockstamp-bench"))
+        .args(["--smoke", "--format", "json"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert_eq!(errors, "");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn figure<'a>(report: &'a Value, name: &str) -> &'a Value {
+    let figures = report["figures"].as_array().unwrap();
+    figures
+        .iter()
+        .find(|figure| figure["name"] == name)
+        .unwrap_or_else(|| panic!("no {name}: {report}"))
+}
+
+/// `null` in place of what could not be formed.
+fn median(report: &Value, name: &str) -> f64 {
+    figure(report, name)["median"].as_f64().unwrap_or(f64::NAN)
+}
+
+#[test]
+fn hooks_are_compared_and_an_unselected_flow_runs_no_sockops_program() {
+    let before = fs::read_to_string(STATISTICS).unwrap();
+    let report = run(&["--only", "hooks"]);
+    assert_eq!(fs::read_to_string(STATISTICS).unwrap(), before);
+    for name in ["hooks.send", "hooks.read"] {
+        assert!(median(&report, name) > 0.0, "{name}");
+    }
+    assert_eq!(figure(&report, "unselected.sockops")["met"], true);
+    let hooks = report["hooks"].as_array().unwrap();
+    let sockops = hooks.iter().find(|hook| hook["hook"] == "sockops").unwrap();
+    assert!(sockops["selected"]["runs"].as_f64().unwrap() > 1.0, "{sockops}");
+}
+
+#[test]
+fn every_record_that_is_not_read_is_counted_as_lost() {
+    let report = run(&["--only", "ring"]);
+    assert!(median(&report, "ring.lost") > 0.0);
+    assert_eq!(figure(&report, "ring.uncounted")["met"], true);
+}
+
+#[test]
+fn traffic_is_compared_under_every_condition() {
+    let report = run(&["--only", "latency", "throughput"]);
+    for name in [
+        "latency.p50.unselected",
+        "latency.p99.selected",
+        "latency.rate.recorded",
+        "throughput.selected",
+    ] {
+        assert!(median(&report, name) > 0.0, "{name}");
+    }
+}
