@@ -10,11 +10,13 @@ mod histogram;
 pub mod hooks;
 mod map_view;
 pub mod plan;
+mod privilege;
 mod record;
 mod session;
 mod skeleton;
 pub mod support;
 
 pub use error::Error;
+pub use privilege::Lowered;
 pub use record::Record;
 pub use session::{Decoder, Options, Session, Target};

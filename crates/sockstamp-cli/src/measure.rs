@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
-use sockstamp_bpf::{Options, Record, Session};
+use sockstamp_bpf::{Lowered, Options, Record, Session};
 use sockstamp_model::summary::Summary;
 
 use crate::cli;
@@ -60,6 +60,8 @@ pub(crate) fn run(
     };
     let mut session = Session::start(&options, on_record)?;
     let mut running = prepared.map(Prepared::start).transpose()?;
+    // After the session, so that it goes before it on every way out.
+    let lowered = Lowered::lower()?;
     let deadline = measurement.duration.map(|duration| Instant::now() + duration);
 
     let mut status = None;
@@ -80,6 +82,7 @@ pub(crate) fn run(
     if status.is_some() {
         session.settle(PATIENCE)?;
     }
+    drop(lowered);
     let mut summary = session.stop()?;
     summary.duration = duration;
     after_poll();

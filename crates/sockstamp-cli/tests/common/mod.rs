@@ -3,6 +3,9 @@
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod leftovers;
+pub mod unprivileged;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};

@@ -1,0 +1,94 @@
+//! Capabilities are for loading, attaching and cleaning up: nothing in between needs one.
+
+use caps::CapSet;
+
+use crate::error::{Error, Tried};
+use crate::support::Capability;
+
+/// While this lives, the calling thread has the capabilities of [`Capability::ALL`] out of effect, so
+/// that a fault in what it does meanwhile reaches no further than any user's.
+///
+/// They stay permitted (capabilities(7)), since cleaning up needs them again: to be dropped before
+/// the [`Session`](crate::Session). A program that is executed meanwhile is not concerned: execve(2)
+/// computes its effective set from the permitted and ambient ones.
+#[derive(Debug)]
+pub struct Lowered {
+    capabilities: Vec<Capability>,
+}
+
+impl Lowered {
+    /// Takes out of effect what is in effect.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the kernel refuses, as a seccomp filter may; all are in effect again then.
+    pub fn lower() -> Result<Self, Error> {
+        let mut lowered = Self {
+            capabilities: Vec::new(),
+        };
+        for capability in Capability::ALL {
+            let step = || format!("drop {capability}");
+            let held = caps::has_cap(None, CapSet::Effective, known(capability))
+                .map_err(failed)
+                .tried(step())?;
+            if held {
+                caps::drop(None, CapSet::Effective, known(capability))
+                    .map_err(failed)
+                    .tried(step())?;
+                lowered.capabilities.push(capability);
+            }
+        }
+        Ok(lowered)
+    }
+}
+
+impl Drop for Lowered {
+    fn drop(&mut self) {
+        for &capability in &self.capabilities {
+            // What is permitted can be raised; if it cannot, cleaning up does what it can without.
+            let _ = caps::raise(None, CapSet::Effective, known(capability));
+        }
+    }
+}
+
+fn failed(error: caps::errors::CapsError) -> std::io::Error {
+    std::io::Error::other(error)
+}
+
+const fn known(capability: Capability) -> caps::Capability {
+    match capability {
+        Capability::Bpf => caps::Capability::CAP_BPF,
+        Capability::Perfmon => caps::Capability::CAP_PERFMON,
+        Capability::NetAdmin => caps::Capability::CAP_NET_ADMIN,
+        Capability::SysAdmin => caps::Capability::CAP_SYS_ADMIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_effect() -> Vec<Capability> {
+        let held =
+            |capability: &Capability| caps::has_cap(None, CapSet::Effective, known(*capability)).unwrap();
+        Capability::ALL.into_iter().filter(held).collect()
+    }
+
+    /// As root; without privilege there is nothing to lower, and nothing is raised either.
+    #[test]
+    fn capabilities_are_out_of_effect_while_it_lives() {
+        let before = in_effect();
+        let lowered = Lowered::lower().unwrap();
+        assert_eq!(lowered.capabilities, before);
+        assert_eq!(in_effect(), []);
+        drop(lowered);
+        assert_eq!(in_effect(), before);
+    }
+
+    #[test]
+    fn names_are_those_of_the_system() {
+        for capability in Capability::ALL {
+            assert_eq!(known(capability).to_string(), capability.name());
+        }
+    }
+}
