@@ -8,7 +8,6 @@ use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 use crate::error::{Error, Tried};
 use crate::plan::missing_capabilities;
-use crate::session::quiet_libbpf;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;
 use crate::support::Support;
@@ -42,7 +41,6 @@ pub struct Hook {
 /// [`Error::Bpf`] if the programs in this binary cannot be read: that of a loader that refuses is in
 /// the [`Trial`].
 pub fn try_all(support: &Support) -> Result<Vec<Hook>, Error> {
-    quiet_libbpf();
     let obstacle = obstacle(support);
     let mut hooks = try_each(SockstampSkelBuilder::default, true, obstacle)?;
     hooks.extend(try_each(ProbeSkelBuilder::default, false, obstacle)?);

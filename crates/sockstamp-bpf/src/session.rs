@@ -304,7 +304,6 @@ fn target_cgroup(target: &Target, support: &Support) -> Result<File, Error> {
 }
 
 fn load(options: &Options, plan: &Plan, support: &Support) -> Result<SockstampSkel<'static>, Error> {
-    quiet_libbpf();
     // The skeleton borrows its object, so one that outlives this call needs a place that does, too:
     // a few bytes a session that are never given back; the object in them is.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));

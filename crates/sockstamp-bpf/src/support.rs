@@ -11,6 +11,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use sockstamp::interface;
 
 use crate::hooks::{Hook, Trial};
+use crate::session::quiet_libbpf;
 
 /// A tracepoint that a stage may need, by the name the kernel knows it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,6 +136,8 @@ impl Support {
     /// Looks at the host. Needs no privilege; what cannot be seen is false.
     #[must_use]
     pub fn probe() -> Self {
+        // libbpf complains to standard error where there is no BTF: we say it ourselves, in one line.
+        quiet_libbpf();
         let btf = Btf::from_vmlinux().ok();
         let has = |found: &dyn Fn(&Btf<'_>) -> bool| btf.as_ref().is_some_and(found);
         Self {

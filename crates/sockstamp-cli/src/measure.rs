@@ -9,6 +9,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
+use sockstamp_bpf::plan::Plan;
+use sockstamp_bpf::support::Support;
 use sockstamp_bpf::{Lowered, Options, Record, Session};
 use sockstamp_model::summary::Summary;
 
@@ -50,6 +52,8 @@ pub(crate) fn run(
     };
     let mut signals =
         SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
+    // First, so that who may not measure is told so, and not that a cgroup cannot be made.
+    Plan::require(&Support::probe())?;
     let prepared = match measurement.command {
         [] => None,
         words => Some(Prepared::new(words)?),

@@ -1,0 +1,129 @@
+//! `sockstamp doctor` on this host: as root, and without any privilege.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::leftovers::Leftovers;
+use common::unprivileged::Unprivileged;
+use serde_json::Value;
+
+/// Some tenths of a second when nothing else runs.
+const LONGEST: Duration = Duration::from_secs(10);
+
+fn json(mut command: Command) -> Value {
+    let output = command.args(["doctor", "--format", "json"]).output().unwrap();
+    assert_succeeded(&output);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn assert_succeeded(output: &Output) {
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+}
+
+fn states(report: &Value, used: bool) -> Vec<(&str, &str)> {
+    let hooks = report["hooks"].as_array().unwrap().iter();
+    hooks
+        .filter(|hook| hook["used"] == used)
+        .map(|hook| (hook["hook"].as_str().unwrap(), hook["state"].as_str().unwrap()))
+        .collect()
+}
+
+#[test]
+fn as_root_every_hook_is_tried_and_the_self_test_passes() {
+    let before = Leftovers::before();
+    let start = Instant::now();
+    let report = json(Command::new(common::sockstamp()));
+    assert!(start.elapsed() < LONGEST, "{:?}", start.elapsed());
+    assert_eq!(report["version"], 1);
+    assert_eq!(report["ready"], true);
+    assert_eq!(report["missing_capabilities"], serde_json::json!([]));
+    for (hook, state) in states(&report, true) {
+        assert_eq!(state, "works", "{hook}");
+    }
+    for (hook, state) in states(&report, false) {
+        assert_ne!(state, "unknown", "{hook}");
+    }
+    assert!(report["plan"]["tx.network"]["hooks"].is_string());
+    let test = &report["self_test"];
+    assert_eq!(test["messages"], 40);
+    assert_eq!(test["valid"], test["messages"]);
+    before.assert_none();
+}
+
+#[test]
+fn facts_are_those_of_the_host() {
+    let report = json(Command::new(common::sockstamp()));
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    assert_eq!(report["kernel"], release.trim());
+    assert_eq!(report["btf"], Path::new("/sys/kernel/btf/vmlinux").exists());
+    assert_eq!(
+        report["mptcp"]["enabled"],
+        Path::new("/proc/sys/net/mptcp").exists()
+    );
+    let cgroup2 = Path::new(report["cgroup2"].as_str().unwrap());
+    assert!(cgroup2.join("cgroup.procs").exists());
+    let interfaces = report["interfaces"].as_array().unwrap();
+    let lo = interfaces
+        .iter()
+        .find(|interface| interface["name"] == "lo")
+        .unwrap();
+    assert_eq!(lo["tx_software"], true);
+    assert_eq!(lo["tx_hardware"], false);
+}
+
+#[test]
+fn receive_stamping_is_seen_when_some_socket_asks_for_it() {
+    let _stamping = sockstamp::ReceiveStamping::enable().unwrap();
+    while !sockstamp::ReceiveStamping::is_on().unwrap() {}
+    let report = json(Unprivileged::new().command());
+    assert_eq!(report["receive_stamping"], true);
+}
+
+#[test]
+fn without_privilege_it_says_what_it_could_not_see() {
+    let before = Leftovers::before();
+    let copy = Unprivileged::new();
+    let report = json(copy.command());
+    assert_eq!(report["ready"], false);
+    assert_eq!(
+        report["missing_capabilities"],
+        serde_json::json!(["CAP_BPF", "CAP_PERFMON", "CAP_NET_ADMIN"])
+    );
+    for (hook, state) in states(&report, true) {
+        assert_eq!(state, "unknown", "{hook}");
+    }
+    assert!(report["self_test"].is_null());
+
+    let output = copy.command().arg("doctor").output().unwrap();
+    assert_succeeded(&output);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("not tried: missing capabilities"), "{text}");
+    assert!(
+        text.contains("cannot measure") && text.contains("setcap"),
+        "{text}"
+    );
+    before.assert_none();
+}
+
+#[test]
+fn three_capabilities_are_enough() {
+    let report = json(Unprivileged::new().with_capabilities("-all,+bpf,+perfmon,+net_admin"));
+    assert_eq!(report["ready"], true);
+    assert_eq!(report["self_test"]["valid"], 40);
+}
+
+#[test]
+fn a_reader_that_closes_is_no_failure() {
+    let mut command = Command::new(common::sockstamp());
+    command
+        .arg("doctor")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    assert_succeeded(&child.wait_with_output().unwrap());
+}

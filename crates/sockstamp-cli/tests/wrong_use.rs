@@ -1,0 +1,137 @@
+//! Wrong use and hosts that lack something: one clear line, the right exit status, nothing left behind.
+
+mod common;
+
+use std::process::Command;
+
+use common::leftovers::Leftovers;
+use common::unprivileged::Unprivileged;
+
+/// Runs `command`; it must end with `status`, say `text` in one line and leave nothing.
+fn refused(mut command: Command, status: i32, text: &str) {
+    let before = Leftovers::before();
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(status), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(
+        stderr.starts_with("sockstamp: ") && stderr.contains(text),
+        "{stderr}"
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    before.assert_none();
+}
+
+fn sockstamp(arguments: &[&str]) -> Command {
+    let mut command = Command::new(common::sockstamp());
+    command.args(arguments);
+    command
+}
+
+/// `sockstamp stat` in a mount namespace of its own, after `prepare` changed it.
+fn in_other_mounts(prepare: &str) -> Command {
+    let mut command = Command::new("unshare");
+    let script = format!("set -e; {prepare}; exec \"$0\" stat -- true");
+    command.args(["--mount", "sh", "-c", &script, common::sockstamp()]);
+    command
+}
+
+#[test]
+fn missing_privilege() {
+    let copy = Unprivileged::new();
+    for arguments in [
+        &["stat", "--duration", "1s"] as &[&str],
+        &["trace", "--duration", "1s"],
+        &["stat", "--", "true"],
+        &["trace", "--", "true"],
+    ] {
+        let mut command = copy.command();
+        command.args(arguments);
+        refused(
+            command,
+            1,
+            "missing CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN: run as root",
+        );
+    }
+}
+
+#[test]
+fn no_btf() {
+    refused(
+        in_other_mounts("mount -t tmpfs none /sys/kernel/btf"),
+        1,
+        "this kernel has no BTF",
+    );
+}
+
+#[test]
+fn no_cgroup2() {
+    let unmount = "awk '$3 == \"cgroup2\" { print $2 }' /proc/self/mounts | xargs umount --lazy";
+    refused(in_other_mounts(unmount), 1, "no cgroup2 file system is mounted");
+}
+
+#[test]
+fn commands_that_cannot_run() {
+    refused(
+        sockstamp(&["stat", "--", "/nonexistent/command"]),
+        127,
+        "cannot run /nonexistent/command",
+    );
+    refused(
+        sockstamp(&["stat", "--", "sockstamp-no-such-command"]),
+        127,
+        "cannot run",
+    );
+    refused(
+        sockstamp(&["stat", "--", "/etc/passwd"]),
+        126,
+        "cannot run /etc/passwd",
+    );
+    refused(sockstamp(&["trace", "--", "/etc"]), 126, "cannot run /etc");
+}
+
+#[test]
+fn targets_that_do_not_exist() {
+    refused(sockstamp(&["stat", "-p", "4194305"]), 1, "no process 4194305");
+    refused(
+        sockstamp(&["stat", "--cgroup", "/no/such/cgroup"]),
+        1,
+        "no cgroup /no/such/cgroup",
+    );
+    refused(
+        sockstamp(&["stat", "--cgroup", "/tmp"]),
+        1,
+        "/tmp is not a cgroup2 directory",
+    );
+    refused(
+        sockstamp(&["stat", "--netns", "no-such-netns"]),
+        1,
+        "no network namespace no-such-netns",
+    );
+    refused(
+        sockstamp(&["stat", "-o", "/nonexistent/file", "--", "true"]),
+        1,
+        "cannot write /nonexistent/file",
+    );
+}
+
+/// clap says what is wrong in its own form, of several lines.
+#[test]
+fn wrong_options() {
+    let before = Leftovers::before();
+    for arguments in [
+        &["stat", "--no-such-option"] as &[&str],
+        &["no-such-subcommand"],
+        &[],
+        &["stat", "--duration", "soon"],
+        &["stat", "-p", "1", "--", "true"],
+    ] {
+        let output = sockstamp(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(
+            !output.stderr.is_empty() && output.stdout.is_empty(),
+            "{arguments:?}"
+        );
+    }
+    before.assert_none();
+}
