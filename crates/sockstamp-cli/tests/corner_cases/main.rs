@@ -12,3 +12,4 @@ mod rx;
 mod scene;
 mod selection;
 mod tx;
+mod uring;

@@ -1,6 +1,7 @@
 //! Reads that are not one read of one packet that has just arrived.
 
 use std::io::{IoSliceMut, Read, Write, pipe};
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
 use std::thread;
@@ -157,6 +158,44 @@ fn data_and_the_end_of_it_can_be_read_together() {
     ] {
         assert_eq!(outline(&half_closed), [(200, "valid")]);
     }
+}
+
+#[test]
+fn data_that_came_before_accept_waited_for_it() {
+    let scene = Loopback::new();
+    let listener = scene.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let server_address = listener.local_addr().unwrap();
+    let mut client = scene.host.tcp_connect(server_address).unwrap();
+    client.write_all(&[0; 100]).unwrap();
+    pause();
+    let (mut server, _) = listener.accept().unwrap();
+    server.read_exact(&mut [0; 100]).unwrap();
+
+    let messages = scene.finish();
+    let read = messages.read_at(server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(app(read[0]) >= PAUSE, "{read:?}");
+}
+
+/// Urgent data (tcp(7)) leaves the stream beside the other bytes, so neither read is where it should be.
+#[test]
+fn urgent_data_is_refused_and_what_follows_is_right() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    SockRef::from(&connection.client).send_out_of_band(b"!").unwrap();
+    wait_acknowledged(&connection.client);
+    let mut urgent = [MaybeUninit::uninit()];
+    let server = SockRef::from(&connection.server);
+    assert_eq!(server.recv_out_of_band(&mut urgent).unwrap(), 1);
+    for bytes in [100, 200] {
+        connection.client.write_all(&vec![0; bytes]).unwrap();
+        connection.server.read_exact(&mut vec![0; bytes]).unwrap();
+    }
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    let refused = "unmatched-read";
+    assert_eq!(outline(&read), [(1, refused), (100, refused), (200, "valid")]);
 }
 
 /// `RX_SLOTS` of the programs.

@@ -160,6 +160,25 @@ fn by_namespace_name_or_process_in_it() {
     }
 }
 
+/// Selection happens when a connection is established.
+#[test]
+fn a_connection_older_than_the_measurement_is_not_measured() {
+    let host = Host::new("corner").unwrap();
+    let mut older = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
+    let trace = Trace::start(&["--netns", host.netns_name()]);
+    talk(&mut older);
+    let mut newer = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
+    talk(&mut newer);
+
+    let messages = Messages::new(trace.finish());
+    assert_not_measured(&messages, older.client_address);
+    assert_not_measured(&messages, older.server_address);
+    assert_eq!(
+        outline(&messages.sent_from(newer.client_address)),
+        [(100, "valid")]
+    );
+}
+
 /// Connects to a port and sends so many messages.
 const SEND: &str = "
 import socket, sys

@@ -1,0 +1,81 @@
+//! Sends and reads by io_uring(7), which come by no system call of their own.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::thread;
+
+use io_uring::{IoUring, opcode, squeue, types::Fd};
+
+use crate::scene::{Loopback, PAUSE, outline, pause, wait_acknowledged};
+
+/// Runs one operation to its end; what it names is borrowed by the caller until then.
+fn complete(operation: &squeue::Entry) -> i32 {
+    let mut ring = IoUring::new(1).unwrap();
+    // SAFETY: what the operation names must stay valid until it is complete. Both callers hold a borrow of
+    // it during this call, which returns after the completion, or panics where nothing was submitted.
+    unsafe { ring.submission().push(operation) }.unwrap();
+    loop {
+        match ring.submit_and_wait(1) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => panic!("{error}"),
+            _ => {}
+        }
+        if let Some(completion) = ring.completion().next() {
+            return completion.result();
+        }
+    }
+}
+
+fn send(socket: &impl AsRawFd, data: &[u8]) -> i32 {
+    let length = u32::try_from(data.len()).unwrap();
+    complete(&opcode::Send::new(Fd(socket.as_raw_fd()), data.as_ptr(), length).build())
+}
+
+fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> i32 {
+    let length = u32::try_from(buffer.len()).unwrap();
+    complete(&opcode::Recv::new(Fd(socket.as_raw_fd()), buffer.as_mut_ptr(), length).build())
+}
+
+#[test]
+fn a_send_is_a_message() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    assert_eq!(send(&connection.client, &[0; 100]), 100);
+    connection.server.read_exact(&mut [0; 100]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(100, "valid")]);
+    assert_eq!(sent[0].number("pid"), u64::from(std::process::id()));
+}
+
+#[test]
+fn a_read_of_what_is_there_is_a_message() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    connection.client.write_all(&[0; 100]).unwrap();
+    pause();
+    assert_eq!(receive(&connection.server, &mut [0; 100]), 100);
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(read[0].stage("rx.app") >= PAUSE, "{read:?}");
+}
+
+/// The kernel tries at once, waits for the socket, and tries again: the read is what the last try did.
+#[test]
+fn a_read_that_waits_for_data_is_one_message() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    let server = connection.server.try_clone().unwrap();
+    let reader = thread::spawn(move || receive(&server, &mut [0; 100]));
+    pause();
+    connection.client.write_all(&[0; 100]).unwrap();
+    assert_eq!(reader.join().unwrap(), 100);
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(read[0].stage("rx.app") < PAUSE, "{read:?}");
+}
