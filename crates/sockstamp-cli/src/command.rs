@@ -87,11 +87,6 @@ impl Running {
         self.child.try_wait().context("cannot wait for the command")
     }
 
-    /// Waits for its end.
-    pub(crate) fn wait(&mut self) -> Result<ExitStatus> {
-        self.child.wait().context("cannot wait for the command")
-    }
-
     /// Hands a signal on.
     pub(crate) fn signal(&self, signal: Signal) {
         // The process ids of Linux are positive i32; the child may have ended, which is no error.

@@ -91,9 +91,20 @@ pub(crate) fn run(
     summary.duration = duration;
     after_poll();
     if let (Some(running), None) = (&mut running, status) {
-        status = Some(running.wait()?);
+        status = Some(outlive(running, &mut signals)?);
     }
     Ok(Outcome { summary, status })
+}
+
+/// Waits for a command that the measurement did not last for; signals are still its.
+fn outlive(running: &mut Running, signals: &mut SignalsInfo<WithOrigin>) -> Result<ExitStatus> {
+    loop {
+        if let Some(status) = running.ended()? {
+            return Ok(status);
+        }
+        interrupted(signals, Some(running));
+        std::thread::sleep(STEP);
+    }
 }
 
 /// Whether a signal asks us to end. With a command, it is the command's: one from the terminal it
