@@ -76,9 +76,14 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-enum mark {
+enum mark_kind {
 	MARK_LISTENER = 1, /* of a selected task: what it accepts inherits the mark */
 	MARK_SELECTED,
+};
+
+struct mark {
+	__u32 retransmits; /* how much of the kernel's count is in ours */
+	__u8 kind;
 };
 
 /* Ours, unlike the bit on the socket, which is everybody's who uses BPF timestamping. */
@@ -86,7 +91,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
 	__type(key, int);
-	__type(value, __u8);
+	__type(value, struct mark);
 } marks SEC(".maps");
 
 /* Thread group ids of the selected tasks: as many as a command line can sensibly name. */
@@ -165,18 +170,19 @@ static __always_inline struct flow *flow_lookup(const struct sock *sk)
 	return bpf_sk_storage_get(&flows, (void *)sk, 0, 0);
 }
 
-static __always_inline bool flow_marked(const struct sock *sk)
+/* The mark of a selected flow; NULL if this is none of ours. */
+static __always_inline struct mark *flow_mark(const struct sock *sk)
 {
-	__u8 *mark = bpf_sk_storage_get(&marks, (void *)sk, 0, 0);
+	struct mark *mark = bpf_sk_storage_get(&marks, (void *)sk, 0, 0);
 
-	return mark && *mark == MARK_SELECTED;
+	return mark && mark->kind == MARK_SELECTED ? mark : NULL;
 }
 
 static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
 {
 	struct flow *flow;
 
-	if (!flow_marked(sk))
+	if (!flow_mark(sk))
 		return NULL;
 	flow = bpf_sk_storage_get(&flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!flow) {
@@ -207,7 +213,7 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 	int flags = SK_BPF_CB_TX_TIMESTAMPING;
 	struct bpf_sock *sk = ctx->sk;
 	struct bank *bank = this_bank();
-	__u8 *mark;
+	struct mark *mark;
 
 	if (!sk || !bank)
 		return;
@@ -220,8 +226,9 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 		count_loss(LOSS_FLOW);
 		return;
 	}
-	*mark = MARK_SELECTED;
+	mark->kind = MARK_SELECTED;
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
+	mark->retransmits = tp->total_retrans;
 	if (tp->total_retrans)
 		count(&bank->retransmits, tp->total_retrans);
 }
@@ -256,10 +263,10 @@ static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct
 
 static __always_inline void mark_listener(void *sk)
 {
-	__u8 *mark = bpf_sk_storage_get(&marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct mark *mark = bpf_sk_storage_get(&marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
 	if (mark)
-		*mark = MARK_LISTENER;
+		mark->kind = MARK_LISTENER;
 	else
 		count_loss(LOSS_FLOW);
 }

@@ -419,21 +419,27 @@ static __always_inline void tx_mark_retransmitted(struct flow *flow, const struc
 }
 
 /*
- * Counts as the kernel's own tcpi_total_retrans does: segments, in __tcp_retransmit_skb(), SYNs
- * among them, which come before the flow has a message.
+ * Follows the kernel's own tcpi_total_retrans: segments, SYNs among them, which come before the
+ * flow has a message. The tracepoint alone would not do: it is there for tries that failed as well,
+ * most of them since the skb is still on its way out (tcp_retransmit_skb's `err`, v6.18).
  */
 static __always_inline void tx_retransmit(const struct sock *sk, const struct sk_buff *skb)
 {
-	const struct tcp_skb_cb *cb = skb_tcp(skb);
 	struct bank *bank = this_bank();
+	struct mark *mark = flow_mark(sk);
 	struct flow *flow;
+	__u32 segments;
 
-	if (!bank || !flow_marked(sk))
+	if (!bank || !mark)
 		return;
-	count(&bank->retransmits, cb->tcp_gso_segs);
+	segments = tcp_of(sk)->total_retrans - mark->retransmits;
+	if (!segments)
+		return;
+	mark->retransmits += segments;
+	count(&bank->retransmits, segments);
 	flow = flow_lookup(sk);
 	if (flow)
-		tx_mark_retransmitted(flow, cb, cb->tcp_gso_segs);
+		tx_mark_retransmitted(flow, skb_tcp(skb), segments);
 }
 
 /* Nothing will be acknowledged any more: tcp_done() and tcp_disconnect(). */
