@@ -16,30 +16,8 @@ use sockstamp_bpf::support::Support;
 use tempfile::NamedTempFile;
 use testbed::{Host, Process};
 
-use crate::common::{Stat, messages, number, report, sockstamp, wait_attached};
-use crate::scene::{Connection, PATIENCE, wait_acknowledged, wait_until};
-
-fn start(arguments: &[&str]) -> Process {
-    let mut command = Command::new(sockstamp());
-    command.args(arguments);
-    let mut process = Process::spawn(command).unwrap();
-    wait_attached(&mut process);
-    process
-}
-
-/// The programs and maps that a process has descriptors of: proc(5), `/proc/pid/fdinfo`.
-fn bpf_objects(process: &Process) -> [BTreeSet<u32>; 2] {
-    let entries = fs::read_dir(format!("/proc/{}/fdinfo", process.id())).unwrap();
-    let texts: Vec<String> = entries
-        .flatten()
-        .filter_map(|entry| fs::read_to_string(entry.path()).ok())
-        .collect();
-    ["prog_id:", "map_id:"].map(|key| {
-        let ids = texts.iter().flat_map(|text| text.lines());
-        ids.filter_map(|line| line.strip_prefix(key)?.trim().parse().ok())
-            .collect()
-    })
-}
+use crate::common::{Stat, messages, number, report, sockstamp};
+use crate::scene::{Connection, PATIENCE, bpf_objects, start, wait_acknowledged, wait_until};
 
 fn wait_unloaded([programs, maps]: &[BTreeSet<u32>; 2]) {
     assert!(!programs.is_empty() && !maps.is_empty());

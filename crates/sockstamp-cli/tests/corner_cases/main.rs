@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod clock;
 mod fast_open;
 mod interference;
 mod life_cycle;

@@ -1,14 +1,17 @@
 //! A place where one thing happens, and the messages that `sockstamp trace` saw of it.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, TcpInfo};
+use testbed::{Family, Host, Link, LinkConfig, Process, TcpInfo};
 
-use crate::common::{Trace, number};
+use crate::common::{Trace, number, sockstamp, wait_attached};
 
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,6 +22,29 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// Sleeps for [`PAUSE`].
 pub(crate) fn pause() {
     thread::sleep(PAUSE);
+}
+
+/// Starts sockstamp and waits until it measures.
+pub(crate) fn start(arguments: &[&str]) -> Process {
+    let mut command = Command::new(sockstamp());
+    command.args(arguments);
+    let mut process = Process::spawn(command).unwrap();
+    wait_attached(&mut process);
+    process
+}
+
+/// The programs and maps that a process has descriptors of: proc(5), `/proc/pid/fdinfo`.
+pub(crate) fn bpf_objects(process: &Process) -> [BTreeSet<u32>; 2] {
+    let entries = fs::read_dir(format!("/proc/{}/fdinfo", process.id())).unwrap();
+    let texts: Vec<String> = entries
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path()).ok())
+        .collect();
+    ["prog_id:", "map_id:"].map(|key| {
+        let ids = texts.iter().flat_map(|text| text.lines());
+        ids.filter_map(|line| line.strip_prefix(key)?.trim().parse().ok())
+            .collect()
+    })
 }
 
 /// One host whose two programs talk over its loopback, watched.

@@ -1,0 +1,72 @@
+//! A step of CLOCK_REALTIME, without touching the machine's clock: what the programs believe of its
+//! distance from the other clocks is moved instead, while nobody keeps it fresh.
+
+use std::io::{Read, Write};
+use std::net::Ipv4Addr;
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+use nix::sys::signal::Signal;
+use tempfile::NamedTempFile;
+use testbed::{Host, Process};
+
+use crate::common::messages;
+use crate::scene::{Connection, Messages, PATIENCE, bpf_objects, outline, pause, start};
+
+const STEP_NS: i64 = 5_000_000_000;
+
+/// Makes `realtime_minus_monotonic`, the first field of `struct clock_offsets` (record.h), what it was
+/// before a step. The offset to TAI is that of before, too: TAI is stepped along.
+fn step_clock(trace: &Process) {
+    let [_, maps] = bpf_objects(trace);
+    let offsets = maps
+        .into_iter()
+        .map(|id| MapHandle::from_map_id(id).unwrap())
+        .find(|map| map.name().to_string_lossy().ends_with(".bss"))
+        .unwrap();
+    let key = 0u32.to_ne_bytes();
+    let mut value = offsets.lookup(&key, MapFlags::ANY).unwrap().unwrap();
+    let (realtime_minus_monotonic, _) = value.split_first_chunk_mut().unwrap();
+    *realtime_minus_monotonic = (i64::from_ne_bytes(*realtime_minus_monotonic) - STEP_NS).to_ne_bytes();
+    offsets.update(&key, &value, MapFlags::ANY).unwrap();
+}
+
+#[test]
+fn a_stamp_from_the_other_side_of_a_step_is_refused() {
+    let host = Host::new("corner").unwrap();
+    let output = NamedTempFile::new().unwrap();
+    let path = output.path().to_str().unwrap();
+    let mut trace = start(&[
+        "trace",
+        "--format",
+        "json",
+        "--netns",
+        host.netns_name(),
+        "-o",
+        path,
+    ]);
+    let mut connection = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
+    let mut talk = |bytes| {
+        connection.client.write_all(&vec![0; bytes]).unwrap();
+        connection.server.read_exact(&mut vec![0; bytes]).unwrap();
+    };
+    talk(100);
+    trace.signal(Signal::SIGSTOP).unwrap();
+    // It may have been about to write what it had measured: only then is it stopped.
+    pause();
+    step_clock(&trace);
+    talk(200);
+    trace.signal(Signal::SIGCONT).unwrap();
+    // More than a round, in which it measures the offset again.
+    pause();
+    pause();
+    talk(300);
+    trace.signal(Signal::SIGINT).unwrap();
+    assert!(trace.wait_status(PATIENCE).unwrap().success());
+
+    let messages = Messages::new(messages(output.path()));
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(
+        outline(&read),
+        [(100, "valid"), (200, "clock-step"), (300, "valid")]
+    );
+}
