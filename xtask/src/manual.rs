@@ -1,6 +1,7 @@
 //! Man pages and shell completions, from the definition of the command line.
 
-use std::path::Path;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
@@ -12,6 +13,9 @@ use crate::Files;
 
 pub(crate) const PAGES: &str = "docs/man";
 pub(crate) const COMPLETIONS: &str = "docs/completions";
+
+/// The only one that has subcommands.
+const ROOT_PAGE: &str = "sockstamp.1";
 
 /// A page for the program and one for each subcommand, as git(1) has it.
 pub(crate) fn pages() -> Result<Files> {
@@ -25,16 +29,31 @@ pub(crate) fn pages() -> Result<Files> {
     Ok(files)
 }
 
-fn page(command: Command) -> Result<(std::path::PathBuf, Vec<u8>)> {
+fn page(mut command: Command) -> Result<(PathBuf, Vec<u8>)> {
     let name = command
         .get_display_name()
         .unwrap_or(command.get_name())
         .to_owned();
+    let usage = command.render_usage().to_string();
     let mut contents = Vec::new();
-    Man::new(command)
-        .render(&mut contents)
+    render(&Man::new(command), &usage, &mut contents)
         .with_context(|| format!("cannot render the page of {name}"))?;
     Ok((Path::new(PAGES).join(format!("{name}.1")), contents))
+}
+
+/// As `Man::render`, but with the synopsis of `--help`: clap_mangen's leaves out the `--` before a command and
+/// that it may have several words.
+fn render(man: &Man, usage: &str, page: &mut impl Write) -> io::Result<()> {
+    man.render_title(page)?;
+    man.render_name_section(page)?;
+    let synopsis = usage.trim_start_matches("Usage: ").replace('-', "\\-");
+    writeln!(page, ".SH SYNOPSIS\n{synopsis}")?;
+    man.render_description_section(page)?;
+    man.render_options_section(page)?;
+    if man.get_filename() == ROOT_PAGE {
+        man.render_subcommands_section(page)?;
+    }
+    Ok(())
 }
 
 /// Under the names that each shell looks for.

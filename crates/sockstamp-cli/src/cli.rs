@@ -39,18 +39,19 @@ pub enum Subcommand {
     Janitor(Janitor),
 }
 
+const TARGET: &str = "Target";
+
 /// Which messages are measured. Connections are selected when they are established: existing ones are not seen.
 #[derive(Debug, Args, Default)]
-#[command(next_help_heading = "Target")]
 pub struct Target {
     /// Messages that these processes send or read, on connections they opened or listened for
-    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', num_args = 1..)]
+    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', num_args = 1.., help_heading = TARGET)]
     pub pids: Vec<u32>,
     /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount's root
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = TARGET)]
     pub cgroup: Option<PathBuf>,
     /// Sockets of this network namespace: a name of ip-netns(8), or a process in it
-    #[arg(long, value_name = "NAME|PID")]
+    #[arg(long, value_name = "NAME|PID", help_heading = TARGET)]
     pub netns: Option<String>,
 }
 
