@@ -7,6 +7,7 @@ pub mod leftovers;
 pub mod unprivileged;
 
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::thread;
@@ -190,6 +191,12 @@ pub fn of_direction<'a>(messages: &'a [Value], direction: &str) -> Vec<&'a Value
         .collect()
 }
 
+/// Says why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness keeps to itself.
+pub fn skip(test: &str, reason: &str) {
+    let line = format!("SKIP {test}: {reason}\n");
+    io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
 /// Runs a measurement of time again, twice at most, if it misses: the machine is used by others as well.
 /// The bounds stay as they are, and a product that is wrong stays wrong.
 pub fn within_three_attempts(mut attempt: impl FnMut() -> Result<(), String>) {
@@ -197,7 +204,10 @@ pub fn within_three_attempts(mut attempt: impl FnMut() -> Result<(), String>) {
     for _ in 0..3 {
         match attempt() {
             Ok(()) => return,
-            Err(reason) => missed.push(reason),
+            Err(reason) => {
+                println!("missed: {reason}");
+                missed.push(reason);
+            }
         }
     }
     panic!("missed {} times:\n{}", missed.len(), missed.join("\n"));

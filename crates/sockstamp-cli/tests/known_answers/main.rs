@@ -6,5 +6,8 @@ mod common;
 mod busy_reader;
 mod full_qdisc;
 mod full_send_buffer;
+mod kernel_counts;
+mod lossy_link;
+mod real_programs;
 mod slow_link;
 mod support;

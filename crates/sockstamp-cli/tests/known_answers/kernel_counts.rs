@@ -1,0 +1,105 @@
+//! What the kernel itself counted for flows that have ended.
+
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testbed::{Host, Process};
+
+const TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The flows of a host that end while this watches, by `ss -E`: the kernel reports each one's last TCP_INFO.
+pub(crate) struct EndedFlows<'a> {
+    host: &'a Host,
+    ss: Process,
+}
+
+impl EndedFlows<'_> {
+    pub(crate) fn watch(host: &Host) -> EndedFlows<'_> {
+        // It would keep what it prints until its end otherwise.
+        let ss = host.spawn("stdbuf", &["-oL", "ss", "-Etin"]).unwrap();
+        let start = Instant::now();
+        while !listens(&ss) {
+            assert!(start.elapsed() < TIMEOUT, "ss does not listen: {}", ss.stderr());
+            thread::sleep(POLL_INTERVAL);
+        }
+        EndedFlows { host, ss }
+    }
+
+    /// The sum over all, as soon as none is left. (One in TIME-WAIT has ended: its socket is gone.)
+    pub(crate) fn counts(self) -> KernelCounts {
+        let start = Instant::now();
+        let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
+        while !self.host.run("ss", &open).unwrap().trim().is_empty() {
+            assert!(start.elapsed() < TIMEOUT, "flows do not end");
+            thread::sleep(POLL_INTERVAL);
+        }
+        loop {
+            let text = self.ss.stdout();
+            thread::sleep(POLL_INTERVAL);
+            if text.contains("segs_out:") && text == self.ss.stdout() {
+                return KernelCounts::parse(&text);
+            }
+            assert!(start.elapsed() < TIMEOUT, "no flow has ended: {text}");
+        }
+    }
+}
+
+/// Whether a process has joined the groups in which the kernel says what ended: sock_diag(7), and
+/// `netlink_native_seq_show()` of net/netlink/af_netlink.c for the table.
+fn listens(process: &Process) -> bool {
+    const NETLINK_SOCK_DIAG: &str = "4";
+    let id = process.id();
+    let table = fs::read_to_string(format!("/proc/{id}/net/netlink")).unwrap_or_default();
+    table.lines().any(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        matches!(fields[..], [_, protocol, _, groups, ..] if protocol == NETLINK_SOCK_DIAG && groups != "00000000")
+    })
+}
+
+/// Sums over flows, of TCP_INFO.
+#[derive(Debug)]
+pub(crate) struct KernelCounts {
+    pub(crate) flows: u64,
+    /// With those sent again.
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_resent: u64,
+    /// Still in the send buffer.
+    pub(crate) bytes_not_sent: u64,
+    /// A SYN and a FIN count as one each.
+    pub(crate) bytes_acked: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) data_segments_sent: u64,
+    /// Segments, a SYN or a FIN among them.
+    pub(crate) retransmits: u64,
+}
+
+impl KernelCounts {
+    /// Names as in ss.c of iproute2, `tcp_stats_print()`; what is zero is not printed.
+    fn parse(text: &str) -> KernelCounts {
+        let sum = |label: &str| {
+            let values = text
+                .split_whitespace()
+                .filter_map(|word| word.strip_prefix(label));
+            values.map(|value| value.parse::<u64>().unwrap()).sum()
+        };
+        let resent = text
+            .split_whitespace()
+            .filter_map(|word| word.strip_prefix("retrans:"));
+        let in_all = resent.map(|pair| pair.split_once('/').unwrap().1);
+        KernelCounts {
+            flows: text
+                .split_whitespace()
+                .filter(|word| word.starts_with("segs_out:"))
+                .count() as u64,
+            bytes_sent: sum("bytes_sent:"),
+            bytes_resent: sum("bytes_retrans:"),
+            bytes_not_sent: sum("notsent:"),
+            bytes_acked: sum("bytes_acked:"),
+            bytes_received: sum("bytes_received:"),
+            data_segments_sent: sum("data_segs_out:"),
+            retransmits: in_all.map(|value| value.parse::<u64>().unwrap()).sum(),
+        }
+    }
+}
