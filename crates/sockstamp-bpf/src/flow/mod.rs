@@ -24,6 +24,8 @@ pub(crate) fn mark_listeners(program: &ProgramMut<'_>) -> Result<(), Error> {
 /// namespace that vanishes meanwhile takes its sockets along.
 pub(crate) fn deselect(program: &ProgramMut<'_>) {
     let Ok(link) = program.attach() else { return };
+    // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
+    let _ = run(&link);
     let namespaces = network_namespaces();
     // The iterator walks the namespace of the thread that opens it (bpf_iter_init_seq_net(),
     // fs/proc/proc_net.c), and a thread that went elsewhere must not be used for anything else.
