@@ -15,6 +15,7 @@ use std::{env, thread};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
+use socket2::SockRef;
 use sockstamp_bpf::Session;
 use testbed::Cgroup;
 
@@ -233,8 +234,8 @@ impl Serving {
     fn open(&mut self, traffic: Traffic) -> Result<()> {
         let client = TcpStream::connect(self.listener.local_addr()?)?;
         let (server, _) = self.listener.accept()?;
-        client.set_nodelay(true)?;
-        server.set_nodelay(true)?;
+        settle(&client)?;
+        settle(&server)?;
         let received = Arc::clone(&self.received);
         thread::spawn(move || match traffic {
             Traffic::RequestResponse => echo(server, &received),
@@ -267,6 +268,20 @@ impl Serving {
             p99_ns: percentile(&self.times, 99),
         })
     }
+}
+
+/// The default of net.core.wmem_max and rmem_max: no host grants less.
+const BUFFER: usize = 212_992;
+
+/// Takes away what makes one round unlike the next. The host's congestion control may pace by timers,
+/// and probe at times of its own; Reno does neither, and every kernel has it (net/ipv4/tcp_cong.c).
+/// Buffers that grow leave the cache at some moment; those that were set do not grow (socket(7)).
+fn settle(socket: &TcpStream) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_congestion(b"reno")?;
+    socket.set_send_buffer_size(BUFFER)?;
+    socket.set_recv_buffer_size(BUFFER)
 }
 
 fn percentile(sorted: &[Duration], percent: usize) -> u64 {

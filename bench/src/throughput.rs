@@ -10,7 +10,7 @@ use crate::load::{Load, Outcome, Traffic};
 use crate::paired::{Spread, in_turn, values};
 use crate::report::Report;
 
-const ROUND: Duration = Duration::from_millis(250);
+const ROUND: Duration = Duration::from_millis(120);
 
 const CONDITIONS: [Condition; 4] = [
     Condition::Off,
@@ -20,7 +20,7 @@ const CONDITIONS: [Condition; 4] = [
 ];
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let [off, others @ ..] = in_turn(effort.rounds(20), CONDITIONS, |condition| {
+    let [off, others @ ..] = in_turn(effort.rounds(36), CONDITIONS, |condition| {
         load.round(Traffic::Bulk, ROUND, condition)
     })?;
     let off = values(&off, Outcome::bytes_per_second);
