@@ -45,6 +45,8 @@ pub struct Options {
     pub target: Target,
     /// Send a record of every message to user space, beside counting it.
     pub record: bool,
+    /// See the entry of send calls, for `tx.copy`. Without it, every send of the host has one hook less.
+    pub entry: bool,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
 }
@@ -54,6 +56,7 @@ impl Default for Options {
         Self {
             target: Target::default(),
             record: false,
+            entry: true,
             ring_bytes: 8 << 20,
         }
     }
@@ -93,7 +96,10 @@ impl Session {
     /// Everything in [`Error`]; nothing stays behind then.
     pub fn start(options: &Options, on_record: impl FnMut(&Record) + 'static) -> Result<Self, Error> {
         let support = Support::probe();
-        let plan = Plan::require(&support)?;
+        let mut plan = Plan::require(&support)?;
+        if !options.entry {
+            plan.leave_entry_out();
+        }
         let cgroup = target_cgroup(&options.target, &support)?;
         let receive_stamping = ReceiveStamping::enable()
             .map_err(io::Error::from)
@@ -166,6 +172,12 @@ impl Session {
         Ok(())
     }
 
+    /// The last to come is the first to go: a send whose end is seen has had its entry seen, a read
+    /// the arrival of its bytes.
+    fn detach(&mut self) {
+        while self.links.pop().is_some() {}
+    }
+
     /// Waits up to `timeout` (in steps of at most 50 ms), gives new records to the callback and
     /// keeps the clocks' distance fresh. To be called all the time.
     ///
@@ -230,7 +242,7 @@ impl Session {
     /// As [`Session::poll`], for the records that were left.
     pub fn stop(mut self) -> Result<Summary, Error> {
         let duration = Nanos::from(self.started.elapsed());
-        self.links.clear();
+        self.detach();
         if let Some(ring) = &self.ring {
             ring.consume().tried("read the last records")?;
         }
@@ -260,7 +272,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.links.clear();
+        self.detach();
         // Another instance may have selected the same sockets: the last one clears.
         if self.instances.is_last() {
             flow::deselect(&self.skeleton.progs.deselect_flows);

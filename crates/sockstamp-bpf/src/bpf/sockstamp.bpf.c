@@ -14,6 +14,9 @@ static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_o
 	if (!sk)
 		return;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	/* Where no hook shows the entry of a send, this is the flow's first. */
+	if (!flow && !setting_entry && ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
+		flow = flow_create(kern->sk, tcp_of(kern->sk)->copied_seq);
 	/* Another user of BPF timestamping selected this socket. */
 	if (!flow)
 		return;

@@ -83,6 +83,7 @@ enum mark_kind {
 
 struct mark {
 	__u32 retransmits; /* how much of the kernel's count is in ours */
+	__u32 tx_seq; /* where the first message starts */
 	__u8 kind;
 };
 
@@ -127,13 +128,12 @@ static __always_inline void flow_identify(struct flow_identity *identity, const 
 {
 	const struct sock_common *common = &sk->__sk_common;
 
-	/* The kernel gives a socket its cookie when somebody asks for it first. */
-	identity->cookie = bpf_get_socket_cookie((void *)sk);
+	identity->cookie = common->skc_cookie.counter;
 	identity->netns = common->skc_net.net->ns.inum;
 	identity->family = common->skc_family;
 	identity->local_port = common->skc_num;
 	identity->remote_port = bpf_ntohs(common->skc_dport);
-	if (identity->family == AF_INET6) {
+	if (bpf_core_field_exists(common->skc_v6_daddr) && identity->family == AF_INET6) {
 		BPF_CORE_READ_INTO(&identity->local_address, common,
 				   skc_v6_rcv_saddr.in6_u.u6_addr8);
 		BPF_CORE_READ_INTO(&identity->remote_address, common,
@@ -180,16 +180,17 @@ static __always_inline struct mark *flow_mark(const struct sock *sk)
 
 static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
 {
+	struct mark *mark = flow_mark(sk);
 	struct flow *flow;
 
-	if (!flow_mark(sk))
+	if (!mark)
 		return NULL;
 	flow = bpf_sk_storage_get(&flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!flow) {
 		count_loss(LOSS_FLOW);
 		return NULL;
 	}
-	flow->tx_seq = tcp_of(sk)->write_seq;
+	flow->tx_seq = mark->tx_seq;
 	flow->rx_seq = rx_seq;
 	if (setting_record)
 		flow_identify(&flow->identity, sk);
@@ -217,7 +218,7 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 
 	if (!sk || !bank)
 		return;
-	if (tp->is_mptcp) {
+	if (bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp) {
 		count_loss(LOSS_MPTCP);
 		return;
 	}
@@ -226,7 +227,11 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 		count_loss(LOSS_FLOW);
 		return;
 	}
+	/* The kernel gives a socket its cookie when somebody asks for it first. */
+	if (setting_record)
+		bpf_get_socket_cookie(ctx);
 	mark->kind = MARK_SELECTED;
+	mark->tx_seq = tp->write_seq;
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
 	mark->retransmits = tp->total_retrans;
 	if (tp->total_retrans)
@@ -239,15 +244,22 @@ static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct 
 		flow_select(ctx, tcp_of(sk));
 }
 
-/* Data that went with the SYN (RFC 7413) was sent before any callback for it. */
+/* The SYN has its sequence number by now. Data that went with it (RFC 7413) got no callback. */
 static __always_inline void flow_connected(const struct sock *sk)
 {
 	struct bank *bank = this_bank();
+	struct mark *mark;
 
-	if (!bank || !sock_selected(sk) || !BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data))
+	if (!bank || !sock_selected(sk))
 		return;
-	count(&bank->messages_sent, 1);
-	count(&bank->refusals[DIRECTION_TX][VERDICT_FAST_OPEN], 1);
+	mark = flow_mark(sk);
+	if (!mark)
+		return;
+	mark->tx_seq = tcp_of(sk)->write_seq;
+	if (BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data)) {
+		count(&bank->messages_sent, 1);
+		count(&bank->refusals[DIRECTION_TX][VERDICT_FAST_OPEN], 1);
+	}
 }
 
 static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct sock *sk)

@@ -218,7 +218,7 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 	if (!kern->sk->sk_write_pending)
 		flow->tx_crowded = false;
 	/* Another task's message on a flow that a selected task opened or listens for. */
-	if (!bank || (setting_by_pid && !sender.tid))
+	if (!bank || (!sender.tid && !pid_selected(bpf_get_current_pid_tgid() >> 32)))
 		return;
 	count(&bank->messages_sent, 1);
 	count(&bank->bytes[DIRECTION_TX], key + 1 - start);

@@ -1,0 +1,110 @@
+//! Sessions over loopback, in this process: what the command line does not reach. Root.
+
+use std::cell::RefCell;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::rc::Rc;
+use std::time::Duration;
+
+use sockstamp_bpf::{Decoder, Options, Session, Target};
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::summary::Summary;
+
+const REQUEST: [u8; 100] = [1; 100];
+
+/// Requests and answers of 100 bytes, one after the other.
+fn converse(requests: usize) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut socket, _) = listener.accept().unwrap();
+        let mut buffer = REQUEST;
+        while socket.read_exact(&mut buffer).is_ok() {
+            socket.write_all(&buffer).unwrap();
+        }
+    });
+    let mut client = TcpStream::connect(address).unwrap();
+    let mut buffer = REQUEST;
+    for _ in 0..requests {
+        client.write_all(&REQUEST).unwrap();
+        client.read_exact(&mut buffer).unwrap();
+    }
+    drop(client);
+    server.join().unwrap();
+}
+
+fn measure(options: Options, load: impl FnOnce()) -> (Summary, Vec<Message>) {
+    let messages = Rc::new(RefCell::new(Vec::new()));
+    let decoder = Decoder::new().unwrap();
+    let kept = Rc::clone(&messages);
+    let on_record = move |record: &_| kept.borrow_mut().extend(decoder.message(record));
+    let options = Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        ..options
+    };
+    let mut session = Session::start(&options, on_record).unwrap();
+    load();
+    session.settle(Duration::from_secs(2)).unwrap();
+    let summary = session.stop().unwrap();
+    (summary, messages.take())
+}
+
+#[test]
+fn without_the_entry_messages_start_when_they_are_queued() {
+    for record in [false, true] {
+        let options = Options {
+            entry: false,
+            record,
+            ..Options::default()
+        };
+        let (summary, messages) = measure(options, || converse(50));
+        assert_eq!(summary.tx.total.count(), 100);
+        assert_eq!(summary.tx.bytes, 10_000, "the first message of a flow has a beginning");
+        assert!(summary.tx.stages[Stage::TxCopy].is_none());
+        assert_eq!(summary.absent[&Stage::TxCopy], "switched off");
+        let sent = messages.iter().filter(|message| message.direction == Direction::Tx);
+        assert_eq!(sent.count(), if record { 100 } else { 0 });
+        for message in &messages {
+            assert_eq!(message.bytes, 100);
+            assert_ne!(message.flow.cookie.0, 0);
+        }
+    }
+}
+
+#[test]
+fn records_agree_with_the_counters() {
+    let options = Options {
+        record: true,
+        ..Options::default()
+    };
+    let (summary, messages) = measure(options, || converse(500));
+    assert_eq!(summary.lost.ring, 0);
+    for direction in [Direction::Tx, Direction::Rx] {
+        let counted = summary.direction(direction);
+        let of_direction = || messages.iter().filter(|message| message.direction == direction);
+        assert_eq!(of_direction().count() as u64, counted.messages);
+        assert_eq!(of_direction().map(|message| message.bytes).sum::<u64>(), counted.bytes);
+        let longest = of_direction().map(Message::total).max();
+        assert_eq!(longest, counted.total.max(), "both count the same nanoseconds");
+        let sum: u128 = of_direction().map(|message| u128::from(message.total().0)).sum();
+        assert_eq!(sum, counted.total.sum_ns());
+    }
+}
+
+#[test]
+fn records_without_room_are_counted() {
+    let options = Options {
+        record: true,
+        ring_bytes: 1 << 14,
+        ..Options::default()
+    };
+    let (summary, messages) = measure(options, || converse(500));
+    let ended = summary.verdicts.values().sum::<u64>();
+    assert_eq!(ended, 2_000);
+    assert!(summary.lost.ring > 0);
+    assert_eq!(messages.len() as u64 + summary.lost.ring, ended);
+}
