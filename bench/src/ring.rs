@@ -62,6 +62,7 @@ fn start(cgroup: &Path, ring_bytes: u32, on_record: impl FnMut(&Record) + 'stati
         },
         record: true,
         ring_bytes,
+        ..Options::default()
     };
     Ok(Session::start(&options, on_record)?)
 }
