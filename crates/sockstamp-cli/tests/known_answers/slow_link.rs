@@ -16,8 +16,9 @@ over_both_families!(check);
 
 const DELAY: Duration = Duration::from_millis(10);
 const REQUESTS: u64 = 100;
-/// Options of nice(1). What other programs of the machine keep the CPU from these two would be in `rx.app`.
-const FIRST: [&str; 2] = ["-n", "-20"];
+/// Options of chrt(1): real time, as the link itself. Else what other programs of the machine keep the CPU from
+/// these two is in `rx.app`, rightly.
+const REAL_TIME: [&str; 2] = ["--rr", "1"];
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn check(family: Family) {
@@ -52,8 +53,8 @@ fn start_nginx(host: &Host, address: SocketAddr, files: &Path) -> Process {
     let path = path.to_str().unwrap();
     let nginx = host
         .spawn(
-            "nice",
-            &[&FIRST[..], &["nginx", "-p", &prefix.to_string(), "-c", path]].concat(),
+            "chrt",
+            &[&REAL_TIME[..], &["nginx", "-p", &prefix.to_string(), "-c", path]].concat(),
         )
         .unwrap();
     host.wait_for_port(address, TIMEOUT)
@@ -69,7 +70,7 @@ fn measure(client: &Host, server: &Host, address: SocketAddr) -> Result<(), Stri
     // curl keeps the connection for all of the range.
     let url = format!("http://{address}/page?[1-{REQUESTS}]");
     let curl = ["curl", "-sS", "--fail", "--noproxy", "*", "-o", "/dev/null", &url];
-    client.run("nice", &[&FIRST[..], &curl[..]].concat()).unwrap();
+    client.run("chrt", &[&REAL_TIME[..], &curl[..]].concat()).unwrap();
     for (name, stat, trace) in sides {
         let (messages, report) = (trace.finish(), stat.finish());
         println!("{name}: {}", in_short(&report));
