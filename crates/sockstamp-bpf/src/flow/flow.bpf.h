@@ -240,6 +240,11 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 
 static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
+	struct bpf_sock *connecting = ctx->sk;
+
+	/* A socket may be connected again (connect(2), AF_UNSPEC): nothing of before holds for it. */
+	if (connecting)
+		bpf_sk_storage_delete(&flows, connecting);
 	if (netns_selected(sk) && pid_selected(bpf_get_current_pid_tgid() >> 32))
 		flow_select(ctx, tcp_of(sk));
 }
