@@ -210,8 +210,16 @@ struct inet_connection_sock {
 	struct sock icsk_inet;
 };
 
+struct rb_node;
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
+	struct rb_root out_of_order_queue;
+	u32 rcv_ooopack;
 	u32 write_seq;
 	u32 snd_nxt;
 	u32 copied_seq;

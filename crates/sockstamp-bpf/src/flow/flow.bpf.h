@@ -42,7 +42,8 @@ struct arrival {
 #define ARRIVAL_NO_STAMP 0xffffffff
 #define ARRIVAL_MISMATCH 0xfffffffe
 #define ARRIVAL_STEP	 0xfffffffd
-#define ARRIVAL_LONGEST	 0xfffffffc /* 4.29 s: a longer one counts as a mismatch */
+#define ARRIVAL_HOL	 0xfffffffc
+#define ARRIVAL_LONGEST	 0xfffffffb /* 4.29 s: a longer one counts as a mismatch */
 
 struct sender {
 	__u64 entry;
@@ -62,6 +63,8 @@ struct flow {
 	__u32 rx_head;
 	__u32 rx_tail; /* written by readers, without the lock */
 	__u32 rx_seq; /* where the next read starts; written by readers, without the lock */
+	__u32 rx_ooopack; /* segments that had come out of order at the last arrival */
+	__u32 rx_gap; /* some of them were still waiting then */
 	struct flow_identity identity; /* only where records are sent */
 	struct sender senders[SENDERS];
 	struct tx_message tx[TX_SLOTS];

@@ -18,6 +18,19 @@ static __always_inline struct arrival *rx_slot(struct flow *flow, __u32 counter)
 }
 
 /*
+ * Whether some of the bytes that arrived may have waited for a segment in front of them:
+ * tcp_data_queue_ofo() counts each segment that comes out of order (net/ipv4/tcp_input.c, v6.18).
+ */
+static __always_inline bool rx_waited(const struct tcp_sock *tp, struct flow *flow)
+{
+	bool waited = flow->rx_gap || flow->rx_ooopack != tp->rcv_ooopack;
+
+	flow->rx_gap = !!tp->out_of_order_queue.rb_node;
+	flow->rx_ooopack = tp->rcv_ooopack;
+	return waited;
+}
+
+/*
  * The tail of the receive queue is the skb that arrived, or the one it was merged into, which then
  * carries its stamp (tcp_try_coalesce(), net/ipv4/tcp_input.c, v6.18).
  */
@@ -40,7 +53,8 @@ static __always_inline void rx_ready(const struct sock *sk)
 	arrival = rx_slot(flow, head);
 	arrival->ready = segment_time(sk);
 	arrival->seq_end = end;
-	arrival->stack_ns = clock_since_stamp(skb, arrival->ready);
+	arrival->stack_ns = rx_waited(tcp_of(sk), flow) ? ARRIVAL_HOL :
+							 clock_since_stamp(skb, arrival->ready);
 	flow->rx_head = head + 1;
 }
 
@@ -110,6 +124,8 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 		return VERDICT_CLOCK_MISMATCH;
 	case ARRIVAL_STEP:
 		return VERDICT_CLOCK_STEP;
+	case ARRIVAL_HOL:
+		return VERDICT_HOL;
 	}
 	return VERDICT_VALID;
 }
