@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use sockstamp_bpf::support::Support;
 use tempfile::NamedTempFile;
-use testbed::{Host, Process};
+use testbed::Host;
 
 use crate::common::{Stat, messages, number, report, sockstamp};
 use crate::scene::{Connection, PATIENCE, bpf_objects, start, wait_acknowledged, wait_until};

@@ -123,3 +123,34 @@ fn subflows_of_mptcp_are_counted_and_not_measured() {
     assert_eq!(number(&report["tx"]["messages"]), 0, "{report}");
     assert_eq!(number(&report["rx"]["messages"]), 0, "{report}");
 }
+
+/// Connects one socket twice: connect(2) with AF_UNSPEC, which is 0, dissolves a connection.
+const AGAIN: &str = "
+import ctypes, socket
+c = ctypes.CDLL(None, use_errno=True)
+client = socket.socket()
+for port in (7001, 7002):
+    listener = socket.create_server(('127.0.0.1', port))
+    client.connect(('127.0.0.1', port))
+    server, _ = listener.accept()
+    client.sendall(b'x' * 100)
+    assert len(server.recv(100)) == 100
+    server.sendall(b'x' * 50)
+    assert len(client.recv(50)) == 50
+    assert c.connect(client.fileno(), bytes(16), 16) == 0
+";
+
+#[test]
+fn a_socket_that_is_connected_again_is_a_new_flow() {
+    let host = Host::new("corner").unwrap();
+    let trace = Trace::start(&["--netns", host.netns_name()]);
+    let program = host.spawn("python3", &["-c", AGAIN]).unwrap();
+    program.wait(PATIENCE).unwrap();
+
+    let messages = Messages::new(trace.finish());
+    for port in [7001, 7002] {
+        let server = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port);
+        assert_eq!(outline(&messages.sent_to(server)), [(100, "valid")]);
+        assert_eq!(outline(&messages.read_from(server)), [(50, "valid")]);
+    }
+}

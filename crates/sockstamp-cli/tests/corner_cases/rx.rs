@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{SpliceFFlags, splice};
 use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg};
 use socket2::SockRef;
-use testbed::Host;
+use testbed::{Direction, Family, Host, Link, LinkConfig};
 
-use crate::common::{Stat, number};
-use crate::scene::{Connection, Loopback, Message, PATIENCE, PAUSE, outline, pause, wait_acknowledged};
+use crate::common::{Stat, Trace, number};
+use crate::scene::{
+    Connection, Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, outline, pause, wait_acknowledged,
+};
 
 /// Sends one message after another, each of which arrives by itself.
 fn send_apart(mut client: &TcpStream, messages: usize, bytes: usize, apart: Duration) {
@@ -175,6 +177,28 @@ fn data_that_came_before_accept_waited_for_it() {
     let read = messages.read_at(server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(app(read[0]) >= PAUSE, "{read:?}");
+}
+
+/// RFC 9293, 3.10.7.4: what comes behind a missing segment waits for it.
+#[test]
+fn what_waited_for_a_missing_segment_is_refused() {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = Link::relay(&client, &server, LinkConfig::default().delay(ONE_WAY)).unwrap();
+    let trace = Trace::start(&["--netns", server.netns_name()]);
+    let mut connection = Connection::new(&client, &server, link.address_b(Family::V4));
+    link.lose_next_data(Direction::AToB, 1).unwrap();
+    connection.client.write_all(&[0; 100]).unwrap();
+    connection.client.write_all(&[0; 200]).unwrap();
+    connection.server.read_exact(&mut [0; 100]).unwrap();
+    connection.server.read_exact(&mut [0; 200]).unwrap();
+    wait_acknowledged(&connection.client);
+    connection.client.write_all(&[0; 300]).unwrap();
+    connection.server.read_exact(&mut [0; 300]).unwrap();
+
+    let messages = Messages::new(trace.finish());
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "hol"), (200, "hol"), (300, "valid")]);
+    assert!(read[2].stage("rx.stack") < ONE_WAY, "{read:?}");
 }
 
 /// Urgent data (tcp(7)) leaves the stream beside the other bytes, so neither read is where it should be.

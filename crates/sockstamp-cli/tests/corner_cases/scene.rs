@@ -19,6 +19,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// A pause that stands out from the time that sending or reading itself takes.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
+/// The delay of a link that stands out likewise.
+pub(crate) const ONE_WAY: Duration = Duration::from_millis(20);
+
 /// Sleeps for [`PAUSE`].
 pub(crate) fn pause() {
     thread::sleep(PAUSE);
@@ -172,19 +175,28 @@ impl Messages {
 
     /// Those that the socket with this local address sent.
     pub(crate) fn sent_from(&self, local: SocketAddr) -> Vec<&Message> {
-        self.of("tx", local)
+        self.of("tx", "local", local)
     }
 
     /// Those that were read from the socket with this local address.
     pub(crate) fn read_at(&self, local: SocketAddr) -> Vec<&Message> {
-        self.of("rx", local)
+        self.of("rx", "local", local)
     }
 
-    fn of(&self, direction: &str, local: SocketAddr) -> Vec<&Message> {
-        let local = local.to_string();
-        let of_socket =
-            |message: &&Message| message.0["direction"] == direction && message.0["local"] == local;
-        self.0.iter().filter(of_socket).collect()
+    /// Those that were sent to this address.
+    pub(crate) fn sent_to(&self, remote: SocketAddr) -> Vec<&Message> {
+        self.of("tx", "remote", remote)
+    }
+
+    /// Those that came from this address.
+    pub(crate) fn read_from(&self, remote: SocketAddr) -> Vec<&Message> {
+        self.of("rx", "remote", remote)
+    }
+
+    fn of(&self, direction: &str, end: &str, address: SocketAddr) -> Vec<&Message> {
+        let address = address.to_string();
+        let is_of_it = |message: &&Message| message.0["direction"] == direction && message.0[end] == address;
+        self.0.iter().filter(is_of_it).collect()
     }
 }
 

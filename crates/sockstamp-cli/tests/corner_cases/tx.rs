@@ -9,9 +9,9 @@ use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
 use testbed::{Direction, LinkConfig};
 
-use crate::scene::{Loopback, Message, Messages, PATIENCE, PAUSE, Wire, outline, pause, wait_acknowledged};
-
-const ONE_WAY: Duration = Duration::from_millis(20);
+use crate::scene::{
+    Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, Wire, outline, pause, wait_acknowledged,
+};
 
 /// Reads whatever comes until the end.
 fn drain(mut stream: TcpStream) -> JoinHandle<()> {
