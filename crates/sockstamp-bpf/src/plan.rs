@@ -178,7 +178,7 @@ fn way(stage: Stage, [tx, copy, rx]: [Option<&'static str>; 3], nic: &'static st
         Stage::RxStack => unless(rx, "RX software stamp → tp sk_data_ready"),
         Stage::RxApp => unless(rx, "tp sk_data_ready → tp sock_recv_length"),
         Stage::TxNic | Stage::RxNic => Way::Absent(nic),
-        Stage::RxHol => Way::Absent("within rx.stack"),
+        Stage::RxHol => Way::Absent("refused as hol"),
         Stage::RxWakeup => Way::Absent("within rx.app"),
         Stage::AppService => Way::Absent("not measured yet"),
     }
