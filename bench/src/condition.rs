@@ -23,6 +23,8 @@ pub(crate) enum Condition {
     EmptySelected,
     /// Everything is attached, for another process's flows.
     Unselected,
+    /// The same without the entry of sends, which is two of the tracepoints.
+    UnselectedNoEntry,
     /// As `sockstamp stat`.
     Selected,
     /// As `sockstamp trace`: every record is read and decoded.
@@ -37,6 +39,7 @@ impl Condition {
             Self::Empty => "empty",
             Self::EmptySelected => "empty-selected",
             Self::Unselected => "unselected",
+            Self::UnselectedNoEntry => "unselected-no-entry",
             Self::Selected => "selected",
             Self::Recorded => "recorded",
         }
@@ -51,10 +54,14 @@ impl Condition {
             },
             Self::Empty => State::Floor(Box::new(Floor::attach(load.elsewhere())?)),
             Self::EmptySelected => State::Floor(Box::new(Floor::attach(load.cgroup())?)),
-            Self::Unselected | Self::Selected | Self::Recorded => {
+            Self::Unselected | Self::UnselectedNoEntry | Self::Selected | Self::Recorded => {
                 State::Session(Box::new(self.session(load)?))
             }
         })
+    }
+
+    fn is_selected(self) -> bool {
+        matches!(self, Self::EmptySelected | Self::Selected | Self::Recorded)
     }
 
     fn session(self, load: &Load) -> Result<Session> {
@@ -62,14 +69,15 @@ impl Condition {
             target: Target {
                 cgroup: Some(load.cgroup().to_owned()),
                 // We have no sockets.
-                pids: if self == Self::Unselected {
-                    vec![process::id()]
-                } else {
+                pids: if self.is_selected() {
                     Vec::new()
+                } else {
+                    vec![process::id()]
                 },
                 netns: None,
             },
             record: self == Self::Recorded,
+            entry: self != Self::UnselectedNoEntry,
             ..Options::default()
         };
         let decoder = Decoder::new()?;

@@ -13,11 +13,12 @@ use crate::report::{Budget, Report};
 
 const ROUND: Duration = Duration::from_millis(200);
 
-const CONDITIONS: [Condition; 6] = [
+const CONDITIONS: [Condition; 7] = [
     Condition::Off,
     Condition::Stamping,
     Condition::Empty,
     Condition::Unselected,
+    Condition::UnselectedNoEntry,
     Condition::Selected,
     Condition::Recorded,
 ];
@@ -49,7 +50,7 @@ const MEASURES: [Measure; 3] = [
 
 fn p50_budget(condition: Condition) -> Option<Budget> {
     match condition {
-        Condition::Unselected => Some(Budget::AtMost(1.005)),
+        Condition::Unselected | Condition::UnselectedNoEntry => Some(Budget::AtMost(1.005)),
         _ => p99_budget(condition),
     }
 }

@@ -87,7 +87,7 @@ impl Report {
         if text {
             println!("{machine}\n");
             println!(
-                "{:<32} {:>10} {:>9} {:>9} {:<5} {:>6}  budget",
+                "{:<34} {:>10} {:>9} {:>9} {:<5} {:>6}  budget",
                 "figure", "median", "min", "max", "unit", "rounds"
             );
         }
@@ -156,7 +156,7 @@ impl std::fmt::Display for Figure {
         } = self.spread;
         write!(
             f,
-            "{:<32} {median:>10.3} {min:>9.3} {max:>9.3} {:<5} {rounds:>6}  ",
+            "{:<34} {median:>10.3} {min:>9.3} {max:>9.3} {:<5} {rounds:>6}  ",
             self.name, self.unit
         )?;
         match (self.budget, self.met) {
