@@ -41,7 +41,10 @@ fn check_iperf3(family: Family) {
         kernel.bytes_sent - kernel.bytes_resent + kernel.bytes_not_sent,
         "{kernel:?}"
     );
-    assert_eq!(number(&sent["retransmits"]), kernel.retransmits, "{kernel:?}");
+    // iperf3 asks for the number at the end of its time; the kernel may go on after iperf3 is gone.
+    let bounds = number(&result["end"]["sum_sent"]["retransmits"])..=kernel.retransmits;
+    let retransmits = number(&sent["retransmits"]);
+    assert!(bounds.contains(&retransmits), "{retransmits}, not {bounds:?}");
 }
 
 fn check_redis_benchmark(family: Family) {
