@@ -201,6 +201,31 @@ fn what_waited_for_a_missing_segment_is_refused() {
     assert!(read[2].stage("rx.stack") < ONE_WAY, "{read:?}");
 }
 
+/// Below SO_RCVLOWAT (socket(7)) a socket cannot be read, as poll(2) has it, but a read that does not
+/// wait gets what is there: the kernel never said that it came.
+const BELOW_LOW_WATER: &str = "
+import socket
+listener = socket.create_server(('127.0.0.1', 7001))
+client = socket.create_connection(('127.0.0.1', 7001))
+server, _ = listener.accept()
+server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1000)
+client.sendall(b'x' * 100)
+assert len(server.recv(1000, socket.MSG_DONTWAIT)) == 100
+client.sendall(b'x' * 1000)
+assert len(server.recv(1000)) == 1000
+";
+
+#[test]
+fn a_read_below_the_low_water_mark_is_refused() {
+    let scene = Loopback::new();
+    let program = scene.host.spawn("python3", &["-c", BELOW_LOW_WATER]).unwrap();
+    program.wait(PATIENCE).unwrap();
+
+    let messages = scene.finish();
+    let read = messages.read_at("127.0.0.1:7001".parse().unwrap());
+    assert_eq!(outline(&read), [(100, "lost-event"), (1000, "valid")]);
+}
+
 /// Urgent data (tcp(7)) leaves the stream beside the other bytes, so neither read is where it should be.
 #[test]
 fn urgent_data_is_refused_and_what_follows_is_right() {
