@@ -50,10 +50,18 @@ pub enum Error {
         /// The directory that was named.
         path: PathBuf,
     },
-    /// A task that does not exist.
+    /// A process that does not exist.
     #[error("no process {pid}")]
     NoProcess {
         /// The thread group id that was named.
+        pid: u32,
+    },
+    /// A thread that is not the first of its process: `/proc` has it, too, though it does not list it.
+    #[error("{tid} is a thread of process {pid}: name the process")]
+    IsThread {
+        /// What was named.
+        tid: u32,
+        /// The thread group id of its process.
         pid: u32,
     },
 }

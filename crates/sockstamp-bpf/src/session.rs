@@ -1,7 +1,7 @@
 //! A measurement under way: the programs loaded and attached for one target, their counters and
 //! records read, and everything taken away at the end.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -100,7 +100,8 @@ impl Session {
         if !options.entry {
             plan.leave_entry_out();
         }
-        let cgroup = target_cgroup(&options.target, &support)?;
+        let cgroup2 = support.cgroup2.as_deref().ok_or(Error::NoCgroup2)?;
+        let cgroup = target_cgroup(&options.target, cgroup2)?;
         let receive_stamping = ReceiveStamping::enable()
             .map_err(io::Error::from)
             .tried("switch receive stamping on")?;
@@ -113,7 +114,7 @@ impl Session {
             banks,
             skeleton,
             _receive_stamping: receive_stamping,
-            instances: flow::Instances::join(),
+            instances: flow::Instances::join(cgroup2),
             plan,
             started: Instant::now(),
         };
@@ -135,9 +136,7 @@ impl Session {
             return Ok(());
         }
         for &pid in &target.pids {
-            if !Path::new("/proc").join(pid.to_string()).is_dir() {
-                return Err(Error::NoProcess { pid });
-            }
+            require_process(pid)?;
             self.skeleton
                 .maps
                 .pids
@@ -273,10 +272,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.detach();
-        // Another instance may have selected the same sockets: the last one clears.
-        if self.instances.is_last() {
-            flow::deselect(&self.skeleton.progs.deselect_flows);
-        }
+        let deselect = &self.skeleton.progs.deselect_flows;
+        self.instances.leave(|| flow::deselect(deselect));
     }
 }
 
@@ -306,11 +303,21 @@ impl Decoder {
     }
 }
 
-fn target_cgroup(target: &Target, support: &Support) -> Result<File, Error> {
-    let root = support.cgroup2.as_ref().ok_or(Error::NoCgroup2)?;
-    let path = target.cgroup.as_ref().unwrap_or(root);
+fn require_process(pid: u32) -> Result<(), Error> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess { pid })?;
+    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    match group.and_then(|group| group.trim().parse().ok()) {
+        Some(group) if group != pid => Err(Error::IsThread { tid: pid, pid: group }),
+        _ => Ok(()),
+    }
+}
+
+fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
+    let path = target.cgroup.as_deref().unwrap_or(root);
     if !is_cgroup2(path) {
-        return Err(Error::NotACgroup { path: path.clone() });
+        return Err(Error::NotACgroup {
+            path: path.to_owned(),
+        });
     }
     File::open(path).tried(format!("open {}", path.display()))
 }

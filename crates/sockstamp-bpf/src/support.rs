@@ -1,13 +1,16 @@
 //! Facts about the running host. No rule is here: what follows from them is in [`crate::plan`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::{fmt, fs};
 
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Func, Struct, Typedef};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use nix::unistd::{SysconfVar, sysconf};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use sockstamp::interface;
 
 use crate::hooks::{Hook, Trial};
@@ -242,10 +245,28 @@ fn parse_effective(status: &str) -> Option<u64> {
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
-fn cgroup2_mount() -> Option<PathBuf> {
-    fs::read_to_string("/proc/self/mounts")
-        .ok()
-        .and_then(|mounts| parse_cgroup2(&mounts))
+/// Where this process sees the cgroup2 hierarchy, or else a mount of our own, which nobody else sees:
+/// for the commands that it runs, ip-netns(8) mounts a /sys without what is mounted below. Such a
+/// path is this process's alone.
+#[must_use]
+pub fn cgroup2_mount() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    parse_cgroup2(&mounts).or_else(|| {
+        static DETACHED: OnceLock<Option<OwnedFd>> = OnceLock::new();
+        let mount = DETACHED.get_or_init(|| detached_cgroup2().ok()).as_ref()?;
+        Some(format!("/proc/self/fd/{}", mount.as_raw_fd()).into())
+    })
+}
+
+/// It takes CAP_SYS_ADMIN, and goes with its descriptor: fsmount(2).
+fn detached_cgroup2() -> rustix::io::Result<OwnedFd> {
+    let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(context.as_fd())?;
+    fsmount(
+        context.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::empty(),
+    )
 }
 
 fn parse_cgroup2(mounts: &str) -> Option<PathBuf> {

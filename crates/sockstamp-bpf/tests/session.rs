@@ -63,10 +63,15 @@ fn without_the_entry_messages_start_when_they_are_queued() {
         };
         let (summary, messages) = measure(options, || converse(50));
         assert_eq!(summary.tx.total.count(), 100);
-        assert_eq!(summary.tx.bytes, 10_000, "the first message of a flow has a beginning");
+        assert_eq!(
+            summary.tx.bytes, 10_000,
+            "the first message of a flow has a beginning"
+        );
         assert!(summary.tx.stages[Stage::TxCopy].is_none());
         assert_eq!(summary.absent[&Stage::TxCopy], "switched off");
-        let sent = messages.iter().filter(|message| message.direction == Direction::Tx);
+        let sent = messages
+            .iter()
+            .filter(|message| message.direction == Direction::Tx);
         assert_eq!(sent.count(), if record { 100 } else { 0 });
         for message in &messages {
             assert_eq!(message.bytes, 100);
@@ -87,7 +92,10 @@ fn records_agree_with_the_counters() {
         let counted = summary.direction(direction);
         let of_direction = || messages.iter().filter(|message| message.direction == direction);
         assert_eq!(of_direction().count() as u64, counted.messages);
-        assert_eq!(of_direction().map(|message| message.bytes).sum::<u64>(), counted.bytes);
+        assert_eq!(
+            of_direction().map(|message| message.bytes).sum::<u64>(),
+            counted.bytes
+        );
         let longest = of_direction().map(Message::total).max();
         assert_eq!(longest, counted.total.max(), "both count the same nanoseconds");
         let sum: u128 = of_direction().map(|message| u128::from(message.total().0)).sum();

@@ -9,20 +9,18 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, Result};
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::support::cgroup2_mount;
 
-/// Where the cgroup2 hierarchy is mounted.
-pub(crate) fn mount() -> Result<PathBuf> {
-    Support::probe()
-        .cgroup2
-        .ok_or_else(|| sockstamp_bpf::Error::NoCgroup2.into())
+/// The root of the cgroup2 hierarchy.
+pub(crate) fn root() -> Result<PathBuf> {
+    cgroup2_mount().ok_or_else(|| sockstamp_bpf::Error::NoCgroup2.into())
 }
 
-/// This process's own cgroup in the version 2 hierarchy (cgroups(7), "/proc files").
+/// This process's own cgroup, from the root (cgroups(7), "/proc files").
 fn own() -> Result<PathBuf> {
     let text = fs::read_to_string("/proc/self/cgroup").context("cannot read /proc/self/cgroup")?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::/"));
-    Ok(mount()?.join(path.unwrap_or_default()))
+    Ok(path.unwrap_or_default().into())
 }
 
 /// A cgroup for one command, below our own so that its limits hold for the command too. It is
@@ -38,12 +36,13 @@ pub(crate) struct CommandCgroup {
 
 impl CommandCgroup {
     pub(crate) fn create() -> Result<Self> {
+        let root = root()?;
         let parent = own()?;
-        let path = parent.join(format!("sockstamp-{}", std::process::id()));
+        let name = parent.join(format!("sockstamp-{}", std::process::id()));
         // The janitor first: from here on nothing can be left behind.
         let mut janitor = Command::new("/proc/self/exe")
             .arg("janitor")
-            .arg(&path)
+            .arg(&name)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             // Ctrl-C is for the command and for us, not for who cleans up.
@@ -51,10 +50,11 @@ impl CommandCgroup {
             .spawn()
             .context("cannot start the process that removes the cgroup")?;
         let alive = janitor.stdin.take();
+        let path = root.join(name);
         fs::create_dir(&path).with_context(|| format!("cannot make the cgroup {}", path.display()))?;
         Ok(Self {
             path,
-            parent,
+            parent: root.join(parent),
             janitor,
             alive,
         })

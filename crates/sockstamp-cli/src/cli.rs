@@ -106,7 +106,7 @@ pub struct Doctor {
 /// Options of the process that removes a command's cgroup.
 #[derive(Debug, Args)]
 pub struct Janitor {
-    /// The cgroup's directory.
+    /// The cgroup, from the root of the hierarchy.
     pub cgroup: PathBuf,
 }
 

@@ -24,7 +24,7 @@ fn cgroup_directory(path: &Path) -> Result<PathBuf> {
         return Ok(path.to_owned());
     }
     let below = path.strip_prefix("/").unwrap_or(path);
-    let directory = cgroup::mount()?.join(below);
+    let directory = cgroup::root()?.join(below);
     fs::metadata(&directory).with_context(|| format!("no cgroup {}", path.display()))?;
     Ok(directory)
 }

@@ -3,6 +3,10 @@
 mod common;
 
 use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+
+use nix::unistd::gettid;
 
 use common::leftovers::Leftovers;
 use common::unprivileged::Unprivileged;
@@ -31,7 +35,7 @@ fn sockstamp(arguments: &[&str]) -> Command {
 /// `sockstamp stat` in a mount namespace of its own, after `prepare` changed it.
 fn in_other_mounts(prepare: &str) -> Command {
     let mut command = Command::new("unshare");
-    let script = format!("set -e; {prepare}; exec \"$0\" stat -- true");
+    let script = format!("set -e; {prepare} \"$0\" stat -- true");
     command.args(["--mount", "sh", "-c", &script, common::sockstamp()]);
     command
 }
@@ -58,16 +62,31 @@ fn missing_privilege() {
 #[test]
 fn no_btf() {
     refused(
-        in_other_mounts("mount -t tmpfs none /sys/kernel/btf"),
+        in_other_mounts("mount -t tmpfs none /sys/kernel/btf;"),
         1,
         "this kernel has no BTF",
     );
 }
 
+/// Takes the hierarchy away from the command that follows.
+const NO_CGROUP2: &str = "awk '$3 == \"cgroup2\" { print $2 }' /proc/self/mounts | xargs umount --lazy;";
+
+/// CAP_SYS_ADMIN could mount it where nobody else sees it.
 #[test]
 fn no_cgroup2() {
-    let unmount = "awk '$3 == \"cgroup2\" { print $2 }' /proc/self/mounts | xargs umount --lazy";
-    refused(in_other_mounts(unmount), 1, "no cgroup2 file system is mounted");
+    let without = format!("{NO_CGROUP2} setpriv --bounding-set=-sys_admin");
+    refused(in_other_mounts(&without), 1, "no cgroup2 file system is mounted");
+}
+
+/// As below `ip netns exec`, which mounts a /sys of its own.
+#[test]
+fn no_cgroup2_in_sight() {
+    let before = Leftovers::before();
+    let output = in_other_mounts(NO_CGROUP2).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(stderr.contains("verdicts: valid 0"), "{stderr}");
+    before.assert_none();
 }
 
 #[test]
@@ -93,6 +112,7 @@ fn commands_that_cannot_run() {
 #[test]
 fn targets_that_do_not_exist() {
     refused(sockstamp(&["stat", "-p", "4194305"]), 1, "no process 4194305");
+    refused_thread();
     refused(
         sockstamp(&["stat", "--cgroup", "/no/such/cgroup"]),
         1,
@@ -113,6 +133,22 @@ fn targets_that_do_not_exist() {
         1,
         "cannot write /nonexistent/file",
     );
+}
+
+/// `/proc` has a directory for any thread, but messages belong to processes.
+fn refused_thread() {
+    let (tell, told) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let thread = thread::spawn(move || {
+        tell.send(gettid()).unwrap();
+        // Fails when the other end goes: so the thread lives until then.
+        ended.recv().unwrap_err();
+    });
+    let tid = told.recv().unwrap().to_string();
+    let text = format!("{tid} is a thread of process {}", std::process::id());
+    refused(sockstamp(&["stat", "-p", &tid]), 1, &text);
+    drop(end);
+    thread.join().unwrap();
 }
 
 /// clap says what is wrong in its own form, of several lines.

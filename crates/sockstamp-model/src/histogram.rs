@@ -224,7 +224,11 @@ impl Bucket {
         if other.count == 0 {
             return;
         }
-        self.min_ns = if self.count == 0 { other.min_ns } else { self.min_ns.min(other.min_ns) };
+        self.min_ns = if self.count == 0 {
+            other.min_ns
+        } else {
+            self.min_ns.min(other.min_ns)
+        };
         self.max_ns = self.max_ns.max(other.max_ns);
         self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
@@ -235,7 +239,15 @@ impl Bucket {
         let (low, high) = range_ns(slot);
         let max_ns = self.max_ns.clamp(low, high);
         let min_ns = self.min_ns.clamp(low, max_ns);
-        if self.count == 0 { Self::default() } else { Self { min_ns, max_ns, ..self } }
+        if self.count == 0 {
+            Self::default()
+        } else {
+            Self {
+                min_ns,
+                max_ns,
+                ..self
+            }
+        }
     }
 
     /// The latency of this rank (from 1) among those of the bucket: the geometric middle of the interval that

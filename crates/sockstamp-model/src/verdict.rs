@@ -84,7 +84,7 @@ verdicts! {
     MapFull = 17, "map-full",
         "There was no memory for the state of the socket.";
     LostEvent = 18, "lost-event",
-        "An event of the message was lost on its way to the measurement.";
+        "A hook did not fire for the message: the kernel told of no arrival, or of no acknowledgement of its own.";
     Hol = 19, "hol",
         "The message waited behind a missing segment, and the share of that wait could not be told from the rest.";
 }

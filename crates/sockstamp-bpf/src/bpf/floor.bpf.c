@@ -5,7 +5,8 @@
  */
 #include "common.bpf.h"
 
-extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops, __u64 flags) __ksym __weak;
+extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops,
+					 __u64 flags) __ksym __weak;
 
 SEC("sockops")
 int floor_sockops(struct bpf_sock_ops *ctx)

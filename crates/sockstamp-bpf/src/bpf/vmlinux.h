@@ -222,6 +222,7 @@ struct tcp_sock {
 	u32 rcv_ooopack;
 	u32 write_seq;
 	u32 snd_nxt;
+	u32 snd_una;
 	u32 copied_seq;
 	u32 rcv_nxt;
 	u64 tcp_clock_cache;

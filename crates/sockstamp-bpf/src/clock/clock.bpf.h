@@ -2,7 +2,8 @@
 /*
  * RX software stamps are CLOCK_REALTIME, which BPF cannot read; user space keeps its distance from
  * CLOCK_MONOTONIC fresh. CLOCK_TAI, which BPF can read (v6.1), is stepped together with REALTIME
- * (tk_set_wall_to_mono(), kernel/time/timekeeping.c), so it tells when that distance is out of date.
+ * (tk_set_wall_to_mono(), kernel/time/timekeeping.c), so it tells when that distance is out of
+ * date.
  */
 #ifndef SOCKSTAMP_CLOCK_BPF_H
 #define SOCKSTAMP_CLOCK_BPF_H
@@ -18,7 +19,7 @@ volatile struct clock_offsets clock_offsets;
  * The clocks run at one rate, slewed together, so their distance changes by steps alone. What is
  * allowed for is an interruption between the two reads below.
  */
-#define CLOCK_STEP_NS 1000000
+#define CLOCK_STEP_NS  1000000
 #define CLOCK_ERROR_NS 1000
 
 static __always_inline __u64 distance(__s64 a, __s64 b)
@@ -35,7 +36,9 @@ static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 
 
 	if (!stamp)
 		return ARRIVAL_NO_STAMP;
-	/* SKB_CLOCK_REALTIME is 0; others are a sender's departure time (include/linux/skbuff.h). */
+	/*
+	 * SKB_CLOCK_REALTIME is 0; others are a sender's departure time (include/linux/skbuff.h).
+	 */
 	if (BPF_CORE_READ_BITFIELD(skb, tstamp_type))
 		return ARRIVAL_MISMATCH;
 	if ((__u64)since > CLOCK_PLAUSIBLE_NS) {
@@ -46,7 +49,8 @@ static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 
 			return ARRIVAL_STEP;
 		since = now + fresh - stamp;
 	}
-	/* The distance of the clocks is known to some 100 ns: on loopback that may be more than all. */
+	/* The distance of the clocks is known to some 100 ns: on loopback that may be more than
+	 * all. */
 	if (since < 0 && since > -CLOCK_ERROR_NS)
 		return 0;
 	if (since < 0 || since > ARRIVAL_LONGEST)

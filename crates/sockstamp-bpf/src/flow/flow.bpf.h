@@ -139,8 +139,7 @@ static __always_inline void flow_identify(struct flow_identity *identity, const 
 	if (bpf_core_field_exists(common->skc_v6_daddr) && identity->family == AF_INET6) {
 		BPF_CORE_READ_INTO(&identity->local_address, common,
 				   skc_v6_rcv_saddr.in6_u.u6_addr8);
-		BPF_CORE_READ_INTO(&identity->remote_address, common,
-				   skc_v6_daddr.in6_u.u6_addr8);
+		BPF_CORE_READ_INTO(&identity->remote_address, common, skc_v6_daddr.in6_u.u6_addr8);
 	} else {
 		*(__be32 *)identity->local_address = common->skc_rcv_saddr;
 		*(__be32 *)identity->remote_address = common->skc_daddr;
@@ -159,8 +158,8 @@ static __always_inline const struct tcp_sock *tcp_of(const struct sock *sk)
 
 /*
  * When the kernel began to work on the segment that it is working on: CLOCK_MONOTONIC, taken by
- * tcp_mstamp_refresh() at the top of tcp_rcv_established() and tcp_rcv_state_process() (v6.18). It is
- * less than a microsecond old in any callback on the way of that segment, and free; reading the
+ * tcp_mstamp_refresh() at the top of tcp_rcv_established() and tcp_rcv_state_process() (v6.18). It
+ * is less than a microsecond old in any callback on the way of that segment, and free; reading the
  * clock is the dearest thing a program does.
  */
 static __always_inline __u64 segment_time(const struct sock *sk)
@@ -245,7 +244,9 @@ static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct 
 {
 	struct bpf_sock *connecting = ctx->sk;
 
-	/* A socket may be connected again (connect(2), AF_UNSPEC): nothing of before holds for it. */
+	/*
+	 * A socket may be connected again (connect(2), AF_UNSPEC): nothing of before holds for it.
+	 */
 	if (connecting)
 		bpf_sk_storage_delete(&flows, connecting);
 	if (netns_selected(sk) && pid_selected(bpf_get_current_pid_tgid() >> 32))

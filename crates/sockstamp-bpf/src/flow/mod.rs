@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use libbpf_rs::{Iter, Link, ProgramMut};
@@ -69,23 +69,25 @@ pub(crate) struct Instances {
     lock: Option<Flock<File>>,
 }
 
-/// A file that is there wherever we run: a lock needs no file of our own that would stay behind.
-const LOCK: &str = "/sys/kernel/btf/vmlinux";
-
 impl Instances {
-    /// Counts this process in, by a shared lock that ends with the process, however it ends.
-    pub(crate) fn join() -> Self {
-        let lock = File::open(LOCK)
+    /// Counts this process in, by a shared lock on the root of the cgroup2 hierarchy, which is one
+    /// file for the whole host, wherever it is mounted. The lock ends with the process, however it
+    /// ends. Waits for one that is about to take the bits off.
+    pub(crate) fn join(cgroup2: &Path) -> Self {
+        let lock = File::open(cgroup2)
             .ok()
-            .and_then(|file| Flock::lock(file, FlockArg::LockSharedNonblock).ok());
+            .and_then(|root| Flock::lock(root, FlockArg::LockShared).ok());
         Self { lock }
     }
 
-    /// Whether no other process is left. Without a lock nobody is known to be there.
-    pub(crate) fn is_last(&mut self) -> bool {
-        match self.lock.take() {
-            Some(lock) => lock.relock(FlockArg::LockExclusiveNonblock).is_ok(),
-            None => true,
+    /// Runs `clear` if no other process is left, and lets none in meanwhile. Without a lock nobody is
+    /// known to be there.
+    pub(crate) fn leave(&mut self, clear: impl FnOnce()) {
+        let Some(lock) = self.lock.take() else {
+            return clear();
+        };
+        if lock.relock(FlockArg::LockExclusiveNonblock).is_ok() {
+            clear();
         }
     }
 }

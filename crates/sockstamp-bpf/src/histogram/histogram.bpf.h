@@ -117,7 +117,9 @@ static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 
 	__u32 slot = histogram_slot(ns);
 	struct bucket *bucket;
 
-	/* The compiler knows that the bound holds and drops the test; the verifier wants to see it. */
+	/*
+	 * The compiler knows that the bound holds and drops the test; the verifier wants to see it.
+	 */
 	barrier_var(slot);
 	if (slot >= HISTOGRAM_SLOTS)
 		return;

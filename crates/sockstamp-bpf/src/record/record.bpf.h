@@ -22,8 +22,8 @@ static __always_inline void record_submit(struct message_record *record)
 	__u64 above = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) - setting_ring_wakeup;
 
 	/* Other CPUs write too, so the crossing is given the room of a few records. */
-	bpf_ringbuf_submit(record, above < 8 * sizeof(*record) ? BPF_RB_FORCE_WAKEUP :
-								 BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(record,
+			   above < 8 * sizeof(*record) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
 static __always_inline struct message_record *

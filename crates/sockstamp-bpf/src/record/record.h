@@ -74,7 +74,7 @@ enum loss {
 #define HISTOGRAM_SLOTS 242
 
 /* The distributions of a bank: one a stage, then one a direction for the total of its stages. */
-#define DISTRIBUTION_COUNT	 (STAGE_COUNT + DIRECTION_COUNT)
+#define DISTRIBUTION_COUNT	      (STAGE_COUNT + DIRECTION_COUNT)
 #define DISTRIBUTION_TOTAL(direction) (STAGE_COUNT + (direction))
 
 /* One cache line holds two: a message adds to all four of one. */

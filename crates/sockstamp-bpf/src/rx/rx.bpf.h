@@ -53,8 +53,8 @@ static __always_inline void rx_ready(const struct sock *sk)
 	arrival = rx_slot(flow, head);
 	arrival->ready = segment_time(sk);
 	arrival->seq_end = end;
-	arrival->stack_ns = rx_waited(tcp_of(sk), flow) ? ARRIVAL_HOL :
-							 clock_since_stamp(skb, arrival->ready);
+	arrival->stack_ns =
+		rx_waited(tcp_of(sk), flow) ? ARRIVAL_HOL : clock_since_stamp(skb, arrival->ready);
 	flow->rx_head = head + 1;
 }
 
@@ -94,7 +94,9 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		}
 		read->ready = arrival->ready;
 		read->stack_ns = arrival->stack_ns;
-		/* Bytes up to the oldest one left came with it or before: stay until all are read. */
+		/*
+		 * Bytes up to the oldest one left came with it or before: stay until all are read.
+		 */
 		if (evicted && arrival->seq_end != read->end)
 			return VERDICT_EVICTED;
 		flow->rx_tail = counter + (arrival->seq_end == read->end);
