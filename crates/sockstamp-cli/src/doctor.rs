@@ -18,7 +18,7 @@ use crate::cli::{self, Format};
 use self_test::SelfTest;
 
 /// Everything that is printed.
-struct Report {
+pub(crate) struct Report {
     support: Support,
     /// In this network namespace.
     interfaces: Vec<(String, InterfaceCapabilities)>,
