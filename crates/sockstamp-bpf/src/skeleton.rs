@@ -1,6 +1,6 @@
 //! What libbpf-cargo generates from the C programs.
 
-#[allow(
+#![allow(
     clippy::all,
     clippy::pedantic,
     clippy::restriction,
@@ -11,36 +11,15 @@
     dead_code,
     reason = "generated"
 )]
+
 pub(crate) mod sockstamp {
     include!(concat!(env!("OUT_DIR"), "/sockstamp.skel.rs"));
 }
 
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::restriction,
-    missing_docs,
-    missing_debug_implementations,
-    unused_qualifications,
-    unreachable_pub,
-    dead_code,
-    reason = "generated"
-)]
 pub(crate) mod floor {
     include!(concat!(env!("OUT_DIR"), "/floor.skel.rs"));
 }
 
-#[allow(
-    clippy::all,
-    clippy::pedantic,
-    clippy::restriction,
-    missing_docs,
-    missing_debug_implementations,
-    unused_qualifications,
-    unreachable_pub,
-    dead_code,
-    reason = "generated"
-)]
 pub(crate) mod probe {
     include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
 }
