@@ -112,6 +112,17 @@ fn records_agree_with_the_counters() {
 }
 
 #[test]
+fn a_read_of_one_arrival_is_as_old_as_its_stages_are_long() {
+    let options = Options {
+        record: true,
+        ..Options::default()
+    };
+    let (_, messages) = measure(options, || converse(20));
+    let mut read = messages.iter().filter(|message| message.direction == Direction::Rx);
+    assert!(read.all(|message| message.oldest_age == Some(message.total())));
+}
+
+#[test]
 fn records_without_room_are_counted() {
     let options = Options {
         record: true,

@@ -126,7 +126,8 @@ pub struct Message {
     pub stages: StageMap<Option<Nanos>>,
     /// The moments that the stages are the differences of.
     pub stamps: Stamps,
-    /// RX: how long before the read the oldest byte of it arrived. The stages are those of the last byte.
+    /// RX: how long before the read the first byte of it was stamped, or could be read where it had no stamp. The
+    /// stages are those of the last byte, so that their total is at most this.
     pub oldest_age: Option<Nanos>,
     /// When the message was complete: acknowledged or read.
     pub time: Timestamp<Realtime>,

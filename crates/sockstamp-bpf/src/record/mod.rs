@@ -119,7 +119,7 @@ fn stages(record: &Record) -> StageMap<Option<Nanos>> {
 
 fn oldest_age(record: &Record, direction: Direction) -> Option<Nanos> {
     let rx = (direction == Direction::Rx).then(|| record.rx_stamps())?;
-    Nanos(rx.read).checked_sub(Nanos(stamp::<Monotonic>(rx.oldest_ready)?.as_nanos()))
+    Nanos(rx.read).checked_sub(Nanos(stamp::<Monotonic>(rx.oldest)?.as_nanos()))
 }
 
 fn flow(identity: &raw::flow_identity) -> Flow {

@@ -123,7 +123,7 @@ struct rx_stamps {
 	__u64 software; /* RX software stamp of the last byte, moved to MONOTONIC */
 	__u64 ready; /* the last byte could be read */
 	__u64 read; /* the read call returned it */
-	__u64 oldest_ready; /* when the first byte of the read could be read */
+	__u64 oldest; /* as `software`, of the first byte; as `ready` where it had no stamp */
 };
 
 #define STAGE_ABSENT (~0ULL)

@@ -64,9 +64,15 @@ struct read {
 	__u32 pid;
 	__u32 stack_ns;
 	__u64 ready;
-	__u64 oldest_ready;
+	__u64 oldest;
 	__u64 now;
 };
+
+/* When an arrival was stamped, or, without a stamp to trust, could be read. */
+static __always_inline __u64 rx_stamped(const struct arrival *arrival)
+{
+	return arrival->ready - (arrival->stack_ns <= ARRIVAL_LONGEST ? arrival->stack_ns : 0);
+}
 
 /*
  * Finds when the read's first and last byte became readable. Arrivals of older bytes are passed for
@@ -86,8 +92,8 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		arrival = rx_slot(flow, counter);
 		if (!seq_after(arrival->seq_end, read->start))
 			continue;
-		if (oldest_known && !read->oldest_ready)
-			read->oldest_ready = arrival->ready;
+		if (oldest_known && !read->oldest)
+			read->oldest = rx_stamped(arrival);
 		if (seq_before(arrival->seq_end, read->end)) {
 			evicted = false;
 			continue;
@@ -142,7 +148,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	record->time = read->now;
 	record->stamps.rx.ready = read->ready;
 	record->stamps.rx.read = read->now;
-	record->stamps.rx.oldest_ready = read->oldest_ready;
+	record->stamps.rx.oldest = read->oldest;
 	record->seq_end = read->end;
 	record->bytes = read->end - read->start;
 	record->flow.pid = read->pid;
