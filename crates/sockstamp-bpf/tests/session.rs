@@ -118,7 +118,9 @@ fn a_read_of_one_arrival_is_as_old_as_its_stages_are_long() {
         ..Options::default()
     };
     let (_, messages) = measure(options, || converse(20));
-    let mut read = messages.iter().filter(|message| message.direction == Direction::Rx);
+    let mut read = messages
+        .iter()
+        .filter(|message| message.direction == Direction::Rx);
     assert!(read.all(|message| message.oldest_age == Some(message.total())));
 }
 
