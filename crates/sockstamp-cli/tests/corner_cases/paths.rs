@@ -94,6 +94,38 @@ fn a_v4_mapped_socket_is_shown_as_ipv4() {
     assert_measured(&messages, &connection);
 }
 
+/// The macvlan device at `address` in `host`, on the device `lower` of `carrier`.
+fn add_macvlan(carrier: &Host, lower: &str, host: &Host, address: &str) {
+    let ip = |inside: &Host, words: &str| {
+        let words: Vec<_> = words.split(' ').collect();
+        inside.run("ip", &words).unwrap();
+    };
+    ip(
+        carrier,
+        &format!("link add macvlan0 link {lower} type macvlan mode bridge"),
+    );
+    ip(carrier, &format!("link set macvlan0 netns {}", host.netns_name()));
+    ip(host, &format!("address add {address}/24 dev macvlan0"));
+    ip(host, "link set macvlan0 up");
+}
+
+/// Two macvlan devices on one lower device hand packets to each other: macvlan_queue_xmit() calls no
+/// skb_tx_timestamp(), and no other driver sees them (drivers/net/macvlan.c, v6.18).
+#[test]
+fn a_driver_that_does_not_stamp_is_named() {
+    let (carrier, other) = (Host::new("carrier").unwrap(), Host::new("other").unwrap());
+    let link = Link::veth(&carrier, &other).unwrap();
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    add_macvlan(&carrier, link.interface_a(), &client, "10.78.0.1");
+    add_macvlan(&carrier, link.interface_a(), &server, "10.78.0.2");
+    let trace = Trace::start(&["--netns", client.netns_name()]);
+    let mut connection = Connection::new(&client, &server, Ipv4Addr::new(10, 78, 0, 2).into());
+    talk(&mut connection);
+    let messages = Messages::new(trace.finish());
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(REQUEST as u64, "no-snd-stamp")]);
+}
+
 const MPTCP: &str = "
 import socket
 IPPROTO_MPTCP = 262
