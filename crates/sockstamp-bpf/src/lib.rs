@@ -3,16 +3,23 @@
 //! Facts first ([`support`]), then rules ([`plan`]), then action ([`Session`]). A feature is a
 //! folder that holds its C and its Rust; `bpf/sockstamp.bpf.c` has the programs, each a thin wrapper.
 
+#![deny(unsafe_code)]
+
 mod error;
 pub mod floor;
 mod flow;
 mod histogram;
 pub mod hooks;
+#[expect(
+    unsafe_code,
+    reason = "the one place where bytes that the kernel wrote become values"
+)]
 mod map_view;
 pub mod plan;
 mod privilege;
 mod record;
 mod session;
+#[allow(unsafe_code, reason = "generated")]
 mod skeleton;
 pub mod support;
 

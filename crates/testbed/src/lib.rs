@@ -24,6 +24,8 @@
 //! # }
 //! ```
 
+#![deny(unsafe_code)]
+
 mod cgroup;
 mod error;
 mod host;
@@ -33,6 +35,10 @@ mod peer;
 mod process;
 mod relay;
 mod statistics;
+#[expect(
+    unsafe_code,
+    reason = "the one place for system calls that have no safe wrapper"
+)]
 mod sys;
 mod tcp_info;
 

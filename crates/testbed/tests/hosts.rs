@@ -110,56 +110,16 @@ fn is_running(pid: u32) -> bool {
         .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z'))
 }
 
-/// Not a test by itself: what [`leftovers_of_a_killed_process_are_removed`] kills.
-#[test]
-#[ignore = "creates things and waits to be killed"]
-fn leave_things_behind() {
-    let (a, b) = (Host::new("left-a").unwrap(), Host::new("left-b").unwrap());
-    let link = Link::relay(&a, &b, LinkConfig::default()).unwrap();
-    let mut cgroup = Cgroup::new("left").unwrap();
-    cgroup
-        .set_cpu_quota(Duration::from_millis(50), Duration::from_millis(100))
-        .unwrap();
-    let inside = a.spawn("sleep", &["600"]).unwrap();
-    let mut command = Command::new("sleep");
-    command.arg("600");
-    cgroup.start_in(&mut command).unwrap();
-    let grouped = Process::spawn(command).unwrap();
-    println!(
-        "left {} {} {} {}",
-        a.netns_name(),
-        cgroup.path().display(),
-        inside.id(),
-        grouped.id()
-    );
-    println!("ready");
-    thread::sleep(Duration::from_secs(600));
-    drop(link);
-}
-
-/// Not a test by itself: run alone by [`a_process_survives_the_end_of_a_cgroup_that_it_joined`].
-#[test]
-#[ignore = "moves the whole process into a cgroup"]
-fn join_a_cgroup_and_drop_it() {
-    let cgroup = Cgroup::new("own").unwrap();
-    cgroup.add(std::process::id()).unwrap();
-    assert_eq!(cgroup.processes(), [std::process::id()]);
-    let path = cgroup.path().to_owned();
-    drop(cgroup);
-    assert!(!path.exists());
-    println!("survived");
-}
-
 #[test]
 fn a_process_survives_the_end_of_a_cgroup_that_it_joined() {
-    let output = run_alone("join_a_cgroup_and_drop_it").wait(TIMEOUT).unwrap();
+    let output = run_alone("join-a-cgroup-and-drop-it").wait(TIMEOUT).unwrap();
     assert!(output.contains("survived"), "{output}");
 }
 
-/// Starts an ignored test of this binary in a process of its own.
-fn run_alone(test: &str) -> Process {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", test, "--ignored", "--nocapture"]);
+/// Does what would harm this process in one of its own.
+fn run_alone(what: &str) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_testbed-crash"));
+    command.arg(what);
     Process::spawn(command).unwrap()
 }
 
@@ -187,7 +147,7 @@ fn a_link_may_outlive_its_hosts() {
 
 #[test]
 fn leftovers_of_a_killed_process_are_removed() {
-    let mut leaver = run_alone("leave_things_behind");
+    let mut leaver = run_alone("leave-things-behind");
     leaver.wait_for_stdout("ready\n", TIMEOUT).unwrap();
     let stdout = leaver.stdout();
     let line = stdout

@@ -22,6 +22,7 @@ pub use raw::{bank as Bank, message_record as Record};
     clippy::all,
     clippy::pedantic,
     clippy::restriction,
+    unsafe_code,
     unused_qualifications,
     reason = "generated from C"
 )]

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use testbed::{Host, Process};
 
 use crate::common::messages;
-use crate::scene::{Connection, Messages, PATIENCE, bpf_objects, outline, pause, start};
+use crate::scene::{Connection, Messages, PATIENCE, bpf_objects, outline, pause, trace_into};
 
 const STEP_NS: i64 = 5_000_000_000;
 
@@ -34,16 +34,7 @@ fn step_clock(trace: &Process) {
 fn a_stamp_from_the_other_side_of_a_step_is_refused() {
     let host = Host::new("corner").unwrap();
     let output = NamedTempFile::new().unwrap();
-    let path = output.path().to_str().unwrap();
-    let mut trace = start(&[
-        "trace",
-        "--format",
-        "json",
-        "--netns",
-        host.netns_name(),
-        "-o",
-        path,
-    ]);
+    let mut trace = trace_into(output.path(), &host);
     let mut connection = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
     let mut talk = |bytes| {
         connection.client.write_all(&vec![0; bytes]).unwrap();

@@ -17,7 +17,7 @@ use tempfile::NamedTempFile;
 use testbed::Host;
 
 use crate::common::{Stat, messages, number, report, sockstamp};
-use crate::scene::{Connection, PATIENCE, bpf_objects, start, wait_acknowledged, wait_until};
+use crate::scene::{Connection, PATIENCE, bpf_objects, start, trace_into, wait_acknowledged, wait_until};
 
 fn wait_unloaded([programs, maps]: &[BTreeSet<u32>; 2]) {
     assert!(!programs.is_empty() && !maps.is_empty());
@@ -224,16 +224,7 @@ fn messages_that_found_no_room_are_counted() {
     const TIMES: usize = 20_000;
     let host = Host::new("corner").unwrap();
     let output = NamedTempFile::new().unwrap();
-    let path = output.path().to_str().unwrap();
-    let mut trace = start(&[
-        "trace",
-        "--format",
-        "json",
-        "--netns",
-        host.netns_name(),
-        "-o",
-        path,
-    ]);
+    let mut trace = trace_into(output.path(), &host);
     trace.signal(Signal::SIGSTOP).unwrap();
     ping_pong(
         &mut Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into()),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +26,20 @@ pub(crate) const ONE_WAY: Duration = Duration::from_millis(20);
 /// Sleeps for [`PAUSE`].
 pub(crate) fn pause() {
     thread::sleep(PAUSE);
+}
+
+/// `trace` of what happens in `host`, as JSON in the file `output`.
+pub(crate) fn trace_into(output: &Path, host: &Host) -> Process {
+    let output = output.to_str().unwrap();
+    start(&[
+        "trace",
+        "--format",
+        "json",
+        "--netns",
+        host.netns_name(),
+        "-o",
+        output,
+    ])
 }
 
 /// Starts sockstamp and waits until it measures.

@@ -32,6 +32,15 @@ fn end(client: TcpStream, reader: JoinHandle<()>) {
     reader.join().unwrap();
 }
 
+/// 100 bytes that waited a [`PAUSE`] for the 200 that they left in one packet with.
+fn assert_left_together(sent: &[&Message]) {
+    assert_eq!(outline(sent), [(100, "valid"), (200, "valid")]);
+    assert_eq!(coalesced(sent), [true, false]);
+    assert_eq!(sent[0].stamp("sched"), sent[1].stamp("sched"));
+    assert!(sent[0].stage("tx.queue") >= PAUSE, "{sent:?}");
+    assert!(sent[1].stage("tx.queue") < PAUSE, "{sent:?}");
+}
+
 #[test]
 fn corked_sends_share_a_packet_and_its_stamps() {
     let scene = Loopback::new();
@@ -47,11 +56,7 @@ fn corked_sends_share_a_packet_and_its_stamps() {
 
     let messages = scene.finish();
     let sent = messages.sent_from(connection.client_address);
-    assert_eq!(outline(&sent), [(100, "valid"), (200, "valid")]);
-    assert_eq!(coalesced(&sent), [true, false]);
-    assert_eq!(sent[0].stamp("sched"), sent[1].stamp("sched"));
-    assert!(sent[0].stage("tx.queue") >= PAUSE, "{sent:?}");
-    assert!(sent[1].stage("tx.queue") < PAUSE, "{sent:?}");
+    assert_left_together(&sent);
 }
 
 #[test]
@@ -67,10 +72,7 @@ fn msg_more_waits_for_the_next_send() {
 
     let messages = scene.finish();
     let sent = messages.sent_from(connection.client_address);
-    assert_eq!(outline(&sent), [(100, "valid"), (200, "valid")]);
-    assert_eq!(coalesced(&sent), [true, false]);
-    assert!(sent[0].stage("tx.queue") >= PAUSE, "{sent:?}");
-    assert!(sent[1].stage("tx.queue") < PAUSE, "{sent:?}");
+    assert_left_together(&sent);
 }
 
 /// Nagle's algorithm (RFC 896) holds small sends back while an earlier one is in flight.
