@@ -15,9 +15,8 @@
 #define SOL_SOCKET  1 /* include/uapi/asm-generic/socket.h */
 #define IPPROTO_TCP 6 /* include/uapi/linux/in.h */
 
-#define TCP_ESTABLISHED 1 /* include/net/tcp_states.h */
-#define TCP_CLOSE	7
-#define TCP_LISTEN	10
+#define TCP_CLOSE  7 /* include/net/tcp_states.h */
+#define TCP_LISTEN 10
 
 #define MSG_PEEK     0x2 /* include/linux/socket.h */
 #define MSG_ERRQUEUE 0x2000

@@ -156,17 +156,6 @@ static __always_inline const struct tcp_sock *tcp_of(const struct sock *sk)
 	return cast_kernel(sk, struct tcp_sock);
 }
 
-/*
- * When the kernel began to work on the segment that it is working on: CLOCK_MONOTONIC, taken by
- * tcp_mstamp_refresh() at the top of tcp_rcv_established() and tcp_rcv_state_process() (v6.18). It
- * is less than a microsecond old in any callback on the way of that segment, and free; reading the
- * clock is the dearest thing a program does.
- */
-static __always_inline __u64 segment_time(const struct sock *sk)
-{
-	return tcp_of(sk)->tcp_clock_cache;
-}
-
 static __always_inline struct flow *flow_lookup(const struct sock *sk)
 {
 	return bpf_sk_storage_get(&flows, (void *)sk, 0, 0);
@@ -244,9 +233,7 @@ static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct 
 {
 	struct bpf_sock *connecting = ctx->sk;
 
-	/*
-	 * A socket may be connected again (connect(2), AF_UNSPEC): nothing of before holds for it.
-	 */
+	/* A socket may be connected again (connect(2), AF_UNSPEC): nothing holds from before. */
 	if (connecting)
 		bpf_sk_storage_delete(&flows, connecting);
 	if (netns_selected(sk) && pid_selected(bpf_get_current_pid_tgid() >> 32))

@@ -51,7 +51,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	if (head - flow->rx_tail >= RX_SLOTS)
 		count_loss(LOSS_EVICTED);
 	arrival = rx_slot(flow, head);
-	arrival->ready = segment_time(sk);
+	arrival->ready = bpf_ktime_get_ns();
 	arrival->seq_end = end;
 	arrival->stack_ns =
 		rx_waited(tcp_of(sk), flow) ? ARRIVAL_HOL : clock_since_stamp(skb, arrival->ready);

@@ -403,12 +403,22 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u32 key, __u6
 	return 0;
 }
 
+/*
+ * When the ACK that is being worked on reached TCP: CLOCK_MONOTONIC, taken by tcp_mstamp_refresh()
+ * at the top of tcp_rcv_established() and tcp_rcv_state_process() (v6.18). That is what the stage
+ * ends with, and it is free; reading the clock is the dearest thing a program does.
+ */
+static __always_inline __u64 ack_time(const struct sock *sk)
+{
+	return tcp_of(sk)->tcp_clock_cache;
+}
+
 /* ACK: tcp_ack_tstamp() once the key is acknowledged; the socket is locked. */
 static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *skb,
 				   struct flow *flow)
 {
 	__u32 key = skb_shared(skb)->tskey;
-	__u64 now = segment_time(sk);
+	__u64 now = ack_time(sk);
 	struct bank *bank = this_bank();
 
 	if (!bank)
