@@ -19,8 +19,7 @@ volatile struct clock_offsets clock_offsets;
  * The clocks run at one rate, slewed together, so their distance changes by steps alone. What is
  * allowed for is an interruption between the two reads below.
  */
-#define CLOCK_STEP_NS  1000000
-#define CLOCK_ERROR_NS 1000
+#define CLOCK_STEP_NS 1000000
 
 static __always_inline __u64 distance(__s64 a, __s64 b)
 {
@@ -49,10 +48,6 @@ static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 
 			return ARRIVAL_STEP;
 		since = now + fresh - stamp;
 	}
-	/* The distance of the clocks is known to some 100 ns: on loopback that may be more than
-	 * all. */
-	if (since < 0 && since > -CLOCK_ERROR_NS)
-		return 0;
 	if (since < 0 || since > ARRIVAL_LONGEST)
 		return ARRIVAL_MISMATCH;
 	return since;
