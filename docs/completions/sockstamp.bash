@@ -64,7 +64,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -o -h --pid --cgroup --netns --duration --format --output --help"
+            opts="-p -o -h --pid --cgroup --netns --duration --cumulative --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -37,6 +37,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l format -d '
 json\t'One JSON object, all times in nanoseconds'
 csv\t'A line a stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Print to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print the times from a read\'s RX stamp to each point on its way, by netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount\'s root' -r -F

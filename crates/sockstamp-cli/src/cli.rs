@@ -64,6 +64,9 @@ pub struct Stat {
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
+    /// Print the times from a read's RX stamp to each point on its way, by netstacklat's names
+    #[arg(long)]
+    pub cumulative: bool,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub format: StatFormat,

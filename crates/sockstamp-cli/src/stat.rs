@@ -9,7 +9,7 @@ use sockstamp_model::summary::Summary;
 
 use crate::cli::{self, StatFormat};
 use crate::measure::{self, Measurement};
-use crate::{command, text};
+use crate::{command, cumulative, text};
 
 pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
     let mut output = output(options)?;
@@ -20,6 +20,11 @@ pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
         record: false,
     };
     let outcome = measure::run(&measurement, |_| {}, || true)?;
+    let print = if options.cumulative {
+        print_cumulative
+    } else {
+        print
+    };
     print(&mut output, &outcome.summary, options.format).context("cannot print the table")?;
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
@@ -42,6 +47,18 @@ fn print(output: &mut dyn Write, summary: &Summary, format: StatFormat) -> io::R
         StatFormat::Csv => text::csv(output, summary)?,
         StatFormat::Json => {
             serde_json::to_writer(&mut *output, summary)?;
+            writeln!(output)?;
+        }
+    }
+    output.flush()
+}
+
+fn print_cumulative(output: &mut dyn Write, summary: &Summary, format: StatFormat) -> io::Result<()> {
+    match format {
+        StatFormat::Text => cumulative::table(output, summary)?,
+        StatFormat::Csv => cumulative::csv(output, summary)?,
+        StatFormat::Json => {
+            serde_json::to_writer(&mut *output, &cumulative::Json::new(summary))?;
             writeln!(output)?;
         }
     }

@@ -60,14 +60,19 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
 
 fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, part: &DirectionSummary) -> io::Result<()> {
     write!(output, " {name:<12}{:>10}", histogram.count())?;
-    let quantiles = QUANTILES.into_iter().map(|quantile| histogram.quantile(quantile));
-    for value in quantiles.chain([histogram.max()]) {
+    for value in figures(histogram) {
         match value {
             Some(value) => write!(output, "{value:>10}")?,
             None => write!(output, "{:>10}", "-")?,
         }
     }
     writeln!(output, "{:>8}", share(histogram.sum_ns(), part.total.sum_ns()))
+}
+
+/// The quantiles and the largest.
+pub(crate) fn figures(histogram: &Histogram) -> impl Iterator<Item = Option<Nanos>> {
+    let quantiles = QUANTILES.into_iter().map(|quantile| histogram.quantile(quantile));
+    quantiles.chain([histogram.max()])
 }
 
 fn share(part: u128, whole: u128) -> String {
@@ -79,7 +84,7 @@ fn share(part: u128, whole: u128) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
-fn verdicts(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     write!(output, " verdicts: valid {}", summary.verdict(Verdict::Valid))?;
     for (verdict, count) in summary.refusals() {
         write!(output, ", {} {count}", verdict.name())?;
@@ -90,7 +95,7 @@ fn verdicts(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     writeln!(output)
 }
 
-fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     let lost = &summary.lost;
     writeln!(
         output,
@@ -122,8 +127,7 @@ fn csv_row(
     histogram: &Histogram,
 ) -> io::Result<()> {
     write!(output, "{},{name},{}", direction.name(), histogram.count())?;
-    let quantiles = QUANTILES.into_iter().map(|quantile| histogram.quantile(quantile));
-    for value in quantiles.chain([histogram.max()]) {
+    for value in figures(histogram) {
         match value {
             Some(Nanos(value)) => write!(output, ",{value}")?,
             None => write!(output, ",")?,

@@ -4,6 +4,7 @@
 mod common;
 
 mod busy_reader;
+mod cumulative;
 mod full_qdisc;
 mod full_send_buffer;
 mod kernel_counts;
