@@ -10,6 +10,7 @@
 //! | [`clock`] | durations and points in time that cannot be mixed up |
 //! | [`histogram`] | the bucket layout shared with the kernel side |
 //! | [`flow`] | the connected socket a message went over |
+//! | [`container`] | containers and services, by the paths of their cgroups |
 //! | [`message`] | the timeline of one message, and its JSON |
 //! | [`summary`] | the timelines of many messages, and its JSON |
 //!
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod container;
 pub mod flow;
 pub mod histogram;
 pub mod message;
@@ -27,6 +29,7 @@ pub mod summary;
 pub mod verdict;
 
 pub use clock::{ClockOffset, Delta, Monotonic, Nanos, Realtime, Tai, Timestamp};
+pub use container::{Container, Runtime, container_of};
 pub use flow::{Flow, NetnsInode, Protocol, SocketCookie};
 pub use histogram::Histogram;
 pub use message::{Interfaces, Message, Stamps};

@@ -1,0 +1,255 @@
+//! Containers and services, as the paths of their cgroups name them.
+
+use std::fmt;
+
+/// Digits of a container's id: docker, containerd's CRI plugin, CRI-O and podman draw 256 random bits.
+const ID_LENGTH: usize = 64;
+/// Digits of it that people and tools show.
+const SHORT_ID_LENGTH: usize = 12;
+
+/// Who made a container's cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Runtime {
+    /// Docker Engine.
+    Docker,
+    /// containerd, by its CRI plugin or nerdctl.
+    Containerd,
+    /// CRI-O.
+    CriO,
+    /// podman.
+    Podman,
+    /// A runtime of Kubernetes that the path does not tell: its cgroup driver is `cgroupfs`.
+    Kubernetes,
+    /// systemd: a service, whose id is the name of the unit.
+    Systemd,
+}
+
+impl Runtime {
+    /// Every runtime.
+    pub const ALL: [Self; 6] = [
+        Self::Docker,
+        Self::Containerd,
+        Self::CriO,
+        Self::Podman,
+        Self::Kubernetes,
+        Self::Systemd,
+    ];
+
+    /// The name used in options, metrics and JSON, such as `"cri-o"`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Docker => "docker",
+            Self::Containerd => "containerd",
+            Self::CriO => "cri-o",
+            Self::Podman => "podman",
+            Self::Kubernetes => "kubernetes",
+            Self::Systemd => "systemd",
+        }
+    }
+}
+
+impl fmt::Display for Runtime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A container, or a service of systemd.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Container {
+    /// Who runs it.
+    pub runtime: Runtime,
+    /// 64 hexadecimal digits; of a service, the name of its unit (`nginx.service`).
+    pub id: String,
+}
+
+impl Container {
+    fn new(runtime: Runtime, id: &str) -> Self {
+        let id = id.to_owned();
+        Self { runtime, id }
+    }
+
+    /// The id as it is usually shown: its first 12 digits; the whole name of a service.
+    #[must_use]
+    pub fn short_id(&self) -> &str {
+        match self.runtime {
+            Runtime::Systemd => &self.id,
+            _ => self.id.get(..SHORT_ID_LENGTH).unwrap_or(&self.id),
+        }
+    }
+}
+
+/// As `docker/0123456789ab`, or `nginx.service`.
+impl fmt::Display for Container {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.runtime {
+            Runtime::Systemd => f.pad(&self.id),
+            runtime => f.pad(&format!("{runtime}/{}", self.short_id())),
+        }
+    }
+}
+
+/// The container that a cgroup belongs to, by the cgroup's path from the root of the hierarchy.
+///
+/// Of containers within containers it is the innermost. A service counts where there is no container: what
+/// systemd runs inside of one belongs to that. The processes that look after a container (`conmon`) are not in it.
+#[must_use]
+pub fn container_of(cgroup: &str) -> Option<Container> {
+    let mut in_kubernetes = false;
+    let mut parent = "";
+    let (mut container, mut service) = (None, None);
+    for name in cgroup.split('/') {
+        in_kubernetes |= name.starts_with("kubepods");
+        container = scope(name)
+            .or_else(|| bare(name, parent, in_kubernetes))
+            .or(container);
+        service = unit(name).or(service);
+        parent = name;
+    }
+    container.or(service)
+}
+
+/// What the drivers of systemd (`docker-ID.scope`), of CRI-O and podman (`crio-ID`), and containerd's own where
+/// it is given systemd's names (`...slice:cri-containerd:ID`) make.
+fn scope(name: &str) -> Option<Container> {
+    let name = name.strip_suffix(".scope").unwrap_or(name);
+    let (prefix, id) = name.rsplit_once(['-', ':'])?;
+    let prefix = prefix.rsplit(':').next()?;
+    let runtime = match prefix {
+        "docker" => Runtime::Docker,
+        "cri-containerd" | "nerdctl" => Runtime::Containerd,
+        "crio" => Runtime::CriO,
+        "libpod" => Runtime::Podman,
+        _ => return None,
+    };
+    is_id(id).then(|| Container::new(runtime, id))
+}
+
+/// What the `cgroupfs` drivers make: a directory named by the id alone.
+fn bare(name: &str, parent: &str, in_kubernetes: bool) -> Option<Container> {
+    let runtime = match parent {
+        "docker" => Runtime::Docker,
+        _ if in_kubernetes => Runtime::Kubernetes,
+        _ => return None,
+    };
+    is_id(name).then(|| Container::new(runtime, name))
+}
+
+fn is_id(text: &str) -> bool {
+    text.len() == ID_LENGTH && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// systemd puts `_` before a name that could be a file of the kernel's, such as `memory.service`
+/// (`cg_escape()`, src/basic/cgroup-util.c, v252).
+fn unit(name: &str) -> Option<Container> {
+    let unit = name.strip_prefix('_').unwrap_or(name);
+    let stem = unit.strip_suffix(".service")?;
+    (!stem.is_empty()).then(|| Container::new(Runtime::Systemd, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    const OTHER: &str = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210";
+
+    fn assert_found(path: &str, runtime: Runtime, id: &str) {
+        assert_eq!(container_of(path), Some(Container::new(runtime, id)), "{path}");
+    }
+
+    #[test]
+    fn each_runtime_and_driver_has_its_form() {
+        let pod = "kubepods-burstable-pod1b2c_3d.slice";
+        for (path, runtime) in [
+            (format!("/system.slice/docker-{ID}.scope"), Runtime::Docker),
+            (format!("/docker/{ID}"), Runtime::Docker),
+            (
+                format!("/kubepods.slice/kubepods-burstable.slice/{pod}/cri-containerd-{ID}.scope"),
+                Runtime::Containerd,
+            ),
+            (
+                format!("/system.slice/containerd.service/{pod}:cri-containerd:{ID}"),
+                Runtime::Containerd,
+            ),
+            (format!("/system.slice/nerdctl-{ID}.scope"), Runtime::Containerd),
+            (format!("/kubepods.slice/{pod}/crio-{ID}.scope"), Runtime::CriO),
+            (
+                format!("/kubepods/besteffort/pod1b2c-3d/crio-{ID}"),
+                Runtime::CriO,
+            ),
+            (
+                format!("/kubepods/burstable/pod1b2c-3d/{ID}"),
+                Runtime::Kubernetes,
+            ),
+            (format!("/machine.slice/libpod-{ID}.scope"), Runtime::Podman),
+            (format!("/libpod_parent/libpod-{ID}"), Runtime::Podman),
+            (format!("/libpod_parent/{OTHER}/libpod-{ID}"), Runtime::Podman),
+        ] {
+            assert_found(&path, runtime, ID);
+            // From the mount or from the root, and for who made cgroups of its own inside.
+            assert_found(path.trim_start_matches('/'), runtime, ID);
+            assert_found(&format!("{path}/container/workers"), runtime, ID);
+        }
+    }
+
+    #[test]
+    fn services_are_named_by_their_unit() {
+        for (path, unit) in [
+            ("/system.slice/nginx.service", "nginx.service"),
+            ("/system.slice/nginx.service/workers", "nginx.service"),
+            (
+                "/system.slice/system-getty.slice/getty@tty1.service",
+                "getty@tty1.service",
+            ),
+            ("/user.slice/user@0.service/app.slice/app.service", "app.service"),
+            ("/system.slice/_memory.service", "memory.service"),
+        ] {
+            assert_found(path, Runtime::Systemd, unit);
+        }
+    }
+
+    #[test]
+    fn the_innermost_container_counts_and_no_service_inside() {
+        let nested = format!("/docker/{ID}/docker/{OTHER}");
+        assert_found(&nested, Runtime::Docker, OTHER);
+        let service = format!("/system.slice/docker-{ID}.scope/system.slice/nginx.service");
+        assert_found(&service, Runtime::Docker, ID);
+        let below = format!("/system.slice/containerd.service/docker-{ID}.scope");
+        assert_found(&below, Runtime::Docker, ID);
+    }
+
+    #[test]
+    fn what_is_no_container_is_none() {
+        let (short, upper) = (&ID[1..], ID.to_uppercase());
+        for path in [
+            "",
+            "/",
+            "/docker",
+            "/user.slice/user-0.slice/session-3.scope",
+            "/system.slice/.service",
+            &format!("/system.slice/docker-{short}.scope"),
+            &format!("/system.slice/docker-{upper}.scope"),
+            &format!("/system.slice/other-{ID}.scope"),
+            &format!("/machine.slice/libpod-conmon-{ID}.scope"),
+            &format!("/machine.slice/crio-conmon-{ID}.scope"),
+            &format!("/libpod_parent/{ID}"),
+            &format!("/{ID}"),
+            &format!("docker-{ID}é.scope"),
+        ] {
+            assert_eq!(container_of(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn containers_print_short() {
+        let container = Container::new(Runtime::CriO, ID);
+        assert_eq!(container.short_id(), "0123456789ab");
+        assert_eq!(container.to_string(), "cri-o/0123456789ab");
+        let service = Container::new(Runtime::Systemd, "systemd-timesyncd.service");
+        assert_eq!(service.to_string(), "systemd-timesyncd.service");
+        let names: std::collections::BTreeSet<_> = Runtime::ALL.map(Runtime::name).into();
+        assert_eq!(names.len(), Runtime::ALL.len());
+    }
+}
