@@ -74,7 +74,7 @@ impl Condition {
                 } else {
                     vec![process::id()]
                 },
-                netns: None,
+                ..Target::default()
             },
             record: self == Self::Recorded,
             entry: self != Self::UnselectedNoEntry,

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use crate::flow;
 use crate::histogram;
 use crate::map_view::{self, Banks};
 use crate::plan::Plan;
+use crate::record::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::record::{self, Record};
 use crate::skeleton::sockstamp::{OpenSockstampSkel, SockstampSkel, SockstampSkelBuilder};
 use crate::support::{Support, is_cgroup2};
@@ -34,8 +36,20 @@ pub struct Target {
     pub cgroup: Option<PathBuf>,
     /// Messages that tasks of these thread groups send or read; empty: of any task.
     pub pids: Vec<u32>,
+    /// Messages that processes of these names send or read; empty: of any name. The name is that of the
+    /// process's first thread (`/proc/PID/comm`), of which the kernel keeps 15 bytes.
+    pub comms: Vec<String>,
     /// Sockets of this network namespace; without it, of any.
     pub netns: Option<NetnsInode>,
+    /// Sockets whose route leaves through the interface of this index in `netns`.
+    pub interface: Option<NonZeroU32>,
+}
+
+impl Target {
+    /// Whether only messages of some processes are meant.
+    fn by_process(&self) -> bool {
+        !self.pids.is_empty() || !self.comms.is_empty()
+    }
 }
 
 /// How a measurement is to be run.
@@ -64,6 +78,8 @@ impl Default for Options {
 
 /// How often what the programs cannot know themselves is refreshed, and records are fetched.
 const POLL: Duration = Duration::from_millis(50);
+
+const COMM_LENGTH: usize = RAW_COMM_LENGTH as usize;
 
 /// A measurement under way. Dropping it detaches everything.
 pub struct Session {
@@ -132,7 +148,7 @@ impl Session {
     }
 
     fn select_tasks(&self, target: &Target) -> Result<(), Error> {
-        if target.pids.is_empty() {
+        if !target.by_process() {
             return Ok(());
         }
         for &pid in &target.pids {
@@ -142,6 +158,13 @@ impl Session {
                 .pids
                 .update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
                 .tried(format!("select process {pid}"))?;
+        }
+        for comm in &target.comms {
+            self.skeleton
+                .maps
+                .comms
+                .update(&comm_key(comm), &[1], MapFlags::ANY)
+                .tried(format!("select processes called {comm}"))?;
         }
         flow::mark_listeners(&self.skeleton.progs.mark_listeners)
     }
@@ -312,6 +335,14 @@ fn require_process(pid: u32) -> Result<(), Error> {
     }
 }
 
+/// A name as the kernel keeps it: it cuts what is longer than TASK_COMM_LEN - 1 (`__set_task_comm()`, fs/exec.c).
+fn comm_key(name: &str) -> [u8; COMM_LENGTH] {
+    let mut key = [0; COMM_LENGTH];
+    let kept = name.len().min(COMM_LENGTH - 1);
+    key[..kept].copy_from_slice(&name.as_bytes()[..kept]);
+    key
+}
+
 fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
     let path = target.cgroup.as_deref().unwrap_or(root);
     if !is_cgroup2(path) {
@@ -346,12 +377,16 @@ fn configure(
     plan: &Plan,
     support: &Support,
 ) -> Result<(), Error> {
-    let by_pid = !options.target.pids.is_empty();
+    let target = &options.target;
+    let by_pid = target.by_process();
     if let Some(settings) = open.maps.rodata_data.as_mut() {
         settings.setting_record = options.record;
         settings.setting_by_pid = by_pid;
+        settings.setting_pids = !target.pids.is_empty();
+        settings.setting_comms = !target.comms.is_empty();
         settings.setting_entry = plan.entry;
-        settings.setting_netns = options.target.netns.map_or(0, |netns| netns.0);
+        settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
+        settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
     }
     let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, ValueEnum};
 
 /// Where did the time of this message go? Per-message latency of the Linux network stack, stage by stage.
@@ -45,14 +46,20 @@ const TARGET: &str = "Target";
 #[derive(Debug, Args, Default)]
 pub struct Target {
     /// Messages that these processes send or read, on connections they opened or listened for
-    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', num_args = 1.., help_heading = TARGET)]
+    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', help_heading = TARGET)]
     pub pids: Vec<u32>,
+    /// The same, of processes by name (as ps -C); also of those that start later
+    #[arg(long = "comm", value_name = "NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = TARGET)]
+    pub comms: Vec<String>,
     /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount's root
     #[arg(long, value_name = "PATH", help_heading = TARGET)]
     pub cgroup: Option<PathBuf>,
     /// Sockets of this network namespace: a name of ip-netns(8), or a process in it
     #[arg(long, value_name = "NAME|PID", help_heading = TARGET)]
     pub netns: Option<String>,
+    /// Sockets whose route leaves through this interface of our network namespace, or of that of --netns
+    #[arg(short, long, value_name = "IFACE", help_heading = TARGET)]
+    pub interface: Option<String>,
 }
 
 /// Options of `stat`.

@@ -1,20 +1,33 @@
 //! From what the user names to what the kernel knows.
 
-use std::fs;
+use std::fs::{self, File};
+use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
+use nix::net::if_::if_nametoindex;
+use nix::sched::{CloneFlags, setns};
 use sockstamp_model::flow::NetnsInode;
 
 use crate::{cgroup, cli};
 
 /// Looks the names up; nothing on the host is changed.
 pub(crate) fn resolve(target: &cli::Target) -> Result<sockstamp_bpf::Target> {
+    let netns = target.netns.as_deref();
+    let interface = target.interface.as_deref();
     Ok(sockstamp_bpf::Target {
         cgroup: target.cgroup.as_deref().map(cgroup_directory).transpose()?,
         pids: target.pids.clone(),
-        netns: target.netns.as_deref().map(netns_inode).transpose()?,
+        comms: target.comms.clone(),
+        netns: match (netns, interface) {
+            (Some(name), _) => Some(netns_inode(name)?),
+            // An index names an interface of one network namespace only.
+            (None, Some(_)) => Some(own_netns()?),
+            (None, None) => None,
+        },
+        interface: interface.map(|name| interface_index(name, netns)).transpose()?,
     })
 }
 
@@ -30,18 +43,48 @@ fn cgroup_directory(path: &Path) -> Result<PathBuf> {
 }
 
 fn netns_inode(name: &str) -> Result<NetnsInode> {
+    let path = netns_path(name);
+    inode(&path).with_context(|| format!("no network namespace {name} ({})", path.display()))
+}
+
+fn own_netns() -> Result<NetnsInode> {
+    inode(Path::new("/proc/self/ns/net")).context("cannot look at our own network namespace")
+}
+
+fn netns_path(name: &str) -> PathBuf {
     let named = Path::new("/run/netns").join(name);
-    let of_process = Path::new("/proc").join(name).join("ns/net");
     let is_pid = name.parse::<u32>().is_ok();
-    let path = if is_pid && !named.exists() {
-        of_process
+    if is_pid && !named.exists() {
+        Path::new("/proc").join(name).join("ns/net")
     } else {
         named
-    };
-    let inode = fs::metadata(&path)
-        .with_context(|| format!("no network namespace {name} ({})", path.display()))?
-        .ino();
+    }
+}
+
+fn inode(path: &Path) -> Result<NetnsInode> {
+    let inode = fs::metadata(path)?.ino();
     Ok(NetnsInode(
         u32::try_from(inode).context("the inode of a namespace has 32 bits")?,
     ))
+}
+
+fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
+    let Some(netns) = netns else {
+        return index_here(name);
+    };
+    let file = File::open(netns_path(netns)).with_context(|| format!("no network namespace {netns}"))?;
+    // Of this process, only a thread that ends with the question goes there.
+    thread::scope(|scope| scope.spawn(|| index_in(name, file)).join())
+        .unwrap_or_else(|_| Err(anyhow!("the thread that looked is gone")))
+        .with_context(|| format!("in network namespace {netns}"))
+}
+
+fn index_in(name: &str, netns: File) -> Result<NonZeroU32> {
+    setns(netns, CloneFlags::CLONE_NEWNET).context("cannot enter it, which needs CAP_SYS_ADMIN")?;
+    index_here(name)
+}
+
+fn index_here(name: &str) -> Result<NonZeroU32> {
+    let index = if_nametoindex(name).with_context(|| format!("no interface {name}"))?;
+    NonZeroU32::new(index).context("the kernel counts interfaces from 1")
 }

@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use nix::unistd::gettid;
+use testbed::Host;
 
 use common::leftovers::Leftovers;
 use common::unprivileged::Unprivileged;
@@ -129,6 +130,19 @@ fn targets_that_do_not_exist() {
         "no network namespace no-such-netns",
     );
     refused(
+        sockstamp(&["stat", "-i", "no-such-if"]),
+        1,
+        "no interface no-such-if",
+    );
+    refused(sockstamp(&["stat", "-i", ""]), 1, "no interface ");
+    let host = Host::new("wrong").unwrap();
+    let arguments = ["trace", "--netns", host.netns_name(), "-i", "no-such-if"];
+    refused(
+        sockstamp(&arguments),
+        1,
+        &format!("in network namespace {}: no interface", host.netns_name()),
+    );
+    refused(
         sockstamp(&["stat", "-o", "/nonexistent/file", "--", "true"]),
         1,
         "cannot write /nonexistent/file",
@@ -161,6 +175,7 @@ fn wrong_options() {
         &[],
         &["stat", "--duration", "soon"],
         &["stat", "-p", "1", "--", "true"],
+        &["stat", "--comm", ""],
     ] {
         let output = sockstamp(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

@@ -26,9 +26,12 @@
 /* Settings, constant once loaded: the verifier removes what they switch off. */
 const volatile bool setting_record; /* send a record a message to the ring buffer */
 const volatile bool setting_entry; /* the entry of send calls is seen */
-const volatile bool setting_by_pid; /* only messages of the tasks in `pids` */
+const volatile bool setting_by_pid; /* only messages of processes that were named, in either way: */
+const volatile bool setting_pids; /* by id, in `pids` */
+const volatile bool setting_comms; /* by name, in `comms` */
 const volatile __u64 setting_ring_wakeup; /* bytes waiting that wake the reader */
 const volatile __u32 setting_netns; /* only flows of this network namespace; 0: any */
+const volatile __u32 setting_interface; /* only flows routed through this index there; 0: any */
 
 /* Sequence numbers wrap: RFC 9293, section 3.4. */
 static __always_inline bool seq_before(__u32 a, __u32 b)

@@ -175,6 +175,10 @@ struct net_device {
 	possible_net_t nd_net;
 };
 
+struct dst_entry {
+	struct net_device *dev;
+};
+
 struct sk_buff {
 	struct sk_buff *next;
 	struct sk_buff *prev;
@@ -199,6 +203,7 @@ struct socket {
 struct sock {
 	struct sock_common __sk_common;
 	struct sk_buff_head sk_receive_queue;
+	struct dst_entry *sk_dst_cache;
 	u16 sk_protocol;
 	int sk_err;
 	u8 sk_shutdown;
@@ -259,6 +264,8 @@ struct msghdr;
 struct task_struct {
 	int pid;
 	int tgid;
+	struct task_struct *group_leader;
+	char comm[16];
 };
 
 struct file;

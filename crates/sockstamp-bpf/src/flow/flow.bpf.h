@@ -106,14 +106,39 @@ struct {
 	__type(value, __u8);
 } pids SEC(".maps");
 
+/* Names of the selected processes, padded with zeros. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, char[COMM_LENGTH]);
+	__type(value, __u8);
+} comms SEC(".maps");
+
 static __always_inline bool sock_selected(const struct sock *sk)
 {
 	return sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING;
 }
 
+static __always_inline bool comm_selected(const struct task_struct *task)
+{
+	char comm[COMM_LENGTH] = {};
+
+	bpf_probe_read_kernel_str(comm, sizeof(comm), task->group_leader->comm);
+	return bpf_map_lookup_elem(&comms, comm);
+}
+
+/* Every condition holds: the task's process is among the ids, and it has one of the names. */
+static __always_inline bool task_selected(const struct task_struct *task, __u32 tgid)
+{
+	if (setting_pids && !bpf_map_lookup_elem(&pids, &tgid))
+		return false;
+	return !setting_comms || comm_selected(task);
+}
+
+/* Whether the current task, of this thread group, is one whose messages are measured. */
 static __always_inline bool pid_selected(__u32 tgid)
 {
-	return !setting_by_pid || bpf_map_lookup_elem(&pids, &tgid);
+	return !setting_by_pid || task_selected(bpf_get_current_task_btf(), tgid);
 }
 
 /* comm changes rarely and reading it costs a helper call, so it is read when the task changes. */
@@ -149,6 +174,26 @@ static __always_inline void flow_identify(struct flow_identity *identity, const 
 static __always_inline bool netns_selected(const struct sock *sk)
 {
 	return !setting_netns || sk->__sk_common.skc_net.net->ns.inum == setting_netns;
+}
+
+/*
+ * The route that the socket keeps for what it sends. It is there before the SYN and in an accepted
+ * socket: tcp_v4_connect(), tcp_v6_connect(), tcp_v4_syn_recv_sock(), tcp_v6_syn_recv_sock() call
+ * sk_setup_caps() or ip6_dst_store() (v6.18). The socket is locked.
+ */
+static __always_inline bool route_selected(const struct sock *sk)
+{
+	if (!setting_interface)
+		return true;
+	if (!sk->sk_dst_cache)
+		count_loss(LOSS_FLOW);
+	return sk->sk_dst_cache->dev->ifindex == setting_interface;
+}
+
+/* Whether a socket is of the target as far as its place tells; asked once a flow. */
+static __always_inline bool place_selected(const struct sock *sk)
+{
+	return netns_selected(sk) && route_selected(sk);
 }
 
 static __always_inline const struct tcp_sock *tcp_of(const struct sock *sk)
@@ -236,7 +281,7 @@ static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct 
 	/* A socket may be connected again (connect(2), AF_UNSPEC): nothing holds from before. */
 	if (connecting)
 		bpf_sk_storage_delete(&flows, connecting);
-	if (netns_selected(sk) && pid_selected(bpf_get_current_pid_tgid() >> 32))
+	if (place_selected(sk) && pid_selected(bpf_get_current_pid_tgid() >> 32))
 		flow_select(ctx, tcp_of(sk));
 }
 
@@ -262,7 +307,7 @@ static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct
 {
 	struct bpf_sock *accepted = ctx->sk;
 
-	if (!accepted || !netns_selected(sk))
+	if (!accepted || !place_selected(sk))
 		return;
 	if (setting_by_pid && !bpf_sk_storage_get(&marks, accepted, 0, 0))
 		return;

@@ -14,7 +14,7 @@ int mark_listeners(struct bpf_iter__task_file *ctx)
 	struct socket *socket;
 	struct sock *sk;
 
-	if (!task || !file || !pid_selected(task->tgid))
+	if (!task || !file || !task_selected(task, task->tgid))
 		return 0;
 	socket = bpf_sock_from_file(file);
 	if (!socket)

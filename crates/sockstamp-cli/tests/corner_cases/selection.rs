@@ -3,10 +3,11 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
-use testbed::{Cgroup, Host, Process};
+use testbed::{Cgroup, Host, Link, Process};
 
-use crate::common::{Stat, Trace, number, stat_command};
+use crate::common::{FAMILIES, Stat, Trace, number, stat_command};
 use crate::scene::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
 
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -17,9 +18,12 @@ fn talk(connection: &mut Connection) {
     wait_acknowledged(&connection.client);
 }
 
-/// A program that waits for a line, connects to a port, sends, waits for the answer and ends.
+/// A program that takes the name of its second argument, if it has one, waits for a line, connects to a
+/// port, sends, waits for the answer and ends.
 const CLIENT: &str = "
 import socket, sys
+if len(sys.argv) > 2:
+    open('/proc/self/comm', 'w').write(sys.argv[2])
 print('ready', flush=True)
 sys.stdin.readline()
 s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
@@ -107,7 +111,7 @@ fn by_pid_the_messages_of_these_processes_alone_are_measured() {
     let host = Host::new("corner").unwrap();
     let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
     let [first, second, other] = [(); 3].map(|()| Client::start(&host, port_of(&listener), |_| {}));
-    let trace = Trace::start(&["-p", &first.id(), &second.id()]);
+    let trace = Trace::start(&["-p", &format!("{},{}", first.id(), second.id())]);
     let [first, second, other] = [first, second, other].map(|client| client.talk(&listener));
 
     let messages = Messages::new(trace.finish());
@@ -132,6 +136,104 @@ fn by_pid_what_an_older_listener_accepts_is_measured() {
     assert_eq!(outline(&messages.read_at(server)), [(100, "valid")]);
     assert_eq!(outline(&messages.sent_from(server)), [(1, "valid")]);
     assert_not_measured(&messages, client);
+}
+
+#[test]
+fn by_comm_the_processes_of_a_name_are_measured_those_that_start_later_too() {
+    let host = Host::new("corner").unwrap();
+    let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
+    let client = |name: &str| {
+        Client::start(&host, port_of(&listener), |command| {
+            command.arg(name);
+        })
+    };
+    let (older, other) = (client("sst-client"), client("sst-client-2"));
+    let trace = Trace::start(&["--comm", "sst-none,sst-client"]);
+    let (newer, another) = (client("sst-client"), client("sst-clien"));
+    let [older, other, newer, another] = [older, other, newer, another].map(|client| client.talk(&listener));
+
+    let messages = Messages::new(trace.finish());
+    assert_measured(&messages, older);
+    assert_measured(&messages, newer);
+    assert_not_measured(&messages, other);
+    assert_not_measured(&messages, another);
+    assert_not_measured(&messages, listener.local_addr().unwrap());
+}
+
+/// A process has the name of its first thread, of which the kernel keeps 15 bytes: this one's is longer,
+/// and what is measured happens in another thread.
+#[test]
+fn by_comm_an_older_listener_and_a_thread_of_another_name() {
+    let host = Host::new("corner").unwrap();
+    let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
+    let server = listener.local_addr().unwrap();
+    let client = Client::start(&host, port_of(&listener), |_| {});
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_name().unwrap().to_str().unwrap();
+    assert!(name.len() > 15, "{name}");
+    let trace = Trace::start(&["--comm", name]);
+    let thread = thread::Builder::new().name("another".into());
+    let client = thread.spawn(move || client.talk(&listener)).unwrap();
+    let client = client.join().unwrap();
+
+    let messages = Messages::new(trace.finish());
+    assert_eq!(outline(&messages.read_at(server)), [(100, "valid")]);
+    assert_eq!(outline(&messages.sent_from(server)), [(1, "valid")]);
+    assert_not_measured(&messages, client);
+}
+
+/// Both conditions hold: the process, and its name.
+#[test]
+fn by_pid_and_comm_at_once() {
+    let host = Host::new("corner").unwrap();
+    let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
+    let clients = ["sst-one", "sst-one", "sst-two"].map(|name| {
+        Client::start(&host, port_of(&listener), |command| {
+            command.arg(name);
+        })
+    });
+    let pids = format!("{},{}", clients[0].id(), clients[2].id());
+    let trace = Trace::start(&["-p", &pids, "--comm", "sst-one"]);
+    let [both, name_only, pid_only] = clients.map(|client| client.talk(&listener));
+
+    let messages = Messages::new(trace.finish());
+    assert_measured(&messages, both);
+    assert_not_measured(&messages, name_only);
+    assert_not_measured(&messages, pid_only);
+}
+
+/// On the same host and port, over the link and over loopback; connections opened from either side.
+#[test]
+fn by_interface_the_way_to_the_peer_decides() {
+    let (here, there) = (Host::new("here").unwrap(), Host::new("there").unwrap());
+    let link = Link::veth(&here, &there).unwrap();
+    for family in FAMILIES {
+        let target = ["--netns", here.netns_name(), "-i", link.interface_a()];
+        let trace = Trace::start(&target);
+        let mut connections = [
+            Connection::new(&here, &there, link.address_b(family)),
+            Connection::new(&there, &here, link.address_a(family)),
+            // To its own address: by the interface lo.
+            Connection::new(&here, &here, link.address_a(family)),
+        ];
+        connections.iter_mut().for_each(talk);
+        let [opened, accepted, local] = connections;
+
+        let messages = Messages::new(trace.finish());
+        assert_eq!(
+            outline(&messages.sent_from(opened.client_address)),
+            [(100, "valid")]
+        );
+        assert_eq!(
+            outline(&messages.read_at(accepted.server_address)),
+            [(100, "valid")]
+        );
+        for elsewhere in [opened.server_address, accepted.client_address] {
+            assert_not_measured(&messages, elsewhere);
+        }
+        assert_not_measured(&messages, local.client_address);
+        assert_not_measured(&messages, local.server_address);
+    }
 }
 
 #[test]
