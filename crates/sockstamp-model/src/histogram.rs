@@ -271,7 +271,7 @@ impl Bucket {
 }
 
 /// The geometric middle, rounded to nearest; of the zero bucket, where a factor may be 0, the arithmetic one.
-fn middle(low: u128, high: u128) -> u128 {
+pub(crate) fn middle(low: u128, high: u128) -> u128 {
     if low == 0 {
         return high.div_ceil(2);
     }
@@ -387,7 +387,7 @@ impl Histogram {
     clippy::cast_sign_loss,
     reason = "the product is not negative, and casts from floats saturate"
 )]
-fn rank(q: f64, count: u64) -> u64 {
+pub(crate) fn rank(q: f64, count: u64) -> u64 {
     let product = q.clamp(0.0, 1.0) * count as f64;
     // 0.07 × 100 is 7.000000000000001 in binary, but means rank 7.
     let nearest = product.round();

@@ -12,6 +12,7 @@
 //! | [`flow`] | the connected socket a message went over |
 //! | [`container`] | containers and services, by the paths of their cgroups |
 //! | [`message`] | the timeline of one message, and its JSON |
+//! | [`group`] | messages summed by whose they are |
 //! | [`summary`] | the timelines of many messages, and its JSON |
 //!
 //! Durations and points in time are whole nanoseconds everywhere; only [`clock::Nanos`]'s `Display` scales them
@@ -22,6 +23,7 @@
 pub mod clock;
 pub mod container;
 pub mod flow;
+pub mod group;
 pub mod histogram;
 pub mod message;
 pub mod stage;
@@ -31,6 +33,7 @@ pub mod verdict;
 pub use clock::{ClockOffset, Delta, Monotonic, Nanos, Realtime, Tai, Timestamp};
 pub use container::{Container, Runtime, container_of};
 pub use flow::{Flow, NetnsInode, Protocol, SocketCookie};
+pub use group::{Dimension, GroupHistogram, GroupKey, GroupSummary, Grouping, Groups};
 pub use histogram::Histogram;
 pub use message::{Interfaces, Message, Stamps};
 pub use stage::{Direction, Stage, StageMap};

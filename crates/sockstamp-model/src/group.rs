@@ -1,0 +1,586 @@
+//! Messages summed by whose they are.
+//!
+//! A **group** is what results are summed by: the process that made the call, the service's port, the flow, ..., or
+//! several of these [`Dimension`]s at once. There is room for a bounded number of groups. What finds none is summed
+//! in [`Groups::other`], so that the groups and the rest always add up to the whole.
+
+use std::cmp::Reverse;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use serde::ser::{SerializeMap, SerializeStruct};
+use serde::{Serialize, Serializer};
+
+use crate::UnknownName;
+use crate::flow::{Flow, NetnsInode, canonical};
+use crate::stage::{Direction, Stage, StageMap};
+
+mod coarse;
+
+pub use coarse::{GroupHistogram, SLOTS, slot};
+
+/// What messages can be told apart by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dimension {
+    /// The process that made the send or read call.
+    Pid,
+    /// Its name.
+    Comm,
+    /// The cgroup (version 2) of the socket.
+    Cgroup,
+    /// The container that cgroup belongs to.
+    Container,
+    /// The port of the service: the local one of accepted connections, the remote one of opened ones.
+    Port,
+    /// The remote address.
+    Peer,
+    /// The network interface that the socket's route leads to.
+    Interface,
+    /// The socket.
+    Flow,
+}
+
+impl Dimension {
+    /// Every dimension, in the order in which a group's values are printed.
+    pub const ALL: [Self; 8] = [
+        Self::Pid,
+        Self::Comm,
+        Self::Cgroup,
+        Self::Container,
+        Self::Port,
+        Self::Peer,
+        Self::Interface,
+        Self::Flow,
+    ];
+
+    /// The name used in options and JSON, such as `"port"`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pid => "pid",
+            Self::Comm => "comm",
+            Self::Cgroup => "cgroup",
+            Self::Container => "container",
+            Self::Port => "port",
+            Self::Peer => "peer",
+            Self::Interface => "interface",
+            Self::Flow => "flow",
+        }
+    }
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Dimension {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL
+            .into_iter()
+            .find(|dimension| dimension.name() == name)
+            .ok_or_else(|| UnknownName {
+                what: "dimension",
+                name: name.to_owned(),
+            })
+    }
+}
+
+impl Serialize for Dimension {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// The dimensions that messages are grouped by; at least one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Grouping(BTreeSet<Dimension>);
+
+impl Grouping {
+    /// `None` if there is no dimension.
+    #[must_use]
+    pub fn new(dimensions: impl IntoIterator<Item = Dimension>) -> Option<Self> {
+        let dimensions: BTreeSet<_> = dimensions.into_iter().collect();
+        (!dimensions.is_empty()).then_some(Self(dimensions))
+    }
+
+    /// Whether groups differ in this dimension.
+    #[must_use]
+    pub fn contains(&self, dimension: Dimension) -> bool {
+        self.0.contains(&dimension)
+    }
+
+    /// The dimensions, in the order of [`Dimension::ALL`].
+    pub fn dimensions(&self) -> impl Iterator<Item = Dimension> {
+        self.0.iter().copied()
+    }
+}
+
+/// As `pid,comm`.
+impl fmt::Display for Grouping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.dimensions().map(Dimension::name).collect();
+        f.pad(&names.join(","))
+    }
+}
+
+impl FromStr for Grouping {
+    type Err = UnknownName;
+
+    fn from_str(names: &str) -> Result<Self, UnknownName> {
+        let dimensions: Result<_, _> = names.split(',').map(Dimension::from_str).collect();
+        dimensions.map(Self)
+    }
+}
+
+/// A cgroup of version 2.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct GroupCgroup {
+    /// The kernel's number for it, which is the inode of its directory.
+    pub id: u64,
+    /// From the root of the hierarchy; `None` if it was gone before anybody looked.
+    pub path: Option<String>,
+}
+
+/// A network interface.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct GroupInterface {
+    /// The network namespace that it is in.
+    pub netns: NetnsInode,
+    /// Its index there; 0 if the socket had no route when it was looked at.
+    pub index: u32,
+    /// Its name; `None` if it could not be looked up.
+    pub name: Option<String>,
+}
+
+/// What the messages of a group have in common: a value for each dimension of the [`Grouping`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct GroupKey {
+    /// The process; 0 for what no task did: SYNs that the kernel sent again, data that went with a SYN.
+    pub pid: Option<u32>,
+    /// The name of that process' task.
+    pub comm: Option<String>,
+    /// The cgroup of the socket.
+    pub cgroup: Option<GroupCgroup>,
+    /// The container, empty where there is none.
+    pub container: Option<String>,
+    /// The port of the service.
+    pub port: Option<u16>,
+    /// The remote address.
+    pub peer: Option<IpAddr>,
+    /// The interface of the route.
+    pub interface: Option<GroupInterface>,
+    /// The socket.
+    pub flow: Option<Flow>,
+}
+
+impl GroupKey {
+    /// Whether this is what is left beside the groups.
+    #[must_use]
+    pub fn is_other(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The value in one dimension, as people know it; `None` if the grouping lacks the dimension.
+    #[must_use]
+    pub fn value(&self, dimension: Dimension) -> Option<String> {
+        match dimension {
+            Dimension::Pid => self.pid.map(|pid| pid.to_string()),
+            Dimension::Comm => self.comm.as_deref().map(or_dash),
+            Dimension::Cgroup => self.cgroup.as_ref().map(|cgroup| match &cgroup.path {
+                Some(path) => path.clone(),
+                None => format!("#{}", cgroup.id),
+            }),
+            Dimension::Container => self.container.as_deref().map(or_dash),
+            Dimension::Port => self.port.map(|port| port.to_string()),
+            Dimension::Peer => self.peer.map(|peer| peer.to_canonical().to_string()),
+            Dimension::Interface => self.interface.as_ref().map(interface_name),
+            Dimension::Flow => self.flow.map(|flow| flow.to_string()),
+        }
+    }
+}
+
+fn or_dash(text: &str) -> String {
+    if text.is_empty() { "-" } else { text }.to_owned()
+}
+
+fn interface_name(interface: &GroupInterface) -> String {
+    match (&interface.name, interface.index) {
+        (Some(name), _) => name.clone(),
+        (None, 0) => "-".to_owned(),
+        (None, index) => format!("#{index}@{}", interface.netns),
+    }
+}
+
+/// The values with a blank between them, or `other`.
+impl fmt::Display for GroupKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_other() {
+            return f.pad("other");
+        }
+        let values: Vec<_> = Dimension::ALL
+            .into_iter()
+            .filter_map(|dimension| self.value(dimension))
+            .collect();
+        f.pad(&values.join(" "))
+    }
+}
+
+/// An object with a key a dimension.
+impl Serialize for GroupKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        fn entry<M: SerializeMap>(
+            map: &mut M,
+            dimension: Dimension,
+            value: Option<&impl Serialize>,
+        ) -> Result<(), M::Error> {
+            value.map_or(Ok(()), |value| map.serialize_entry(&dimension, value))
+        }
+
+        let mut map = serializer.serialize_map(None)?;
+        entry(&mut map, Dimension::Pid, self.pid.as_ref())?;
+        entry(&mut map, Dimension::Comm, self.comm.as_ref())?;
+        entry(&mut map, Dimension::Cgroup, self.cgroup.as_ref())?;
+        entry(&mut map, Dimension::Container, self.container.as_ref())?;
+        entry(&mut map, Dimension::Port, self.port.as_ref())?;
+        entry(
+            &mut map,
+            Dimension::Peer,
+            self.peer.map(|peer| peer.to_canonical()).as_ref(),
+        )?;
+        entry(&mut map, Dimension::Interface, self.interface.as_ref())?;
+        entry(&mut map, Dimension::Flow, self.flow.map(FlowObject).as_ref())?;
+        map.end()
+    }
+}
+
+/// A flow with the keys that a message of `trace` has for it.
+struct FlowObject(Flow);
+
+impl Serialize for FlowObject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Flow", 5)?;
+        object.serialize_field("protocol", &self.0.protocol)?;
+        object.serialize_field("local", &canonical(self.0.local))?;
+        object.serialize_field("remote", &canonical(self.0.remote))?;
+        object.serialize_field("cookie", &self.0.cookie)?;
+        object.serialize_field("netns", &self.0.netns)?;
+        object.end()
+    }
+}
+
+/// The messages of one direction of a group. Everything counts weights but `measured` and `refused`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupDirection {
+    /// Messages, whatever became of them.
+    pub messages: u64,
+    /// How many of them were measured.
+    pub measured: u64,
+    /// How many of the measured ones were refused.
+    pub refused: u64,
+    /// Bytes of the messages.
+    pub bytes: u64,
+    /// Segments that were sent again; always 0 for RX.
+    pub retransmits: u64,
+    /// The distribution of every stage; `None` where the stage is absent.
+    pub stages: StageMap<Option<GroupHistogram>>,
+    /// The distribution of the sum of a message's stages.
+    pub total: GroupHistogram,
+}
+
+impl GroupDirection {
+    /// Adds everything that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        for (sum, more) in [
+            (&mut self.messages, other.messages),
+            (&mut self.measured, other.measured),
+            (&mut self.refused, other.refused),
+            (&mut self.bytes, other.bytes),
+            (&mut self.retransmits, other.retransmits),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        for (stage, histogram) in other.stages.present() {
+            self.stages[stage].get_or_insert_default().merge(histogram);
+        }
+        self.total.merge(&other.total);
+    }
+
+    /// What was counted since an earlier look at the same group.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            messages: self.messages.saturating_sub(earlier.messages),
+            measured: self.measured.saturating_sub(earlier.measured),
+            refused: self.refused.saturating_sub(earlier.refused),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            retransmits: self.retransmits.saturating_sub(earlier.retransmits),
+            stages: StageMap::from_fn(|stage| {
+                let now = self.stages[stage].as_ref()?;
+                Some(match &earlier.stages[stage] {
+                    Some(then) => now.since(then),
+                    None => now.clone(),
+                })
+            }),
+            total: self.total.since(&earlier.total),
+        }
+    }
+
+    /// The stage that took the most time, and what part of the time of all stages that is, from 0 to 1; `None` if
+    /// no time was measured.
+    #[must_use]
+    pub fn largest_stage(&self) -> Option<(Stage, f64)> {
+        let whole = self.total.sum_ns();
+        let (stage, sum) = self
+            .stages
+            .present()
+            // It lies before the message, so its time is not in the total.
+            .filter(|(stage, _)| *stage != Stage::AppService)
+            .map(|(stage, histogram)| (stage, histogram.sum_ns()))
+            .max_by_key(|&(_, sum)| sum)?;
+        (whole > 0).then(|| (stage, sum as f64 / whole as f64))
+    }
+}
+
+impl Serialize for GroupDirection {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("GroupDirection", 7)?;
+        object.serialize_field("messages", &self.messages)?;
+        object.serialize_field("measured", &self.measured)?;
+        object.serialize_field("refused", &self.refused)?;
+        object.serialize_field("bytes", &self.bytes)?;
+        object.serialize_field("retransmits", &self.retransmits)?;
+        object.serialize_field("stages", &self.stages)?;
+        object.serialize_field("total", &self.total)?;
+        object.end()
+    }
+}
+
+/// The messages of one group.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct GroupSummary {
+    /// What they have in common; the default for [`Groups::other`].
+    pub key: GroupKey,
+    /// Sent messages.
+    pub tx: GroupDirection,
+    /// Received messages.
+    pub rx: GroupDirection,
+}
+
+impl GroupSummary {
+    /// A group of this key without messages.
+    #[must_use]
+    pub fn new(key: GroupKey) -> Self {
+        Self {
+            key,
+            ..Self::default()
+        }
+    }
+
+    /// The messages of one direction.
+    #[must_use]
+    pub fn direction(&self, direction: Direction) -> &GroupDirection {
+        match direction {
+            Direction::Tx => &self.tx,
+            Direction::Rx => &self.rx,
+        }
+    }
+
+    /// Messages of both directions.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.tx.messages.saturating_add(self.rx.messages)
+    }
+
+    /// Time that the measured messages of both directions took, in nanoseconds.
+    #[must_use]
+    pub fn sum_ns(&self) -> u128 {
+        self.tx.total.sum_ns().saturating_add(self.rx.total.sum_ns())
+    }
+
+    /// Adds everything that `other` has counted; its key is not looked at.
+    pub fn merge(&mut self, other: &Self) {
+        self.tx.merge(&other.tx);
+        self.rx.merge(&other.rx);
+    }
+
+    /// What was counted since an earlier look at the same group.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            key: self.key.clone(),
+            tx: self.tx.since(&earlier.tx),
+            rx: self.rx.since(&earlier.rx),
+        }
+    }
+}
+
+/// All messages of a measurement, in groups. `groups`, `other` and `ended` add up to the whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Groups {
+    /// What the groups differ in.
+    pub by: Grouping,
+    /// The groups, those with the most messages first.
+    pub groups: Vec<GroupSummary>,
+    /// The messages that found no room for their group.
+    pub other: GroupSummary,
+    /// The messages of groups that gave way to new ones after their last message.
+    pub ended: GroupSummary,
+    /// How many groups these were.
+    pub ended_groups: u64,
+}
+
+impl Groups {
+    /// Groups of the same key become one; those with the most messages come first.
+    #[must_use]
+    pub fn new(by: Grouping, parts: impl IntoIterator<Item = GroupSummary>) -> Self {
+        let mut merged = BTreeMap::<GroupKey, GroupSummary>::new();
+        for part in parts {
+            match merged.entry(part.key.clone()) {
+                Entry::Vacant(place) => {
+                    place.insert(part);
+                }
+                Entry::Occupied(place) => place.into_mut().merge(&part),
+            }
+        }
+        let mut groups: Vec<_> = merged.into_values().collect();
+        // Stable: groups with as many messages stay in the order of their keys.
+        groups.sort_by_key(|group| Reverse(group.messages()));
+        Self {
+            by,
+            groups,
+            other: GroupSummary::default(),
+            ended: GroupSummary::default(),
+            ended_groups: 0,
+        }
+    }
+
+    /// The first `count` groups, and everything else in one.
+    #[must_use]
+    pub fn top(&self, count: usize) -> (&[GroupSummary], GroupSummary) {
+        let (top, rest) = self.groups.split_at(count.min(self.groups.len()));
+        let mut other = GroupSummary::default();
+        for group in rest.iter().chain([&self.other, &self.ended]) {
+            other.merge(group);
+        }
+        (top, other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Nanos;
+
+    fn group(comm: &str, messages: u64) -> GroupSummary {
+        let mut group = GroupSummary::new(GroupKey {
+            comm: Some(comm.to_owned()),
+            ..GroupKey::default()
+        });
+        group.tx.messages = messages;
+        group.rx.bytes = messages;
+        group
+    }
+
+    #[test]
+    fn dimensions_and_groupings_round_trip() {
+        for dimension in Dimension::ALL {
+            assert_eq!(dimension.name().parse(), Ok(dimension));
+        }
+        let grouping: Grouping = "port,pid,port".parse().unwrap();
+        assert_eq!(grouping.to_string(), "pid,port");
+        assert!(grouping.contains(Dimension::Pid) && !grouping.contains(Dimension::Comm));
+        assert_eq!(
+            "pid,ports".parse::<Grouping>().unwrap_err().to_string(),
+            r#"there is no dimension called "ports""#
+        );
+        assert_eq!(Grouping::new([]), None);
+    }
+
+    #[test]
+    fn keys_print_what_people_know() {
+        let key = GroupKey {
+            pid: Some(7),
+            comm: Some("nginx".to_owned()),
+            cgroup: Some(GroupCgroup { id: 42, path: None }),
+            container: Some(String::new()),
+            peer: Some("::ffff:10.0.0.1".parse().unwrap()),
+            interface: Some(GroupInterface {
+                netns: NetnsInode(4_026_531_840),
+                index: 3,
+                name: None,
+            }),
+            ..GroupKey::default()
+        };
+        assert_eq!(key.to_string(), "7 nginx #42 - 10.0.0.1 #3@4026531840");
+        assert_eq!(
+            serde_json::to_string(&key).unwrap(),
+            concat!(
+                r#"{"pid":7,"comm":"nginx","cgroup":{"id":42,"path":null},"container":"","peer":"10.0.0.1","#,
+                r#""interface":{"netns":4026531840,"index":3,"name":null}}"#
+            )
+        );
+        assert_eq!(GroupKey::default().to_string(), "other");
+    }
+
+    #[test]
+    fn the_top_and_the_rest_are_the_whole() {
+        let by = "comm".parse().unwrap();
+        let mut groups = Groups::new(by, [group("a", 1), group("b", 5), group("c", 3), group("b", 2)]);
+        groups.other = group("", 10);
+        groups.ended = group("", 20);
+        let (top, rest) = groups.top(2);
+        let named: Vec<_> = top
+            .iter()
+            .map(|group| (group.key.to_string(), group.messages()))
+            .collect();
+        assert_eq!(named, [("b".to_owned(), 7), ("c".to_owned(), 3)]);
+        assert_eq!((rest.messages(), rest.rx.bytes), (31, 31));
+        assert!(rest.key.is_other());
+        assert_eq!(groups.top(9).0.len(), 3);
+    }
+
+    #[test]
+    fn a_difference_is_what_came_between() {
+        let mut earlier = group("a", 4);
+        earlier.tx.stages[Stage::TxQueue]
+            .get_or_insert_default()
+            .record(Nanos(1_000), 4);
+        let mut now = earlier.clone();
+        let more = {
+            let mut more = group("a", 3);
+            more.tx.stages[Stage::TxQueue]
+                .get_or_insert_default()
+                .record(Nanos(50_000), 3);
+            more.tx.stages[Stage::TxQdisc]
+                .get_or_insert_default()
+                .record(Nanos(70), 1);
+            more
+        };
+        now.merge(&more);
+        assert_eq!(now.since(&earlier), more);
+        assert_eq!(now.messages(), 7);
+    }
+
+    #[test]
+    fn the_largest_stage_is_that_with_the_most_time() {
+        let mut tx = GroupDirection::default();
+        assert_eq!(tx.largest_stage(), None);
+        for (stage, nanos) in [
+            (Stage::TxCopy, 1_000),
+            (Stage::TxNetwork, 3_000),
+            (Stage::AppService, 9_000),
+        ] {
+            tx.stages[stage].get_or_insert_default().record(Nanos(nanos), 1);
+        }
+        tx.total.record(Nanos(4_000), 1);
+        assert_eq!(tx.largest_stage(), Some((Stage::TxNetwork, 0.75)));
+    }
+}
