@@ -47,7 +47,7 @@ pub use error::{Error, Result};
 pub use host::Host;
 pub use leftovers::clean_up_leftovers;
 pub use link::{Direction, Family, Link, LinkConfig};
-pub use peer::peer_program;
+pub use peer::{peer_program, set_max_pacing_rate};
 pub use process::Process;
 pub use statistics::{DirectionStatistics, Lateness, RelayStatistics};
 pub use tcp_info::TcpInfo;

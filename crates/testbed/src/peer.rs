@@ -1,11 +1,17 @@
 use std::env;
 use std::ffi::OsStr;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Context, Error, Result};
-use crate::process;
+use crate::{process, sys};
+
+/// Lets the kernel send no faster on this socket: SO_MAX_PACING_RATE.
+pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> Result<()> {
+    sys::set_max_pacing_rate(socket, bytes_per_second).context("set the pacing rate of", "a socket")
+}
 
 const NAME: &str = "testbed-peer";
 

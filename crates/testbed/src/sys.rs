@@ -96,6 +96,21 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<Vec<u8>> {
     Ok(bytes[..len as usize].to_vec())
 }
 
+/// Sets SO_MAX_PACING_RATE, in bytes per second: socket(7).
+pub(crate) fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> io::Result<()> {
+    let len = libc::socklen_t::try_from(size_of_val(&bytes_per_second)).expect("8 fits");
+    // SAFETY: the kernel reads `len` bytes from the pointer, which points at a live local of that size.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MAX_PACING_RATE,
+            (&raw const bytes_per_second).cast(),
+            len,
+        )
+    })
+}
+
 fn check(result: libc::c_int) -> io::Result<()> {
     if result < 0 {
         Err(io::Error::last_os_error())

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
+use std::hint;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -18,16 +20,20 @@ const USAGE: &str = "\
 Socket programs for tests. All times are of the monotonic clock.
 
 testbed-peer serve --port P [--protocol tcp|udp] [--request BYTES] [--response BYTES] [--think MS]
+                   [--compute MS]
     Answers each request (default 64 bytes) with a response (64), on IPv4 and IPv6; TCP: a thread per
     connection. With --think it sleeps between the arrival of a request (poll says readable) and its
-    first read.
+    first read. With --compute it keeps a CPU busy between its last read and the response.
 testbed-peer client --connect ADDR [--protocol tcp|udp] [--count N] [--request BYTES] [--response BYTES]
-                    [--interval-ms M]
+                    [--interval-ms M] [--pieces N] [--hold MS] [--nodelay true|false] [--hold-back none|cork|more]
+                    [--pacing BYTES_PER_SECOND]
     Sends N requests (1), each after the response to the one before and a pause of M (0), on one socket.
-    UDP: a response that takes longer than 5 s is an error.
+    UDP: a response that takes longer than 5 s is an error. TCP: a request goes in so many pieces (1), one
+    send each, with pauses of --hold (0); --nodelay is true; --hold-back asks the kernel to keep what does
+    not fill a segment until the last piece, by TCP_CORK or by MSG_MORE; --pacing is SO_MAX_PACING_RATE.
     Prints JSON: count, rtt_min_ns, rtt_p50_ns, rtt_p99_ns, rtt_max_ns, bytes (both ways).
-testbed-peer sink --port P [--rate-limit none|BYTES_PER_SECOND] [--rcvbuf BYTES]
-    TCP. Reads and discards, a thread per connection.
+testbed-peer sink --port P [--rate-limit none|BYTES_PER_SECOND] [--rcvbuf BYTES] [--compute MS]
+    TCP. Reads and discards, a thread per connection. With --compute it keeps a CPU busy after each read.
 testbed-peer blast --connect ADDR [--sends N] [--size BYTES] [--sndbuf BYTES] [--interval-ms M]
                    [--nodelay true|false]
     TCP. N blocking sends (1) of BYTES (64), then waits until all is acknowledged. --nodelay is false.
@@ -142,6 +148,7 @@ fn serve(mut options: Options) -> Result<()> {
     let mut request = vec![0; options.optional("request")?.unwrap_or(MESSAGE_LEN)];
     let response = vec![0; options.optional("response")?.unwrap_or(MESSAGE_LEN)];
     let think = options.milliseconds("think")?;
+    let compute = options.milliseconds("compute")?;
     options.finish()?;
     let think = move |socket: BorrowedFd<'_>| -> io::Result<()> {
         if !think.is_zero() {
@@ -156,6 +163,7 @@ fn serve(mut options: Options) -> Result<()> {
         loop {
             think(socket.as_fd())?;
             let (_, client) = socket.recv_from(&mut request)?;
+            keep_busy(compute);
             socket.send_to(&response, client)?;
         }
     }
@@ -165,9 +173,18 @@ fn serve(mut options: Options) -> Result<()> {
         loop {
             think(connection.as_fd())?;
             connection.read_exact(&mut request)?;
+            keep_busy(compute);
             connection.write_all(&response)?;
         }
     })
+}
+
+/// Computes for so long. Sleep would give the CPU to somebody else.
+fn keep_busy(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        hint::spin_loop();
+    }
 }
 
 fn client(mut options: Options) -> Result<()> {
@@ -179,6 +196,7 @@ fn client(mut options: Options) -> Result<()> {
     let request = vec![0; options.optional("request")?.unwrap_or(MESSAGE_LEN)];
     let mut response = vec![0; options.optional("response")?.unwrap_or(MESSAGE_LEN)];
     let interval = options.milliseconds("interval-ms")?;
+    let sending = Sending::parse(&mut options)?;
     options.finish()?;
     if count == 0 {
         return Err("--count 0 measures nothing".into());
@@ -186,9 +204,12 @@ fn client(mut options: Options) -> Result<()> {
     let mut times = match transport {
         Transport::Tcp => {
             let mut connection = TcpStream::connect(address)?;
-            connection.set_nodelay(true)?;
+            connection.set_nodelay(sending.no_delay)?;
+            if let Some(rate) = sending.pacing {
+                testbed::set_max_pacing_rate(&connection, rate)?;
+            }
             round_trips(count, interval, || {
-                connection.write_all(&request)?;
+                sending.send(&connection, &request)?;
                 connection.read_exact(&mut response)
             })
         }
@@ -220,6 +241,79 @@ fn client(mut options: Options) -> Result<()> {
     Ok(())
 }
 
+/// How a request is handed to the kernel.
+struct Sending {
+    pieces: NonZeroUsize,
+    /// Between two pieces.
+    hold: Duration,
+    no_delay: bool,
+    hold_back: HoldBack,
+    pacing: Option<u64>,
+}
+
+/// How the kernel is asked to keep what does not fill a segment.
+#[derive(Clone, Copy, PartialEq)]
+enum HoldBack {
+    None,
+    /// `TCP_CORK`, tcp(7).
+    Cork,
+    /// `MSG_MORE`, send(2).
+    More,
+}
+
+impl FromStr for HoldBack {
+    type Err = io::Error;
+
+    fn from_str(text: &str) -> io::Result<HoldBack> {
+        match text {
+            "none" => Ok(HoldBack::None),
+            "cork" => Ok(HoldBack::Cork),
+            "more" => Ok(HoldBack::More),
+            _ => Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "neither none, cork nor more",
+            )),
+        }
+    }
+}
+
+impl Sending {
+    fn parse(options: &mut Options) -> Result<Sending> {
+        Ok(Sending {
+            pieces: options.optional("pieces")?.unwrap_or(NonZeroUsize::MIN),
+            hold: options.milliseconds("hold")?,
+            no_delay: options.optional("nodelay")?.unwrap_or(true),
+            hold_back: options.optional("hold-back")?.unwrap_or(HoldBack::None),
+            pacing: options.optional("pacing")?,
+        })
+    }
+
+    fn send(&self, connection: &TcpStream, request: &[u8]) -> io::Result<()> {
+        let socket = SockRef::from(connection);
+        if self.hold_back == HoldBack::Cork {
+            socket.set_tcp_cork(true)?;
+        }
+        let mut pieces = request
+            .chunks(request.len().div_ceil(self.pieces.get()).max(1))
+            .peekable();
+        while let Some(piece) = pieces.next() {
+            let is_last = pieces.peek().is_none();
+            match self.hold_back {
+                // Less than a segment, which a blocking send takes whole.
+                HoldBack::More if !is_last => drop(socket.send_with_flags(piece, libc::MSG_MORE)?),
+                _ => (&*connection).write_all(piece)?,
+            }
+            if !is_last && !self.hold.is_zero() {
+                thread::sleep(self.hold);
+            }
+        }
+        if self.hold_back == HoldBack::Cork {
+            socket.set_tcp_cork(false)?;
+        }
+        Ok(())
+    }
+}
+
 /// The times in ns of `count` calls of `exchange` with pauses in between.
 fn round_trips(
     count: usize,
@@ -248,6 +342,7 @@ fn sink(mut options: Options) -> Result<()> {
         Some(limit) => Some(limit.parse()?),
     };
     let receive_buffer = options.optional("rcvbuf")?;
+    let compute = options.milliseconds("compute")?;
     options.finish()?;
     accept(listen(port, receive_buffer)?, move |mut connection| {
         let mut chunk = vec![0; CHUNK];
@@ -256,6 +351,7 @@ fn sink(mut options: Options) -> Result<()> {
             if len == 0 {
                 return Ok(());
             }
+            keep_busy(compute);
             if let Some(limit) = limit {
                 let len = u32::try_from(len).expect("a chunk is 64 KB");
                 thread::sleep(Duration::from_secs_f64(f64::from(len) / limit));
