@@ -39,6 +39,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l format -d '
 json\t'One JSON object, all times in nanoseconds'
 csv\t'A line a stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Print to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-sched -d 'Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print the times from a read\'s RX stamp to each point on its way, by netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for' -r
@@ -50,6 +51,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'How to print: a line of text or a JSON object for each message' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Print to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-sched -d 'Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"

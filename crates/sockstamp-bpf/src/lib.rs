@@ -18,6 +18,7 @@ mod map_view;
 pub mod plan;
 mod privilege;
 mod record;
+mod sched;
 mod session;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;

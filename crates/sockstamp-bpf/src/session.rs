@@ -26,6 +26,7 @@ use crate::map_view::{self, Banks};
 use crate::plan::Plan;
 use crate::record::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::record::{self, Record};
+use crate::sched::{self, WakeFunctions};
 use crate::skeleton::sockstamp::{OpenSockstampSkel, SockstampSkel, SockstampSkelBuilder};
 use crate::support::{Support, is_cgroup2};
 
@@ -61,6 +62,8 @@ pub struct Options {
     pub record: bool,
     /// See the entry of send calls, for `tx.copy`. Without it, every send of the host has one hook less.
     pub entry: bool,
+    /// Tell the wait for a CPU, `rx.wakeup`, from the rest of `rx.app`.
+    pub sched: bool,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
 }
@@ -71,6 +74,7 @@ impl Default for Options {
             target: Target::default(),
             record: false,
             entry: true,
+            sched: true,
             ring_bytes: 8 << 20,
         }
     }
@@ -115,6 +119,9 @@ impl Session {
         let mut plan = Plan::require(&support)?;
         if !options.entry {
             plan.leave_entry_out();
+        }
+        if !options.sched {
+            plan.leave_sched_out();
         }
         let cgroup2 = support.cgroup2.as_deref().ok_or(Error::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
@@ -171,6 +178,9 @@ impl Session {
 
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
         let programs = &self.skeleton.progs;
+        if self.plan.sched {
+            self.links.push(sched::attach_clock(&programs.on_run_clock)?);
+        }
         let tracepoints = [
             (&programs.on_tcp_sendmsg_locked, self.plan.entry),
             (&programs.on_sock_send_length, self.plan.entry),
@@ -273,7 +283,7 @@ impl Session {
         Ok(summary)
     }
 
-    /// Descriptors of the loaded programs by name, for who measures what they cost.
+    /// Descriptors of the programs that run for messages, by name, for who measures what they cost.
     #[must_use]
     pub fn programs(&self) -> Vec<(String, BorrowedFd<'_>)> {
         let programs = &self.skeleton.progs;
@@ -389,6 +399,9 @@ fn configure(
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
     }
+    if plan.sched {
+        set_wake_functions(open, WakeFunctions::find()?);
+    }
     let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
     open.maps
         .banks
@@ -411,11 +424,23 @@ fn configure(
         (&mut programs.on_sk_data_ready, plan.rx),
         (&mut programs.on_sock_recv_length, plan.rx),
         (&mut programs.on_inet_sock_set_state, plan.close),
+        (&mut programs.on_run_clock, plan.sched),
         (&mut programs.mark_listeners, by_pid),
     ] {
         program.set_autoload(wanted);
     }
     Ok(())
+}
+
+fn set_wake_functions(open: &mut OpenSockstampSkel<'_>, functions: WakeFunctions) {
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_sched = true;
+        settings.setting_wake_stream = functions.stream;
+        settings.setting_wake_datagram = functions.datagram;
+        settings.setting_wake_poll = functions.poll;
+        settings.setting_wake_epoll = functions.epoll;
+        settings.setting_wake_uring = functions.uring;
+    }
 }
 
 fn ring(

@@ -62,12 +62,25 @@ pub struct Target {
     pub interface: Option<String>,
 }
 
+const MEASURING: &str = "Measuring";
+
+/// How messages are measured.
+#[derive(Debug, Args)]
+pub struct Measuring {
+    /// Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup
+    #[arg(long, help_heading = MEASURING)]
+    pub no_sched: bool,
+}
+
 /// Options of `stat`.
 #[derive(Debug, Args)]
 pub struct Stat {
     #[command(flatten)]
     /// Which messages.
     pub target: Target,
+    #[command(flatten)]
+    /// How they are measured.
+    pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
@@ -91,6 +104,9 @@ pub struct Trace {
     #[command(flatten)]
     /// Which messages.
     pub target: Target,
+    #[command(flatten)]
+    /// How they are measured.
+    pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,

@@ -21,6 +21,7 @@ use crate::target;
 /// What is to be measured, and when it ends.
 pub(crate) struct Measurement<'a> {
     pub(crate) target: &'a cli::Target,
+    pub(crate) measuring: &'a cli::Measuring,
     pub(crate) command: &'a [std::ffi::OsString],
     pub(crate) duration: Option<Duration>,
     pub(crate) record: bool,
@@ -48,6 +49,7 @@ pub(crate) fn run(
     let mut options = Options {
         target: target::resolve(measurement.target)?,
         record: measurement.record,
+        sched: !measurement.measuring.no_sched,
         ..Options::default()
     };
     let mut signals =

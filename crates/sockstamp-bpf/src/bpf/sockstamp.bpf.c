@@ -122,4 +122,13 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 	return 0;
 }
 
+SEC("perf_event")
+int on_run_clock(struct bpf_perf_event_data *ctx)
+{
+	struct bpf_perf_event_data_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	run_clock_sample(bpf_ktime_get_ns(), kern->data->time);
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "GPL";

@@ -45,6 +45,16 @@ struct arrival {
 #define ARRIVAL_HOL	 0xfffffffc
 #define ARRIVAL_LONGEST	 0xfffffffb /* 4.29 s: a longer one counts as a mismatch */
 
+/* The task that waited for the latest arrivals that found one waiting. */
+struct waiter {
+	__u64 task; /* its address: memory that may be gone, so only read through safely */
+	__u64 run_delay; /* how long it had waited for a CPU by then */
+	__u32 runs; /* how often it had got one */
+	__u32 first; /* these arrivals, counted as rx_head */
+	__u32 last;
+	__u32 asleep; /* and not only about to sleep, or about to look */
+};
+
 struct sender {
 	__u64 entry;
 	__u32 tid; /* 0: free */
@@ -65,6 +75,7 @@ struct flow {
 	__u32 rx_seq; /* where the next read starts; written by readers, without the lock */
 	__u32 rx_ooopack; /* segments that had come out of order at the last arrival */
 	__u32 rx_gap; /* some of them were still waiting then */
+	struct waiter waiter;
 	struct flow_identity identity; /* only where records are sent */
 	struct sender senders[SENDERS];
 	struct tx_message tx[TX_SLOTS];

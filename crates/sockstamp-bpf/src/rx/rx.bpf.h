@@ -11,6 +11,7 @@
 #include "../clock/clock.bpf.h"
 #include "../flow/flow.bpf.h"
 #include "../record/record.bpf.h"
+#include "../sched/sched.bpf.h"
 
 static __always_inline struct arrival *rx_slot(struct flow *flow, __u32 counter)
 {
@@ -55,6 +56,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	arrival->seq_end = end;
 	arrival->stack_ns =
 		rx_waited(tcp_of(sk), flow) ? ARRIVAL_HOL : clock_since_stamp(skb, arrival->ready);
+	sched_note(sk, flow, head);
 	flow->rx_head = head + 1;
 }
 
@@ -63,7 +65,10 @@ struct read {
 	__u32 end;
 	__u32 pid;
 	__u32 stack_ns;
+	__u32 arrival; /* that of the last byte, counted as rx_head */
 	__u64 ready;
+	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
+	__u64 app;
 	__u64 oldest;
 	__u64 now;
 };
@@ -98,6 +103,7 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 			evicted = false;
 			continue;
 		}
+		read->arrival = counter;
 		read->ready = arrival->ready;
 		read->stack_ns = arrival->stack_ns;
 		/*
@@ -155,7 +161,8 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	if (verdict == VERDICT_VALID) {
 		record->stamps.rx.software = read->ready - read->stack_ns;
 		record->stages[STAGE_RX_STACK] = read->stack_ns;
-		record->stages[STAGE_RX_APP] = read->now - read->ready;
+		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
+		record->stages[STAGE_RX_APP] = read->app;
 	}
 	record_submit(record);
 }
@@ -199,11 +206,17 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 						     VERDICT_UNMATCHED_READ;
 	count(&bank->bytes[DIRECTION_RX], length);
 	if (verdict == VERDICT_VALID) {
-		__u64 app = read.now - read.ready;
+		__u64 waited = read.now - read.ready;
 
+		read.wakeup = sched_wakeup(flow, read.arrival, read.ready, read.now);
+		read.app = waited;
+		if (read.wakeup != STAGE_ABSENT) {
+			read.app -= read.wakeup;
+			histogram_add(bank, STAGE_RX_WAKEUP, read.wakeup);
+		}
 		histogram_add(bank, STAGE_RX_STACK, read.stack_ns);
-		histogram_add(bank, STAGE_RX_APP, app);
-		histogram_add(bank, DISTRIBUTION_TOTAL(DIRECTION_RX), read.stack_ns + app);
+		histogram_add(bank, STAGE_RX_APP, read.app);
+		histogram_add(bank, DISTRIBUTION_TOTAL(DIRECTION_RX), read.stack_ns + waited);
 	} else {
 		count(&bank->refusals[DIRECTION_RX][verdict], 1);
 	}
