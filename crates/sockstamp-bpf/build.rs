@@ -21,7 +21,6 @@ fn main() -> Result<()> {
         "src/histogram",
         "src/record",
         "src/rx",
-        "src/sched",
         "src/tx",
     ] {
         println!("cargo:rerun-if-changed={sources}");

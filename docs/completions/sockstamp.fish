@@ -29,9 +29,10 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -s V -l version -d 'Pr
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Count: a table of the stages, their distributions and shares'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Watch: a line for each message as it completes'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Look: what this kernel and this process can measure, and what is missing'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for, or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l comm -d 'The same, of processes by name (as ps -C); also of those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount\'s root' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l container -d 'Sockets of this container: docker, containerd, CRI-O, podman or a systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
@@ -39,19 +40,20 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l format -d '
 json\t'One JSON object, all times in nanoseconds'
 csv\t'A line a stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Print to this file' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-sched -d 'Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l new-only -d 'Leave connections alone that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print the times from a read\'s RX stamp to each point on its way, by netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for, or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l comm -d 'The same, of processes by name (as ps -C); also of those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount\'s root' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l container -d 'Sockets of this container: docker, containerd, CRI-O, podman or a systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'How to print: a line of text or a JSON object for each message' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Print to this file' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-sched -d 'Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l new-only -d 'Leave connections alone that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"

@@ -18,7 +18,6 @@ mod map_view;
 pub mod plan;
 mod privilege;
 mod record;
-mod sched;
 mod session;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
@@ -27,4 +26,4 @@ pub mod support;
 pub use error::Error;
 pub use privilege::Lowered;
 pub use record::Record;
-pub use session::{Decoder, Options, Session, Target};
+pub use session::{Adopted, Decoder, Options, Session, Target};

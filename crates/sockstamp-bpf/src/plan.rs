@@ -26,12 +26,12 @@ pub struct Plan {
     pub entry: bool,
     /// Read calls are measured.
     pub rx: bool,
-    /// Of reads, the wait for a CPU is told from the rest.
-    pub sched: bool,
     /// Retransmissions are counted.
     pub retransmits: bool,
     /// Messages in flight are counted when their socket goes away.
     pub close: bool,
+    /// Connections that exist are found in other network namespaces, too.
+    pub namespaces: bool,
 }
 
 impl Plan {
@@ -47,20 +47,20 @@ impl Plan {
             .or_else(|| (!support.stamp_clock).then_some("needs Linux 6.11"))
             .or_else(|| lacks(support, Tracepoint::SkDataReady))
             .or_else(|| lacks(support, Tracepoint::SockRecvLength));
-        let wakeup = rx.or_else(|| run_times(support));
         let nic = if support.nic_clock {
             "NIC clock unused"
         } else {
             "no NIC clock"
         };
         Self {
-            stages: StageMap::from_fn(|stage| way(stage, [tx, copy, rx, wakeup], nic)),
+            stages: StageMap::from_fn(|stage| way(stage, [tx, copy, rx], nic)),
             tx: tx.is_none(),
             entry: copy.is_none(),
             rx: rx.is_none(),
-            sched: wakeup.is_none(),
             retransmits: tx.is_none() && lacks(support, Tracepoint::TcpRetransmitSkb).is_none(),
             close: lacks(support, Tracepoint::InetSockSetState).is_none(),
+            // setns(2)
+            namespaces: holds(support, Capability::SysAdmin),
         }
     }
 
@@ -80,12 +80,6 @@ impl Plan {
     pub fn leave_entry_out(&mut self) {
         self.entry = false;
         self.stages[Stage::TxCopy] = Way::Absent("switched off");
-    }
-
-    /// Takes the scheduler out: what a reader waited for a CPU is part of `rx.app` then.
-    pub fn leave_sched_out(&mut self) {
-        self.sched = false;
-        self.stages[Stage::RxWakeup] = Way::Absent("in rx.app: switched off");
     }
 
     /// The stages that will be absent, each with its reason.
@@ -127,19 +121,22 @@ pub fn obstacles(support: &Support) -> Vec<Error> {
 /// The capabilities that loading and attaching need and this process lacks.
 #[must_use]
 pub fn missing_capabilities(support: &Support) -> Vec<Capability> {
-    let holds = |capability| support.capabilities.get(&capability).copied().unwrap_or(false);
     // CAP_BPF and CAP_PERFMON were split off CAP_SYS_ADMIN, which still covers them: capabilities(7).
-    let covered = holds(Capability::SysAdmin);
+    let covered = holds(support, Capability::SysAdmin);
     let mut missing = Vec::new();
     for capability in [Capability::Bpf, Capability::Perfmon] {
-        if !covered && !holds(capability) {
+        if !covered && !holds(support, capability) {
             missing.push(capability);
         }
     }
-    if !holds(Capability::NetAdmin) {
+    if !holds(support, Capability::NetAdmin) {
         missing.push(Capability::NetAdmin);
     }
     missing
+}
+
+fn holds(support: &Support, capability: Capability) -> bool {
+    support.capabilities.get(&capability).copied().unwrap_or(false)
 }
 
 /// Why no flow can be selected, if so.
@@ -160,19 +157,6 @@ fn callbacks(support: &Support) -> Option<&'static str> {
     selection(support).or_else(|| (!support.tx_timestamping).then_some("needs Linux 6.15"))
 }
 
-/// Why it cannot be told when a task that waited got a CPU, if so.
-fn run_times(support: &Support) -> Option<&'static str> {
-    if !support.sched_info {
-        Some("in rx.app: needs CONFIG_SCHED_INFO")
-    } else if !support.perf_events {
-        Some("in rx.app: no perf events")
-    } else if !support.kernel_symbols {
-        Some("in rx.app: needs CAP_SYSLOG")
-    } else {
-        None
-    }
-}
-
 /// Why a tracepoint cannot be used, if so.
 fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
     if support.refused.contains(&tracepoint) {
@@ -191,7 +175,7 @@ fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
     })
 }
 
-fn way(stage: Stage, [tx, copy, rx, wakeup]: [Option<&'static str>; 4], nic: &'static str) -> Way {
+fn way(stage: Stage, [tx, copy, rx]: [Option<&'static str>; 3], nic: &'static str) -> Way {
     let unless = |absent: Option<&'static str>, hooks| absent.map_or(Way::Hooks(hooks), Way::Absent);
     match stage {
         Stage::TxCopy => unless(copy, "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG"),
@@ -202,7 +186,7 @@ fn way(stage: Stage, [tx, copy, rx, wakeup]: [Option<&'static str>; 4], nic: &'s
         Stage::RxApp => unless(rx, "tp sk_data_ready → tp sock_recv_length"),
         Stage::TxNic | Stage::RxNic => Way::Absent(nic),
         Stage::RxHol => Way::Absent("refused as hol"),
-        Stage::RxWakeup => unless(wakeup, "tp sk_data_ready → task sched_info"),
+        Stage::RxWakeup => Way::Absent("within rx.app"),
         Stage::AppService => Way::Absent("not measured yet"),
     }
 }
@@ -231,9 +215,6 @@ mod tests {
             socket_bit: true,
             tx_timestamping: true,
             stamp_clock: true,
-            sched_info: true,
-            perf_events: true,
-            kernel_symbols: true,
             mptcp: false,
             nic_clock: false,
             processors: 2,
@@ -263,9 +244,9 @@ mod tests {
     #[test]
     fn a_complete_host_measures_every_stage_that_there_is() {
         let plan = Plan::require(&complete()).unwrap();
-        assert!(plan.tx && plan.entry && plan.rx && plan.sched && plan.retransmits && plan.close);
+        assert!(plan.tx && plan.entry && plan.rx && plan.retransmits && plan.close);
         let absent: Vec<_> = plan.absent().map(|(stage, _)| stage.name()).collect();
-        assert_eq!(absent, ["tx.nic", "rx.nic", "rx.hol", "app.service"]);
+        assert_eq!(absent, ["tx.nic", "rx.nic", "rx.hol", "rx.wakeup", "app.service"]);
     }
 
     #[test]
@@ -310,6 +291,17 @@ mod tests {
     }
 
     #[test]
+    fn other_namespaces_need_sys_admin() {
+        let with = |held| {
+            without(|support| {
+                support.capabilities.insert(Capability::SysAdmin, held);
+            })
+        };
+        assert!(Plan::new(&with(true)).namespaces);
+        assert!(!Plan::new(&with(false)).namespaces);
+    }
+
+    #[test]
     fn without_the_bit_on_the_socket_no_flow_is_selected() {
         let support = without(|support| support.socket_bit = false);
         let plan = Plan::new(&support);
@@ -351,45 +343,6 @@ mod tests {
             assert!(plan.tx && plan.entry && !plan.rx);
             assert!(matches!(plan.stages[Stage::RxApp], Way::Absent(_)));
         }
-    }
-
-    #[test]
-    fn wake_ups_need_what_the_scheduler_notes_its_clock_and_the_names_of_functions() {
-        let takes: [(fn(&mut Support), _); 3] = [
-            (
-                |support| support.sched_info = false,
-                "in rx.app: needs CONFIG_SCHED_INFO",
-            ),
-            (|support| support.perf_events = false, "in rx.app: no perf events"),
-            (
-                |support| support.kernel_symbols = false,
-                "in rx.app: needs CAP_SYSLOG",
-            ),
-        ];
-        for (take, reason) in takes {
-            let plan = Plan::new(&without(take));
-            assert!(plan.rx && !plan.sched);
-            assert_eq!(plan.stages[Stage::RxWakeup], Way::Absent(reason));
-            assert!(matches!(plan.stages[Stage::RxApp], Way::Hooks(_)));
-        }
-    }
-
-    #[test]
-    fn without_reads_there_are_no_wake_ups() {
-        let plan = without_tracepoint(Tracepoint::SockRecvLength);
-        assert!(!plan.sched);
-        assert!(matches!(plan.stages[Stage::RxWakeup], Way::Absent(_)));
-    }
-
-    #[test]
-    fn what_is_switched_off_is_said() {
-        let mut plan = Plan::new(&complete());
-        plan.leave_sched_out();
-        assert!(plan.rx && !plan.sched);
-        assert_eq!(
-            plan.stages[Stage::RxWakeup],
-            Way::Absent("in rx.app: switched off")
-        );
     }
 
     #[test]

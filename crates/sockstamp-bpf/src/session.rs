@@ -6,6 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,6 @@ use crate::map_view::{self, Banks};
 use crate::plan::Plan;
 use crate::record::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::record::{self, Record};
-use crate::sched::{self, WakeFunctions};
 use crate::skeleton::sockstamp::{OpenSockstampSkel, SockstampSkel, SockstampSkelBuilder};
 use crate::support::{Support, is_cgroup2};
 
@@ -60,10 +60,10 @@ pub struct Options {
     pub target: Target,
     /// Send a record of every message to user space, beside counting it.
     pub record: bool,
+    /// Leave connections alone that exist at the start.
+    pub new_only: bool,
     /// See the entry of send calls, for `tx.copy`. Without it, every send of the host has one hook less.
     pub entry: bool,
-    /// Tell the wait for a CPU, `rx.wakeup`, from the rest of `rx.app`.
-    pub sched: bool,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
 }
@@ -73,11 +73,20 @@ impl Default for Options {
         Self {
             target: Target::default(),
             record: false,
+            new_only: false,
             entry: true,
-            sched: true,
             ring_bytes: 8 << 20,
         }
     }
+}
+
+/// What a session found at its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Adopted {
+    /// Connections that existed and were selected.
+    pub connections: u64,
+    /// How long that took.
+    pub took: Duration,
 }
 
 /// How often what the programs cannot know themselves is refreshed, and records are fetched.
@@ -94,7 +103,7 @@ pub struct Session {
     skeleton: SockstampSkel<'static>,
     // Held because the kernel stamps received packets only while some socket asks.
     _receive_stamping: ReceiveStamping,
-    instances: flow::Instances,
+    adopted: Adopted,
     plan: Plan,
     started: Instant,
 }
@@ -120,15 +129,13 @@ impl Session {
         if !options.entry {
             plan.leave_entry_out();
         }
-        if !options.sched {
-            plan.leave_sched_out();
-        }
         let cgroup2 = support.cgroup2.as_deref().ok_or(Error::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
         let receive_stamping = ReceiveStamping::enable()
             .map_err(io::Error::from)
             .tried("switch receive stamping on")?;
-        let skeleton = load(options, &plan, &support)?;
+        let cgroup_id = cgroup.metadata().tried("look at the cgroup")?.ino();
+        let skeleton = load(options, &plan, &support, cgroup_id)?;
         let banks = Banks::map(&skeleton.maps.banks, support.processors).tried("map the counters")?;
         let ring = options.record.then(|| ring(&skeleton, on_record)).transpose()?;
         let mut session = Self {
@@ -137,7 +144,7 @@ impl Session {
             banks,
             skeleton,
             _receive_stamping: receive_stamping,
-            instances: flow::Instances::join(cgroup2),
+            adopted: Adopted::default(),
             plan,
             started: Instant::now(),
         };
@@ -145,6 +152,9 @@ impl Session {
         session.refresh_clock()?;
         session.attach(&cgroup)?;
         session.started = Instant::now();
+        if !options.new_only {
+            session.adopt(&options.target)?;
+        }
         Ok(session)
     }
 
@@ -152,6 +162,12 @@ impl Session {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// The connections that existed at the start, and how long it took to select them.
+    #[must_use]
+    pub fn adopted(&self) -> Adopted {
+        self.adopted
     }
 
     fn select_tasks(&self, target: &Target) -> Result<(), Error> {
@@ -173,14 +189,29 @@ impl Session {
                 .update(&comm_key(comm), &[1], MapFlags::ANY)
                 .tried(format!("select processes called {comm}"))?;
         }
-        flow::mark_listeners(&self.skeleton.progs.mark_listeners)
+        flow::mark_sockets(&self.skeleton.progs.mark_sockets)
+    }
+
+    /// After the hooks are attached: a connection that is established meanwhile is theirs, or found here.
+    fn adopt(&mut self, target: &Target) -> Result<(), Error> {
+        let begun = Instant::now();
+        let programs = &self.skeleton.progs;
+        flow::adopt(&programs.adopt_flows, target.netns)?;
+        if target.by_process() {
+            // What a selected task has accepted or opened since its sockets were marked.
+            flow::mark_sockets(&programs.mark_sockets)?;
+            flow::adopt(&programs.adopt_flows, target.netns)?;
+        }
+        let counted = self.skeleton.maps.bss_data.as_ref();
+        self.adopted = Adopted {
+            connections: counted.map_or(0, |data| data.adopted_flows),
+            took: begun.elapsed(),
+        };
+        Ok(())
     }
 
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
         let programs = &self.skeleton.progs;
-        if self.plan.sched {
-            self.links.push(sched::attach_clock(&programs.on_run_clock)?);
-        }
         let tracepoints = [
             (&programs.on_tcp_sendmsg_locked, self.plan.entry),
             (&programs.on_sock_send_length, self.plan.entry),
@@ -251,6 +282,7 @@ impl Session {
     pub fn summary(&self) -> Summary {
         let mut summary = histogram::summary(&self.banks.read(), &self.plan);
         summary.duration = Nanos::from(self.started.elapsed());
+        summary.adopted = self.adopted.connections;
         summary
     }
 
@@ -283,7 +315,7 @@ impl Session {
         Ok(summary)
     }
 
-    /// Descriptors of the programs that run for messages, by name, for who measures what they cost.
+    /// Descriptors of the loaded programs by name, for who measures what they cost.
     #[must_use]
     pub fn programs(&self) -> Vec<(String, BorrowedFd<'_>)> {
         let programs = &self.skeleton.progs;
@@ -305,8 +337,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.detach();
-        let deselect = &self.skeleton.progs.deselect_flows;
-        self.instances.leave(|| flow::deselect(deselect));
+        flow::deselect(&self.skeleton.progs.deselect_flows);
     }
 }
 
@@ -363,14 +394,19 @@ fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
     File::open(path).tried(format!("open {}", path.display()))
 }
 
-fn load(options: &Options, plan: &Plan, support: &Support) -> Result<SockstampSkel<'static>, Error> {
+fn load(
+    options: &Options,
+    plan: &Plan,
+    support: &Support,
+    cgroup_id: u64,
+) -> Result<SockstampSkel<'static>, Error> {
     // The skeleton borrows its object, so one that outlives this call needs a place that does, too:
     // a few bytes a session that are never given back; the object in them is.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = SockstampSkelBuilder::default()
         .open(place)
         .tried("read our own programs")?;
-    configure(&mut open, options, plan, support)?;
+    configure(&mut open, options, plan, support, cgroup_id)?;
     open.load()
         .tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
 }
@@ -386,6 +422,7 @@ fn configure(
     options: &Options,
     plan: &Plan,
     support: &Support,
+    cgroup_id: u64,
 ) -> Result<(), Error> {
     let target = &options.target;
     let by_pid = target.by_process();
@@ -394,13 +431,12 @@ fn configure(
         settings.setting_by_pid = by_pid;
         settings.setting_pids = !target.pids.is_empty();
         settings.setting_comms = !target.comms.is_empty();
+        settings.setting_adopt = !options.new_only;
+        settings.setting_cgroup = cgroup_id;
         settings.setting_entry = plan.entry;
         settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
-    }
-    if plan.sched {
-        set_wake_functions(open, WakeFunctions::find()?);
     }
     let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
     open.maps
@@ -424,23 +460,12 @@ fn configure(
         (&mut programs.on_sk_data_ready, plan.rx),
         (&mut programs.on_sock_recv_length, plan.rx),
         (&mut programs.on_inet_sock_set_state, plan.close),
-        (&mut programs.on_run_clock, plan.sched),
-        (&mut programs.mark_listeners, by_pid),
+        (&mut programs.mark_sockets, by_pid),
+        (&mut programs.adopt_flows, !options.new_only),
     ] {
         program.set_autoload(wanted);
     }
     Ok(())
-}
-
-fn set_wake_functions(open: &mut OpenSockstampSkel<'_>, functions: WakeFunctions) {
-    if let Some(settings) = open.maps.rodata_data.as_mut() {
-        settings.setting_sched = true;
-        settings.setting_wake_stream = functions.stream;
-        settings.setting_wake_datagram = functions.datagram;
-        settings.setting_wake_poll = functions.poll;
-        settings.setting_wake_epoll = functions.epoll;
-        settings.setting_wake_uring = functions.uring;
-    }
 }
 
 fn ring(

@@ -42,10 +42,10 @@ pub enum Subcommand {
 
 const TARGET: &str = "Target";
 
-/// Which messages are measured. Connections are selected when they are established: existing ones are not seen.
+/// Which messages are measured. All conditions must hold.
 #[derive(Debug, Args, Default)]
 pub struct Target {
-    /// Messages that these processes send or read, on connections they opened or listened for
+    /// Messages that these processes send or read, on connections they opened or listened for, or hold at the start
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', help_heading = TARGET)]
     pub pids: Vec<u32>,
     /// The same, of processes by name (as ps -C); also of those that start later
@@ -54,22 +54,18 @@ pub struct Target {
     /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount's root
     #[arg(long, value_name = "PATH", help_heading = TARGET)]
     pub cgroup: Option<PathBuf>,
+    /// Sockets of this container: docker, containerd, CRI-O, podman or a systemd service, by a prefix of id or name
+    #[arg(long, value_name = "ID|NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = TARGET)]
+    pub container: Option<String>,
     /// Sockets of this network namespace: a name of ip-netns(8), or a process in it
     #[arg(long, value_name = "NAME|PID", help_heading = TARGET)]
     pub netns: Option<String>,
     /// Sockets whose route leaves through this interface of our network namespace, or of that of --netns
     #[arg(short, long, value_name = "IFACE", help_heading = TARGET)]
     pub interface: Option<String>,
-}
-
-const MEASURING: &str = "Measuring";
-
-/// How messages are measured.
-#[derive(Debug, Args)]
-pub struct Measuring {
-    /// Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup
-    #[arg(long, help_heading = MEASURING)]
-    pub no_sched: bool,
+    /// Leave connections alone that exist at the start
+    #[arg(long, help_heading = TARGET)]
+    pub new_only: bool,
 }
 
 /// Options of `stat`.
@@ -78,9 +74,6 @@ pub struct Stat {
     #[command(flatten)]
     /// Which messages.
     pub target: Target,
-    #[command(flatten)]
-    /// How they are measured.
-    pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
@@ -94,7 +87,7 @@ pub struct Stat {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Run this command and measure it alone
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "netns"])]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
     pub command: Vec<OsString>,
 }
 
@@ -104,9 +97,6 @@ pub struct Trace {
     #[command(flatten)]
     /// Which messages.
     pub target: Target,
-    #[command(flatten)]
-    /// How they are measured.
-    pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
@@ -117,7 +107,7 @@ pub struct Trace {
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Run this command and measure it alone
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "netns"])]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
     pub command: Vec<OsString>,
 }
 

@@ -6,6 +6,7 @@
 mod cgroup;
 pub mod cli;
 mod command;
+mod container;
 mod cumulative;
 mod doctor;
 mod janitor;

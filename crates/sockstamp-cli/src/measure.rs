@@ -21,7 +21,6 @@ use crate::target;
 /// What is to be measured, and when it ends.
 pub(crate) struct Measurement<'a> {
     pub(crate) target: &'a cli::Target,
-    pub(crate) measuring: &'a cli::Measuring,
     pub(crate) command: &'a [std::ffi::OsString],
     pub(crate) duration: Option<Duration>,
     pub(crate) record: bool,
@@ -49,7 +48,8 @@ pub(crate) fn run(
     let mut options = Options {
         target: target::resolve(measurement.target)?,
         record: measurement.record,
-        sched: !measurement.measuring.no_sched,
+        // The cgroup of a command is empty before it runs.
+        new_only: measurement.target.new_only || !measurement.command.is_empty(),
         ..Options::default()
     };
     let mut signals =
@@ -65,6 +65,11 @@ pub(crate) fn run(
         None => options.target.cgroup,
     };
     let mut session = Session::start(&options, on_record)?;
+    if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
+        eprintln!(
+            "sockstamp: existing connections in other network namespaces are left alone: CAP_SYS_ADMIN is missing"
+        );
+    }
     let mut running = prepared.map(Prepared::start).transpose()?;
     // After the session, so that it goes before it on every way out.
     let lowered = Lowered::lower()?;

@@ -11,14 +11,14 @@ use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
 use sockstamp_model::flow::NetnsInode;
 
-use crate::{cgroup, cli};
+use crate::{cgroup, cli, container};
 
 /// Looks the names up; nothing on the host is changed.
 pub(crate) fn resolve(target: &cli::Target) -> Result<sockstamp_bpf::Target> {
     let netns = target.netns.as_deref();
     let interface = target.interface.as_deref();
     Ok(sockstamp_bpf::Target {
-        cgroup: target.cgroup.as_deref().map(cgroup_directory).transpose()?,
+        cgroup: cgroup(target)?,
         pids: target.pids.clone(),
         comms: target.comms.clone(),
         netns: match (netns, interface) {
@@ -28,6 +28,25 @@ pub(crate) fn resolve(target: &cli::Target) -> Result<sockstamp_bpf::Target> {
             (None, None) => None,
         },
         interface: interface.map(|name| interface_index(name, netns)).transpose()?,
+    })
+}
+
+/// Whether sockets of other network namespaces than ours are meant as well.
+pub(crate) fn is_elsewhere(target: &sockstamp_bpf::Target) -> Result<bool> {
+    Ok(target.netns != Some(own_netns()?))
+}
+
+/// The one cgroup that is in all that were named.
+fn cgroup(target: &cli::Target) -> Result<Option<PathBuf>> {
+    let cgroup = target.cgroup.as_deref().map(cgroup_directory).transpose()?;
+    let container = target
+        .container
+        .as_deref()
+        .map(container::cgroup_of)
+        .transpose()?;
+    Ok(match (cgroup, container) {
+        (Some(cgroup), Some(container)) => Some(container::inner(cgroup, container)?),
+        (cgroup, container) => cgroup.or(container),
     })
 }
 

@@ -18,6 +18,13 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
     for direction in DIRECTIONS {
         headline(output, direction, summary)?;
     }
+    if summary.adopted > 0 {
+        writeln!(
+            output,
+            " adopted: {} connections that existed before",
+            summary.adopted
+        )?;
+    }
     writeln!(
         output,
         "\n {:<12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}",

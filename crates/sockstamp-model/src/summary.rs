@@ -154,6 +154,8 @@ pub struct Lost {
 pub struct Summary {
     /// How long was measured.
     pub duration: Nanos,
+    /// Connections that existed at the start and were selected.
+    pub adopted: u64,
     /// Sent messages.
     pub tx: DirectionSummary,
     /// Received messages.
@@ -217,9 +219,10 @@ impl Serialize for Summary {
             }
         }
 
-        let mut object = serializer.serialize_struct("Summary", 7)?;
+        let mut object = serializer.serialize_struct("Summary", 8)?;
         object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("duration_ns", &self.duration)?;
+        object.serialize_field("adopted", &self.adopted)?;
         object.serialize_field("tx", &self.tx)?;
         object.serialize_field("rx", &self.rx)?;
         object.serialize_field("absent", &self.absent)?;
@@ -238,6 +241,7 @@ mod tests {
         let mut summary = Summary {
             duration: Nanos::from_secs(10),
             in_flight: 3,
+            adopted: 2,
             ..Summary::default()
         };
         let mut copy = Histogram::new();
@@ -266,7 +270,7 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&summary).unwrap(),
             concat!(
-                r#"{"version":1,"duration_ns":10000000000,"#,
+                r#"{"version":1,"duration_ns":10000000000,"adopted":2,"#,
                 r#""tx":{"messages":4,"bytes":5792,"retransmits":1,"stages":{"#,
                 r#""tx.copy":{"count":4,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000},"#,

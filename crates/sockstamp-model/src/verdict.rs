@@ -87,6 +87,8 @@ verdicts! {
         "A hook did not fire for the message: the kernel told of no arrival, or of no acknowledgement of its own.";
     Hol = 19, "hol",
         "The message waited behind a missing segment, and the share of that wait could not be told from the rest.";
+    Adopted = 20, "adopted",
+        "The call was under way, or its last byte was there already, when the existing connection was adopted.";
 }
 
 impl Verdict {
@@ -139,8 +141,8 @@ mod tests {
             assert_eq!(verdict as u32, index);
             assert_eq!(Verdict::from_index(index), Some(verdict));
         }
-        assert_eq!(Verdict::from_index(20), None);
-        assert_eq!(Verdict::COUNT, 20);
+        assert_eq!(Verdict::from_index(21), None);
+        assert_eq!(Verdict::COUNT, 21);
     }
 
     #[test]

@@ -44,6 +44,18 @@ impl Cgroup {
         })
     }
 
+    /// Creates one of any name, or path, below this one, with what is missing on the way. To be dropped before it.
+    pub fn below(&self, name: &str) -> Result<Cgroup> {
+        let path = self.path.join(name);
+        let created = fs::create_dir_all(&path).and_then(|()| Ok(fs::metadata(&path)?.ino()));
+        let id = created.context("create", text(&path))?;
+        Ok(Cgroup {
+            path,
+            id,
+            cpu_v1: None,
+        })
+    }
+
     /// The directory in the v2 hierarchy.
     pub fn path(&self) -> &Path {
         &self.path
@@ -146,7 +158,13 @@ pub(crate) fn clean_up_leftovers() -> Result<()> {
     Ok(())
 }
 
+/// With all below it.
 fn remove(directory: &Path) -> Result<()> {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove(&entry.path())?;
+        }
+    }
     let own = std::process::id();
     if processes_in(directory).contains(&own) {
         move_to(directory.parent().unwrap_or(directory), own)?;

@@ -10,27 +10,30 @@
 #include <bpf/bpf_tracing.h>
 #include "record.h"
 
-#define AF_INET	    2 /* include/linux/socket.h */
-#define AF_INET6    10
-#define SOL_SOCKET  1 /* include/uapi/asm-generic/socket.h */
-#define IPPROTO_TCP 6 /* include/uapi/linux/in.h */
+#define AF_INET	      2 /* include/linux/socket.h */
+#define AF_INET6      10
+#define SOL_SOCKET    1 /* include/uapi/asm-generic/socket.h */
+#define IPPROTO_TCP   6 /* include/uapi/linux/in.h */
+#define IPPROTO_MPTCP 262
 
-#define TCP_CLOSE  7 /* include/net/tcp_states.h */
-#define TCP_LISTEN 10
+#define TCP_ESTABLISHED 1 /* include/net/tcp_states.h */
+#define TCP_SYN_SENT	2
+#define TCP_FIN_WAIT1	4
+#define TCP_FIN_WAIT2	5
+#define TCP_CLOSE	7
+#define TCP_CLOSE_WAIT	8
+#define TCP_LISTEN	10
 
 #define MSG_PEEK     0x2 /* include/linux/socket.h */
 #define MSG_ERRQUEUE 0x2000
 
-#define RCV_SHUTDOWN 1 /* include/net/sock.h */
-
-#define TASK_RUNNING 0 /* include/linux/sched.h */
-
-#define IORING_SETUP_DEFER_TASKRUN (1U << 13) /* include/uapi/linux/io_uring.h */
-#define IO_CQ_WAKE_FORCE	   (-1U >> 1) /* io_uring/io_uring.h: nobody waits */
+#define RCV_SHUTDOWN  1 /* include/net/sock.h */
+#define SHUTDOWN_MASK 3
 
 /* Settings, constant once loaded: the verifier removes what they switch off. */
 const volatile bool setting_record; /* send a record a message to the ring buffer */
 const volatile bool setting_entry; /* the entry of send calls is seen */
+const volatile bool setting_adopt; /* connections that are there already, too */
 const volatile bool setting_by_pid; /* only messages of processes that were named, in either way: */
 const volatile bool setting_pids; /* by id, in `pids` */
 const volatile bool setting_comms; /* by name, in `comms` */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The programs: each a thin wrapper over the feature that it serves. Reject first. */
 #include "common.bpf.h"
+#include "../flow/adopt.bpf.h"
 #include "../flow/flow.bpf.h"
 #include "../flow/sockets.bpf.h"
 #include "../rx/rx.bpf.h"
@@ -119,15 +120,6 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 {
 	if (new_state == TCP_CLOSE && sock_selected(sk))
 		flow_close(sk);
-	return 0;
-}
-
-SEC("perf_event")
-int on_run_clock(struct bpf_perf_event_data *ctx)
-{
-	struct bpf_perf_event_data_kern *kern = bpf_cast_to_kern_ctx(ctx);
-
-	run_clock_sample(bpf_ktime_get_ns(), kern->data->time);
 	return 0;
 }
 

@@ -44,6 +44,10 @@ enum {
 };
 
 enum {
+	BPF_ANY = 0,
+};
+
+enum {
 	BPF_SK_STORAGE_GET_F_CREATE = 1U << 0,
 };
 
@@ -72,6 +76,11 @@ enum {
 	SK_BPF_CB_FLAGS = 1009, /* v6.15 */
 	SK_BPF_CB_TX_TIMESTAMPING = 1 << 0,
 };
+
+/* include/uapi/linux/bpf.h: the state of bpf_for(), on the program's stack. */
+struct bpf_iter_num {
+	__u64 __opaque[1];
+} __attribute__((aligned(8)));
 
 /* The program context of SEC("sockops"): its layout is ABI, so it is not relocated. */
 struct bpf_sock;
@@ -196,73 +205,65 @@ struct sk_buff_head {
 	struct sk_buff *prev;
 };
 
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+	struct cgroup *ancestors[]; /* v6.1 */
+};
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
+
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct bpf_map {
+	char name[16];
+};
+
+struct bpf_local_storage_map {
+	struct bpf_map map;
+};
+
+struct bpf_local_storage_data {
+	struct bpf_local_storage_map *smap;
+	u8 data[];
+};
+
+struct bpf_local_storage_elem {
+	struct hlist_node snode;
+	struct bpf_local_storage_data sdata;
+};
+
+struct bpf_local_storage {
+	struct hlist_head list;
+};
+
 struct socket {
 	struct sock *sk;
-};
-
-struct list_head {
-	struct list_head *next;
-	struct list_head *prev;
-};
-
-struct wait_queue_head {
-	struct list_head head;
-};
-
-struct wait_queue_entry {
-	void *private;
-	void *func;
-	struct list_head entry;
-};
-
-struct socket_wq {
-	struct wait_queue_head wait;
-};
-
-struct poll_wqueues {
-	struct task_struct *polling_task;
-};
-
-struct eventpoll {
-	struct wait_queue_head wq;
-};
-
-struct epitem {
-	struct eventpoll *ep;
-};
-
-struct eppoll_entry {
-	struct epitem *base;
-	struct wait_queue_entry wait;
-};
-
-typedef struct {
-	int counter;
-} atomic_t;
-
-struct io_ring_ctx {
-	unsigned int flags;
-	atomic_t cq_wait_nr;
-};
-
-struct io_uring_task {
-	struct task_struct *task;
-};
-
-struct io_kiocb {
-	struct io_ring_ctx *ctx;
-	struct io_uring_task *tctx; /* v6.13 */
 };
 
 struct sock {
 	struct sock_common __sk_common;
 	struct sk_buff_head sk_receive_queue;
 	struct dst_entry *sk_dst_cache;
-	struct socket_wq *sk_wq;
 	u16 sk_protocol;
 	int sk_err;
 	u8 sk_shutdown;
 	int sk_write_pending;
+	struct socket *sk_socket;
+	struct sock_cgroup_data sk_cgrp_data;
+	struct bpf_local_storage *sk_bpf_storage;
 	u8 sk_bpf_cb_flags; /* v6.15 */
 };
 
@@ -316,31 +317,11 @@ struct bpf_sock_ops_kern {
 
 struct msghdr;
 
-struct timespec64 {
-	s64 tv_sec;
-};
-
-struct sched_info {
-	unsigned long pcount;
-	unsigned long long run_delay;
-	unsigned long long last_arrival;
-};
-
 struct task_struct {
-	unsigned int __state;
 	int pid;
 	int tgid;
-	struct sched_info sched_info; /* CONFIG_SCHED_INFO */
 	struct task_struct *group_leader;
 	char comm[16];
-};
-
-struct perf_sample_data {
-	u64 time;
-};
-
-struct bpf_perf_event_data_kern {
-	struct perf_sample_data *data;
 };
 
 struct file;

@@ -43,22 +43,19 @@ struct arrival {
 #define ARRIVAL_MISMATCH 0xfffffffe
 #define ARRIVAL_STEP	 0xfffffffd
 #define ARRIVAL_HOL	 0xfffffffc
-#define ARRIVAL_LONGEST	 0xfffffffb /* 4.29 s: a longer one counts as a mismatch */
-
-/* The task that waited for the latest arrivals that found one waiting. */
-struct waiter {
-	__u64 task; /* its address: memory that may be gone, so only read through safely */
-	__u64 run_delay; /* how long it had waited for a CPU by then */
-	__u32 runs; /* how often it had got one */
-	__u32 first; /* these arrivals, counted as rx_head */
-	__u32 last;
-	__u32 asleep; /* and not only about to sleep, or about to look */
-};
+#define ARRIVAL_ADOPTED	 0xfffffffb /* it was there before the connection was adopted */
+#define ARRIVAL_LONGEST	 0xfffffffa /* 4.29 s: a longer one counts as a mismatch */
 
 struct sender {
 	__u64 entry;
 	__u32 tid; /* 0: free */
 	__u32 pid;
+};
+
+/* Why the next turn of a send may be another than its first. */
+enum crowded {
+	TX_CROWDED = 1, /* more tasks were inside send at once than `senders` has room for */
+	TX_ADOPTED, /* some were when the flow was adopted */
 };
 
 /* Everything is written under the socket lock but what is marked otherwise. */
@@ -69,13 +66,13 @@ struct flow {
 	__u32 tx_sched; /* first message without a SCHED stamp */
 	__u32 tx_snd; /* first message without a SND stamp; written without the lock */
 	__u32 tx_seq; /* where the next message starts */
-	__u32 tx_crowded; /* more tasks were inside send at once than `senders` has room for */
+	__u32 tx_crowded; /* no entry is noted: enum crowded */
 	__u32 rx_head;
 	__u32 rx_tail; /* written by readers, without the lock */
 	__u32 rx_seq; /* where the next read starts; written by readers, without the lock */
 	__u32 rx_ooopack; /* segments that had come out of order at the last arrival */
 	__u32 rx_gap; /* some of them were still waiting then */
-	struct waiter waiter;
+	__u32 rx_adopted; /* a read may have been under way when the flow was adopted */
 	struct flow_identity identity; /* only where records are sent */
 	struct sender senders[SENDERS];
 	struct tx_message tx[TX_SLOTS];
@@ -93,21 +90,28 @@ struct {
 enum mark_kind {
 	MARK_LISTENER = 1, /* of a selected task: what it accepts inherits the mark */
 	MARK_SELECTED,
+	MARK_HELD, /* a connection that a selected task has open: to be adopted */
 };
 
 struct mark {
+	__u8 kind; /* the first byte, which another instance of any version reads */
+	__u8 adopted; /* the flow was there before us */
 	__u32 retransmits; /* how much of the kernel's count is in ours */
 	__u32 tx_seq; /* where the first message starts */
-	__u8 kind;
+	__u32 ooopack; /* segments that had come out of order when the flow was selected */
 };
 
-/* Ours, unlike the bit on the socket, which is everybody's who uses BPF timestamping. */
+/*
+ * Ours, unlike the bit on the socket, which is everybody's who uses BPF timestamping. By the name,
+ * of which the kernel keeps 15 characters, an instance knows the marks of others.
+ */
+#define MARKS_NAME "sockstamp_marks"
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
 	__type(key, int);
 	__type(value, struct mark);
-} marks SEC(".maps");
+} sockstamp_marks SEC(".maps");
 
 /* Thread group ids of the selected tasks: as many as a command line can sensibly name. */
 struct {
@@ -220,7 +224,7 @@ static __always_inline struct flow *flow_lookup(const struct sock *sk)
 /* The mark of a selected flow; NULL if this is none of ours. */
 static __always_inline struct mark *flow_mark(const struct sock *sk)
 {
-	struct mark *mark = bpf_sk_storage_get(&marks, (void *)sk, 0, 0);
+	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
 
 	return mark && mark->kind == MARK_SELECTED ? mark : NULL;
 }
@@ -239,6 +243,8 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	}
 	flow->tx_seq = mark->tx_seq;
 	flow->rx_seq = rx_seq;
+	flow->rx_ooopack = mark->ooopack;
+	flow->rx_adopted = mark->adopted;
 	if (setting_record)
 		flow_identify(&flow->identity, sk);
 	return flow;
@@ -250,6 +256,16 @@ static __always_inline struct flow *flow_of(const struct sock *sk)
 	struct flow *flow = flow_lookup(sk);
 
 	return flow ? flow : flow_create(sk, tcp_of(sk)->copied_seq);
+}
+
+/* The socket is locked: what is sent, or comes, from here on is the flow's. */
+static __always_inline void mark_selected(struct mark *mark, const struct tcp_sock *tp)
+{
+	mark->kind = MARK_SELECTED;
+	mark->adopted = false;
+	mark->tx_seq = tp->write_seq;
+	mark->ooopack = tp->rcv_ooopack;
+	mark->retransmits = tp->total_retrans;
 }
 
 /*
@@ -269,7 +285,7 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 		count_loss(LOSS_MPTCP);
 		return;
 	}
-	mark = bpf_sk_storage_get(&marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!mark || bpf_setsockopt(ctx, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags))) {
 		count_loss(LOSS_FLOW);
 		return;
@@ -277,10 +293,8 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 	/* The kernel gives a socket its cookie when somebody asks for it first. */
 	if (setting_record)
 		bpf_get_socket_cookie(ctx);
-	mark->kind = MARK_SELECTED;
-	mark->tx_seq = tp->write_seq;
+	mark_selected(mark, tp);
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
-	mark->retransmits = tp->total_retrans;
 	if (tp->total_retrans)
 		count(&bank->retransmits, tp->total_retrans);
 }
@@ -308,7 +322,7 @@ static __always_inline void flow_connected(const struct sock *sk)
 	if (!mark)
 		return;
 	mark->tx_seq = tcp_of(sk)->write_seq;
-	if (BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data)) {
+	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data)) {
 		count(&bank->messages_sent, 1);
 		count(&bank->refusals[DIRECTION_TX][VERDICT_FAST_OPEN], 1);
 	}
@@ -320,14 +334,15 @@ static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct
 
 	if (!accepted || !place_selected(sk))
 		return;
-	if (setting_by_pid && !bpf_sk_storage_get(&marks, accepted, 0, 0))
+	if (setting_by_pid && !bpf_sk_storage_get(&sockstamp_marks, accepted, 0, 0))
 		return;
 	flow_select(ctx, tcp_of(sk));
 }
 
 static __always_inline void mark_listener(void *sk)
 {
-	struct mark *mark = bpf_sk_storage_get(&marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	struct mark *mark =
+		bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
 
 	if (mark)
 		mark->kind = MARK_LISTENER;

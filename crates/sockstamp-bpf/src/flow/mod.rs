@@ -1,36 +1,56 @@
-//! Sockets that exist already: listeners of selected tasks at the start, marks taken off at the end.
+//! Sockets that exist already: marked and adopted at the start, given back at the end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
 
 use libbpf_rs::{Iter, Link, ProgramMut};
-use nix::fcntl::{Flock, FlockArg};
 use nix::sched::{CloneFlags, setns};
+use sockstamp_model::flow::NetnsInode;
 
 use crate::error::{Error, Tried};
 
-/// Marks the TCP sockets on which a selected task listens.
-pub(crate) fn mark_listeners(program: &ProgramMut<'_>) -> Result<(), Error> {
+/// Marks the TCP sockets that a selected task holds.
+pub(crate) fn mark_sockets(program: &ProgramMut<'_>) -> Result<(), Error> {
     let step = "look at the selected processes' sockets";
     let link = program.attach().tried(step)?;
     run(&link).tried(step)
 }
 
-/// Takes the selecting bit off every socket of ours, in every network namespace. Best effort: a
-/// namespace that vanishes meanwhile takes its sockets along.
+/// Selects connections that exist, in this network namespace or in all that can be entered.
+pub(crate) fn adopt(program: &ProgramMut<'_>, netns: Option<NetnsInode>) -> Result<(), Error> {
+    let step = "look at existing connections";
+    let link = program.attach().tried(step)?;
+    let own = own_namespace().tried(step)?;
+    let wanted = |inode| netns.is_none_or(|netns| u64::from(netns.0) == inode);
+    if wanted(own) {
+        run(&link).tried(step)?;
+    }
+    let others = network_namespaces()
+        .into_iter()
+        .filter(|&(inode, _)| inode != own && wanted(inode));
+    run_in(link, others.map(|(_, namespace)| namespace).collect());
+    Ok(())
+}
+
+/// Takes the selecting bit off every socket of ours, in every network namespace.
 pub(crate) fn deselect(program: &ProgramMut<'_>) {
     let Ok(link) = program.attach() else { return };
     // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
     let _ = run(&link);
-    let namespaces = network_namespaces();
+    run_in(link, network_namespaces().into_values().collect());
+}
+
+/// Runs an iterator in each of these namespaces. Best effort: one that vanishes meanwhile takes its
+/// sockets along.
+fn run_in(link: Link, namespaces: Vec<PathBuf>) {
     // The iterator walks the namespace of the thread that opens it (bpf_iter_init_seq_net(),
     // fs/proc/proc_net.c), and a thread that went elsewhere must not be used for anything else.
     let _ = thread::spawn(move || {
-        for namespace in namespaces.into_values() {
+        for namespace in namespaces {
             let entered = File::open(namespace).map(|file| setns(file, CloneFlags::CLONE_NEWNET));
             if matches!(entered, Ok(Ok(()))) {
                 let _ = run(&link);
@@ -44,6 +64,10 @@ pub(crate) fn deselect(program: &ProgramMut<'_>) {
 fn run(link: &Link) -> io::Result<()> {
     let mut iterator = Iter::new(link).map_err(io::Error::other)?;
     io::copy(&mut iterator.by_ref(), &mut io::sink()).map(drop)
+}
+
+fn own_namespace() -> io::Result<u64> {
+    fs::metadata("/proc/thread-self/ns/net").map(|found| found.ino())
 }
 
 /// A file for each network namespace that a process is in or that has a name (ip-netns(8)).
@@ -60,34 +84,4 @@ fn entries(directory: &str) -> impl Iterator<Item = PathBuf> {
         .into_iter()
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
-}
-
-/// One of the sockstamp processes of this host. They share the bit on the sockets, so only the last
-/// one to go may take it off.
-#[derive(Debug)]
-pub(crate) struct Instances {
-    lock: Option<Flock<File>>,
-}
-
-impl Instances {
-    /// Counts this process in, by a shared lock on the root of the cgroup2 hierarchy, which is one
-    /// file for the whole host, wherever it is mounted. The lock ends with the process, however it
-    /// ends. Waits for one that is about to take the bits off.
-    pub(crate) fn join(cgroup2: &Path) -> Self {
-        let lock = File::open(cgroup2)
-            .ok()
-            .and_then(|root| Flock::lock(root, FlockArg::LockShared).ok());
-        Self { lock }
-    }
-
-    /// Runs `clear` if no other process is left, and lets none in meanwhile. Without a lock nobody is
-    /// known to be there.
-    pub(crate) fn leave(&mut self, clear: impl FnOnce()) {
-        let Some(lock) = self.lock.take() else {
-            return clear();
-        };
-        if lock.relock(FlockArg::LockExclusiveNonblock).is_ok() {
-            clear();
-        }
-    }
 }

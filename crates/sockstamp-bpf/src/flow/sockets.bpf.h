@@ -1,13 +1,59 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Sockets that exist already, visited once at the start and once at the end. */
+/* Sockets that exist already, visited at the start and at the end. */
 #ifndef SOCKSTAMP_SOCKETS_BPF_H
 #define SOCKSTAMP_SOCKETS_BPF_H
 
 #include "flow.bpf.h"
 
-/* Listening sockets that a selected task holds, its own or inherited. */
+struct listening {
+	__u32 netns;
+	__u32 port;
+};
+
+/* Where selected tasks listened at the start: as many as one host can sensibly have. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct listening);
+	__type(value, __u8);
+} listening SEC(".maps");
+
+static __always_inline struct listening listening_at(const struct sock *sk)
+{
+	struct listening place = {
+		.netns = sk->__sk_common.skc_net.net->ns.inum,
+		.port = sk->__sk_common.skc_num,
+	};
+
+	return place;
+}
+
+static __always_inline void listening_note(const struct sock *sk)
+{
+	struct listening place = listening_at(sk);
+	__u8 noted = 1;
+
+	if (bpf_map_update_elem(&listening, &place, &noted, BPF_ANY))
+		count_loss(LOSS_FLOW);
+}
+
+/* A mark that is there already stays as it is. MPTCP: as flow_select(), its subflows have no file.
+ */
+static __always_inline void mark_held(struct sock *sk)
+{
+	struct mark held = {.kind = MARK_HELD};
+
+	if (bpf_sk_storage_get(&sockstamp_marks, sk, 0, 0))
+		return;
+	if (sk->sk_protocol == IPPROTO_MPTCP)
+		count_loss(LOSS_MPTCP);
+	if (!bpf_sk_storage_get(&sockstamp_marks, sk, &held, BPF_SK_STORAGE_GET_F_CREATE))
+		count_loss(LOSS_FLOW);
+}
+
+/* Sockets that a selected task holds, its own or inherited. */
 SEC("iter/task_file")
-int mark_listeners(struct bpf_iter__task_file *ctx)
+int mark_sockets(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
@@ -20,9 +66,51 @@ int mark_listeners(struct bpf_iter__task_file *ctx)
 	if (!socket)
 		return 0;
 	sk = socket->sk;
-	if (sk && sk->sk_protocol == IPPROTO_TCP && sk->__sk_common.skc_state == TCP_LISTEN)
+	if (!sk || (sk->sk_protocol != IPPROTO_TCP && sk->sk_protocol != IPPROTO_MPTCP))
+		return 0;
+	switch (sk->__sk_common.skc_state) {
+	case TCP_CLOSE:
+		break;
+	case TCP_LISTEN:
 		mark_listener(sk);
+		listening_note(sk);
+		break;
+	default:
+		if (setting_adopt)
+			mark_held(sk);
+	}
 	return 0;
+}
+
+/* Of other programs' storages of one socket, the most that are looked at. */
+#define STORAGES_MAX 64
+
+/*
+ * Whether another sockstamp has selected this socket, too: each has its own map of marks, all of
+ * one name. What is on the list is read as it is, since others may change it meanwhile; their
+ * selecting, and taking back, of this socket waits for its lock, which we hold.
+ */
+static __always_inline bool selected_by_others(const struct sock *sk)
+{
+	const struct hlist_node *node = BPF_CORE_READ(sk, sk_bpf_storage, list.first);
+	int i;
+
+	bpf_for(i, 0, STORAGES_MAX)
+	{
+		const struct bpf_local_storage_elem *elem;
+		char name[sizeof(MARKS_NAME)];
+		__u8 kind = 0;
+
+		if (!node)
+			break;
+		elem = (void *)node - bpf_core_field_offset(struct bpf_local_storage_elem, snode);
+		BPF_CORE_READ_STR_INTO(&name, elem, sdata.smap, map.name);
+		BPF_CORE_READ_INTO(&kind, elem, sdata.data[0]);
+		if (!bpf_strncmp(name, sizeof(name), MARKS_NAME) && kind == MARK_SELECTED)
+			return true;
+		node = BPF_CORE_READ(node, next);
+	}
+	return false;
 }
 
 /* The bit would make the kernel call other sockops programs for stamps that nobody wants now. */
@@ -31,12 +119,19 @@ int deselect_flows(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	struct tcp_sock *tp;
+	struct mark *mark;
 	int flags = 0;
 
 	if (!common)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
-	if (tp && bpf_sk_storage_get(&marks, tp, 0, 0))
+	if (!tp)
+		return 0;
+	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
+	if (!mark || mark->kind != MARK_SELECTED)
+		return 0;
+	bpf_sk_storage_delete(&sockstamp_marks, tp);
+	if (!selected_by_others((struct sock *)tp))
 		bpf_setsockopt(tp, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags));
 	return 0;
 }

@@ -30,6 +30,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         tx,
         rx,
         duration: Nanos::ZERO,
+        adopted: 0,
     }
 }
 

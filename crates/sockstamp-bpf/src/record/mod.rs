@@ -40,6 +40,7 @@ const _: () = {
     assert!(raw::verdict::VERDICT_INFLIGHT_FULL as usize == Verdict::InflightFull as usize);
     assert!(raw::verdict::VERDICT_NO_RX_STAMP as usize == Verdict::NoRxStamp as usize);
     assert!(raw::verdict::VERDICT_HOL as usize == Verdict::Hol as usize);
+    assert!(raw::verdict::VERDICT_ADOPTED as usize == Verdict::Adopted as usize);
     assert!(raw::HISTOGRAM_SLOTS as usize == sockstamp_model::histogram::BUCKETS);
 };
 

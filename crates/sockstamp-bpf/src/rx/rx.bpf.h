@@ -11,7 +11,6 @@
 #include "../clock/clock.bpf.h"
 #include "../flow/flow.bpf.h"
 #include "../record/record.bpf.h"
-#include "../sched/sched.bpf.h"
 
 static __always_inline struct arrival *rx_slot(struct flow *flow, __u32 counter)
 {
@@ -56,8 +55,17 @@ static __always_inline void rx_ready(const struct sock *sk)
 	arrival->seq_end = end;
 	arrival->stack_ns =
 		rx_waited(tcp_of(sk), flow) ? ARRIVAL_HOL : clock_since_stamp(skb, arrival->ready);
-	sched_note(sk, flow, head);
 	flow->rx_head = head + 1;
+}
+
+/* Bytes that came before the flow was adopted: nobody knows when. */
+static __always_inline void rx_adopt(struct flow *flow, __u32 end)
+{
+	struct arrival *arrival = rx_slot(flow, flow->rx_head++);
+
+	arrival->ready = bpf_ktime_get_ns();
+	arrival->seq_end = end;
+	arrival->stack_ns = ARRIVAL_ADOPTED;
 }
 
 struct read {
@@ -65,10 +73,7 @@ struct read {
 	__u32 end;
 	__u32 pid;
 	__u32 stack_ns;
-	__u32 arrival; /* that of the last byte, counted as rx_head */
 	__u64 ready;
-	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
-	__u64 app;
 	__u64 oldest;
 	__u64 now;
 };
@@ -97,13 +102,14 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		arrival = rx_slot(flow, counter);
 		if (!seq_after(arrival->seq_end, read->start))
 			continue;
+		if (arrival->stack_ns == ARRIVAL_ADOPTED)
+			oldest_known = false;
 		if (oldest_known && !read->oldest)
 			read->oldest = rx_stamped(arrival);
 		if (seq_before(arrival->seq_end, read->end)) {
 			evicted = false;
 			continue;
 		}
-		read->arrival = counter;
 		read->ready = arrival->ready;
 		read->stack_ns = arrival->stack_ns;
 		/*
@@ -140,6 +146,8 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 		return VERDICT_CLOCK_STEP;
 	case ARRIVAL_HOL:
 		return VERDICT_HOL;
+	case ARRIVAL_ADOPTED:
+		return VERDICT_ADOPTED;
 	}
 	return VERDICT_VALID;
 }
@@ -161,8 +169,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	if (verdict == VERDICT_VALID) {
 		record->stamps.rx.software = read->ready - read->stack_ns;
 		record->stages[STAGE_RX_STACK] = read->stack_ns;
-		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
-		record->stages[STAGE_RX_APP] = read->app;
+		record->stages[STAGE_RX_APP] = read->now - read->ready;
 	}
 	record_submit(record);
 }
@@ -187,11 +194,16 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	struct bank *bank = this_bank();
 	struct read read = {};
 	enum verdict verdict;
+	bool adopted;
 
 	if (!flow)
 		flow = flow_create(sk, copied - length);
 	if (!flow || !bank)
 		return;
+	/* The first one may have taken bytes before the flow was adopted: with it, or all of them.
+	 */
+	adopted = flow->rx_adopted;
+	flow->rx_adopted = false;
 	read.start = flow->rx_seq;
 	read.end = read.start + length;
 	flow->rx_seq = copied;
@@ -204,19 +216,15 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	read.now = bpf_ktime_get_ns();
 	verdict = rx_in_step(sk, copied, read.end) ? rx_verdict(sk, flow, &read) :
 						     VERDICT_UNMATCHED_READ;
+	if (adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
+		verdict = VERDICT_ADOPTED;
 	count(&bank->bytes[DIRECTION_RX], length);
 	if (verdict == VERDICT_VALID) {
-		__u64 waited = read.now - read.ready;
+		__u64 app = read.now - read.ready;
 
-		read.wakeup = sched_wakeup(flow, read.arrival, read.ready, read.now);
-		read.app = waited;
-		if (read.wakeup != STAGE_ABSENT) {
-			read.app -= read.wakeup;
-			histogram_add(bank, STAGE_RX_WAKEUP, read.wakeup);
-		}
 		histogram_add(bank, STAGE_RX_STACK, read.stack_ns);
-		histogram_add(bank, STAGE_RX_APP, read.app);
-		histogram_add(bank, DISTRIBUTION_TOTAL(DIRECTION_RX), read.stack_ns + waited);
+		histogram_add(bank, STAGE_RX_APP, app);
+		histogram_add(bank, DISTRIBUTION_TOTAL(DIRECTION_RX), read.stack_ns + app);
 	} else {
 		count(&bank->refusals[DIRECTION_RX][verdict], 1);
 	}

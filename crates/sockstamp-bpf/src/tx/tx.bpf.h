@@ -122,7 +122,7 @@ static __always_inline void tx_entry(const struct sock *sk)
 	if (!pid_selected(task >> 32))
 		return;
 	if (!vacant)
-		flow->tx_crowded = true;
+		flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
 	if (flow->tx_crowded)
 		return;
 	vacant->tid = task;
@@ -213,20 +213,24 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 	struct bank *bank = this_bank();
 	enum verdict verdict;
 	struct sender sender;
-	__u32 start;
+	__u32 start, crowded;
 
 	start = flow->tx_seq;
 	flow->tx_seq = key + 1;
 	sender = setting_entry ? tx_take_entry(flow) : tx_sender(flow);
+	crowded = flow->tx_crowded;
 	if (!kern->sk->sk_write_pending)
-		flow->tx_crowded = false;
+		flow->tx_crowded = 0;
 	/* Another task's message on a flow that a selected task opened or listens for. */
 	if (!bank || (!sender.tid && !pid_selected(bpf_get_current_pid_tgid() >> 32)))
 		return;
 	count(&bank->messages_sent, 1);
 	count(&bank->bytes[DIRECTION_TX], key + 1 - start);
 
-	verdict = sender.tid ? tx_admit(flow, kern->sk, skb, cb, key) : VERDICT_NO_ENTRY;
+	if (sender.tid)
+		verdict = tx_admit(flow, kern->sk, skb, cb, key);
+	else
+		verdict = crowded == TX_ADOPTED ? VERDICT_ADOPTED : VERDICT_NO_ENTRY;
 	message = verdict == VERDICT_VALID ? tx_slot(flow, flow->tx_head) : &refused;
 	__builtin_memset(message, 0, sizeof(*message));
 	message->stamps.queued = bpf_ktime_get_ns();

@@ -243,13 +243,25 @@ impl Background {
 /// Waits until the sockstamp in `process` measures.
 pub fn wait_attached(process: &mut Process) {
     let start = Instant::now();
-    while !is_attached(process.id()) {
+    while !(is_attached(process.id()) && is_lowered(process.id())) {
         let running = process.is_running().unwrap();
         assert!(running, "sockstamp: {}", process.stderr());
         assert!(start.elapsed() < ATTACH_TIMEOUT, "not attached in time");
         thread::sleep(Duration::from_millis(5));
     }
 }
+
+/// Its capabilities are out of effect once it measures, existing connections adopted: proc_pid_status(5). Where
+/// it never had one, there is no telling.
+fn is_lowered(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    effective.is_some_and(|mask| mask & NET_ADMIN == 0)
+}
+
+/// include/uapi/linux/capability.h
+const NET_ADMIN: u64 = 1 << 12;
 
 /// The program that selects flows is attached last, and is the only one attached to a cgroup: proc(5),
 /// `/proc/pid/fdinfo`, of a bpf_link (`bpf_link_show_fdinfo()`, kernel/bpf/syscall.c).

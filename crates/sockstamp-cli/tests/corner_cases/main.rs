@@ -4,7 +4,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod adoption;
+mod answerer;
 mod clock;
+mod containers;
 mod fast_open;
 mod interference;
 mod life_cycle;

@@ -262,12 +262,11 @@ fn by_namespace_name_or_process_in_it() {
     }
 }
 
-/// Selection happens when a connection is established.
 #[test]
-fn a_connection_older_than_the_measurement_is_not_measured() {
+fn new_only_leaves_older_connections_alone() {
     let host = Host::new("corner").unwrap();
     let mut older = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
-    let trace = Trace::start(&["--netns", host.netns_name()]);
+    let trace = Trace::start(&["--netns", host.netns_name(), "--new-only"]);
     talk(&mut older);
     let mut newer = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
     talk(&mut newer);

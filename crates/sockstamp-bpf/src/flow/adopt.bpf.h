@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Connections that were there before us. The hooks are in place when they are walked, and the
+ * iterator holds the lock of the socket that it shows (lock_sock() in bpf_iter_tcp_seq_show(),
+ * v6.5): so one that is being established meanwhile is selected once, by whoever comes first, and
+ * nothing that is measured later has begun before.
+ */
+#ifndef SOCKSTAMP_ADOPT_BPF_H
+#define SOCKSTAMP_ADOPT_BPF_H
+
+#include "flow.bpf.h"
+#include "sockets.bpf.h"
+#include "../rx/rx.bpf.h"
+#include "../tx/tx.bpf.h"
+
+/* The id of the target cgroup: who walks sockets is attached to none. */
+const volatile __u64 setting_cgroup;
+
+/* Flows selected by adopt_flows(), of which one runs at a time. */
+__u64 adopted_flows;
+
+/*
+ * Whether the sockops program would run for this socket. `ancestors` holds a cgroup's way from the
+ * root, itself included; a cgroup's id is that of its directory (cgroup_id(),
+ * include/linux/cgroup.h).
+ */
+static __always_inline bool cgroup_selected(const struct sock *sk)
+{
+	const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+	const void *ancestors = (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors);
+	int level;
+
+	bpf_for(level, 0, cgroup->level + 1)
+	{
+		const struct cgroup *ancestor;
+
+		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
+					  ancestors + level * sizeof(ancestor)))
+			return false;
+		if (BPF_CORE_READ(ancestor, kn, id) == setting_cgroup)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Connections over which messages may still go. A request and a connection of TCP Fast Open that is
+ * not yet acknowledged (SYN_RECV) come to the hooks; one closed on both sides carries nothing more.
+ */
+static __always_inline bool adoptable(const struct sock *sk)
+{
+	switch (sk->__sk_common.skc_state) {
+	case TCP_ESTABLISHED:
+	case TCP_SYN_SENT:
+	case TCP_FIN_WAIT1:
+	case TCP_FIN_WAIT2:
+	case TCP_CLOSE_WAIT:
+		return sk->sk_shutdown != SHUTDOWN_MASK;
+	}
+	return false;
+}
+
+/*
+ * What is under way gets its state at once, so that it is refused when it ends: a send that waits
+ * for memory, whose entry nobody saw; bytes that nobody saw arrive.
+ */
+static __always_inline void adopt_under_way(const struct sock *sk, const struct tcp_sock *tp)
+{
+	bool sending = sk->__sk_common.skc_state != TCP_SYN_SENT && sk->sk_write_pending;
+	bool unread = tp->rcv_nxt != tp->copied_seq;
+	bool gap = tp->out_of_order_queue.rb_node;
+	struct flow *flow;
+
+	if (!sending && !unread && !gap)
+		return;
+	flow = flow_create(sk, tp->copied_seq);
+	if (!flow)
+		return;
+	if (sending)
+		flow->tx_crowded = TX_ADOPTED;
+	flow->rx_gap = gap;
+	if (unread)
+		rx_adopt(flow, tp->rcv_nxt);
+}
+
+/*
+ * Established, but nobody's yet: no file leads to it. The listener is not known either, so any of
+ * its port counts: of those, too, only messages of selected tasks are measured.
+ */
+static __always_inline bool waits_for_accept(const struct sock *sk)
+{
+	struct listening place = listening_at(sk);
+
+	return !sk->sk_socket && bpf_map_lookup_elem(&listening, &place);
+}
+
+static __always_inline void adopt(struct tcp_sock *tp)
+{
+	const struct sock *sk = (struct sock *)tp;
+	int flags = SK_BPF_CB_TX_TIMESTAMPING;
+	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
+
+	if (mark ? mark->kind == MARK_SELECTED : setting_by_pid && !waits_for_accept(sk))
+		return;
+	if (!cgroup_selected(sk) || !place_selected(sk))
+		return;
+	if (bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp) {
+		count_loss(LOSS_MPTCP);
+		return;
+	}
+	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!mark || bpf_setsockopt(tp, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags))) {
+		count_loss(LOSS_FLOW);
+		return;
+	}
+	if (setting_record)
+		bpf_get_socket_cookie(tp);
+	mark_selected(mark, tp);
+	mark->adopted = true;
+	adopted_flows++;
+	adopt_under_way(sk, tp);
+}
+
+SEC("iter/tcp")
+int adopt_flows(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	struct tcp_sock *tp;
+
+	if (!common)
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (tp && adoptable((struct sock *)tp))
+		adopt(tp);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,331 @@
+//! Connections that exist when a measurement starts.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpStream};
+use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::socket::{MsgFlags, recv};
+use testbed::{Cgroup, Host};
+
+use crate::answerer::{Answerer, assert_only};
+use crate::common::{Stat, Trace, number, within_three_attempts};
+use crate::scene::{Connection, Messages, outline, pause, start, wait_acknowledged};
+
+const LOCALHOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+
+/// A host with a connection that is older than the measurement.
+struct Older {
+    host: Host,
+    connection: Connection,
+}
+
+impl Older {
+    fn new(address: IpAddr) -> Older {
+        let host = Host::new("corner").unwrap();
+        let connection = Connection::new(&host, &host, address);
+        Older { host, connection }
+    }
+
+    fn ipv4() -> Older {
+        Older::new(LOCALHOSTS[0])
+    }
+
+    fn trace(&self) -> Trace {
+        Trace::start(&["--netns", self.host.netns_name()])
+    }
+
+    fn client(&mut self) -> &mut TcpStream {
+        &mut self.connection.client
+    }
+
+    fn server(&mut self) -> &mut TcpStream {
+        &mut self.connection.server
+    }
+
+    /// So many bytes from the client to the server.
+    fn talk(&mut self, bytes: usize) {
+        self.client().write_all(&vec![1; bytes]).unwrap();
+        self.server().read_exact(&mut vec![0; bytes]).unwrap();
+        wait_acknowledged(self.client());
+    }
+}
+
+#[test]
+fn both_ends_are_measured_from_the_first_message_on() {
+    for address in LOCALHOSTS {
+        let mut older = Older::new(address);
+        older.talk(70);
+        let trace = older.trace();
+        older.talk(100);
+        older.server().write_all(&[1; 30]).unwrap();
+        older.client().read_exact(&mut [0; 30]).unwrap();
+        wait_acknowledged(older.server());
+
+        let messages = Messages::new(trace.finish());
+        let [client, server] = [older.connection.client_address, older.connection.server_address];
+        assert_eq!(outline(&messages.sent_from(client)), [(100, "valid")]);
+        assert_eq!(outline(&messages.read_at(server)), [(100, "valid")]);
+        assert_eq!(outline(&messages.sent_from(server)), [(30, "valid")]);
+        assert_eq!(outline(&messages.read_at(client)), [(30, "valid")]);
+    }
+}
+
+#[test]
+fn adopted_connections_are_counted() {
+    let mut older = Older::ipv4();
+    let listener = older.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    // Closed by both, it only waits for its time to pass.
+    let ended = Connection::to(&older.host, &listener, LOCALHOSTS[0]);
+    drop(ended);
+    let stat = Stat::start(&["--netns", older.host.netns_name()]);
+    let newer = Connection::to(&older.host, &listener, LOCALHOSTS[0]);
+    older.talk(1);
+    drop(newer);
+
+    let report = stat.finish();
+    assert_eq!(number(&report["adopted"]), 2, "{report}");
+    assert_eq!(number(&report["tx"]["messages"]), 1, "{report}");
+    assert_eq!(number(&report["verdicts"]["valid"]), 2, "{report}");
+}
+
+/// Nobody knows when they came.
+#[test]
+fn bytes_that_came_before_are_refused() {
+    let mut older = Older::ipv4();
+    older.client().write_all(&[1; 100]).unwrap();
+    let trace = older.trace();
+    older.server().read_exact(&mut [0; 40]).unwrap();
+    older.server().read_exact(&mut [0; 60]).unwrap();
+    older.talk(50);
+
+    let messages = Messages::new(trace.finish());
+    assert_eq!(
+        outline(&messages.read_at(older.connection.server_address)),
+        [(40, "adopted"), (60, "adopted"), (50, "valid")]
+    );
+}
+
+/// The stages are those of the last byte, which was seen to come; how old the first is, nobody knows.
+#[test]
+fn a_read_that_ends_in_bytes_that_came_after_is_measured() {
+    let mut older = Older::ipv4();
+    older.client().write_all(&[1; 100]).unwrap();
+    let trace = older.trace();
+    pause();
+    older.client().write_all(&[1; 20]).unwrap();
+    wait_acknowledged(older.client());
+    older.server().read_exact(&mut [0; 120]).unwrap();
+    older.talk(50);
+
+    let messages = Messages::new(trace.finish());
+    let read = messages.read_at(older.connection.server_address);
+    assert_eq!(outline(&read), [(120, "valid"), (50, "valid")]);
+    assert_eq!(read[0].oldest_age(), None);
+    assert!(read[1].oldest_age().is_some());
+    let total = read[0].stage("rx.stack") + read[0].stage("rx.app");
+    assert!(total < Duration::from_millis(50), "{total:?}");
+}
+
+/// A read that had taken some of its bytes before, and one that had only waited.
+#[test]
+fn a_read_that_is_under_way() {
+    for (before, verdict) in [(100, "adopted"), (0, "valid")] {
+        let mut older = Older::ipv4();
+        older.client().write_all(&vec![1; before]).unwrap();
+        let mut server = older.server().try_clone().unwrap();
+        let reader = thread::spawn(move || {
+            let mut buffer = vec![0; before + 50];
+            let taken = recv(server.as_raw_fd(), &mut buffer, MsgFlags::MSG_WAITALL).unwrap();
+            assert_eq!(taken, before + 50);
+            server.read_exact(&mut [0; 7]).unwrap();
+        });
+        // Until the reader has taken what is there, and waits.
+        pause();
+        let trace = older.trace();
+        older.client().write_all(&[1; 50]).unwrap();
+        pause();
+        older.client().write_all(&[1; 7]).unwrap();
+        reader.join().unwrap();
+
+        let messages = Messages::new(trace.finish());
+        let read = messages.read_at(older.connection.server_address);
+        assert_eq!(
+            outline(&read),
+            [(before as u64 + 50, verdict), (7, "valid")],
+            "{before}"
+        );
+    }
+}
+
+#[test]
+fn a_send_that_waits_for_room_is_refused() {
+    const BYTES: usize = 8 << 20;
+    let mut older = Older::ipv4();
+    let mut client = older.client().try_clone().unwrap();
+    let sender = thread::spawn(move || {
+        client.write_all(&vec![1; BYTES]).unwrap();
+        client.write_all(&[1; 10]).unwrap();
+    });
+    pause();
+    let trace = older.trace();
+    older.server().read_exact(&mut vec![0; BYTES + 10]).unwrap();
+    sender.join().unwrap();
+    wait_acknowledged(older.client());
+
+    let messages = Messages::new(trace.finish());
+    let sent = messages.sent_from(older.connection.client_address);
+    let verdicts: Vec<_> = sent.iter().map(|message| message.verdict()).collect();
+    assert_eq!(verdicts, ["adopted", "valid"]);
+    assert!(
+        (1..BYTES as u64).contains(&sent[0].bytes()),
+        "{}",
+        sent[0].bytes()
+    );
+    assert_eq!(sent[1].bytes(), 10);
+}
+
+#[test]
+fn half_closed_connections_are_adopted() {
+    let mut older = Older::ipv4();
+    older.client().shutdown(Shutdown::Write).unwrap();
+    let trace = older.trace();
+    older.server().write_all(&[1; 100]).unwrap();
+    older.client().read_exact(&mut [0; 100]).unwrap();
+    wait_acknowledged(older.server());
+
+    let messages = Messages::new(trace.finish());
+    assert_eq!(
+        outline(&messages.sent_from(older.connection.server_address)),
+        [(100, "valid")]
+    );
+    assert_eq!(
+        outline(&messages.read_at(older.connection.client_address)),
+        [(100, "valid")]
+    );
+}
+
+#[test]
+fn the_target_holds_for_older_connections_too() {
+    let host = Host::new("corner").unwrap();
+    let elsewhere = Host::new("elsewhere").unwrap();
+    let (outer, other) = (Cgroup::new("outer").unwrap(), Cgroup::new("other").unwrap());
+    let mut inside = Answerer::start(&host, Some(&outer));
+    let mut outside = Answerer::start(&host, Some(&other));
+    let mut away = Answerer::start(&elsewhere, Some(&outer));
+    let pid = inside.process.id().to_string();
+    let cgroup = outer.path().to_str().unwrap();
+    for target in [
+        &["-p", &pid] as &[&str],
+        &["--cgroup", cgroup, "--netns", host.netns_name()],
+        &["--cgroup", cgroup, "-p", &pid],
+    ] {
+        let trace = Trace::start(target);
+        for answerer in [&mut inside, &mut outside, &mut away] {
+            answerer.ask();
+        }
+        let messages = Messages::new(trace.finish());
+        assert_only(&messages, &inside, &[&outside, &away]);
+    }
+}
+
+/// No file leads to it yet.
+#[test]
+fn by_pid_a_connection_that_waits_to_be_accepted_is_adopted() {
+    let host = Host::new("corner").unwrap();
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let trace = Trace::start(&["-p", &std::process::id().to_string()]);
+    client.write_all(&[1; 100]).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.read_exact(&mut [0; 100]).unwrap();
+
+    let messages = Messages::new(trace.finish());
+    let server = server.local_addr().unwrap();
+    assert_eq!(outline(&messages.read_at(server)), [(100, "valid")]);
+}
+
+/// How often the sockops program of another measurement runs while `work` is done: every stamp of a socket
+/// with the bit makes the kernel call it, whoever set the bit.
+fn calls_of_others(work: impl FnOnce()) -> u64 {
+    const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
+    let nowhere = Host::new("nowhere").unwrap();
+    let other = start(&["stat", "--new-only", "--netns", nowhere.netns_name()]);
+    let before = fs::read_to_string(SWITCH).unwrap();
+    fs::write(SWITCH, "1").unwrap();
+    let calls = sockops_calls(other.id());
+    work();
+    let calls = sockops_calls(other.id()) - calls;
+    fs::write(SWITCH, before).unwrap();
+    calls
+}
+
+/// proc(5), `/proc/pid/fdinfo`, of a program (`bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c).
+fn sockops_calls(pid: u32) -> u64 {
+    const SOCK_OPS: &str = "13";
+    let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap();
+    let found = entries.flatten().find_map(|entry| {
+        let text = fs::read_to_string(entry.path()).ok()?;
+        let value = |key: &str| {
+            text.lines()
+                .find_map(|line| line.strip_prefix(key))
+                .map(str::trim)
+        };
+        (value("prog_type:")? == SOCK_OPS).then(|| value("run_cnt:").unwrap().parse().unwrap())
+    });
+    found.unwrap()
+}
+
+const ROUNDS: usize = 500;
+
+/// Whether the connection has the bit: each message has four stamps. What else connects on this machine
+/// meanwhile is far less.
+fn expect_bit(older: &mut Older, when: &str, expected: bool) -> Result<(), String> {
+    let calls = calls_of_others(|| (0..ROUNDS).for_each(|_| older.talk(1)));
+    let bounds = if expected {
+        4 * ROUNDS as u64..u64::MAX
+    } else {
+        0..ROUNDS as u64
+    };
+    match bounds.contains(&calls) {
+        true => Ok(()),
+        false => Err(format!("{when}: {calls} calls")),
+    }
+}
+
+/// A measurement of the whole host that somebody else runs at the same time selects this connection as well:
+/// so there are further attempts.
+#[test]
+fn deselected_at_the_end_however_many_measured() {
+    within_three_attempts(|| {
+        let mut older = Older::ipv4();
+        expect_bit(&mut older, "before", false)?;
+        let of_host = older.trace();
+        let pid = std::process::id().to_string();
+        let of_process = Trace::start(&["-p", &pid, "--netns", older.host.netns_name()]);
+        expect_bit(&mut older, "by both", true)?;
+        of_host.finish();
+        expect_bit(&mut older, "by the other", true)?;
+        let sent = Messages::new(of_process.finish()).sent().len();
+        assert_eq!(sent, 2 * ROUNDS);
+        expect_bit(&mut older, "after", false)
+    });
+}
+
+/// The first to go leaves what another one has selected, and takes the rest back.
+#[test]
+fn the_first_to_go_takes_its_own_back() {
+    within_three_attempts(|| {
+        let mut older = Older::ipv4();
+        let nowhere = Host::new("nowhere").unwrap();
+        let of_nowhere = Trace::start(&["--netns", nowhere.netns_name()]);
+        let of_host = older.trace();
+        expect_bit(&mut older, "by one", true)?;
+        of_host.finish();
+        let after = expect_bit(&mut older, "by none", false);
+        assert!(of_nowhere.finish().is_empty());
+        after
+    });
+}

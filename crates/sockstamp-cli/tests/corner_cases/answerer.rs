@@ -1,0 +1,61 @@
+//! A process that holds a connection from before the measurement.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use testbed::{Cgroup, Host, Process};
+
+use crate::scene::{Messages, PATIENCE, outline, wait_acknowledged};
+
+/// Connects, tells its port, and answers each byte with one.
+const ANSWERS: &str = "
+import socket, sys
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+print(s.getsockname()[1], flush=True)
+while s.recv(1):
+    s.sendall(b'x')
+";
+
+/// Another process's end of a connection.
+pub(crate) struct Answerer {
+    pub(crate) process: Process,
+    socket: TcpStream,
+    address: SocketAddr,
+}
+
+impl Answerer {
+    pub(crate) fn start(host: &Host, cgroup: Option<&Cgroup>) -> Answerer {
+        let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let mut command = host.command("python3");
+        command.args(["-c", ANSWERS, &port]);
+        if let Some(cgroup) = cgroup {
+            cgroup.start_in(&mut command).unwrap();
+        }
+        let mut process = Process::spawn(command).unwrap();
+        process.wait_for_stdout("\n", PATIENCE).unwrap();
+        let (socket, address) = listener.accept().unwrap();
+        Answerer {
+            process,
+            socket,
+            address,
+        }
+    }
+
+    pub(crate) fn ask(&mut self) {
+        self.socket.write_all(&[1]).unwrap();
+        self.socket.read_exact(&mut [0]).unwrap();
+        wait_acknowledged(&self.socket);
+    }
+}
+
+/// What an answerer did, and nothing of this process, which is not selected.
+pub(crate) fn assert_only(messages: &Messages, measured: &Answerer, others: &[&Answerer]) {
+    assert_eq!(outline(&messages.read_at(measured.address)), [(1, "valid")]);
+    assert_eq!(outline(&messages.sent_from(measured.address)), [(1, "valid")]);
+    assert_eq!(outline(&messages.sent_to(measured.address)), []);
+    for other in others {
+        assert_eq!(outline(&messages.read_at(other.address)), []);
+        assert_eq!(outline(&messages.sent_from(other.address)), []);
+    }
+}
