@@ -19,6 +19,7 @@ fn main() -> Result<()> {
         "src/clock",
         "src/flow",
         "src/histogram",
+        "src/path",
         "src/record",
         "src/rx",
         "src/tx",

@@ -41,6 +41,7 @@ json\t'One JSON object, all times in nanoseconds'
 csv\t'A line a stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Print to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l new-only -d 'Leave connections alone that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l host-path -d 'Follow the packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print the times from a read\'s RX stamp to each point on its way, by netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for, or hold at the start' -r
@@ -54,6 +55,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Print to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l new-only -d 'Leave connections alone that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l host-path -d 'Follow the packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"

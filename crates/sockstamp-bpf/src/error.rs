@@ -28,6 +28,12 @@ pub enum Error {
         /// What is missing.
         reason: String,
     },
+    /// The host does not let packets be followed behind the last interface that calls back.
+    #[error("packets cannot be followed through this host: {reason}; leave --host-path out")]
+    NoHostPath {
+        /// What is missing.
+        reason: &'static str,
+    },
     /// libbpf or the kernel refused a step.
     #[error("cannot {step}: {source}")]
     Bpf {

@@ -15,6 +15,7 @@ pub mod hooks;
     reason = "the one place where bytes that the kernel wrote become values"
 )]
 mod map_view;
+mod path;
 pub mod plan;
 mod privilege;
 mod record;

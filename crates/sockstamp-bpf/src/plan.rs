@@ -32,6 +32,8 @@ pub struct Plan {
     pub close: bool,
     /// Connections that exist are found in other network namespaces, too.
     pub namespaces: bool,
+    /// Packets are followed through the host behind the last interface that calls back.
+    pub host_path: bool,
 }
 
 impl Plan {
@@ -61,6 +63,7 @@ impl Plan {
             close: lacks(support, Tracepoint::InetSockSetState).is_none(),
             // setns(2)
             namespaces: holds(support, Capability::SysAdmin),
+            host_path: false,
         }
     }
 
@@ -82,6 +85,21 @@ impl Plan {
         self.stages[Stage::TxCopy] = Way::Absent("switched off");
     }
 
+    /// Moves the end of `tx.qdisc` to the last interface of the host.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoHostPath`] if this host does not allow it.
+    pub fn follow_host_path(&mut self, support: &Support) -> Result<(), Error> {
+        if let Some(reason) = host_path_obstacle(support) {
+            return Err(Error::NoHostPath { reason });
+        }
+        self.host_path = true;
+        self.stages[Stage::TxQdisc] = Way::Hooks("sockops TSTAMP_SCHED → tp net_dev_start_xmit");
+        self.stages[Stage::TxNetwork] = Way::Hooks("tp net_dev_start_xmit → sockops TSTAMP_ACK");
+        Ok(())
+    }
+
     /// The stages that will be absent, each with its reason.
     pub fn absent(&self) -> impl Iterator<Item = (Stage, &'static str)> {
         self.stages.iter().filter_map(|(stage, way)| match way {
@@ -89,6 +107,12 @@ impl Plan {
             Way::Hooks(_) => None,
         })
     }
+}
+
+/// Why packets cannot be followed through the host, if so.
+#[must_use]
+pub fn host_path_obstacle(support: &Support) -> Option<&'static str> {
+    callbacks(support).or_else(|| lacks(support, Tracepoint::NetDevStartXmit))
 }
 
 /// Everything that stands in the way of measuring at all.
@@ -172,6 +196,7 @@ fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
         Tracepoint::SkDataReady => "needs tracepoint sk_data_ready",
         Tracepoint::SockRecvLength => "needs tracepoint sock_recv_length",
         Tracepoint::InetSockSetState => "needs tracepoint inet_sock_set_state",
+        Tracepoint::NetDevStartXmit => "needs tracepoint net_dev_start_xmit",
     })
 }
 
@@ -351,6 +376,36 @@ mod tests {
         assert!(!plan.retransmits && plan.tx && plan.close);
         let plan = without_tracepoint(Tracepoint::InetSockSetState);
         assert!(!plan.close && plan.tx && plan.retransmits);
+    }
+
+    #[test]
+    fn the_way_through_the_host_is_followed_when_asked_for() {
+        let mut plan = Plan::new(&complete());
+        assert!(!plan.host_path);
+        let usual = plan.stages[Stage::TxQdisc].clone();
+        plan.follow_host_path(&complete()).unwrap();
+        assert!(plan.host_path);
+        assert_ne!(plan.stages[Stage::TxQdisc], usual);
+    }
+
+    #[test]
+    fn the_way_through_the_host_needs_callbacks_and_its_tracepoint() {
+        let refused = |take: &dyn Fn(&mut Support)| {
+            let support = without(take);
+            let mut plan = Plan::new(&support);
+            let error = plan.follow_host_path(&support).unwrap_err().to_string();
+            assert!(!plan.host_path, "{error}");
+            error
+        };
+        let no_tracepoint = refused(&|support| {
+            support.tracepoints.insert(Tracepoint::NetDevStartXmit, false);
+        });
+        assert!(
+            no_tracepoint.contains("needs tracepoint net_dev_start_xmit"),
+            "{no_tracepoint}"
+        );
+        let no_callbacks = refused(&|support| support.tx_timestamping = false);
+        assert!(no_callbacks.contains("needs Linux 6.15"), "{no_callbacks}");
     }
 
     #[test]

@@ -24,8 +24,9 @@ use crate::error::{Error, Tried};
 use crate::flow;
 use crate::histogram;
 use crate::map_view::{self, Banks};
+use crate::path;
 use crate::plan::Plan;
-use crate::record::raw::COMM_LENGTH as RAW_COMM_LENGTH;
+use crate::record::raw::{COMM_LENGTH as RAW_COMM_LENGTH, INTERFACES};
 use crate::record::{self, Record};
 use crate::skeleton::sockstamp::{OpenSockstampSkel, SockstampSkel, SockstampSkelBuilder};
 use crate::support::{Support, is_cgroup2};
@@ -64,8 +65,14 @@ pub struct Options {
     pub new_only: bool,
     /// See the entry of send calls, for `tx.copy`. Without it, every send of the host has one hook less.
     pub entry: bool,
+    /// Follow packets through the host behind the last interface that calls back for their socket.
+    pub host_path: bool,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
+    /// Room for interfaces to be told apart: 2 to 512, of which one stands for the rest.
+    pub interfaces: u32,
+    /// Room for packets that are followed through the host at one time.
+    pub paths: u32,
 }
 
 impl Default for Options {
@@ -75,7 +82,10 @@ impl Default for Options {
             record: false,
             new_only: false,
             entry: true,
+            host_path: false,
             ring_bytes: 8 << 20,
+            interfaces: INTERFACES,
+            paths: 16 << 10,
         }
     }
 }
@@ -128,6 +138,9 @@ impl Session {
         let mut plan = Plan::require(&support)?;
         if !options.entry {
             plan.leave_entry_out();
+        }
+        if options.host_path {
+            plan.follow_host_path(&support)?;
         }
         let cgroup2 = support.cgroup2.as_deref().ok_or(Error::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
@@ -219,6 +232,7 @@ impl Session {
             (&programs.on_sk_data_ready, self.plan.rx),
             (&programs.on_sock_recv_length, self.plan.rx),
             (&programs.on_inet_sock_set_state, self.plan.close),
+            (&programs.on_host_xmit, self.plan.host_path),
         ];
         for (program, wanted) in tracepoints {
             if wanted {
@@ -280,7 +294,9 @@ impl Session {
     /// What was measured up to now.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        let mut summary = histogram::summary(&self.banks.read(), &self.plan);
+        let banks = self.banks.read();
+        let mut summary = histogram::summary(&banks, &self.plan);
+        summary.interfaces = path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;
         summary
@@ -329,6 +345,7 @@ impl Session {
             &programs.on_inet_sock_set_state,
         ]
         .into_iter()
+        .chain(self.plan.host_path.then_some(&programs.on_host_xmit))
         .map(|program| (program.name().to_string_lossy().into_owned(), program.as_fd()))
         .collect()
     }
@@ -436,6 +453,8 @@ fn configure(
         settings.setting_entry = plan.entry;
         settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
+        settings.setting_host_path = plan.host_path;
+        settings.setting_interface_slots = options.interfaces.clamp(2, INTERFACES);
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
     }
     let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
@@ -452,6 +471,10 @@ fn configure(
         .records
         .set_max_entries(ring_bytes)
         .tried("size the ring buffer")?;
+    open.maps
+        .paths
+        .set_max_entries(if plan.host_path { options.paths } else { 1 })
+        .tried("size the table of packets")?;
     let programs = &mut open.progs;
     for (program, wanted) in [
         (&mut programs.on_tcp_sendmsg_locked, plan.entry),
@@ -462,6 +485,7 @@ fn configure(
         (&mut programs.on_inet_sock_set_state, plan.close),
         (&mut programs.mark_sockets, by_pid),
         (&mut programs.adopt_flows, !options.new_only),
+        (&mut programs.on_host_xmit, plan.host_path),
     ] {
         program.set_autoload(wanted);
     }

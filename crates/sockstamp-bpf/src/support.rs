@@ -26,17 +26,19 @@ pub enum Tracepoint {
     SkDataReady,
     SockRecvLength,
     InetSockSetState,
+    NetDevStartXmit,
 }
 
 impl Tracepoint {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::TcpSendmsgLocked,
         Self::SockSendLength,
         Self::TcpRetransmitSkb,
         Self::SkDataReady,
         Self::SockRecvLength,
         Self::InetSockSetState,
+        Self::NetDevStartXmit,
     ];
 
     /// The kernel's name of it.
@@ -49,6 +51,7 @@ impl Tracepoint {
             Self::SkDataReady => "sk_data_ready",
             Self::SockRecvLength => "sock_recv_length",
             Self::InetSockSetState => "inet_sock_set_state",
+            Self::NetDevStartXmit => "net_dev_start_xmit",
         }
     }
 

@@ -68,12 +68,29 @@ pub struct Target {
     pub new_only: bool,
 }
 
+const MEASURING: &str = "Measuring";
+
+/// How it is measured.
+#[derive(Debug, Args, Default)]
+pub struct Measuring {
+    /// Follow the packets of containers and VPNs through this host to the last interface
+    ///
+    /// Where this host routes them, the kernel tells of the first interface alone: the wait behind it counts as the
+    /// network's. With this option it counts as tx.qdisc, with the time for the way. Every packet that this host
+    /// sends costs a test more.
+    #[arg(long, help_heading = MEASURING)]
+    pub host_path: bool,
+}
+
 /// Options of `stat`.
 #[derive(Debug, Args)]
 pub struct Stat {
     #[command(flatten)]
     /// Which messages.
     pub target: Target,
+    #[command(flatten)]
+    /// How.
+    pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
@@ -97,6 +114,9 @@ pub struct Trace {
     #[command(flatten)]
     /// Which messages.
     pub target: Target,
+    #[command(flatten)]
+    /// How.
+    pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,

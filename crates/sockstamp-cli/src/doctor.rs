@@ -5,6 +5,7 @@ mod self_test;
 mod text;
 
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -22,6 +23,10 @@ pub(crate) struct Report {
     support: Support,
     /// In this network namespace.
     interfaces: Vec<(String, InterfaceCapabilities)>,
+    /// Those of them that are devices on a bus; `None` if that could not be seen.
+    physical: Option<Vec<String>>,
+    /// Why packets cannot be followed through this host, if so.
+    host_path_obstacle: Option<&'static str>,
     /// Before we switched it on ourselves; `None` if that could not be seen.
     receive_stamping: Option<bool>,
     hooks: Vec<Hook>,
@@ -40,8 +45,11 @@ impl Report {
         let hooks = hooks::try_all(&support)?;
         let support = support.after(&hooks);
         let obstacles = plan::obstacles(&support);
+        let interfaces = interfaces();
         Ok(Self {
-            interfaces: interfaces(),
+            physical: physical(interfaces.iter().map(|(name, _)| name.as_str())),
+            host_path_obstacle: plan::host_path_obstacle(&support),
+            interfaces,
             receive_stamping,
             hooks,
             plan: Plan::new(&support),
@@ -63,6 +71,21 @@ fn interfaces() -> Vec<(String, InterfaceCapabilities)> {
     names
         .filter_map(|name| interface::capabilities(&name).ok().map(|can| (name, can)))
         .collect()
+}
+
+/// What the kernel says of an interface, sysfs(5). It may be mounted for another network namespace than ours.
+fn physical<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
+    let mut physical = Vec::new();
+    for name in names {
+        let directory = Path::new("/sys/class/net").join(name);
+        if !directory.exists() {
+            return None;
+        }
+        if directory.join("device").exists() {
+            physical.push(name.to_owned());
+        }
+    }
+    Some(physical)
 }
 
 pub(crate) fn run(options: &cli::Doctor) -> Result<ExitCode> {
@@ -127,6 +150,8 @@ pub(crate) mod tests {
                 ("eth0".into(), stamps(true, Some(1))),
                 ("dummy0".into(), InterfaceCapabilities::default()),
             ],
+            physical: Some(vec!["eth0".into()]),
+            host_path_obstacle: plan::host_path_obstacle(&support),
             receive_stamping: Some(false),
             hooks: vec![
                 hook("sockops", true, Trial::Works),
@@ -162,6 +187,8 @@ pub(crate) mod tests {
         };
         let unknown = |section: &str| hook(section, true, Trial::Unknown("missing capabilities".into()));
         Report {
+            physical: Some(Vec::new()),
+            host_path_obstacle: Some("needs tracepoint net_dev_start_xmit"),
             receive_stamping: None,
             hooks: vec![unknown("sockops")],
             missing_capabilities: plan::missing_capabilities(&support),

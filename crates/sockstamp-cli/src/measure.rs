@@ -21,6 +21,7 @@ use crate::target;
 /// What is to be measured, and when it ends.
 pub(crate) struct Measurement<'a> {
     pub(crate) target: &'a cli::Target,
+    pub(crate) measuring: &'a cli::Measuring,
     pub(crate) command: &'a [std::ffi::OsString],
     pub(crate) duration: Option<Duration>,
     pub(crate) record: bool,
@@ -50,6 +51,7 @@ pub(crate) fn run(
         record: measurement.record,
         // The cgroup of a command is empty before it runs.
         new_only: measurement.target.new_only || !measurement.command.is_empty(),
+        host_path: measurement.measuring.host_path,
         ..Options::default()
     };
     let mut signals =

@@ -15,6 +15,7 @@ pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
     let mut output = output(options)?;
     let measurement = Measurement {
         target: &options.target,
+        measuring: &options.measuring,
         command: &options.command,
         duration: options.duration,
         record: false,

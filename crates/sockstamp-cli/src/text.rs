@@ -9,6 +9,8 @@ use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::{DirectionSummary, Summary};
 use sockstamp_model::verdict::Verdict;
 
+use crate::interfaces;
+
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 const DIRECTIONS: [Direction; 2] = [Direction::Tx, Direction::Rx];
 
@@ -46,6 +48,7 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
     }
     writeln!(output)?;
     verdicts(output, summary)?;
+    interfaces::summary(output, &summary.interfaces, interfaces::own_namespace())?;
     losses(output, summary)
 }
 
@@ -106,8 +109,8 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()
     let lost = &summary.lost;
     writeln!(
         output,
-        " lost: ring {}, evicted {}, unmatched {}, flows {}, mptcp {}\n",
-        lost.ring, lost.evicted, lost.unmatched, lost.flows, lost.mptcp
+        " lost: ring {}, evicted {}, unmatched {}, flows {}, mptcp {}, host-path {}\n",
+        lost.ring, lost.evicted, lost.unmatched, lost.flows, lost.mptcp, lost.host_path
     )
 }
 
@@ -171,6 +174,7 @@ pub(crate) fn line(output: &mut dyn Write, message: &Message) -> io::Result<()> 
     if message.coalesced {
         write!(output, "  coalesced")?;
     }
+    interfaces::way(output, message)?;
     match message.oldest_age {
         Some(age) if message.verdict.is_valid() => write!(output, "  oldest {age}"),
         _ => Ok(()),

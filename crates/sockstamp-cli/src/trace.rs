@@ -18,6 +18,7 @@ pub(crate) fn run(options: &cli::Trace) -> Result<ExitCode> {
     let printer = Rc::new(RefCell::new(Printer::new(options)?));
     let measurement = Measurement {
         target: &options.target,
+        measuring: &options.measuring,
         command: &options.command,
         duration: options.duration,
         record: true,

@@ -11,6 +11,7 @@
 //! | [`histogram`] | the bucket layout shared with the kernel side |
 //! | [`flow`] | the connected socket a message went over |
 //! | [`container`] | containers and services, by the paths of their cgroups |
+//! | [`interface`] | the network interfaces by which messages leave |
 //! | [`message`] | the timeline of one message, and its JSON |
 //! | [`group`] | messages summed by whose they are |
 //! | [`summary`] | the timelines of many messages, and its JSON |
@@ -25,6 +26,7 @@ pub mod container;
 pub mod flow;
 pub mod group;
 pub mod histogram;
+pub mod interface;
 pub mod message;
 pub mod stage;
 pub mod summary;
@@ -35,6 +37,7 @@ pub use container::{Container, Runtime, container_of};
 pub use flow::{Flow, NetnsInode, Protocol, SocketCookie};
 pub use group::{Dimension, GroupHistogram, GroupKey, GroupSummary, Grouping, Groups};
 pub use histogram::Histogram;
+pub use interface::{Interface, InterfaceSummary, Medium};
 pub use message::{Interfaces, Message, Stamps};
 pub use stage::{Direction, Stage, StageMap};
 pub use summary::{DirectionSummary, Lost, StageSummary, Summary};

@@ -5,6 +5,7 @@ use serde::{Serialize, Serializer};
 
 use crate::clock::{Monotonic, Nanos, Phc, Realtime, Timestamp};
 use crate::flow::{Flow, canonical};
+use crate::interface::Interface;
 use crate::stage::{Direction, StageMap};
 use crate::verdict::Verdict;
 
@@ -74,13 +75,15 @@ impl Serialize for Stamps {
     }
 }
 
-/// The interfaces that stamped a message, as indices in the namespace where they stamped; 0 stands for none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+/// The interfaces that stamped a message; `None` where none did, or where it could not be told from others.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Interfaces {
     /// The first to stamp it.
-    pub first: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first: Option<Interface>,
     /// The last to stamp it.
-    pub last: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<Interface>,
 }
 
 /// The timeline of one message: the bytes of one send call (TX) or of one read call (RX).
@@ -96,7 +99,7 @@ pub struct Interfaces {
 /// | `stages` | object of stage name → duration |
 /// | `total_ns` | [`total`](Self::total) |
 /// | `stamps` | object of stamp name → CLOCK_MONOTONIC; `snd_hw` by the NIC's clock |
-/// | `interfaces` | `{"first":…,"last":…}`, indices; TX, where one stamped |
+/// | `interfaces` | `{"first":…,"last":…}`, each as an [`Interface`]; TX, where one stamped |
 /// | `verdict` | name of the verdict |
 /// | `oldest_age_ns` | [`oldest_age`](Self::oldest_age), where known |
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -218,7 +221,11 @@ mod tests {
         sent.retransmits = 1;
         sent.repeats = 2;
         sent.coalesced = true;
-        sent.interfaces = Interfaces { first: 2, last: 3 };
+        sent.interfaces.last = Some(Interface {
+            name: "eth0".to_owned(),
+            index: 2,
+            netns: NetnsInode(4_026_531_840),
+        });
         sent.stages[Stage::TxCopy] = Some(Nanos(1_200));
         sent.stages[Stage::TxQueue] = Some(Nanos(0));
         sent.stages[Stage::TxNetwork] = Some(Nanos(20_100_000));
@@ -233,7 +240,7 @@ mod tests {
                 r#""stages":{"tx.copy":1200,"tx.queue":0,"tx.network":20100000},"total_ns":20101200,"#,
                 r#""retransmits":1,"cookie":77,"seq_end":4294967295,"stamps":{"entry":1000,"snd_last":2200},"#,
                 r#""verdict":"valid","weight":1,"repeats":2,"coalesced":true,"#,
-                r#""interfaces":{"first":2,"last":3},"netns":4026531840}"#,
+                r#""interfaces":{"last":{"name":"eth0","index":2,"netns":4026531840}},"netns":4026531840}"#,
             )
         );
     }

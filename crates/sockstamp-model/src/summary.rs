@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::clock::Nanos;
 use crate::histogram::Histogram;
+use crate::interface::InterfaceSummary;
 use crate::message::Message;
 use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
@@ -143,6 +144,9 @@ pub struct Lost {
     pub flows: u64,
     /// MPTCP subflows: the kernel calls no callback for their messages.
     pub mptcp: u64,
+    /// Packets that could not be followed through the host for want of room (`--host-path`): their messages have
+    /// the SND stamp of the last interface that called back for the socket.
+    pub host_path: u64,
 }
 
 /// What was measured in a stretch of time.
@@ -168,6 +172,8 @@ pub struct Summary {
     pub in_flight: u64,
     /// What was lost on the way to user space.
     pub lost: Lost,
+    /// The last interfaces of the valid sent messages, the busiest first.
+    pub interfaces: Vec<InterfaceSummary>,
 }
 
 impl Summary {
@@ -228,6 +234,7 @@ impl Serialize for Summary {
         object.serialize_field("absent", &self.absent)?;
         object.serialize_field("verdicts", &Verdicts(self))?;
         object.serialize_field("lost", &self.lost)?;
+        object.serialize_field("interfaces", &self.interfaces)?;
         object.end()
     }
 }
@@ -266,6 +273,7 @@ mod tests {
             unmatched: 7,
             flows: 8,
             mptcp: 9,
+            host_path: 10,
         };
         assert_eq!(
             serde_json::to_string(&summary).unwrap(),
@@ -283,7 +291,7 @@ mod tests {
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
                 r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"#,
-                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9}}"#,
+                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10},"interfaces":[]}"#,
             )
         );
     }

@@ -3,7 +3,8 @@
 //! A [`Host`] is a network namespace. A [`Link`] joins two of them: [`Link::veth`] with a plain veth pair,
 //! [`Link::relay`] with a relay in user space that adds delay, jitter, loss, reordering, duplication and a
 //! line rate, all from a seed, and that says how late it was ([`DirectionStatistics::lateness`]), so that a
-//! test can tell a wrong result from a bad moment of the machine. A [`Cgroup`] holds processes apart.
+//! test can tell a wrong result from a bad moment of the machine. An [`Uplink`] is a container's way out through the
+//! host that it runs on. A [`Cgroup`] holds processes apart.
 //!
 //! The kernel's own `netem` would be the usual tool; it is a module that many kernels lack, and it cannot
 //! report how well it kept its promise.
@@ -41,6 +42,7 @@ mod statistics;
 )]
 mod sys;
 mod tcp_info;
+mod uplink;
 
 pub use cgroup::Cgroup;
 pub use error::{Error, Result};
@@ -51,3 +53,4 @@ pub use peer::{peer_program, set_max_pacing_rate};
 pub use process::Process;
 pub use statistics::{DirectionStatistics, Lateness, RelayStatistics};
 pub use tcp_info::TcpInfo;
+pub use uplink::Uplink;

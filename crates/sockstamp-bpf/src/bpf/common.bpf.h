@@ -59,4 +59,9 @@ extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
 #define cast_kernel(pointer, type) \
 	((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
 
+static __always_inline struct skb_shared_info *skb_shared(const struct sk_buff *skb)
+{
+	return cast_kernel(skb->head + skb->end, struct skb_shared_info);
+}
+
 #endif

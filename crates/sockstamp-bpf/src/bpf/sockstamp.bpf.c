@@ -123,4 +123,12 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 	return 0;
 }
 
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(on_host_xmit, const struct sk_buff *skb, const struct net_device *device)
+{
+	if (!skb->sk)
+		path_xmit(skb, device);
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "GPL";

@@ -38,13 +38,13 @@ enum bpf_map_type {
 };
 
 enum {
-	BPF_F_NO_PREALLOC = 1U << 0,
-	BPF_F_CLONE = 1U << 9,
-	BPF_F_MMAPABLE = 1U << 10,
+	BPF_ANY = 0,
 };
 
 enum {
-	BPF_ANY = 0,
+	BPF_F_NO_PREALLOC = 1U << 0,
+	BPF_F_CLONE = 1U << 9,
+	BPF_F_MMAPABLE = 1U << 10,
 };
 
 enum {
@@ -179,8 +179,20 @@ struct sock_common {
 	atomic64_t skc_cookie;
 };
 
+struct device {
+	struct device *parent;
+};
+
+struct rtnl_link_ops {
+	const char *kind;
+};
+
 struct net_device {
+	unsigned int flags;
 	int ifindex;
+	char name[16];
+	struct device dev;
+	const struct rtnl_link_ops *rtnl_link_ops;
 	possible_net_t nd_net;
 };
 
@@ -196,6 +208,8 @@ struct sk_buff {
 	char cb[48];
 	unsigned int len;
 	__u8 tstamp_type : 2; /* v6.11; mono_delivery_time before */
+	struct sock *sk;
+	__u32 hash;
 	unsigned int end;
 	unsigned char *head;
 };

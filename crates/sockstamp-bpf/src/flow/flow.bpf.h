@@ -25,9 +25,10 @@ struct tx_message {
 	__u32 seq_start;
 	__u32 seq_last; /* sequence number of the last byte: the kernel's tskey */
 	__u32 pid;
-	__u32 ifindex_first;
-	__u32 ifindex_last;
-	__u32 netns_first; /* an index names a device only within its namespace */
+	__u32 packet; /* key of the stamps of the packet that its last byte left in */
+	__u32 hash; /* of that packet */
+	__u16 interface_first; /* slots in `interfaces` */
+	__u16 interface_last;
 	__u16 retransmits;
 	__u8 repeats;
 	__u8 flags;

@@ -31,6 +31,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         rx,
         duration: Nanos::ZERO,
         adopted: 0,
+        interfaces: Vec::new(),
     }
 }
 
@@ -106,5 +107,6 @@ fn lost(banks: &[Bank]) -> Lost {
         unmatched: of(raw::loss::LOSS_UNMATCHED),
         flows: of(raw::loss::LOSS_FLOW),
         mptcp: of(raw::loss::LOSS_MPTCP),
+        host_path: of(raw::loss::LOSS_HOST_PATH),
     }
 }

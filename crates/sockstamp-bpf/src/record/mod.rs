@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockstamp_model::clock::{Clock, ClockOffset, Monotonic, Nanos, Realtime, Timestamp};
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
@@ -73,8 +74,8 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
         stamps,
         time: to_realtime.convert(Timestamp::from_nanos(record.time)),
         interfaces: Interfaces {
-            first: record.ifindex_first,
-            last: record.ifindex_last,
+            first: interface(&record.interface_first),
+            last: interface(&record.interface_last),
         },
         verdict: *Verdict::ALL.get(usize::from(record.verdict))?,
     })
@@ -142,7 +143,19 @@ fn flow(identity: &raw::flow_identity) -> Flow {
 }
 
 fn comm(identity: &raw::flow_identity) -> String {
-    let bytes = identity.comm.map(i8::cast_unsigned);
+    text(&identity.comm.map(i8::cast_unsigned))
+}
+
+fn interface(name: &raw::interface_name) -> Option<Interface> {
+    (name.index != 0).then(|| Interface {
+        name: text(&name.name.map(i8::cast_unsigned)),
+        index: name.index,
+        netns: NetnsInode(name.netns),
+    })
+}
+
+/// A string of C, which ends with its buffer if it has no zero.
+pub(crate) fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

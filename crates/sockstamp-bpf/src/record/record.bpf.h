@@ -4,6 +4,7 @@
 #define SOCKSTAMP_RECORD_BPF_H
 
 #include "../flow/flow.bpf.h"
+#include "../path/interfaces.bpf.h"
 
 /* Room for some 30 000 records; user space may set another size before load. */
 #define RING_SIZE (8 << 20)
@@ -44,6 +45,17 @@ record_reserve(const struct flow *flow, enum direction direction, enum verdict v
 	record->direction = direction;
 	record->verdict = verdict;
 	return record;
+}
+
+static __always_inline void record_interface(struct interface_name *name, __u32 slot)
+{
+	const struct interface *interface = slot ? interface_at(slot) : NULL;
+
+	if (!interface)
+		return;
+	name->index = interface->id;
+	name->netns = interface->id >> 32;
+	__builtin_memcpy(name->name, interface->name, sizeof(name->name));
 }
 
 #endif

@@ -68,7 +68,32 @@ enum loss {
 	LOSS_UNMATCHED, /* stamps whose message was no longer known */
 	LOSS_FLOW, /* flows that could not be selected: no memory, or the kernel refused */
 	LOSS_MPTCP, /* MPTCP subflows: the kernel calls no send callback for them */
+	LOSS_HOST_PATH, /* packets that could not be followed through the host for want of room */
 	LOSS_COUNT,
+};
+
+/* What an interface sends through. */
+enum medium {
+	MEDIUM_UNKNOWN,
+	MEDIUM_PHYSICAL, /* a device on a bus */
+	MEDIUM_LOOPBACK,
+	MEDIUM_VIRTUAL, /* another interface, or a program */
+};
+
+#define INTERFACE_NAME 16 /* IFNAMSIZ */
+
+/*
+ * Interfaces that can be told apart; slot 0 stands for the rest. More than the containers of a
+ * host, each of which has one or two.
+ */
+#define INTERFACES 512
+
+struct interface {
+	__u64 id; /* inode of the network namespace, then index in it; 0: free */
+	char name[INTERFACE_NAME];
+	char kind[INTERFACE_NAME]; /* of a virtual one: IFLA_INFO_KIND of rtnetlink(7) */
+	__u32 medium;
+	__u32 padding;
 };
 
 /* Layout of sockstamp-model's histogram: zero bucket, 240 exponential ones, overflow. */
@@ -102,6 +127,7 @@ struct bank {
 	struct distribution distributions[DISTRIBUTION_COUNT];
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];
+	__u64 interfaces[INTERFACES]; /* valid sent messages by the last device on their way */
 };
 
 enum message_flags {
@@ -144,6 +170,13 @@ struct flow_identity {
 	char comm[COMM_LENGTH]; /* of that pid */
 };
 
+/* An interface by which a message left. */
+struct interface_name {
+	__u32 index; /* 0: none, or one of those without room */
+	__u32 netns; /* inode of the network namespace in which it has that index */
+	char name[INTERFACE_NAME];
+};
+
 /* One message on its way to user space. */
 struct message_record {
 	__u64 time; /* when it completed */
@@ -158,8 +191,8 @@ struct message_record {
 	__u32 weight;
 	__u32 retransmits;
 	__u32 repeats; /* SCHED and SND stamps after the first of each */
-	__u32 ifindex_first;
-	__u32 ifindex_last;
+	struct interface_name interface_first;
+	struct interface_name interface_last;
 	__u8 direction;
 	__u8 verdict;
 	__u8 flags;

@@ -12,6 +12,7 @@
 #define SOCKSTAMP_TX_BPF_H
 
 #include "../flow/flow.bpf.h"
+#include "../path/path.bpf.h"
 #include "../record/record.bpf.h"
 
 /*
@@ -28,11 +29,6 @@
 
 extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops,
 					 __u64 flags) __ksym __weak;
-
-static __always_inline struct skb_shared_info *skb_shared(const struct sk_buff *skb)
-{
-	return cast_kernel(skb->head + skb->end, struct skb_shared_info);
-}
 
 static __always_inline struct tcp_skb_cb *skb_tcp(const struct sk_buff *skb)
 {
@@ -75,8 +71,8 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record->flow.pid = message->pid;
 	record->retransmits = message->retransmits;
 	record->repeats = message->repeats;
-	record->ifindex_first = message->ifindex_first;
-	record->ifindex_last = message->ifindex_last;
+	record_interface(&record->interface_first, message->interface_first);
+	record_interface(&record->interface_last, message->interface_last);
 	record->flags = message->flags;
 	if (verdict == VERDICT_VALID) {
 		if (setting_entry)
@@ -252,8 +248,7 @@ static __always_inline __u32 tx_from(const struct flow *flow, __u32 cursor)
 }
 
 /* Another device on the way (a veth, then a bridge's port), or the same one again: sent again. */
-static __always_inline void tx_sched_again(struct flow *flow, __u32 key, __u64 now,
-					   const struct net_device *device)
+static __always_inline void tx_sched_again(struct flow *flow, __u32 key, __u64 now, __u32 interface)
 {
 	struct tx_message *message = tx_find(flow, key);
 
@@ -263,8 +258,7 @@ static __always_inline void tx_sched_again(struct flow *flow, __u32 key, __u64 n
 	}
 	message->stamps.sched_last = now;
 	message->repeats++;
-	if (message->ifindex_first == device->ifindex &&
-	    message->netns_first == device->nd_net.net->ns.inum)
+	if (message->interface_first == interface)
 		message->flags |= MESSAGE_RESENT;
 }
 
@@ -273,6 +267,7 @@ static __always_inline void tx_sched(const struct sk_buff *skb, struct flow *flo
 {
 	const struct net_device *device = skb->dev;
 	__u32 key = skb_shared(skb)->tskey;
+	__u32 interface = interface_slot(device);
 	__u64 now = bpf_ktime_get_ns();
 	__u32 first = tx_from(flow, flow->tx_sched);
 	__u32 counter = first;
@@ -284,16 +279,31 @@ static __always_inline void tx_sched(const struct sk_buff *skb, struct flow *flo
 			break;
 		message->stamps.sched = now;
 		message->stamps.sched_last = now;
-		message->ifindex_first = device->ifindex;
-		message->netns_first = device->nd_net.net->ns.inum;
+		message->interface_first = interface;
 		if (message->seq_last != key)
 			message->flags |= MESSAGE_COALESCED;
 		counter++;
 	}
 	if (counter == first)
-		tx_sched_again(flow, key, now, device);
+		tx_sched_again(flow, key, now, interface);
 	else
 		flow->tx_sched = counter;
+}
+
+/* A packet leaves by another device on its way; messages that share it share its stamp. */
+static __always_inline void tx_snd_onward(struct flow *flow, __u32 key, __u64 now, __u32 interface)
+{
+	__u32 counter = flow->tx_head;
+
+	for (int i = 0; i < TX_SLOTS && counter != flow->tx_tail; i++) {
+		struct tx_message *message = tx_slot(flow, --counter);
+
+		if (!message->stamps.snd || message->packet != key)
+			continue;
+		message->stamps.snd = now;
+		message->stamps.snd_last = now;
+		message->interface_last = interface;
+	}
 }
 
 /* What follows the first transmission is the network's time, also where it is sent again. */
@@ -308,10 +318,8 @@ static __always_inline void tx_snd_again(const struct sk_buff *skb, struct flow 
 	}
 	message->stamps.snd_last = now;
 	message->repeats++;
-	if (message->flags & MESSAGE_RESENT)
-		return;
-	message->stamps.snd = now;
-	message->ifindex_last = skb->dev->ifindex;
+	if (!(message->flags & MESSAGE_RESENT))
+		tx_snd_onward(flow, key, now, interface_slot(skb->dev));
 }
 
 /* SND software: the driver of each device on the way takes the skb; the socket is not locked. */
@@ -321,7 +329,15 @@ static __always_inline void tx_snd(const struct sk_buff *skb, struct flow *flow)
 	__u64 now = bpf_ktime_get_ns();
 	__u32 first = tx_from(flow, flow->tx_snd);
 	__u32 counter = first;
+	__u32 interface;
 
+	if (counter == flow->tx_head || seq_after(tx_slot(flow, counter)->seq_last, key)) {
+		tx_snd_again(skb, flow, key, now);
+		return;
+	}
+	interface = interface_slot(skb->dev);
+	if (setting_host_path)
+		path_open(skb, key, interface);
 	for (int i = 0; i < TX_SLOTS && counter != flow->tx_head; i++) {
 		struct tx_message *message = tx_slot(flow, counter);
 
@@ -329,13 +345,12 @@ static __always_inline void tx_snd(const struct sk_buff *skb, struct flow *flow)
 			break;
 		message->stamps.snd = now;
 		message->stamps.snd_last = now;
-		message->ifindex_last = skb->dev->ifindex;
+		message->packet = key;
+		message->hash = skb->hash;
+		message->interface_last = interface;
 		counter++;
 	}
-	if (counter == first)
-		tx_snd_again(skb, flow, key, now);
-	else
-		flow->tx_snd = counter;
+	flow->tx_snd = counter;
 }
 
 /* The stamp is on the NIC's clock (PHC): kept in the record, no difference to ours is formed. */
@@ -390,6 +405,8 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u32 key, __u6
 		return 0;
 	message = tx_slot(flow, flow->tx_tail);
 	message->stamps.ack = now;
+	if (setting_host_path)
+		path_close(message);
 	stamps = &message->stamps;
 	verdict = tx_verdict(message, key);
 	if (verdict != VERDICT_VALID) {
@@ -402,6 +419,7 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u32 key, __u6
 	histogram_add(bank, STAGE_TX_QDISC, stamps->snd - stamps->sched);
 	histogram_add(bank, STAGE_TX_NETWORK, stamps->ack - stamps->snd);
 	histogram_add(bank, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry);
+	interface_count(bank, message->interface_last);
 	if (setting_record)
 		tx_record(flow, message, verdict);
 	return 0;
@@ -482,6 +500,8 @@ static __always_inline void tx_close(struct bank *bank, const struct sock *sk, s
 	for (int i = 0; i < TX_SLOTS && flow->tx_tail != flow->tx_head; i++) {
 		struct tx_message *message = tx_slot(flow, flow->tx_tail++);
 
+		if (setting_host_path)
+			path_close(message);
 		tx_refuse(bank, flow, message,
 			  seq_before(message->seq_last, acknowledged) ? VERDICT_LOST_EVENT :
 									verdict);

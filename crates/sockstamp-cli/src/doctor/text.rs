@@ -80,6 +80,7 @@ fn facts(report: &Report) -> Vec<Line> {
             list(report.missing_capabilities.iter().copied()),
         ),
         line("receive stamping now", receive_stamping(report.receive_stamping)),
+        line("physical interfaces here", physical(report.physical.as_deref())),
     ];
     if support.mptcp {
         lines.push(line("MPTCP", MPTCP));
@@ -97,6 +98,17 @@ fn receive_stamping(found: Option<bool>) -> &'static str {
         Some(true) => "on: some socket asks for it",
         Some(false) => "off: sockstamp switches it on while it measures",
         None => "could not be seen",
+    }
+}
+
+/// From here messages leave by a veth or the like, and callbacks end there where the host routes.
+const OUT_OF_SIGHT: &str = "none: the NIC is out of sight from this network namespace (stat --host-path)";
+
+fn physical(found: Option<&[String]>) -> String {
+    match found {
+        Some([]) => OUT_OF_SIGHT.to_owned(),
+        Some(names) => names.join(", "),
+        None => "could not be seen: /sys shows another network namespace".to_owned(),
     }
 }
 
@@ -148,9 +160,16 @@ fn plan(report: &Report) -> Vec<Line> {
         Way::Hooks(hooks) => (*hooks).to_owned(),
         Way::Absent(reason) => format!("absent: {reason}"),
     };
+    let host_path = match report.host_path_obstacle {
+        Some(reason) => format!("absent: {reason}"),
+        None => {
+            "when asked for: tx.qdisc up to the host's last interface, by tp net_dev_start_xmit".to_owned()
+        }
+    };
     let stages = report.plan.stages.iter();
     stages
         .map(|(stage, found)| line(stage.name(), way(found)))
+        .chain([line("--host-path", host_path)])
         .collect()
 }
 

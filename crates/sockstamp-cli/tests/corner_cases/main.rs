@@ -16,4 +16,5 @@ mod rx;
 mod scene;
 mod selection;
 mod tx;
+mod uplinks;
 mod uring;

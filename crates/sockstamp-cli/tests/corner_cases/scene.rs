@@ -244,6 +244,12 @@ impl Message {
         Duration::from_nanos(number(&self.0["stamps"][stamp]))
     }
 
+    /// The name and namespace of the "first" or "last" interface of its way.
+    pub(crate) fn interface(&self, which: &str) -> (&str, u64) {
+        let interface = &self.0["interfaces"][which];
+        (interface["name"].as_str().unwrap(), number(&interface["netns"]))
+    }
+
     pub(crate) fn oldest_age(&self) -> Option<Duration> {
         self.0["oldest_age_ns"].as_u64().map(Duration::from_nanos)
     }

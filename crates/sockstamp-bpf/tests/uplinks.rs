@@ -1,0 +1,110 @@
+//! A container behind a host: tables without room for what they should hold. Root.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use sockstamp_bpf::{Options, Session, Target};
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::summary::Summary;
+use testbed::{Family, Host, Result, Uplink};
+
+const REQUEST: [u8; 1000] = [1; 1000];
+
+struct Scene {
+    container: Host,
+    host: Host,
+    peer: Host,
+    uplink: Uplink,
+}
+
+impl Scene {
+    fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> Scene {
+        let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
+        let uplink = build(&container, &host, &peer).unwrap();
+        Scene {
+            container,
+            host,
+            peer,
+            uplink,
+        }
+    }
+
+    fn measure(&self, options: Options, load: impl FnOnce()) -> Summary {
+        let target = Target {
+            netns: Some(NetnsInode(self.container.netns_inode().try_into().unwrap())),
+            ..Target::default()
+        };
+        let mut session = Session::start(&Options { target, ..options }, |_| {}).unwrap();
+        load();
+        session.settle(Duration::from_secs(5)).unwrap();
+        session.stop().unwrap()
+    }
+
+    /// One request on each of so many connections, all under way at once.
+    fn send(&self, connections: usize) {
+        let address = SocketAddr::new(self.uplink.peer_address(Family::V4), 0);
+        let listener = self.peer.tcp_listen(address).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut pairs: Vec<(TcpStream, TcpStream)> = (0..connections)
+            .map(|_| {
+                (
+                    self.container.tcp_connect(address).unwrap(),
+                    listener.accept().unwrap().0,
+                )
+            })
+            .collect();
+        for (client, _) in &mut pairs {
+            client.write_all(&REQUEST).unwrap();
+        }
+        for (_, server) in &mut pairs {
+            server.read_exact(&mut REQUEST.clone()).unwrap();
+        }
+    }
+}
+
+/// At 1 Mbit/s a request takes 8 ms, so that all of them are on their way at the same time.
+#[test]
+fn packets_without_room_are_counted_and_keep_the_stamp_of_the_container() {
+    let scene = Scene::new(Uplink::routed);
+    let device = scene.uplink.uplink_interface();
+    let tbf = ["root", "tbf", "rate", "1mbit", "burst", "2kb", "limit", "1mb"];
+    scene
+        .host
+        .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
+        .unwrap();
+    let options = Options {
+        host_path: true,
+        paths: 1,
+        ..Options::default()
+    };
+    let summary = scene.measure(options, || scene.send(5));
+    assert_eq!(summary.tx.total.count(), 5);
+    let of = |name: &str| {
+        let found = summary.interfaces.iter().find(|entry| {
+            let interface = entry.interface.as_ref();
+            interface.is_some_and(|interface| interface.name == name)
+        });
+        found.map_or(0, |entry| entry.messages)
+    };
+    // The first packets find the line free: one may be over before the next one comes.
+    assert!(of(device) > 0 && summary.lost.host_path > 0, "{summary:?}");
+    assert_eq!(of(scene.uplink.container_interface()), summary.lost.host_path);
+    assert_eq!(of(device) + summary.lost.host_path, 5);
+}
+
+#[test]
+fn interfaces_without_room_are_counted_together() {
+    let scene = Scene::new(Uplink::bridged);
+    let options = Options {
+        interfaces: 2,
+        ..Options::default()
+    };
+    let summary = scene.measure(options, || scene.send(3));
+    assert_eq!(summary.tx.total.count(), 3);
+    let [other] = summary.interfaces.as_slice() else {
+        panic!("{:?}", summary.interfaces);
+    };
+    assert_eq!(other.interface, None);
+    assert_eq!(other.messages, 3);
+}

@@ -1,0 +1,126 @@
+//! The interfaces by which messages left, for people.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::interface::InterfaceSummary;
+use sockstamp_model::message::Message;
+
+/// As many as fit into a few lines.
+const SHOWN: usize = 8;
+
+const OUT_OF_SIGHT: &str = "the NIC behind it is out of sight; --host-path completes the way";
+
+/// The namespace whose interfaces need no further name; 0, which none has, if that cannot be seen.
+pub(crate) fn own_namespace() -> NetnsInode {
+    let inode = fs::metadata("/proc/self/ns/net").map(|file| file.ino());
+    NetnsInode(inode.ok().and_then(|inode| inode.try_into().ok()).unwrap_or(0))
+}
+
+/// The last interfaces of sent messages, the busiest first.
+pub(crate) fn summary(
+    output: &mut dyn Write,
+    interfaces: &[InterfaceSummary],
+    home: NetnsInode,
+) -> io::Result<()> {
+    let (shown, rest) = interfaces.split_at(interfaces.len().min(SHOWN));
+    for (position, entry) in shown.iter().enumerate() {
+        let title = if position == 0 {
+            " interfaces:"
+        } else {
+            "            "
+        };
+        let name = entry
+            .interface
+            .as_ref()
+            .map_or_else(|| "other".to_owned(), |interface| interface.seen_from(home));
+        write!(output, "{title} {name} {}", entry.messages)?;
+        match &entry.medium {
+            Some(medium) if entry.leads_on => {
+                writeln!(output, " (last hop is a {}: {OUT_OF_SIGHT})", medium.name())?;
+            }
+            Some(medium) => writeln!(output, " ({})", medium.name())?,
+            None => writeln!(output)?,
+        }
+    }
+    if !rest.is_empty() {
+        let messages: u64 = rest.iter().map(|entry| entry.messages).sum();
+        writeln!(output, "             {} more {messages}", rest.len())?;
+    }
+    Ok(())
+}
+
+/// The way of a message from its socket to the last interface that stamped it.
+pub(crate) fn way(output: &mut dyn Write, message: &Message) -> io::Result<()> {
+    let (first, last) = (&message.interfaces.first, &message.interfaces.last);
+    let name = |interface: &sockstamp_model::Interface| interface.seen_from(message.flow.netns);
+    match (first, last) {
+        (Some(first), Some(last)) if first != last => {
+            write!(output, "  via {} → {}", name(first), name(last))
+        }
+        (Some(only), _) | (None, Some(only)) => write!(output, "  via {}", name(only)),
+        (None, None) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::interface::{Interface, Medium};
+
+    use super::*;
+
+    const HOME: NetnsInode = NetnsInode(1);
+
+    fn entry(name: &str, netns: u32, medium: Medium, messages: u64) -> InterfaceSummary {
+        InterfaceSummary {
+            interface: Some(Interface {
+                name: name.to_owned(),
+                index: 2,
+                netns: NetnsInode(netns),
+            }),
+            leads_on: medium.leads_on(),
+            medium: Some(medium),
+            messages,
+        }
+    }
+
+    fn shown(interfaces: &[InterfaceSummary]) -> String {
+        let mut text = Vec::new();
+        summary(&mut text, interfaces, HOME).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn a_veth_hides_what_is_behind_it() {
+        let veth = Medium::Virtual("veth".to_owned());
+        let other = InterfaceSummary {
+            interface: None,
+            medium: None,
+            leads_on: false,
+            messages: 1,
+        };
+        assert_eq!(
+            shown(&[
+                entry("eth0", 1, Medium::Physical, 20),
+                entry("eth0", 7, veth, 12),
+                other
+            ]),
+            " interfaces: eth0 20 (physical)\n             \
+             eth0@7 12 (last hop is a veth: the NIC behind it is out of sight; --host-path completes the way)\n             \
+             other 1\n"
+        );
+    }
+
+    #[test]
+    fn many_are_summed() {
+        let many: Vec<_> = (0..SHOWN + 3)
+            .map(|_| entry("lo", 7, Medium::Loopback, 2))
+            .collect();
+        let text = shown(&many);
+        assert_eq!(text.lines().count(), SHOWN + 1);
+        assert!(text.ends_with("             3 more 6\n"), "{text}");
+        assert_eq!(shown(&[]), "");
+    }
+}

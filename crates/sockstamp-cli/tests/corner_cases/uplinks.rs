@@ -1,0 +1,275 @@
+//! Which interfaces a container's messages leave by, and how far they can be followed through its host.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use socket2::SockRef;
+use testbed::{Family, Host, Result, Uplink};
+
+use crate::common::{FAMILIES, Stat, Trace, number, skip};
+use crate::scene::{
+    Connection, Message, Messages, PATIENCE, PAUSE, outline, start, wait_acknowledged, wait_until,
+};
+
+/// A container, the host that it runs on, and a peer elsewhere.
+struct Scene {
+    container: Host,
+    host: Host,
+    peer: Host,
+    uplink: Uplink,
+}
+
+const REQUEST: usize = 100;
+
+impl Scene {
+    fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> Scene {
+        let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
+        let uplink = build(&container, &host, &peer).unwrap();
+        Scene {
+            container,
+            host,
+            peer,
+            uplink,
+        }
+    }
+
+    fn connect(&self, family: Family) -> Connection {
+        Connection::new(&self.container, &self.peer, self.uplink.peer_address(family))
+    }
+
+    /// What `trace` shows of `talk` over a connection, which is all that the container sends.
+    fn trace(&self, options: &[&str], family: Family, talk: impl FnOnce(&mut Connection)) -> Messages {
+        let target = [&["--netns", self.container.netns_name()], options].concat();
+        let trace = Trace::start(&target);
+        talk(&mut self.connect(family));
+        Messages::new(trace.finish())
+    }
+
+    fn own_interface(&self) -> (&str, u64) {
+        (self.uplink.container_interface(), self.container.netns_inode())
+    }
+
+    fn uplink_interface(&self) -> (&str, u64) {
+        (self.uplink.uplink_interface(), self.host.netns_inode())
+    }
+
+    fn ip(&self, inside: &Host, words: &str) {
+        let words: Vec<_> = words.split(' ').collect();
+        inside.run("ip", &words).unwrap();
+    }
+}
+
+fn request(connection: &mut Connection) {
+    connection.client.write_all(&[0; REQUEST]).unwrap();
+    connection.server.read_exact(&mut [0; REQUEST]).unwrap();
+    wait_acknowledged(&connection.client);
+}
+
+fn only(messages: &Messages) -> &Message {
+    let sent = messages.sent();
+    assert_eq!(outline(&sent), [(REQUEST as u64, "valid")]);
+    sent[0]
+}
+
+/// A bridge hands the packet to the uplink, and it belongs to the socket all the way.
+#[test]
+fn across_a_bridge_the_last_interface_is_the_uplink() {
+    let scene = Scene::new(Uplink::bridged);
+    for family in FAMILIES {
+        for options in [&[][..], &["--host-path"]] {
+            let messages = scene.trace(options, family, request);
+            let message = only(&messages);
+            assert_eq!(message.interface("first"), scene.own_interface());
+            assert_eq!(message.interface("last"), scene.uplink_interface());
+            assert_eq!(
+                message.number("repeats"),
+                2,
+                "a stamp of SCHED and of SND: {message:?}"
+            );
+        }
+    }
+}
+
+/// A bridge that calls iptables takes the packet from its socket: setup_pre_routing(),
+/// net/bridge/br_netfilter_hooks.c, v6.18.
+#[test]
+fn across_a_bridge_that_calls_iptables_the_way_is_followed_when_asked_for() {
+    let scene = Scene::new(Uplink::bridged);
+    for (family, setting) in [(Family::V4, "iptables"), (Family::V6, "ip6tables")] {
+        let setting = format!("net.bridge.bridge-nf-call-{setting}");
+        if scene.host.set_sysctl(&setting, "1").is_err() {
+            skip(
+                "across_a_bridge_that_calls_iptables",
+                "this kernel has no br_netfilter",
+            );
+            return;
+        }
+        let messages = scene.trace(&[], family, request);
+        assert_eq!(only(&messages).interface("last"), scene.own_interface());
+        let messages = scene.trace(&["--host-path"], family, request);
+        assert_eq!(only(&messages).interface("last"), scene.uplink_interface());
+    }
+}
+
+/// ip_rcv_core() takes the packet from its socket: its callbacks end there.
+#[test]
+fn behind_a_routed_hop_the_first_interface_is_the_last() {
+    let scene = Scene::new(Uplink::routed);
+    for family in FAMILIES {
+        let messages = scene.trace(&[], family, request);
+        let message = only(&messages);
+        assert_eq!(message.interface("first"), scene.own_interface());
+        assert_eq!(message.interface("last"), scene.own_interface());
+        assert_eq!(message.number("repeats"), 0);
+    }
+}
+
+#[test]
+fn a_routed_packet_is_followed_to_the_uplink_when_asked_for() {
+    let scene = Scene::new(Uplink::routed);
+    for family in FAMILIES {
+        let messages = scene.trace(&["--host-path"], family, request);
+        let message = only(&messages);
+        assert_eq!(message.interface("first"), scene.own_interface());
+        assert_eq!(message.interface("last"), scene.uplink_interface());
+        assert_eq!(message.number("repeats"), 1, "of SND: {message:?}");
+    }
+}
+
+fn cork(socket: &TcpStream, on: bool) {
+    SockRef::from(socket).set_tcp_cork(on).unwrap();
+}
+
+/// Messages that share a packet share its way, too.
+#[test]
+fn coalesced_messages_leave_by_the_same_interface() {
+    for (build, options) in [
+        (
+            Uplink::bridged as fn(&Host, &Host, &Host) -> Result<Uplink>,
+            &[][..],
+        ),
+        (Uplink::routed, &["--host-path"]),
+    ] {
+        let scene = Scene::new(build);
+        let messages = scene.trace(options, Family::V4, |connection| {
+            cork(&connection.client, true);
+            for _ in 0..3 {
+                connection.client.write_all(&[0; REQUEST]).unwrap();
+            }
+            cork(&connection.client, false);
+            connection.server.read_exact(&mut [0; 3 * REQUEST]).unwrap();
+            wait_acknowledged(&connection.client);
+        });
+        let sent = messages.sent();
+        assert_eq!(outline(&sent), [(REQUEST as u64, "valid"); 3]);
+        assert!(
+            sent[1].is_coalesced(),
+            "Nagle keeps the second for the third: {sent:?}"
+        );
+        for message in sent {
+            assert_eq!(message.interface("last"), scene.uplink_interface());
+        }
+    }
+}
+
+/// The answers to the first transmission get lost. What follows it is the network's time, as without a host between.
+#[test]
+fn a_retransmission_does_not_move_the_last_stamp() {
+    let scene = Scene::new(Uplink::routed);
+    let container = scene
+        .container
+        .run("ip", &["-4", "-o", "address", "show", "scope", "global"])
+        .unwrap();
+    let address = container
+        .split_whitespace()
+        .nth(3)
+        .unwrap()
+        .split('/')
+        .next()
+        .unwrap();
+    let messages = scene.trace(&["--host-path"], Family::V4, |connection| {
+        scene.ip(&scene.peer, &format!("route add blackhole {address}"));
+        connection.client.write_all(&[0; REQUEST]).unwrap();
+        wait_until("it is sent again", || {
+            testbed::TcpInfo::of(&connection.client).unwrap().total_retrans > 0
+        });
+        scene.ip(&scene.peer, &format!("route delete blackhole {address}"));
+        wait_acknowledged(&connection.client);
+    });
+    let message = only(&messages);
+    assert!(message.number("retransmits") > 0);
+    assert_eq!(message.interface("last"), scene.uplink_interface());
+    assert!(
+        message.stage("tx.qdisc") < Duration::from_millis(100),
+        "{message:?}"
+    );
+    assert!(message.stamp("snd_last") > message.stamp("snd"));
+    // RFC 6298: a retransmission timeout is 200 ms at least, here (TCP_RTO_MIN).
+    assert!(
+        message.stage("tx.network") > Duration::from_millis(150),
+        "{message:?}"
+    );
+}
+
+fn interfaces(report: &Value) -> &[Value] {
+    report["interfaces"].as_array().unwrap()
+}
+
+#[test]
+fn stat_says_that_the_nic_is_out_of_sight() {
+    let scene = Scene::new(Uplink::routed);
+    let netns = scene.container.netns_name();
+    let seen = |options: &[&str], (name, inode): (&str, u64), leads_on: bool| {
+        let stat = Stat::start(&[&["--netns", netns], options].concat());
+        request(&mut scene.connect(Family::V4));
+        let report = stat.finish();
+        let [only] = interfaces(&report) else {
+            panic!("one interface: {report}");
+        };
+        assert_eq!(only["name"], name);
+        assert_eq!(number(&only["netns"]), inode);
+        assert_eq!(only["kind"], "veth");
+        assert_eq!(only["leads_on"], leads_on);
+        assert_eq!(number(&only["messages"]), 1);
+        assert_eq!(number(&report["lost"]["host_path"]), 0);
+    };
+    seen(&[], scene.own_interface(), true);
+    seen(&["--host-path"], scene.uplink_interface(), false);
+}
+
+#[test]
+fn people_read_names() {
+    let scene = Scene::new(Uplink::bridged);
+    let output = tempfile::NamedTempFile::new().unwrap();
+    let path = output.path().to_str().unwrap();
+    for (subcommand, expected) in [
+        (
+            "stat",
+            format!(
+                " interfaces: {}@{} 1 (last hop is a veth: ",
+                scene.uplink_interface().0,
+                scene.host.netns_inode()
+            ),
+        ),
+        (
+            "trace",
+            format!(
+                "  via {} → {}@{}\n",
+                scene.own_interface().0,
+                scene.uplink_interface().0,
+                scene.host.netns_inode()
+            ),
+        ),
+    ] {
+        let process = start(&[subcommand, "--netns", scene.container.netns_name(), "-o", path]);
+        request(&mut scene.connect(Family::V4));
+        thread::sleep(PAUSE);
+        process.signal(nix::sys::signal::Signal::SIGINT).unwrap();
+        process.wait(PATIENCE).unwrap();
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(&expected), "{expected} in {text}");
+    }
+}

@@ -1,0 +1,125 @@
+//! A container's way out through its host.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+
+use testbed::{Family, Host, Result, Uplink};
+
+type Build = fn(&Host, &Host, &Host) -> Result<Uplink>;
+
+struct Scene {
+    container: Host,
+    host: Host,
+    peer: Host,
+    uplink: Uplink,
+}
+
+impl Scene {
+    fn new(build: Build) -> Scene {
+        let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
+        let uplink = build(&container, &host, &peer).unwrap();
+        Scene {
+            container,
+            host,
+            peer,
+            uplink,
+        }
+    }
+
+    /// Packets that left by the uplink: field 10 of a line of /proc/net/dev, its name counted (proc_pid_net(5)).
+    fn sent_by_uplink(&self) -> u64 {
+        let table = self
+            .host
+            .enter(|| std::fs::read_to_string("/proc/thread-self/net/dev").unwrap());
+        let line = table.lines().find_map(|line| {
+            let (name, counters) = line.split_once(':')?;
+            (name.trim() == self.uplink.uplink_interface()).then_some(counters)
+        });
+        let packets = line.unwrap().split_whitespace().nth(9).unwrap();
+        packets.parse().unwrap()
+    }
+
+    fn talk(&self, family: Family) {
+        let listener = self
+            .peer
+            .tcp_listen(SocketAddr::new(self.uplink.peer_address(family), 0))
+            .unwrap();
+        let before = self.sent_by_uplink();
+        let mut client = self
+            .container
+            .tcp_connect(listener.local_addr().unwrap())
+            .unwrap();
+        let (mut server, address) = listener.accept().unwrap();
+        assert_eq!(address, client.local_addr().unwrap());
+        client.write_all(b"request").unwrap();
+        server.read_exact(&mut [0; 7]).unwrap();
+        server.write_all(b"response").unwrap();
+        client.read_exact(&mut [0; 8]).unwrap();
+        assert!(self.sent_by_uplink() > before);
+    }
+
+    fn forwarded(&self, family: Family) -> u64 {
+        let (file, name) = match family {
+            Family::V4 => ("/proc/thread-self/net/snmp", "Ip:"),
+            Family::V6 => ("/proc/thread-self/net/snmp6", "Ip6OutForwDatagrams"),
+        };
+        let text = self.host.enter(|| std::fs::read_to_string(file).unwrap());
+        let mut lines = text.lines().filter(|line| line.starts_with(name));
+        let value = match family {
+            // A line of names, then one of values: ForwDatagrams is the sixth.
+            Family::V4 => lines.nth(1).unwrap().split_whitespace().nth(6),
+            Family::V6 => lines.next().unwrap().split_whitespace().nth(1),
+        };
+        value.unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn a_bridge_leads_out_and_forwards_nothing_by_ip() {
+    let scene = Scene::new(Uplink::bridged);
+    for family in [Family::V4, Family::V6] {
+        scene.talk(family);
+        assert_eq!(scene.forwarded(family), 0);
+    }
+}
+
+#[test]
+fn a_routing_host_leads_out_by_ip() {
+    let scene = Scene::new(Uplink::routed);
+    for family in [Family::V4, Family::V6] {
+        scene.talk(family);
+        assert!(scene.forwarded(family) > 0);
+    }
+}
+
+#[test]
+fn nothing_is_left_in_a_host_that_goes_on() {
+    for build in [Uplink::bridged as Build, Uplink::routed] {
+        let Scene {
+            container,
+            host,
+            peer,
+            uplink,
+        } = Scene::new(build);
+        drop(uplink);
+        for host in [&container, &host, &peer] {
+            let links = host.run("ip", &["-o", "link", "show"]).unwrap();
+            assert_eq!(links.lines().count(), 1, "{links}");
+        }
+    }
+}
+
+#[test]
+fn the_hosts_may_go_first() {
+    let Scene {
+        container,
+        host,
+        peer,
+        uplink,
+    } = Scene::new(Uplink::bridged);
+    let name = host.netns_name().to_owned();
+    drop((container, host, peer));
+    assert!(!Path::new("/run/netns").join(name).exists());
+    drop(uplink);
+}
