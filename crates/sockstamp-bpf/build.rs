@@ -17,6 +17,7 @@ fn main() -> Result<()> {
     for sources in [
         "src/bpf",
         "src/clock",
+        "src/filter",
         "src/flow",
         "src/histogram",
         "src/path",
@@ -41,7 +42,13 @@ fn main() -> Result<()> {
         &out,
     )?;
     compile(&clang, "src/bpf/floor.bpf.c", &out.join("floor.skel.rs"), &out)?;
-    compile(&clang, "src/bpf/probe.bpf.c", &out.join("probe.skel.rs"), &out)
+    compile(&clang, "src/bpf/probe.bpf.c", &out.join("probe.skel.rs"), &out)?;
+    compile(
+        &clang,
+        "src/filter/filter_test.bpf.c",
+        &out.join("filter_test.skel.rs"),
+        &out,
+    )
 }
 
 fn compile(clang: &Path, source: &str, skeleton: &Path, out: &Path) -> Result<()> {
@@ -65,14 +72,15 @@ fn compile(clang: &Path, source: &str, skeleton: &Path, out: &Path) -> Result<()
 fn generate_types(out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .header("src/record/record.h")
-        .allowlist_file(".*/record\\.h")
+        .header("src/filter/filter.h")
+        .allowlist_file(".*/(record|filter)\\.h")
         .default_enum_style(bindgen::EnumVariation::ModuleConsts)
         .derive_default(true)
         .layout_tests(false)
         .formatter(bindgen::Formatter::None)
         .generate()?
         .write_to_file(out.join("record.rs"))
-        .context("cannot write the types of record.h")
+        .context("cannot write the types of record.h and filter.h")
 }
 
 fn find_clang() -> Result<PathBuf> {

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod error;
+mod filter;
 pub mod floor;
 mod flow;
 mod histogram;

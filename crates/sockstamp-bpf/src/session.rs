@@ -16,11 +16,13 @@ use nix::unistd::{SysconfVar, sysconf};
 use sockstamp::ReceiveStamping;
 use sockstamp::clock::RealtimeOffset;
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::filter::Filter;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
 use crate::error::{Error, Tried};
+use crate::filter;
 use crate::flow;
 use crate::histogram;
 use crate::map_view::{self, Banks};
@@ -45,6 +47,8 @@ pub struct Target {
     pub netns: Option<NetnsInode>,
     /// Sockets whose route leaves through the interface of this index in `netns`.
     pub interface: Option<NonZeroU32>,
+    /// Messages that go over such flows, in such a direction.
+    pub filter: Option<Filter>,
 }
 
 impl Target {
@@ -455,6 +459,9 @@ fn configure(
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_host_path = plan.host_path;
         settings.setting_interface_slots = options.interfaces.clamp(2, INTERFACES);
+        if let Some(filter) = &target.filter {
+            filter::set_filter!(&mut *settings, filter);
+        }
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
     }
     let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);

@@ -20,6 +20,11 @@ pub(crate) mod floor {
     include!(concat!(env!("OUT_DIR"), "/floor.skel.rs"));
 }
 
+#[cfg(test)]
+pub(crate) mod filter_test {
+    include!(concat!(env!("OUT_DIR"), "/filter_test.skel.rs"));
+}
+
 pub(crate) mod probe {
     include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
 }

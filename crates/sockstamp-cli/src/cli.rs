@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, ValueEnum};
 
+use crate::filter::FilterWords;
+
 /// Where did the time of this message go? Per-message latency of the Linux network stack, stage by stage.
 #[derive(Debug, Parser)]
 #[command(name = "sockstamp", version, max_term_width = 100)]
@@ -40,7 +42,7 @@ pub enum Subcommand {
     Janitor(Janitor),
 }
 
-const TARGET: &str = "Target";
+pub(crate) const TARGET: &str = "Target";
 
 /// Which messages are measured. All conditions must hold.
 #[derive(Debug, Args, Default)]
@@ -66,6 +68,9 @@ pub struct Target {
     /// Leave connections alone that exist at the start
     #[arg(long, help_heading = TARGET)]
     pub new_only: bool,
+    /// Which flows' messages.
+    #[command(flatten)]
+    pub filter: FilterWords,
 }
 
 const MEASURING: &str = "Measuring";

@@ -9,6 +9,7 @@ mod command;
 mod container;
 mod cumulative;
 mod doctor;
+pub mod filter;
 mod interfaces;
 mod janitor;
 mod measure;

@@ -18,6 +18,7 @@ pub(crate) fn resolve(target: &cli::Target) -> Result<sockstamp_bpf::Target> {
     let netns = target.netns.as_deref();
     let interface = target.interface.as_deref();
     Ok(sockstamp_bpf::Target {
+        filter: target.filter.0.clone(),
         cgroup: cgroup(target)?,
         pids: target.pids.clone(),
         comms: target.comms.clone(),

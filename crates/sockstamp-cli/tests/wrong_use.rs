@@ -2,11 +2,13 @@
 
 mod common;
 
+use std::fs;
 use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
 use nix::unistd::gettid;
+use tempfile::NamedTempFile;
 use testbed::Host;
 
 use common::leftovers::Leftovers;
@@ -185,4 +187,49 @@ fn wrong_options() {
         );
     }
     before.assert_none();
+}
+
+/// A filter is wrong use; what is wrong with it takes a line to say and two to show. Nothing is begun.
+#[test]
+fn filters_that_cannot_be_read() {
+    let before = Leftovers::before();
+    let kept = NamedTempFile::new().unwrap();
+    fs::write(&kept, "an older result").unwrap();
+    let path = kept.path().to_str().unwrap();
+    for arguments in [
+        &["stat", "-o", path, "tcp port http or udp"] as &[&str],
+        &["trace", "-o", path, "tcp", "port", "http", "or", "udp"],
+        &[
+            "stat", "tcp", "port", "http", "or", "udp", "--", "echo", "started",
+        ],
+    ] {
+        let output = sockstamp(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            stderr.starts_with("error: filter, column 10: expected a port number, 0 to 65535 (names of services are not looked up), \
+             found `http`\n  tcp port http or udp\n           ^^^^\n\n"), "{stderr}"
+        );
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+    }
+    assert_eq!(fs::read_to_string(path).unwrap(), "an older result");
+
+    let long = vec!["port 1"; 33].join(" or ");
+    let output = sockstamp(&["stat", &long]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        stderr.starts_with("error: filter, column 321: too long: it takes more than 64 tests"),
+        "{stderr}"
+    );
+    before.assert_none();
+}
+
+/// No filter, as with tcpdump(8).
+#[test]
+fn an_empty_filter_selects_everything() {
+    let output = sockstamp(&["stat", "--format", "json", "", "--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
 }

@@ -10,6 +10,7 @@
 //! | [`clock`] | durations and points in time that cannot be mixed up |
 //! | [`histogram`] | the bucket layout shared with the kernel side |
 //! | [`flow`] | the connected socket a message went over |
+//! | [`filter`] | which flows are meant, in the words of pcap-filter(7) |
 //! | [`container`] | containers and services, by the paths of their cgroups |
 //! | [`interface`] | the network interfaces by which messages leave |
 //! | [`message`] | the timeline of one message, and its JSON |
@@ -23,6 +24,7 @@
 
 pub mod clock;
 pub mod container;
+pub mod filter;
 pub mod flow;
 pub mod group;
 pub mod histogram;
@@ -34,6 +36,7 @@ pub mod verdict;
 
 pub use clock::{ClockOffset, Delta, Monotonic, Nanos, Realtime, Tai, Timestamp};
 pub use container::{Container, Runtime, container_of};
+pub use filter::{Filter, FilterError};
 pub use flow::{Flow, NetnsInode, Protocol, SocketCookie};
 pub use group::{Dimension, GroupHistogram, GroupKey, GroupSummary, Grouping, Groups};
 pub use histogram::Histogram;

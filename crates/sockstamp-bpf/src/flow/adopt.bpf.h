@@ -98,11 +98,13 @@ static __always_inline void adopt(struct tcp_sock *tp)
 {
 	const struct sock *sk = (struct sock *)tp;
 	int flags = SK_BPF_CB_TX_TIMESTAMPING;
+	__u8 directions;
 	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 
 	if (mark ? mark->kind == MARK_SELECTED : setting_by_pid && !waits_for_accept(sk))
 		return;
-	if (!cgroup_selected(sk) || !place_selected(sk))
+	directions = cgroup_selected(sk) ? flow_directions(sk) : 0;
+	if (!directions)
 		return;
 	if (bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp) {
 		count_loss(LOSS_MPTCP);
@@ -115,7 +117,7 @@ static __always_inline void adopt(struct tcp_sock *tp)
 	}
 	if (setting_record)
 		bpf_get_socket_cookie(tp);
-	mark_selected(mark, tp);
+	mark_selected(mark, tp, directions);
 	mark->adopted = true;
 	adopted_flows++;
 	adopt_under_way(sk, tp);

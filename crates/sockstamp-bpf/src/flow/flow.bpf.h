@@ -8,6 +8,7 @@
 #define SOCKSTAMP_FLOW_BPF_H
 
 #include "common.bpf.h"
+#include "../filter/filter.bpf.h"
 #include "../histogram/histogram.bpf.h"
 
 /*
@@ -74,6 +75,7 @@ struct flow {
 	__u32 rx_ooopack; /* segments that had come out of order at the last arrival */
 	__u32 rx_gap; /* some of them were still waiting then */
 	__u32 rx_adopted; /* a read may have been under way when the flow was adopted */
+	__u32 directions; /* as the mark's */
 	struct flow_identity identity; /* only where records are sent */
 	struct sender senders[SENDERS];
 	struct tx_message tx[TX_SLOTS];
@@ -100,6 +102,7 @@ struct mark {
 	__u32 retransmits; /* how much of the kernel's count is in ours */
 	__u32 tx_seq; /* where the first message starts */
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */
+	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */
 };
 
 /*
@@ -206,10 +209,10 @@ static __always_inline bool route_selected(const struct sock *sk)
 	return sk->sk_dst_cache->dev->ifindex == setting_interface;
 }
 
-/* Whether a socket is of the target as far as its place tells; asked once a flow. */
-static __always_inline bool place_selected(const struct sock *sk)
+/* In which directions messages of a connected socket are of the target; asked once a flow. */
+static __always_inline __u8 flow_directions(const struct sock *sk)
 {
-	return netns_selected(sk) && route_selected(sk);
+	return netns_selected(sk) && route_selected(sk) ? filter_flow(sk) : 0;
 }
 
 static __always_inline const struct tcp_sock *tcp_of(const struct sock *sk)
@@ -227,7 +230,18 @@ static __always_inline struct mark *flow_mark(const struct sock *sk)
 {
 	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
 
-	return mark && mark->kind == MARK_SELECTED ? mark : NULL;
+	return mark && mark->kind == MARK_SELECTED && mark->directions ? mark : NULL;
+}
+
+/* Where there is no filter, the verifier leaves nothing of this. */
+static __always_inline bool mark_wants(const struct mark *mark, enum direction direction)
+{
+	return !setting_filtered || mark->directions & DIRECTION_BIT(direction);
+}
+
+static __always_inline bool flow_wants(const struct flow *flow, enum direction direction)
+{
+	return !setting_filtered || flow->directions & DIRECTION_BIT(direction);
 }
 
 static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
@@ -246,6 +260,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	flow->rx_seq = rx_seq;
 	flow->rx_ooopack = mark->ooopack;
 	flow->rx_adopted = mark->adopted;
+	flow->directions = mark->directions;
 	if (setting_record)
 		flow_identify(&flow->identity, sk);
 	return flow;
@@ -260,8 +275,10 @@ static __always_inline struct flow *flow_of(const struct sock *sk)
 }
 
 /* The socket is locked: what is sent, or comes, from here on is the flow's. */
-static __always_inline void mark_selected(struct mark *mark, const struct tcp_sock *tp)
+static __always_inline void mark_selected(struct mark *mark, const struct tcp_sock *tp,
+					  __u8 directions)
 {
+	mark->directions = directions;
 	mark->kind = MARK_SELECTED;
 	mark->adopted = false;
 	mark->tx_seq = tp->write_seq;
@@ -279,8 +296,12 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 	struct bpf_sock *sk = ctx->sk;
 	struct bank *bank = this_bank();
 	struct mark *mark;
+	__u8 directions;
 
 	if (!sk || !bank)
+		return;
+	directions = flow_directions((const struct sock *)tp);
+	if (!directions)
 		return;
 	if (bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp) {
 		count_loss(LOSS_MPTCP);
@@ -294,20 +315,29 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 	/* The kernel gives a socket its cookie when somebody asks for it first. */
 	if (setting_record)
 		bpf_get_socket_cookie(ctx);
-	mark_selected(mark, tp);
+	mark_selected(mark, tp, directions);
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
-	if (tp->total_retrans)
+	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX))
 		count(&bank->retransmits, tp->total_retrans);
+}
+
+/* A socket may be connected again (connect(2), AF_UNSPEC): nothing holds from before. */
+static __always_inline void flow_forget(struct bpf_sock *sk)
+{
+	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, 0);
+
+	bpf_sk_storage_delete(&flows, sk);
+	if (mark)
+		mark->directions = 0;
 }
 
 static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
 	struct bpf_sock *connecting = ctx->sk;
 
-	/* A socket may be connected again (connect(2), AF_UNSPEC): nothing holds from before. */
 	if (connecting)
-		bpf_sk_storage_delete(&flows, connecting);
-	if (place_selected(sk) && pid_selected(bpf_get_current_pid_tgid() >> 32))
+		flow_forget(connecting);
+	if (pid_selected(bpf_get_current_pid_tgid() >> 32))
 		flow_select(ctx, tcp_of(sk));
 }
 
@@ -320,7 +350,7 @@ static __always_inline void flow_connected(const struct sock *sk)
 	if (!bank || !sock_selected(sk))
 		return;
 	mark = flow_mark(sk);
-	if (!mark)
+	if (!mark || !mark_wants(mark, DIRECTION_TX))
 		return;
 	mark->tx_seq = tcp_of(sk)->write_seq;
 	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data)) {
@@ -333,7 +363,7 @@ static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct
 {
 	struct bpf_sock *accepted = ctx->sk;
 
-	if (!accepted || !place_selected(sk))
+	if (!accepted)
 		return;
 	if (setting_by_pid && !bpf_sk_storage_get(&sockstamp_marks, accepted, 0, 0))
 		return;

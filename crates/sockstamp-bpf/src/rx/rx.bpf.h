@@ -41,7 +41,8 @@ static __always_inline void rx_ready(const struct sock *sk)
 	struct arrival *arrival;
 	__u32 end, head;
 
-	if (!flow || (void *)skb == (void *)&sk->sk_receive_queue)
+	if (!flow || !flow_wants(flow, DIRECTION_RX) ||
+	    (void *)skb == (void *)&sk->sk_receive_queue)
 		return;
 	end = tcp_of(sk)->rcv_nxt;
 	head = flow->rx_head;
@@ -207,6 +208,8 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	read.start = flow->rx_seq;
 	read.end = read.start + length;
 	flow->rx_seq = copied;
+	if (!flow_wants(flow, DIRECTION_RX))
+		return;
 	if (setting_by_pid || setting_record) {
 		read.pid = bpf_get_current_pid_tgid() >> 32;
 		if (!pid_selected(read.pid))
@@ -236,7 +239,7 @@ static __always_inline void rx_close(struct bank *bank, const struct sock *sk, s
 {
 	__u32 copied = tcp_of(sk)->copied_seq;
 
-	if (rx_in_step(sk, copied, flow->rx_seq))
+	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx_seq))
 		return;
 	count(&bank->refusals[DIRECTION_RX][VERDICT_UNSEEN_READ], 1);
 }

@@ -104,7 +104,7 @@ static __always_inline void tx_entry(const struct sock *sk)
 	struct sender *vacant = NULL;
 	__u64 task;
 
-	if (!flow)
+	if (!flow || !flow_wants(flow, DIRECTION_TX))
 		return;
 	task = bpf_get_current_pid_tgid();
 	for (int i = 0; i < SENDERS; i++) {
@@ -213,6 +213,8 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 
 	start = flow->tx_seq;
 	flow->tx_seq = key + 1;
+	if (!flow_wants(flow, DIRECTION_TX))
+		return;
 	sender = setting_entry ? tx_take_entry(flow) : tx_sender(flow);
 	crowded = flow->tx_crowded;
 	if (!kern->sk->sk_write_pending)
@@ -479,7 +481,7 @@ static __always_inline void tx_retransmit(const struct sock *sk, const struct sk
 	struct flow *flow;
 	__u32 segments;
 
-	if (!bank || !mark)
+	if (!bank || !mark || !mark_wants(mark, DIRECTION_TX))
 		return;
 	segments = tcp_of(sk)->total_retrans - mark->retransmits;
 	if (!segments)

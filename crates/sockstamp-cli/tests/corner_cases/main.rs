@@ -9,6 +9,7 @@ mod answerer;
 mod clock;
 mod containers;
 mod fast_open;
+mod filter;
 mod interference;
 mod life_cycle;
 mod paths;

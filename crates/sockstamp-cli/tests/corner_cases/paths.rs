@@ -157,7 +157,7 @@ fn subflows_of_mptcp_are_counted_and_not_measured() {
 }
 
 /// Connects one socket twice: connect(2) with AF_UNSPEC, which is 0, dissolves a connection.
-const AGAIN: &str = "
+pub(crate) const AGAIN: &str = "
 import ctypes, socket
 c = ctypes.CDLL(None, use_errno=True)
 client = socket.socket()

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * A filter expression as the programs evaluate it: sockstamp-model's filter::Table. Parses alone,
+ * as record.h does.
+ */
+#ifndef SOCKSTAMP_FILTER_H
+#define SOCKSTAMP_FILTER_H
+
+#ifndef SOCKSTAMP_VMLINUX_H
+#include <linux/types.h>
+#endif
+
+/* As many as sockstamp-model makes of the longest expression. */
+#define FILTER_TESTS 64
+
+enum filter_field {
+	FILTER_PROTOCOL,
+	FILTER_ADDRESS,
+	FILTER_PORT,
+};
+
+enum filter_side {
+	FILTER_SOURCE,
+	FILTER_DESTINATION,
+};
+
+/* What follows a test: the index of a later one, or the end. */
+enum filter_next {
+	FILTER_ACCEPT = FILTER_TESTS,
+	FILTER_REJECT,
+};
+
+struct filter_test {
+	__u8 field;
+	__u8 side;
+	__u8 on_true;
+	__u8 on_false;
+	__u16 first; /* lowest port, or the protocol */
+	__u16 last;
+	__u32 network[4]; /* network order, IPv4 in its place in IPv6 (::ffff:0:0/96) */
+	__u32 mask[4];
+};
+
+#endif

@@ -1,0 +1,111 @@
+//! What is wrong with an expression, and where.
+
+use std::fmt;
+
+use super::table::MAX_TESTS;
+
+/// An expression that cannot be used. It prints as a line that says why, the expression, and a line that points.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FilterError {
+    text: String,
+    start: usize,
+    length: usize,
+    problem: Problem,
+}
+
+/// Why not.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Another word belongs here.
+    #[error("expected {expected}, found {found}")]
+    Unexpected {
+        /// What may stand here.
+        expected: &'static str,
+        /// What does.
+        found: Found,
+    },
+    /// The address of a network has bits beyond its prefix.
+    #[error("the address goes on beyond the prefix: the network is {network}")]
+    HostBits {
+        /// The network that the address is in.
+        network: String,
+    },
+    /// The first port of a range is above the last.
+    #[error("the range runs backwards")]
+    Backwards,
+    /// `ip` with an IPv6 address, or `ip6` with an IPv4 address.
+    #[error("`{qualifier}` does not go with an address of the other IP version")]
+    OtherVersion {
+        /// The word before it.
+        qualifier: &'static str,
+    },
+    /// It takes more than [`MAX_TESTS`] tests.
+    #[error(
+        "too long: it takes more than {MAX_TESTS} tests (a `host`, `net` or `port` without src or dst takes two)"
+    )]
+    TooLong,
+    /// Parentheses within parentheses, or `not` after `not`.
+    #[error("nested too deeply")]
+    TooDeep,
+}
+
+/// What stands in the place of something else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// This word or sign.
+    Word(String),
+    /// Nothing.
+    End,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Word(word) => write!(f, "`{}`", word.escape_debug()),
+            Self::End => f.write_str("the end"),
+        }
+    }
+}
+
+impl FilterError {
+    /// `start` and `length` count characters.
+    pub(super) fn new(text: &str, start: usize, length: usize, problem: Problem) -> Self {
+        // In one line, so that what points at it does.
+        let in_line = |c: char| if c.is_control() { ' ' } else { c };
+        Self {
+            text: text.chars().map(in_line).collect(),
+            start,
+            length,
+            problem,
+        }
+    }
+
+    /// Where it is wrong: characters, from 1.
+    #[must_use]
+    pub fn column(&self) -> usize {
+        self.start + 1
+    }
+
+    /// What is wrong.
+    #[must_use]
+    pub fn problem(&self) -> &Problem {
+        &self.problem
+    }
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "filter, column {}: {}", self.column(), self.problem)?;
+        writeln!(f, "  {}", self.text)?;
+        write!(
+            f,
+            "  {:start$}{:^<length$}",
+            "",
+            "",
+            start = self.start,
+            length = self.length
+        )
+    }
+}
+
+impl std::error::Error for FilterError {}
