@@ -139,6 +139,53 @@ fn a_routed_packet_is_followed_to_the_uplink_when_asked_for() {
     }
 }
 
+/// `nft add table inet nat; nft add chain inet nat out { type nat hook postrouting priority 100 \; };
+/// nft add rule inet nat out masquerade`, where there is no nft(8): include/uapi/linux/netfilter/nf_tables.h and
+/// nfnetlink.h, v6.18.
+const MASQUERADE: &str = "
+import socket, struct
+def attribute(kind, value):
+    if isinstance(value, str): value = value.encode() + bytes(1)
+    if isinstance(value, int): value = struct.pack('>I', value)
+    padding = bytes(-len(value) % 4)
+    return struct.pack('=HH', len(value) + 4, kind) + value + padding
+def nested(kind, *values):
+    return attribute(kind | 0x8000, b''.join(values))
+def message(kind, flags, family, resource, *attributes):
+    body = struct.pack('>BBH', family, 0, resource) + b''.join(attributes)
+    return struct.pack('=IHHII', len(body) + 16, kind, flags | 1, kind, 0) + body
+NFTABLES, INET, CREATE, ACK = 10, 1, 0x400, 4
+add = lambda kind, *attributes: message(NFTABLES << 8 | kind, CREATE | ACK, INET, 0, *attributes)
+batch = [
+    message(0x10, 0, 0, NFTABLES),
+    add(0, attribute(1, 'nat')),
+    add(3, attribute(1, 'nat'), attribute(3, 'out'), nested(4, attribute(1, 4), attribute(2, 100)),
+        attribute(7, 'nat')),
+    add(6, attribute(1, 'nat'), attribute(2, 'out'), nested(4, nested(1, attribute(1, 'masq')))),
+    message(0x11, 0, 0, NFTABLES),
+]
+netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12)
+netlink.send(b''.join(batch))
+for _ in range(3):
+    error = struct.unpack_from('=i', netlink.recv(8192), 16)[0]
+    assert error == 0, error
+";
+
+/// NAT gives the packet another source; the key of its stamps stays.
+#[test]
+fn a_translated_packet_is_followed_as_well() {
+    let scene = Scene::new(Uplink::routed);
+    scene.host.run("python3", &["-c", MASQUERADE]).unwrap();
+    for family in FAMILIES {
+        let messages = scene.trace(&["--host-path"], family, |connection| {
+            let seen = connection.server.peer_addr().unwrap();
+            assert_ne!(seen.ip(), connection.client.local_addr().unwrap().ip());
+            request(connection);
+        });
+        assert_eq!(only(&messages).interface("last"), scene.uplink_interface());
+    }
+}
+
 fn cork(socket: &TcpStream, on: bool) {
     SockRef::from(socket).set_tcp_cork(on).unwrap();
 }

@@ -14,9 +14,9 @@ use crate::support::{median_within, ms, over_both_families, within};
 
 over_both_families!(check);
 
-const RATE_BITS: u64 = 10_000_000;
+pub(crate) const RATE_BITS: u64 = 10_000_000;
 const REQUESTS: u64 = 30;
-const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// Of a datagram: fills an Ethernet frame but for the headers of IPv6 and UDP.
 const PAYLOAD: usize = 1400;
 
@@ -47,7 +47,7 @@ fn check(family: Family) {
 ///
 /// A sender that blocks would be woken when half of it is gone only: `sock_def_write_space()`,
 /// net/core/sock.c.
-fn with_full_queue(sender: &UdpSocket, f: impl FnOnce()) {
+pub(crate) fn with_full_queue(sender: &UdpSocket, f: impl FnOnce()) {
     sender.set_nonblocking(true).unwrap();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -106,7 +106,7 @@ fn measure(client: &Host, device: &str, address: SocketAddr) -> Result<(), Strin
     Ok(())
 }
 
-fn backlog_bytes(host: &Host, device: &str) -> u64 {
+pub(crate) fn backlog_bytes(host: &Host, device: &str) -> u64 {
     let text = host
         .run("tc", &["-s", "-j", "qdisc", "show", "dev", device])
         .unwrap();

@@ -1,0 +1,200 @@
+//! A container whose host has a full packet scheduler of 10 Mbit/s on its uplink: what a request waits there
+//! is the backlog in front of it divided by the rate, wherever it is counted.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::{Family, Host, Uplink};
+
+use crate::common::{
+    FAMILIES, Stat, Trace, in_short, median, number, of_direction, peer, within_three_attempts,
+};
+use crate::full_qdisc::{RATE_BITS, TIMEOUT, backlog_bytes, with_full_queue};
+use crate::support::{ms, within};
+
+const REQUESTS: u64 = 8;
+
+struct Scene {
+    container: Host,
+    host: Host,
+    peer: Host,
+    uplink: Uplink,
+}
+
+impl Scene {
+    fn new(build: fn(&Host, &Host, &Host) -> testbed::Result<Uplink>) -> Scene {
+        let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
+        let uplink = build(&container, &host, &peer).unwrap();
+        Scene {
+            container,
+            host,
+            peer,
+            uplink,
+        }
+    }
+
+    fn limit_uplink(&self, tbf: &str) {
+        let device = self.uplink.uplink_interface();
+        let words = ["qdisc", "add", "dev", device, "root", "tbf"].into_iter();
+        let words: Vec<_> = words.chain(tbf.split(' ')).collect();
+        self.host.run("tc", &words).unwrap();
+    }
+
+    /// Requests over the full queue: the report of `stat`, what `trace` shows as sent, and how long each waited.
+    fn request(&self, options: &[&str], family: Family) -> (Value, Vec<Value>, u64) {
+        let target = [&["--netns", self.container.netns_name()], options].concat();
+        let (stat, trace) = (Stat::start(&target), Trace::start(&target));
+        let address = SocketAddr::new(self.uplink.peer_address(family), 7000).to_string();
+        let count = REQUESTS.to_string();
+        let mut flow = self
+            .container
+            .spawn(peer(), &["client", "--connect", &address, "--count", &count])
+            .unwrap();
+        let mut backlogs = Vec::new();
+        while flow.is_running().unwrap() {
+            backlogs.push(backlog_bytes(&self.host, self.uplink.uplink_interface()));
+            thread::sleep(Duration::from_millis(20));
+        }
+        flow.wait(TIMEOUT).unwrap();
+        let (messages, report) = (trace.finish(), stat.finish());
+        backlogs.sort_unstable();
+        let wait = backlogs[backlogs.len() / 2] * 8 * 1_000_000_000 / RATE_BITS;
+        assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
+        println!("{}; wait {wait}", in_short(&report));
+        (report, messages, wait)
+    }
+}
+
+/// Where the wait must be seen, and which interface must be named for it.
+struct Answer {
+    options: &'static [&'static str],
+    stage: &'static str,
+    interface: fn(&Scene) -> String,
+}
+
+/// `filler` is where the flow is from that fills the queue: its packets must belong to its socket while they are
+/// there, or its send buffer would not bound them.
+fn check(scene: &Scene, filler: &Host, answers: &[Answer]) {
+    scene.limit_uplink("rate 10mbit burst 10kb limit 1mb");
+    let server = SocketAddr::new(scene.uplink.peer_address(Family::V4), 7000);
+    let _serve = scene.peer.spawn(peer(), &["serve", "--port", "7000"]).unwrap();
+    scene.peer.wait_for_port(server, TIMEOUT).unwrap();
+    let bind = |host: &Host, ip: IpAddr| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
+    // Takes what arrives, so that the peer's kernel does not answer with ICMP.
+    let receiver = bind(&scene.peer, server.ip());
+    let sender = bind(filler, Ipv4Addr::UNSPECIFIED.into());
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    with_full_queue(&sender, || {
+        for (answer, family) in answers
+            .iter()
+            .flat_map(|answer| FAMILIES.map(|family| (answer, family)))
+        {
+            within_three_attempts(|| measure(scene, answer, family));
+        }
+    });
+}
+
+fn measure(scene: &Scene, answer: &Answer, family: Family) -> Result<(), String> {
+    let (report, messages, wait) = scene.request(answer.options, family);
+    let sent = of_direction(&messages, "tx");
+    assert_eq!(sent.len() as u64, REQUESTS, "one send a request");
+    for message in &sent {
+        assert_eq!(message["interfaces"]["last"]["name"], (answer.interface)(scene));
+    }
+    let named = &report["interfaces"][0];
+    assert_eq!(named["name"], (answer.interface)(scene), "{report}");
+    assert_eq!(number(&named["messages"]), REQUESTS, "{report}");
+    for stage in ["tx.copy", "tx.queue", "tx.qdisc", "tx.network"] {
+        let bounds: RangeInclusive<u64> = if stage == answer.stage {
+            wait - wait / 10..=wait + wait / 10
+        } else {
+            0..=ms(1)
+        };
+        within(format!("the median of {stage}"), median(&sent, stage), bounds)?;
+    }
+    Ok(())
+}
+
+fn own(scene: &Scene) -> String {
+    scene.uplink.container_interface().to_owned()
+}
+
+fn uplink(scene: &Scene) -> String {
+    scene.uplink.uplink_interface().to_owned()
+}
+
+#[test]
+fn behind_a_routed_hop_the_wait_is_the_networks_unless_it_is_followed() {
+    let answers = [
+        Answer {
+            options: &[],
+            stage: "tx.network",
+            interface: own,
+        },
+        Answer {
+            options: &["--host-path"],
+            stage: "tx.qdisc",
+            interface: uplink,
+        },
+    ];
+    let scene = Scene::new(Uplink::routed);
+    check(&scene, &scene.host, &answers);
+}
+
+#[test]
+fn across_a_bridge_the_wait_is_the_packet_schedulers() {
+    let answers = [Answer {
+        options: &[],
+        stage: "tx.qdisc",
+        interface: uplink,
+    }];
+    let scene = Scene::new(Uplink::bridged);
+    check(&scene, &scene.container, &answers);
+}
+
+const LARGE: usize = 10_000;
+
+/// A token bucket lets no packet through that is larger than itself: it splits it (tbf_segment(), v6.18), and the
+/// message's last byte leaves with the last segment, once all but a bucket of tokens is paid for.
+#[test]
+fn a_message_that_is_split_leaves_with_its_last_segment() {
+    use std::io::{Read, Write};
+
+    const BYTES_PER_SECOND: u64 = 125_000;
+    const BURST: u64 = 2048;
+    /// Of Ethernet, IPv4, and TCP with timestamps, for each segment.
+    const HEADERS: u64 = 66;
+    const SEGMENTS: u64 = LARGE.div_ceil(1448) as u64;
+    let expected = (LARGE as u64 + HEADERS * SEGMENTS - BURST) * 1_000_000_000 / BYTES_PER_SECOND;
+
+    let scene = Scene::new(Uplink::routed);
+    scene.limit_uplink("rate 1mbit burst 2kb limit 1mb");
+    within_three_attempts(|| {
+        let trace = Trace::start(&["--netns", scene.container.netns_name(), "--host-path"]);
+        let address = SocketAddr::new(scene.uplink.peer_address(Family::V4), 0);
+        let listener = scene.peer.tcp_listen(address).unwrap();
+        let mut client = scene
+            .container
+            .tcp_connect(listener.local_addr().unwrap())
+            .unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        client.write_all(&[0; LARGE]).unwrap();
+        server.read_exact(&mut [0; LARGE]).unwrap();
+        // Until it is acknowledged.
+        server.write_all(&[0]).unwrap();
+        client.read_exact(&mut [0]).unwrap();
+        let messages = trace.finish();
+        let sent = of_direction(&messages, "tx");
+        let large: Vec<_> = sent
+            .into_iter()
+            .filter(|message| message["bytes"] == LARGE)
+            .collect();
+        assert_eq!(large.len(), 1, "{messages:?}");
+        assert_eq!(large[0]["interfaces"]["last"]["name"], uplink(&scene));
+        let bounds = expected - expected / 10..=expected + expected / 10;
+        within("tx.qdisc", median(&large, "tx.qdisc"), bounds)
+    });
+}
