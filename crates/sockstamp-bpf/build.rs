@@ -19,6 +19,7 @@ fn main() -> Result<()> {
         "src/clock",
         "src/filter",
         "src/flow",
+        "src/group",
         "src/histogram",
         "src/path",
         "src/record",
@@ -71,9 +72,9 @@ fn compile(clang: &Path, source: &str, skeleton: &Path, out: &Path) -> Result<()
 
 fn generate_types(out: &Path) -> Result<()> {
     bindgen::Builder::default()
-        .header("src/record/record.h")
+        .header("src/group/group.h")
         .header("src/filter/filter.h")
-        .allowlist_file(".*/(record|filter)\\.h")
+        .allowlist_file(".*/(record|group|filter)\\.h")
         .default_enum_style(bindgen::EnumVariation::ModuleConsts)
         .derive_default(true)
         .layout_tests(false)

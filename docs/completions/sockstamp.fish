@@ -36,6 +36,15 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l container -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Sum messages by whose they are as well, in groups that differ in each of these' -r -f -a "pid\t''
+comm\t''
+cgroup\t''
+container\t''
+port\t''
+peer\t''
+interface\t''
+flow\t''"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l top -d 'How many groups to print as text, those with the most messages first' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'A line a stage, all times in nanoseconds'"

@@ -9,6 +9,7 @@ mod error;
 mod filter;
 pub mod floor;
 mod flow;
+pub mod group;
 mod histogram;
 pub mod hooks;
 #[expect(
@@ -26,6 +27,7 @@ mod skeleton;
 pub mod support;
 
 pub use error::Error;
+pub use group::Grouped;
 pub use privilege::Lowered;
 pub use record::Record;
 pub use session::{Adopted, Decoder, Options, Session, Target};

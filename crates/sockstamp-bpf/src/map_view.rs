@@ -1,4 +1,4 @@
-//! The two places where bytes that the kernel wrote become typed values. The only `unsafe` of this
+//! The places where bytes that the kernel wrote become typed values. The only `unsafe` of this
 //! crate: whoever gets a value from here cannot misuse it.
 
 use std::mem::size_of;
@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use crate::group::Group;
 use crate::record::raw::{rx_stamps, tx_stamps};
 use crate::record::{Bank, Record};
 
@@ -54,6 +55,18 @@ impl Banks {
         }
         copy
     }
+}
+
+/// The group in a copy of its place in the map; one of nothing if the copy has another size.
+pub fn group(bytes: &[u8]) -> Box<Group> {
+    let mut group = Box::<Group>::default();
+    if bytes.len() == size_of::<Group>() {
+        let target = std::ptr::from_mut(group.as_mut()).cast::<u8>();
+        // SAFETY: both are this long, the box is ours alone, so they do not overlap, and every bit
+        // pattern is a valid Group: it consists of integers.
+        unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+    group
 }
 
 /// The record in a ring-buffer sample, or `None` if the sample is not one of ours.

@@ -18,12 +18,14 @@ use sockstamp::clock::RealtimeOffset;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::filter::Filter;
 use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::group::Groups;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
 use crate::error::{Error, Tried};
 use crate::filter;
 use crate::flow;
+use crate::group::{self, Grouped};
 use crate::histogram;
 use crate::map_view::{self, Banks};
 use crate::path;
@@ -71,6 +73,8 @@ pub struct Options {
     pub entry: bool,
     /// Follow packets through the host behind the last interface that calls back for their socket.
     pub host_path: bool,
+    /// Sum messages in groups, beside the whole.
+    pub groups: Option<Grouped>,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
     /// Room for interfaces to be told apart: 2 to 512, of which one stands for the rest.
@@ -87,6 +91,7 @@ impl Default for Options {
             new_only: false,
             entry: true,
             host_path: false,
+            groups: None,
             ring_bytes: 8 << 20,
             interfaces: INTERFACES,
             paths: 16 << 10,
@@ -118,6 +123,7 @@ pub struct Session {
     // Held because the kernel stamps received packets only while some socket asks.
     _receive_stamping: ReceiveStamping,
     adopted: Adopted,
+    groups: Option<group::Table>,
     plan: Plan,
     started: Instant,
 }
@@ -155,6 +161,11 @@ impl Session {
         let skeleton = load(options, &plan, &support, cgroup_id)?;
         let banks = Banks::map(&skeleton.maps.banks, support.processors).tried("map the counters")?;
         let ring = options.record.then(|| ring(&skeleton, on_record)).transpose()?;
+        let groups = options
+            .groups
+            .as_ref()
+            .map(|grouped| group::Table::new(grouped, cgroup2, &skeleton.maps))
+            .transpose()?;
         let mut session = Self {
             links: Vec::new(),
             ring,
@@ -162,6 +173,7 @@ impl Session {
             skeleton,
             _receive_stamping: receive_stamping,
             adopted: Adopted::default(),
+            groups,
             plan,
             started: Instant::now(),
         };
@@ -281,6 +293,9 @@ impl Session {
             None => std::thread::sleep(timeout),
         }
         self.refresh_clock()?;
+        if let Some(groups) = &mut self.groups {
+            groups.refresh(&self.skeleton.maps, &self.plan)?;
+        }
         Ok(())
     }
 
@@ -304,6 +319,19 @@ impl Session {
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;
         summary
+    }
+
+    /// What was measured up to now, in groups; `None` if they were not asked for. [`Summary::groups`] is
+    /// this at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn groups(&mut self) -> Result<Option<Groups>, Error> {
+        let table = self.groups.as_mut();
+        table
+            .map(|table| table.read(&self.skeleton.maps, &self.plan))
+            .transpose()
     }
 
     /// Waits until messages that are still in flight have completed, at most for `patience`.
@@ -332,6 +360,7 @@ impl Session {
         }
         let mut summary = self.summary();
         summary.duration = duration;
+        summary.groups = self.groups()?;
         Ok(summary)
     }
 
@@ -455,6 +484,7 @@ fn configure(
         settings.setting_adopt = !options.new_only;
         settings.setting_cgroup = cgroup_id;
         settings.setting_entry = plan.entry;
+        settings.setting_groups = group::setting(options.groups.as_ref());
         settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_host_path = plan.host_path;
@@ -469,6 +499,7 @@ fn configure(
         .banks
         .set_max_entries(processors)
         .tried("size the counters")?;
+    group::size_maps(&mut open.maps, options.groups.as_ref())?;
     let ring_bytes = if options.record {
         options.ring_bytes
     } else {

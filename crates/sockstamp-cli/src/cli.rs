@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::NonEmptyStringValueParser;
+use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, ValueEnum};
+use sockstamp_model::group::Dimension;
 
 use crate::filter::FilterWords;
 
@@ -99,6 +100,16 @@ pub struct Stat {
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
+    /// Sum messages by whose they are as well, in groups that differ in each of these
+    ///
+    /// The port is the service's: the local one of accepted connections, the remote one of others. A container is
+    /// that of the socket's cgroup. An interface is that of the socket's route at its first message. There is room
+    /// for 1000 groups at once; what finds none is summed as "other".
+    #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = dimension(), conflicts_with = "cumulative")]
+    pub by: Vec<Dimension>,
+    /// How many groups to print as text, those with the most messages first
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "by")]
+    pub top: usize,
     /// Print the times from a read's RX stamp to each point on its way, by netstacklat's names
     #[arg(long)]
     pub cumulative: bool,
@@ -171,6 +182,12 @@ pub enum StatFormat {
     Json,
     /// A line a stage, all times in nanoseconds
     Csv,
+}
+
+/// A dimension by its name, with all names in help and completions.
+fn dimension() -> impl TypedValueParser<Value = Dimension> {
+    let names = PossibleValuesParser::new(Dimension::ALL.map(Dimension::name));
+    names.try_map(|name| name.parse::<Dimension>())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

@@ -10,6 +10,7 @@ mod container;
 mod cumulative;
 mod doctor;
 pub mod filter;
+mod groups;
 mod interfaces;
 mod janitor;
 mod measure;

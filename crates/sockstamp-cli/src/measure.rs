@@ -11,7 +11,8 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::support::Support;
-use sockstamp_bpf::{Lowered, Options, Record, Session};
+use sockstamp_bpf::{Grouped, Lowered, Options, Record, Session};
+use sockstamp_model::group::Grouping;
 use sockstamp_model::summary::Summary;
 
 use crate::cli;
@@ -25,6 +26,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) command: &'a [std::ffi::OsString],
     pub(crate) duration: Option<Duration>,
     pub(crate) record: bool,
+    pub(crate) groups: Option<Grouping>,
 }
 
 /// What a measurement ended with.
@@ -49,6 +51,7 @@ pub(crate) fn run(
     let mut options = Options {
         target: target::resolve(measurement.target)?,
         record: measurement.record,
+        groups: measurement.groups.clone().map(Grouped::by),
         // The cgroup of a command is empty before it runs.
         new_only: measurement.target.new_only || !measurement.command.is_empty(),
         host_path: measurement.measuring.host_path,

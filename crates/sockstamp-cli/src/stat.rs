@@ -5,11 +5,12 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use sockstamp_model::group::Grouping;
 use sockstamp_model::summary::Summary;
 
 use crate::cli::{self, StatFormat};
 use crate::measure::{self, Measurement};
-use crate::{command, cumulative, text};
+use crate::{command, cumulative, groups, text};
 
 pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
     let mut output = output(options)?;
@@ -19,14 +20,16 @@ pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
         command: &options.command,
         duration: options.duration,
         record: false,
+        groups: Grouping::new(options.by.iter().copied()),
     };
     let outcome = measure::run(&measurement, |_| {}, || true)?;
-    let print = if options.cumulative {
-        print_cumulative
+    let summary = &outcome.summary;
+    let printed = if options.cumulative {
+        print_cumulative(&mut output, summary, options.format)
     } else {
-        print
+        print(&mut output, summary, options)
     };
-    print(&mut output, &outcome.summary, options.format).context("cannot print the table")?;
+    printed.context("cannot print the table")?;
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
@@ -42,11 +45,16 @@ fn output(options: &cli::Stat) -> Result<Box<dyn Write>> {
     })
 }
 
-fn print(output: &mut dyn Write, summary: &Summary, format: StatFormat) -> io::Result<()> {
-    match format {
-        StatFormat::Text => text::table(output, summary)?,
-        StatFormat::Csv => text::csv(output, summary)?,
-        StatFormat::Json => {
+fn print(output: &mut dyn Write, summary: &Summary, options: &cli::Stat) -> io::Result<()> {
+    match (options.format, &summary.groups) {
+        (StatFormat::Text, None) => text::table(output, summary)?,
+        (StatFormat::Text, Some(groups)) => {
+            text::table(output, summary)?;
+            groups::table(output, groups, options.top)?;
+        }
+        (StatFormat::Csv, None) => text::csv(output, summary)?,
+        (StatFormat::Csv, Some(groups)) => groups::csv(output, groups)?,
+        (StatFormat::Json, _) => {
             serde_json::to_writer(&mut *output, summary)?;
             writeln!(output)?;
         }

@@ -107,11 +107,15 @@ pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary) -> io::Result<
 
 pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     let lost = &summary.lost;
-    writeln!(
+    write!(
         output,
-        " lost: ring {}, evicted {}, unmatched {}, flows {}, mptcp {}, host-path {}\n",
+        " lost: ring {}, evicted {}, unmatched {}, flows {}, mptcp {}, host-path {}",
         lost.ring, lost.evicted, lost.unmatched, lost.flows, lost.mptcp, lost.host_path
-    )
+    )?;
+    if summary.groups.is_some() {
+        write!(output, ", groups {}", lost.groups)?;
+    }
+    writeln!(output, "\n")
 }
 
 /// The table of `stat` as comma-separated values.

@@ -22,6 +22,7 @@ pub(crate) fn run(options: &cli::Trace) -> Result<ExitCode> {
         command: &options.command,
         duration: options.duration,
         record: true,
+        groups: None,
     };
     let of_records = Rc::clone(&printer);
     let on_record = move |record: &Record| of_records.borrow_mut().print(record);

@@ -6,6 +6,7 @@ use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use crate::clock::Nanos;
+use crate::group::Groups;
 use crate::histogram::Histogram;
 use crate::interface::InterfaceSummary;
 use crate::message::Message;
@@ -147,13 +148,15 @@ pub struct Lost {
     /// Packets that could not be followed through the host for want of room (`--host-path`): their messages have
     /// the SND stamp of the last interface that called back for the socket.
     pub host_path: u64,
+    /// How often a flow looked for its group and there was no room for another one.
+    pub groups: u64,
 }
 
 /// What was measured in a stretch of time.
 ///
 /// Its JSON is one object, in nanoseconds throughout. `verdicts` always has `valid` and `in-flight`, and of the
 /// refusals those that were counted; stages that are absent are left out of `stages` and named with their reason
-/// in `absent`.
+/// in `absent`. With groups come the keys `by`, `groups`, `other` and `ended`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
     /// How long was measured.
@@ -174,6 +177,8 @@ pub struct Summary {
     pub lost: Lost,
     /// The last interfaces of the valid sent messages, the busiest first.
     pub interfaces: Vec<InterfaceSummary>,
+    /// The same messages in groups, if they were asked for.
+    pub groups: Option<Groups>,
 }
 
 impl Summary {
@@ -225,7 +230,8 @@ impl Serialize for Summary {
             }
         }
 
-        let mut object = serializer.serialize_struct("Summary", 8)?;
+        let grouped = if self.groups.is_some() { 5 } else { 0 };
+        let mut object = serializer.serialize_struct("Summary", 8 + grouped)?;
         object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("duration_ns", &self.duration)?;
         object.serialize_field("adopted", &self.adopted)?;
@@ -235,6 +241,13 @@ impl Serialize for Summary {
         object.serialize_field("verdicts", &Verdicts(self))?;
         object.serialize_field("lost", &self.lost)?;
         object.serialize_field("interfaces", &self.interfaces)?;
+        if let Some(groups) = &self.groups {
+            object.serialize_field("by", &groups.by)?;
+            object.serialize_field("groups", &groups.groups)?;
+            object.serialize_field("other", &groups.other)?;
+            object.serialize_field("ended", &groups.ended)?;
+            object.serialize_field("ended_groups", &groups.ended_groups)?;
+        }
         object.end()
     }
 }
@@ -274,6 +287,7 @@ mod tests {
             flows: 8,
             mptcp: 9,
             host_path: 10,
+            groups: 11,
         };
         assert_eq!(
             serde_json::to_string(&summary).unwrap(),
@@ -291,7 +305,7 @@ mod tests {
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
                 r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"#,
-                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10},"interfaces":[]}"#,
+                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"groups":11},"interfaces":[]}"#,
             )
         );
     }

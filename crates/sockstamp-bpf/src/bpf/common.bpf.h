@@ -39,6 +39,7 @@ const volatile bool setting_pids; /* by id, in `pids` */
 const volatile bool setting_comms; /* by name, in `comms` */
 const volatile __u64 setting_ring_wakeup; /* bytes waiting that wake the reader */
 const volatile __u32 setting_netns; /* only flows of this network namespace; 0: any */
+const volatile __u32 setting_groups; /* enum group_by; 0: messages are not grouped */
 const volatile __u32 setting_interface; /* only flows routed through this index there; 0: any */
 
 /* Sequence numbers wrap: RFC 9293, section 3.4. */

@@ -115,7 +115,7 @@ static __always_inline void adopt(struct tcp_sock *tp)
 		count_loss(LOSS_FLOW);
 		return;
 	}
-	if (setting_record)
+	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(tp);
 	mark_selected(mark, tp, directions);
 	mark->adopted = true;

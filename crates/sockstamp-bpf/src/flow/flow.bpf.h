@@ -9,6 +9,7 @@
 
 #include "common.bpf.h"
 #include "../filter/filter.bpf.h"
+#include "../group/group.bpf.h"
 #include "../histogram/histogram.bpf.h"
 
 /*
@@ -28,6 +29,7 @@ struct tx_message {
 	__u32 pid;
 	__u32 packet; /* key of the stamps of the packet that its last byte left in */
 	__u32 hash; /* of that packet */
+	__u32 group; /* its place */
 	__u16 interface_first; /* slots in `interfaces` */
 	__u16 interface_last;
 	__u16 retransmits;
@@ -76,6 +78,7 @@ struct flow {
 	__u32 rx_gap; /* some of them were still waiting then */
 	__u32 rx_adopted; /* a read may have been under way when the flow was adopted */
 	__u32 directions; /* as the mark's */
+	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
 	struct flow_identity identity; /* only where records are sent */
 	struct sender senders[SENDERS];
 	struct tx_message tx[TX_SLOTS];
@@ -96,6 +99,12 @@ enum mark_kind {
 	MARK_HELD, /* a connection that a selected task has open: to be adopted */
 };
 
+enum opened_by {
+	OPENED_BEFORE, /* nobody saw by whom */
+	OPENED_BY_US,
+	OPENED_BY_PEER,
+};
+
 struct mark {
 	__u8 kind; /* the first byte, which another instance of any version reads */
 	__u8 adopted; /* the flow was there before us */
@@ -103,6 +112,7 @@ struct mark {
 	__u32 tx_seq; /* where the first message starts */
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */
 	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */
+	__u8 opened_by;
 };
 
 /*
@@ -290,8 +300,9 @@ static __always_inline void mark_selected(struct mark *mark, const struct tcp_so
  * Runs before the flow's first data segment, in either direction: in tcp_connect() and at the end
  * of the handshake of a passive open (net/ipv4/tcp_output.c and tcp_input.c, v6.18).
  */
-static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct tcp_sock *tp)
+static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct sock *kernel_sk)
 {
+	const struct tcp_sock *tp = tcp_of(kernel_sk);
 	int flags = SK_BPF_CB_TX_TIMESTAMPING;
 	struct bpf_sock *sk = ctx->sk;
 	struct bank *bank = this_bank();
@@ -300,7 +311,7 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 
 	if (!sk || !bank)
 		return;
-	directions = flow_directions((const struct sock *)tp);
+	directions = flow_directions(kernel_sk);
 	if (!directions)
 		return;
 	if (bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp) {
@@ -313,12 +324,15 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct t
 		return;
 	}
 	/* The kernel gives a socket its cookie when somebody asks for it first. */
-	if (setting_record)
+	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(ctx);
 	mark_selected(mark, tp, directions);
+	mark->opened_by = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? OPENED_BY_US : OPENED_BY_PEER;
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
-	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX))
+	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX)) {
 		count(&bank->retransmits, tp->total_retrans);
+		group_retransmitted(group_of_socket(NULL, kernel_sk), tp->total_retrans);
+	}
 }
 
 /* A socket may be connected again (connect(2), AF_UNSPEC): nothing holds from before. */
@@ -338,7 +352,7 @@ static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct 
 	if (connecting)
 		flow_forget(connecting);
 	if (pid_selected(bpf_get_current_pid_tgid() >> 32))
-		flow_select(ctx, tcp_of(sk));
+		flow_select(ctx, sk);
 }
 
 /* The SYN has its sequence number by now. Data that went with it (RFC 7413) got no callback. */
@@ -354,8 +368,13 @@ static __always_inline void flow_connected(const struct sock *sk)
 		return;
 	mark->tx_seq = tcp_of(sk)->write_seq;
 	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data)) {
+		__u32 group = group_of_socket(NULL, sk);
+
 		count(&bank->messages_sent, 1);
 		count(&bank->refusals[DIRECTION_TX][VERDICT_FAST_OPEN], 1);
+		group_message(group, DIRECTION_TX, 0);
+		group_measured(group, DIRECTION_TX);
+		group_ended(group, DIRECTION_TX, 1);
 	}
 }
 
@@ -367,7 +386,7 @@ static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct
 		return;
 	if (setting_by_pid && !bpf_sk_storage_get(&sockstamp_marks, accepted, 0, 0))
 		return;
-	flow_select(ctx, tcp_of(sk));
+	flow_select(ctx, sk);
 }
 
 static __always_inline void mark_listener(void *sk)

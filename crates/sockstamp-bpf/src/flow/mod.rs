@@ -71,7 +71,7 @@ fn own_namespace() -> io::Result<u64> {
 }
 
 /// A file for each network namespace that a process is in or that has a name (ip-netns(8)).
-fn network_namespaces() -> BTreeMap<u64, PathBuf> {
+pub(crate) fn network_namespaces() -> BTreeMap<u64, PathBuf> {
     let of_processes = entries("/proc").map(|process| process.join("ns/net"));
     of_processes
         .chain(entries("/run/netns"))

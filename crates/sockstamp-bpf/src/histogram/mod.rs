@@ -32,6 +32,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         duration: Nanos::ZERO,
         adopted: 0,
         interfaces: Vec::new(),
+        groups: None,
     }
 }
 
@@ -108,5 +109,6 @@ fn lost(banks: &[Bank]) -> Lost {
         flows: of(raw::loss::LOSS_FLOW),
         mptcp: of(raw::loss::LOSS_MPTCP),
         host_path: of(raw::loss::LOSS_HOST_PATH),
+        groups: of(raw::loss::LOSS_GROUP),
     }
 }

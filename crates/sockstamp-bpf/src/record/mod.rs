@@ -125,7 +125,7 @@ fn oldest_age(record: &Record, direction: Direction) -> Option<Nanos> {
     Nanos(rx.read).checked_sub(Nanos(stamp::<Monotonic>(rx.oldest)?.as_nanos()))
 }
 
-fn flow(identity: &raw::flow_identity) -> Flow {
+pub(crate) fn flow(identity: &raw::flow_identity) -> Flow {
     let address = |bytes: [u8; 16]| -> IpAddr {
         if identity.family == AF_INET6 {
             Ipv6Addr::from(bytes).into()
@@ -142,7 +142,7 @@ fn flow(identity: &raw::flow_identity) -> Flow {
     }
 }
 
-fn comm(identity: &raw::flow_identity) -> String {
+pub(crate) fn comm(identity: &raw::flow_identity) -> String {
     text(&identity.comm.map(i8::cast_unsigned))
 }
 

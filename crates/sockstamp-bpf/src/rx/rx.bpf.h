@@ -10,6 +10,7 @@
 
 #include "../clock/clock.bpf.h"
 #include "../flow/flow.bpf.h"
+#include "../group/resolve.bpf.h"
 #include "../record/record.bpf.h"
 
 static __always_inline struct arrival *rx_slot(struct flow *flow, __u32 counter)
@@ -196,6 +197,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	struct read read = {};
 	enum verdict verdict;
 	bool adopted;
+	__u32 group;
 
 	if (!flow)
 		flow = flow_create(sk, copied - length);
@@ -222,14 +224,18 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	if (adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
 		verdict = VERDICT_ADOPTED;
 	count(&bank->bytes[DIRECTION_RX], length);
+	group = group_of_task(flow, sk);
+	group_message(group, DIRECTION_RX, length);
+	group_measured(group, DIRECTION_RX);
 	if (verdict == VERDICT_VALID) {
 		__u64 app = read.now - read.ready;
 
-		histogram_add(bank, STAGE_RX_STACK, read.stack_ns);
-		histogram_add(bank, STAGE_RX_APP, app);
-		histogram_add(bank, DISTRIBUTION_TOTAL(DIRECTION_RX), read.stack_ns + app);
+		stage_add(bank, group, STAGE_RX_STACK, read.stack_ns);
+		stage_add(bank, group, STAGE_RX_APP, app);
+		stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX), read.stack_ns + app);
 	} else {
 		count(&bank->refusals[DIRECTION_RX][verdict], 1);
+		group_ended(group, DIRECTION_RX, 1);
 	}
 	if (setting_record)
 		rx_record(flow, &read, verdict);
@@ -238,10 +244,15 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 static __always_inline void rx_close(struct bank *bank, const struct sock *sk, struct flow *flow)
 {
 	__u32 copied = tcp_of(sk)->copied_seq;
+	__u32 group;
 
 	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx_seq))
 		return;
 	count(&bank->refusals[DIRECTION_RX][VERDICT_UNSEEN_READ], 1);
+	group = group_of_socket(flow, sk);
+	group_message(group, DIRECTION_RX, 0);
+	group_measured(group, DIRECTION_RX);
+	group_ended(group, DIRECTION_RX, 1);
 }
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "../flow/flow.bpf.h"
 #include "../path/path.bpf.h"
+#include "../group/resolve.bpf.h"
 #include "../record/record.bpf.h"
 
 /*
@@ -88,6 +89,7 @@ static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow
 				      const struct tx_message *message, enum verdict verdict)
 {
 	count(&bank->refusals[DIRECTION_TX][verdict], 1);
+	group_ended(message->group, DIRECTION_TX, 1);
 	if (setting_record)
 		tx_record(flow, message, verdict);
 }
@@ -209,7 +211,7 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 	struct bank *bank = this_bank();
 	enum verdict verdict;
 	struct sender sender;
-	__u32 start, crowded;
+	__u32 start, crowded, group;
 
 	start = flow->tx_seq;
 	flow->tx_seq = key + 1;
@@ -224,6 +226,9 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 		return;
 	count(&bank->messages_sent, 1);
 	count(&bank->bytes[DIRECTION_TX], key + 1 - start);
+	group = group_of_task(flow, kern->sk);
+	group_message(group, DIRECTION_TX, key + 1 - start);
+	group_measured(group, DIRECTION_TX);
 
 	if (sender.tid)
 		verdict = tx_admit(flow, kern->sk, skb, cb, key);
@@ -236,6 +241,7 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 	message->seq_start = start;
 	message->seq_last = key;
 	message->pid = sender.pid;
+	message->group = group;
 	if (verdict != VERDICT_VALID) {
 		tx_refuse(bank, flow, message, verdict);
 		return;
@@ -402,6 +408,7 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u32 key, __u6
 	const struct tx_stamps *stamps;
 	struct tx_message *message;
 	enum verdict verdict;
+	__u32 group;
 
 	if (!bank || !flow)
 		return 0;
@@ -410,17 +417,19 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u32 key, __u6
 	if (setting_host_path)
 		path_close(message);
 	stamps = &message->stamps;
+	group = message->group;
 	verdict = tx_verdict(message, key);
 	if (verdict != VERDICT_VALID) {
 		tx_refuse(bank, flow, message, verdict);
 		return 0;
 	}
 	if (setting_entry)
-		histogram_add(bank, STAGE_TX_COPY, stamps->queued - stamps->entry);
-	histogram_add(bank, STAGE_TX_QUEUE, stamps->sched - stamps->queued);
-	histogram_add(bank, STAGE_TX_QDISC, stamps->snd - stamps->sched);
-	histogram_add(bank, STAGE_TX_NETWORK, stamps->ack - stamps->snd);
-	histogram_add(bank, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry);
+		stage_add(bank, group, STAGE_TX_COPY, stamps->queued - stamps->entry);
+	stage_add(bank, group, STAGE_TX_QUEUE, stamps->sched - stamps->queued);
+	stage_add(bank, group, STAGE_TX_QDISC, stamps->snd - stamps->sched);
+	stage_add(bank, group, STAGE_TX_NETWORK, stamps->ack - stamps->snd);
+	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry);
+	group_ended(group, DIRECTION_TX, 0);
 	interface_count(bank, message->interface_last);
 	if (setting_record)
 		tx_record(flow, message, verdict);
@@ -489,6 +498,7 @@ static __always_inline void tx_retransmit(const struct sock *sk, const struct sk
 	mark->retransmits += segments;
 	count(&bank->retransmits, segments);
 	flow = flow_lookup(sk);
+	group_retransmitted(group_of_socket(flow, sk), segments);
 	if (flow)
 		tx_mark_retransmitted(flow, skb_tcp(skb), segments);
 }

@@ -10,6 +10,7 @@ mod clock;
 mod containers;
 mod fast_open;
 mod filter;
+mod groups;
 mod interference;
 mod life_cycle;
 mod paths;

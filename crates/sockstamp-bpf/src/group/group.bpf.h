@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Groups: messages summed by whose they are. A group has a place in an array; a flow looks its
+ * group up by key once and keeps the place. How a place becomes free again without a message
+ * counted for the wrong group: see mod.rs.
+ */
+#ifndef SOCKSTAMP_GROUP_BPF_H
+#define SOCKSTAMP_GROUP_BPF_H
+
+#include "../bpf/common.bpf.h"
+#include "../histogram/histogram.bpf.h"
+#include "group.h"
+
+/* User space sets the size of the four maps: one more than there may be groups, or 1 if none. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct group);
+} groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct group_slot);
+} group_slots SEC(".maps");
+
+/* The places that no group has. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, 1);
+	__type(value, __u32);
+} group_free SEC(".maps");
+
+/* The token of each key's group. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct group_key);
+	__type(value, __u32);
+} group_tokens SEC(".maps");
+
+struct flow;
+
+/* The place of the group of the current task's message; see resolve.bpf.h. */
+static __always_inline __u32 group_of_task(struct flow *flow, const struct sock *sk);
+/* The place of the group of what happens to a socket while no task of it runs. */
+static __always_inline __u32 group_of_socket(struct flow *flow, const struct sock *sk);
+
+static __always_inline struct group *group_at(__u32 index)
+{
+	return bpf_map_lookup_elem(&groups, &index);
+}
+
+static __always_inline void group_message(__u32 index, enum direction direction, __u32 bytes)
+{
+	struct group *group = setting_groups ? group_at(index) : NULL;
+
+	if (!group)
+		return;
+	count(&group->counts[direction].messages, 1);
+	count(&group->counts[direction].bytes, bytes);
+}
+
+static __always_inline void group_measured(__u32 index, enum direction direction)
+{
+	struct group *group = setting_groups ? group_at(index) : NULL;
+
+	if (group)
+		count(&group->counts[direction].measured, 1);
+}
+
+/* A measured message has ended, refused or not. */
+static __always_inline void group_ended(__u32 index, enum direction direction, __u64 refused)
+{
+	struct group *group = setting_groups ? group_at(index) : NULL;
+
+	if (!group)
+		return;
+	if (direction == DIRECTION_TX)
+		count(&group->tx_ended, 1);
+	if (refused)
+		count(&group->counts[direction].refused, refused);
+}
+
+static __always_inline void group_retransmitted(__u32 index, __u32 segments)
+{
+	struct group *group = setting_groups ? group_at(index) : NULL;
+
+	if (group)
+		count(&group->retransmits, segments);
+}
+
+/*
+ * A global function, so that the verifier walks it once. Other CPUs may raise the maximum at the
+ * same time; each turn lost means that one did.
+ */
+__noinline int group_add(__u32 index, __u64 distribution, __u64 ns, __u32 weight)
+{
+	/* Neighbours of the bank's slots are one here; the zero bucket and the overflow stay alone.
+	 */
+	__u64 slot = (histogram_slot(ns) + 1) / 2;
+	struct group *group = group_at(index);
+	struct group_distribution *sums;
+
+	/* As in histogram_add(): the verifier wants to see the bound that the compiler knows. */
+	barrier_var(slot);
+	if (!group || distribution >= DISTRIBUTION_COUNT || slot >= GROUP_HISTOGRAM_SLOTS)
+		return 0;
+	sums = &group->distributions[distribution];
+	count(&sums->counts[slot], weight);
+	count(&sums->sum_ns, ns * weight);
+	for (int i = 0; i < 16; i++) {
+		__u64 max = sums->max_ns;
+
+		if (ns <= max || __sync_val_compare_and_swap(&sums->max_ns, max, ns) == max)
+			break;
+	}
+	return 0;
+}
+
+/* Adds a duration to its distribution, of the whole and of the message's group. */
+static __always_inline void stage_add(struct bank *bank, __u32 group, __u32 index, __u64 ns)
+{
+	histogram_add(bank, index, ns);
+	if (setting_groups)
+		group_add(group, index, ns, 1);
+}
+
+#endif

@@ -1,0 +1,477 @@
+//! From the kernel's groups to the model's, and places for new groups.
+//!
+//! A place becomes free again without a message that is counted for the wrong group, in three steps:
+//!
+//! 1. **Retire.** The group's key is deleted and its place gets another token. A flow compares the token that it
+//!    keeps at every message, finds it out of date and looks its group up anew. Once every program that may have
+//!    compared before has ended, no new message comes.
+//! 2. **Wait** until the messages in flight, which keep the place itself, have ended.
+//! 3. **Collect.** The counts go to [`Groups::ended`], the place is cleared and given back.
+//!
+//! What has no group meanwhile is in `other`. Its token changes each time places became free, so that its flows try
+//! again.
+
+mod names;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, MapFlags, MapImpl};
+use rustix::thread::{MembarrierCommand, membarrier};
+use sockstamp_model::container::container_of;
+use sockstamp_model::group::{
+    Dimension, GroupCgroup, GroupDirection, GroupHistogram, GroupInterface, GroupKey, GroupSummary, Grouping,
+    Groups, SLOTS,
+};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
+
+use self::names::Names;
+use crate::error::{Error, Tried};
+use crate::map_view;
+use crate::plan::{Plan, Way};
+use crate::record::{self, raw};
+use crate::skeleton::sockstamp::{OpenSockstampMaps, SockstampMaps};
+
+pub(crate) use raw::group as Group;
+
+const _: () = assert!(raw::GROUP_HISTOGRAM_SLOTS as usize == SLOTS);
+
+/// How messages are grouped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Grouped {
+    /// What groups differ in.
+    pub by: Grouping,
+    /// How many groups there may be at once, 13 kB of kernel memory each; at most [`Grouped::LIMIT`].
+    pub limit: u32,
+    /// When groups run short, those without a message for this long give way.
+    pub idle: Duration,
+}
+
+impl Grouped {
+    /// The most groups that there may be.
+    pub const LIMIT: u32 = raw::GROUP_INDEX_MASK;
+
+    /// With room for a thousand groups, which may be idle for ten seconds.
+    #[must_use]
+    pub fn by(by: Grouping) -> Self {
+        Self {
+            by,
+            limit: 1000,
+            idle: Duration::from_secs(10),
+        }
+    }
+
+    fn places(&self) -> u32 {
+        self.limit.clamp(1, Self::LIMIT) + 1
+    }
+}
+
+/// Sets the maps' sizes before they are made.
+pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, grouped: Option<&Grouped>) -> Result<(), Error> {
+    let places = grouped.map_or(1, Grouped::places);
+    for map in [
+        &mut maps.groups,
+        &mut maps.group_slots,
+        &mut maps.group_free,
+        &mut maps.group_tokens,
+    ] {
+        map.set_max_entries(places).tried("size the groups")?;
+    }
+    Ok(())
+}
+
+/// The dimensions as the programs know them.
+pub(crate) fn setting(grouped: Option<&Grouped>) -> u32 {
+    grouped.map_or(0, |grouped| {
+        grouped.by.dimensions().map(bit).fold(0, |set, bit| set | bit)
+    })
+}
+
+fn bit(dimension: Dimension) -> u32 {
+    match dimension {
+        Dimension::Pid => raw::group_by::GROUP_BY_PID,
+        Dimension::Comm => raw::group_by::GROUP_BY_COMM,
+        Dimension::Cgroup | Dimension::Container => raw::group_by::GROUP_BY_CGROUP,
+        Dimension::Port => raw::group_by::GROUP_BY_PORT,
+        Dimension::Peer => raw::group_by::GROUP_BY_PEER,
+        Dimension::Interface => raw::group_by::GROUP_BY_INTERFACE,
+        Dimension::Flow => raw::group_by::GROUP_BY_FLOW,
+    }
+}
+
+/// How often places are looked through.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// A group in its place.
+#[derive(Debug)]
+struct Seen {
+    token: u32,
+    /// Everything that grows with each message and each retransmission.
+    activity: u64,
+    since: Instant,
+}
+
+/// The groups of a session.
+#[derive(Debug)]
+pub(crate) struct Table {
+    grouped: Grouped,
+    names: Names,
+    /// The groups that were there at the last sweep, by place.
+    seen: BTreeMap<u32, Seen>,
+    /// Places whose messages in flight are waited for.
+    retired: Vec<u32>,
+    ended: GroupSummary,
+    ended_groups: u64,
+    next_sweep: Instant,
+}
+
+impl Table {
+    /// Gives every place its first token and all but one to the programs.
+    pub(crate) fn new(grouped: &Grouped, cgroup2: &Path, maps: &SockstampMaps<'_>) -> Result<Self, Error> {
+        for place in 0..grouped.places() {
+            set_slot(maps, place, 1 << raw::GROUP_INDEX_BITS | place, false)?;
+            if place != raw::GROUP_OTHER {
+                give_back(maps, place)?;
+            }
+        }
+        Ok(Self {
+            grouped: grouped.clone(),
+            names: Names::new(cgroup2),
+            seen: BTreeMap::new(),
+            retired: Vec::new(),
+            ended: GroupSummary::default(),
+            ended_groups: 0,
+            next_sweep: Instant::now(),
+        })
+    }
+
+    /// What was counted up to now.
+    pub(crate) fn read(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
+        let mut parts = Vec::new();
+        for (place, _) in self.used(maps)? {
+            let group = read_group(maps, place)?;
+            parts.push(summary(&group, self.key(&group.key), plan));
+        }
+        let mut groups = Groups::new(self.grouped.by.clone(), parts);
+        let other = read_group(maps, raw::GROUP_OTHER)?;
+        groups.other = summary(&other, GroupKey::default(), plan);
+        groups.ended = self.ended.clone();
+        groups.ended_groups = self.ended_groups;
+        Ok(groups)
+    }
+
+    /// Does once a second what has to be done while groups come and go.
+    pub(crate) fn refresh(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<(), Error> {
+        let now = Instant::now();
+        if now < self.next_sweep {
+            return Ok(());
+        }
+        self.next_sweep = now + SWEEP;
+        let used = self.used(maps)?;
+        let crowded = used.len() * 8 > self.grouped.limit as usize * 7;
+        if self.names_new_cgroups() || crowded {
+            self.look_at(maps, &used, now)?;
+        }
+        if crowded {
+            self.retire_idle(maps, now)?;
+        }
+        if !self.retired.is_empty() {
+            self.collect(maps, plan)?;
+        }
+        Ok(())
+    }
+
+    /// A cgroup is gone with its last process, and its path with it.
+    fn names_new_cgroups(&self) -> bool {
+        setting(Some(&self.grouped)) & raw::group_by::GROUP_BY_CGROUP != 0
+    }
+
+    /// The places that hold a group, with its token.
+    fn used(&self, maps: &SockstampMaps<'_>) -> Result<Vec<(u32, u32)>, Error> {
+        let mut used = Vec::new();
+        let slots = maps
+            .group_slots
+            .lookup_batch(self.grouped.places(), MapFlags::ANY, MapFlags::ANY)
+            .tried("read the groups")?;
+        for (place, slot) in slots {
+            let [token, in_use] = [word(&slot, 0), word(&slot, 1)];
+            if in_use != 0 {
+                used.push((word(&place, 0), token));
+            }
+        }
+        Ok(used)
+    }
+
+    fn look_at(&mut self, maps: &SockstampMaps<'_>, used: &[(u32, u32)], now: Instant) -> Result<(), Error> {
+        self.seen
+            .retain(|place, seen| used.contains(&(*place, seen.token)));
+        for &(place, token) in used {
+            let group = read_group(maps, place)?;
+            self.names.cgroup(group.key.cgroup);
+            let activity = activity(&group);
+            let fresh = || Seen {
+                token,
+                activity,
+                since: now,
+            };
+            let seen = self.seen.entry(place).or_insert_with(fresh);
+            if seen.activity != activity {
+                *seen = fresh();
+            }
+        }
+        Ok(())
+    }
+
+    /// Retires idle groups, those that were so for longest first, down to three quarters.
+    fn retire_idle(&mut self, maps: &SockstampMaps<'_>, now: Instant) -> Result<(), Error> {
+        let mut idle: Vec<_> = self
+            .seen
+            .iter()
+            .filter(|(place, seen)| {
+                !self.retired.contains(place) && now.duration_since(seen.since) >= self.grouped.idle
+            })
+            .map(|(&place, seen)| (seen.since, place, seen.token))
+            .collect();
+        idle.sort_unstable();
+        let surplus = (self.seen.len() - self.retired.len())
+            .saturating_sub(self.grouped.limit as usize * 3 / 4)
+            .max(1);
+        for &(_, place, token) in idle.iter().take(surplus) {
+            retire(maps, place, token)?;
+            self.retired.push(place);
+        }
+        Ok(())
+    }
+
+    /// Frees the retired places that no message in flight holds any more.
+    fn collect(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<(), Error> {
+        wait_for_programs()?;
+        let mut waiting = Vec::new();
+        let mut quiet = Vec::new();
+        for place in self.retired.drain(..) {
+            let group = read_group(maps, place)?;
+            match in_flight(&group) {
+                0 => quiet.push(place),
+                _ => waiting.push(place),
+            }
+        }
+        self.retired = waiting;
+        if quiet.is_empty() {
+            return Ok(());
+        }
+        // The program that ended the last message may still be adding to its distributions.
+        wait_for_programs()?;
+        for place in quiet {
+            let group = read_group(maps, place)?;
+            self.ended.merge(&summary(&group, GroupKey::default(), plan));
+            self.ended_groups += 1;
+            self.seen.remove(&place);
+            clear(maps, place)?;
+        }
+        let other = read_slot(maps, raw::GROUP_OTHER)?;
+        set_slot(maps, raw::GROUP_OTHER, next_token(word(&other, 0)), false)
+    }
+
+    fn key(&mut self, key: &raw::group_key) -> GroupKey {
+        let by = self.grouped.by.clone();
+        let has = |dimension| by.contains(dimension);
+        let flow = record::flow(&key.identity);
+        let path =
+            (has(Dimension::Cgroup) || has(Dimension::Container)).then(|| self.names.cgroup(key.cgroup));
+        GroupKey {
+            pid: has(Dimension::Pid).then_some(key.identity.pid),
+            comm: has(Dimension::Comm).then(|| record::comm(&key.identity)),
+            container: has(Dimension::Container)
+                .then(|| container(key.cgroup, path.as_ref().and_then(Option::as_deref))),
+            cgroup: has(Dimension::Cgroup).then(|| GroupCgroup {
+                id: key.cgroup,
+                path: path.flatten(),
+            }),
+            port: has(Dimension::Port).then_some(key.port),
+            peer: has(Dimension::Peer).then(|| flow.remote.ip().to_canonical()),
+            interface: has(Dimension::Interface).then(|| GroupInterface {
+                netns: flow.netns,
+                index: key.ifindex,
+                name: self.names.interface(flow.netns, key.ifindex),
+            }),
+            flow: has(Dimension::Flow).then_some(flow),
+        }
+    }
+}
+
+/// The container's id; empty outside of one. Whose path is not known has the number of its cgroup.
+fn container(cgroup: u64, path: Option<&str>) -> String {
+    match path {
+        Some(path) => container_of(path).map_or_else(String::new, |container| container.id),
+        None => format!("#{cgroup}"),
+    }
+}
+
+fn activity(group: &Group) -> u64 {
+    let messages: u64 = group.counts.iter().map(|counts| counts.messages).sum();
+    messages + group.retransmits + group.tx_ended
+}
+
+fn in_flight(group: &Group) -> u64 {
+    group.counts[Direction::Tx as usize]
+        .measured
+        .saturating_sub(group.tx_ended)
+}
+
+/// Returns when every program that runs now has ended: programs run inside RCU read sections, and
+/// `membarrier()` waits for those of all CPUs (kernel/sched/membarrier.c, v6.18). With one CPU it does not, but then
+/// no program runs while we do unless we preempted it; such a one has ended a second later, at the next sweep.
+fn wait_for_programs() -> Result<(), Error> {
+    membarrier(MembarrierCommand::Global)
+        .map_err(io::Error::from)
+        .tried("wait for programs")
+}
+
+fn retire(maps: &SockstampMaps<'_>, place: u32, token: u32) -> Result<(), Error> {
+    let group = read_group_bytes(maps, place)?;
+    maps.group_tokens
+        .delete(&group[..size_of::<raw::group_key>()])
+        .tried("retire a group")?;
+    set_slot(maps, place, next_token(token), true)
+}
+
+fn clear(maps: &SockstampMaps<'_>, place: u32) -> Result<(), Error> {
+    let zeros = [0; size_of::<Group>()];
+    maps.groups
+        .update(&place.to_ne_bytes(), &zeros, MapFlags::ANY)
+        .tried("clear a group")?;
+    let token = word(&read_slot(maps, place)?, 0);
+    set_slot(maps, place, token, false)?;
+    give_back(maps, place)
+}
+
+fn give_back(maps: &SockstampMaps<'_>, place: u32) -> Result<(), Error> {
+    maps.group_free
+        .update(&[], &place.to_ne_bytes(), MapFlags::ANY)
+        .tried("free a group")
+}
+
+/// The same place for another group. No token is 0, which stands for a flow that has looked for none yet.
+fn next_token(token: u32) -> u32 {
+    let next = token.wrapping_add(1 << raw::GROUP_INDEX_BITS);
+    let generation = next >> raw::GROUP_INDEX_BITS;
+    next + u32::from(generation == 0) * (1 << raw::GROUP_INDEX_BITS)
+}
+
+fn set_slot(maps: &SockstampMaps<'_>, place: u32, token: u32, used: bool) -> Result<(), Error> {
+    let mut slot = [0; 8];
+    slot[..4].copy_from_slice(&token.to_ne_bytes());
+    slot[4..].copy_from_slice(&u32::from(used).to_ne_bytes());
+    maps.group_slots
+        .update(&place.to_ne_bytes(), &slot, MapFlags::ANY)
+        .tried("set up the groups")
+}
+
+fn read_slot(maps: &SockstampMaps<'_>, place: u32) -> Result<Vec<u8>, Error> {
+    lookup(&maps.group_slots, place)
+}
+
+fn read_group_bytes(maps: &SockstampMaps<'_>, place: u32) -> Result<Vec<u8>, Error> {
+    lookup(&maps.groups, place)
+}
+
+fn read_group(maps: &SockstampMaps<'_>, place: u32) -> Result<Box<Group>, Error> {
+    read_group_bytes(maps, place).map(|bytes| map_view::group(&bytes))
+}
+
+/// An element of an array is always there.
+fn lookup(map: &MapImpl<'_>, place: u32) -> Result<Vec<u8>, Error> {
+    let value = map
+        .lookup(&place.to_ne_bytes(), MapFlags::ANY)
+        .tried("read the groups")?;
+    Ok(value.unwrap_or_default())
+}
+
+/// The word at this index; 0 behind the end.
+fn word(bytes: &[u8], index: usize) -> u32 {
+    let bytes = bytes.chunks_exact(4).nth(index);
+    bytes
+        .and_then(|bytes| bytes.try_into().ok())
+        .map_or(0, u32::from_ne_bytes)
+}
+
+fn summary(group: &Group, key: GroupKey, plan: &Plan) -> GroupSummary {
+    GroupSummary {
+        key,
+        tx: direction(group, plan, Direction::Tx),
+        rx: direction(group, plan, Direction::Rx),
+    }
+}
+
+fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection {
+    let index = direction as usize;
+    let counts = &group.counts[index];
+    GroupDirection {
+        messages: counts.messages,
+        measured: counts.measured,
+        refused: counts.refused,
+        bytes: counts.bytes,
+        retransmits: match direction {
+            Direction::Tx => group.retransmits,
+            Direction::Rx => 0,
+        },
+        stages: StageMap::from_fn(|stage| {
+            let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
+            measured.then(|| distribution(&group.distributions[stage as usize]))
+        }),
+        total: distribution(&group.distributions[Stage::COUNT + index]),
+    }
+}
+
+fn distribution(raw: &raw::group_distribution) -> GroupHistogram {
+    GroupHistogram::from_counts(&raw.counts, raw.sum_ns.into(), raw.max_ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_name_their_place_and_are_never_zero() {
+        let place = 7;
+        let first = 1 << raw::GROUP_INDEX_BITS | place;
+        let second = next_token(first);
+        assert_ne!(first, second);
+        assert_eq!(second & raw::GROUP_INDEX_MASK, place);
+        let last = u32::MAX << raw::GROUP_INDEX_BITS | place;
+        assert_eq!(next_token(last), first);
+        assert_ne!(next_token(u32::MAX << raw::GROUP_INDEX_BITS), 0);
+    }
+
+    #[test]
+    fn every_dimension_is_told_to_the_programs() {
+        for dimension in Dimension::ALL {
+            let grouped = Grouped::by(Grouping::new([dimension]).unwrap());
+            assert_eq!(setting(Some(&grouped)).count_ones(), 1, "{dimension}");
+        }
+        assert_eq!(setting(None), 0);
+        let all = Grouped::by(Grouping::new(Dimension::ALL).unwrap());
+        assert_eq!(setting(Some(&all)), 0x7f);
+    }
+
+    #[test]
+    fn there_is_room_for_one_group_at_least() {
+        let places = |limit| {
+            Grouped {
+                limit,
+                ..Grouped::by(Grouping::new([Dimension::Port]).unwrap())
+            }
+            .places()
+        };
+        assert_eq!([places(0), places(1), places(u32::MAX)], [2, 2, 4096]);
+    }
+
+    #[test]
+    fn containers_are_known_by_the_paths_of_their_cgroups() {
+        assert_eq!(container(3, Some("/system.slice/nginx.service")), "nginx.service");
+        assert_eq!(container(3, Some("/")), "");
+        assert_eq!(container(3, None), "#3");
+    }
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* From a message to its group. */
+#ifndef SOCKSTAMP_GROUP_RESOLVE_BPF_H
+#define SOCKSTAMP_GROUP_RESOLVE_BPF_H
+
+#include "../flow/flow.bpf.h"
+#include "group.bpf.h"
+
+#define GROUP_BY_TASK (GROUP_BY_PID | GROUP_BY_COMM)
+
+static __always_inline struct group_slot *group_slot(__u32 token)
+{
+	__u32 index = token & GROUP_INDEX_MASK;
+
+	return bpf_map_lookup_elem(&group_slots, &index);
+}
+
+/* Whether the group that the token named is still in its place. */
+static __always_inline bool group_valid(__u32 token)
+{
+	struct group_slot *slot = group_slot(token);
+
+	return slot && slot->token == token;
+}
+
+/*
+ * Gives a key a free place. 0: none is left. The key is in place before the token is told, the
+ * token before the first message is counted.
+ */
+static __always_inline __u32 group_make(const struct group_key *key)
+{
+	struct group_slot *slot;
+	struct group *group;
+	__u32 index, token, *first;
+
+	if (bpf_map_pop_elem(&group_free, &index))
+		return 0;
+	slot = bpf_map_lookup_elem(&group_slots, &index);
+	group = group_at(index);
+	if (!slot || !group)
+		return 0;
+	group->key = *key;
+	slot->used = 1;
+	token = slot->token;
+	if (!bpf_map_update_elem(&group_tokens, key, &token, BPF_NOEXIST))
+		return token;
+	/* Another CPU was faster. */
+	slot->used = 0;
+	bpf_map_push_elem(&group_free, &index, 0);
+	first = bpf_map_lookup_elem(&group_tokens, key);
+	return first ? *first : 0;
+}
+
+/*
+ * An element of a hash may be given to another key while it is read (preallocated elements are used
+ * again at once, kernel/bpf/hashtab.c, v6.18), so the group itself is asked whose it is.
+ */
+static __always_inline bool group_has_key(__u32 token, const struct group_key *key)
+{
+	const struct group *group = group_at(token & GROUP_INDEX_MASK);
+	const __u64 *ours = (const void *)key, *its;
+
+	if (!group)
+		return false;
+	its = (const void *)&group->key;
+	for (int i = 0; i < sizeof(*key) / sizeof(*ours); i++) {
+		if (ours[i] != its[i])
+			return false;
+	}
+	return true;
+}
+
+/* The token of a key's group; of GROUP_OTHER, and counted, if there is no room for it. */
+__noinline int group_find(const struct group_key *key)
+{
+	struct group_slot *other;
+	__u32 token, *found;
+
+	if (!key)
+		return 0;
+	found = bpf_map_lookup_elem(&group_tokens, key);
+	token = found ? *found : group_make(key);
+	if (token && group_valid(token) && group_has_key(token, key))
+		return token;
+	count_loss(LOSS_GROUP);
+	other = group_slot(GROUP_OTHER);
+	return other ? other->token : 0;
+}
+
+/* What of the identity is no dimension is the same for all. */
+static __always_inline void group_identify(struct group_key *key, const struct sock *sk)
+{
+	struct flow_identity *identity = &key->identity;
+
+	if (setting_groups & (GROUP_BY_FLOW | GROUP_BY_PEER))
+		flow_identify(identity, sk);
+	if (!(setting_groups & GROUP_BY_FLOW)) {
+		identity->cookie = 0;
+		identity->netns = 0;
+		identity->local_port = 0;
+		identity->remote_port = 0;
+		__builtin_memset(identity->local_address, 0, sizeof(identity->local_address));
+	}
+	if (setting_groups & GROUP_BY_INTERFACE) {
+		identity->netns = sk->__sk_common.skc_net.net->ns.inum;
+		key->ifindex = sk->sk_dst_cache->dev->ifindex;
+	}
+}
+
+/*
+ * The service is at the end that was connected to. Of connections that existed before, nobody knows
+ * which: the lower port is taken, for ephemeral ones are high (ip(7), ip_local_port_range).
+ */
+static __always_inline __u16 group_port(const struct sock *sk)
+{
+	__u16 local = sk->__sk_common.skc_num;
+	__u16 remote = bpf_ntohs(sk->__sk_common.skc_dport);
+	const struct mark *mark = flow_mark(sk);
+
+	if (mark && mark->opened_by == OPENED_BY_US)
+		return remote;
+	if (mark && mark->opened_by == OPENED_BY_PEER)
+		return local;
+	return local < remote ? local : remote;
+}
+
+static __always_inline void group_name_task(struct group_key *key, __u32 pid)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+
+	if (setting_groups & GROUP_BY_PID)
+		key->identity.pid = pid;
+	if (setting_groups & GROUP_BY_COMM)
+		bpf_probe_read_kernel_str(key->identity.comm, sizeof(key->identity.comm),
+					  task->group_leader->comm);
+}
+
+/* `pid` 0: no task. */
+static __always_inline __u32 group_resolve(const struct sock *sk, __u32 pid)
+{
+	struct group_key key = {};
+
+	group_identify(&key, sk);
+	if (setting_groups & GROUP_BY_CGROUP)
+		key.cgroup = sk->sk_cgrp_data.cgroup->kn->id;
+	if (setting_groups & GROUP_BY_PORT)
+		key.port = group_port(sk);
+	if (pid)
+		group_name_task(&key, pid);
+	return group_find(&key);
+}
+
+/* flow->group is one word, since a reader and a sender may write it at the same time. */
+static __always_inline __u32 group_of_task(struct flow *flow, const struct sock *sk)
+{
+	__u32 pid = 0, token;
+	__u64 known;
+
+	if (!setting_groups)
+		return GROUP_OTHER;
+	if (setting_groups & GROUP_BY_TASK)
+		pid = bpf_get_current_pid_tgid() >> 32;
+	known = *(volatile __u64 *)&flow->group;
+	token = known;
+	if (known >> 32 != pid || !group_valid(token)) {
+		token = group_resolve(sk, pid);
+		*(volatile __u64 *)&flow->group = (__u64)pid << 32 | token;
+	}
+	return token & GROUP_INDEX_MASK;
+}
+
+static __always_inline __u32 group_of_socket(struct flow *flow, const struct sock *sk)
+{
+	__u32 token = 0;
+
+	if (!setting_groups)
+		return GROUP_OTHER;
+	if (flow)
+		token = *(volatile __u64 *)&flow->group;
+	if (!group_valid(token))
+		token = group_resolve(sk, 0);
+	return token & GROUP_INDEX_MASK;
+}
+
+#endif

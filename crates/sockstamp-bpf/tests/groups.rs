@@ -1,0 +1,265 @@
+//! Messages in groups, over loopback. Root.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use sockstamp_bpf::{Grouped, Options, Session, Target};
+use sockstamp_model::group::{GroupDirection, GroupSummary, Groups};
+use sockstamp_model::stage::Direction;
+use sockstamp_model::summary::{DirectionSummary, Summary};
+
+/// Answers 100 bytes with 200, connection after connection.
+struct Echo {
+    address: SocketAddr,
+}
+
+const REQUEST: [u8; 100] = [1; 100];
+const ANSWER: [u8; 200] = [2; 200];
+
+impl Echo {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for socket in listener.incoming() {
+                let mut socket = socket.unwrap();
+                thread::spawn(move || {
+                    let mut buffer = REQUEST;
+                    while socket.read_exact(&mut buffer).is_ok() {
+                        socket.write_all(&ANSWER).unwrap();
+                    }
+                });
+            }
+        });
+        Self { address }
+    }
+
+    /// A connection that has asked `requests` times.
+    fn ask(&self, requests: usize) -> TcpStream {
+        let mut client = TcpStream::connect(self.address).unwrap();
+        for _ in 0..requests {
+            client.write_all(&REQUEST).unwrap();
+            client.read_exact(&mut ANSWER.clone()).unwrap();
+        }
+        client
+    }
+}
+
+fn start(grouped: Grouped) -> Session {
+    let options = Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        groups: Some(grouped),
+        ..Options::default()
+    };
+    Session::start(&options, |_| {}).unwrap()
+}
+
+fn by(dimensions: &str) -> Grouped {
+    Grouped::by(dimensions.parse().unwrap())
+}
+
+fn finish(mut session: Session) -> (Summary, Groups) {
+    session.settle(Duration::from_secs(2)).unwrap();
+    let mut summary = session.stop().unwrap();
+    let groups = summary.groups.take().unwrap();
+    assert_adds_up(&groups, &summary);
+    (summary, groups)
+}
+
+/// Groups and the rest are the whole: every count, and every sum to the nanosecond.
+fn assert_adds_up(groups: &Groups, summary: &Summary) {
+    let (_, whole) = groups.top(0);
+    let refused: u64 = summary.refusals().map(|(_, count)| count).sum();
+    assert_eq!(whole.tx.refused + whole.rx.refused, refused);
+    for direction in Direction::ALL {
+        assert_same(whole.direction(direction), summary.direction(direction));
+    }
+}
+
+fn assert_same(group: &GroupDirection, whole: &DirectionSummary) {
+    assert_eq!(group.messages, whole.messages);
+    assert_eq!(group.bytes, whole.bytes);
+    assert_eq!(group.retransmits, whole.retransmits);
+    assert_eq!(
+        (group.total.count(), group.total.sum_ns(), group.total.max()),
+        (whole.total.count(), whole.total.sum_ns(), whole.total.max())
+    );
+    for (stage, histogram) in whole.stages.present() {
+        let stages = group.stages[stage].as_ref().unwrap();
+        assert_eq!(stages.count(), histogram.count(), "{stage}");
+        assert_eq!(stages.sum_ns(), histogram.sum_ns(), "{stage}");
+        assert_eq!(stages.max(), histogram.max(), "{stage}");
+        for quantile in [0.5, 0.9] {
+            let (coarse, fine) = (stages.quantile(quantile), histogram.quantile(quantile));
+            let (coarse, fine) = (coarse.map_or(0, |value| value.0), fine.map_or(0, |value| value.0));
+            // Neither is further off than its own accuracy; below 60 ns both say little.
+            assert!(
+                coarse.abs_diff(fine) as f64 <= 0.15 * fine as f64 + 60.0,
+                "{stage}: {coarse} {fine}"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_connection_is_a_group_of_its_own() {
+    let echo = Echo::start();
+    let session = start(by("flow"));
+    for requests in 1..=5 {
+        echo.ask(requests);
+    }
+    let (summary, groups) = finish(session);
+    assert_eq!((summary.lost.groups, groups.other.messages()), (0, 0));
+    assert_eq!(groups.groups.len(), 10, "both ends of each connection");
+    let client = groups
+        .groups
+        .iter()
+        .filter(|group| group.key.flow.unwrap().remote == echo.address);
+    let mut asked: Vec<_> = client
+        .map(|group| {
+            assert_eq!(group.tx.bytes, 100 * group.tx.messages);
+            assert_eq!(group.rx.bytes, 200 * group.tx.messages);
+            group.tx.messages
+        })
+        .collect();
+    asked.sort_unstable();
+    assert_eq!(asked, [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn both_ends_know_the_port_of_the_service() {
+    let (one, another) = (Echo::start(), Echo::start());
+    let session = start(by("port"));
+    one.ask(7);
+    another.ask(3);
+    let (_, groups) = finish(session);
+    let ports: Vec<_> = groups
+        .groups
+        .iter()
+        .map(|group| (group.key.port.unwrap(), group.tx.messages))
+        .collect();
+    assert_eq!(ports, [(one.address.port(), 14), (another.address.port(), 6)]);
+}
+
+#[test]
+fn a_group_has_a_value_in_each_dimension() {
+    let echo = Echo::start();
+    let session = start(by("pid,comm,cgroup,container,peer,interface"));
+    echo.ask(2);
+    let (_, groups) = finish(session);
+    let [GroupSummary { key, .. }] = groups.groups.as_slice() else {
+        panic!("{groups:?}");
+    };
+    assert_eq!(key.pid, Some(std::process::id()));
+    let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
+    assert_eq!(key.comm.as_deref(), Some(comm.trim_end()));
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
+    assert_eq!(key.cgroup.as_ref().unwrap().path.as_deref(), Some(own));
+    let container = sockstamp_model::container::container_of(own);
+    assert_eq!(
+        key.container,
+        Some(container.map_or_else(String::new, |found| found.id))
+    );
+    assert_eq!(key.peer, Some("127.0.0.1".parse().unwrap()));
+    assert_eq!(key.interface.as_ref().unwrap().name.as_deref(), Some("lo"));
+    assert_eq!((key.port, key.flow), (None, None));
+}
+
+#[test]
+fn what_finds_no_room_is_in_other_and_counted() {
+    let echo = Echo::start();
+    let mut session = start(Grouped {
+        limit: 8,
+        ..by("flow")
+    });
+    let clients: Vec<_> = (0..20).map(|_| echo.ask(3)).collect();
+    let under_way = session.groups().unwrap().unwrap();
+    assert_eq!(under_way.groups.len(), 8);
+    drop(clients);
+    let (summary, groups) = finish(session);
+    assert_eq!(groups.groups.len(), 8);
+    // Nothing gave way, so each of the other 32 ends looked once.
+    assert_eq!((summary.lost.groups, groups.ended_groups), (32, 0));
+    assert_eq!(groups.other.messages(), 32 * 6);
+}
+
+/// Polls for so long.
+fn poll(session: &mut Session, time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        session.poll(Duration::from_millis(20)).unwrap();
+    }
+}
+
+#[test]
+fn idle_groups_give_way_when_there_are_too_many() {
+    let echo = Echo::start();
+    let mut session = start(Grouped {
+        limit: 8,
+        idle: Duration::from_millis(100),
+        ..by("flow")
+    });
+    let mut staying = echo.ask(1);
+    (0..9).for_each(|_| drop(echo.ask(1)));
+    poll(&mut session, Duration::from_millis(2_500));
+    let before = session.groups().unwrap().unwrap();
+    assert!(before.ended_groups >= 2, "{}", before.ended_groups);
+    assert!(before.other.messages() > 0);
+    // One whose group has ended gets another one, and so does a new connection.
+    staying.write_all(&REQUEST).unwrap();
+    staying.read_exact(&mut ANSWER.clone()).unwrap();
+    let local = staying.local_addr().unwrap();
+    let (_, groups) = finish(session);
+    let group = groups
+        .groups
+        .iter()
+        .find(|group| group.key.flow.unwrap().local == local)
+        .unwrap();
+    assert!((1..=2).contains(&group.tx.messages));
+}
+
+/// Groups give way all the time, among them those with messages on their way: nothing is lost and nothing counted
+/// for another group.
+#[test]
+fn groups_that_change_places_under_load_stay_exact() {
+    let echo = Echo::start();
+    let mut session = start(Grouped {
+        limit: 6,
+        idle: Duration::ZERO,
+        ..by("flow")
+    });
+    let end = Instant::now() + Duration::from_secs(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let mut kept = echo.ask(0);
+                while Instant::now() < end {
+                    kept.write_all(&REQUEST).unwrap();
+                    kept.read_exact(&mut ANSWER.clone()).unwrap();
+                    echo.ask(2);
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+        }
+        poll(&mut session, end - Instant::now());
+    });
+    let (summary, groups) = finish(session);
+    assert!(groups.ended_groups > 3, "{}", groups.ended_groups);
+    assert!(summary.lost.groups > 0);
+    for group in &groups.groups {
+        // Client and server send what they send, whoever had the place before.
+        let size = if group.key.flow.unwrap().remote == echo.address {
+            100
+        } else {
+            200
+        };
+        assert_eq!(group.tx.bytes, size * group.tx.messages, "{}", group.key);
+        assert_eq!(group.rx.bytes, (300 - size) * group.rx.messages, "{}", group.key);
+    }
+}

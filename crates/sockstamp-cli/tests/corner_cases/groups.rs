@@ -1,0 +1,138 @@
+//! `stat --by`: groups have names, and with the rest they are the whole.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
+
+use crate::answerer::Answerer;
+use crate::common::{Stat, number};
+use crate::scene::{Connection, wait_acknowledged};
+
+/// The groups and what is beside them.
+fn parts(report: &Value) -> Vec<&Value> {
+    let groups = report["groups"].as_array().unwrap();
+    groups
+        .iter()
+        .chain([&report["other"], &report["ended"]])
+        .collect()
+}
+
+/// Every count, and every sum to the nanosecond.
+fn assert_adds_up(report: &Value) {
+    let parts = parts(report);
+    let sum = |pointer: &str| -> u64 {
+        let values = parts.iter().filter_map(|part| part.pointer(pointer));
+        values.map(number).sum()
+    };
+    for direction in ["tx", "rx"] {
+        for figure in ["messages", "bytes", "retransmits"] {
+            let whole = number(&report[direction][figure]);
+            assert_eq!(
+                sum(&format!("/{direction}/{figure}")),
+                whole,
+                "{direction} {figure}"
+            );
+        }
+        let stages = report[direction]["stages"].as_object().unwrap().iter();
+        let stages = stages.map(|(name, whole)| (format!("stages/{name}"), whole));
+        for (name, whole) in stages.chain([("total".to_owned(), &report[direction]["total"])]) {
+            for figure in ["count", "sum_ns"] {
+                let parts = sum(&format!("/{direction}/{name}/{figure}"));
+                assert_eq!(parts, number(&whole[figure]), "{direction} {name} {figure}");
+            }
+        }
+    }
+    let verdicts = report["verdicts"].as_object().unwrap().iter();
+    let refused = verdicts.filter(|(verdict, _)| !["valid", "in-flight"].contains(&verdict.as_str()));
+    let refused: u64 = refused.map(|(_, count)| number(count)).sum();
+    assert_eq!(sum("/tx/refused") + sum("/rx/refused"), refused);
+}
+
+/// The only group with this value of its key.
+fn group<'a>(report: &'a Value, dimension: &str, value: &Value) -> &'a Value {
+    let groups = report["groups"].as_array().unwrap();
+    let mut found = groups.iter().filter(|group| group["key"][dimension] == *value);
+    let group = found.next().unwrap_or_else(|| panic!("no {value}: {groups:?}"));
+    assert!(found.next().is_none(), "two of {value}");
+    group
+}
+
+/// Retransmissions, refused messages, messages on their way, and a SYN that nobody answers.
+#[test]
+fn groups_of_a_link_that_fails_add_up() {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let config = LinkConfig::default().delay(Duration::from_millis(2));
+    let link = Link::relay(&client, &server, config.clone()).unwrap();
+    let address = link.address_b(Family::V4);
+    let stat = Stat::start(&["--netns", client.netns_name(), "--by", "port,peer,interface"]);
+
+    let mut lossy = Connection::new(&client, &server, address);
+    for round in 0..20 {
+        if round % 10 == 5 {
+            link.lose_next_data(Direction::AToB, 1).unwrap();
+        }
+        lossy.client.write_all(&[0; 3000]).unwrap();
+        lossy.server.read_exact(&mut [0; 3000]).unwrap();
+        lossy.server.write_all(&[0; 3000]).unwrap();
+        lossy.client.read_exact(&mut [0; 3000]).unwrap();
+    }
+    let mut reset = Connection::new(&client, &server, address);
+    wait_acknowledged(&lossy.client);
+    link.set_config(config.loss(1.0)).unwrap();
+    reset.client.write_all(&[0; 100]).unwrap();
+    // RFC 6298, section 2.1: the SYN is sent again after a second.
+    let dead = SocketAddr::new(address, 9);
+    let unanswered =
+        client.enter(|| std::net::TcpStream::connect_timeout(&dead, Duration::from_millis(1_500)));
+    assert!(unanswered.is_err());
+    lossy.client.write_all(&[0; 100]).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    let report = stat.finish();
+
+    assert_adds_up(&report);
+    let lossy = group(&report, "port", &json!(lossy.server_address.port()));
+    assert!(number(&lossy["tx"]["retransmits"]) > 0, "{lossy}");
+    assert_eq!(number(&lossy["tx"]["messages"]), 21);
+    assert_eq!(lossy["key"]["peer"], json!(address.to_string()));
+    assert_eq!(lossy["key"]["interface"]["name"], json!(link.interface_a()));
+    let unanswered = group(&report, "port", &json!(9));
+    assert_eq!(number(&unanswered["tx"]["retransmits"]), 1);
+    assert_eq!(number(&unanswered["tx"]["messages"]), 0);
+}
+
+#[test]
+fn several_cgroups_of_a_container_are_one_group() {
+    let host = Host::new("corner").unwrap();
+    let top = Cgroup::new("groups").unwrap();
+    let id = format!("{:064x}", std::process::id());
+    let scope = format!("system.slice/docker-{id}.scope");
+    let places = ["init", "work"].map(|name| top.below(&format!("{scope}/{name}")).unwrap());
+    let mut answerers = places
+        .each_ref()
+        .map(|cgroup| Answerer::start(&host, Some(cgroup)));
+    let target = ["--cgroup", top.path().to_str().unwrap(), "--by"];
+    let measured = |by, answerers: &mut [Answerer]| {
+        let stat = Stat::start(&[&target[..], &[by]].concat());
+        answerers.iter_mut().for_each(Answerer::ask);
+        stat.finish()
+    };
+
+    let report = measured("container", &mut answerers);
+    assert_adds_up(&report);
+    assert_eq!(report["groups"].as_array().unwrap().len(), 1, "{report}");
+    group(&report, "container", &json!(id));
+    let report = measured("cgroup", &mut answerers);
+    assert_adds_up(&report);
+    for cgroup in &places {
+        let paths: Vec<_> = parts(&report)
+            .iter()
+            .filter_map(|part| part.pointer("/key/cgroup/path")?.as_str())
+            .collect();
+        let ends = paths.iter().any(|path| cgroup.path().ends_with(&path[1..]));
+        assert!(ends, "{paths:?}");
+    }
+}
