@@ -24,6 +24,7 @@ fn main() -> Result<()> {
         "src/path",
         "src/record",
         "src/rx",
+        "src/sample",
         "src/tx",
     ] {
         println!("cargo:rerun-if-changed={sources}");
@@ -48,6 +49,12 @@ fn main() -> Result<()> {
         &clang,
         "src/filter/filter_test.bpf.c",
         &out.join("filter_test.skel.rs"),
+        &out,
+    )?;
+    compile(
+        &clang,
+        "src/sample/sample_test.bpf.c",
+        &out.join("sample_test.skel.rs"),
         &out,
     )
 }

@@ -35,6 +35,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cgroup -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l container -d 'Sockets of this container: docker, containerd, CRI-O, podman or a systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l rate-cap -d 'Measure up to N messages a second of each flow and direction, and above that one of so many' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure one message of N, whatever the rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Sum messages by whose they are as well, in groups that differ in each of these' -r -f -a "pid\t''
 comm\t''
@@ -50,6 +52,9 @@ json\t'One JSON object, all times in nanoseconds'
 csv\t'A line a stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Print to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l new-only -d 'Leave connections alone that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l include-hol -d 'Count what a read waited for a missing segment as rx.stack, as if it were one time'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l host-path -d 'Follow the packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print the times from a read\'s RX stamp to each point on its way, by netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -59,11 +64,17 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l cgroup -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l container -d 'Sockets of this container: docker, containerd, CRI-O, podman or a systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l rate-cap -d 'Measure up to N messages a second of each flow and direction, and above that one of so many' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure one message of N, whatever the rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slower-than -d 'Show only messages that took longer than this in all; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'How to print: a line of text or a JSON object for each message' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s o -l output -d 'Print to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l new-only -d 'Leave connections alone that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l include-hol -d 'Count what a read waited for a missing segment as rx.stack, as if it were one time'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l host-path -d 'Follow the packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'

@@ -21,6 +21,7 @@ mod path;
 pub mod plan;
 mod privilege;
 mod record;
+mod sample;
 mod session;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
@@ -30,4 +31,4 @@ pub use error::Error;
 pub use group::Grouped;
 pub use privilege::Lowered;
 pub use record::Record;
-pub use session::{Adopted, Decoder, Options, Session, Target};
+pub use session::{Adopted, Decoder, HolView, Options, Sampling, Session, Target};

@@ -26,6 +26,8 @@ pub struct Plan {
     pub entry: bool,
     /// Read calls are measured.
     pub rx: bool,
+    /// Arriving segments are looked at: causes, delayed acknowledgements, head-of-line blocking.
+    pub segments: bool,
     /// Retransmissions are counted.
     pub retransmits: bool,
     /// Messages in flight are counted when their socket goes away.
@@ -49,16 +51,20 @@ impl Plan {
             .or_else(|| (!support.stamp_clock).then_some("needs Linux 6.11"))
             .or_else(|| lacks(support, Tracepoint::SkDataReady))
             .or_else(|| lacks(support, Tracepoint::SockRecvLength));
+        let hol = rx.or_else(|| lacks(support, Tracepoint::TcpProbe));
+        // It ends with a send and starts with a read.
+        let service = tx.or(rx);
         let nic = if support.nic_clock {
             "NIC clock unused"
         } else {
             "no NIC clock"
         };
         Self {
-            stages: StageMap::from_fn(|stage| way(stage, [tx, copy, rx], nic)),
+            stages: StageMap::from_fn(|stage| way(stage, [tx, copy, rx, hol, service], nic)),
             tx: tx.is_none(),
             entry: copy.is_none(),
             rx: rx.is_none(),
+            segments: (tx.is_none() || rx.is_none()) && lacks(support, Tracepoint::TcpProbe).is_none(),
             retransmits: tx.is_none() && lacks(support, Tracepoint::TcpRetransmitSkb).is_none(),
             close: lacks(support, Tracepoint::InetSockSetState).is_none(),
             // setns(2)
@@ -193,6 +199,7 @@ fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
         Tracepoint::TcpSendmsgLocked => "needs Linux 6.16",
         Tracepoint::SockSendLength => "needs tracepoint sock_send_length",
         Tracepoint::TcpRetransmitSkb => "needs tracepoint tcp_retransmit_skb",
+        Tracepoint::TcpProbe => "needs tracepoint tcp_probe",
         Tracepoint::SkDataReady => "needs tracepoint sk_data_ready",
         Tracepoint::SockRecvLength => "needs tracepoint sock_recv_length",
         Tracepoint::InetSockSetState => "needs tracepoint inet_sock_set_state",
@@ -200,7 +207,7 @@ fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
     })
 }
 
-fn way(stage: Stage, [tx, copy, rx]: [Option<&'static str>; 3], nic: &'static str) -> Way {
+fn way(stage: Stage, [tx, copy, rx, hol, service]: [Option<&'static str>; 5], nic: &'static str) -> Way {
     let unless = |absent: Option<&'static str>, hooks| absent.map_or(Way::Hooks(hooks), Way::Absent);
     match stage {
         Stage::TxCopy => unless(copy, "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG"),
@@ -210,9 +217,9 @@ fn way(stage: Stage, [tx, copy, rx]: [Option<&'static str>; 3], nic: &'static st
         Stage::RxStack => unless(rx, "RX software stamp → tp sk_data_ready"),
         Stage::RxApp => unless(rx, "tp sk_data_ready → tp sock_recv_length"),
         Stage::TxNic | Stage::RxNic => Way::Absent(nic),
-        Stage::RxHol => Way::Absent("refused as hol"),
+        Stage::RxHol => unless(hol, "RX software stamps at tp tcp_probe"),
         Stage::RxWakeup => Way::Absent("within rx.app"),
-        Stage::AppService => Way::Absent("not measured yet"),
+        Stage::AppService => unless(service, "tp sock_recv_length → the next send"),
     }
 }
 
@@ -269,9 +276,9 @@ mod tests {
     #[test]
     fn a_complete_host_measures_every_stage_that_there_is() {
         let plan = Plan::require(&complete()).unwrap();
-        assert!(plan.tx && plan.entry && plan.rx && plan.retransmits && plan.close);
+        assert!(plan.tx && plan.entry && plan.rx && plan.segments && plan.retransmits && plan.close);
         let absent: Vec<_> = plan.absent().map(|(stage, _)| stage.name()).collect();
-        assert_eq!(absent, ["tx.nic", "rx.nic", "rx.hol", "rx.wakeup", "app.service"]);
+        assert_eq!(absent, ["tx.nic", "rx.nic", "rx.wakeup"]);
     }
 
     #[test]
@@ -368,6 +375,16 @@ mod tests {
             assert!(plan.tx && plan.entry && !plan.rx);
             assert!(matches!(plan.stages[Stage::RxApp], Way::Absent(_)));
         }
+    }
+
+    #[test]
+    fn without_a_look_at_segments_reads_that_waited_are_refused() {
+        let plan = without_tracepoint(Tracepoint::TcpProbe);
+        assert!(!plan.segments && plan.tx && plan.rx);
+        assert_eq!(
+            plan.stages[Stage::RxHol],
+            Way::Absent("needs tracepoint tcp_probe")
+        );
     }
 
     #[test]

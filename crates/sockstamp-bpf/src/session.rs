@@ -60,6 +60,29 @@ impl Target {
     }
 }
 
+/// Which messages of a selected flow are measured, for each direction by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// All of them.
+    Every,
+    /// All up to so many a second, above that one of so many.
+    RateCap(u32),
+    /// One of so many.
+    OneIn(u32),
+}
+
+/// What is done with the time that a read waited for a missing segment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HolView {
+    /// It is a stage, `rx.hol`.
+    #[default]
+    Split,
+    /// It is part of `rx.stack`.
+    Include,
+    /// Such reads are refused.
+    Exclude,
+}
+
 /// How a measurement is to be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
@@ -75,6 +98,12 @@ pub struct Options {
     pub host_path: bool,
     /// Sum messages in groups, beside the whole.
     pub groups: Option<Grouped>,
+    /// Which messages are measured.
+    pub sampling: Sampling,
+    /// Send the records of those messages alone that took at least this long in all.
+    pub slower_than: Option<Nanos>,
+    /// What is done with the time that a read waited for a missing segment.
+    pub hol: HolView,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
     /// Room for interfaces to be told apart: 2 to 512, of which one stands for the rest.
@@ -92,6 +121,9 @@ impl Default for Options {
             entry: true,
             host_path: false,
             groups: None,
+            sampling: Sampling::Every,
+            slower_than: None,
+            hol: HolView::Split,
             ring_bytes: 8 << 20,
             interfaces: INTERFACES,
             paths: 16 << 10,
@@ -245,6 +277,7 @@ impl Session {
             (&programs.on_tcp_sendmsg_locked, self.plan.entry),
             (&programs.on_sock_send_length, self.plan.entry),
             (&programs.on_tcp_retransmit_skb, self.plan.retransmits),
+            (&programs.on_tcp_probe, self.plan.segments),
             (&programs.on_sk_data_ready, self.plan.rx),
             (&programs.on_sock_recv_length, self.plan.rx),
             (&programs.on_inet_sock_set_state, self.plan.close),
@@ -373,6 +406,7 @@ impl Session {
             &programs.on_tcp_sendmsg_locked,
             &programs.on_sock_send_length,
             &programs.on_tcp_retransmit_skb,
+            &programs.on_tcp_probe,
             &programs.on_sk_data_ready,
             &programs.on_sock_recv_length,
             &programs.on_inet_sock_set_state,
@@ -492,6 +526,13 @@ fn configure(
         if let Some(filter) = &target.filter {
             filter::set_filter!(&mut *settings, filter);
         }
+        (settings.setting_rate_cap, settings.setting_sample) = match options.sampling {
+            Sampling::Every => (0, 0),
+            Sampling::RateCap(cap) => (cap, 0),
+            Sampling::OneIn(count) => (0, count),
+        };
+        settings.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
+        settings.setting_hol = options.hol as u32;
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
     }
     let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
@@ -518,6 +559,7 @@ fn configure(
         (&mut programs.on_tcp_sendmsg_locked, plan.entry),
         (&mut programs.on_sock_send_length, plan.entry),
         (&mut programs.on_tcp_retransmit_skb, plan.retransmits),
+        (&mut programs.on_tcp_probe, plan.segments),
         (&mut programs.on_sk_data_ready, plan.rx),
         (&mut programs.on_sock_recv_length, plan.rx),
         (&mut programs.on_inet_sock_set_state, plan.close),

@@ -28,3 +28,8 @@ pub(crate) mod filter_test {
 pub(crate) mod probe {
     include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
 }
+
+#[cfg(test)]
+pub(crate) mod sample_test {
+    include!(concat!(env!("OUT_DIR"), "/sample_test.skel.rs"));
+}

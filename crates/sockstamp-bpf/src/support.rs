@@ -23,6 +23,7 @@ pub enum Tracepoint {
     TcpSendmsgLocked,
     SockSendLength,
     TcpRetransmitSkb,
+    TcpProbe,
     SkDataReady,
     SockRecvLength,
     InetSockSetState,
@@ -31,10 +32,11 @@ pub enum Tracepoint {
 
 impl Tracepoint {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::TcpSendmsgLocked,
         Self::SockSendLength,
         Self::TcpRetransmitSkb,
+        Self::TcpProbe,
         Self::SkDataReady,
         Self::SockRecvLength,
         Self::InetSockSetState,
@@ -48,6 +50,7 @@ impl Tracepoint {
             Self::TcpSendmsgLocked => "tcp_sendmsg_locked",
             Self::SockSendLength => "sock_send_length",
             Self::TcpRetransmitSkb => "tcp_retransmit_skb",
+            Self::TcpProbe => "tcp_probe",
             Self::SkDataReady => "sk_data_ready",
             Self::SockRecvLength => "sock_recv_length",
             Self::InetSockSetState => "inet_sock_set_state",

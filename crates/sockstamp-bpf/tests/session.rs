@@ -101,12 +101,20 @@ fn records_agree_with_the_counters() {
         of_direction().for_each(|message| recorded.record(message));
         assert_eq!(recorded.total, counted.total);
         for (stage, histogram) in counted.stages.present() {
-            assert_eq!(
-                recorded.stages[stage].as_ref(),
-                Some(histogram),
-                "{}",
-                stage.name()
-            );
+            let recorded = recorded.stages[stage].clone().unwrap_or_default();
+            assert!(recorded == *histogram, "{stage}");
+        }
+        for (part, counted) in counted.parts.iter() {
+            let recorded = recorded.parts[part].unwrap_or_default();
+            let counted = counted.unwrap_or_default();
+            assert_eq!(recorded.sum_ns, counted.sum_ns, "{part}");
+            if !part.is_rest() {
+                assert_eq!(recorded.count, counted.count, "{part}");
+                assert_eq!(
+                    recorded.max_ns.unwrap_or_default(),
+                    counted.max_ns.unwrap_or_default()
+                );
+            }
         }
     }
 }

@@ -76,9 +76,25 @@ pub struct Target {
 
 const MEASURING: &str = "Measuring";
 
-/// How it is measured.
-#[derive(Debug, Args, Default)]
+/// How messages are measured.
+#[derive(Debug, Args)]
 pub struct Measuring {
+    /// Measure up to N messages a second of each flow and direction, and above that one of so many
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..),
+          help_heading = MEASURING)]
+    pub rate_cap: u32,
+    /// Measure one message of N, whatever the rate
+    #[arg(long, value_name = "1/N", value_parser = one_of, conflicts_with = "rate_cap", help_heading = MEASURING)]
+    pub sample: Option<u32>,
+    /// Measure every message
+    #[arg(long, conflicts_with_all = ["rate_cap", "sample"], help_heading = MEASURING)]
+    pub every: bool,
+    /// Count what a read waited for a missing segment as rx.stack, as if it were one time
+    #[arg(long, conflicts_with = "exclude_hol", help_heading = MEASURING)]
+    pub include_hol: bool,
+    /// Refuse reads that waited for a missing segment
+    #[arg(long, help_heading = MEASURING)]
+    pub exclude_hol: bool,
     /// Follow the packets of containers and VPNs through this host to the last interface
     ///
     /// Where this host routes them, the kernel tells of the first interface alone: the wait behind it counts as the
@@ -95,7 +111,7 @@ pub struct Stat {
     /// Which messages.
     pub target: Target,
     #[command(flatten)]
-    /// How.
+    /// How they are measured.
     pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -131,11 +147,15 @@ pub struct Trace {
     /// Which messages.
     pub target: Target,
     #[command(flatten)]
-    /// How.
+    /// How they are measured.
     pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
+    /// Show only messages that took longer than this in all; every message is measured
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["rate_cap", "sample"],
+          help_heading = MEASURING)]
+    pub slower_than: Option<Duration>,
     /// How to print: a line of text or a JSON object for each message
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -190,6 +210,14 @@ fn dimension() -> impl TypedValueParser<Value = Dimension> {
     names.try_map(|name| name.parse::<Dimension>())
 }
 
+fn one_of(text: &str) -> Result<u32, String> {
+    let count = text.strip_prefix("1/").ok_or("it is 1/N, such as 1/64")?;
+    match count.parse() {
+        Ok(0) | Err(_) => Err(format!("{count:?} is no whole number above 0")),
+        Ok(count) => Ok(count),
+    }
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     let unit = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -217,6 +245,14 @@ mod tests {
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_sample_is_one_of_so_many() {
+        assert_eq!(one_of("1/64"), Ok(64));
+        for wrong in ["64", "2/64", "1/0", "1/-1", "1/"] {
+            assert!(one_of(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

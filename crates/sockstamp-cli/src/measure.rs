@@ -11,7 +11,8 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::support::Support;
-use sockstamp_bpf::{Grouped, Lowered, Options, Record, Session};
+use sockstamp_bpf::{Grouped, HolView, Lowered, Options, Record, Sampling, Session};
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::Grouping;
 use sockstamp_model::summary::Summary;
 
@@ -22,11 +23,46 @@ use crate::target;
 /// What is to be measured, and when it ends.
 pub(crate) struct Measurement<'a> {
     pub(crate) target: &'a cli::Target,
-    pub(crate) measuring: &'a cli::Measuring,
     pub(crate) command: &'a [std::ffi::OsString],
     pub(crate) duration: Option<Duration>,
     pub(crate) record: bool,
     pub(crate) groups: Option<Grouping>,
+    pub(crate) measuring: &'a cli::Measuring,
+    pub(crate) slower_than: Option<Duration>,
+}
+
+impl Measurement<'_> {
+    fn options(&self) -> Result<Options> {
+        Ok(Options {
+            target: target::resolve(self.target)?,
+            record: self.record,
+            // The cgroup of a command is empty before it runs.
+            new_only: self.target.new_only || !self.command.is_empty(),
+            host_path: self.measuring.host_path,
+            groups: self.groups.clone().map(Grouped::by),
+            sampling: self.sampling(),
+            slower_than: self.slower_than.map(Nanos::from),
+            hol: match self.measuring {
+                cli::Measuring {
+                    include_hol: true, ..
+                } => HolView::Include,
+                cli::Measuring {
+                    exclude_hol: true, ..
+                } => HolView::Exclude,
+                _ => HolView::Split,
+            },
+            ..Options::default()
+        })
+    }
+
+    /// What is looked for among all messages must not be missed.
+    fn sampling(&self) -> Sampling {
+        match self.measuring.sample {
+            _ if self.measuring.every || self.slower_than.is_some() => Sampling::Every,
+            Some(count) => Sampling::OneIn(count),
+            None => Sampling::RateCap(self.measuring.rate_cap),
+        }
+    }
 }
 
 /// What a measurement ended with.
@@ -48,15 +84,7 @@ pub(crate) fn run(
     on_record: impl FnMut(&Record) + 'static,
     mut after_poll: impl FnMut() -> bool,
 ) -> Result<Outcome> {
-    let mut options = Options {
-        target: target::resolve(measurement.target)?,
-        record: measurement.record,
-        groups: measurement.groups.clone().map(Grouped::by),
-        // The cgroup of a command is empty before it runs.
-        new_only: measurement.target.new_only || !measurement.command.is_empty(),
-        host_path: measurement.measuring.host_path,
-        ..Options::default()
-    };
+    let mut options = measurement.options()?;
     let mut signals =
         SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
     // First, so that who may not measure is told so, and not that a cgroup cannot be made.

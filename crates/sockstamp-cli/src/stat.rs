@@ -16,9 +16,10 @@ pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
     let mut output = output(options)?;
     let measurement = Measurement {
         target: &options.target,
-        measuring: &options.measuring,
         command: &options.command,
         duration: options.duration,
+        measuring: &options.measuring,
+        slower_than: None,
         record: false,
         groups: Grouping::new(options.by.iter().copied()),
     };

@@ -6,7 +6,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{DirectionSummary, Summary};
+use sockstamp_model::summary::{DirectionSummary, PartSummary, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::interfaces;
@@ -39,7 +39,10 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
             .filter(|stage| stage.direction() == direction)
         {
             match (&part.stages[stage], summary.absent.get(&stage)) {
-                (Some(histogram), _) => row(output, stage.name(), histogram, part)?,
+                (Some(histogram), _) => {
+                    row(output, stage.name(), histogram, part)?;
+                    parts(output, stage, part)?;
+                }
                 (None, Some(reason)) => writeln!(output, " {:<12}{:>10}  {reason}", stage.name(), "-")?,
                 (None, None) => {}
             }
@@ -62,8 +65,15 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
         part.bytes,
         summary.duration
     )?;
-    if direction == Direction::Tx {
-        write!(output, ", {} retransmits", part.retransmits)?;
+    match direction {
+        Direction::Tx => write!(output, ", {} retransmits", part.retransmits)?,
+        Direction::Rx => write!(output, ", {} out of order", part.out_of_order)?,
+    }
+    if part.measured < part.messages {
+        write!(output, "; {} measured", part.measured)?;
+    }
+    if part.pipelined > 0 {
+        write!(output, "; {} pipelined", part.pipelined)?;
     }
     writeln!(output)
 }
@@ -76,13 +86,43 @@ fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, part: &Directi
             None => write!(output, "{:>10}", "-")?,
         }
     }
-    writeln!(output, "{:>8}", share(histogram.sum_ns(), part.total.sum_ns()))
+    // It lies before the message and is no share of it.
+    let share = if name == Stage::AppService.name() {
+        "-".to_owned()
+    } else {
+        share(histogram.sum_ns(), part.total.sum_ns())
+    };
+    writeln!(output, "{share:>8}")
 }
 
 /// The quantiles and the largest.
 pub(crate) fn figures(histogram: &Histogram) -> impl Iterator<Item = Option<Nanos>> {
     let quantiles = QUANTILES.into_iter().map(|quantile| histogram.quantile(quantile));
     quantiles.chain([histogram.max()])
+}
+
+/// The parts that took time; where there is but the rest, the stage says it all.
+fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary) -> io::Result<()> {
+    let took_time = |sum: &PartSummary| sum.sum_ns > 0;
+    if !whole
+        .parts
+        .of(stage)
+        .any(|(part, sum)| took_time(sum) && !part.is_rest())
+    {
+        return Ok(());
+    }
+    for (part, sum) in whole.parts.of(stage).filter(|(_, sum)| took_time(sum)) {
+        let max = sum.max_ns.map_or_else(|| "-".to_owned(), |max| max.to_string());
+        writeln!(
+            output,
+            "   {:<12}{:>8}{:>50}{:>8}",
+            part.name(),
+            sum.count,
+            max,
+            share(sum.sum_ns, whole.total.sum_ns())
+        )?;
+    }
+    Ok(())
 }
 
 fn share(part: u128, whole: u128) -> String {
@@ -166,6 +206,7 @@ pub(crate) fn line(output: &mut dyn Write, message: &Message) -> io::Result<()> 
     )?;
     for (stage, duration) in message.stages.present() {
         write!(output, "  {} {duration}", stage.name())?;
+        causes(output, stage, message)?;
     }
     if message.verdict.is_valid() {
         write!(output, "  total {}", message.total())?;
@@ -175,6 +216,9 @@ pub(crate) fn line(output: &mut dyn Write, message: &Message) -> io::Result<()> 
     if message.retransmits > 0 {
         write!(output, "  retransmits {}", message.retransmits)?;
     }
+    if message.weight > 1 {
+        write!(output, "  weight {}", message.weight)?;
+    }
     if message.coalesced {
         write!(output, "  coalesced")?;
     }
@@ -183,6 +227,16 @@ pub(crate) fn line(output: &mut dyn Write, message: &Message) -> io::Result<()> 
         Some(age) if message.verdict.is_valid() => write!(output, "  oldest {age}"),
         _ => Ok(()),
     }
+}
+
+/// In parentheses, what took the stage's time, but for its rest.
+fn causes(output: &mut dyn Write, stage: Stage, message: &Message) -> io::Result<()> {
+    let mut separator = " (";
+    for (part, duration) in message.parts.of(stage).filter(|(part, _)| !part.is_rest()) {
+        write!(output, "{separator}{} {duration}", part.name())?;
+        separator = ", ";
+    }
+    output.write_all(if separator == ", " { b")" } else { b"" })
 }
 
 /// Hours, minutes, seconds and microseconds of UTC: leap seconds are not in CLOCK_REALTIME.

@@ -18,9 +18,10 @@ pub(crate) fn run(options: &cli::Trace) -> Result<ExitCode> {
     let printer = Rc::new(RefCell::new(Printer::new(options)?));
     let measurement = Measurement {
         target: &options.target,
-        measuring: &options.measuring,
         command: &options.command,
         duration: options.duration,
+        measuring: &options.measuring,
+        slower_than: options.slower_than,
         record: true,
         groups: None,
     };

@@ -6,6 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`stage`] | the stages of a message's way and arrays indexed by them |
+//! | [`part`] | the parts of a stage that are told apart, causes of waiting among them |
 //! | [`verdict`] | why a measured message is valid, or was refused |
 //! | [`clock`] | durations and points in time that cannot be mixed up |
 //! | [`histogram`] | the bucket layout shared with the kernel side |
@@ -30,6 +31,7 @@ pub mod group;
 pub mod histogram;
 pub mod interface;
 pub mod message;
+pub mod part;
 pub mod stage;
 pub mod summary;
 pub mod verdict;
@@ -42,8 +44,9 @@ pub use group::{Dimension, GroupHistogram, GroupKey, GroupSummary, Grouping, Gro
 pub use histogram::Histogram;
 pub use interface::{Interface, InterfaceSummary, Medium};
 pub use message::{Interfaces, Message, Stamps};
+pub use part::{Part, PartMap};
 pub use stage::{Direction, Stage, StageMap};
-pub use summary::{DirectionSummary, Lost, StageSummary, Summary};
+pub use summary::{DirectionSummary, Lost, PartSummary, StageSummary, Summary};
 pub use verdict::Verdict;
 
 /// A name that is not in the list it was looked up in.

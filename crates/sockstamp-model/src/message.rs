@@ -6,7 +6,8 @@ use serde::{Serialize, Serializer};
 use crate::clock::{Monotonic, Nanos, Phc, Realtime, Timestamp};
 use crate::flow::{Flow, canonical};
 use crate::interface::Interface;
-use crate::stage::{Direction, StageMap};
+use crate::part::PartMap;
+use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
 
 /// The moments of a message's way that its stages are the differences of; `None` where a stamp did not come.
@@ -34,6 +35,8 @@ pub struct Stamps {
     pub ack: Option<Timestamp<Monotonic>>,
     /// RX: the kernel stamped the packet when the driver delivered it.
     pub rx_software: Option<Timestamp<Monotonic>>,
+    /// RX: as `rx_software`, of the segment that was missing in front of it.
+    pub filled: Option<Timestamp<Monotonic>>,
     /// RX: the socket could be read.
     pub ready: Option<Timestamp<Monotonic>>,
     /// RX: the read call took the last byte.
@@ -43,7 +46,7 @@ pub struct Stamps {
 impl Stamps {
     /// Every stamp of CLOCK_MONOTONIC with its name, in the order of a message's way.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, Option<Timestamp<Monotonic>>); 10] {
+    pub fn named(&self) -> [(&'static str, Option<Timestamp<Monotonic>>); 11] {
         [
             ("entry", self.entry),
             ("queued", self.queued),
@@ -53,6 +56,7 @@ impl Stamps {
             ("snd_last", self.snd_last),
             ("ack", self.ack),
             ("rx_software", self.rx_software),
+            ("filled", self.filled),
             ("ready", self.ready),
             ("read", self.read),
         ]
@@ -95,6 +99,9 @@ pub struct Interfaces {
 /// | `time_ns` | [`time`](Self::time), since 1970 |
 /// | `direction` | `"tx"` or `"rx"` |
 /// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `netns` | as here |
+/// | `parts` | TX: object of stage name → object of part name → duration |
+/// | `ack_with_data`, `pipelined` | TX: as here |
+/// | `min_rtt_ns` | [`min_rtt`](Self::min_rtt), where known |
 /// | `local`, `remote` | `"ip:port"`, v4-mapped addresses as IPv4 |
 /// | `stages` | object of stage name → duration |
 /// | `total_ns` | [`total`](Self::total) |
@@ -123,10 +130,18 @@ pub struct Message {
     /// TX: the kernel put the message into one packet with a later one, whose stamps it shares: what was sent
     /// of it before, if anything, left earlier.
     pub coalesced: bool,
+    /// TX: the acknowledgement came with data, so that it may have waited for the peer's answer.
+    pub ack_with_data: bool,
+    /// TX: requests were still unread when it was sent, so that nobody knows which one it answers.
+    pub pipelined: bool,
+    /// TX: the smallest round-trip time of the connection when the message was acknowledged.
+    pub min_rtt: Option<Nanos>,
     /// The sequence number behind the last byte (TCP).
     pub seq_end: u32,
     /// The duration of every stage; `None` where it is absent.
     pub stages: StageMap<Option<Nanos>>,
+    /// TX: the parts of its stages.
+    pub parts: PartMap<Option<Nanos>>,
     /// The moments that the stages are the differences of.
     pub stamps: Stamps,
     /// RX: how long before the read the first byte of it was stamped, or could be read where it had no stamp. The
@@ -141,17 +156,23 @@ pub struct Message {
 }
 
 impl Message {
-    /// The sum of the stages that are present; saturates.
+    /// The sum of the stages that are present; saturates. `app.service` lies before the message.
     #[must_use]
     pub fn total(&self) -> Nanos {
-        self.stages.present().map(|(_, duration)| *duration).sum()
+        self.stages
+            .present()
+            .filter(|(stage, _)| *stage != Stage::AppService)
+            .map(|(_, duration)| *duration)
+            .sum()
     }
 }
 
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stamped = self.interfaces != Interfaces::default();
-        let fields = 18 + usize::from(self.oldest_age.is_some()) + usize::from(stamped);
+        let sent = self.direction == Direction::Tx;
+        let optional = [stamped, self.oldest_age.is_some(), self.min_rtt.is_some()];
+        let fields = 18 + 3 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
         object.serialize_field("time_ns", &self.time)?;
         object.serialize_field("direction", &self.direction)?;
@@ -161,6 +182,9 @@ impl Serialize for Message {
         object.serialize_field("remote", &canonical(self.flow.remote))?;
         object.serialize_field("bytes", &self.bytes)?;
         object.serialize_field("stages", &self.stages)?;
+        if sent {
+            object.serialize_field("parts", &self.parts)?;
+        }
         object.serialize_field("total_ns", &self.total())?;
         object.serialize_field("retransmits", &self.retransmits)?;
         object.serialize_field("cookie", &self.flow.cookie)?;
@@ -173,9 +197,15 @@ impl Serialize for Message {
         if stamped {
             object.serialize_field("interfaces", &self.interfaces)?;
         }
-        match self.oldest_age {
-            Some(age) => object.serialize_field("oldest_age_ns", &age)?,
-            None => object.skip_field("oldest_age_ns")?,
+        if sent {
+            object.serialize_field("ack_with_data", &self.ack_with_data)?;
+            object.serialize_field("pipelined", &self.pipelined)?;
+        }
+        if let Some(rtt) = self.min_rtt {
+            object.serialize_field("min_rtt_ns", &rtt)?;
+        }
+        if let Some(age) = self.oldest_age {
+            object.serialize_field("oldest_age_ns", &age)?;
         }
         object.serialize_field("netns", &self.flow.netns)?;
         object.end()
@@ -186,7 +216,7 @@ impl Serialize for Message {
 mod tests {
     use super::*;
     use crate::flow::{NetnsInode, Protocol, SocketCookie};
-    use crate::stage::Stage;
+    use crate::part::Part;
 
     fn message(direction: Direction) -> Message {
         Message {
@@ -205,8 +235,12 @@ mod tests {
             retransmits: 0,
             repeats: 0,
             coalesced: false,
+            ack_with_data: false,
+            pipelined: false,
+            min_rtt: None,
             seq_end: 4_294_967_295,
             stages: StageMap::default(),
+            parts: PartMap::default(),
             stamps: Stamps::default(),
             oldest_age: None,
             time: Timestamp::from_nanos(1_790_000_000_000_000_001),
@@ -229,6 +263,10 @@ mod tests {
         sent.stages[Stage::TxCopy] = Some(Nanos(1_200));
         sent.stages[Stage::TxQueue] = Some(Nanos(0));
         sent.stages[Stage::TxNetwork] = Some(Nanos(20_100_000));
+        sent.stages[Stage::AppService] = Some(Nanos(7));
+        sent.parts[Part::Nagle] = Some(Nanos(0));
+        sent.ack_with_data = true;
+        sent.min_rtt = Some(Nanos(20_000_000));
         sent.stamps.entry = Some(Timestamp::from_nanos(1_000));
         sent.stamps.snd_last = Some(Timestamp::from_nanos(2_200));
         assert_eq!(sent.total(), Nanos(20_101_200));
@@ -237,10 +275,12 @@ mod tests {
             concat!(
                 r#"{"time_ns":1790000000000000001,"direction":"tx","pid":4242,"comm":"nginx","#,
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
-                r#""stages":{"tx.copy":1200,"tx.queue":0,"tx.network":20100000},"total_ns":20101200,"#,
+                r#""stages":{"tx.copy":1200,"tx.queue":0,"tx.network":20100000,"app.service":7},"#,
+                r#""parts":{"tx.queue":{"nagle":0}},"total_ns":20101200,"#,
                 r#""retransmits":1,"cookie":77,"seq_end":4294967295,"stamps":{"entry":1000,"snd_last":2200},"#,
                 r#""verdict":"valid","weight":1,"repeats":2,"coalesced":true,"#,
-                r#""interfaces":{"last":{"name":"eth0","index":2,"netns":4026531840}},"netns":4026531840}"#,
+                r#""interfaces":{"last":{"name":"eth0","index":2,"netns":4026531840}},"ack_with_data":true,"#,
+                r#""pipelined":false,"min_rtt_ns":20000000,"netns":4026531840}"#,
             )
         );
     }
@@ -279,6 +319,7 @@ mod tests {
             snd_hw: None,
             ack: stamp,
             rx_software: stamp,
+            filled: stamp,
             ready: stamp,
             read: stamp,
         };

@@ -10,6 +10,7 @@ use crate::group::Groups;
 use crate::histogram::Histogram;
 use crate::interface::InterfaceSummary;
 use crate::message::Message;
+use crate::part::{Part, PartMap};
 use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
 
@@ -63,17 +64,45 @@ impl Serialize for StageSummary {
     }
 }
 
+/// What is said of one part of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct PartSummary {
+    /// Messages that have some of it, by weight; for the rest of a stage, all messages of the stage.
+    pub count: u64,
+    /// Weighted sum in nanoseconds.
+    pub sum_ns: u128,
+    /// The largest; `None` (JSON `null`) for the rest of a stage, which is known in sum alone.
+    pub max_ns: Option<Nanos>,
+}
+
+impl PartSummary {
+    /// Adds everything that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
+    }
+}
+
 /// The messages of one direction. The distributions are those of the valid ones; the counters are of all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectionSummary {
-    /// Messages of the selected flows, whatever became of them, by weight.
+    /// Messages of the selected flows, whatever became of them, measured or not.
     pub messages: u64,
-    /// Bytes of these messages, by weight.
+    /// How many of them were measured. Each stands for as many as its weight says.
+    pub measured: u64,
+    /// Bytes of all messages.
     pub bytes: u64,
     /// Segments that the selected flows sent again, as `tcpi_total_retrans` counts them; always 0 for RX.
     pub retransmits: u64,
+    /// Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8) counts them; always 0 for TX.
+    pub out_of_order: u64,
+    /// TX: sends that were made with requests still unread, by weight: they have no `app.service`.
+    pub pipelined: u64,
     /// The distribution of every stage; `None` where the stage is absent.
     pub stages: StageMap<Option<Histogram>>,
+    /// The parts of the stages; `None` where the stage is absent.
+    pub parts: PartMap<Option<PartSummary>>,
     /// The distribution of the sum of a message's stages.
     pub total: Histogram,
 }
@@ -83,14 +112,27 @@ impl DirectionSummary {
     pub fn record(&mut self, message: &Message) {
         let weight = u64::from(message.weight);
         self.messages = self.messages.saturating_add(weight);
+        self.measured = self.measured.saturating_add(1);
         self.bytes = self.bytes.saturating_add(message.bytes.saturating_mul(weight));
         self.retransmits = self
             .retransmits
             .saturating_add(u64::from(message.retransmits) * weight);
+        self.pipelined = self
+            .pipelined
+            .saturating_add(u64::from(message.pipelined) * weight);
         for (stage, &duration) in message.stages.present() {
             self.stages[stage]
                 .get_or_insert_default()
                 .record(duration, weight);
+        }
+        for (part, &duration) in message.parts.iter() {
+            if let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) {
+                self.parts[part].get_or_insert_default().merge(&PartSummary {
+                    count: weight,
+                    sum_ns: u128::from(duration.0) * u128::from(weight),
+                    max_ns: Some(duration),
+                });
+            }
         }
         self.total.record(message.total(), weight);
     }
@@ -98,12 +140,35 @@ impl DirectionSummary {
     /// Adds everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         self.messages = self.messages.saturating_add(other.messages);
+        self.measured = self.measured.saturating_add(other.measured);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.retransmits = self.retransmits.saturating_add(other.retransmits);
+        self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
+        self.pipelined = self.pipelined.saturating_add(other.pipelined);
         for (stage, histogram) in other.stages.present() {
             self.stages[stage].get_or_insert_default().merge(histogram);
         }
+        for (part, sum) in other.parts.iter() {
+            if let Some(sum) = sum {
+                self.parts[part].get_or_insert_default().merge(sum);
+            }
+        }
         self.total.merge(&other.total);
+    }
+
+    /// Forms the parts that are what the others leave of their stage, for every stage that has parts.
+    pub fn complete_parts(&mut self) {
+        for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
+            let Some(stage) = &self.stages[rest.stage()] else {
+                continue;
+            };
+            let others: u128 = self.parts.of(rest.stage()).map(|(_, sum)| sum.sum_ns).sum();
+            self.parts[rest] = Some(PartSummary {
+                count: stage.count(),
+                sum_ns: stage.sum_ns().saturating_sub(others),
+                max_ns: None,
+            });
+        }
     }
 }
 
@@ -121,11 +186,15 @@ impl Serialize for DirectionSummary {
             }
         }
 
-        let mut object = serializer.serialize_struct("DirectionSummary", 5)?;
+        let mut object = serializer.serialize_struct("DirectionSummary", 9)?;
         object.serialize_field("messages", &self.messages)?;
+        object.serialize_field("measured", &self.measured)?;
         object.serialize_field("bytes", &self.bytes)?;
         object.serialize_field("retransmits", &self.retransmits)?;
+        object.serialize_field("out_of_order", &self.out_of_order)?;
+        object.serialize_field("pipelined", &self.pipelined)?;
         object.serialize_field("stages", &Stages(&self.stages))?;
+        object.serialize_field("parts", &self.parts)?;
         object.serialize_field("total", &StageSummary::from(&self.total))?;
         object.end()
     }
@@ -169,9 +238,9 @@ pub struct Summary {
     pub rx: DirectionSummary,
     /// The stages that this host cannot give, and why.
     pub absent: BTreeMap<Stage, String>,
-    /// Measured messages by what became of them; those still in flight are not in it.
+    /// Measured messages by what became of them, by weight; those still in flight are not in it.
     pub verdicts: BTreeMap<Verdict, u64>,
-    /// Measured messages that were neither complete nor refused when the measurement ended.
+    /// Measured messages that were neither complete nor refused when the measurement ended, by weight.
     pub in_flight: u64,
     /// What was lost on the way to user space.
     pub lost: Lost,
@@ -269,10 +338,17 @@ mod tests {
         copy.record(Nanos(1_000), 3);
         copy.record(Nanos(20_000), 1);
         summary.tx.messages = 4;
+        summary.tx.measured = 2;
         summary.tx.bytes = 5_792;
         summary.tx.retransmits = 1;
         summary.tx.total = copy.clone();
         summary.tx.stages[Stage::TxCopy] = Some(copy);
+        summary.tx.parts[Part::Sndbuf] = Some(PartSummary {
+            count: 1,
+            sum_ns: 15_000,
+            max_ns: Some(Nanos(15_000)),
+        });
+        summary.tx.complete_parts();
         summary.tx.stages[Stage::TxQueue] = Some(Histogram::new());
         summary
             .absent
@@ -293,14 +369,18 @@ mod tests {
             serde_json::to_string(&summary).unwrap(),
             concat!(
                 r#"{"version":1,"duration_ns":10000000000,"adopted":2,"#,
-                r#""tx":{"messages":4,"bytes":5792,"retransmits":1,"stages":{"#,
+                r#""tx":{"messages":4,"measured":2,"bytes":5792,"retransmits":1,"out_of_order":0,"pipelined":0,"#,
+                r#""stages":{"#,
                 r#""tx.copy":{"count":4,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000},"#,
                 r#""tx.queue":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
                 r#""max_ns":null,"sum_ns":0}},"#,
+                r#""parts":{"tx.copy":{"copy":{"count":4,"sum_ns":8000,"max_ns":null},"#,
+                r#""sndbuf":{"count":1,"sum_ns":15000,"max_ns":15000}}},"#,
                 r#""total":{"count":4,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000}},"#,
-                r#""rx":{"messages":0,"bytes":0,"retransmits":0,"stages":{},"#,
+                r#""rx":{"messages":0,"measured":0,"bytes":0,"retransmits":0,"out_of_order":0,"pipelined":0,"#,
+                r#""stages":{},"parts":{},"#,
                 r#""total":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,

@@ -26,6 +26,7 @@
 
 #define MSG_PEEK     0x2 /* include/linux/socket.h */
 #define MSG_ERRQUEUE 0x2000
+#define MSG_MORE     0x8000
 
 #define RCV_SHUTDOWN  1 /* include/net/sock.h */
 #define SHUTDOWN_MASK 3
@@ -59,6 +60,11 @@ extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
 /* Gives memory that no typed pointer leads to a type; reads through it fault safely to 0. */
 #define cast_kernel(pointer, type) \
 	((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
+
+static __always_inline struct tcp_skb_cb *skb_tcp(const struct sk_buff *skb)
+{
+	return cast_kernel(skb->cb, struct tcp_skb_cb);
+}
 
 static __always_inline struct skb_shared_info *skb_shared(const struct sk_buff *skb)
 {

@@ -43,6 +43,12 @@ int BPF_PROG(floor_tcp_retransmit_skb)
 	return 0;
 }
 
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(floor_tcp_probe)
+{
+	return 0;
+}
+
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(floor_sk_data_ready)
 {

@@ -26,7 +26,7 @@ static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_o
 		tx_sendmsg(kern, flow);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
-		tx_sched(kern->skb, flow);
+		tx_sched(kern->sk, kern->skb, flow);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
 		tx_snd(kern->skb, flow);
@@ -76,10 +76,11 @@ int on_sockops(struct bpf_sock_ops *ctx)
 }
 
 SEC("tp_btf/tcp_sendmsg_locked")
-int BPF_PROG(on_tcp_sendmsg_locked, const struct sock *sk)
+int BPF_PROG(on_tcp_sendmsg_locked, const struct sock *sk, const struct msghdr *msg,
+	     const struct sk_buff *tail, int size_goal)
 {
 	if (sock_selected(sk))
-		tx_entry(sk);
+		tx_entry(sk, msg, tail, size_goal);
 	return 0;
 }
 
@@ -96,6 +97,26 @@ int BPF_PROG(on_tcp_retransmit_skb, const struct sock *sk, const struct sk_buff 
 {
 	if (sock_selected(sk))
 		tx_retransmit(sk, skb);
+	return 0;
+}
+
+/* Every segment of an established connection, before TCP works on it, with the socket locked. */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_tcp_probe, const struct sock *sk, const struct sk_buff *skb)
+{
+	const struct tcp_skb_cb *cb;
+	struct flow *flow;
+
+	if (!sock_selected(sk))
+		return 0;
+	flow = flow_lookup(sk);
+	if (!flow)
+		return 0;
+	cb = skb_tcp(skb);
+	if (cb->seq != cb->end_seq)
+		hol_segment(tcp_of(sk), flow, skb, cb);
+	network_segment(tcp_of(sk), flow, cb);
+	cause_segment(sk, flow);
 	return 0;
 }
 

@@ -202,11 +202,18 @@ struct dst_entry {
 	struct net_device *dev;
 };
 
+struct list_head {
+	struct list_head *next;
+	struct list_head *prev;
+};
+
 struct sk_buff {
 	struct sk_buff *next;
 	struct sk_buff *prev;
 	struct net_device *dev;
+	struct list_head tcp_tsorted_anchor;
 	ktime_t tstamp;
+	u64 skb_mstamp_ns;
 	char cb[48];
 	unsigned int len;
 	__u8 tstamp_type : 2; /* v6.11; mono_delivery_time before */
@@ -265,6 +272,12 @@ struct bpf_local_storage {
 	struct hlist_head list;
 };
 
+typedef struct refcount_struct {
+	struct {
+		int counter;
+	} refs;
+} refcount_t;
+
 struct socket {
 	struct sock *sk;
 };
@@ -280,11 +293,28 @@ struct sock {
 	struct socket *sk_socket;
 	struct sock_cgroup_data sk_cgrp_data;
 	struct bpf_local_storage *sk_bpf_storage;
+	int sk_wmem_queued;
+	refcount_t sk_wmem_alloc;
+	int sk_sndbuf;
+	unsigned long sk_tsq_flags;
+	struct sk_buff_head sk_write_queue;
+	u32 sk_pacing_status;
+	unsigned long sk_pacing_rate;
+	u8 sk_pacing_shift;
 	u8 sk_bpf_cb_flags; /* v6.15 */
 };
 
 struct inet_connection_sock {
 	struct sock icsk_inet;
+	__u8 icsk_ca_state : 5;
+};
+
+struct minmax_sample {
+	u32 v;
+};
+
+struct minmax {
+	struct minmax_sample s[3];
 };
 
 struct rb_node;
@@ -303,7 +333,22 @@ struct tcp_sock {
 	u32 copied_seq;
 	u32 rcv_nxt;
 	u64 tcp_clock_cache;
+	u64 tcp_wstamp_ns;
 	u32 total_retrans;
+	u32 rcv_wup;
+	u32 rcv_wnd;
+	u32 snd_wnd;
+	u32 snd_cwnd;
+	u32 snd_sml;
+	u32 mss_cache;
+	u32 packets_out;
+	u32 sacked_out;
+	u32 lost_out;
+	u32 retrans_out;
+	u32 notsent_lowat;
+	u8 nonagle : 4;
+	struct minmax rtt_min;
+	struct list_head tsorted_sent_queue;
 	u8 syn_data : 1;
 	u8 syn_data_acked : 1;
 	bool is_mptcp;
@@ -313,7 +358,10 @@ struct tcp_skb_cb {
 	__u32 seq;
 	__u32 end_seq;
 	u16 tcp_gso_segs;
+	__u16 tcp_flags; /* a byte before v6.15 */
 	__u8 txstamp_ack : 2; /* two bits since v6.15 */
+	__u8 eor : 1;
+	__u32 ack_seq;
 };
 
 struct skb_shared_hwtstamps {
@@ -331,7 +379,9 @@ struct bpf_sock_ops_kern {
 	struct sk_buff *skb;
 };
 
-struct msghdr;
+struct msghdr {
+	unsigned int msg_flags;
+};
 
 struct task_struct {
 	int pid;

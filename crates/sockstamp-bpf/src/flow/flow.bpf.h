@@ -11,19 +11,27 @@
 #include "../filter/filter.bpf.h"
 #include "../group/group.bpf.h"
 #include "../histogram/histogram.bpf.h"
+#include "../sample/sample.bpf.h"
 
 /*
- * Messages of a flow between send and ACK. Powers of two; together they keep a flow's state within
- * one 4 kB slab object. A message that finds no slot is refused as inflight-full.
+ * Measured messages of a flow between send and ACK. Powers of two; together they keep a flow's
+ * state within one 8 kB slab object. A message that finds no slot is refused as inflight-full.
  */
 #define TX_SLOTS 32
 /* Arrivals of a flow that the application has not read yet. */
 #define RX_SLOTS 32
+/* Segments of a flow that arrived behind a missing one and were not read yet. */
+#define OOO_SLOTS 32
 /* Threads that may be inside send on one socket at once and still be told apart. */
 #define SENDERS 2
 
 struct tx_message {
 	struct tx_stamps stamps;
+	__u64 waited[CAUSE_COUNT]; /* the flow's when it was queued; its own once it has left */
+	__u64 sndbuf;
+	__u64 service; /* since the last read; STAGE_ABSENT: nothing was read */
+	__u32 weight;
+	__u32 min_rtt_us;
 	__u32 seq_start;
 	__u32 seq_last; /* sequence number of the last byte: the kernel's tskey */
 	__u32 pid;
@@ -41,7 +49,27 @@ struct arrival {
 	__u64 ready;
 	__u32 seq_end;
 	__u32 stack_ns; /* RX software stamp to ready, or one of the ARRIVAL_ codes */
+	__u32 flags;
+	__u32 padding;
 };
+
+/* A segment that came behind a missing one. */
+struct out_of_order {
+	__u64 stamped; /* its RX software stamp; 0: it had none to trust */
+	__u32 seq;
+	__u32 seq_end;
+};
+
+/* How long the head of the write queue has been held, in all, by each cause. */
+struct waiting {
+	__u64 since; /* up to when it is accounted for */
+	__u64 waited[CAUSE_COUNT];
+	__u32 cause; /* enum part; what holds it since */
+	__u32 seen_by_ack; /* that was found when a segment arrived */
+};
+
+/* Behind a segment that was missing: the read's last byte may have waited for it. */
+#define ARRIVAL_WAITED 1
 
 #define ARRIVAL_NO_STAMP 0xffffffff
 #define ARRIVAL_MISMATCH 0xfffffffe
@@ -52,8 +80,16 @@ struct arrival {
 
 struct sender {
 	__u64 entry;
+	__u64 service; /* as tx_message's */
+	__u64 full; /* since when it waits for room in the send buffer; 0: it does not */
+	__u64 sndbuf; /* how long it has waited for room */
 	__u32 tid; /* 0: free */
 	__u32 pid;
+	__u32 flags; /* SENDER_ and MESSAGE_PIPELINED */
+	/* Of the message, once it is queued. */
+	__u32 group;
+	__u32 crowded; /* the flow's tx_crowded */
+	__u32 padding;
 };
 
 /* Why the next turn of a send may be another than its first. */
@@ -61,6 +97,7 @@ enum crowded {
 	TX_CROWDED = 1, /* more tasks were inside send at once than `senders` has room for */
 	TX_ADOPTED, /* some were when the flow was adopted */
 };
+#define SENDER_MORE (1 << 16) /* MSG_MORE */
 
 /* Everything is written under the socket lock but what is marked otherwise. */
 struct flow {
@@ -79,10 +116,19 @@ struct flow {
 	__u32 rx_adopted; /* a read may have been under way when the flow was adopted */
 	__u32 directions; /* as the mark's */
 	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
+	__u32 ooo_head;
+	__u32 ooo_lost; /* end of the newest of those that were overwritten */
+	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
+	__u64 rx_filled; /* stamp of the segment that is worked on, if others wait behind it */
+	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
+	struct sampler tx_sampler;
+	struct sampler rx_sampler; /* of readers, without the lock */
+	struct waiting waiting;
 	struct flow_identity identity; /* only where records are sent */
 	struct sender senders[SENDERS];
 	struct tx_message tx[TX_SLOTS];
 	struct arrival rx[RX_SLOTS];
+	struct out_of_order ooo[OOO_SLOTS];
 };
 
 /* Made at the flow's first message: a selected connection that is idle costs a mark alone. */
@@ -271,6 +317,8 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	flow->rx_ooopack = mark->ooopack;
 	flow->rx_adopted = mark->adopted;
 	flow->directions = mark->directions;
+	sample_start(&flow->tx_sampler);
+	sample_start(&flow->rx_sampler);
 	if (setting_record)
 		flow_identify(&flow->identity, sk);
 	return flow;
@@ -370,7 +418,8 @@ static __always_inline void flow_connected(const struct sock *sk)
 	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data)) {
 		__u32 group = group_of_socket(NULL, sk);
 
-		count(&bank->messages_sent, 1);
+		count(&bank->messages[DIRECTION_TX], 1);
+		count_measured(bank, DIRECTION_TX, 1);
 		count(&bank->refusals[DIRECTION_TX][VERDICT_FAST_OPEN], 1);
 		group_message(group, DIRECTION_TX, 0);
 		group_measured(group, DIRECTION_TX);

@@ -121,11 +121,12 @@ __noinline int group_add(__u32 index, __u64 distribution, __u64 ns, __u32 weight
 }
 
 /* Adds a duration to its distribution, of the whole and of the message's group. */
-static __always_inline void stage_add(struct bank *bank, __u32 group, __u32 index, __u64 ns)
+static __always_inline void stage_add(struct bank *bank, __u32 group, __u32 index, __u64 ns,
+				      __u32 weight)
 {
-	histogram_add(bank, index, ns);
+	histogram_add(bank, index, ns, weight);
 	if (setting_groups)
-		group_add(group, index, ns, 1);
+		group_add(group, index, ns, weight);
 }
 
 #endif

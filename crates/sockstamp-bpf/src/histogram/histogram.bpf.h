@@ -39,6 +39,14 @@ static __always_inline void count_loss(enum loss loss)
 		count(&bank->losses[loss], 1);
 }
 
+/* A message of which stamps are taken, standing for `weight`. */
+static __always_inline void count_measured(struct bank *bank, enum direction direction,
+					   __u32 weight)
+{
+	count(&bank->measured[direction], 1);
+	count(&bank->measured_weight[direction], weight);
+}
+
 /* Position of the highest bit set. BPF has no instruction for it; value is not 0. */
 static __always_inline __u32 log2_floor(__u64 value)
 {
@@ -112,7 +120,7 @@ __noinline int bucket_extend(struct bucket *bucket, __u64 ns)
 }
 
 /* `index`: a stage, or DISTRIBUTION_TOTAL() of a direction. */
-static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 ns)
+static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 ns, __u32 weight)
 {
 	__u32 slot = histogram_slot(ns);
 	struct bucket *bucket;
@@ -124,10 +132,26 @@ static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 
 	if (slot >= HISTOGRAM_SLOTS)
 		return;
 	bucket = &bank->distributions[index].slots[slot];
-	count(&bucket->count, 1);
-	count(&bucket->sum_ns, ns);
+	count(&bucket->count, weight);
+	count(&bucket->sum_ns, ns * weight);
 	if (ns > bucket->max_ns || ns < bucket->min_ns || !bucket->min_ns)
 		bucket_extend(bucket, ns);
+}
+
+static __always_inline void part_add(struct bank *bank, enum part part, __u64 ns, __u32 weight)
+{
+	struct part_sum *sum = &bank->parts[part];
+
+	if (!ns)
+		return;
+	count(&sum->count, weight);
+	count(&sum->sum_ns, ns * weight);
+	for (int i = 0; i < 4; i++) {
+		__u64 max = sum->max_ns;
+
+		if (ns <= max || __sync_val_compare_and_swap(&sum->max_ns, max, ns) == max)
+			break;
+	}
 }
 
 #endif

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::{Bucket, Histogram, ZERO_SLOT};
+use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{DirectionSummary, Lost, Summary};
+use sockstamp_model::summary::{DirectionSummary, Lost, PartSummary, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::plan::{Plan, Way};
-use crate::record::{Bank, raw};
+use crate::record::{Bank, part_index, raw};
 
 /// Sums the banks. A stage that the plan does not have stays absent, with its reason.
 pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
@@ -19,8 +20,9 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
     let valid = tx.total.count() + rx.total.count();
     verdicts.insert(Verdict::Valid, valid);
     let ended: u64 = verdicts.values().sum();
+    let measured = sum(banks, |bank| bank.measured_weight.iter().sum());
     Summary {
-        in_flight: (tx.messages + rx.messages).saturating_sub(ended),
+        in_flight: measured.saturating_sub(ended),
         absent: plan
             .absent()
             .map(|(stage, why)| (stage, why.to_owned()))
@@ -42,24 +44,37 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
         measured.then(|| distribution(banks, stage as usize))
     });
-    let total = distribution(banks, Stage::COUNT + index);
-    let (messages, retransmits) = match direction {
-        Direction::Tx => (
-            sum(banks, |bank| bank.messages_sent),
-            sum(banks, |bank| bank.retransmits),
-        ),
-        Direction::Rx => {
-            let refused = sum(banks, |bank| bank.refusals[index].iter().sum());
-            (total.count() + refused, 0)
-        }
-    };
-    DirectionSummary {
-        messages,
+    let only = |of: Direction, value: u64| if direction == of { value } else { 0 };
+    let mut summary = DirectionSummary {
+        messages: sum(banks, |bank| bank.messages[index]),
+        measured: sum(banks, |bank| bank.measured[index]),
         bytes: sum(banks, |bank| bank.bytes[index]),
-        retransmits,
+        retransmits: only(Direction::Tx, sum(banks, |bank| bank.retransmits)),
+        out_of_order: only(Direction::Rx, sum(banks, |bank| bank.out_of_order)),
+        pipelined: only(Direction::Tx, sum(banks, |bank| bank.pipelined)),
+        parts: parts(banks, &stages),
         stages,
-        total,
-    }
+        total: distribution(banks, Stage::COUNT + index),
+    };
+    summary.complete_parts();
+    summary
+}
+
+/// Those of the stages that are measured.
+fn parts(banks: &[Bank], stages: &StageMap<Option<Histogram>>) -> PartMap<Option<PartSummary>> {
+    PartMap::from_fn(|part| {
+        let index = part_index(part).filter(|_| stages[part.stage()].is_some())?;
+        let mut whole = PartSummary::default();
+        for bank in banks {
+            let raw = &bank.parts[index];
+            whole.merge(&PartSummary {
+                count: raw.count,
+                sum_ns: u128::from(raw.sum_ns),
+                max_ns: Some(Nanos(raw.max_ns)),
+            });
+        }
+        Some(whole)
+    })
 }
 
 fn sum(banks: &[Bank], field: impl Fn(&Bank) -> u64) -> u64 {

@@ -6,6 +6,7 @@ use sockstamp_model::clock::{Clock, ClockOffset, Monotonic, Nanos, Realtime, Tim
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
+use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
 
@@ -48,6 +49,9 @@ const _: () = {
 /// `STAGE_ABSENT` of record.h; bindgen does not evaluate its `~`.
 const STAGE_ABSENT: u64 = u64::MAX;
 
+/// `RTT_UNKNOWN` of record.h.
+const RTT_UNKNOWN: u32 = u32::MAX;
+
 const AF_INET6: u16 = 10;
 
 /// The model's view of a record. `None` if a field has a value that no version of ours writes.
@@ -67,8 +71,12 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
         weight: record.weight,
         retransmits: record.retransmits,
         repeats: record.repeats,
-        coalesced: u32::from(record.flags) & raw::message_flags::MESSAGE_COALESCED != 0,
+        coalesced: flag(record, raw::message_flags::MESSAGE_COALESCED),
+        ack_with_data: flag(record, raw::message_flags::MESSAGE_ACK_WITH_DATA),
+        pipelined: flag(record, raw::message_flags::MESSAGE_PIPELINED),
+        min_rtt: (record.min_rtt_us != RTT_UNKNOWN).then(|| Nanos(u64::from(record.min_rtt_us) * 1000)),
         seq_end: record.seq_end,
+        parts: parts(record, direction),
         stages: stages(record),
         oldest_age: oldest_age(record, direction),
         stamps,
@@ -105,6 +113,7 @@ fn stamps(record: &Record, direction: Direction) -> Stamps {
             let rx = record.rx_stamps();
             Stamps {
                 rx_software: stamp(rx.software),
+                filled: stamp(rx.filled),
                 ready: stamp(rx.ready),
                 read: stamp(rx.read),
                 ..Stamps::default()
@@ -118,6 +127,46 @@ fn stages(record: &Record) -> StageMap<Option<Nanos>> {
         let nanos = record.stages[stage as usize];
         (nanos != STAGE_ABSENT).then_some(Nanos(nanos))
     })
+}
+
+fn flag(record: &Record, flag: raw::message_flags::Type) -> bool {
+    u32::from(record.flags) & flag != 0
+}
+
+/// The part's place in the kernel's arrays; the rest of a stage has none.
+pub(crate) fn part_index(part: Part) -> Option<usize> {
+    let index = match part {
+        Part::Copy | Part::Other | Part::Path => return None,
+        Part::Sndbuf => raw::part::PART_SNDBUF,
+        Part::Cwnd => raw::part::PART_CWND,
+        Part::Rwnd => raw::part::PART_RWND,
+        Part::Pacing => raw::part::PART_PACING,
+        Part::Tsq => raw::part::PART_TSQ,
+        Part::Nagle => raw::part::PART_NAGLE,
+        Part::Cork => raw::part::PART_CORK,
+        Part::Retransmit => raw::part::PART_RETRANSMIT,
+        Part::DelayedAck => raw::part::PART_DELAYED_ACK,
+        Part::Excess => raw::part::PART_EXCESS,
+    };
+    Some(index as usize)
+}
+
+/// Parts that took no time are left out, but for the rest of their stage, so that they add up to it.
+fn parts(record: &Record, direction: Direction) -> PartMap<Option<Nanos>> {
+    let mut parts = PartMap::default();
+    if direction == Direction::Rx || u32::from(record.verdict) != raw::verdict::VERDICT_VALID {
+        return parts;
+    }
+    for part in Part::ALL {
+        let counted = part_index(part).map(|index| Nanos(record.parts[index]));
+        parts[part] = counted.filter(|duration| *duration > Nanos::ZERO);
+    }
+    for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
+        let stage = record.stages[rest.stage() as usize];
+        let others: Nanos = parts.of(rest.stage()).map(|(_, duration)| *duration).sum();
+        parts[rest] = (stage != STAGE_ABSENT).then(|| Nanos(stage.saturating_sub(others.0)));
+    }
+    parts
 }
 
 fn oldest_age(record: &Record, direction: Direction) -> Option<Nanos> {

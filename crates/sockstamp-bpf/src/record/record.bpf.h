@@ -27,6 +27,14 @@ static __always_inline void record_submit(struct message_record *record)
 			   above < 8 * sizeof(*record) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 }
 
+const volatile __u64 setting_slower_ns; /* record those alone that took this long in all */
+
+/* What was refused has no total. */
+static __always_inline bool record_wanted(enum verdict verdict, __u64 total)
+{
+	return !setting_slower_ns || (verdict == VERDICT_VALID && total >= setting_slower_ns);
+}
+
 static __always_inline struct message_record *
 record_reserve(const struct flow *flow, enum direction direction, enum verdict verdict)
 {
@@ -41,7 +49,7 @@ record_reserve(const struct flow *flow, enum direction direction, enum verdict v
 	for (int i = 0; i < STAGE_COUNT; i++)
 		record->stages[i] = STAGE_ABSENT;
 	record->flow = flow->identity;
-	record->weight = 1;
+	record->min_rtt_us = RTT_UNKNOWN;
 	record->direction = direction;
 	record->verdict = verdict;
 	return record;

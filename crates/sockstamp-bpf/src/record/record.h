@@ -61,6 +61,27 @@ enum verdict {
 	VERDICT_COUNT,
 };
 
+/*
+ * Parts of a stage that are told apart. Those that are the rest of their stage (copy, other, path)
+ * are formed in user space. The causes of waiting in tx.queue come one after the other.
+ */
+enum part {
+	PART_SNDBUF,
+	PART_CWND,
+	PART_RWND,
+	PART_PACING,
+	PART_TSQ,
+	PART_NAGLE,
+	PART_CORK,
+	PART_RETRANSMIT,
+	PART_DELAYED_ACK,
+	PART_EXCESS,
+	PART_COUNT,
+};
+
+#define CAUSE_FIRST PART_CWND
+#define CAUSE_COUNT (PART_RETRANSMIT - PART_CWND + 1)
+
 /* What was lost on the way to user space or for want of room. */
 enum loss {
 	LOSS_RING, /* records that found no room in the ring buffer */
@@ -116,15 +137,28 @@ struct distribution {
 	struct bucket slots[HISTOGRAM_SLOTS];
 };
 
+/* Of the messages that have some of it. */
+struct part_sum {
+	__u64 count;
+	__u64 sum_ns;
+	__u64 max_ns;
+};
+
 /*
- * One bank a CPU: the programs of a CPU add to its own, user space sums them. Nothing is counted
- * that follows from something else: valid messages are those in the distribution of totals, and
- * messages read are those with a verdict.
+ * One bank a CPU: the programs of a CPU add to its own, user space sums them. Messages and bytes
+ * are all of the selected flows; what is said of measured messages is by weight, but for their
+ * number.
  */
 struct bank {
+	__u64 messages[DIRECTION_COUNT];
 	__u64 bytes[DIRECTION_COUNT];
-	__u64 messages_sent;
+	__u64 measured[DIRECTION_COUNT];
+	__u64 measured_weight[DIRECTION_COUNT];
 	__u64 retransmits;
+	__u64 out_of_order; /* segments that came behind a missing one: TCPOFOQueue of these flows
+			     */
+	__u64 pipelined; /* sends with requests left unread: no app.service */
+	struct part_sum parts[PART_COUNT];
 	struct distribution distributions[DISTRIBUTION_COUNT];
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];
@@ -134,6 +168,9 @@ struct bank {
 enum message_flags {
 	MESSAGE_COALESCED = 1 << 0, /* stamps are those of a later message in the same skb */
 	MESSAGE_RESENT = 1 << 1, /* its last byte was transmitted more than once */
+	MESSAGE_ACK_WITH_DATA = 1 << 2, /* the ACK may have waited for the peer's answer */
+	MESSAGE_ACK_DELAYED = 1 << 3, /* it came alone, and late enough for the peer's timer */
+	MESSAGE_PIPELINED = 1 << 4, /* requests were left unread when it was sent */
 };
 
 struct tx_stamps {
@@ -149,12 +186,14 @@ struct tx_stamps {
 
 struct rx_stamps {
 	__u64 software; /* RX software stamp of the last byte, moved to MONOTONIC */
+	__u64 filled; /* as `software`, of the segment that it waited for; 0: it waited for none */
 	__u64 ready; /* the last byte could be read */
 	__u64 read; /* the read call returned it */
 	__u64 oldest; /* as `software`, of the first byte; as `ready` where it had no stamp */
 };
 
 #define STAGE_ABSENT (~0ULL)
+#define RTT_UNKNOWN  (~0U)
 #define COMM_LENGTH  16
 
 /* Whose messages they are: the socket, which stays the same, and the task that used it last. */
@@ -182,6 +221,7 @@ struct interface_name {
 struct message_record {
 	__u64 time; /* when it completed */
 	__u64 stages[STAGE_COUNT]; /* durations; STAGE_ABSENT where there is none */
+	__u64 parts[PART_COUNT]; /* durations; TX */
 	union {
 		struct tx_stamps tx;
 		struct rx_stamps rx;
@@ -191,13 +231,14 @@ struct message_record {
 	__u32 bytes;
 	__u32 weight;
 	__u32 retransmits;
+	__u32 min_rtt_us; /* of the connection when the ACK came; RTT_UNKNOWN: none yet; TX */
 	__u32 repeats; /* SCHED and SND stamps after the first of each */
 	struct interface_name interface_first;
 	struct interface_name interface_last;
 	__u8 direction;
 	__u8 verdict;
 	__u8 flags;
-	__u8 padding[1];
+	__u8 padding[5];
 };
 
 /* Where REALTIME is, seen from the two clocks that BPF can read; user space keeps it fresh. */

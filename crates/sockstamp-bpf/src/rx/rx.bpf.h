@@ -12,6 +12,7 @@
 #include "../flow/flow.bpf.h"
 #include "../group/resolve.bpf.h"
 #include "../record/record.bpf.h"
+#include "hol.bpf.h"
 
 static __always_inline struct arrival *rx_slot(struct flow *flow, __u32 counter)
 {
@@ -29,6 +30,18 @@ static __always_inline bool rx_waited(const struct tcp_sock *tp, struct flow *fl
 	flow->rx_gap = !!tp->out_of_order_queue.rb_node;
 	flow->rx_ooopack = tp->rcv_ooopack;
 	return waited;
+}
+
+/* What can be read now came with a segment while others waited, or is those that waited for it. */
+static __always_inline void rx_ready_behind(struct flow *flow, struct arrival *arrival)
+{
+	__u64 since = arrival->ready - flow->rx_filled;
+
+	arrival->stack_ns = ARRIVAL_HOL;
+	if (!flow->rx_filled || since > ARRIVAL_LONGEST)
+		return;
+	arrival->stack_ns = since;
+	arrival->flags = ARRIVAL_WAITED;
 }
 
 /*
@@ -50,13 +63,16 @@ static __always_inline void rx_ready(const struct sock *sk)
 	/* A changed SO_RCVLOWAT reports the same bytes once more. */
 	if (head && rx_slot(flow, head - 1)->seq_end == end)
 		return;
-	if (head - flow->rx_tail >= RX_SLOTS)
-		count_loss(LOSS_EVICTED);
 	arrival = rx_slot(flow, head);
+	if (head - flow->rx_tail >= RX_SLOTS && seq_after(arrival->seq_end, tcp_of(sk)->copied_seq))
+		count_loss(LOSS_EVICTED);
 	arrival->ready = bpf_ktime_get_ns();
 	arrival->seq_end = end;
-	arrival->stack_ns =
-		rx_waited(tcp_of(sk), flow) ? ARRIVAL_HOL : clock_since_stamp(skb, arrival->ready);
+	arrival->flags = 0;
+	if (rx_waited(tcp_of(sk), flow))
+		rx_ready_behind(flow, arrival);
+	else
+		arrival->stack_ns = clock_since_stamp(skb, arrival->ready);
 	flow->rx_head = head + 1;
 }
 
@@ -68,16 +84,20 @@ static __always_inline void rx_adopt(struct flow *flow, __u32 end)
 	arrival->ready = bpf_ktime_get_ns();
 	arrival->seq_end = end;
 	arrival->stack_ns = ARRIVAL_ADOPTED;
+	arrival->flags = 0;
 }
 
 struct read {
 	__u32 start;
 	__u32 end;
 	__u32 pid;
+	__u32 weight;
 	__u32 stack_ns;
+	__u32 flags; /* of the arrival of its last byte */
 	__u64 ready;
 	__u64 oldest;
 	__u64 now;
+	__u64 hol;
 };
 
 /* When an arrival was stamped, or, without a stamp to trust, could be read. */
@@ -114,6 +134,7 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		}
 		read->ready = arrival->ready;
 		read->stack_ns = arrival->stack_ns;
+		read->flags = arrival->flags;
 		/*
 		 * Bytes up to the oldest one left came with it or before: stay until all are read.
 		 */
@@ -126,6 +147,27 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		return VERDICT_VALID;
 	}
 	return VERDICT_LOST_EVENT;
+}
+
+/* The read's last byte became readable with others: was it one of those that had waited? */
+static __always_inline enum verdict rx_unblock(struct flow *flow, struct read *read)
+{
+	__u64 filled = read->ready - read->stack_ns;
+	bool unknown = false;
+	__u64 arrived = hol_arrived(flow, read->end, &unknown);
+
+	if (unknown || (arrived && setting_hol == HOL_EXCLUDE))
+		return VERDICT_HOL;
+	/* Two CPUs may have stamped them: what came last may have been worked on first. */
+	if (!arrived || arrived >= filled)
+		return VERDICT_VALID;
+	if (setting_hol == HOL_INCLUDE && read->ready - arrived > ARRIVAL_LONGEST)
+		return VERDICT_HOL;
+	if (setting_hol == HOL_INCLUDE)
+		read->stack_ns = read->ready - arrived;
+	else
+		read->hol = filled - arrived;
+	return VERDICT_VALID;
 }
 
 static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flow *flow,
@@ -151,16 +193,21 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 	case ARRIVAL_ADOPTED:
 		return VERDICT_ADOPTED;
 	}
-	return VERDICT_VALID;
+	return read->flags & ARRIVAL_WAITED ? rx_unblock(flow, read) : VERDICT_VALID;
 }
 
 static __always_inline void rx_record(const struct flow *flow, const struct read *read,
 				      enum verdict verdict)
 {
-	struct message_record *record = record_reserve(flow, DIRECTION_RX, verdict);
+	__u64 total = read->now - read->ready + read->stack_ns + read->hol;
+	struct message_record *record;
 
+	if (!record_wanted(verdict, total))
+		return;
+	record = record_reserve(flow, DIRECTION_RX, verdict);
 	if (!record)
 		return;
+	record->weight = read->weight;
 	record->time = read->now;
 	record->stamps.rx.ready = read->ready;
 	record->stamps.rx.read = read->now;
@@ -169,8 +216,12 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	record->bytes = read->end - read->start;
 	record->flow.pid = read->pid;
 	if (verdict == VERDICT_VALID) {
-		record->stamps.rx.software = read->ready - read->stack_ns;
+		record->stamps.rx.software = read->ready - read->stack_ns - read->hol;
 		record->stages[STAGE_RX_STACK] = read->stack_ns;
+		if (read->hol) {
+			record->stamps.rx.filled = read->ready - read->stack_ns;
+			record->stages[STAGE_RX_HOL] = read->hol;
+		}
 		record->stages[STAGE_RX_APP] = read->now - read->ready;
 	}
 	record_submit(record);
@@ -183,6 +234,30 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 static __always_inline bool rx_in_step(const struct sock *sk, __u32 copied, __u32 end)
 {
 	return copied == end || (copied == end + 1 && sk->sk_shutdown & RCV_SHUTDOWN);
+}
+
+static __always_inline void rx_measure(struct bank *bank, __u32 group, const struct read *read)
+{
+	__u64 app = read->now - read->ready;
+
+	stage_add(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
+	if (read->hol)
+		stage_add(bank, group, STAGE_RX_HOL, read->hol, read->weight);
+	stage_add(bank, group, STAGE_RX_APP, app, read->weight);
+	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX), read->stack_ns + read->hol + app,
+		  read->weight);
+}
+
+/* What a passed-over read leaves behind: arrivals that are read are not lost when overwritten. */
+static __always_inline void rx_pass(const struct sock *sk, struct flow *flow, __u32 copied)
+{
+	__u32 head = flow->rx_head;
+
+	/* In this order: what arrives in between is not taken for read. */
+	barrier();
+	if (tcp_of(sk)->rcv_nxt == copied)
+		flow->rx_tail = head;
+	flow->rx_time = sample_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
 }
 
 /*
@@ -216,25 +291,30 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 		read.pid = bpf_get_current_pid_tgid() >> 32;
 		if (!pid_selected(read.pid))
 			return;
-		remember_task(flow, read.pid);
 	}
+	count(&bank->messages[DIRECTION_RX], 1);
+	count(&bank->bytes[DIRECTION_RX], length);
+	group = group_of_task(flow, sk);
+	group_message(group, DIRECTION_RX, length);
+	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
+	if (sample_skip(&flow->rx_sampler)) {
+		rx_pass(sk, flow, copied);
+		return;
+	}
+	remember_task(flow, read.pid);
 	read.now = bpf_ktime_get_ns();
+	flow->rx_time = read.now;
+	read.weight = sample_take(&flow->rx_sampler);
 	verdict = rx_in_step(sk, copied, read.end) ? rx_verdict(sk, flow, &read) :
 						     VERDICT_UNMATCHED_READ;
 	if (adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
 		verdict = VERDICT_ADOPTED;
-	count(&bank->bytes[DIRECTION_RX], length);
-	group = group_of_task(flow, sk);
-	group_message(group, DIRECTION_RX, length);
+	count_measured(bank, DIRECTION_RX, read.weight);
 	group_measured(group, DIRECTION_RX);
 	if (verdict == VERDICT_VALID) {
-		__u64 app = read.now - read.ready;
-
-		stage_add(bank, group, STAGE_RX_STACK, read.stack_ns);
-		stage_add(bank, group, STAGE_RX_APP, app);
-		stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX), read.stack_ns + app);
+		rx_measure(bank, group, &read);
 	} else {
-		count(&bank->refusals[DIRECTION_RX][verdict], 1);
+		count(&bank->refusals[DIRECTION_RX][verdict], read.weight);
 		group_ended(group, DIRECTION_RX, 1);
 	}
 	if (setting_record)
@@ -248,6 +328,8 @@ static __always_inline void rx_close(struct bank *bank, const struct sock *sk, s
 
 	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx_seq))
 		return;
+	count(&bank->messages[DIRECTION_RX], 1);
+	count_measured(bank, DIRECTION_RX, 1);
 	count(&bank->refusals[DIRECTION_RX][VERDICT_UNSEEN_READ], 1);
 	group = group_of_socket(flow, sk);
 	group_message(group, DIRECTION_RX, 0);

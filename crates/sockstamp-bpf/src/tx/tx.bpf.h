@@ -15,6 +15,8 @@
 #include "../path/path.bpf.h"
 #include "../group/resolve.bpf.h"
 #include "../record/record.bpf.h"
+#include "cause.bpf.h"
+#include "network.bpf.h"
 
 /*
  * include/linux/skbuff.h, v6.18: what a program asks for by SO_TIMESTAMPING, in shinfo->tx_flags.
@@ -30,11 +32,6 @@
 
 extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops,
 					 __u64 flags) __ksym __weak;
-
-static __always_inline struct tcp_skb_cb *skb_tcp(const struct sk_buff *skb)
-{
-	return cast_kernel(skb->cb, struct tcp_skb_cb);
-}
 
 static __always_inline struct tx_message *tx_slot(struct flow *flow, __u32 counter)
 {
@@ -55,12 +52,33 @@ static __always_inline struct tx_message *tx_find(struct flow *flow, __u32 key)
 	return NULL;
 }
 
+static __always_inline void tx_record_stages(struct message_record *record,
+					     const struct tx_message *message)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+	struct network network = network_split(message, stamps->ack - stamps->snd);
+
+	if (setting_entry)
+		record->stages[STAGE_TX_COPY] = stamps->queued - stamps->entry;
+	record->stages[STAGE_TX_QUEUE] = stamps->sched - stamps->queued;
+	record->stages[STAGE_TX_QDISC] = stamps->snd - stamps->sched;
+	record->stages[STAGE_TX_NETWORK] = stamps->ack - stamps->snd;
+	record->stages[STAGE_APP_SERVICE] = message->service;
+	record->parts[PART_SNDBUF] = message->sndbuf;
+	for (int i = 0; i < CAUSE_COUNT; i++)
+		record->parts[CAUSE_FIRST + i] = message->waited[i];
+	record->parts[PART_DELAYED_ACK] = network.delayed_ack;
+	record->parts[PART_EXCESS] = network.excess;
+}
+
 static __always_inline void tx_record(const struct flow *flow, const struct tx_message *message,
 				      enum verdict verdict)
 {
 	const struct tx_stamps *stamps = &message->stamps;
 	struct message_record *record;
 
+	if (!record_wanted(verdict, stamps->ack - stamps->entry))
+		return;
 	record = record_reserve(flow, DIRECTION_TX, verdict);
 	if (!record)
 		return;
@@ -68,6 +86,8 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record->stamps.tx = *stamps;
 	record->seq_end = message->seq_last + 1;
 	record->bytes = message->seq_last + 1 - message->seq_start;
+	record->weight = message->weight;
+	record->min_rtt_us = message->min_rtt_us;
 	/* The flow may have changed hands since. */
 	record->flow.pid = message->pid;
 	record->retransmits = message->retransmits;
@@ -75,23 +95,59 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record_interface(&record->interface_first, message->interface_first);
 	record_interface(&record->interface_last, message->interface_last);
 	record->flags = message->flags;
-	if (verdict == VERDICT_VALID) {
-		if (setting_entry)
-			record->stages[STAGE_TX_COPY] = stamps->queued - stamps->entry;
-		record->stages[STAGE_TX_QUEUE] = stamps->sched - stamps->queued;
-		record->stages[STAGE_TX_QDISC] = stamps->snd - stamps->sched;
-		record->stages[STAGE_TX_NETWORK] = stamps->ack - stamps->snd;
-	}
+	if (verdict == VERDICT_VALID)
+		tx_record_stages(record, message);
 	record_submit(record);
 }
 
 static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow,
 				      const struct tx_message *message, enum verdict verdict)
 {
-	count(&bank->refusals[DIRECTION_TX][verdict], 1);
+	count(&bank->refusals[DIRECTION_TX][verdict], message->weight);
 	group_ended(message->group, DIRECTION_TX, 1);
 	if (setting_record)
 		tx_record(flow, message, verdict);
+}
+
+/*
+ * tcp_sendmsg_locked() asks for a new skb, and waits where there is no room for one: the same
+ * questions (net/ipv4/tcp.c, tcp_stream_memory_free() and sk_stream_memory_free(), v6.18) asked at
+ * the top of the turn that is about to wait.
+ */
+static __always_inline bool tx_will_wait(const struct sock *sk, const struct sk_buff *tail,
+					 int size_goal)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+
+	if (tail && (int)tail->len < size_goal && !BPF_CORE_READ_BITFIELD(skb_tcp(tail), eor))
+		return false;
+	if (sk->sk_wmem_queued >= sk->sk_sndbuf)
+		return true;
+	return tp->notsent_lowat && tp->write_seq - tp->snd_nxt >= tp->notsent_lowat;
+}
+
+/* Since when the task waits for room, from now on if it is about to. */
+static __always_inline void tx_wait(struct sender *sender, bool will_wait, __u64 now)
+{
+	if (sender->full)
+		sender->sndbuf += now - sender->full;
+	sender->full = will_wait ? now : 0;
+}
+
+/* The send that is entered now answers what was read last, if it was all there was to read. */
+static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flow,
+				     struct sender *sender)
+{
+	__u64 read = flow->rx_time;
+
+	flow->rx_time = 0;
+	sender->service = STAGE_ABSENT;
+	if (!read || read > sender->entry)
+		return;
+	if (tp->copied_seq == tp->rcv_nxt)
+		sender->service = sender->entry - read;
+	else
+		sender->flags |= MESSAGE_PIPELINED;
 }
 
 /*
@@ -100,20 +156,33 @@ static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow
  * that found no room for its entry could take a later turn for the first, once there is room: so no
  * entry is noted until a send ends that leaves nobody waiting (sk_stream_wait_memory(), v6.18).
  */
-static __always_inline void tx_entry(const struct sock *sk)
+static __always_inline void tx_entry(const struct sock *sk, const struct msghdr *msg,
+				     const struct sk_buff *tail, int size_goal)
 {
 	struct flow *flow = flow_of(sk);
 	struct sender *vacant = NULL;
+	bool will_wait;
 	__u64 task;
 
 	if (!flow || !flow_wants(flow, DIRECTION_TX))
 		return;
+	will_wait = tx_will_wait(sk, tail, size_goal);
+	sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
+	if (sample_passes(&flow->tx_sampler)) {
+		/* Its next turn must not be taken for the entry of one that is to be measured. */
+		if (will_wait)
+			flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
+		return;
+	}
 	task = bpf_get_current_pid_tgid();
 	for (int i = 0; i < SENDERS; i++) {
 		struct sender *sender = &flow->senders[i];
 
-		if (sender->tid == (__u32)task)
+		if (sender->tid == (__u32)task) {
+			if (will_wait || sender->full)
+				tx_wait(sender, will_wait, bpf_ktime_get_ns());
 			return;
+		}
 		if (!sender->tid)
 			vacant = sender;
 	}
@@ -126,6 +195,10 @@ static __always_inline void tx_entry(const struct sock *sk)
 	vacant->tid = task;
 	vacant->pid = task >> 32;
 	vacant->entry = bpf_ktime_get_ns();
+	vacant->full = will_wait ? vacant->entry : 0;
+	vacant->sndbuf = 0;
+	vacant->flags = msg->msg_flags & MSG_MORE ? SENDER_MORE : 0;
+	tx_serve(tcp_of(sk), flow, vacant);
 	remember_task(flow, vacant->pid);
 }
 
@@ -148,17 +221,16 @@ static __always_inline struct sender tx_take_entry(struct flow *flow)
 }
 
 /* Where no hook shows the entry, a message starts when it is queued. */
-static __always_inline struct sender tx_sender(struct flow *flow)
+static __always_inline void tx_sender(const struct tcp_sock *tp, struct flow *flow,
+				      struct sender *sender, __u64 now)
 {
 	__u64 task = bpf_get_current_pid_tgid();
-	struct sender sender = {};
 
-	if (!pid_selected(task >> 32))
-		return sender;
-	sender.tid = task;
-	sender.pid = task >> 32;
-	remember_task(flow, sender.pid);
-	return sender;
+	sender->tid = task;
+	sender->pid = task >> 32;
+	sender->entry = now;
+	tx_serve(tp, flow, sender);
+	remember_task(flow, sender->pid);
 }
 
 /*
@@ -198,6 +270,46 @@ static __always_inline enum verdict tx_admit(const struct flow *flow, const stru
 	return VERDICT_VALID;
 }
 
+/* A measured message: into its slot, or refused. */
+static __always_inline void tx_measure(struct bank *bank, struct bpf_sock_ops_kern *kern,
+				       struct flow *flow, struct sender *sender, __u32 start,
+				       __u32 key)
+{
+	struct tx_message refused, *message;
+	__u64 now = bpf_ktime_get_ns();
+	enum verdict verdict;
+
+	if (!setting_entry)
+		tx_sender(tcp_of(kern->sk), flow, sender, now);
+	if (sender->tid)
+		verdict = tx_admit(flow, kern->sk, kern->skb, skb_tcp(kern->skb), key);
+	else
+		verdict = sender->crowded == TX_ADOPTED ? VERDICT_ADOPTED : VERDICT_NO_ENTRY;
+	message = verdict == VERDICT_VALID ? tx_slot(flow, flow->tx_head) : &refused;
+	__builtin_memset(message, 0, sizeof(*message));
+	message->stamps.queued = now;
+	message->stamps.entry = sender->entry;
+	message->sndbuf = sender->sndbuf;
+	message->service = sender->service;
+	message->flags = sender->flags & MESSAGE_PIPELINED;
+	message->seq_start = start;
+	message->seq_last = key;
+	message->pid = sender->pid;
+	message->weight = sample_take(&flow->tx_sampler);
+	message->group = sender->group;
+	count_measured(bank, DIRECTION_TX, message->weight);
+	group_measured(message->group, DIRECTION_TX);
+	if (verdict != VERDICT_VALID) {
+		tx_refuse(bank, flow, message, verdict);
+		return;
+	}
+	cause_queued(kern->sk, flow, sender->flags & SENDER_MORE, now);
+	for (int i = 0; i < CAUSE_COUNT; i++)
+		message->waited[i] = flow->waiting.waited[i];
+	flow->tx_head++;
+	bpf_sock_ops_enable_tx_tstamp(kern, 0);
+}
+
 /*
  * SENDMSG: the end of tcp_sendmsg_locked(), socket locked, `current` is the sender. skb is the tail
  * of the write queue, or of the retransmit queue if everything has left already.
@@ -207,47 +319,36 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 	const struct sk_buff *skb = kern->skb;
 	const struct tcp_skb_cb *cb = skb_tcp(skb);
 	__u32 key = cb->seq + skb->len - 1;
-	struct tx_message refused, *message;
+	__u32 start = flow->tx_seq;
 	struct bank *bank = this_bank();
-	enum verdict verdict;
-	struct sender sender;
-	__u32 start, crowded, group;
+	struct sender sender = {};
+	__u32 crowded, group;
 
-	start = flow->tx_seq;
 	flow->tx_seq = key + 1;
 	if (!flow_wants(flow, DIRECTION_TX))
 		return;
-	sender = setting_entry ? tx_take_entry(flow) : tx_sender(flow);
+	if (setting_entry && (flow->senders[0].tid || flow->senders[1].tid))
+		sender = tx_take_entry(flow);
 	crowded = flow->tx_crowded;
 	if (!kern->sk->sk_write_pending)
 		flow->tx_crowded = 0;
 	/* Another task's message on a flow that a selected task opened or listens for. */
-	if (!bank || (!sender.tid && !pid_selected(bpf_get_current_pid_tgid() >> 32)))
+	if (!bank ||
+	    (setting_by_pid && !sender.tid && !pid_selected(bpf_get_current_pid_tgid() >> 32)))
 		return;
-	count(&bank->messages_sent, 1);
+	count(&bank->messages[DIRECTION_TX], 1);
 	count(&bank->bytes[DIRECTION_TX], key + 1 - start);
 	group = group_of_task(flow, kern->sk);
 	group_message(group, DIRECTION_TX, key + 1 - start);
-	group_measured(group, DIRECTION_TX);
-
-	if (sender.tid)
-		verdict = tx_admit(flow, kern->sk, skb, cb, key);
-	else
-		verdict = crowded == TX_ADOPTED ? VERDICT_ADOPTED : VERDICT_NO_ENTRY;
-	message = verdict == VERDICT_VALID ? tx_slot(flow, flow->tx_head) : &refused;
-	__builtin_memset(message, 0, sizeof(*message));
-	message->stamps.queued = bpf_ktime_get_ns();
-	message->stamps.entry = setting_entry ? sender.entry : message->stamps.queued;
-	message->seq_start = start;
-	message->seq_last = key;
-	message->pid = sender.pid;
-	message->group = group;
-	if (verdict != VERDICT_VALID) {
-		tx_refuse(bank, flow, message, verdict);
+	if (!setting_entry)
+		sample_refresh(&flow->tx_sampler, tcp_of(kern->sk)->tcp_clock_cache);
+	if (sample_skip(&flow->tx_sampler)) {
+		flow->rx_time = 0;
 		return;
 	}
-	flow->tx_head++;
-	bpf_sock_ops_enable_tx_tstamp(kern, 0);
+	sender.group = group;
+	sender.crowded = crowded;
+	tx_measure(bank, kern, flow, &sender, start, key);
 }
 
 static __always_inline __u32 tx_from(const struct flow *flow, __u32 cursor)
@@ -271,7 +372,8 @@ static __always_inline void tx_sched_again(struct flow *flow, __u32 key, __u64 n
 }
 
 /* SCHED: __dev_queue_xmit() of each device on the way while the skb belongs to the socket. */
-static __always_inline void tx_sched(const struct sk_buff *skb, struct flow *flow)
+static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff *skb,
+				     struct flow *flow)
 {
 	const struct net_device *device = skb->dev;
 	__u32 key = skb_shared(skb)->tskey;
@@ -280,11 +382,15 @@ static __always_inline void tx_sched(const struct sk_buff *skb, struct flow *flo
 	__u32 first = tx_from(flow, flow->tx_sched);
 	__u32 counter = first;
 
+	if (counter != flow->tx_head)
+		cause_left(sk, flow, now);
 	for (int i = 0; i < TX_SLOTS && counter != flow->tx_head; i++) {
 		struct tx_message *message = tx_slot(flow, counter);
 
 		if (seq_after(message->seq_last, key))
 			break;
+		for (int j = 0; j < CAUSE_COUNT; j++)
+			message->waited[j] = flow->waiting.waited[j] - message->waited[j];
 		message->stamps.sched = now;
 		message->stamps.sched_last = now;
 		message->interface_first = interface;
@@ -399,37 +505,65 @@ static __always_inline enum verdict tx_verdict(const struct tx_message *message,
 	return VERDICT_VALID;
 }
 
+static __always_inline void tx_add_stages(struct bank *bank, const struct tx_message *message)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+	__u32 weight = message->weight;
+	__u32 group = message->group;
+
+	if (setting_entry)
+		stage_add(bank, group, STAGE_TX_COPY, stamps->queued - stamps->entry, weight);
+	stage_add(bank, group, STAGE_TX_QUEUE, stamps->sched - stamps->queued, weight);
+	stage_add(bank, group, STAGE_TX_QDISC, stamps->snd - stamps->sched, weight);
+	stage_add(bank, group, STAGE_TX_NETWORK, stamps->ack - stamps->snd, weight);
+	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry,
+		  weight);
+	if (message->service != STAGE_ABSENT)
+		stage_add(bank, group, STAGE_APP_SERVICE, message->service, weight);
+	if (message->flags & MESSAGE_PIPELINED)
+		count(&bank->pipelined, weight);
+}
+
+static __always_inline void tx_add_parts(struct bank *bank, const struct tx_message *message)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+	struct network network = network_split(message, stamps->ack - stamps->snd);
+	__u32 weight = message->weight;
+
+	part_add(bank, PART_SNDBUF, message->sndbuf, weight);
+	for (int i = 0; i < CAUSE_COUNT; i++)
+		part_add(bank, CAUSE_FIRST + i, message->waited[i], weight);
+	part_add(bank, PART_DELAYED_ACK, network.delayed_ack, weight);
+	part_add(bank, PART_EXCESS, network.excess, weight);
+}
+
 /*
  * A global function, so that the verifier walks it once and not for each message that one ACK may
  * complete.
  */
-__noinline int tx_complete(struct bank *bank, struct flow *flow, __u32 key, __u64 now)
+__noinline int tx_complete(struct bank *bank, struct flow *flow, __u32 key, __u64 now,
+			   __u32 min_rtt)
 {
-	const struct tx_stamps *stamps;
 	struct tx_message *message;
 	enum verdict verdict;
-	__u32 group;
 
 	if (!bank || !flow)
 		return 0;
 	message = tx_slot(flow, flow->tx_tail);
 	message->stamps.ack = now;
+	message->min_rtt_us = min_rtt;
+	message->flags |= flow->ack_flags & MESSAGE_ACK_WITH_DATA;
 	if (setting_host_path)
 		path_close(message);
-	stamps = &message->stamps;
-	group = message->group;
+	network_judge(flow, message);
 	verdict = tx_verdict(message, key);
 	if (verdict != VERDICT_VALID) {
 		tx_refuse(bank, flow, message, verdict);
 		return 0;
 	}
-	if (setting_entry)
-		stage_add(bank, group, STAGE_TX_COPY, stamps->queued - stamps->entry);
-	stage_add(bank, group, STAGE_TX_QUEUE, stamps->sched - stamps->queued);
-	stage_add(bank, group, STAGE_TX_QDISC, stamps->snd - stamps->sched);
-	stage_add(bank, group, STAGE_TX_NETWORK, stamps->ack - stamps->snd);
-	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry);
-	group_ended(group, DIRECTION_TX, 0);
+	tx_add_stages(bank, message);
+	tx_add_parts(bank, message);
+	group_ended(message->group, DIRECTION_TX, 0);
 	interface_count(bank, message->interface_last);
 	if (setting_record)
 		tx_record(flow, message, verdict);
@@ -450,6 +584,7 @@ static __always_inline __u64 ack_time(const struct sock *sk)
 static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *skb,
 				   struct flow *flow)
 {
+	__u32 min_rtt = tcp_of(sk)->rtt_min.s[0].v;
 	__u32 key = skb_shared(skb)->tskey;
 	__u64 now = ack_time(sk);
 	struct bank *bank = this_bank();
@@ -459,7 +594,7 @@ static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *
 	for (int i = 0; i < TX_SLOTS && flow->tx_tail != flow->tx_head; i++) {
 		if (seq_after(tx_slot(flow, flow->tx_tail)->seq_last, key))
 			break;
-		tx_complete(bank, flow, key, now);
+		tx_complete(bank, flow, key, now, min_rtt);
 		flow->tx_tail++;
 	}
 }

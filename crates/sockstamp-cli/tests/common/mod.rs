@@ -48,7 +48,12 @@ pub struct Stat(Background);
 impl Stat {
     /// Starts it and returns when it measures: every message from here on is in it.
     pub fn start(target: &[&str]) -> Stat {
-        Stat(Background::start("stat", target))
+        Stat::sampled("--every", target)
+    }
+
+    /// As [`Stat::start`], with one of the options that say which messages are measured.
+    pub fn sampled(option: &str, target: &[&str]) -> Stat {
+        Stat(Background::start(&["stat", option], target))
     }
 
     /// Ends it as Ctrl-C does and returns its report.
@@ -64,7 +69,7 @@ pub struct Trace(Background);
 impl Trace {
     /// Starts it and returns when it measures: every message from here on is in it.
     pub fn start(target: &[&str]) -> Trace {
-        Trace(Background::start("trace", target))
+        Trace(Background::start(&["trace", "--every"], target))
     }
 
     /// Ends it as Ctrl-C does and returns its messages, whose stages add up.
@@ -95,7 +100,10 @@ pub fn assert_adds_up(message: &Value) {
     if message["verdict"] != "valid" {
         return;
     }
-    let sum: u64 = message["stages"].as_object().unwrap().values().map(number).sum();
+    let stages = message["stages"].as_object().unwrap();
+    // It lies before the message.
+    let own = stages.iter().filter(|(stage, _)| *stage != "app.service");
+    let sum: u64 = own.map(|(_, value)| number(value)).sum();
     let stamps = &message["stamps"];
     let (first, last) = match message["direction"].as_str() {
         Some("tx") => (&stamps["entry"], &stamps["ack"]),
@@ -106,6 +114,18 @@ pub fn assert_adds_up(message: &Value) {
             sum.abs_diff(total) <= TOLERANCE_NS,
             "{sum} ns in stages: {message}"
         );
+    }
+    assert_parts_add_up(message);
+}
+
+/// The parts of each stage add up to it.
+fn assert_parts_add_up(message: &Value) {
+    let Some(parts) = message["parts"].as_object() else {
+        return;
+    };
+    for (stage, parts) in parts {
+        let sum: u64 = parts.as_object().unwrap().values().map(number).sum();
+        assert_eq!(sum, number(&message["stages"][stage]), "{stage}: {message}");
     }
 }
 
@@ -127,7 +147,7 @@ pub fn stat_command(host: &Host, words: &[&str]) -> Measured {
     let output = NamedTempFile::new().unwrap();
     let mut command = host.command(sockstamp());
     command
-        .args(["stat", "--format", "json", "-o"])
+        .args(["stat", "--every", "--format", "json", "-o"])
         .arg(output.path());
     command.arg("--").args(words);
     let mut process = Process::spawn(command).unwrap();
@@ -220,11 +240,12 @@ struct Background {
 }
 
 impl Background {
-    fn start(subcommand: &str, target: &[&str]) -> Background {
+    fn start(subcommand: &[&str], target: &[&str]) -> Background {
         let output = NamedTempFile::new().unwrap();
         let mut command = Command::new(sockstamp());
         command
-            .args([subcommand, "--format", "json", "-o"])
+            .args(subcommand)
+            .args(["--format", "json", "-o"])
             .arg(output.path());
         command.args(target);
         let mut process = Process::spawn(command).unwrap();

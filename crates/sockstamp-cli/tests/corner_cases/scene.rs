@@ -33,6 +33,7 @@ pub(crate) fn trace_into(output: &Path, host: &Host) -> Process {
     let output = output.to_str().unwrap();
     start(&[
         "trace",
+        "--every",
         "--format",
         "json",
         "--netns",

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Head-of-line blocking. At tracepoint tcp_probe, the first thing in tcp_rcv_established()
+ * (net/ipv4/tcp_input.c, v6.18), the socket is locked and TCP has not looked at the segment yet:
+ * one that starts behind rcv_nxt and within the window is about to be queued out of order
+ * (tcp_data_queue()), and one that starts at or before it while others wait may fill the hole.
+ * In other states than ESTABLISHED the tracepoint is silent: what waits then is refused (`hol`).
+ */
+#ifndef SOCKSTAMP_HOL_BPF_H
+#define SOCKSTAMP_HOL_BPF_H
+
+#include "../clock/clock.bpf.h"
+#include "../flow/flow.bpf.h"
+
+enum hol_view {
+	HOL_SPLIT, /* rx.hol is a stage of its own */
+	HOL_INCLUDE, /* its time is part of rx.stack */
+	HOL_EXCLUDE, /* reads that waited are refused */
+};
+
+const volatile __u32 setting_hol;
+
+static __always_inline struct out_of_order *hol_slot(struct flow *flow, __u32 counter)
+{
+	return &flow->ooo[counter % OOO_SLOTS];
+}
+
+/* The skb's RX software stamp on CLOCK_MONOTONIC; 0 without one to trust. */
+static __always_inline __u64 hol_stamp(const struct sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 since = clock_since_stamp(skb, now);
+
+	return since <= ARRIVAL_LONGEST ? now - since : 0;
+}
+
+static __always_inline void hol_queue(struct flow *flow, const struct sk_buff *skb,
+				      const struct tcp_skb_cb *cb)
+{
+	struct out_of_order *slot = hol_slot(flow, flow->ooo_head);
+	struct bank *bank = this_bank();
+
+	if (bank)
+		count(&bank->out_of_order, 1);
+	if (flow->ooo_head >= OOO_SLOTS && seq_after(slot->seq_end, flow->ooo_lost))
+		flow->ooo_lost = slot->seq_end;
+	slot->stamped = hol_stamp(skb);
+	slot->seq = cb->seq;
+	slot->seq_end = cb->end_seq;
+	flow->ooo_head++;
+}
+
+/* tcp_receive_window() */
+static __always_inline __u32 hol_window(const struct tcp_sock *tp)
+{
+	__s32 window = tp->rcv_wup + tp->rcv_wnd - tp->rcv_nxt;
+
+	return window < 0 ? 0 : window;
+}
+
+/* A segment with data, before TCP works on it. */
+static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *flow,
+					const struct sk_buff *skb, const struct tcp_skb_cb *cb)
+{
+	flow->rx_filled = 0;
+	if (seq_after(cb->seq, tp->rcv_nxt)) {
+		if (seq_before(cb->seq, tp->rcv_nxt + hol_window(tp)))
+			hol_queue(flow, skb, cb);
+	} else if (tp->out_of_order_queue.rb_node) {
+		flow->rx_filled = hol_stamp(skb);
+	}
+}
+
+/*
+ * When the byte before `end` arrived, if it was behind a missing segment; 0 if it was not. What
+ * came twice came when it first came.
+ */
+static __always_inline __u64 hol_arrived(struct flow *flow, __u32 end, bool *unknown)
+{
+	__u32 count = flow->ooo_head < OOO_SLOTS ? flow->ooo_head : OOO_SLOTS;
+	__u64 first = 0;
+
+	if (flow->ooo_head > OOO_SLOTS && !seq_after(end, flow->ooo_lost))
+		*unknown = true;
+	for (__u32 i = 1; i <= OOO_SLOTS && i <= count; i++) {
+		const struct out_of_order *slot = hol_slot(flow, flow->ooo_head - i);
+
+		if (seq_before(slot->seq_end, end) || !seq_before(slot->seq, end))
+			continue;
+		if (!slot->stamped)
+			*unknown = true;
+		first = slot->stamped;
+	}
+	return first;
+}
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Which messages are measured. Messages of a flow and direction come in blocks of N; one of each
+ * block, drawn before any of it is seen, is measured and stands for all N: its weight. So every
+ * message is measured with probability 1/N, whatever it is like, and weighted sums are unbiased.
+ * N is fixed, or follows the rate of the flow: 1 up to `setting_rate_cap` messages a second.
+ */
+#ifndef SOCKSTAMP_SAMPLE_BPF_H
+#define SOCKSTAMP_SAMPLE_BPF_H
+
+#include "common.bpf.h"
+
+const volatile __u32 setting_rate_cap; /* measured messages a second; 0: no cap */
+const volatile __u32 setting_sample; /* one in so many; 0: by the cap */
+
+#define SAMPLE_WINDOW_NS 1000000000ULL
+/* Beyond this rate a flow would need more than 2^20 messages in a second for each measured one. */
+#define SAMPLE_WEIGHT_MAX (1U << 20)
+
+/* How much of the cap each doubling of N takes. */
+#define SAMPLE_STEPS 8
+
+struct sampler {
+	__u64 window; /* when the rate began to be counted anew */
+	__u32 skip; /* messages to pass over before the next measured one */
+	__u32 rest; /* messages of the block behind the drawn one */
+	__u32 weight; /* N of the block with the next measured message */
+	__u32 seen; /* messages of this window */
+	__u32 measured; /* those of them that were measured, since N was last doubled */
+	__u32 padding;
+};
+
+static __always_inline bool sampling(void)
+{
+	return setting_rate_cap || setting_sample;
+}
+
+/* Opens a block of N messages, behind the `rest` of the last one. */
+static __always_inline void sample_draw(struct sampler *sampler, __u32 rest, __u32 n)
+{
+	__u32 drawn = n > 1 ? bpf_get_prandom_u32() % n : 0;
+
+	sampler->weight = n;
+	sampler->skip = rest + drawn;
+	sampler->rest = n - 1 - drawn;
+}
+
+/* N for the rate of the window that ends now. */
+static __always_inline __u32 sample_weight(const struct sampler *sampler, __u64 elapsed)
+{
+	__u64 rate = (__u64)sampler->seen * SAMPLE_WINDOW_NS / elapsed;
+	__u64 weight = (rate + setting_rate_cap - 1) / setting_rate_cap;
+
+	if (weight > SAMPLE_WEIGHT_MAX)
+		return SAMPLE_WEIGHT_MAX;
+	return weight ? weight : 1;
+}
+
+/*
+ * Before each message. A window's end opens a new block, whatever is left of the last one: when
+ * that is must depend on nothing that was drawn, or a message could be counted for by two blocks or
+ * by none. `now` may be stale, so a clock that costs nothing will do.
+ */
+static __always_inline void sample_refresh(struct sampler *sampler, __u64 now)
+{
+	__s64 elapsed = now - sampler->window;
+
+	if (!setting_rate_cap || elapsed < (__s64)SAMPLE_WINDOW_NS)
+		return;
+	sample_draw(sampler, 0, sample_weight(sampler, elapsed));
+	sampler->window = now;
+	sampler->seen = 0;
+	sampler->measured = 0;
+}
+
+/* Whether the next message is one to pass over. */
+static __always_inline bool sample_passes(const struct sampler *sampler)
+{
+	return sampling() && sampler->skip;
+}
+
+/* Counts a message; whether it is passed over. */
+static __always_inline bool sample_skip(struct sampler *sampler)
+{
+	if (!sampling())
+		return false;
+	sampler->seen++;
+	if (!sampler->skip)
+		return false;
+	sampler->skip--;
+	return true;
+}
+
+/* The weight of the message that is being measured; draws the next one. */
+static __always_inline __u32 sample_take(struct sampler *sampler)
+{
+	__u32 weight = sampler->weight;
+	__u32 next = weight;
+
+	if (!sampling())
+		return 1;
+	if (setting_rate_cap && ++sampler->measured >= setting_rate_cap &&
+	    weight < SAMPLE_WEIGHT_MAX) {
+		/* Faster than the last window promised; a few more at each step up to the new N. */
+		next = weight * 2;
+		sampler->measured -= (setting_rate_cap + SAMPLE_STEPS - 1) / SAMPLE_STEPS;
+	}
+	sample_draw(sampler, sampler->rest, next);
+	return weight;
+}
+
+/* The first block begins with the flow. */
+static __always_inline void sample_start(struct sampler *sampler)
+{
+	if (sampling())
+		sample_draw(sampler, 0, setting_sample ? setting_sample : 1);
+}
+
+#endif

@@ -1,0 +1,217 @@
+//! The parts of a stage that are told apart: who, within the stage, made the message wait.
+
+use std::fmt;
+use std::ops::{Index, IndexMut};
+use std::str::FromStr;
+
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+
+use crate::UnknownName;
+use crate::stage::Stage;
+
+macro_rules! parts {
+    ($($variant:ident = $stage:ident, $name:literal, $description:literal;)*) => {
+        /// A part of a stage. The parts of a stage add up to it.
+        ///
+        /// Those of `tx.queue` are the **causes** of waiting in the TCP write queue.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Part {
+            $(#[doc = $description] $variant,)*
+        }
+
+        impl Part {
+            /// Every part, in the order of their stages.
+            pub const ALL: [Self; Self::COUNT] = [$(Self::$variant),*];
+
+            /// How many parts there are.
+            pub const COUNT: usize = [$($name),*].len();
+
+            /// The name used in options, metrics and JSON, such as `"cwnd"`.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// The stage that it is part of.
+            #[must_use]
+            pub const fn stage(self) -> Stage {
+                match self {
+                    $(Self::$variant => Stage::$stage,)*
+                }
+            }
+
+            /// What the time was spent on, in one sentence.
+            #[must_use]
+            pub const fn description(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $description,)*
+                }
+            }
+        }
+    };
+}
+
+parts! {
+    Copy = TxCopy, "copy",
+        "Copying the data, and whatever else the send call did before its last byte was queued.";
+    Sndbuf = TxCopy, "sndbuf",
+        "The send call waited for room in the send buffer.";
+    Cwnd = TxQueue, "cwnd",
+        "The congestion window was full.";
+    Rwnd = TxQueue, "rwnd",
+        "The peer's receive window was full.";
+    Pacing = TxQueue, "pacing",
+        "TCP paced the flow.";
+    Tsq = TxQueue, "tsq",
+        "Enough of the flow was in the packet scheduler and the driver already (TCP small queues, autocorking).";
+    Nagle = TxQueue, "nagle",
+        "A small packet waited for the acknowledgement of another one.";
+    Cork = TxQueue, "cork",
+        "The application held the data back with TCP_CORK or MSG_MORE.";
+    Retransmit = TxQueue, "retransmit",
+        "A window was full while the connection recovered from a loss.";
+    Other = TxQueue, "other",
+        "None of these: the work itself, and waits whose cause cannot be seen.";
+    Path = TxNetwork, "path",
+        "The smallest round-trip time of the connection.";
+    DelayedAck = TxNetwork, "delayed-ack",
+        "What the peer may have held the acknowledgement back for: its answer, or its timer.";
+    Excess = TxNetwork, "excess",
+        "Longer than the path, and no delayed acknowledgement: queues in the network, loss, a slow peer.";
+}
+
+impl Part {
+    /// The part that is what the others leave of its stage: it is not counted by itself.
+    #[must_use]
+    pub const fn is_rest(self) -> bool {
+        matches!(self, Self::Copy | Self::Other | Self::Path)
+    }
+
+    /// The parts of a stage, in the order of [`Part::ALL`].
+    pub fn of(stage: Stage) -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(move |part| part.stage() == stage)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Part {
+    type Err = UnknownName;
+
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
+        Self::ALL
+            .into_iter()
+            .find(|part| part.name() == name)
+            .ok_or_else(|| UnknownName {
+                what: "part of a stage",
+                name: name.to_owned(),
+            })
+    }
+}
+
+impl Serialize for Part {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// One `T` for every part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartMap<T>([T; Part::COUNT]);
+
+impl<T> PartMap<T> {
+    /// A map that holds `value(part)` for every part.
+    pub fn from_fn(value: impl FnMut(Part) -> T) -> Self {
+        Self(Part::ALL.map(value))
+    }
+
+    /// Every part with its value, in the order of [`Part::ALL`].
+    pub fn iter(&self) -> impl Iterator<Item = (Part, &T)> {
+        Part::ALL.into_iter().zip(&self.0)
+    }
+}
+
+impl<T> PartMap<Option<T>> {
+    /// The parts of a stage that have a value.
+    pub fn of(&self, stage: Stage) -> impl Iterator<Item = (Part, &T)> {
+        self.iter()
+            .filter(move |(part, _)| part.stage() == stage)
+            .filter_map(|(part, value)| Some((part, value.as_ref()?)))
+    }
+}
+
+impl<T> Index<Part> for PartMap<T> {
+    type Output = T;
+
+    fn index(&self, part: Part) -> &T {
+        &self.0[part as usize]
+    }
+}
+
+impl<T> IndexMut<Part> for PartMap<T> {
+    fn index_mut(&mut self, part: Part) -> &mut T {
+        &mut self.0[part as usize]
+    }
+}
+
+/// A JSON object of stages, each with an object of its parts that have a value; stages without any are left out.
+impl<T: Serialize> Serialize for PartMap<Option<T>> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Of<'a, T>(&'a PartMap<Option<T>>, Stage);
+
+        impl<T: Serialize> Serialize for Of<'_, T> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_map(self.0.of(self.1))
+            }
+        }
+
+        let mut map = serializer.serialize_map(None)?;
+        for stage in Stage::ALL {
+            if self.of(stage).next().is_some() {
+                map.serialize_entry(&stage, &Of(self, stage))?;
+            }
+        }
+        map.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_round_trip_and_parts_come_in_the_order_of_stages() {
+        for part in Part::ALL {
+            assert_eq!(part.name().parse(), Ok(part));
+        }
+        assert!(Part::ALL.is_sorted_by_key(|part| part.stage()));
+        assert!("cpu".parse::<Part>().is_err());
+    }
+
+    #[test]
+    fn every_stage_with_parts_has_one_rest() {
+        for stage in Stage::ALL {
+            let parts = Part::of(stage).count();
+            let rests = Part::of(stage).filter(|part| part.is_rest()).count();
+            assert_eq!(rests, usize::from(parts > 0), "{stage}");
+        }
+    }
+
+    #[test]
+    fn json_groups_parts_by_stage() {
+        let mut map = PartMap::<Option<u64>>::default();
+        map[Part::Cwnd] = Some(7);
+        map[Part::Excess] = Some(8);
+        assert_eq!(
+            serde_json::to_string(&map).unwrap(),
+            r#"{"tx.queue":{"cwnd":7},"tx.network":{"excess":8}}"#
+        );
+    }
+}
