@@ -25,6 +25,7 @@ fn main() -> Result<()> {
         "src/record",
         "src/rx",
         "src/sample",
+        "src/sched",
         "src/tx",
     ] {
         println!("cargo:rerun-if-changed={sources}");

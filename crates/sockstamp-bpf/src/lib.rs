@@ -22,6 +22,7 @@ pub mod plan;
 mod privilege;
 mod record;
 mod sample;
+mod sched;
 mod session;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;

@@ -28,6 +28,8 @@ pub struct Plan {
     pub rx: bool,
     /// Arriving segments are looked at: causes, delayed acknowledgements, head-of-line blocking.
     pub segments: bool,
+    /// Of reads, the wait for a CPU is told from the rest.
+    pub sched: bool,
     /// Retransmissions are counted.
     pub retransmits: bool,
     /// Messages in flight are counted when their socket goes away.
@@ -54,17 +56,19 @@ impl Plan {
         let hol = rx.or_else(|| lacks(support, Tracepoint::TcpProbe));
         // It ends with a send and starts with a read.
         let service = tx.or(rx);
+        let wakeup = rx.or_else(|| run_times(support));
         let nic = if support.nic_clock {
             "NIC clock unused"
         } else {
             "no NIC clock"
         };
         Self {
-            stages: StageMap::from_fn(|stage| way(stage, [tx, copy, rx, hol, service], nic)),
+            stages: StageMap::from_fn(|stage| way(stage, [tx, copy, rx, hol, wakeup, service], nic)),
             tx: tx.is_none(),
             entry: copy.is_none(),
             rx: rx.is_none(),
             segments: (tx.is_none() || rx.is_none()) && lacks(support, Tracepoint::TcpProbe).is_none(),
+            sched: wakeup.is_none(),
             retransmits: tx.is_none() && lacks(support, Tracepoint::TcpRetransmitSkb).is_none(),
             close: lacks(support, Tracepoint::InetSockSetState).is_none(),
             // setns(2)
@@ -104,6 +108,12 @@ impl Plan {
         self.stages[Stage::TxQdisc] = Way::Hooks("sockops TSTAMP_SCHED → tp net_dev_start_xmit");
         self.stages[Stage::TxNetwork] = Way::Hooks("tp net_dev_start_xmit → sockops TSTAMP_ACK");
         Ok(())
+    }
+
+    /// Takes the scheduler out: what a reader waited for a CPU is part of `rx.app` then.
+    pub fn leave_sched_out(&mut self) {
+        self.sched = false;
+        self.stages[Stage::RxWakeup] = Way::Absent("in rx.app: switched off");
     }
 
     /// The stages that will be absent, each with its reason.
@@ -187,6 +197,19 @@ fn callbacks(support: &Support) -> Option<&'static str> {
     selection(support).or_else(|| (!support.tx_timestamping).then_some("needs Linux 6.15"))
 }
 
+/// Why it cannot be told when a task that waited got a CPU, if so.
+fn run_times(support: &Support) -> Option<&'static str> {
+    if !support.sched_info {
+        Some("in rx.app: needs CONFIG_SCHED_INFO")
+    } else if !support.perf_events {
+        Some("in rx.app: no perf events")
+    } else if !support.kernel_symbols {
+        Some("in rx.app: needs CAP_SYSLOG")
+    } else {
+        None
+    }
+}
+
 /// Why a tracepoint cannot be used, if so.
 fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
     if support.refused.contains(&tracepoint) {
@@ -207,7 +230,11 @@ fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
     })
 }
 
-fn way(stage: Stage, [tx, copy, rx, hol, service]: [Option<&'static str>; 5], nic: &'static str) -> Way {
+fn way(
+    stage: Stage,
+    [tx, copy, rx, hol, wakeup, service]: [Option<&'static str>; 6],
+    nic: &'static str,
+) -> Way {
     let unless = |absent: Option<&'static str>, hooks| absent.map_or(Way::Hooks(hooks), Way::Absent);
     match stage {
         Stage::TxCopy => unless(copy, "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG"),
@@ -218,7 +245,7 @@ fn way(stage: Stage, [tx, copy, rx, hol, service]: [Option<&'static str>; 5], ni
         Stage::RxApp => unless(rx, "tp sk_data_ready → tp sock_recv_length"),
         Stage::TxNic | Stage::RxNic => Way::Absent(nic),
         Stage::RxHol => unless(hol, "RX software stamps at tp tcp_probe"),
-        Stage::RxWakeup => Way::Absent("within rx.app"),
+        Stage::RxWakeup => unless(wakeup, "tp sk_data_ready → task sched_info"),
         Stage::AppService => unless(service, "tp sock_recv_length → the next send"),
     }
 }
@@ -247,6 +274,9 @@ mod tests {
             socket_bit: true,
             tx_timestamping: true,
             stamp_clock: true,
+            sched_info: true,
+            perf_events: true,
+            kernel_symbols: true,
             mptcp: false,
             nic_clock: false,
             processors: 2,
@@ -276,9 +306,10 @@ mod tests {
     #[test]
     fn a_complete_host_measures_every_stage_that_there_is() {
         let plan = Plan::require(&complete()).unwrap();
-        assert!(plan.tx && plan.entry && plan.rx && plan.segments && plan.retransmits && plan.close);
+        assert!(plan.tx && plan.entry && plan.rx && plan.segments && plan.sched);
+        assert!(plan.retransmits && plan.close);
         let absent: Vec<_> = plan.absent().map(|(stage, _)| stage.name()).collect();
-        assert_eq!(absent, ["tx.nic", "rx.nic", "rx.wakeup"]);
+        assert_eq!(absent, ["tx.nic", "rx.nic"]);
     }
 
     #[test]
@@ -384,6 +415,45 @@ mod tests {
         assert_eq!(
             plan.stages[Stage::RxHol],
             Way::Absent("needs tracepoint tcp_probe")
+        );
+    }
+
+    #[test]
+    fn wake_ups_need_what_the_scheduler_notes_its_clock_and_the_names_of_functions() {
+        let takes: [(fn(&mut Support), _); 3] = [
+            (
+                |support| support.sched_info = false,
+                "in rx.app: needs CONFIG_SCHED_INFO",
+            ),
+            (|support| support.perf_events = false, "in rx.app: no perf events"),
+            (
+                |support| support.kernel_symbols = false,
+                "in rx.app: needs CAP_SYSLOG",
+            ),
+        ];
+        for (take, reason) in takes {
+            let plan = Plan::new(&without(take));
+            assert!(plan.rx && !plan.sched);
+            assert_eq!(plan.stages[Stage::RxWakeup], Way::Absent(reason));
+            assert!(matches!(plan.stages[Stage::RxApp], Way::Hooks(_)));
+        }
+    }
+
+    #[test]
+    fn without_reads_there_are_no_wake_ups() {
+        let plan = without_tracepoint(Tracepoint::SockRecvLength);
+        assert!(!plan.sched);
+        assert!(matches!(plan.stages[Stage::RxWakeup], Way::Absent(_)));
+    }
+
+    #[test]
+    fn what_is_switched_off_is_said() {
+        let mut plan = Plan::new(&complete());
+        plan.leave_sched_out();
+        assert!(plan.rx && !plan.sched);
+        assert_eq!(
+            plan.stages[Stage::RxWakeup],
+            Way::Absent("in rx.app: switched off")
         );
     }
 

@@ -32,6 +32,7 @@ use crate::path;
 use crate::plan::Plan;
 use crate::record::raw::{COMM_LENGTH as RAW_COMM_LENGTH, INTERFACES};
 use crate::record::{self, Record};
+use crate::sched::{self, WakeFunctions};
 use crate::skeleton::sockstamp::{OpenSockstampSkel, SockstampSkel, SockstampSkelBuilder};
 use crate::support::{Support, is_cgroup2};
 
@@ -104,6 +105,8 @@ pub struct Options {
     pub slower_than: Option<Nanos>,
     /// What is done with the time that a read waited for a missing segment.
     pub hol: HolView,
+    /// Tell the wait for a CPU, `rx.wakeup`, from the rest of `rx.app`.
+    pub sched: bool,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
     /// Room for interfaces to be told apart: 2 to 512, of which one stands for the rest.
@@ -124,6 +127,7 @@ impl Default for Options {
             sampling: Sampling::Every,
             slower_than: None,
             hol: HolView::Split,
+            sched: true,
             ring_bytes: 8 << 20,
             interfaces: INTERFACES,
             paths: 16 << 10,
@@ -183,6 +187,9 @@ impl Session {
         }
         if options.host_path {
             plan.follow_host_path(&support)?;
+        }
+        if !options.sched {
+            plan.leave_sched_out();
         }
         let cgroup2 = support.cgroup2.as_deref().ok_or(Error::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
@@ -273,6 +280,9 @@ impl Session {
 
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
         let programs = &self.skeleton.progs;
+        if self.plan.sched {
+            self.links.push(sched::attach_clock(&programs.on_run_clock)?);
+        }
         let tracepoints = [
             (&programs.on_tcp_sendmsg_locked, self.plan.entry),
             (&programs.on_sock_send_length, self.plan.entry),
@@ -397,7 +407,7 @@ impl Session {
         Ok(summary)
     }
 
-    /// Descriptors of the loaded programs by name, for who measures what they cost.
+    /// Descriptors of the programs that run for messages, by name, for who measures what they cost.
     #[must_use]
     pub fn programs(&self) -> Vec<(String, BorrowedFd<'_>)> {
         let programs = &self.skeleton.progs;
@@ -535,6 +545,9 @@ fn configure(
         settings.setting_hol = options.hol as u32;
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
     }
+    if plan.sched {
+        set_wake_functions(open, WakeFunctions::find()?);
+    }
     let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
     open.maps
         .banks
@@ -566,10 +579,22 @@ fn configure(
         (&mut programs.mark_sockets, by_pid),
         (&mut programs.adopt_flows, !options.new_only),
         (&mut programs.on_host_xmit, plan.host_path),
+        (&mut programs.on_run_clock, plan.sched),
     ] {
         program.set_autoload(wanted);
     }
     Ok(())
+}
+
+fn set_wake_functions(open: &mut OpenSockstampSkel<'_>, functions: WakeFunctions) {
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_sched = true;
+        settings.setting_wake_stream = functions.stream;
+        settings.setting_wake_datagram = functions.datagram;
+        settings.setting_wake_poll = functions.poll;
+        settings.setting_wake_epoll = functions.epoll;
+        settings.setting_wake_uring = functions.uring;
+    }
 }
 
 fn ring(

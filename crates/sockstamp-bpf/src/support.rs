@@ -14,6 +14,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use sockstamp::interface;
 
 use crate::hooks::{Hook, Trial};
+use crate::sched;
 use crate::session::quiet_libbpf;
 
 /// A tracepoint that a stage may need, by the name the kernel knows it by.
@@ -133,6 +134,12 @@ pub struct Support {
     pub tx_timestamping: bool,
     /// `skb->tstamp_type` tells the clock of a stamp (v6.11).
     pub stamp_clock: bool,
+    /// The scheduler notes when a task got a CPU (`CONFIG_SCHED_INFO`).
+    pub sched_info: bool,
+    /// The kernel has perf events, as far as that was tried.
+    pub perf_events: bool,
+    /// The kernel shows us where its functions are (`/proc/kallsyms`).
+    pub kernel_symbols: bool,
     /// The kernel was built with MPTCP, whose messages no callback shows.
     pub mptcp: bool,
     /// Some interface of this network namespace stamps in hardware.
@@ -166,6 +173,10 @@ impl Support {
                     .is_some()
             }),
             stamp_clock: has(&|btf| has_field(btf, "sk_buff", "tstamp_type")),
+            sched_info: has(&|btf| has_field(btf, "sched_info", "last_arrival")),
+            // The documented way to find out: perf_event_open(2).
+            perf_events: Path::new("/proc/sys/kernel/perf_event_paranoid").exists(),
+            kernel_symbols: sched::symbols_are_shown(),
             mptcp: Path::new("/proc/sys/net/mptcp").exists(),
             nic_clock: nic_clock(),
             processors: processors(),
@@ -181,6 +192,7 @@ impl Support {
         {
             self.refused.extend(Tracepoint::of_section(&hook.section));
             self.sockops_refused |= hook.section == "sockops";
+            self.perf_events &= hook.section != "perf_event";
         }
         self
     }
@@ -310,7 +322,8 @@ mod tests {
         support = support.after(&[refused("tp_btf/sk_data_ready"), refused("fentry/tcp_sendmsg")]);
         assert_eq!(support.refused, BTreeSet::from([Tracepoint::SkDataReady]));
         assert!(!support.sockops_refused);
-        assert!(support.after(&[refused("sockops")]).sockops_refused);
+        support = support.after(&[refused("sockops"), refused("perf_event")]);
+        assert!(support.sockops_refused && !support.perf_events);
     }
 
     #[test]

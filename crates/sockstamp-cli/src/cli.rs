@@ -102,6 +102,9 @@ pub struct Measuring {
     /// sends costs a test more.
     #[arg(long, help_heading = MEASURING)]
     pub host_path: bool,
+    /// Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup
+    #[arg(long, help_heading = MEASURING)]
+    pub no_sched: bool,
 }
 
 /// Options of `stat`.

@@ -41,6 +41,7 @@ impl Measurement<'_> {
             host_path: self.measuring.host_path,
             groups: self.groups.clone().map(Grouped::by),
             sampling: self.sampling(),
+            sched: !self.measuring.no_sched,
             slower_than: self.slower_than.map(Nanos::from),
             hol: match self.measuring {
                 cli::Measuring {

@@ -80,9 +80,9 @@ pub enum Stage {
     RxStack = 6,
     /// Arrived → the segment missing in front of it arrived.
     RxHol = 7,
-    /// Readable → the waiting reader runs.
+    /// Readable → the waiting reader runs. Only messages whose reader was waiting have it.
     RxWakeup = 8,
-    /// Readable while nobody waits → the read call.
+    /// Readable while nobody waits, or the waiting reader runs → the read call.
     RxApp = 9,
     /// Last read → next send on the same socket.
     AppService = 10,
@@ -154,8 +154,8 @@ impl Stage {
             Self::RxNic => "received by the NIC, to being stamped by the kernel",
             Self::RxStack => "stamped by the kernel, to the socket being readable",
             Self::RxHol => "arrived, to the arrival of the segment that was missing in front of it",
-            Self::RxWakeup => "readable, to the waiting reader running",
-            Self::RxApp => "readable while nobody waits, to the read call",
+            Self::RxWakeup => "readable, to the reader running, where it was waiting for the data",
+            Self::RxApp => "readable, or the waiting reader running, to the read call",
             Self::AppService => "last read, to the next send on the same socket",
         }
     }

@@ -31,6 +31,11 @@
 #define RCV_SHUTDOWN  1 /* include/net/sock.h */
 #define SHUTDOWN_MASK 3
 
+#define TASK_RUNNING 0 /* include/linux/sched.h */
+
+#define IORING_SETUP_DEFER_TASKRUN (1U << 13) /* include/uapi/linux/io_uring.h */
+#define IO_CQ_WAKE_FORCE	   (-1U >> 1) /* io_uring/io_uring.h: nobody waits */
+
 /* Settings, constant once loaded: the verifier removes what they switch off. */
 const volatile bool setting_record; /* send a record a message to the ring buffer */
 const volatile bool setting_entry; /* the entry of send calls is seen */

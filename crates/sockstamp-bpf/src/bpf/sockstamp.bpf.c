@@ -152,4 +152,13 @@ int BPF_PROG(on_host_xmit, const struct sk_buff *skb, const struct net_device *d
 	return 0;
 }
 
+SEC("perf_event")
+int on_run_clock(struct bpf_perf_event_data *ctx)
+{
+	struct bpf_perf_event_data_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	run_clock_sample(bpf_ktime_get_ns(), kern->data->time);
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "GPL";

@@ -282,10 +282,60 @@ struct socket {
 	struct sock *sk;
 };
 
+struct wait_queue_head {
+	struct list_head head;
+};
+
+struct wait_queue_entry {
+	void *private;
+	void *func;
+	struct list_head entry;
+};
+
+struct socket_wq {
+	struct wait_queue_head wait;
+};
+
+struct poll_wqueues {
+	struct task_struct *polling_task;
+};
+
+struct eventpoll {
+	struct wait_queue_head wq;
+};
+
+struct epitem {
+	struct eventpoll *ep;
+};
+
+struct eppoll_entry {
+	struct epitem *base;
+	struct wait_queue_entry wait;
+};
+
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct io_ring_ctx {
+	unsigned int flags;
+	atomic_t cq_wait_nr;
+};
+
+struct io_uring_task {
+	struct task_struct *task;
+};
+
+struct io_kiocb {
+	struct io_ring_ctx *ctx;
+	struct io_uring_task *tctx; /* v6.13 */
+};
+
 struct sock {
 	struct sock_common __sk_common;
 	struct sk_buff_head sk_receive_queue;
 	struct dst_entry *sk_dst_cache;
+	struct socket_wq *sk_wq;
 	u16 sk_protocol;
 	int sk_err;
 	u8 sk_shutdown;
@@ -383,11 +433,31 @@ struct msghdr {
 	unsigned int msg_flags;
 };
 
+struct timespec64 {
+	s64 tv_sec;
+};
+
+struct sched_info {
+	unsigned long pcount;
+	unsigned long long run_delay;
+	unsigned long long last_arrival;
+};
+
 struct task_struct {
+	unsigned int __state;
 	int pid;
 	int tgid;
+	struct sched_info sched_info; /* CONFIG_SCHED_INFO */
 	struct task_struct *group_leader;
 	char comm[16];
+};
+
+struct perf_sample_data {
+	u64 time;
+};
+
+struct bpf_perf_event_data_kern {
+	struct perf_sample_data *data;
 };
 
 struct file;

@@ -78,6 +78,16 @@ struct waiting {
 #define ARRIVAL_ADOPTED	 0xfffffffb /* it was there before the connection was adopted */
 #define ARRIVAL_LONGEST	 0xfffffffa /* 4.29 s: a longer one counts as a mismatch */
 
+/* The task that waited for the latest arrivals that found one waiting. */
+struct waiter {
+	__u64 task; /* its address: memory that may be gone, so only read through safely */
+	__u64 run_delay; /* how long it had waited for a CPU by then */
+	__u32 runs; /* how often it had got one */
+	__u32 first; /* these arrivals, counted as rx_head */
+	__u32 last;
+	__u32 asleep; /* and not only about to sleep, or about to look */
+};
+
 struct sender {
 	__u64 entry;
 	__u64 service; /* as tx_message's */
@@ -124,6 +134,7 @@ struct flow {
 	struct sampler tx_sampler;
 	struct sampler rx_sampler; /* of readers, without the lock */
 	struct waiting waiting;
+	struct waiter waiter;
 	struct flow_identity identity; /* only where records are sent */
 	struct sender senders[SENDERS];
 	struct tx_message tx[TX_SLOTS];

@@ -12,6 +12,7 @@
 #include "../flow/flow.bpf.h"
 #include "../group/resolve.bpf.h"
 #include "../record/record.bpf.h"
+#include "../sched/sched.bpf.h"
 #include "hol.bpf.h"
 
 static __always_inline struct arrival *rx_slot(struct flow *flow, __u32 counter)
@@ -73,6 +74,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 		rx_ready_behind(flow, arrival);
 	else
 		arrival->stack_ns = clock_since_stamp(skb, arrival->ready);
+	sched_note(sk, flow, head);
 	flow->rx_head = head + 1;
 }
 
@@ -94,7 +96,10 @@ struct read {
 	__u32 weight;
 	__u32 stack_ns;
 	__u32 flags; /* of the arrival of its last byte */
+	__u32 arrival; /* that of the last byte, counted as rx_head */
 	__u64 ready;
+	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
+	__u64 app;
 	__u64 oldest;
 	__u64 now;
 	__u64 hol;
@@ -132,6 +137,7 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 			evicted = false;
 			continue;
 		}
+		read->arrival = counter;
 		read->ready = arrival->ready;
 		read->stack_ns = arrival->stack_ns;
 		read->flags = arrival->flags;
@@ -222,7 +228,8 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 			record->stamps.rx.filled = read->ready - read->stack_ns;
 			record->stages[STAGE_RX_HOL] = read->hol;
 		}
-		record->stages[STAGE_RX_APP] = read->now - read->ready;
+		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
+		record->stages[STAGE_RX_APP] = read->app;
 	}
 	record_submit(record);
 }
@@ -236,16 +243,23 @@ static __always_inline bool rx_in_step(const struct sock *sk, __u32 copied, __u3
 	return copied == end || (copied == end + 1 && sk->sk_shutdown & RCV_SHUTDOWN);
 }
 
-static __always_inline void rx_measure(struct bank *bank, __u32 group, const struct read *read)
+static __always_inline void rx_measure(struct bank *bank, __u32 group, const struct flow *flow,
+				       struct read *read)
 {
-	__u64 app = read->now - read->ready;
+	__u64 waited = read->now - read->ready;
 
+	read->wakeup = sched_wakeup(flow, read->arrival, read->ready, read->now);
+	read->app = waited;
+	if (read->wakeup != STAGE_ABSENT) {
+		read->app -= read->wakeup;
+		stage_add(bank, group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
+	}
 	stage_add(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
 	if (read->hol)
 		stage_add(bank, group, STAGE_RX_HOL, read->hol, read->weight);
-	stage_add(bank, group, STAGE_RX_APP, app, read->weight);
-	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX), read->stack_ns + read->hol + app,
-		  read->weight);
+	stage_add(bank, group, STAGE_RX_APP, read->app, read->weight);
+	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX),
+		  read->stack_ns + read->hol + waited, read->weight);
 }
 
 /* What a passed-over read leaves behind: arrivals that are read are not lost when overwritten. */
@@ -312,7 +326,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	count_measured(bank, DIRECTION_RX, read.weight);
 	group_measured(group, DIRECTION_RX);
 	if (verdict == VERDICT_VALID) {
-		rx_measure(bank, group, &read);
+		rx_measure(bank, group, flow, &read);
 	} else {
 		count(&bank->refusals[DIRECTION_RX][verdict], read.weight);
 		group_ended(group, DIRECTION_RX, 1);

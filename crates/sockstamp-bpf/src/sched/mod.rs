@@ -1,0 +1,105 @@
+//! Who waited, and when he ran: what the programs of `sched.bpf.h` need from user space.
+
+#[expect(unsafe_code, reason = "the one system call that no crate here wraps")]
+mod timer;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::os::fd::IntoRawFd;
+
+use libbpf_rs::{Link, ProgramMut};
+
+use crate::error::{Error, Tried};
+
+const SYMBOLS: &str = "/proc/kallsyms";
+/// As `NO_FUNCTION` of `sched.bpf.h`: no function is there.
+const NO_FUNCTION: u64 = u64::MAX;
+
+/// Where the kernel's functions are that entries of a wait queue name; each says how its owner waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct WakeFunctions {
+    pub(crate) stream: u64,
+    pub(crate) datagram: u64,
+    pub(crate) poll: u64,
+    pub(crate) epoll: u64,
+    pub(crate) uring: u64,
+}
+
+impl WakeFunctions {
+    pub(crate) fn find() -> Result<Self, Error> {
+        let symbols = File::open(SYMBOLS).tried(format!("read {SYMBOLS}"))?;
+        Ok(Self::parse(BufReader::new(symbols)))
+    }
+
+    fn parse(symbols: impl BufRead) -> Self {
+        let mut found = HashMap::from([
+            ("woken_wake_function", NO_FUNCTION),
+            ("receiver_wake_function", NO_FUNCTION),
+            ("pollwake", NO_FUNCTION),
+            ("ep_poll_callback", NO_FUNCTION),
+            ("io_poll_wake", NO_FUNCTION),
+        ]);
+        for line in symbols.lines().map_while(Result::ok) {
+            if let Some((address, name)) = symbol(&line)
+                && let Some(place) = found.get_mut(name)
+            {
+                *place = address;
+            }
+        }
+        Self {
+            stream: found["woken_wake_function"],
+            datagram: found["receiver_wake_function"],
+            poll: found["pollwake"],
+            epoll: found["ep_poll_callback"],
+            uring: found["io_poll_wake"],
+        }
+    }
+}
+
+/// Address and name: `ffffffff816db080 t pollwake`, with `[module]` behind the name of a module's.
+fn symbol(line: &str) -> Option<(u64, &str)> {
+    let mut fields = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(fields.next()?, 16).ok()?;
+    Some((address, fields.nth(1)?))
+}
+
+/// Whether the kernel shows us where its functions are: to others it shows zeros (`kallsyms_show_value()`,
+/// kernel/kallsyms.c).
+pub(crate) fn symbols_are_shown() -> bool {
+    /// A few symbols of processor-local data may really be at 0.
+    const ENOUGH: usize = 100;
+    let Ok(symbols) = File::open(SYMBOLS) else {
+        return false;
+    };
+    let lines = BufReader::new(symbols).lines().map_while(Result::ok);
+    lines
+        .take(ENOUGH)
+        .any(|line| symbol(&line).is_some_and(|(address, _)| address != 0))
+}
+
+/// Lets the program see the scheduler's clock again and again.
+pub(crate) fn attach_clock(program: &ProgramMut<'_>) -> Result<Link, Error> {
+    let event = timer::open().tried("open a perf event (--no-sched does without)")?;
+    // The link closes it: bpf_link_perf_detach(), libbpf.
+    program
+        .attach_perf_event(event.into_raw_fd())
+        .tried("attach on_run_clock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_by_their_whole_name() {
+        let symbols = "0000000000000000 A fixed_percpu_data\n\
+                       ffffffff816db080 t pollwake\n\
+                       ffffffff816db0a0 t pollwake_more\n\
+                       ffffffffc0001000 t io_poll_wake\t[io_uring]\n";
+        let found = WakeFunctions::parse(symbols.as_bytes());
+        assert_eq!(found.poll, 0xffff_ffff_816d_b080);
+        assert_eq!(found.uring, 0xffff_ffff_c000_1000);
+        assert_eq!(found.epoll, NO_FUNCTION);
+    }
+}

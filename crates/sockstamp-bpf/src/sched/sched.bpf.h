@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Was somebody waiting when the data came, and when did he get a CPU? sk_data_ready() fires before
+ * sock_def_readable() wakes (net/core/sock.c, v6.18), so whoever waits stands in the socket's wait
+ * queue, and the function of his entry tells by which way he waits. When he got a CPU, the
+ * scheduler notes for every task anyway (struct sched_info, kernel/sched/stats.h): no hook of the
+ * scheduler is needed, and tasks that have nothing to do with a selected socket run none of this.
+ */
+#ifndef SOCKSTAMP_SCHED_BPF_H
+#define SOCKSTAMP_SCHED_BPF_H
+
+#include "../flow/flow.bpf.h"
+
+/* Where nothing is known of a function, no entry has its address. */
+#define NO_FUNCTION (~0ULL)
+
+const volatile bool setting_sched; /* rx.wakeup is told from rx.app */
+/* Addresses of the kernel's wake-up functions. */
+const volatile __u64 setting_wake_stream = NO_FUNCTION; /* a blocking read of a stream */
+const volatile __u64 setting_wake_datagram = NO_FUNCTION; /* a blocking read of a datagram */
+const volatile __u64 setting_wake_poll = NO_FUNCTION; /* poll and select */
+const volatile __u64 setting_wake_epoll = NO_FUNCTION;
+const volatile __u64 setting_wake_uring = NO_FUNCTION;
+
+/*
+ * The scheduler's clock is sched_clock(); a program cannot read it. The sample of a perf event
+ * carries it (perf_event_clock(), kernel/events/core.c), so one that a timer takes on one CPU tells
+ * how far CLOCK_MONOTONIC is from it. One writer; each field is one aligned word.
+ */
+struct run_clock {
+	__s64 offset; /* CLOCK_MONOTONIC - sched_clock() */
+	__u64 at; /* when that was seen; 0: never */
+	__u64 doubts; /* samples in a row that looked interrupted */
+};
+volatile struct run_clock run_clock;
+
+/* Between its two clock reads a sample takes some 0.1 µs, and the clocks drift apart by less. */
+#define RUN_CLOCK_DOUBTFUL_NS 2000
+#define RUN_CLOCK_DOUBTS      3
+/* Without a sample for so long the timer is dead: its CPU went offline. */
+#define RUN_CLOCK_STALE_NS 1000000000
+
+/* An interruption between the two reads makes a sample too large, and the next one tells. */
+static __always_inline void run_clock_sample(__u64 now, __u64 scheduler)
+{
+	__s64 offset = now - scheduler;
+
+	if (run_clock.at && offset - run_clock.offset > RUN_CLOCK_DOUBTFUL_NS &&
+	    run_clock.doubts < RUN_CLOCK_DOUBTS) {
+		run_clock.doubts++;
+		return;
+	}
+	run_clock.doubts = 0;
+	run_clock.offset = offset;
+	run_clock.at = now;
+}
+
+/*
+ * Tasks that were woken but have not run yet have left the queue where they waited: epoll's at the
+ * wake-up (ep_autoremove_wake_function(), fs/eventpoll.c), and on io_uring's only their state
+ * tells. What comes then is still what they are about to get. Slots are shared by hash and written
+ * without a lock: a wrong one is seen by its queue, its task's count or the reader's being another.
+ */
+struct woken {
+	__u64 queue; /* address of the eventpoll or io_ring_ctx */
+	__u64 task;
+	__u64 runs;
+};
+
+/* Some 6 kB: as many epoll instances as are likely to be woken in one scheduling delay. */
+#define WOKEN_SLOTS 256
+struct woken woken[WOKEN_SLOTS];
+
+/* The verifier does not calculate with a pointer that it knows, but with a word of some type. */
+static __always_inline __u64 word_at(const void *address)
+{
+	return cast_kernel(address, struct timespec64)->tv_sec;
+}
+
+static __always_inline struct woken *woken_slot(__u64 queue)
+{
+	/* hash_64(), include/linux/hash.h */
+	return &woken[(queue * 0x61C8864680B583EBULL >> 56) % WOKEN_SLOTS];
+}
+
+static __always_inline const struct task_struct *task_at(__u64 address)
+{
+	return cast_kernel((const void *)address, struct task_struct);
+}
+
+/* How often a task got a CPU, modulo 2^32. */
+static __always_inline __u32 task_runs(const struct task_struct *task)
+{
+	return task->sched_info.pcount;
+}
+
+static __always_inline const struct task_struct *woken_remember(__u64 queue,
+								const struct task_struct *task)
+{
+	struct woken *slot = woken_slot(queue);
+
+	if (task->__state == TASK_RUNNING)
+		return task;
+	slot->queue = queue;
+	slot->task = (__u64)task;
+	slot->runs = task_runs(task);
+	return task;
+}
+
+/* Who was woken on this queue and has not run since. */
+static __always_inline const struct task_struct *woken_find(__u64 queue)
+{
+	const struct woken *slot = woken_slot(queue);
+	const struct task_struct *task = task_at(slot->task);
+
+	if (slot->queue != queue || task_runs(task) != slot->runs)
+		return NULL;
+	return task;
+}
+
+static __always_inline const struct wait_queue_entry *entry_of(const struct list_head *link)
+{
+	__u64 address = (__u64)link;
+
+	address -= bpf_core_field_offset(struct wait_queue_entry, entry);
+	return cast_kernel((const void *)address, struct wait_queue_entry);
+}
+
+/* ep_poll() waits in the queue of the instance (fs/eventpoll.c). One within another is not seen. */
+static __always_inline const struct task_struct *epoll_waiter(const struct wait_queue_entry *entry)
+{
+	__u64 address = (__u64)entry;
+	const struct list_head *queue, *first;
+	const struct epitem *item;
+
+	address -= bpf_core_field_offset(struct eppoll_entry, wait);
+	item = cast_kernel((const void *)address, struct eppoll_entry)->base;
+	queue = &item->ep->wq.head;
+	first = queue->next;
+	if (first == queue)
+		return woken_find(word_at(&item->ep));
+	return woken_remember(word_at(&item->ep), task_at((__u64)entry_of(first)->private));
+}
+
+/*
+ * The task that submitted the read does it, as task work, which wakes it from any sleep; but with
+ * IORING_SETUP_DEFER_TASKRUN only from the wait for completions (io_uring/io_uring.c, v6.18).
+ */
+static __always_inline const struct task_struct *uring_waiter(const struct wait_queue_entry *entry)
+{
+	/* The lowest bit is a flag: wqe_to_req(), io_uring/poll.c. */
+	__u64 address = (__u64)entry->private & ~1ULL;
+	const struct io_kiocb *request = cast_kernel((const void *)address, struct io_kiocb);
+	const struct task_struct *task = request->tctx->task;
+	const struct io_ring_ctx *ring = request->ctx;
+
+	if (task->__state == TASK_RUNNING)
+		return woken_find(word_at(&request->ctx));
+	if (ring->flags & IORING_SETUP_DEFER_TASKRUN &&
+	    (__u32)ring->cq_wait_nr.counter >= IO_CQ_WAKE_FORCE)
+		return NULL;
+	return woken_remember(word_at(&request->ctx), task);
+}
+
+static __always_inline const struct task_struct *entry_waiter(const struct wait_queue_entry *entry)
+{
+	__u64 function = (__u64)entry->func;
+
+	if (function == setting_wake_epoll)
+		return epoll_waiter(entry);
+	if (function == setting_wake_stream || function == setting_wake_datagram)
+		return task_at((__u64)entry->private);
+	/* __pollwait(), fs/select.c */
+	if (function == setting_wake_poll)
+		return cast_kernel(entry->private, struct poll_wqueues)->polling_task;
+	if (function == setting_wake_uring)
+		return uring_waiter(entry);
+	return NULL;
+}
+
+/* Entries of a socket's queue that are looked at: there are rarely two. */
+#define WAITERS_MAX 4
+
+/* The first to wait, of several. The queue may change meanwhile: every read is safe. */
+static __always_inline const struct task_struct *sock_waiter(const struct sock *sk)
+{
+	const struct socket_wq *queue = cast_kernel(sk->sk_wq, struct socket_wq);
+	const struct list_head *head = &queue->wait.head;
+	const struct list_head *link = head->next;
+	const struct task_struct *task;
+
+	for (int i = 0; i < WAITERS_MAX && link != head; i++) {
+		task = entry_waiter(entry_of(link));
+		if (task)
+			return task;
+		link = link->next;
+	}
+	return NULL;
+}
+
+/* At sk_data_ready(): who waits for this arrival, counted as `rx_head`. */
+static __always_inline void sched_note(const struct sock *sk, struct flow *flow, __u32 arrival)
+{
+	struct waiter *waiter = &flow->waiter;
+	const struct task_struct *task;
+	__u32 runs;
+
+	if (!setting_sched)
+		return;
+	/* Woken by what came before, and has not run since. */
+	if (waiter->asleep && task_runs(task_at(waiter->task)) == waiter->runs) {
+		waiter->last = arrival;
+		return;
+	}
+	task = sock_waiter(sk);
+	if (!task)
+		return;
+	runs = task_runs(task);
+	if (waiter->task != (__u64)task || waiter->runs != runs || waiter->last + 1 != arrival) {
+		waiter->task = (__u64)task;
+		waiter->runs = runs;
+		waiter->run_delay = task->sched_info.run_delay;
+		waiter->first = arrival;
+	}
+	waiter->last = arrival;
+	waiter->asleep = task->__state != TASK_RUNNING;
+}
+
+/*
+ * At the read: how long after `ready` the reader, who had waited for this arrival, got a CPU, and
+ * STAGE_ABSENT if he had not. Where he got one more than once, the scheduler no longer knows when
+ * that was the first time, but for how long he had to wait altogether.
+ */
+static __always_inline __u64 sched_wakeup(const struct flow *flow, __u32 arrival, __u64 ready,
+					  __u64 now)
+{
+	const struct waiter *waiter = &flow->waiter;
+	const struct task_struct *task;
+	__s64 waited;
+	__u32 runs;
+
+	if (!setting_sched || !waiter->task ||
+	    arrival - waiter->first > waiter->last - waiter->first)
+		return STAGE_ABSENT;
+	task = bpf_get_current_task_btf();
+	if ((__u64)task != waiter->task)
+		return STAGE_ABSENT;
+	runs = task_runs(task) - waiter->runs;
+	/* He had not gone to sleep yet. */
+	if (!runs)
+		return 0;
+	if (runs == 1 && now - run_clock.at < RUN_CLOCK_STALE_NS)
+		waited = task->sched_info.last_arrival + run_clock.offset - ready;
+	else
+		waited = task->sched_info.run_delay - waiter->run_delay;
+	if (waited < 0)
+		return 0;
+	return (__u64)waited < now - ready ? waited : now - ready;
+}
+
+#endif
