@@ -64,7 +64,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --host-path --duration --by --top --cumulative --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --include-hol --exclude-hol --host-path --no-sched --duration --by --top --cumulative --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -99,6 +99,14 @@ _sockstamp() {
                     return 0
                     ;;
                 -i)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --rate-cap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -134,7 +142,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --host-path --duration --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --include-hol --exclude-hol --host-path --no-sched --duration --slower-than --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -172,7 +180,19 @@ _sockstamp() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
+                --rate-cap)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --sample)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 --duration)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slower-than)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

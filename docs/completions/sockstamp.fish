@@ -56,6 +56,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l every -d 'M
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l include-hol -d 'Count what a read waited for a missing segment as rx.stack, as if it were one time'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l host-path -d 'Follow the packets of containers and VPNs through this host to the last interface'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-sched -d 'Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print the times from a read\'s RX stamp to each point on its way, by netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for, or hold at the start' -r
@@ -76,6 +77,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l every -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l include-hol -d 'Count what a read waited for a missing segment as rx.stack, as if it were one time'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l host-path -d 'Follow the packets of containers and VPNs through this host to the last interface'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-sched -d 'Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
