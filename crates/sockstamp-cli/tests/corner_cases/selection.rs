@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use socket2::SockRef;
 use testbed::{Cgroup, Host, Link, Process};
 
 use crate::common::{FAMILIES, Stat, Trace, number, stat_command};
@@ -234,6 +235,23 @@ fn by_interface_the_way_to_the_peer_decides() {
         assert_not_measured(&messages, local.client_address);
         assert_not_measured(&messages, local.server_address);
     }
+}
+
+/// A socket forgets its route when its mark is set (`__sock_set_mark()`, net/core/sock.c), and keeps one again
+/// from the next packet on.
+#[test]
+fn by_interface_a_connection_without_a_route_is_counted_as_lost() {
+    let host = Host::new("corner").unwrap();
+    let mut connection = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
+    wait_acknowledged(&connection.client);
+    SockRef::from(&connection.client).set_mark(1).unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name(), "-i", "lo"]);
+    talk(&mut connection);
+
+    let report = stat.finish();
+    assert_eq!(number(&report["lost"]["flows"]), 1, "{report}");
+    assert_eq!(number(&report["tx"]["messages"]), 0, "{report}");
+    assert_eq!(number(&report["rx"]["messages"]), 1, "{report}");
 }
 
 #[test]
