@@ -135,6 +135,9 @@ impl Default for Options {
     }
 }
 
+/// How long the kernel may take to begin to stamp packets.
+const STAMPING_PATIENCE: Duration = Duration::from_secs(1);
+
 /// What a session found at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Adopted {
@@ -157,7 +160,7 @@ pub struct Session {
     banks: Banks,
     skeleton: SockstampSkel<'static>,
     // Held because the kernel stamps received packets only while some socket asks.
-    _receive_stamping: ReceiveStamping,
+    receive_stamping: ReceiveStamping,
     adopted: Adopted,
     groups: Option<group::Table>,
     plan: Plan,
@@ -210,7 +213,7 @@ impl Session {
             ring,
             banks,
             skeleton,
-            _receive_stamping: receive_stamping,
+            receive_stamping,
             adopted: Adopted::default(),
             groups,
             plan,
@@ -218,6 +221,9 @@ impl Session {
         };
         session.select_tasks(&options.target)?;
         session.refresh_clock()?;
+        // Existing connections may be busy: what they read is to be measured from the start. Where it cannot be
+        // seen whether packets are stamped, their reads will tell.
+        let _ = session.receive_stamping.settle(STAMPING_PATIENCE);
         session.attach(&cgroup)?;
         session.started = Instant::now();
         if !options.new_only {

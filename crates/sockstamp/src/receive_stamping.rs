@@ -2,7 +2,7 @@ use std::io::IoSliceMut;
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::thread::sleep;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// socket: UDP, not bound, so it can receive nothing.
 ///
 /// The kernel enables stamping from a work queue: packets may be unstamped for some milliseconds after
-/// [`enable`](Self::enable) returns. It likewise goes on for some time after the last such socket is closed.
+/// [`enable`](Self::enable) returns, on a busy host for some hundred; [`settle`](Self::settle) waits. It likewise goes on for some time after the last such socket is closed.
 ///
 /// Source: `net_enable_timestamp()` and `netstamp_needed_key` in net/core/dev.c, `sock_enable_timestamp()` in
 /// net/core/sock.c, v6.18; SO_TIMESTAMPNS in Documentation/networking/timestamping.rst.
@@ -45,6 +45,21 @@ impl ReceiveStamping {
         setsockopt(&stamped, sockopt::ReceiveTimestampns, &true)
             .map_err(Error::call("setsockopt(SO_TIMESTAMPNS)", "IPv4 UDP"))?;
         Ok(Self { _socket: stamped })
+    }
+
+    /// Waits until packets are stamped, at most for `patience` and the time of one probe; whether they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`is_on`](Self::is_on): then nobody knows.
+    pub fn settle(&self, patience: Duration) -> Result<bool> {
+        let start = Instant::now();
+        loop {
+            let on = Self::is_on()?;
+            if on || start.elapsed() >= patience {
+                return Ok(on);
+            }
+        }
     }
 
     /// Whether the kernel stamps received packets at present, for whatever socket asked.
@@ -104,8 +119,6 @@ fn call_failed(call: &'static str, on: &str, error: &std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use nix::sys::socket::getsockopt;
 
     use super::*;
@@ -118,15 +131,10 @@ mod tests {
 
     #[test]
     fn packets_of_sockets_that_did_not_ask_are_stamped() {
-        let _stamping = ReceiveStamping::enable().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(5);
-        while !ReceiveStamping::is_on().unwrap() {
-            assert!(
-                Instant::now() < deadline,
-                "no packet was stamped on arrival for 5 s"
-            );
-            // The probe's own socket asked for stamps: let that wear off, lest the next probe sees its effect.
-            sleep(Duration::from_millis(100));
-        }
+        let stamping = ReceiveStamping::enable().unwrap();
+        assert!(stamping.settle(Duration::from_secs(5)).unwrap());
+        // The probe's own socket asked for stamps: let that wear off, lest the next probe sees its effect.
+        sleep(Duration::from_millis(100));
+        assert!(ReceiveStamping::is_on().unwrap());
     }
 }

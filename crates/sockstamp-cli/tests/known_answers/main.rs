@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod adoption;
 mod behind_a_host;
 mod busy_reader;
 mod cumulative;
