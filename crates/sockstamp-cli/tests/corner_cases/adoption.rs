@@ -4,15 +4,18 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::socket::{MsgFlags, recv};
+use socket2::SockRef;
 use testbed::{Cgroup, Host};
 
 use crate::answerer::{Answerer, assert_only};
 use crate::common::{Stat, Trace, number, within_three_attempts};
-use crate::scene::{Connection, Messages, outline, pause, start, wait_acknowledged};
+use crate::scene::{Connection, Message, Messages, outline, pause, start, wait_acknowledged};
 
 const LOCALHOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
@@ -328,4 +331,83 @@ fn the_first_to_go_takes_its_own_back() {
         assert!(of_nowhere.finish().is_empty());
         after
     });
+}
+
+/// Sends that fill the buffer and reads that wait for all their bytes: one of each is under way at almost any moment.
+struct Stream {
+    sender: thread::JoinHandle<()>,
+    reader: thread::JoinHandle<()>,
+}
+
+impl Stream {
+    const SENT: usize = 1_000_000;
+    const READ: usize = 70_000;
+
+    fn start(connection: Connection, stopped: &Arc<AtomicBool>) -> Stream {
+        let Connection {
+            mut client, server, ..
+        } = connection;
+        let stopped = Arc::clone(stopped);
+        SockRef::from(&client).set_send_buffer_size(128 << 10).unwrap();
+        let sender = thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                client.write_all(&[1; Stream::SENT]).unwrap();
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let reader = thread::spawn(move || {
+            let mut buffer = vec![0; Stream::READ];
+            while recv(server.as_raw_fd(), &mut buffer, MsgFlags::MSG_WAITALL).unwrap() > 0 {}
+        });
+        Stream { sender, reader }
+    }
+
+    fn end(self) {
+        self.sender.join().unwrap();
+        self.reader.join().unwrap();
+    }
+}
+
+#[test]
+fn under_load_every_message_follows_the_last() {
+    const TIMES: usize = 4;
+    let host = Host::new("corner").unwrap();
+    let stopped = Arc::new(AtomicBool::new(false));
+    let connections = [(); 3].map(|()| Connection::new(&host, &host, LOCALHOSTS[0]));
+    let ends: Vec<_> = connections
+        .iter()
+        .map(|connection| (connection.client_address, connection.server_address))
+        .collect();
+    let streams = connections.map(|connection| Stream::start(connection, &stopped));
+    pause();
+    let mut refused = 0;
+    for _ in 0..TIMES {
+        let trace = Trace::start(&["--netns", host.netns_name()]);
+        thread::sleep(Duration::from_millis(200));
+        let messages = Messages::new(trace.finish());
+        for &(client, server) in &ends {
+            refused += assert_follow(&messages.sent_from(client));
+            refused += assert_follow(&messages.read_at(server));
+        }
+    }
+    stopped.store(true, Ordering::Relaxed);
+    streams.into_iter().for_each(Stream::end);
+    println!("{refused} under way");
+    assert!(refused > 0, "nothing was under way");
+}
+
+/// Where the first ended is not known if it had begun before; each other one starts where the last one ended. Those
+/// that are refused come first, but for what the load itself pushes out. How many they are.
+fn assert_follow(messages: &[&Message]) -> usize {
+    let is_adopted = |message: &&&Message| message.verdict() == "adopted";
+    let adopted = messages.iter().take_while(is_adopted).count();
+    assert!(messages.len() > adopted + 2, "{messages:?}");
+    for pair in messages.windows(2).skip(usize::from(adopted > 0)) {
+        let [last, next] = [pair[0], pair[1]].map(|message| message.number("seq_end"));
+        assert_eq!(next.wrapping_sub(last) % (1 << 32), pair[1].bytes(), "{pair:?}");
+    }
+    for message in &messages[adopted..] {
+        assert!(matches!(message.verdict(), "valid" | "evicted"), "{message:?}");
+    }
+    adopted
 }
