@@ -219,18 +219,25 @@ fn the_target_holds_for_older_connections_too() {
     let mut outside = Answerer::start(&host, Some(&other));
     let mut away = Answerer::start(&elsewhere, Some(&outer));
     let pid = inside.process.id().to_string();
-    let cgroup = outer.path().to_str().unwrap();
+    let port = inside.address.port().to_string();
+    let (cgroup, netns) = (outer.path().to_str().unwrap(), host.netns_name());
     for target in [
         &["-p", &pid] as &[&str],
-        &["--cgroup", cgroup, "--netns", host.netns_name()],
+        &["--cgroup", cgroup, "--netns", netns],
         &["--cgroup", cgroup, "-p", &pid],
+        &["--comm", "python3", "--cgroup", cgroup, "--netns", netns],
+        &["--netns", netns, "-i", "lo", "--comm", "python3", "port", &port],
     ] {
         let trace = Trace::start(target);
+        let stat = Stat::start(target);
         for answerer in [&mut inside, &mut outside, &mut away] {
             answerer.ask();
         }
-        let messages = Messages::new(trace.finish());
+        let (report, messages) = (stat.finish(), Messages::new(trace.finish()));
         assert_only(&messages, &inside, &[&outside, &away]);
+        for direction in ["tx", "rx"] {
+            assert_eq!(number(&report[direction]["messages"]), 1, "{target:?}: {report}");
+        }
     }
 }
 

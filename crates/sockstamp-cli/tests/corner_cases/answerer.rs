@@ -20,7 +20,7 @@ while s.recv(1):
 pub(crate) struct Answerer {
     pub(crate) process: Process,
     socket: TcpStream,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
 }
 
 impl Answerer {
