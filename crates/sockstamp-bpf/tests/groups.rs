@@ -6,9 +6,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sockstamp_bpf::{Grouped, Options, Session, Target};
+use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::group::{GroupDirection, GroupSummary, Groups};
 use sockstamp_model::stage::Direction;
 use sockstamp_model::summary::{DirectionSummary, Summary};
+use testbed::{Family, Host, Link, LinkConfig};
 
 /// Answers 100 bytes with 200, connection after connection.
 struct Echo {
@@ -222,6 +224,46 @@ fn idle_groups_give_way_when_there_are_too_many() {
         .find(|group| group.key.flow.unwrap().local == local)
         .unwrap();
     assert!((1..=2).contains(&group.tx.messages));
+}
+
+/// The place of a group is not given away while one of its messages is on its way.
+#[test]
+fn messages_in_flight_end_in_the_group_that_sent_them() {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = Link::relay(&client, &server, LinkConfig::default()).unwrap();
+    let any = SocketAddr::new(link.address_b(Family::V4), 0);
+    let listener = server.tcp_listen(any).unwrap();
+    let options = Options {
+        target: Target {
+            netns: Some(NetnsInode(u32::try_from(client.netns_inode()).unwrap())),
+            ..Target::default()
+        },
+        groups: Some(Grouped {
+            limit: 1,
+            idle: Duration::ZERO,
+            ..by("flow")
+        }),
+        ..Options::default()
+    };
+    let mut session = Session::start(&options, |_| {}).unwrap();
+    let mut socket = client.tcp_connect(listener.local_addr().unwrap()).unwrap();
+
+    link.set_config(LinkConfig::default().loss(1.0)).unwrap();
+    socket.write_all(&REQUEST).unwrap();
+    poll(&mut session, Duration::from_millis(2_500));
+    let in_flight = session.groups().unwrap().unwrap();
+    assert_eq!(in_flight.ended_groups, 0);
+    assert_eq!(in_flight.groups.len(), 1);
+    assert_eq!(in_flight.groups[0].tx.messages, 1);
+    assert_eq!(in_flight.groups[0].tx.total.count(), 0);
+
+    // The segment is sent again and again, each time after twice as long: RFC 6298, section 5.5.
+    link.set_config(LinkConfig::default()).unwrap();
+    poll(&mut session, Duration::from_millis(3_500));
+    let (_, groups) = finish(session);
+    assert_eq!(groups.ended_groups, 1);
+    assert_eq!(groups.ended.tx.total.count(), 1);
+    assert!(groups.ended.tx.total.sum_ns() > 2_000_000_000);
 }
 
 /// Groups give way all the time, among them those with messages on their way: nothing is lost and nothing counted
