@@ -29,6 +29,7 @@
 
 mod cgroup;
 mod error;
+mod hog;
 mod host;
 mod leftovers;
 mod link;
@@ -46,6 +47,7 @@ mod uplink;
 
 pub use cgroup::Cgroup;
 pub use error::{Error, Result};
+pub use hog::{Hog, run_first_on};
 pub use host::Host;
 pub use leftovers::clean_up_leftovers;
 pub use link::{Direction, Family, Link, LinkConfig};

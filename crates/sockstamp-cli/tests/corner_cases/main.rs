@@ -20,3 +20,4 @@ mod selection;
 mod tx;
 mod uplinks;
 mod uring;
+mod wakeup;

@@ -74,8 +74,13 @@ pub(crate) struct Loopback {
 
 impl Loopback {
     pub(crate) fn new() -> Loopback {
+        Loopback::with(&[])
+    }
+
+    /// Watched with further options.
+    pub(crate) fn with(options: &[&str]) -> Loopback {
         let host = Host::new("corner").unwrap();
-        let trace = Trace::start(&["--netns", host.netns_name()]);
+        let trace = Trace::start(&[&["--netns", host.netns_name()], options].concat());
         Loopback { host, trace }
     }
 
@@ -239,6 +244,11 @@ impl Message {
 
     pub(crate) fn stage(&self, stage: &str) -> Duration {
         Duration::from_nanos(number(&self.0["stages"][stage]))
+    }
+
+    /// Whether it has this stage, whose time may be 0.
+    pub(crate) fn has_stage(&self, stage: &str) -> bool {
+        !self.0["stages"][stage].is_null()
     }
 
     pub(crate) fn stamp(&self, stamp: &str) -> Duration {

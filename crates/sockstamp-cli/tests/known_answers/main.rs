@@ -6,6 +6,7 @@ mod common;
 mod adoption;
 mod behind_a_host;
 mod busy_reader;
+mod cpu_hog;
 mod cumulative;
 mod full_qdisc;
 mod full_send_buffer;

@@ -22,8 +22,7 @@ Socket programs for tests. All times are of the monotonic clock.
 testbed-peer serve --port P [--protocol tcp|udp] [--request BYTES] [--response BYTES] [--think MS]
                    [--compute MS]
     Answers each request (default 64 bytes) with a response (64), on IPv4 and IPv6; TCP: a thread per
-    connection. With --think it sleeps between the arrival of a request (poll says readable) and its
-    first read. With --compute it keeps a CPU busy between its last read and the response.
+    connection. With --think, which may be 0, it polls for each request and sleeps before its first read.
 testbed-peer client --connect ADDR [--protocol tcp|udp] [--count N] [--request BYTES] [--response BYTES]
                     [--interval-ms M] [--pieces N] [--hold MS] [--nodelay true|false] [--hold-back none|cork|more]
                     [--pacing BYTES_PER_SECOND]
@@ -147,13 +146,15 @@ fn serve(mut options: Options) -> Result<()> {
     let transport = options.optional("protocol")?.unwrap_or(Transport::Tcp);
     let mut request = vec![0; options.optional("request")?.unwrap_or(MESSAGE_LEN)];
     let response = vec![0; options.optional("response")?.unwrap_or(MESSAGE_LEN)];
-    let think = options.milliseconds("think")?;
+    let think = options.optional("think")?.map(Duration::from_millis);
     let compute = options.milliseconds("compute")?;
     options.finish()?;
     let think = move |socket: BorrowedFd<'_>| -> io::Result<()> {
-        if !think.is_zero() {
+        if let Some(think) = think {
             poll(&mut [PollFd::new(socket, PollFlags::POLLIN)], PollTimeout::NONE)?;
-            thread::sleep(think);
+            if !think.is_zero() {
+                thread::sleep(think);
+            }
         }
         Ok(())
     };

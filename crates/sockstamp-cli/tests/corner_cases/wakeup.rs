@@ -1,0 +1,336 @@
+//! Who waited for the data, by which way, and when he got a CPU.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::mpsc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use io_uring::{IoUring, opcode, types::Fd};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::select::{FdSet, select};
+use testbed::{Hog, run_first_on};
+
+use crate::common::{skip, within_three_attempts};
+use crate::scene::{Connection, Loopback, Message, outline, pause};
+
+/// Where readers run, and are kept from running.
+const READERS: usize = 0;
+/// Where data is sent, and arrives.
+const SENDERS: usize = 1;
+
+/// How long readers are kept from running.
+const HELD: Duration = Duration::from_millis(40);
+/// How long into that the second message comes, which the reader takes together with the first.
+const SECOND: Duration = Duration::from_millis(20);
+/// How long a reader computes between waking up and reading.
+const THINKING: Duration = Duration::from_millis(30);
+/// What else the machine may do in between.
+const SLACK: Duration = Duration::from_millis(3);
+
+/// How a reader waits.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Read,
+    Poll,
+    Select,
+    Epoll(EpollFlags),
+    Uring,
+}
+
+impl Way {
+    /// Waits for data, computes for `thinking`, and takes it. Where waiting and reading are one, the computing is
+    /// left out.
+    fn receive(self, mut socket: &TcpStream, thinking: Duration) -> usize {
+        match self {
+            Way::Read => {}
+            Way::Poll => {
+                let mut wanted = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+                poll(&mut wanted, PollTimeout::NONE).unwrap();
+            }
+            Way::Select => {
+                let mut wanted = FdSet::new();
+                wanted.insert(socket.as_fd());
+                select(None, &mut wanted, None, None, None).unwrap();
+            }
+            Way::Epoll(flags) => wait_on(&epoll_of(&[socket], flags)),
+            Way::Uring => return receive_by_ring(socket),
+        }
+        compute(thinking);
+        socket.read(&mut [0; 1000]).unwrap()
+    }
+}
+
+fn epoll_of(sockets: &[&TcpStream], flags: EpollFlags) -> Epoll {
+    let epoll = Epoll::new(EpollCreateFlags::empty()).unwrap();
+    for socket in sockets {
+        epoll
+            .add(socket, EpollEvent::new(EpollFlags::EPOLLIN | flags, 0))
+            .unwrap();
+    }
+    epoll
+}
+
+fn wait_on(epoll: &Epoll) {
+    epoll
+        .wait(&mut [EpollEvent::empty()], EpollTimeout::NONE)
+        .unwrap();
+}
+
+fn receive_by_ring(socket: &TcpStream) -> usize {
+    let mut buffer = [0u8; 1000];
+    let mut ring = IoUring::new(1).unwrap();
+    let operation = opcode::Recv::new(Fd(socket.as_raw_fd()), buffer.as_mut_ptr(), 1000).build();
+    // SAFETY: socket and buffer must stay valid until the operation is complete. They live until this function
+    // returns, which is after the completion.
+    unsafe { ring.submission().push(&operation) }.unwrap();
+    loop {
+        match ring.submit_and_wait(1) {
+            Err(error) if error.kind() != ErrorKind::Interrupted => panic!("{error}"),
+            _ => {}
+        }
+        if let Some(completion) = ring.completion().next() {
+            return usize::try_from(completion.result()).unwrap();
+        }
+    }
+}
+
+fn compute(time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// Runs `reader` where readers run, and returns when it has had time to wait. Nothing ordinary disturbs it.
+fn start<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let (started, has_started) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        run_first_on(READERS).unwrap();
+        started.send(()).unwrap();
+        reader()
+    });
+    has_started.recv().unwrap();
+    pause();
+    reader
+}
+
+/// Sends one message by each of two connections, while readers are kept from running. When they no longer were.
+fn send_while_held(first: &Connection, second: &Connection) -> Duration {
+    let send = || {
+        run_first_on(SENDERS).unwrap();
+        let hog = Hog::start(READERS, HELD).unwrap();
+        (&first.client).write_all(&[0; 100]).unwrap();
+        thread::sleep(SECOND);
+        (&second.client).write_all(&[0; 100]).unwrap();
+        hog.finish().unwrap()
+    };
+    thread::scope(|scope| scope.spawn(send).join().unwrap())
+}
+
+fn too_few_processors(test: &str) -> bool {
+    let too_few = thread::available_parallelism().unwrap().get() < 2;
+    if too_few {
+        skip(test, "readers and senders need a processor each");
+    }
+    too_few
+}
+
+fn server(connection: &Connection) -> TcpStream {
+    connection.server.try_clone().unwrap()
+}
+
+fn is_within(what: &str, time: Duration, least: Duration, most: Duration) -> Result<(), String> {
+    if (least..=most).contains(&time) {
+        Ok(())
+    } else {
+        Err(format!("{what} is {time:?}, not within {least:?} and {most:?}"))
+    }
+}
+
+/// The reader ran when the hog let go of the processor, and read at once.
+fn ran_at(message: &Message, end: Duration) -> Result<(), String> {
+    let ran = message.stamp("ready") + message.stage("rx.wakeup");
+    // The hog ends between its last look at the clock and the next switch.
+    is_within("running", ran, end, end + SLACK)?;
+    is_within("rx.app", message.stage("rx.app"), Duration::ZERO, SLACK)
+}
+
+/// A reader that waits is kept from running: what was kept from it is `rx.wakeup`, from when its last byte
+/// could be read. The same reader computes before the next read: that is `rx.app`.
+fn held_and_thinking(way: Way) {
+    if too_few_processors(&format!("{way:?}")) {
+        return;
+    }
+    within_three_attempts(|| {
+        let scene = Loopback::new();
+        let mut connection = scene.connect();
+        let socket = server(&connection);
+        let reader = start(move || (way.receive(&socket, Duration::ZERO), socket));
+        let end = send_while_held(&connection, &connection);
+        let (bytes, socket) = reader.join().unwrap();
+        assert_eq!(bytes, 200, "both messages in one read");
+
+        let reader = start(move || way.receive(&socket, THINKING));
+        connection.client.write_all(&[0; 100]).unwrap();
+        assert_eq!(reader.join().unwrap(), 100);
+
+        let messages = scene.finish();
+        let read = messages.read_at(connection.server_address);
+        assert_eq!(outline(&read), [(200, "valid"), (100, "valid")]);
+        ran_at(read[0], end)?;
+        // Since the second message; the first would have waited for all the time.
+        let held = HELD - SECOND;
+        is_within("rx.wakeup", read[0].stage("rx.wakeup"), SLACK, held + SLACK)?;
+        is_within(
+            "the second rx.wakeup",
+            read[1].stage("rx.wakeup"),
+            Duration::ZERO,
+            SLACK,
+        )?;
+        let thinking = match way {
+            Way::Read | Way::Uring => Duration::ZERO,
+            _ => THINKING - SLACK,
+        };
+        is_within(
+            "the second rx.app",
+            read[1].stage("rx.app"),
+            thinking,
+            thinking + 2 * SLACK,
+        )
+    });
+}
+
+#[test]
+fn a_blocking_read() {
+    held_and_thinking(Way::Read);
+}
+
+#[test]
+fn a_poll() {
+    held_and_thinking(Way::Poll);
+}
+
+#[test]
+fn a_select() {
+    held_and_thinking(Way::Select);
+}
+
+#[test]
+fn a_level_triggered_epoll() {
+    held_and_thinking(Way::Epoll(EpollFlags::empty()));
+}
+
+#[test]
+fn an_edge_triggered_epoll() {
+    held_and_thinking(Way::Epoll(EpollFlags::EPOLLET));
+}
+
+#[test]
+fn an_io_uring() {
+    held_and_thinking(Way::Uring);
+}
+
+/// The first socket wakes the task, which leaves the queue of the epoll instance; it is still not running when
+/// the second gets data.
+#[test]
+fn a_socket_whose_reader_another_one_woke() {
+    if too_few_processors("a_socket_whose_reader_another_one_woke") {
+        return;
+    }
+    within_three_attempts(|| {
+        let scene = Loopback::new();
+        let (first, second) = (scene.connect(), scene.connect());
+        let mut sockets = [server(&first), server(&second)];
+        let reader = start(move || {
+            wait_on(&epoll_of(&[&sockets[0], &sockets[1]], EpollFlags::empty()));
+            for socket in &mut sockets {
+                socket.read_exact(&mut [0; 100]).unwrap();
+            }
+        });
+        let end = send_while_held(&first, &second);
+        reader.join().unwrap();
+
+        let messages = scene.finish();
+        for connection in [&first, &second] {
+            let read = messages.read_at(connection.server_address);
+            assert_eq!(outline(&read), [(100, "valid")]);
+            ran_at(read[0], end)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_reader_that_looks_again_and_again_is_not_woken() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    let mut socket = server(&connection);
+    socket.set_nonblocking(true).unwrap();
+    let reader = start(move || {
+        loop {
+            match socket.read(&mut [0; 1000]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
+                result => return result.unwrap(),
+            }
+        }
+    });
+    connection.client.write_all(&[0; 100]).unwrap();
+    assert_eq!(reader.join().unwrap(), 100);
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
+}
+
+#[test]
+fn a_reader_that_is_busy_when_data_comes_is_not_woken() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    let mut socket = server(&connection);
+    connection.client.write_all(&[0; 100]).unwrap();
+    pause();
+    wait_on(&epoll_of(&[&socket], EpollFlags::empty()));
+    socket.read_exact(&mut [0; 100]).unwrap();
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
+}
+
+/// One thread waits and hands the socket to another: between the two, the time is the application's.
+#[test]
+fn a_reader_that_is_not_who_waited() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    let (mut socket, waited) = (server(&connection), server(&connection));
+    let waiter = start(move || wait_on(&epoll_of(&[&waited], EpollFlags::empty())));
+    connection.client.write_all(&[0; 100]).unwrap();
+    waiter.join().unwrap();
+    socket.read_exact(&mut [0; 100]).unwrap();
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
+}
+
+#[test]
+fn with_no_sched_nobody_is_woken() {
+    let scene = Loopback::with(&["--no-sched"]);
+    let mut connection = scene.connect();
+    let socket = server(&connection);
+    let reader = start(move || Way::Read.receive(&socket, Duration::ZERO));
+    connection.client.write_all(&[0; 100]).unwrap();
+    assert_eq!(reader.join().unwrap(), 100);
+
+    let messages = scene.finish();
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
+    assert!(read[0].stage("rx.app") > Duration::ZERO, "{read:?}");
+}
