@@ -289,6 +289,41 @@ fn the_peer_answers_after_its_think_time() {
     }
 }
 
+/// Each takes the time that was asked for: in pieces, computing, paced, and held back by the kernel.
+#[test]
+fn requests_go_as_they_are_asked_to() {
+    let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+    let link = Link::veth(&a, &b).unwrap();
+    let peer = peer_program().unwrap();
+    let _serve = b.spawn(&peer, &["serve", "--port", "7000"]).unwrap();
+    let _busy = b
+        .spawn(&peer, &["serve", "--port", "7001", "--compute", "20"])
+        .unwrap();
+    let _large = b
+        .spawn(&peer, &["serve", "--port", "7002", "--request", "200000"])
+        .unwrap();
+    for (port, options, least) in [
+        (7000, "--pieces 3 --hold 10", 20),
+        (7000, "--pieces 2 --hold 10 --hold-back cork", 10),
+        (7000, "--pieces 2 --hold 10 --hold-back more --nodelay false", 10),
+        (7001, "", 20),
+        (7002, "--request 200000 --pacing 4000000", 20),
+    ] {
+        let address = SocketAddr::new(link.address_b(Family::V4), port);
+        b.wait_for_port(address, TIMEOUT).unwrap();
+        let address = address.to_string();
+        let client = ["client", "--connect", &address, "--count", "3"];
+        let options: Vec<&str> = options.split_whitespace().collect();
+        let text = a.run(&peer, &[&client[..], &options].concat()).unwrap();
+        let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let least_ns = least * 1_000_000;
+        assert!(
+            result["rtt_p50_ns"].as_u64().unwrap() >= least_ns,
+            "{options:?}: {result}"
+        );
+    }
+}
+
 #[test]
 fn a_blast_into_a_small_buffer_spends_its_time_in_send() {
     const SENDS: u64 = 50;
