@@ -34,6 +34,15 @@ static __always_inline __u64 hol_stamp(const struct sk_buff *skb)
 	return since <= ARRIVAL_LONGEST ? now - since : 0;
 }
 
+/* RFC 7323, 2.3: what is farther away than a window can be is of another time. */
+#define WINDOW_MAX (1U << 30)
+
+/* Whether the byte before `end` may have been in a slot that was overwritten. */
+static __always_inline bool hol_lost(const struct flow *flow, __u32 end)
+{
+	return flow->ooo_head > OOO_SLOTS && flow->ooo_lost - end < WINDOW_MAX;
+}
+
 static __always_inline void hol_queue(struct flow *flow, const struct sk_buff *skb,
 				      const struct tcp_skb_cb *cb)
 {
@@ -42,7 +51,7 @@ static __always_inline void hol_queue(struct flow *flow, const struct sk_buff *s
 
 	if (bank)
 		count(&bank->out_of_order, 1);
-	if (flow->ooo_head >= OOO_SLOTS && seq_after(slot->seq_end, flow->ooo_lost))
+	if (flow->ooo_head >= OOO_SLOTS && !hol_lost(flow, slot->seq_end))
 		flow->ooo_lost = slot->seq_end;
 	slot->stamped = hol_stamp(skb);
 	slot->seq = cb->seq;
@@ -80,7 +89,7 @@ static __always_inline __u64 hol_arrived(struct flow *flow, __u32 end, bool *unk
 	__u32 count = flow->ooo_head < OOO_SLOTS ? flow->ooo_head : OOO_SLOTS;
 	__u64 first = 0;
 
-	if (flow->ooo_head > OOO_SLOTS && !seq_after(end, flow->ooo_lost))
+	if (hol_lost(flow, end))
 		*unknown = true;
 	for (__u32 i = 1; i <= OOO_SLOTS && i <= count; i++) {
 		const struct out_of_order *slot = hol_slot(flow, flow->ooo_head - i);

@@ -16,8 +16,14 @@
 #define TCP_NAGLE_CORK	 2
 #define TCP_NAGLE_PUSH	 4
 #define TCPHDR_PSH	 0x08
-#define TSQF_THROTTLED	 (1UL << 0) /* include/linux/tcp.h */
 #define SK_PACING_NEEDED 1 /* include/net/sock.h */
+
+/*
+ * TSQ_THROTTLED, TSQ_QUEUED, TCP_TSQ_DEFERRED (enum tsq_enum, include/linux/tcp.h, v6.18): once a
+ * packet is done with, tcp_wfree() trades the first for the second, which stands until
+ * tcp_tsq_handler() sends more. ACKs may well come in between.
+ */
+#define TSQF_WAITING 7UL
 
 /* What the congestion window has room for, in bytes; tcp_cwnd_test() counts packets. */
 static __always_inline __s64 cause_cwnd_room(const struct tcp_sock *tp)
@@ -99,7 +105,7 @@ static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
 		if (!(cb->tcp_flags & TCPHDR_PSH))
 			return PART_CORK;
 	}
-	if (sk->sk_tsq_flags & TSQF_THROTTLED)
+	if (sk->sk_tsq_flags & TSQF_WAITING)
 		return PART_TSQ;
 	return cause_paced(sk, tp, now) ? PART_PACING : PART_COUNT;
 }
@@ -110,7 +116,7 @@ static __always_inline bool cause_throttled(const struct sock *sk, __u32 unsent)
 	__u64 limit = sk->sk_pacing_rate >> sk->sk_pacing_shift;
 	__u64 held = sk->sk_wmem_alloc.refs.counter;
 
-	return sk->sk_tsq_flags & TSQF_THROTTLED || (held > 1 && held + unsent > limit);
+	return sk->sk_tsq_flags & TSQF_WAITING || (held > 1 && held + unsent > limit);
 }
 
 /* What will stop the byte before `write_seq`, which is about to be pushed. */
