@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use sockstamp_model::stage::Stage;
 use tempfile::NamedTempFile;
 use testbed::{Family, Host, Process};
 
@@ -167,11 +168,15 @@ pub fn number(value: &Value) -> u64 {
 
 /// A figure of a stage in a report: `p50_ns`, `count`, ...
 pub fn stage(report: &Value, stage: &str, figure: &str) -> u64 {
-    let (direction, _) = stage.split_once('.').unwrap();
-    let value = &report[direction]["stages"][stage][figure];
+    let value = &report[direction_of(stage)]["stages"][stage][figure];
     value
         .as_u64()
         .unwrap_or_else(|| panic!("no {figure} of {stage} in {report}"))
+}
+
+/// Where a report has a stage.
+pub fn direction_of(stage: &str) -> &'static str {
+    stage.parse::<Stage>().unwrap().direction().name()
 }
 
 /// The exact median of a stage: the value of the rank that a report's p50 has.
@@ -198,6 +203,14 @@ pub fn in_short(report: &Value) -> String {
                 ", {name} p50 {} p90 {} max {}",
                 figures["p50_ns"], figures["p90_ns"], figures["max_ns"]
             );
+        }
+        for (name, parts) in part["parts"].as_object().into_iter().flatten() {
+            for (cause, figures) in parts.as_object().unwrap() {
+                text += &format!(
+                    ", {name}/{cause} {} ns of {}",
+                    figures["sum_ns"], figures["count"]
+                );
+            }
         }
     }
     text

@@ -10,15 +10,12 @@ use tempfile::TempDir;
 use testbed::{Family, Host, Link, LinkConfig, Process};
 
 use crate::common::{Stat, Trace, in_short, of_direction, stage, within_three_attempts};
-use crate::support::{median_within, ms, over_both_families, within};
+use crate::support::{REAL_TIME, median_within, ms, over_both_families, within};
 
 over_both_families!(check);
 
 const DELAY: Duration = Duration::from_millis(10);
 const REQUESTS: u64 = 100;
-/// Options of chrt(1): real time, as the link itself. Else what other programs of the machine keep the CPU from
-/// these two is in `rx.app`, rightly.
-const REAL_TIME: [&str; 2] = ["--rr", "1"];
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn check(family: Family) {

@@ -1,11 +1,14 @@
 //! What several of these tests need, and no other test.
 
 use std::fmt::Display;
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
+use std::time::Duration;
 
 use serde_json::Value;
+use testbed::{Family, Host, Link, LinkConfig, Process};
 
-use crate::common::{median, stage};
+use crate::common::{Stat, direction_of, in_short, median, number, peer, stage};
 
 /// Makes a test of each IP version out of a function of the version.
 macro_rules! over_both_families {
@@ -51,4 +54,157 @@ pub(crate) fn median_within(
         bounds.clone(),
     )?;
     within(format!("p50 of {name}"), stage(report, name, "p50_ns"), bounds)
+}
+
+/// Options of chrt(1): real time, as the link itself. Else what other programs of the machine keep the CPU from
+/// programs that are measured is in their times, rightly.
+pub(crate) const REAL_TIME: [&str; 2] = ["--rr", "1"];
+
+/// A client and a server on a link, both real time. The client sends with Reno, which does not pace: the default of
+/// the machine may be BBR, which does.
+pub(crate) struct Pair {
+    pub(crate) client: Host,
+    pub(crate) server: Host,
+    pub(crate) link: Link,
+    pub(crate) address: SocketAddr,
+}
+
+impl Pair {
+    pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+
+    pub(crate) fn relay(config: LinkConfig, family: Family) -> Pair {
+        Pair::on(family, |client, server| Link::relay(client, server, config))
+    }
+
+    pub(crate) fn veth(family: Family) -> Pair {
+        Pair::on(family, Link::veth)
+    }
+
+    fn on(family: Family, link: impl FnOnce(&Host, &Host) -> testbed::Result<Link>) -> Pair {
+        let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+        let link = link(&client, &server).unwrap();
+        let address = SocketAddr::new(link.address_b(family), 7000);
+        let pair = Pair {
+            client,
+            server,
+            link,
+            address,
+        };
+        pair.route("");
+        pair
+    }
+
+    /// Gives the client's route to the server `metrics` of ip-route(8), in force for connections to come.
+    pub(crate) fn route(&self, metrics: &str) {
+        let (to, device) = (self.address.ip().to_string(), self.link.interface_a());
+        let words = ["route", "replace", &to, "dev", device, "congctl", "reno"];
+        let words = words.into_iter().chain(metrics.split_whitespace());
+        self.client.run("ip", &words.collect::<Vec<_>>()).unwrap();
+    }
+
+    /// A server on the port of `address`, a program of the testbed.
+    pub(crate) fn serve(&self, words: &[&str]) -> Process {
+        self.serve_with(&[&[&peer()[..]], words, &["--port", "7000"]].concat())
+    }
+
+    /// As [`serve`](Self::serve), any program.
+    pub(crate) fn serve_with(&self, words: &[&str]) -> Process {
+        let process = self.server.spawn("chrt", &[&REAL_TIME, words].concat()).unwrap();
+        self.server.wait_for_port(self.address, Pair::TIMEOUT).unwrap();
+        process
+    }
+
+    /// What `stat` with these options says of the client's messages while one of its programs runs.
+    pub(crate) fn stat_client(&self, options: &[&str], words: &[&str]) -> Value {
+        self.stat(&self.client, options, words)
+    }
+
+    /// What `stat` with these options says of one side's messages while a program of the client runs.
+    pub(crate) fn stat(&self, side: &Host, options: &[&str], words: &[&str]) -> Value {
+        let target = ["--netns", side.netns_name()];
+        let stat = Stat::start(&[&target[..], options].concat());
+        self.client.run("chrt", &[&REAL_TIME, words].concat()).unwrap();
+        let report = stat.finish();
+        println!("{}", in_short(&report));
+        report
+    }
+
+    /// As [`stat_client`](Self::stat_client), every message, of a program of the testbed that talks to the server.
+    pub(crate) fn stat_peer(&self, words: &str) -> Value {
+        self.stat_peer_at(&self.client, &[], words)
+    }
+
+    /// As [`stat_peer`](Self::stat_peer), with these options, of one side's messages.
+    pub(crate) fn stat_peer_at(&self, side: &Host, options: &[&str], words: &str) -> Value {
+        let address = self.address.to_string();
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let to = ["--connect", &address];
+        self.stat(side, options, &[&[&peer()[..]], &words[..], &to].concat())
+    }
+
+    /// What a program of the testbed that talks to the server prints of itself.
+    pub(crate) fn run_peer(&self, words: &str) -> Value {
+        let address = self.address.to_string();
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let to = ["--connect", &address];
+        let peer = peer();
+        let words = [&REAL_TIME[..], &[&peer], &words, &to].concat();
+        let text = self.client.run("chrt", &words).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+/// The time that all messages together spent in a stage (`rx.app`) or in a part of one (`tx.queue/cwnd`).
+pub(crate) fn sum(report: &Value, name: &str) -> u64 {
+    let Some((stage_name, part)) = name.split_once('/') else {
+        return stage(report, name, "sum_ns");
+    };
+    let figure = &report[direction_of(stage_name)]["parts"][stage_name][part]["sum_ns"];
+    figure.as_u64().unwrap_or_else(|| panic!("no {name} in {report}"))
+}
+
+/// Whether these stages or parts of stages are at least nine tenths of what the messages of `built` took longer than
+/// the same messages of `undisturbed`, and each of what its own stage did.
+pub(crate) fn explains(names: &[&str], built: &Value, undisturbed: &Value) -> Result<(), String> {
+    let direction = direction_of(stage_of(names[0]));
+    let figure = |report: &Value, figure: &str| number(&report[direction]["total"][figure]);
+    let counts = [built, undisturbed].map(|report| figure(report, "count"));
+    if counts[0] != counts[1] {
+        return Err(format!("{} messages against {}", counts[0], counts[1]));
+    }
+    let more = |name| more(name, built, undisturbed);
+    let excess = figure(built, "sum_ns").saturating_sub(figure(undisturbed, "sum_ns"));
+    nine_tenths(
+        &names.join(" and "),
+        names.iter().map(|name| more(name)).sum(),
+        excess,
+    )?;
+    names
+        .iter()
+        .try_for_each(|name| explains_stage(name, built, undisturbed))
+}
+
+/// Whether a part of a stage is at least nine tenths of what the stage took longer.
+pub(crate) fn explains_stage(name: &str, built: &Value, undisturbed: &Value) -> Result<(), String> {
+    nine_tenths(
+        name,
+        more(name, built, undisturbed),
+        more(stage_of(name), built, undisturbed),
+    )
+}
+
+fn stage_of(name: &str) -> &str {
+    name.split('/').next().unwrap()
+}
+
+fn more(name: &str, built: &Value, undisturbed: &Value) -> u64 {
+    sum(built, name).saturating_sub(sum(undisturbed, name))
+}
+
+fn nine_tenths(name: &str, named: u64, excess: u64) -> Result<(), String> {
+    println!("{name}: {named} of {excess} ns");
+    if excess > 0 && named >= excess / 10 * 9 {
+        return Ok(());
+    }
+    Err(format!("{name} explains {named} ns of {excess}"))
 }

@@ -1,0 +1,143 @@
+//! What TCP may send is limited in one way: the time in the write queue is named after it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::{Family, LinkConfig, Process};
+
+use crate::common::within_three_attempts;
+use crate::support::{Pair, explains};
+
+/// Of the testbed's client: more than what each limit lets through in a round trip.
+const REQUESTS: &str = "client --count 10 --request 100000";
+/// Never what stops it: many segments.
+const WIDE: &str = "initcwnd 1000";
+const LARGE_BUFFER: &str = "4096 4194304 4194304";
+
+/// A round trip of 10 ms. Buffers of both hosts and the window hold a whole request.
+fn long_link(family: Family) -> Pair {
+    let pair = Pair::relay(LinkConfig::default().delay(Duration::from_millis(5)), family);
+    for host in [&pair.client, &pair.server] {
+        host.set_sysctl("net.ipv4.tcp_wmem", LARGE_BUFFER).unwrap();
+        host.set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER).unwrap();
+    }
+    pair.route(WIDE);
+    pair
+}
+
+fn redis(pair: &Pair) -> Process {
+    pair.serve_with(&[
+        "redis-server",
+        "--port",
+        "7000",
+        "--protected-mode",
+        "no",
+        "--save",
+        "",
+    ])
+}
+
+/// `redis-benchmark` sets values one after the other.
+fn set_values(pair: &Pair, count: &str, bytes: &str) -> Value {
+    let host = pair.address.ip().to_string();
+    let values = ["-c", "1", "-n", count, "-d", bytes, "-t", "set", "--csv"];
+    pair.stat_client(
+        &[],
+        &[&["redis-benchmark", "-h", &host, "-p", "7000"], &values[..]].concat(),
+    )
+}
+
+#[test]
+fn by_the_congestion_window() {
+    let pair = long_link(Family::V4);
+    let _redis = redis(&pair);
+    within_three_attempts(|| {
+        pair.route(WIDE);
+        let undisturbed = set_values(&pair, "3", "1000000");
+        // 10 segments at first, RFC 6928; Linux doubles them each round trip.
+        pair.route("");
+        explains(
+            &["tx.queue/cwnd"],
+            &set_values(&pair, "3", "1000000"),
+            &undisturbed,
+        )
+    });
+}
+
+#[test]
+fn by_the_receive_window() {
+    let pair = long_link(Family::V6);
+    within_three_attempts(|| {
+        pair.server.set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER).unwrap();
+        let undisturbed = {
+            let _redis = redis(&pair);
+            set_values(&pair, "10", "100000")
+        };
+        // Listening sockets hand the size of their buffer on.
+        pair.server
+            .set_sysctl("net.ipv4.tcp_rmem", "4096 16384 16384")
+            .unwrap();
+        let _redis = redis(&pair);
+        explains(
+            &["tx.queue/rwnd"],
+            &set_values(&pair, "10", "100000"),
+            &undisturbed,
+        )
+    });
+}
+
+#[test]
+fn by_the_pacing_rate() {
+    let pair = long_link(Family::V6);
+    let _serve = pair.serve(&["serve", "--request", "100000"]);
+    within_three_attempts(|| {
+        let undisturbed = pair.stat_peer(REQUESTS);
+        let built = pair.stat_peer(&format!("{REQUESTS} --pacing 2000000"));
+        explains(&["tx.queue/pacing"], &built, &undisturbed)
+    });
+}
+
+/// A token bucket of 20 Mbit/s, to which TCP hands 4 kB at a time: the rest waits in TCP.
+#[test]
+fn by_small_queues() {
+    let pair = Pair::veth(Family::V4);
+    let _serve = pair.serve(&["serve", "--request", "100000"]);
+    let (client, device) = (&pair.client, pair.link.interface_a());
+    client.set_sysctl("net.ipv4.tcp_wmem", LARGE_BUFFER).unwrap();
+    pair.server.set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER).unwrap();
+    client
+        .set_sysctl("net.ipv4.tcp_limit_output_bytes", "4096")
+        .unwrap();
+    pair.route(WIDE);
+    // Packets as on a line, not of 64 kB.
+    client
+        .run("ip", &["link", "set", device, "gso_max_segs", "1"])
+        .unwrap();
+    within_three_attempts(|| {
+        let undisturbed = pair.stat_peer(REQUESTS);
+        let tbf = ["root", "tbf", "rate", "20mbit", "burst", "4kb", "limit", "1mb"];
+        client
+            .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
+            .unwrap();
+        let built = pair.stat_peer(REQUESTS);
+        client
+            .run("tc", &["qdisc", "delete", "dev", device, "root"])
+            .unwrap();
+        explains(&["tx.queue/tsq"], &built, &undisturbed)
+    });
+}
+
+/// The send buffer holds a part of a request: the rest waits inside the send call.
+#[test]
+fn by_the_send_buffer() {
+    let pair = long_link(Family::V4);
+    let _serve = pair.serve(&["serve", "--request", "100000"]);
+    within_three_attempts(|| {
+        pair.client.set_sysctl("net.ipv4.tcp_wmem", LARGE_BUFFER).unwrap();
+        let undisturbed = pair.stat_peer(REQUESTS);
+        pair.client
+            .set_sysctl("net.ipv4.tcp_wmem", "4096 16384 16384")
+            .unwrap();
+        explains(&["tx.copy/sndbuf"], &pair.stat_peer(REQUESTS), &undisturbed)
+    });
+}

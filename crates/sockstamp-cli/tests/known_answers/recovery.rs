@@ -1,0 +1,44 @@
+//! A message is lost, with all that follow for a while: what is sent later waits in the write queue until TCP has
+//! recovered.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::{Direction, Family, LinkConfig};
+
+use crate::common::{Stat, in_short, number, peer, within_three_attempts};
+use crate::support::{Pair, explains_stage, over_both_families};
+
+over_both_families!(check);
+
+fn check(family: Family) {
+    let config = LinkConfig::default()
+        .delay(Duration::from_millis(10))
+        .offload(false);
+    let pair = Pair::relay(config, family);
+    // The congestion window is never full but in recovery.
+    pair.route("initcwnd 1000");
+    let _sink = pair.serve(&["sink"]);
+    within_three_attempts(|| {
+        let undisturbed = blast(&pair, 0);
+        let built = blast(&pair, 12);
+        assert!(number(&built["tx"]["retransmits"]) >= 12, "{built}");
+        explains_stage("tx.queue/retransmit", &built, &undisturbed)
+    });
+}
+
+/// A message every 10 ms for a second; `lost` of them are lost on the way.
+fn blast(pair: &Pair, lost: u64) -> Value {
+    let stat = Stat::start(&["--netns", pair.client.netns_name()]);
+    let address = pair.address.to_string();
+    let blast = ["blast", "--connect", &address, "--sends", "100", "--size", "1000"];
+    let paced = ["--interval-ms", "10", "--nodelay", "true"];
+    let blast = pair.client.spawn(peer(), &[&blast[..], &paced].concat()).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    pair.link.lose_next_data(Direction::AToB, lost).unwrap();
+    blast.wait(Pair::TIMEOUT).unwrap();
+    let report = stat.finish();
+    println!("{}", in_short(&report));
+    report
+}
