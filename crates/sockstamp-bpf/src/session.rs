@@ -12,13 +12,14 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel, RingBuffer, RingBufferBuilder};
+use nix::errno::Errno;
 use nix::unistd::{SysconfVar, sysconf};
 use sockstamp::ReceiveStamping;
 use sockstamp::clock::RealtimeOffset;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::filter::Filter;
 use sockstamp_model::flow::NetnsInode;
-use sockstamp_model::group::Groups;
+use sockstamp_model::group::{GroupKey, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
@@ -224,6 +225,7 @@ impl Session {
         // Existing connections may be busy: what they read is to be measured from the start. Where it cannot be
         // seen whether packets are stamped, their reads will tell.
         let _ = session.receive_stamping.settle(STAMPING_PATIENCE);
+        session.record(options.record);
         session.attach(&cgroup)?;
         session.started = Instant::now();
         if !options.new_only {
@@ -329,15 +331,10 @@ impl Session {
     pub fn poll(&mut self, timeout: Duration) -> Result<(), Error> {
         let timeout = timeout.min(POLL);
         match &self.ring {
+            // Records below the wake-up mark are there without an event.
             Some(ring) => {
-                match ring.poll(timeout) {
-                    Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
-                        return Err(error).tried("wait for records");
-                    }
-                    _ => {}
-                }
-                // Records below the wake-up mark are there without an event.
-                ring.consume().tried("read records")?;
+                some_or_all(ring.poll(timeout)).tried("wait for records")?;
+                some_or_all(ring.consume()).tried("read records")?;
             }
             None => std::thread::sleep(timeout),
         }
@@ -357,6 +354,14 @@ impl Session {
             data.clock_offsets.tai_minus_realtime = measured.tai().delta().0;
         }
         Ok(measured)
+    }
+
+    /// Whether records come: at first, if [`Options::record`] asks for them, and not without that. What completes
+    /// meanwhile is counted all the same.
+    pub fn record(&mut self, wanted: bool) {
+        if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
+            data.recording = wanted;
+        }
     }
 
     /// What was measured up to now.
@@ -383,6 +388,13 @@ impl Session {
             .transpose()
     }
 
+    /// The group that a [`Record`] names in its field `group`, as of the last [`Session::groups`]; the default key for
+    /// what found no room. `None` for a group that is newer.
+    #[must_use]
+    pub fn group_at(&self, place: u32) -> Option<&GroupKey> {
+        self.groups.as_ref()?.at(place)
+    }
+
     /// Waits until messages that are still in flight have completed, at most for `patience`.
     ///
     /// # Errors
@@ -405,7 +417,7 @@ impl Session {
         let duration = Nanos::from(self.started.elapsed());
         self.detach();
         if let Some(ring) = &self.ring {
-            ring.consume().tried("read the last records")?;
+            while !some_or_all(ring.consume()).tried("read the last records")? {}
         }
         let mut summary = self.summary();
         summary.duration = duration;
@@ -603,17 +615,37 @@ fn set_wake_functions(open: &mut OpenSockstampSkel<'_>, functions: WakeFunctions
     }
 }
 
+/// Records that are read at one go. Where they come faster than they are read, libbpf would go on forever.
+const GO: u64 = 10_000;
+
+/// Whether reading came to the end of the ring. If not, a signal came between, or as many records as are read at one
+/// go: the rest stays.
+fn some_or_all<T>(read: libbpf_rs::Result<T>) -> libbpf_rs::Result<bool> {
+    match read {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 fn ring(
     skeleton: &SockstampSkel<'static>,
     mut on_record: impl FnMut(&Record) + 'static,
 ) -> Result<RingBuffer<'static>, Error> {
+    let mut count = 0_u64;
     let mut builder = RingBufferBuilder::new();
     builder
         .add(&skeleton.maps.records, move |sample| {
             if let Some(record) = map_view::record(sample) {
                 on_record(record);
             }
-            0
+            count += 1;
+            // A negative number ends the reading behind this record (ringbuf_process_ring() of libbpf).
+            if count.is_multiple_of(GO) {
+                -(Errno::EINTR as i32)
+            } else {
+                0
+            }
         })
         .tried("read the ring buffer")?;
     builder.build().tried("read the ring buffer")

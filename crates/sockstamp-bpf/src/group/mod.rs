@@ -122,6 +122,8 @@ pub(crate) struct Table {
     seen: BTreeMap<u32, Seen>,
     /// Places whose messages in flight are waited for.
     retired: Vec<u32>,
+    /// The groups at the last look, by place.
+    keys: BTreeMap<u32, GroupKey>,
     ended: GroupSummary,
     ended_groups: u64,
     next_sweep: Instant,
@@ -141,6 +143,7 @@ impl Table {
             names: Names::new(cgroup2),
             seen: BTreeMap::new(),
             retired: Vec::new(),
+            keys: BTreeMap::new(),
             ended: GroupSummary::default(),
             ended_groups: 0,
             next_sweep: Instant::now(),
@@ -150,9 +153,12 @@ impl Table {
     /// What was counted up to now.
     pub(crate) fn read(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
         let mut parts = Vec::new();
+        self.keys = BTreeMap::from([(raw::GROUP_OTHER, GroupKey::default())]);
         for (place, _) in self.used(maps)? {
             let group = read_group(maps, place)?;
-            parts.push(summary(&group, self.key(&group.key), plan));
+            let key = self.key(&group.key);
+            self.keys.insert(place, key.clone());
+            parts.push(summary(&group, key, plan));
         }
         let mut groups = Groups::new(self.grouped.by.clone(), parts);
         let other = read_group(maps, raw::GROUP_OTHER)?;
@@ -160,6 +166,11 @@ impl Table {
         groups.ended = self.ended.clone();
         groups.ended_groups = self.ended_groups;
         Ok(groups)
+    }
+
+    /// The group that had this place at the last look.
+    pub(crate) fn at(&self, place: u32) -> Option<&GroupKey> {
+        self.keys.get(&place)
     }
 
     /// Does once a second what has to be done while groups come and go.

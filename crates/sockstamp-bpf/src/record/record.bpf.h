@@ -14,6 +14,9 @@ struct {
 	__uint(max_entries, RING_SIZE);
 } records SEC(".maps");
 
+/* Written by user space while the programs run: whether anybody looks at records just now. */
+volatile bool recording;
+
 /*
  * The reader polls. It is only woken when the ring comes to be a quarter full, and not by every
  * record from there on: a wake-up costs the measured flow some microseconds.
@@ -40,6 +43,8 @@ record_reserve(const struct flow *flow, enum direction direction, enum verdict v
 {
 	struct message_record *record;
 
+	if (!recording)
+		return NULL;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
 		count_loss(LOSS_RING);
@@ -50,6 +55,7 @@ record_reserve(const struct flow *flow, enum direction direction, enum verdict v
 		record->stages[i] = STAGE_ABSENT;
 	record->flow = flow->identity;
 	record->min_rtt_us = RTT_UNKNOWN;
+	record->group = flow->group & GROUP_INDEX_MASK;
 	record->direction = direction;
 	record->verdict = verdict;
 	return record;

@@ -90,6 +90,7 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record->min_rtt_us = message->min_rtt_us;
 	/* The flow may have changed hands since. */
 	record->flow.pid = message->pid;
+	record->group = message->group;
 	record->retransmits = message->retransmits;
 	record->repeats = message->repeats;
 	record_interface(&record->interface_first, message->interface_first);
