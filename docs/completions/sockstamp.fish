@@ -28,6 +28,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -s h -l help -d 'Print
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -s V -l version -d 'Print version'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Count: a table of the stages, their distributions and shares'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Watch: a line for each message as it completes'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "top" -d 'Live: where the time goes, full screen'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Look: what this kernel and this process can measure, and what is missing'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for, or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l comm -d 'The same, of processes by name (as ps -C); also of those that start later' -r
@@ -79,6 +80,33 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l exclude-ho
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l host-path -d 'Follow the packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-sched -d 'Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for, or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l comm -d 'The same, of processes by name (as ps -C); also of those that start later' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount\'s root' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l container -d 'Sockets of this container: docker, containerd, CRI-O, podman or a systemd service, by a prefix of id or name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l rate-cap -d 'Measure up to N messages a second of each flow and direction, and above that one of so many' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure one message of N, whatever the rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l by -d 'What a row is: messages that have each of these in common' -r -f -a "pid\t''
+comm\t''
+cgroup\t''
+container\t''
+port\t''
+peer\t''
+interface\t''
+flow\t''"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l interval -d 'Time between two pictures: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l new-only -d 'Leave connections alone that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l include-hol -d 'Count what a read waited for a missing segment as rx.stack, as if it were one time'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l host-path -d 'Follow the packets of containers and VPNs through this host to the last interface'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-sched -d 'Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and stop'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'

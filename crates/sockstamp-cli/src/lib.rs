@@ -17,6 +17,7 @@ mod measure;
 mod stat;
 mod target;
 mod text;
+mod top;
 mod trace;
 
 use std::process::ExitCode;
@@ -33,6 +34,7 @@ pub fn run() -> ExitCode {
     let result = match Cli::parse().subcommand {
         Subcommand::Stat(options) => stat::run(&options),
         Subcommand::Trace(options) => trace::run(&options),
+        Subcommand::Top(options) => top::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),
         Subcommand::Janitor(options) => janitor::run(&options),
     };

@@ -32,7 +32,7 @@ pub(crate) struct Measurement<'a> {
 }
 
 impl Measurement<'_> {
-    fn options(&self) -> Result<Options> {
+    pub(crate) fn options(&self) -> Result<Options> {
         Ok(Options {
             target: target::resolve(self.target)?,
             record: self.record,
@@ -99,11 +99,7 @@ pub(crate) fn run(
         None => options.target.cgroup,
     };
     let mut session = Session::start(&options, on_record)?;
-    if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
-        eprintln!(
-            "sockstamp: existing connections in other network namespaces are left alone: CAP_SYS_ADMIN is missing"
-        );
-    }
+    tell_what_is_left_alone(&session, &options)?;
     let mut running = prepared.map(Prepared::start).transpose()?;
     // After the session, so that it goes before it on every way out.
     let lowered = Lowered::lower()?;
@@ -135,6 +131,16 @@ pub(crate) fn run(
         status = Some(outlive(running, &mut signals)?);
     }
     Ok(Outcome { summary, status })
+}
+
+/// What nobody would miss without being told.
+pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<()> {
+    if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
+        eprintln!(
+            "sockstamp: existing connections in other network namespaces are left alone: CAP_SYS_ADMIN is missing"
+        );
+    }
+    Ok(())
 }
 
 /// Waits for a command that the measurement did not last for; signals are still its.

@@ -240,7 +240,7 @@ fn causes(output: &mut dyn Write, stage: Stage, message: &Message) -> io::Result
 }
 
 /// Hours, minutes, seconds and microseconds of UTC: leap seconds are not in CLOCK_REALTIME.
-fn time_of_day(nanos: u64) -> String {
+pub(crate) fn time_of_day(nanos: u64) -> String {
     let micros = nanos / 1000;
     let seconds = micros / 1_000_000;
     format!(

@@ -43,6 +43,7 @@ mod statistics;
 )]
 mod sys;
 mod tcp_info;
+mod tmux;
 mod uplink;
 
 pub use cgroup::Cgroup;
@@ -55,4 +56,5 @@ pub use peer::{peer_program, set_max_pacing_rate};
 pub use process::Process;
 pub use statistics::{DirectionStatistics, Lateness, RelayStatistics};
 pub use tcp_info::TcpInfo;
+pub use tmux::Tmux;
 pub use uplink::Uplink;

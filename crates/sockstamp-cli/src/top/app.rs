@@ -1,0 +1,416 @@
+//! What is looked at, and how keys, counters and messages change it. Knows neither terminal nor kernel.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use sockstamp_model::Flow;
+use sockstamp_model::group::{GroupKey, Grouping};
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::Stage;
+use sockstamp_model::summary::Summary;
+
+use super::drill::{Drill, Numbered};
+use super::table::{self, Key, Order, Row, Shown, Snapshot};
+
+/// How deep we look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    Groups,
+    /// The flows of a group.
+    Flows,
+    /// The last messages of a flow.
+    Messages(Flow),
+}
+
+/// What is laid over the view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Page {
+    Help,
+    /// Verdicts and losses with their meaning.
+    Counters,
+}
+
+/// What time the table is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Window {
+    /// Between the last two looks.
+    Interval,
+    Start,
+}
+
+/// The order of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MessageOrder {
+    Newest,
+    Slowest,
+}
+
+/// What the rest of the program has to do after a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    Nothing,
+    Quit,
+    /// As Ctrl-Z does.
+    Suspend,
+    /// The terminal may hold what we did not draw.
+    Redraw,
+    /// A look at the counters at once: an interval is to start here.
+    Look,
+}
+
+/// Rows that a page key goes over.
+const PAGE: isize = 10;
+
+#[derive(Debug)]
+pub(super) struct App {
+    pub(super) interval: Duration,
+    pub(super) by: Grouping,
+    pub(super) view: View,
+    pub(super) page: Option<Page>,
+    pub(super) window: Window,
+    pub(super) shown: Shown,
+    pub(super) order: Order,
+    pub(super) reversed: bool,
+    pub(super) message_order: MessageOrder,
+    pub(super) filter: String,
+    /// The filter is being typed.
+    pub(super) editing: bool,
+    pub(super) paused: bool,
+    /// What the last key could not do.
+    pub(super) notice: Option<&'static str>,
+    /// The next look starts an interval, and ends none.
+    aligning: bool,
+    /// The last look, also while paused.
+    latest: Option<Rc<Snapshot>>,
+    /// What is on the screen.
+    now: Option<Rc<Snapshot>>,
+    earlier: Option<Rc<Snapshot>>,
+    groups: Vec<Row>,
+    drill: Option<Drill>,
+    group: Option<Key>,
+    flow: Option<Key>,
+    message: Option<u64>,
+}
+
+impl App {
+    pub(super) fn new(by: Grouping, interval: Duration) -> Self {
+        Self {
+            interval,
+            by,
+            view: View::Groups,
+            page: None,
+            window: Window::Interval,
+            shown: Shown::P99,
+            order: Order::Time,
+            reversed: false,
+            message_order: MessageOrder::Newest,
+            filter: String::new(),
+            editing: false,
+            paused: false,
+            notice: None,
+            aligning: false,
+            latest: None,
+            now: None,
+            earlier: None,
+            groups: Vec::new(),
+            drill: None,
+            group: None,
+            flow: None,
+            message: None,
+        }
+    }
+
+    /// A new look at the counters.
+    pub(super) fn on_snapshot(&mut self, snapshot: Snapshot) {
+        let snapshot = Rc::new(snapshot);
+        let earlier = self.latest.replace(Rc::clone(&snapshot));
+        if self.paused || std::mem::take(&mut self.aligning) {
+            return;
+        }
+        if let Some(drill) = &mut self.drill {
+            drill.turn(table::elapsed(earlier.as_deref(), &snapshot));
+        }
+        self.earlier = earlier;
+        self.now = Some(snapshot);
+        self.compare();
+    }
+
+    /// A recorded message; they come while [`wants_messages`](Self::wants_messages).
+    pub(super) fn on_message(&mut self, group: &GroupKey, message: Message) {
+        if let (false, Some(drill)) = (self.paused, &mut self.drill) {
+            drill.add(group, message);
+        }
+    }
+
+    pub(super) fn wants_messages(&self) -> bool {
+        self.drill.is_some()
+    }
+
+    fn compare(&mut self) {
+        if let Some(now) = &self.now {
+            self.groups = table::rows(self.before(), now);
+        }
+    }
+
+    /// What the figures are the difference to.
+    pub(super) fn before(&self) -> Option<&Snapshot> {
+        match self.window {
+            Window::Interval => self.earlier.as_deref(),
+            Window::Start => None,
+        }
+    }
+
+    pub(super) fn now(&self) -> Option<&Snapshot> {
+        self.now.as_deref()
+    }
+
+    pub(super) fn summary(&self) -> Option<&Summary> {
+        self.now.as_deref().map(|now| &now.summary)
+    }
+
+    pub(super) fn drill(&self) -> Option<&Drill> {
+        self.drill.as_ref()
+    }
+
+    /// The stages that this host can give, in the order of a message's way.
+    pub(super) fn stages(&self) -> Vec<Stage> {
+        let absent = |stage| {
+            self.summary()
+                .is_some_and(|summary| summary.absent.contains_key(&stage))
+        };
+        Stage::ALL.into_iter().filter(|&stage| !absent(stage)).collect()
+    }
+
+    /// The table, filtered and in order. The rest of the groups stands last in any order, and is in no filter.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        let all = match (&self.view, &self.drill) {
+            (View::Groups, _) | (_, None) => self.groups.clone(),
+            (_, Some(drill)) => drill.rows(),
+        };
+        let filter = self.filter.to_lowercase();
+        let (mut named, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|row| !row.is_rest());
+        named.retain(|row| row.name.to_lowercase().contains(&filter));
+        named.sort_by(|a, b| {
+            let order = self.order.compare(self.shown, a, b);
+            if self.reversed { order.reverse() } else { order }
+        });
+        named.extend(rest);
+        named
+    }
+
+    /// The messages of the flow, in order.
+    pub(super) fn messages(&self) -> Vec<&Numbered> {
+        let (View::Messages(flow), Some(drill)) = (&self.view, &self.drill) else {
+            return Vec::new();
+        };
+        let mut messages: Vec<_> = drill.messages(flow).collect();
+        if self.message_order == MessageOrder::Slowest {
+            messages.sort_by_key(|entry| std::cmp::Reverse(entry.message.total()));
+        }
+        messages
+    }
+
+    /// Where the cursor is among the rows or the messages.
+    pub(super) fn cursor(&self) -> usize {
+        let place = match self.view {
+            View::Groups => self.place(self.group.as_ref()),
+            View::Flows => self.place(self.flow.as_ref()),
+            View::Messages(_) => {
+                let of = |entry: &&Numbered| Some(entry.number) == self.message;
+                self.messages().iter().position(of)
+            }
+        };
+        place.unwrap_or(0)
+    }
+
+    fn place(&self, key: Option<&Key>) -> Option<usize> {
+        let key = key?;
+        self.rows().iter().position(|row| row.key == *key)
+    }
+
+    pub(super) fn on_key(&mut self, key: KeyEvent) -> Wish {
+        self.notice = None;
+        let control = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Char('c') if control => Wish::Quit,
+            KeyCode::Char('z') if control => Wish::Suspend,
+            KeyCode::Char('l') if control => Wish::Redraw,
+            _ if control => Wish::Nothing,
+            code if self.editing => self.edit(code),
+            code if self.page.is_some() => self.on_page(code),
+            code => self.on_table(code),
+        }
+    }
+
+    fn edit(&mut self, code: KeyCode) -> Wish {
+        match code {
+            KeyCode::Char(c) => self.filter.push(c),
+            KeyCode::Backspace => {
+                self.filter.pop();
+            }
+            KeyCode::Enter => self.editing = false,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.editing = false;
+            }
+            _ => {}
+        }
+        Wish::Nothing
+    }
+
+    /// Any key but those for another page leads back.
+    fn on_page(&mut self, code: KeyCode) -> Wish {
+        match code {
+            KeyCode::Char('q') => return Wish::Quit,
+            KeyCode::Char('?' | 'h') if self.page != Some(Page::Help) => self.page = Some(Page::Help),
+            KeyCode::Char('v') if self.page != Some(Page::Counters) => self.page = Some(Page::Counters),
+            _ => self.page = None,
+        }
+        Wish::Nothing
+    }
+
+    fn on_table(&mut self, code: KeyCode) -> Wish {
+        match code {
+            KeyCode::Char('q') => return Wish::Quit,
+            KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.page = Some(Page::Help),
+            KeyCode::Char('v') => self.page = Some(Page::Counters),
+            KeyCode::Up | KeyCode::Char('k') => self.go(-1),
+            KeyCode::Down | KeyCode::Char('j') => self.go(1),
+            KeyCode::PageUp => self.go(-PAGE),
+            KeyCode::PageDown => self.go(PAGE),
+            KeyCode::Home | KeyCode::Char('g') => self.unselect(),
+            KeyCode::End | KeyCode::Char('G') => self.go(isize::MAX),
+            KeyCode::Enter | KeyCode::Right => return self.drill_down(),
+            KeyCode::Esc | KeyCode::Left | KeyCode::Backspace => self.back(),
+            KeyCode::Char('s' | '>') => self.next_order(1),
+            KeyCode::Char('S' | '<') => self.next_order(-1),
+            KeyCode::Char('r') => self.reversed = !self.reversed,
+            KeyCode::Char('p') => self.shown = self.shown.next(),
+            KeyCode::Char('w') => self.other_window(),
+            KeyCode::Char(' ') => return self.pause(),
+            KeyCode::Char('/') => self.start_filter(),
+            _ => self.notice = Some("no such key; ? lists them"),
+        }
+        Wish::Nothing
+    }
+
+    fn go(&mut self, by: isize) {
+        let place = self.cursor().saturating_add_signed(by);
+        if matches!(self.view, View::Messages(_)) {
+            let messages = self.messages();
+            let entry = messages.get(place).or(messages.last());
+            self.message = entry.map(|entry| entry.number);
+            return;
+        }
+        let rows = self.rows();
+        let key = rows.get(place).or(rows.last()).map(|row| row.key.clone());
+        *self.selected() = key;
+    }
+
+    fn selected(&mut self) -> &mut Option<Key> {
+        match self.view {
+            View::Groups => &mut self.group,
+            View::Flows | View::Messages(_) => &mut self.flow,
+        }
+    }
+
+    /// Nothing selected is the first, whichever comes to be it.
+    fn unselect(&mut self) {
+        match self.view {
+            View::Messages(_) => self.message = None,
+            View::Groups | View::Flows => *self.selected() = None,
+        }
+    }
+
+    fn drill_down(&mut self) -> Wish {
+        if matches!(self.view, View::Messages(_)) {
+            return Wish::Nothing;
+        }
+        let Some(row) = self.rows().into_iter().nth(self.cursor()) else {
+            return Wish::Nothing;
+        };
+        match row.key.clone() {
+            Key::Group(key) => {
+                self.group = Some(row.key);
+                self.drill = Some(Drill::new(key, row.name));
+                self.flow = None;
+                self.filter.clear();
+                self.view = View::Flows;
+                self.paused = false;
+                return self.align();
+            }
+            Key::Flow(flow) => {
+                self.flow = Some(row.key);
+                self.message = None;
+                self.view = View::Messages(flow);
+            }
+            Key::Ended => self.notice = Some("these groups have ended: no flows to show"),
+        }
+        Wish::Nothing
+    }
+
+    fn align(&mut self) -> Wish {
+        self.aligning = true;
+        Wish::Look
+    }
+
+    fn back(&mut self) {
+        match self.view {
+            View::Groups => self.filter.clear(),
+            View::Flows => {
+                self.drill = None;
+                self.filter.clear();
+                self.view = View::Groups;
+            }
+            View::Messages(_) => self.view = View::Flows,
+        }
+    }
+
+    fn next_order(&mut self, by: isize) {
+        if matches!(self.view, View::Messages(_)) {
+            self.message_order = match self.message_order {
+                MessageOrder::Newest => MessageOrder::Slowest,
+                MessageOrder::Slowest => MessageOrder::Newest,
+            };
+            return;
+        }
+        let orders = Order::all(&self.stages());
+        let place = orders.iter().position(|&order| order == self.order).unwrap_or(0);
+        let back = orders.len() - 1;
+        let next = place + if by < 0 { back } else { 1 };
+        self.order = orders[next % orders.len()];
+    }
+
+    fn other_window(&mut self) {
+        if self.view != View::Groups {
+            self.notice = Some("flows are shown of the last interval only");
+            return;
+        }
+        self.window = match self.window {
+            Window::Interval => Window::Start,
+            Window::Start => Window::Interval,
+        };
+        self.compare();
+    }
+
+    /// Holds the picture. Counting goes on; the next look is compared with the one before it.
+    fn pause(&mut self) -> Wish {
+        self.paused = !self.paused;
+        if self.paused {
+            return Wish::Nothing;
+        }
+        if let Some(drill) = &mut self.drill {
+            drill.restart();
+        }
+        self.align()
+    }
+
+    fn start_filter(&mut self) {
+        if matches!(self.view, View::Messages(_)) {
+            self.notice = Some("messages are not filtered");
+        } else {
+            self.editing = true;
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! One group under the magnifier: its flows and their last messages, from the records that come while it is looked at.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use sockstamp_model::Flow;
+use sockstamp_model::flow::canonical;
+use sockstamp_model::group::{GroupDirection, GroupKey, GroupSummary};
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::Direction;
+
+use super::table::{Key, Row};
+
+/// More flows than anybody reads; each holds its last messages.
+const FLOWS: usize = 500;
+/// Screens of them.
+const MESSAGES: usize = 100;
+
+/// A message with a number of its own, by which the cursor finds it again.
+#[derive(Debug, Clone)]
+pub(super) struct Numbered {
+    pub(super) number: u64,
+    pub(super) message: Message,
+}
+
+#[derive(Debug, Default)]
+struct FlowLog {
+    /// Of the interval that is not over.
+    counted: GroupSummary,
+    /// Of the last interval.
+    row: Option<Row>,
+    /// The newest first.
+    messages: VecDeque<Numbered>,
+}
+
+/// The flows of a group.
+#[derive(Debug)]
+pub(super) struct Drill {
+    key: GroupKey,
+    name: String,
+    flows: HashMap<Flow, FlowLog>,
+    numbers: u64,
+    left_out: u64,
+}
+
+impl Drill {
+    pub(super) fn new(key: GroupKey, name: String) -> Self {
+        Self {
+            key,
+            name,
+            flows: HashMap::new(),
+            numbers: 0,
+            left_out: 0,
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many messages were of flows that there is no room for.
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// A message of this group; those of others are left out.
+    pub(super) fn add(&mut self, group: &GroupKey, message: Message) {
+        if *group != self.key {
+            return;
+        }
+        if self.flows.len() >= FLOWS && !self.flows.contains_key(&message.flow) {
+            self.left_out += 1;
+            return;
+        }
+        let log = self.flows.entry(message.flow).or_default();
+        let half = match message.direction {
+            Direction::Tx => &mut log.counted.tx,
+            Direction::Rx => &mut log.counted.rx,
+        };
+        count(half, &message);
+        log.messages.truncate(MESSAGES - 1);
+        let number = self.numbers;
+        log.messages.push_front(Numbered { number, message });
+        self.numbers += 1;
+    }
+
+    /// The interval is over. Flows that were silent in it give way where room is short.
+    pub(super) fn turn(&mut self, time: Duration) {
+        let full = self.flows.len() >= FLOWS;
+        self.flows.retain(|_, log| !full || log.counted.messages() > 0);
+        for (&flow, log) in &mut self.flows {
+            let counted = std::mem::take(&mut log.counted);
+            log.row = Some(Row::new(Key::Flow(flow), &name(&flow), &counted, time));
+        }
+    }
+
+    /// What was counted of this interval is not of a whole one.
+    pub(super) fn restart(&mut self) {
+        for log in self.flows.values_mut() {
+            log.counted = GroupSummary::default();
+        }
+    }
+
+    pub(super) fn rows(&self) -> Vec<Row> {
+        self.flows.values().filter_map(|log| log.row.clone()).collect()
+    }
+
+    /// The last messages of a flow, the newest first.
+    pub(super) fn messages(&self, flow: &Flow) -> impl Iterator<Item = &Numbered> {
+        self.flows.get(flow).into_iter().flat_map(|log| &log.messages)
+    }
+}
+
+fn count(half: &mut GroupDirection, message: &Message) {
+    let weight = u64::from(message.weight);
+    half.messages += weight;
+    half.measured += 1;
+    half.bytes += message.bytes * weight;
+    half.retransmits += u64::from(message.retransmits) * weight;
+    if !message.verdict.is_valid() {
+        half.refused += 1;
+        return;
+    }
+    for (stage, &duration) in message.stages.present() {
+        half.stages[stage]
+            .get_or_insert_default()
+            .record(duration, weight);
+    }
+    half.total.record(message.total(), weight);
+}
+
+/// Short; the far end last, where it stays when the name is cut.
+fn name(flow: &Flow) -> String {
+    format!(":{} > {}", flow.local.port(), canonical(flow.remote))
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::Verdict;
+
+    use super::*;
+    use crate::top::scene;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn redis() -> Drill {
+        Drill::new(scene::redis(), "redis-server 6379".to_owned())
+    }
+
+    #[test]
+    fn flows_are_those_of_the_group() {
+        let mut drill = redis();
+        for message in scene::messages() {
+            drill.add(&scene::redis(), message);
+        }
+        drill.add(&scene::key("redis-server", 6380), scene::message(1));
+        drill.add(&GroupKey::default(), scene::message(1));
+        drill.turn(SECOND);
+        let rows = drill.rows();
+        assert_eq!(rows.len(), 2);
+        let messages: u64 = rows.iter().map(|row| row.tx.messages + row.rx.messages).sum();
+        assert_eq!(messages, scene::messages().len() as u64);
+    }
+
+    #[test]
+    fn weights_count_and_refused_ones_have_no_time() {
+        let mut drill = redis();
+        let mut message = scene::message(1);
+        message.weight = 8;
+        drill.add(&scene::redis(), message.clone());
+        message.verdict = Verdict::Hol;
+        drill.add(&scene::redis(), message);
+        drill.turn(SECOND);
+        let row = drill.rows().remove(0);
+        let half = row.half(scene::message(1).direction);
+        assert_eq!((half.messages, half.refused), (16, 1));
+        let total = scene::message(1).total();
+        assert_eq!(half.total.sum_ns, 8 * u128::from(total.0));
+    }
+
+    #[test]
+    fn the_last_messages_stay() {
+        let mut drill = redis();
+        for _ in 0..MESSAGES + 5 {
+            drill.add(&scene::redis(), scene::message(1));
+        }
+        let numbers: Vec<_> = drill
+            .messages(&scene::message(1).flow)
+            .map(|entry| entry.number)
+            .collect();
+        assert_eq!((numbers.len(), numbers[0], numbers[99]), (MESSAGES, 104, 5));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_until_silent_flows_give_way() {
+        let mut drill = redis();
+        let of = |port: u16| {
+            let mut message = scene::message(1);
+            message.flow.remote.set_port(port);
+            message
+        };
+        for port in 1..=502 {
+            drill.add(&scene::redis(), of(port));
+        }
+        assert_eq!(drill.left_out(), 2);
+        drill.turn(SECOND);
+        drill.add(&scene::redis(), of(7));
+        drill.turn(SECOND);
+        assert_eq!(drill.rows().len(), 1);
+        drill.add(&scene::redis(), of(501));
+        assert_eq!(drill.left_out(), 2);
+    }
+}

@@ -1,0 +1,289 @@
+//! The table of groups or flows, and what is known of the selected one.
+
+use ratatui::text::{Line, Span};
+use sockstamp_model::stage::{Direction, Stage};
+
+use super::app::{App, View};
+use super::paint::{self, MOST, Paint};
+use super::table::{Half, Key, Row};
+use super::{bar, units};
+
+/// With the blank, or the mark, in front of it.
+const CELL: usize = 6;
+/// Of the lines below the table.
+const DETAILS: usize = 6;
+/// Rows that are worth more than details.
+const ROWS: usize = 4;
+/// Of the bar in the details.
+const BAR: usize = 30;
+
+/// A column of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Messages(Direction),
+    Bytes(Direction),
+    Total(Direction),
+    Retransmits,
+    Stage(Stage),
+}
+
+impl Column {
+    /// Above the name and the name itself.
+    fn head(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Messages(direction) => (direction.name(), "msg/s"),
+            Self::Bytes(direction) => (direction.name(), "B/s"),
+            Self::Total(direction) => (direction.name(), "total"),
+            Self::Retransmits => ("tx", "retr"),
+            Self::Stage(Stage::AppService) => ("app", "serv"),
+            Self::Stage(stage) => (stage.direction().name(), paint::short(stage).1),
+        }
+    }
+}
+
+pub(super) fn body(app: &App, width: usize, height: usize, paint: Paint) -> Vec<Line<'static>> {
+    let rows = app.rows();
+    let cursor = app.cursor();
+    let (name_width, columns) = layout(app, &rows, width);
+    let details = if height >= 2 + ROWS + DETAILS { DETAILS } else { 0 };
+    let room = height.saturating_sub(2 + details);
+    let first = (cursor + 1).saturating_sub(room);
+    let mut lines = head(app, &columns, name_width, paint);
+    if rows.is_empty() {
+        lines.push(Line::raw(nothing(app)));
+    }
+    for (place, row) in rows.iter().enumerate().skip(first).take(room) {
+        lines.push(line(app, row, place == cursor, &columns, name_width, paint));
+    }
+    lines.resize(2 + room, Line::default());
+    // Rows below the last one must not go unseen.
+    let below = rows.len().saturating_sub(first + room);
+    if let (true, Some(row)) = (details > 0, rows.get(cursor)) {
+        lines.extend(describe(row, width, below, paint));
+    }
+    lines
+}
+
+fn nothing(app: &App) -> &'static str {
+    match app.view {
+        _ if !app.filter.is_empty() => "  nothing matches the filter (Esc clears it)",
+        View::Groups => "  no messages yet",
+        _ => "  no messages since you looked",
+    }
+}
+
+/// The stages first; what else there is room for, beside names of a width to know them by.
+fn layout(app: &App, rows: &[Row], width: usize) -> (usize, Vec<Column>) {
+    let names = rows.iter().map(|row| Span::raw(row.name.as_str()).width());
+    let longest = names.max().unwrap_or(0);
+    let (least, wanted) = match app.view {
+        View::Groups => (15, longest.clamp(15, 40)),
+        _ => (20, longest.clamp(20, 50)),
+    };
+    let room = width.saturating_sub(2);
+    let mut columns: Vec<_> = app.stages().into_iter().map(Column::Stage).collect();
+    columns.truncate(room.saturating_sub(least) / CELL);
+    let [tx, rx] = Direction::ALL;
+    let extra = [
+        (Column::Messages(tx), least),
+        (Column::Messages(rx), least),
+        (Column::Retransmits, wanted),
+        (Column::Total(tx), wanted),
+        (Column::Total(rx), wanted),
+        (Column::Bytes(tx), wanted),
+        (Column::Bytes(rx), wanted),
+    ];
+    let mut shown = Vec::new();
+    for (column, name) in extra {
+        if name + (columns.len() + shown.len() + 1) * CELL <= room {
+            shown.push(column);
+        }
+    }
+    shown.sort_by_key(|&column| extra.iter().position(|&(other, _)| other == column));
+    shown.extend(columns);
+    (room.saturating_sub(shown.len() * CELL), shown)
+}
+
+fn head(app: &App, columns: &[Column], name_width: usize, paint: Paint) -> Vec<Line<'static>> {
+    let what = match app.view {
+        View::Groups => "group",
+        _ => "flow",
+    };
+    let mut above = format!("  {:name_width$}", "");
+    let mut names = format!("  {what:name_width$}");
+    let mut last = "";
+    for column in columns {
+        let (direction, name) = column.head();
+        // Once for all columns beneath it.
+        above += &format!("{:>CELL$}", if direction == last { "" } else { direction });
+        names += &format!("{name:>CELL$}");
+        last = direction;
+    }
+    [above, names]
+        .map(|text| Line::styled(text, paint.title()))
+        .to_vec()
+}
+
+fn line(
+    app: &App,
+    row: &Row,
+    selected: bool,
+    columns: &[Column],
+    name_width: usize,
+    paint: Paint,
+) -> Line<'static> {
+    let mark = if selected { ">" } else { " " };
+    let name = fit(&row.name, name_width, app.view);
+    let mut spans = vec![Span::raw(format!("{mark} {name}"))];
+    spans.extend(columns.iter().map(|&column| cell(app, row, column, paint)));
+    let line = Line::from(spans);
+    if selected {
+        line.style(paint.selected())
+    } else {
+        line
+    }
+}
+
+/// Groups are known by how their names begin, flows by how they end.
+fn fit(name: &str, width: usize, view: View) -> String {
+    let characters: Vec<_> = name.chars().collect();
+    let mut kept = characters.len();
+    loop {
+        let text: String = match (kept == characters.len(), view) {
+            (true, _) => name.to_owned(),
+            (false, View::Groups) => characters[..kept].iter().chain(['…'].iter()).collect(),
+            (false, _) => ['…']
+                .iter()
+                .chain(&characters[characters.len() - kept..])
+                .collect(),
+        };
+        let used = Span::raw(text.as_str()).width();
+        if used <= width || kept == 0 {
+            return text + &" ".repeat(width.saturating_sub(used));
+        }
+        kept -= 1;
+    }
+}
+
+fn cell(app: &App, row: &Row, column: Column, paint: Paint) -> Span<'static> {
+    let plain = |text: String| Span::raw(format!("{text:>CELL$}"));
+    match column {
+        Column::Messages(direction) => plain(units::count(row.half(direction).messages)),
+        Column::Bytes(direction) => plain(units::count(row.half(direction).bytes)),
+        Column::Total(direction) => plain(app.shown.of_total(row.half(direction)).unwrap_or_default()),
+        Column::Retransmits => match row.tx.retransmits {
+            0 => plain("0".to_owned()),
+            some => Span::styled(format!("{:>CELL$}", units::count(some)), paint.alarm()),
+        },
+        Column::Stage(stage) => stage_cell(app, row, stage, paint),
+    }
+}
+
+/// The stage where the time goes has a mark beside its colour.
+fn stage_cell(app: &App, row: &Row, stage: Stage, paint: Paint) -> Span<'static> {
+    let Some(text) = row.cell(app.shown, stage) else {
+        return Span::styled(format!("{:>CELL$}", "-"), paint.faint());
+    };
+    let share = row.share(stage);
+    let marked = if share >= MOST && stage != Stage::AppService {
+        format!("*{text}")
+    } else {
+        text
+    };
+    Span::styled(format!("{marked:>CELL$}"), paint.share(share))
+}
+
+/// Where the time of one row went.
+fn describe(row: &Row, width: usize, below: usize, paint: Paint) -> Vec<Line<'static>> {
+    let mut rule = match &row.key {
+        Key::Flow(flow) => format!("── {flow} "),
+        _ => format!("── {} ", row.name),
+    };
+    let more = if below > 0 {
+        format!(" {below} more below ")
+    } else {
+        String::new()
+    };
+    let used = Span::raw(rule.as_str()).width() + Span::raw(more.as_str()).width();
+    rule += &"─".repeat(width.saturating_sub(used));
+    let mut lines = vec![Line::styled(rule + &more, paint.faint())];
+    for direction in Direction::ALL {
+        lines.extend(describe_half(direction, row.half(direction), paint));
+    }
+    lines.push(causes(row));
+    lines
+}
+
+fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'static>; 2] {
+    let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
+    let mut text = format!(
+        " {}  {} msg/s  {}B/s  total p50 {}  p99 {}",
+        direction.name(),
+        units::count(half.messages),
+        units::count(half.bytes),
+        time(half.total.p50),
+        time(half.total.p99),
+    );
+    if half.retransmits > 0 {
+        text += &format!("  {} retransmits", units::count(half.retransmits));
+    }
+    if half.refused > 0 {
+        text += &format!("  {} refused", units::count(half.refused));
+    }
+    let times = bar::of_stages(&half.stages, |figures| figures.sum_ns);
+    let stretches = bar::stretches(times, half.total.sum_ns, BAR);
+    let mut spans = vec![Span::raw("     ")];
+    spans.extend(bar::spans(&stretches, BAR, paint));
+    for stretch in &stretches {
+        let (_, name) = paint::short(stretch.stage);
+        let share = half.share(stretch.stage);
+        spans.push(Span::styled(format!("  {name} {share}%"), paint.share(share)));
+    }
+    [Line::raw(text), Line::from(spans)]
+}
+
+/// What the application did between the messages: beside their time, not in it.
+fn causes(row: &Row) -> Line<'static> {
+    match row.stage(Stage::AppService) {
+        Some(figures) => {
+            let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
+            Line::raw(format!(
+                " app.service  p50 {}  p99 {}",
+                time(figures.p50),
+                time(figures.p99)
+            ))
+        }
+        None => Line::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::scene;
+
+    #[test]
+    fn names_are_cut_where_they_tell_least() {
+        assert_eq!(fit("redis-server 6379", 10, View::Groups), "redis-ser…");
+        assert_eq!(fit("10.0.0.1:443 > 10.0.0.2:5", 12, View::Flows), "… 10.0.0.2:5");
+        assert_eq!(fit("ab", 4, View::Groups), "ab  ");
+    }
+
+    #[test]
+    fn a_wider_screen_has_more_columns_and_no_line_is_wider() {
+        let app = scene::app();
+        let rows = app.rows();
+        let mut last = 0;
+        for width in 20..200 {
+            let (name, columns) = layout(&app, &rows, width);
+            assert!(columns.len() >= last, "{width}");
+            assert_eq!(2 + name + columns.len() * CELL, width);
+            last = columns.len();
+        }
+        assert!(
+            layout(&app, &rows, 80)
+                .1
+                .contains(&Column::Messages(Direction::Tx))
+        );
+    }
+}

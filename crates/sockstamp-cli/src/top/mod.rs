@@ -1,0 +1,211 @@
+//! `sockstamp top`: where the time goes, live.
+//!
+//! [`app`] is the state and what keys do to it, [`table`] and [`drill`] the figures in it, [`screen`] the way to
+//! lines of text: all of that knows no terminal and no kernel. [`terminal`] and [`feed`] do. One thread runs it
+//! all: it waits for keys, and looks after the session in between.
+
+mod app;
+mod bar;
+mod drill;
+mod feed;
+mod groups;
+mod messages;
+mod pages;
+mod paint;
+#[cfg(test)]
+mod scene;
+mod screen;
+mod table;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod units;
+
+use std::env;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use crossterm::event::{self, Event, KeyEventKind};
+use crossterm::terminal as crossterm_terminal;
+use ratatui::layout::Size;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::iterator::Signals;
+use sockstamp_bpf::plan::Plan;
+use sockstamp_bpf::support::Support;
+use sockstamp_model::group::Grouping;
+
+use self::app::{App, Wish};
+use self::feed::Feed;
+use self::paint::Paint;
+use self::screen::Keys;
+use self::terminal::Screen;
+use crate::cli;
+use crate::measure::Measurement;
+
+/// How long a key, a signal or a record waits at most for us to notice.
+const STEP: Duration = Duration::from_millis(50);
+/// What terminals have had since there are any.
+const USUAL: Size = Size::new(80, 24);
+
+pub(crate) fn run(options: &cli::Top) -> Result<ExitCode> {
+    if !options.once {
+        require_terminal()?;
+    }
+    let signals =
+        Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT]).context("cannot catch signals")?;
+    let by = Grouping::new(options.by.iter().copied()).context("--by needs a dimension")?;
+    let wanted = Measurement {
+        target: &options.target,
+        command: &[],
+        duration: options.duration,
+        record: !options.once,
+        groups: Some(by.clone()),
+        measuring: &options.measuring,
+        slower_than: None,
+    }
+    .options()?;
+    Plan::require(&Support::probe())?;
+    let feed = Feed::start(&wanted)?;
+    let paint = Paint {
+        colours: !options.no_color && colours(),
+    };
+    let mut top = Top {
+        app: App::new(by, options.interval),
+        feed,
+        signals,
+        paint,
+    };
+    if options.once {
+        top.once(options.interval)?;
+    } else {
+        top.live(options.duration)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Before anything is loaded: where there is nothing to draw on, there is another way.
+fn require_terminal() -> Result<()> {
+    if !io::stdout().is_terminal() {
+        bail!("standard output is no terminal: use --once");
+    }
+    if env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
+        bail!("TERM says that this terminal cannot be drawn on: use --once");
+    }
+    Ok(())
+}
+
+/// NO_COLOR as no-color.org has it; terminals with no colours at all by the names that terminfo(5) gives them.
+fn colours() -> bool {
+    let forbidden = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let term = env::var("TERM").unwrap_or_default();
+    let colourless = term.starts_with("vt") || term.ends_with("-m") || term.ends_with("-mono");
+    !forbidden && !colourless
+}
+
+/// The parts together.
+struct Top {
+    app: App,
+    feed: Feed,
+    signals: Signals,
+    paint: Paint,
+}
+
+impl Top {
+    /// One interval, printed.
+    fn once(&mut self, interval: Duration) -> Result<()> {
+        let end = Instant::now() + interval;
+        while Instant::now() < end {
+            self.feed.poll(STEP.min(end - Instant::now()), |_, _| {})?;
+            if self.signals.pending().any(is_end) {
+                break;
+            }
+        }
+        self.app.on_snapshot(self.feed.look()?);
+        let lines = screen::lines(&self.app, text_size(), self.paint, Keys::None);
+        let mut output = io::stdout().lock();
+        match output
+            .write_all(screen::text(&lines).as_bytes())
+            .and_then(|()| output.flush())
+        {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+            _ => Ok(()),
+        }
+    }
+
+    fn live(&mut self, duration: Option<Duration>) -> Result<()> {
+        let mut screen = Screen::open().context("cannot use the terminal")?;
+        let end = duration.map(|duration| Instant::now() + duration);
+        let mut next = Instant::now() + self.app.interval;
+        self.draw(&mut screen)?;
+        loop {
+            let mut wish = self.signal()?;
+            if end.is_some_and(|end| Instant::now() >= end) {
+                wish = Wish::Quit;
+            }
+            let mut changed = false;
+            if wish == Wish::Nothing && event::poll(STEP).context("cannot wait for keys")? {
+                wish = self.on_event(&event::read().context("cannot read keys")?);
+                changed = true;
+            }
+            let app = &mut self.app;
+            self.feed
+                .poll(Duration::ZERO, |group, message| app.on_message(group, message))?;
+            match wish {
+                Wish::Quit => return Ok(()),
+                Wish::Suspend => screen.suspend()?,
+                Wish::Redraw => screen.resume()?,
+                Wish::Nothing | Wish::Look => {}
+            }
+            if wish == Wish::Look || Instant::now() >= next {
+                self.app.on_snapshot(self.feed.look()?);
+                next = Instant::now() + self.app.interval;
+                changed = true;
+            }
+            self.feed.record(self.app.wants_messages());
+            if changed || wish != Wish::Nothing {
+                self.draw(&mut screen)?;
+            }
+        }
+    }
+
+    fn draw(&self, screen: &mut Screen) -> Result<()> {
+        let size = screen.size().context("cannot tell the size of the terminal")?;
+        let lines = screen::lines(&self.app, size, self.paint, Keys::Shown);
+        screen.draw(lines).context("cannot draw")
+    }
+
+    fn on_event(&mut self, event: &Event) -> Wish {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.app.on_key(*key),
+            _ => Wish::Nothing,
+        }
+    }
+
+    fn signal(&mut self) -> Result<Wish> {
+        let mut wish = Wish::Nothing;
+        for signal in self.signals.pending() {
+            wish = match signal {
+                _ if is_end(signal) => return Ok(Wish::Quit),
+                SIGTSTP => Wish::Suspend,
+                _ => Wish::Redraw,
+            };
+        }
+        Ok(wish)
+    }
+}
+
+fn is_end(signal: i32) -> bool {
+    [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&signal)
+}
+
+/// The terminal's, where there is one.
+fn text_size() -> Size {
+    if !io::stdout().is_terminal() {
+        return USUAL;
+    }
+    crossterm_terminal::size().map_or(USUAL, |(width, height)| {
+        Size::new(width, height.saturating_sub(1))
+    })
+}

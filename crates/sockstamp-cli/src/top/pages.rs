@@ -1,0 +1,98 @@
+//! What is laid over the table: the keys, and the counters with their meaning.
+
+use ratatui::text::{Line, Span};
+
+use super::app::App;
+use super::paint::Paint;
+use super::screen;
+
+const KEYS: [(&str, &str); 13] = [
+    ("↑ ↓ k j", "move; PgUp PgDn by ten; Home End g G to the ends"),
+    (
+        "Enter →",
+        "from a group to its flows, from a flow to its last messages",
+    ),
+    ("Esc ←", "back"),
+    (
+        "s S",
+        "sort by the next, the previous: time, messages, bytes, stages, name",
+    ),
+    ("r", "reverse the order"),
+    ("p", "show p50, p99, or shares of the time"),
+    ("w", "the last interval, or everything since the start"),
+    ("/", "show only names with this in them"),
+    ("Space", "hold the picture; counting goes on"),
+    ("v", "verdicts and losses with their meaning"),
+    ("Ctrl-L", "draw anew"),
+    ("Ctrl-Z", "suspend"),
+    ("q Ctrl-C", "quit"),
+];
+
+pub(super) fn help(paint: Paint) -> Vec<Line<'static>> {
+    let mut lines: Vec<_> = KEYS
+        .iter()
+        .map(|(key, what)| {
+            Line::from(vec![
+                Span::styled(format!(" {key:<10}"), paint.title()),
+                Span::raw(*what),
+            ])
+        })
+        .collect();
+    lines.push(Line::default());
+    lines.extend(
+        [
+            " A cell is the p50 or p99 of a stage; * has half of the time or more.",
+            " Groups are counted in the kernel. Flows and messages are from records, which",
+            " come while you look at them; each stands for as many as its weight says.",
+            " sockstamp(1) and docs/stages.md say what each stage is.",
+        ]
+        .map(Line::raw),
+    );
+    lines
+}
+
+/// Refusals that happened and all losses.
+pub(super) fn counters(app: &App, width: usize, paint: Paint) -> Vec<Line<'static>> {
+    let Some(summary) = app.summary() else {
+        return Vec::new();
+    };
+    let title = |text: &str| Line::styled(text.to_owned(), paint.title());
+    let mut lines = vec![title(" measured messages, since the start")];
+    for (&verdict, &count) in &summary.verdicts {
+        if count > 0 {
+            let text = format!("{verdict}: {}", verdict.description());
+            lines.extend(counter(count, &text, width));
+        }
+    }
+    lines.extend(counter(summary.in_flight, "in flight", width));
+    lines.push(title(" lost"));
+    for (name, count) in screen::losses(app, summary) {
+        lines.extend(counter(count, &name, width));
+    }
+    let groups = app.now().map_or(0, |now| now.groups.ended_groups);
+    lines.push(title(" groups"));
+    lines.extend(counter(
+        groups,
+        "gave way to new ones; their messages are in the row \"ended\"",
+        width,
+    ));
+    lines
+}
+
+/// Of a number.
+const NUMBER: usize = 13;
+
+/// A number, and what it is, in as many lines as that takes.
+fn counter(count: u64, what: &str, width: usize) -> Vec<Line<'static>> {
+    let mut lines = vec![format!("{count:>NUMBER$} ")];
+    for word in what.split(' ') {
+        let last = lines
+            .last_mut()
+            .filter(|line| line.chars().count() + word.len() < width);
+        match last {
+            Some(line) => *line += &format!(" {word}"),
+            None => lines.push(format!("{:NUMBER$}  {word}", "")),
+        }
+    }
+    lines.into_iter().map(Line::raw).collect()
+}

@@ -1,0 +1,346 @@
+//! The figures of an interval: from two looks at counters that only grow to the rows of a table.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::time::Duration;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::group::{GroupDirection, GroupHistogram, GroupKey, GroupSummary, Groups};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::summary::Summary;
+
+use super::units;
+
+/// One look at the counters.
+#[derive(Debug, Clone)]
+pub(super) struct Snapshot {
+    pub(super) summary: Summary,
+    pub(super) groups: Groups,
+}
+
+/// One distribution in short.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Figures {
+    pub(super) p50: Option<Nanos>,
+    pub(super) p99: Option<Nanos>,
+    pub(super) sum_ns: u128,
+}
+
+impl From<&GroupHistogram> for Figures {
+    fn from(histogram: &GroupHistogram) -> Self {
+        Self {
+            p50: histogram.quantile(0.5),
+            p99: histogram.quantile(0.99),
+            sum_ns: histogram.sum_ns(),
+        }
+    }
+}
+
+/// One direction of a row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Half {
+    /// A second.
+    pub(super) messages: u64,
+    /// A second.
+    pub(super) bytes: u64,
+    /// In all of the interval.
+    pub(super) retransmits: u64,
+    pub(super) refused: u64,
+    pub(super) stages: StageMap<Option<Figures>>,
+    pub(super) total: Figures,
+}
+
+impl Half {
+    fn new(counted: &GroupDirection, time: Duration) -> Self {
+        Self {
+            messages: rate(counted.messages, time),
+            bytes: rate(counted.bytes, time),
+            retransmits: counted.retransmits,
+            refused: counted.refused,
+            stages: StageMap::from_fn(|stage| {
+                let histogram = counted.stages[stage].as_ref()?;
+                (!histogram.is_empty()).then(|| histogram.into())
+            }),
+            total: (&counted.total).into(),
+        }
+    }
+
+    /// What part of the messages' time the stage took, in percent.
+    pub(super) fn share(&self, stage: Stage) -> u64 {
+        let sum = self.stages[stage].map_or(0, |figures| figures.sum_ns);
+        units::percent(sum, self.total.sum_ns)
+    }
+}
+
+/// Whose a row's messages are.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Key {
+    /// The default for what found no room for its group.
+    Group(GroupKey),
+    /// Groups that gave way to new ones.
+    Ended,
+    Flow(sockstamp_model::Flow),
+}
+
+/// A line of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) key: Key,
+    pub(super) name: String,
+    pub(super) tx: Half,
+    pub(super) rx: Half,
+}
+
+impl Row {
+    /// `name` comes from other programs: what a terminal would take for a command is left out.
+    pub(super) fn new(key: Key, name: &str, counted: &GroupSummary, time: Duration) -> Self {
+        Self {
+            key,
+            name: harmless(name),
+            tx: Half::new(&counted.tx, time),
+            rx: Half::new(&counted.rx, time),
+        }
+    }
+
+    /// Many groups in one.
+    pub(super) fn is_rest(&self) -> bool {
+        match &self.key {
+            Key::Group(key) => key.is_other(),
+            Key::Ended => true,
+            Key::Flow(_) => false,
+        }
+    }
+
+    pub(super) fn half(&self, direction: Direction) -> &Half {
+        match direction {
+            Direction::Tx => &self.tx,
+            Direction::Rx => &self.rx,
+        }
+    }
+
+    /// The direction that has the stage, and its figures.
+    pub(super) fn stage(&self, stage: Stage) -> Option<Figures> {
+        self.half(stage.direction()).stages[stage]
+    }
+
+    pub(super) fn share(&self, stage: Stage) -> u64 {
+        self.half(stage.direction()).share(stage)
+    }
+
+    /// Nanoseconds or percent; `None` where there is no message with this stage.
+    fn shown(&self, shown: Shown, stage: Stage) -> Option<u64> {
+        let figures = self.stage(stage)?;
+        match shown {
+            Shown::P50 => figures.p50.map(Nanos::as_nanos),
+            Shown::P99 => figures.p99.map(Nanos::as_nanos),
+            // Beside the messages' time, no part of it.
+            Shown::Share if stage == Stage::AppService => None,
+            Shown::Share => Some(self.share(stage)),
+        }
+    }
+
+    /// What a cell of the table says.
+    pub(super) fn cell(&self, shown: Shown, stage: Stage) -> Option<String> {
+        let value = self.shown(shown, stage)?;
+        Some(match shown {
+            Shown::P50 | Shown::P99 => units::time(Nanos(value)),
+            Shown::Share => format!("{value}%"),
+        })
+    }
+}
+
+/// What the cells of the stages hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    P50,
+    P99,
+    /// The stage's part of the time.
+    Share,
+}
+
+impl Shown {
+    pub(super) fn next(self) -> Self {
+        match self {
+            Self::P50 => Self::P99,
+            Self::P99 => Self::Share,
+            Self::Share => Self::P50,
+        }
+    }
+
+    /// What a cell says of all stages together; their share is no news.
+    pub(super) fn of_total(self, half: &Half) -> Option<String> {
+        match self {
+            Self::P50 => half.total.p50.map(units::time),
+            Self::P99 => half.total.p99.map(units::time),
+            Self::Share => None,
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::Share => "share",
+        }
+    }
+}
+
+fn harmless(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+/// A second.
+pub(super) fn rate(count: u64, time: Duration) -> u64 {
+    let nanos = time.as_nanos();
+    let rate = (u128::from(count) * 1_000_000_000 + nanos / 2).checked_div(nanos);
+    rate.map_or(0, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
+}
+
+/// The rows of what was counted between `earlier` and `now`; since the start without `earlier`. Groups that had no
+/// message in between stay, with zeros: what is idle is no news, what is gone is.
+pub(super) fn rows(earlier: Option<&Snapshot>, now: &Snapshot) -> Vec<Row> {
+    let time = elapsed(earlier, now);
+    let nothing = GroupSummary::default();
+    let before: HashMap<_, _> = earlier
+        .iter()
+        .flat_map(|earlier| &earlier.groups.groups)
+        .map(|group| (&group.key, group))
+        .collect();
+    let mut rows: Vec<_> = now
+        .groups
+        .groups
+        .iter()
+        .map(|group| {
+            let counted = group.since(before.get(&group.key).unwrap_or(&&nothing));
+            Row::new(
+                Key::Group(group.key.clone()),
+                &group.key.to_string(),
+                &counted,
+                time,
+            )
+        })
+        .collect();
+    let other = earlier.map_or(&nothing, |earlier| &earlier.groups.other);
+    let ended = earlier.map_or(&nothing, |earlier| &earlier.groups.ended);
+    for (key, name, group, before) in [
+        (Key::Group(GroupKey::default()), "other", &now.groups.other, other),
+        (Key::Ended, "ended", &now.groups.ended, ended),
+    ] {
+        if group.messages() > 0 {
+            rows.push(Row::new(key, name, &group.since(before), time));
+        }
+    }
+    rows
+}
+
+/// The sum of all groups.
+pub(super) fn whole(earlier: Option<&Snapshot>, now: &Snapshot) -> GroupSummary {
+    let sum = |snapshot: &Snapshot| snapshot.groups.top(0).1;
+    let now = sum(now);
+    earlier.map_or_else(|| now.clone(), |earlier| now.since(&sum(earlier)))
+}
+
+pub(super) fn elapsed(earlier: Option<&Snapshot>, now: &Snapshot) -> Duration {
+    let start = earlier.map_or(0, |earlier| earlier.summary.duration.0);
+    Duration::from_nanos(now.summary.duration.0.saturating_sub(start))
+}
+
+/// What a table is sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The time of all messages: who costs the most.
+    Time,
+    Messages,
+    Bytes,
+    Retransmits,
+    Stage(Stage),
+    Name,
+}
+
+impl Order {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Messages => "messages",
+            Self::Bytes => "bytes",
+            Self::Retransmits => "retransmits",
+            Self::Stage(stage) => stage.name(),
+            Self::Name => "name",
+        }
+    }
+
+    /// All of them, for a table with these stages.
+    pub(super) fn all(stages: &[Stage]) -> Vec<Self> {
+        let first = [Self::Time, Self::Messages, Self::Bytes, Self::Retransmits];
+        let stages = stages.iter().copied().map(Self::Stage);
+        first.into_iter().chain(stages).chain([Self::Name]).collect()
+    }
+
+    /// The most of what is `shown` first; names from A on. Rows that are equal are in the order of their names, so
+    /// that they stand still.
+    pub(super) fn compare(self, shown: Shown, a: &Row, b: &Row) -> Ordering {
+        let value = |row: &Row| match self {
+            Self::Time => row.tx.total.sum_ns.saturating_add(row.rx.total.sum_ns),
+            Self::Messages => u128::from(row.tx.messages) + u128::from(row.rx.messages),
+            Self::Bytes => u128::from(row.tx.bytes) + u128::from(row.rx.bytes),
+            Self::Retransmits => row.tx.retransmits.into(),
+            Self::Stage(stage) => row.shown(shown, stage).unwrap_or(0).into(),
+            Self::Name => 0,
+        };
+        value(b).cmp(&value(a)).then_with(|| a.name.cmp(&b.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::top::scene;
+
+    #[test]
+    fn a_row_is_what_came_in_the_interval() {
+        let (earlier, now) = scene::snapshots();
+        let rows = rows(Some(&earlier), &now);
+        let redis = rows.iter().find(|row| row.name.starts_with("redis")).unwrap();
+        // 24 000 in two seconds.
+        assert_eq!(redis.tx.messages, 12_000);
+        assert_eq!(redis.share(Stage::TxNetwork), 75);
+        let since_start = super::rows(None, &now);
+        let redis = since_start
+            .iter()
+            .find(|row| row.name.starts_with("redis"))
+            .unwrap();
+        assert_eq!(redis.tx.messages, 11_000);
+    }
+
+    #[test]
+    fn idle_groups_stay_with_zeros() {
+        let (_, now) = scene::snapshots();
+        let mut later = now.clone();
+        later.summary.duration = Nanos(now.summary.duration.0 + 1_000_000_000);
+        let rows = rows(Some(&now), &later);
+        assert_eq!(rows.len(), now.groups.groups.len() + 1);
+        assert!(
+            rows.iter()
+                .all(|row| row.tx.messages == 0 && row.tx.total.p50.is_none())
+        );
+    }
+
+    #[test]
+    fn names_cannot_drive_the_terminal() {
+        assert_eq!(harmless("a\x1b[2Jb\n"), "a?[2Jb?");
+    }
+
+    #[test]
+    fn equal_rows_keep_the_order_of_names() {
+        let row = |name: &str| Row::new(Key::Ended, name, &GroupSummary::default(), Duration::from_secs(1));
+        for order in Order::all(&[Stage::TxCopy]) {
+            assert_eq!(
+                order.compare(Shown::P99, &row("a"), &row("b")),
+                Ordering::Less,
+                "{order:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The terminal: taken over, given back however the program ends, and drawn on.
+
+use std::io::{self, Stdout, Write, stdout};
+use std::panic;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
+use crossterm::{cursor, execute, terminal};
+use ratatui::Terminal;
+use ratatui::backend::CrosstermBackend;
+use ratatui::layout::Size;
+use ratatui::text::{Line, Text};
+use signal_hook::consts::SIGTSTP;
+use signal_hook::low_level::emulate_default_handler;
+
+/// Whether the terminal is ours at the moment: whoever gives it back is the only one to do so.
+static OURS: AtomicBool = AtomicBool::new(false);
+
+/// The terminal while it is ours; dropping it gives it back.
+#[derive(Debug)]
+pub(super) struct Screen {
+    terminal: Terminal<CrosstermBackend<Stdout>>,
+}
+
+impl Screen {
+    /// Takes the terminal over. From here on a panic gives it back before it prints its message.
+    pub(super) fn open() -> io::Result<Self> {
+        give_back_on_panic();
+        take()?;
+        match Terminal::new(CrosstermBackend::new(stdout())) {
+            Ok(terminal) => Ok(Self { terminal }),
+            Err(error) => {
+                give_back()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The size at the moment.
+    pub(super) fn size(&self) -> io::Result<Size> {
+        self.terminal.size()
+    }
+
+    /// Sends what differs from the last picture.
+    pub(super) fn draw(&mut self, lines: Vec<Line<'static>>) -> io::Result<()> {
+        let text = Text::from(lines);
+        self.terminal
+            .draw(|frame| frame.render_widget(&text, frame.area()))?;
+        Ok(())
+    }
+
+    /// Forgets the last picture: somebody else may have written over it.
+    pub(super) fn redraw(&mut self) -> io::Result<()> {
+        self.terminal.clear()
+    }
+
+    /// Gives the terminal back and stops this process, as the default of SIGTSTP does; takes it over again when the
+    /// process goes on.
+    pub(super) fn suspend(&mut self) -> io::Result<()> {
+        give_back()?;
+        emulate_default_handler(SIGTSTP)?;
+        self.resume()
+    }
+
+    /// Takes the terminal over again: while we were stopped, a shell has set its modes.
+    pub(super) fn resume(&mut self) -> io::Result<()> {
+        give_back()?;
+        take()?;
+        self.redraw()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // A terminal that is gone needs nothing.
+        let _ = give_back();
+    }
+}
+
+fn take() -> io::Result<()> {
+    OURS.store(true, Ordering::SeqCst);
+    let taken =
+        terminal::enable_raw_mode().and_then(|()| execute!(stdout(), EnterAlternateScreen, cursor::Hide));
+    if taken.is_err() {
+        give_back()?;
+    }
+    taken
+}
+
+fn give_back() -> io::Result<()> {
+    if !OURS.swap(false, Ordering::SeqCst) {
+        return Ok(());
+    }
+    // Both, whatever becomes of the other.
+    let left = execute!(stdout(), LeaveAlternateScreen, cursor::Show);
+    terminal::disable_raw_mode().and(left)?;
+    stdout().flush()
+}
+
+fn give_back_on_panic() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |report| {
+            let _ = give_back();
+            previous(report);
+        }));
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+
+    use testbed::Tmux;
+
+    use super::*;
+
+    const NAME: &str = "top::terminal::tests::a_panic_gives_the_terminal_back";
+    const CRASH: &str = "SOCKSTAMP_TEST_CRASH";
+
+    /// This test is two programs: the one that crashes on the terminal, and the one that looks on.
+    #[test]
+    fn a_panic_gives_the_terminal_back() {
+        if env::var_os(CRASH).is_some() {
+            let mut screen = Screen::open().unwrap();
+            screen.draw(vec![Line::raw("a picture")]).unwrap();
+            panic!("the crash of the test");
+        }
+        let wait = std::time::Duration::from_secs(20);
+        let tmux = Tmux::new(80, 24).unwrap();
+        tmux.type_line("before=$(stty -g)").unwrap();
+        let program = env::current_exe().unwrap();
+        tmux.type_line(&format!(
+            "RUST_BACKTRACE=0 {CRASH}=1 {} --exact {NAME} --nocapture; \
+             [ \"$before\" = \"$(stty -g)\" ] && echo modes as before",
+            program.display()
+        ))
+        .unwrap();
+        let screen = tmux.wait_for("\nmodes as before", wait).unwrap();
+        assert!(screen.contains("the crash of the test"), "{screen}");
+        assert!(!screen.contains("a picture"), "{screen}");
+        assert_eq!(tmux.state("alternate_on").unwrap(), "0");
+        assert_eq!(tmux.state("cursor_flag").unwrap(), "1");
+    }
+}

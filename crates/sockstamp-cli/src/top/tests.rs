@@ -1,0 +1,311 @@
+//! Screens as they are seen: keys in, text out, compared with the files in `screens/`.
+
+use std::path::Path;
+use std::time::Duration;
+use std::{env, fs};
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::layout::Size;
+use ratatui::style::{Color, Modifier};
+use ratatui::text::Text;
+use sockstamp_model::group::GroupKey;
+
+use super::app::{App, Wish};
+use super::paint::Paint;
+use super::scene;
+use super::screen::{self, Keys};
+
+const SMALL: Size = Size::new(80, 24);
+const LARGE: Size = Size::new(160, 50);
+const PLAIN: Paint = Paint { colours: false };
+const COLOURED: Paint = Paint { colours: true };
+
+fn press(app: &mut App, keys: &str) -> Wish {
+    let mut wish = Wish::Nothing;
+    for c in keys.chars() {
+        let code = match c {
+            '\n' => KeyCode::Enter,
+            '\x1b' => KeyCode::Esc,
+            '\x08' => KeyCode::Backspace,
+            '↓' => KeyCode::Down,
+            '↑' => KeyCode::Up,
+            c => KeyCode::Char(c),
+        };
+        wish = app.on_key(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+    wish
+}
+
+fn draw(app: &App, size: Size, paint: Paint) -> TestBackend {
+    let mut terminal = Terminal::new(TestBackend::new(size.width, size.height)).unwrap();
+    let text = Text::from(screen::lines(app, size, paint, Keys::Shown));
+    terminal
+        .draw(|frame| frame.render_widget(&text, frame.area()))
+        .unwrap();
+    terminal.backend().clone()
+}
+
+/// As it is on the terminal, without blanks at the ends of lines.
+fn seen(app: &App, size: Size) -> String {
+    let backend = draw(app, size, PLAIN);
+    let buffer = backend.buffer();
+    let mut text = String::new();
+    for y in 0..size.height {
+        let mut line = String::new();
+        for x in 0..size.width {
+            line.push_str(buffer[(x, y)].symbol());
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// With UPDATE_SCREENS set, the file is written anew, to be looked at in the diff.
+#[track_caller]
+fn assert_screen(name: &str, app: &App, size: Size) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("src/top/screens")
+        .join(format!("{name}.txt"));
+    let screen = seen(app, size);
+    if env::var_os("UPDATE_SCREENS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &screen).unwrap();
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        screen == expected,
+        "{name} is now:\n{screen}\nand was:\n{expected}"
+    );
+}
+
+/// Into the flows of redis, with messages and a whole interval.
+fn drilled() -> App {
+    let mut app = scene::app();
+    assert_eq!(press(&mut app, "s\n"), Wish::Look);
+    let (_, mut now) = scene::snapshots();
+    for _ in 0..2 {
+        now.summary.duration.0 += 2_000_000_000;
+        app.on_snapshot(now.clone());
+        for message in scene::messages() {
+            app.on_message(&scene::redis(), message);
+        }
+    }
+    now.summary.duration.0 += 2_000_000_000;
+    app.on_snapshot(now);
+    app
+}
+
+#[test]
+fn groups() {
+    assert_screen("groups-80x24", &scene::app(), SMALL);
+    assert_screen("groups-160x50", &scene::app(), LARGE);
+}
+
+#[test]
+fn medians_and_shares() {
+    let mut app = scene::app();
+    press(&mut app, "p");
+    assert_screen("shares-80x24", &app, SMALL);
+    press(&mut app, "p");
+    assert!(seen(&app, SMALL).contains("  p50 of 2.0s  "));
+}
+
+#[test]
+fn flows() {
+    assert_screen("flows-80x24", &drilled(), SMALL);
+}
+
+#[test]
+fn messages_as_waterfalls() {
+    let mut app = drilled();
+    press(&mut app, "\n↓");
+    assert_screen("messages-80x24", &app, SMALL);
+    assert_screen("messages-160x50", &app, LARGE);
+}
+
+#[test]
+fn help_and_counters() {
+    let mut app = scene::app();
+    press(&mut app, "?");
+    assert_screen("help-80x24", &app, SMALL);
+    press(&mut app, "v");
+    let screen = seen(&app, SMALL);
+    for line in [
+        "           11  hol: The ",
+        "            3  in flight",
+        "            2  evicted",
+        "            0  ring",
+    ] {
+        assert!(screen.contains(line), "{line}\n{screen}");
+    }
+    press(&mut app, "x");
+    assert_eq!(seen(&app, SMALL), seen(&scene::app(), SMALL));
+}
+
+#[test]
+fn nothing_yet() {
+    assert_screen(
+        "nothing-80x24",
+        &App::new("comm,port".parse().unwrap(), Duration::from_secs(1)),
+        SMALL,
+    );
+}
+
+#[test]
+fn every_size_can_be_drawn() {
+    let mut app = drilled();
+    for keys in ["", "\n", "?", "v", "x\x1b\x1b", "/re"] {
+        press(&mut app, keys);
+        for width in [1, 2, 10, 40, 79, 200] {
+            for height in [1, 3, 5, 12, 23, 60] {
+                seen(&app, Size::new(width, height));
+            }
+        }
+    }
+}
+
+#[test]
+fn orders_are_gone_through_and_back() {
+    let mut app = scene::app();
+    let first = |app: &App| app.rows()[0].name.clone();
+    assert_eq!(first(&app), "rsync 873");
+    press(&mut app, "s");
+    assert_eq!(
+        (app.order.name(), first(&app)),
+        ("messages", "redis-server 6379".to_owned())
+    );
+    press(&mut app, "r");
+    assert_eq!(first(&app), "rsync 873");
+    press(&mut app, "rSS");
+    assert_eq!(
+        (app.order.name(), first(&app)),
+        ("name", "nginx: worker process 443".to_owned())
+    );
+    // What is left beside the groups is last in any order.
+    for _ in 0..20 {
+        assert_eq!(app.rows().last().unwrap().name, "other");
+        press(&mut app, "s");
+    }
+}
+
+#[test]
+fn the_filter_is_typed_kept_and_cleared() {
+    let mut app = scene::app();
+    press(&mut app, "/REX\x08d");
+    assert!(seen(&app, SMALL).contains("filter: REd"));
+    let names = |app: &App| app.rows().into_iter().map(|row| row.name).collect::<Vec<_>>();
+    assert_eq!(names(&app), ["redis-server 6379", "other"]);
+    press(&mut app, "\n");
+    assert!(seen(&app, SMALL).contains("/REd"));
+    press(&mut app, "\x1b");
+    assert_eq!(names(&app).len(), 4);
+}
+
+#[test]
+fn the_cursor_stays_on_its_group() {
+    let mut app = scene::app();
+    press(&mut app, "↓");
+    assert_eq!(app.rows()[app.cursor()].name, "redis-server 6379");
+    press(&mut app, "s");
+    assert_eq!(app.cursor(), 0);
+    press(&mut app, "↓↓↓↓↓↓");
+    assert_eq!(app.cursor(), 3);
+    press(&mut app, "g");
+    assert_eq!(app.cursor(), 0);
+}
+
+#[test]
+fn what_has_no_group_has_flows_and_what_has_ended_has_none() {
+    let mut app = scene::app();
+    press(&mut app, "G\n");
+    app.on_message(&GroupKey::default(), scene::message(1));
+    let (_, mut now) = scene::snapshots();
+    now.groups.ended = now.groups.other.clone();
+    app.on_snapshot(now.clone());
+    app.on_snapshot(now);
+    assert!(seen(&app, SMALL).contains("flows of other") && app.rows().len() == 1);
+    press(&mut app, "\x1bG\n");
+    assert!(seen(&app, SMALL).contains("no flows to show"));
+    assert!(!app.wants_messages());
+}
+
+#[test]
+fn a_held_picture_does_not_move() {
+    let mut app = scene::app();
+    let picture = seen(&app, SMALL);
+    press(&mut app, " ");
+    let (_, mut now) = scene::snapshots();
+    now.summary.duration.0 *= 2;
+    now.groups.groups[0].tx.messages *= 3;
+    app.on_snapshot(now.clone());
+    assert_eq!(seen(&app, SMALL).replace("  PAUSED", ""), picture);
+    // The interval in which it was let go is not a whole one.
+    assert_eq!(press(&mut app, " "), Wish::Look);
+    app.on_snapshot(now.clone());
+    assert_eq!(seen(&app, SMALL), picture);
+    now.summary.duration.0 += 2_000_000_000;
+    now.groups.groups[0].tx.messages += 14;
+    app.on_snapshot(now);
+    assert_eq!(app.rows().iter().map(|row| row.tx.messages).sum::<u64>(), 7);
+}
+
+#[test]
+fn messages_are_wanted_only_while_they_are_looked_at() {
+    let mut app = scene::app();
+    assert!(!app.wants_messages());
+    press(&mut app, "\n\n");
+    assert!(app.wants_messages());
+    press(&mut app, "\x1b\x1b");
+    assert!(!app.wants_messages());
+}
+
+#[test]
+fn slow_messages_first() {
+    let mut app = drilled();
+    press(&mut app, "\ns");
+    let totals: Vec<_> = app.messages().iter().map(|entry| entry.message.total()).collect();
+    assert!(
+        totals.len() > 5 && totals.is_sorted_by(|a, b| a >= b),
+        "{totals:?}"
+    );
+}
+
+#[test]
+fn control_keys_work_everywhere() {
+    let mut app = scene::app();
+    press(&mut app, "/");
+    let mut control = |c| app.on_key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
+    assert_eq!(control('c'), Wish::Quit);
+    assert_eq!(control('z'), Wish::Suspend);
+    assert_eq!(control('l'), Wish::Redraw);
+    assert_eq!(press(&mut scene::app(), "q"), Wish::Quit);
+}
+
+#[test]
+fn no_colour_is_no_colour() {
+    let mut app = drilled();
+    for keys in ["", "\n", "?", "v", "x\x1b\x1b"] {
+        press(&mut app, keys);
+        for cell in draw(&app, SMALL, PLAIN).buffer().content() {
+            assert_eq!((cell.fg, cell.bg), (Color::Reset, Color::Reset));
+        }
+    }
+    let coloured = draw(&app, SMALL, COLOURED);
+    let alarms = coloured
+        .buffer()
+        .content()
+        .iter()
+        .filter(|cell| cell.fg == Color::Red);
+    assert!(alarms.count() > 4);
+    let plain = draw(&app, SMALL, PLAIN);
+    let selected = plain.buffer().content().iter();
+    assert!(
+        selected
+            .filter(|cell| cell.modifier.contains(Modifier::REVERSED))
+            .count()
+            >= 80
+    );
+}

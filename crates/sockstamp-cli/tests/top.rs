@@ -1,0 +1,293 @@
+//! `sockstamp top` on a terminal that tmux is, beside a redis server and its benchmark.
+
+mod common;
+
+use std::fs;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use testbed::{Host, Process, Tmux};
+
+use crate::common::{sockstamp, wait_attached};
+
+/// Loading takes half a second, on a busy machine some.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// How a colour of a number begins (ISO 8613-6: SGR 38 and 48 with 5).
+const COLOUR: &str = "8;5;";
+
+/// A host where redis answers.
+struct Scene {
+    host: Host,
+    _server: Process,
+}
+
+impl Scene {
+    fn new(name: &str) -> Scene {
+        let host = Host::new(name).unwrap();
+        let server = host
+            .spawn(
+                "redis-server",
+                &["--port", "6379", "--save", "", "--appendonly", "no"],
+            )
+            .unwrap();
+        host.wait_for_port("127.0.0.1:6379".parse().unwrap(), WAIT)
+            .unwrap();
+        Scene {
+            host,
+            _server: server,
+        }
+    }
+
+    /// Requests until it is dropped.
+    fn load(&self) -> Process {
+        let arguments = ["-c", "2", "-l", "-q", "-t", "get"];
+        self.host.spawn("redis-benchmark", &arguments).unwrap()
+    }
+
+    /// The command line of `top` for this host alone.
+    fn top(&self, options: &str) -> String {
+        let netns = self.host.netns_name();
+        format!("{} top --netns {netns} --interval 300ms {options}", sockstamp())
+    }
+}
+
+/// The shell of a terminal, and what it runs.
+struct Terminal(Tmux);
+
+impl Terminal {
+    fn new() -> Terminal {
+        let tmux = Tmux::new(80, 24).unwrap();
+        tmux.type_line("before=$(stty -g)").unwrap();
+        Terminal(tmux)
+    }
+
+    /// Types the command and waits for its first picture.
+    fn start(&self, command: &str) {
+        self.0.type_line(&format!("{command}; echo status $?")).unwrap();
+        self.sees(" sockstamp top  by comm,port");
+    }
+
+    #[track_caller]
+    fn sees(&self, text: &str) -> String {
+        self.0
+            .wait_for(text, WAIT)
+            .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    #[track_caller]
+    fn press(&self, key: &str, then: &str) -> String {
+        self.0.press(&[key]).unwrap();
+        self.sees(then)
+    }
+
+    /// The terminal is as it was before: what was on the screen, its modes, its cursor.
+    #[track_caller]
+    fn assert_given_back(&self) {
+        assert_eq!(self.0.state("alternate_on").unwrap(), "0");
+        assert_eq!(self.0.state("cursor_flag").unwrap(), "1");
+        self.0
+            .type_line("[ \"$before\" = \"$(stty -g)\" ] && echo as before")
+            .unwrap();
+        self.sees("\nas before");
+    }
+
+    #[track_caller]
+    fn assert_ended(&self) {
+        let screen = self.sees("status 0");
+        assert!(!screen.contains("verdicts:"), "{screen}");
+        self.assert_given_back();
+    }
+
+    /// The program that the shell runs.
+    fn program(&self) -> Pid {
+        let shell = self.0.state("pane_pid").unwrap();
+        let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
+        Pid::from_raw(children.trim().parse().unwrap())
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(self.program(), signal).unwrap();
+    }
+}
+
+#[test]
+fn keys_lead_through_the_views() {
+    let scene = Scene::new("top-keys");
+    let terminal = Terminal::new();
+    terminal.start(&scene.top(""));
+    let _load = scene.load();
+
+    let screen = terminal.sees("redis-server 63");
+    assert!(screen.contains("msg/s") && screen.contains("netwk"), "{screen}");
+    let coloured = terminal.0.coloured_screen().unwrap();
+    assert!(coloured.contains(COLOUR), "{coloured:?}");
+
+    terminal.press("s", "sorted by messages");
+    terminal.press("p", "share of 300ms");
+    terminal.press("?", "PgUp PgDn");
+    terminal.press("v", " measured messages, since the start");
+    terminal.press("Escape", "Space pause");
+    terminal.press("Space", "PAUSED");
+    let held = terminal.0.screen().unwrap();
+    thread::sleep(Duration::from_millis(900));
+    assert_eq!(terminal.0.screen().unwrap(), held);
+    terminal.press("Space", "Space pause");
+
+    terminal.0.type_line("/SERVER").unwrap();
+    terminal.sees("  /SERVER");
+    let screen = terminal.sees("> redis-server");
+    assert!(!screen.contains("redis-benchmark"), "{screen}");
+
+    terminal.press("Enter", "flows of redis-server 6379");
+    terminal.sees("> :6379 > 127.0.0.1:");
+    terminal.press("Enter", "last messages of redis-server 6379");
+    // One of them is selected: its stages stand below.
+    terminal.sees(" total ");
+    terminal.press("Down", " > ");
+    terminal.press("Escape", "flows of redis-server");
+    terminal.press("Escape", "redis-benchmark");
+
+    terminal.0.resize(160, 50).unwrap();
+    terminal.sees(" retr ");
+    terminal.press("q", "status 0");
+    terminal.assert_ended();
+}
+
+#[test]
+fn messages_are_shown_as_waterfalls() {
+    let scene = Scene::new("top-waterfall");
+    let terminal = Terminal::new();
+    terminal.start(&scene.top("--no-color"));
+    let _load = scene.load();
+    terminal.sees("redis-server");
+    terminal.0.type_line("/redis-benchmark").unwrap();
+    terminal.sees("> redis-benchmark");
+    terminal.press("Enter", " > 127.0.0.1:6379");
+    terminal.press("Enter", "completed (UTC)");
+    // Sent and received messages take turns: one or the other is at the cursor.
+    let start = Instant::now();
+    let screen = loop {
+        let screen = terminal.0.screen().unwrap();
+        if screen.contains(" tx.network ") || screen.contains(" rx.stack ") {
+            break screen;
+        }
+        assert!(start.elapsed() < WAIT, "{screen}");
+    };
+    assert!(screen.contains("%  "), "{screen}");
+    let coloured = terminal.0.coloured_screen().unwrap();
+    assert!(!coloured.contains(COLOUR), "{coloured:?}");
+    terminal.press("C-c", "status 0");
+    terminal.assert_ended();
+}
+
+#[test]
+fn signals_that_end_it_give_the_terminal_back() {
+    let scene = Scene::new("top-signals");
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        let terminal = Terminal::new();
+        terminal.start(&scene.top(""));
+        terminal.signal(signal);
+        terminal.assert_ended();
+    }
+}
+
+#[test]
+fn it_ends_with_its_terminal() {
+    let scene = Scene::new("top-hangup");
+    let terminal = Terminal::new();
+    terminal.start(&scene.top(""));
+    let program = terminal.program();
+    drop(terminal);
+    let start = Instant::now();
+    while kill(program, None).is_ok() {
+        assert!(start.elapsed() < WAIT, "{program} still runs");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn it_can_be_stopped_and_goes_on() {
+    let scene = Scene::new("top-stop");
+    let terminal = Terminal::new();
+    terminal.0.type_line(&scene.top("--no-color")).unwrap();
+    terminal.sees(" sockstamp top  by comm,port");
+    for stop in ["key", "signal"] {
+        match stop {
+            "key" => terminal.0.press(&["C-z"]).unwrap(),
+            _ => terminal.signal(Signal::SIGTSTP),
+        }
+        terminal.sees("Stopped");
+        terminal.assert_given_back();
+        terminal.0.type_line("clear; fg").unwrap();
+        terminal.sees(" sockstamp top  by comm,port");
+        assert_eq!(terminal.0.state("alternate_on").unwrap(), "1");
+    }
+    // Without a chance to give the terminal back: it is taken over anew all the same.
+    terminal.signal(Signal::SIGSTOP);
+    terminal.sees("Stopped");
+    // The terminal's modes are still ours: none makes a line end of Enter.
+    terminal.0.press(&["f", "g", "C-j"]).unwrap();
+    terminal.press("?", "PgUp PgDn");
+    terminal.0.press(&["q"]).unwrap();
+    terminal.sees("ready>");
+    terminal.assert_given_back();
+}
+
+#[test]
+fn once_prints_a_screen_of_text() {
+    let scene = Scene::new("top-once");
+    let mut command = Command::new(sockstamp());
+    command.args(["top", "--once", "--interval", "1s", "--by", "comm,port"]);
+    command.args(["--netns", scene.host.netns_name()]);
+    let mut top = Process::spawn(command).unwrap();
+    wait_attached(&mut top);
+    let _load = scene.load();
+    let text = top.wait(WAIT).unwrap();
+    assert!(
+        text.contains("redis-server 6379") && text.contains("verdicts: valid "),
+        "{text}"
+    );
+    assert!(!text.contains('\x1b') && text.lines().count() <= 24, "{text:?}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
+fn without_a_terminal_it_says_what_to_do() {
+    let mut command = Command::new(sockstamp());
+    command.arg("top");
+    let mut top = Process::spawn(command).unwrap();
+    assert_eq!(top.wait_status(WAIT).unwrap().code(), Some(1));
+    assert_eq!(
+        top.stderr(),
+        "sockstamp: standard output is no terminal: use --once\n"
+    );
+
+    let terminal = Terminal::new();
+    terminal
+        .0
+        .type_line(&format!("TERM=dumb {} top; echo status $?", sockstamp()))
+        .unwrap();
+    let screen = terminal.sees("status 1");
+    assert!(screen.contains("use --once"), "{screen}");
+}
+
+#[test]
+fn wrong_options_are_refused() {
+    for (options, reason) in [
+        (["--interval", "10ms"], "an interval is from 100ms to 60m"),
+        (["--by", "port,colour"], "invalid value 'colour'"),
+    ] {
+        let output = Command::new(sockstamp())
+            .arg("top")
+            .args(options)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(error.contains(reason), "{error}");
+    }
+}
