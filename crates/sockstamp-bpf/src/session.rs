@@ -110,9 +110,9 @@ pub struct Options {
     pub sched: bool,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
-    /// Room for interfaces to be told apart: 2 to 512, of which one stands for the rest.
+    /// Room for interfaces to be told apart: a power of two, 512 at most.
     pub interfaces: u32,
-    /// Room for packets that are followed through the host at one time.
+    /// Room for packets that are followed through the host at one time: a power of two.
     pub paths: u32,
 }
 
@@ -550,7 +550,8 @@ fn configure(
         settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_host_path = plan.host_path;
-        settings.setting_interface_slots = options.interfaces.clamp(2, INTERFACES);
+        settings.setting_path_mask = paths(options) - 1;
+        settings.setting_interface_mask = options.interfaces.clamp(1, INTERFACES).next_power_of_two() - 1;
         if let Some(filter) = &target.filter {
             filter::set_filter!(&mut *settings, filter);
         }
@@ -583,7 +584,7 @@ fn configure(
         .tried("size the ring buffer")?;
     open.maps
         .paths
-        .set_max_entries(if plan.host_path { options.paths } else { 1 })
+        .set_max_entries(if plan.host_path { paths(options) } else { 1 })
         .tried("size the table of packets")?;
     let programs = &mut open.progs;
     for (program, wanted) in [
@@ -626,6 +627,11 @@ fn some_or_all<T>(read: libbpf_rs::Result<T>) -> libbpf_rs::Result<bool> {
         Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Places that a mask can tell apart.
+fn paths(options: &Options) -> u32 {
+    options.paths.clamp(1, 1 << 20).next_power_of_two()
 }
 
 fn ring(

@@ -97,7 +97,7 @@ fn packets_without_room_are_counted_and_keep_the_stamp_of_the_container() {
 fn interfaces_without_room_are_counted_together() {
     let scene = Scene::new(Uplink::bridged);
     let options = Options {
-        interfaces: 2,
+        interfaces: 1,
         ..Options::default()
     };
     let summary = scene.measure(options, || scene.send(3));

@@ -16,11 +16,11 @@
 /* How far from where it belongs an interface may stand before it counts as one without room. */
 #define INTERFACE_PROBES 16
 
-const volatile __u32 setting_interface_slots = INTERFACES; /* slots in use */
+const volatile __u32 setting_interface_mask = INTERFACES - 1; /* slots in use, without slot 0 */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, INTERFACES);
+	__uint(max_entries, INTERFACE_SLOTS);
 	__type(key, __u32);
 	__type(value, struct interface);
 } interfaces SEC(".maps");
@@ -54,7 +54,7 @@ static __always_inline __u32 interface_slot(const struct net_device *device)
 
 	for (int i = 0; i < INTERFACE_PROBES; i++, slot++) {
 		/* Slot 0 stands for all that have none. */
-		__u32 place = 1 + slot % (setting_interface_slots - 1);
+		__u32 place = 1 + (slot & setting_interface_mask);
 		struct interface *interface = interface_at(place);
 
 		if (!interface)
@@ -67,12 +67,12 @@ static __always_inline __u32 interface_slot(const struct net_device *device)
 	return 0;
 }
 
-static __always_inline void interface_count(struct bank *bank, __u32 slot)
+static __always_inline void interface_count(struct bank *bank, __u32 slot, __u32 weight)
 {
 	/* As in histogram_add(): for the verifier. */
 	barrier_var(slot);
-	if (slot < INTERFACES)
-		count(&bank->interfaces[slot], 1);
+	if (slot < INTERFACE_SLOTS)
+		count(&bank->interfaces[slot], weight);
 }
 
 #endif

@@ -12,7 +12,7 @@ use crate::record::{Bank, raw, text};
 
 /// How many messages left by each interface, the busiest first. Only those that have some are looked up.
 pub(crate) fn interfaces(banks: &[Bank], plan: &Plan, table: &impl MapCore) -> Vec<InterfaceSummary> {
-    let mut found: Vec<_> = (0..raw::INTERFACES)
+    let mut found: Vec<_> = (0..raw::INTERFACE_SLOTS)
         .filter_map(|slot| {
             let messages = banks.iter().map(|bank| bank.interfaces[slot as usize]).sum();
             (messages > 0).then(|| summary(slot, messages, plan, table))

@@ -18,20 +18,20 @@
 
 /*
  * Packets that carry the last byte of a measured message and have not been acknowledged: at most
- * TX_SLOTS a flow, so this is enough for 512 flows that use all of theirs. User space may set
- * another size before load.
+ * TX_SLOTS a flow, so this is enough for 512 flows that use all of theirs. A power of two; user
+ * space may set another before load.
  */
 #define PATHS 16384
 
+/* How far from where it belongs a packet may stand before it counts as one without room. */
+#define PATH_PROBES 8
+
 const volatile bool setting_host_path;
+const volatile __u32 setting_path_mask = PATHS - 1;
 
-struct path_key {
-	__u32 packet; /* the key of its stamps: skb_shared_info::tskey */
-	__u32 hash;
-};
-
-/* What happened behind the last device that called back. */
+/* What happened to a packet behind the last device that called back. */
 struct path {
+	__u64 id; /* 0: free */
 	__u64 snd; /* handed to the last driver of the first transmission; 0: to none yet */
 	__u64 snd_last;
 	__u16 first; /* interface */
@@ -41,23 +41,59 @@ struct path {
 	__u8 padding[2];
 };
 
+/*
+ * Not a hash map: to add, find and delete an entry there takes three times as long as everything
+ * else that is done for a message on its way.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PATHS);
-	__type(key, struct path_key);
+	__type(key, __u32);
 	__type(value, struct path);
 } paths SEC(".maps");
+
+/* `packet` is the key of its stamps; TCP's hashes are not 0 (net_tx_rndhash(), v6.18). */
+static __always_inline __u64 path_id(__u32 packet, __u32 hash)
+{
+	return (__u64)hash << 32 | packet;
+}
+
+/* When it is taken, since a packet sent again may still write to it when it is given back. */
+static __always_inline void path_reset(struct path *path)
+{
+	path->snd = 0;
+	path->snd_last = 0;
+	path->repeats = 0;
+	path->resent = false;
+}
+
+/* The entry of a packet; if it has none, a free one is taken for it where `take` says so. */
+static __always_inline struct path *path_find(__u64 id, bool take)
+{
+	__u32 slot = id ^ id >> 32;
+
+	for (int i = 0; i < PATH_PROBES; i++, slot++) {
+		__u32 place = slot & setting_path_mask;
+		struct path *path = bpf_map_lookup_elem(&paths, &place);
+
+		if (!path)
+			return NULL;
+		if (take && !path->id && !__sync_val_compare_and_swap(&path->id, 0, id))
+			path_reset(path);
+		if (path->id == id)
+			return path;
+	}
+	return NULL;
+}
 
 /* Follows a packet that leaves by a device, if that may lead further into this host. */
 static __always_inline void path_open(const struct sk_buff *skb, __u32 packet, __u32 slot)
 {
 	const struct interface *interface = interface_at(slot);
-	struct path_key key = {.packet = packet, .hash = skb->hash};
-	struct path path = {};
 
 	if (interface && interface->medium != MEDIUM_VIRTUAL)
 		return;
-	if (bpf_map_update_elem(&paths, &key, &path, BPF_ANY))
+	if (!path_find(path_id(packet, skb->hash), true))
 		count_loss(LOSS_HOST_PATH);
 }
 
@@ -65,18 +101,15 @@ static __always_inline void path_open(const struct sk_buff *skb, __u32 packet, _
 static __always_inline void path_xmit(const struct sk_buff *skb, const struct net_device *device)
 {
 	const struct skb_shared_info *shared = skb_shared(skb);
-	struct path_key key = {.hash = skb->hash};
 	struct path *path;
 	__u32 slot;
 
 	if (!(shared->tx_flags & SKBTX_BPF))
 		return;
-	key.packet = shared->tskey;
-	path = bpf_map_lookup_elem(&paths, &key);
-	if (!path) {
-		count_loss(LOSS_UNMATCHED);
+	path = path_find(path_id(shared->tskey, skb->hash), false);
+	/* Sent again after it was acknowledged, or measured by somebody else. */
+	if (!path)
 		return;
-	}
 	slot = interface_slot(device);
 	path->repeats++;
 	path->snd_last = bpf_ktime_get_ns();
@@ -90,14 +123,19 @@ static __always_inline void path_xmit(const struct sk_buff *skb, const struct ne
 	path->last = slot;
 }
 
-/* The message is over: its SND is that of the last device. Messages may share a packet. */
-static __always_inline void path_close(struct tx_message *message)
+/*
+ * The message is over: its SND is that of the last device. Messages may share a packet. A global
+ * function, so that the verifier walks it once.
+ */
+__noinline int path_close(struct tx_message *message)
 {
-	struct path_key key = {.packet = message->packet, .hash = message->hash};
-	struct path *path = bpf_map_lookup_elem(&paths, &key);
+	struct path *path;
 
+	if (!message || !message->stamps.snd)
+		return 0;
+	path = path_find(path_id(message->packet, message->hash), false);
 	if (!path)
-		return;
+		return 0;
 	if (path->snd) {
 		message->stamps.snd = path->snd;
 		message->interface_last = path->last;
@@ -106,7 +144,8 @@ static __always_inline void path_close(struct tx_message *message)
 		message->stamps.snd_last = path->snd_last;
 	message->repeats += path->repeats;
 	if (message->seq_last == message->packet)
-		bpf_map_delete_elem(&paths, &key);
+		path->id = 0;
+	return 0;
 }
 
 #endif

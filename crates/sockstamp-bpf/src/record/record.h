@@ -105,10 +105,11 @@ enum medium {
 #define INTERFACE_NAME 16 /* IFNAMSIZ */
 
 /*
- * Interfaces that can be told apart; slot 0 stands for the rest. More than the containers of a
- * host, each of which has one or two.
+ * Interfaces that can be told apart: a power of two, and more than the containers of a host, each
+ * of which has one or two. Slot 0 stands for the rest.
  */
-#define INTERFACES 512
+#define INTERFACES	512
+#define INTERFACE_SLOTS (INTERFACES + 1)
 
 struct interface {
 	__u64 id; /* inode of the network namespace, then index in it; 0: free */
@@ -162,7 +163,7 @@ struct bank {
 	struct distribution distributions[DISTRIBUTION_COUNT];
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];
-	__u64 interfaces[INTERFACES]; /* valid sent messages by the last device on their way */
+	__u64 interfaces[INTERFACE_SLOTS]; /* valid sent messages by the last device on their way */
 };
 
 enum message_flags {

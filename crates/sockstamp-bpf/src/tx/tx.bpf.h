@@ -565,7 +565,7 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u32 key, __u6
 	tx_add_stages(bank, message);
 	tx_add_parts(bank, message);
 	group_ended(message->group, DIRECTION_TX, 0);
-	interface_count(bank, message->interface_last);
+	interface_count(bank, message->interface_last, message->weight);
 	if (setting_record)
 		tx_record(flow, message, verdict);
 	return 0;
