@@ -6,7 +6,8 @@ use std::process;
 use anyhow::Result;
 use sockstamp::ReceiveStamping;
 use sockstamp_bpf::floor::Floor;
-use sockstamp_bpf::{Decoder, Options, Record, Session, Target};
+use sockstamp_bpf::plan::Entry;
+use sockstamp_bpf::{Decoder, EntryHook, Options, Record, Sampling, Session, Target};
 
 use crate::load::Load;
 use crate::program_statistics::{self, Runs};
@@ -25,8 +26,14 @@ pub(crate) enum Condition {
     Unselected,
     /// The same without the entry of sends, which is two of the tracepoints.
     UnselectedNoEntry,
-    /// As `sockstamp stat`.
+    /// The same, with the entry of sends by the callback of selected sockets alone.
+    UnselectedCallback,
+    /// As `sockstamp stat`: up to a hundred messages a second are measured.
+    Default,
+    /// As `sockstamp stat --every`: what the others below have in common.
     Selected,
+    /// The same, with the entry of sends by callback.
+    SelectedCallback,
     /// As `sockstamp trace`: every record is read and decoded.
     Recorded,
 }
@@ -40,7 +47,10 @@ impl Condition {
             Self::EmptySelected => "empty-selected",
             Self::Unselected => "unselected",
             Self::UnselectedNoEntry => "unselected-no-entry",
+            Self::UnselectedCallback => "unselected-callback",
+            Self::Default => "default",
             Self::Selected => "selected",
+            Self::SelectedCallback => "selected-callback",
             Self::Recorded => "recorded",
         }
     }
@@ -54,14 +64,15 @@ impl Condition {
             },
             Self::Empty => State::Floor(Box::new(Floor::attach(load.elsewhere())?)),
             Self::EmptySelected => State::Floor(Box::new(Floor::attach(load.cgroup())?)),
-            Self::Unselected | Self::UnselectedNoEntry | Self::Selected | Self::Recorded => {
-                State::Session(Box::new(self.session(load)?))
-            }
+            _ => State::Session(Box::new(self.session(load)?)),
         })
     }
 
     fn is_selected(self) -> bool {
-        matches!(self, Self::EmptySelected | Self::Selected | Self::Recorded)
+        !matches!(
+            self,
+            Self::Unselected | Self::UnselectedNoEntry | Self::UnselectedCallback
+        )
     }
 
     fn session(self, load: &Load) -> Result<Session> {
@@ -77,7 +88,16 @@ impl Condition {
                 ..Target::default()
             },
             record: self == Self::Recorded,
-            entry: self != Self::UnselectedNoEntry,
+            entry: match self {
+                Self::UnselectedNoEntry => EntryHook::Off,
+                Self::SelectedCallback | Self::UnselectedCallback => EntryHook::By(Entry::Callback),
+                _ => EntryHook::By(Entry::Tracepoint),
+            },
+            sampling: if self == Self::Default {
+                Sampling::RateCap(100)
+            } else {
+                Sampling::Every
+            },
             ..Options::default()
         };
         let decoder = Decoder::new()?;

@@ -13,13 +13,16 @@ use crate::report::{Budget, Report};
 
 const ROUND: Duration = Duration::from_millis(200);
 
-const CONDITIONS: [Condition; 7] = [
+const CONDITIONS: [Condition; 10] = [
     Condition::Off,
     Condition::Stamping,
     Condition::Empty,
     Condition::Unselected,
     Condition::UnselectedNoEntry,
+    Condition::UnselectedCallback,
+    Condition::Default,
     Condition::Selected,
+    Condition::SelectedCallback,
     Condition::Recorded,
 ];
 
@@ -50,14 +53,16 @@ const MEASURES: [Measure; 3] = [
 
 fn p50_budget(condition: Condition) -> Option<Budget> {
     match condition {
-        Condition::Unselected | Condition::UnselectedNoEntry => Some(Budget::AtMost(1.005)),
+        Condition::Unselected | Condition::UnselectedNoEntry | Condition::UnselectedCallback => {
+            Some(Budget::AtMost(1.005))
+        }
         _ => p99_budget(condition),
     }
 }
 
 fn p99_budget(condition: Condition) -> Option<Budget> {
     match condition {
-        Condition::Selected => Some(Budget::AtMost(1.01)),
+        Condition::Default => Some(Budget::AtMost(1.01)),
         Condition::Recorded => Some(Budget::AtMost(1.1)),
         _ => None,
     }

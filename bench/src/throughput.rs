@@ -12,10 +12,12 @@ use crate::report::Report;
 
 const ROUND: Duration = Duration::from_millis(120);
 
-const CONDITIONS: [Condition; 4] = [
+const CONDITIONS: [Condition; 6] = [
     Condition::Off,
     Condition::Unselected,
+    Condition::Default,
     Condition::Selected,
+    Condition::SelectedCallback,
     Condition::Recorded,
 ];
 

@@ -67,7 +67,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --include-hol --exclude-hol --host-path --no-sched --duration --by --top --cumulative --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --include-hol --exclude-hol --host-path --no-sched --duration --by --top --cumulative --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -111,6 +111,10 @@ _sockstamp() {
                     ;;
                 --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --entry)
+                    COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
                     return 0
                     ;;
                 --duration)
@@ -145,7 +149,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__top)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --include-hol --exclude-hol --host-path --no-sched --by --interval --duration --once --no-color --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --include-hol --exclude-hol --host-path --no-sched --by --interval --duration --once --no-color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -189,6 +193,10 @@ _sockstamp() {
                     ;;
                 --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --entry)
+                    COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
                     return 0
                     ;;
                 --by)
@@ -211,7 +219,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --include-hol --exclude-hol --host-path --no-sched --duration --slower-than --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --include-hol --exclude-hol --host-path --no-sched --duration --slower-than --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -255,6 +263,10 @@ _sockstamp() {
                     ;;
                 --sample)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --entry)
+                    COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
                     return 0
                     ;;
                 --duration)

@@ -38,6 +38,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'S
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l rate-cap -d 'Measure up to N messages a second of each flow and direction, and above that one of so many' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure one message of N, whatever the rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l entry -d 'The hook that shows the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
+tracepoint\t'A tracepoint that every send of the host passes'
+callback\t'A callback of the selected sockets alone, several times a send'
+off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Sum messages by whose they are as well, in groups that differ in each of these' -r -f -a "pid\t''
 comm\t''
@@ -68,6 +72,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l rate-cap -d 'Measure up to N messages a second of each flow and direction, and above that one of so many' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure one message of N, whatever the rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l entry -d 'The hook that shows the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
+tracepoint\t'A tracepoint that every send of the host passes'
+callback\t'A callback of the selected sockets alone, several times a send'
+off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slower-than -d 'Show only messages that took longer than this in all; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'How to print: a line of text or a JSON object for each message' -r -f -a "text\t'For people, times with units'
@@ -88,6 +96,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l netns -d 'So
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l rate-cap -d 'Measure up to N messages a second of each flow and direction, and above that one of so many' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure one message of N, whatever the rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l entry -d 'The hook that shows the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
+tracepoint\t'A tracepoint that every send of the host passes'
+callback\t'A callback of the selected sockets alone, several times a send'
+off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l by -d 'What a row is: messages that have each of these in common' -r -f -a "pid\t''
 comm\t''
 cgroup\t''

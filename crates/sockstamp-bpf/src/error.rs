@@ -34,6 +34,12 @@ pub enum Error {
         /// What is missing.
         reason: &'static str,
     },
+    /// The host has not the hook that was to show the entry of send calls.
+    #[error("the entry of send calls cannot be seen by this hook: {reason}; leave --entry out")]
+    NoEntry {
+        /// What is missing.
+        reason: &'static str,
+    },
     /// libbpf or the kernel refused a step.
     #[error("cannot {step}: {source}")]
     Bpf {

@@ -32,4 +32,4 @@ pub use error::Error;
 pub use group::Grouped;
 pub use privilege::Lowered;
 pub use record::Record;
-pub use session::{Adopted, Decoder, HolView, Options, Sampling, Session, Target};
+pub use session::{Adopted, Decoder, EntryHook, HolView, Options, Sampling, Session, Target};

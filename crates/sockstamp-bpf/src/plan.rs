@@ -15,6 +15,15 @@ pub enum Way {
     Absent(&'static str),
 }
 
+/// The hook that shows the entry of send calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// Tracepoint `tcp_sendmsg_locked`, which every send of the host passes.
+    Tracepoint,
+    /// The sockops callback for header options, which selected sockets alone make: several times a send.
+    Callback,
+}
+
 /// What will be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -22,8 +31,8 @@ pub struct Plan {
     pub stages: StageMap<Way>,
     /// Send calls: BPF timestamping callbacks are used.
     pub tx: bool,
-    /// The entry of send calls is seen too.
-    pub entry: bool,
+    /// How the entry of send calls is seen, if it is.
+    pub entry: Option<Entry>,
     /// Read calls are measured.
     pub rx: bool,
     /// Arriving segments are looked at: causes, delayed acknowledgements, head-of-line blocking.
@@ -45,10 +54,10 @@ impl Plan {
     #[must_use]
     pub fn new(support: &Support) -> Self {
         let tx = callbacks(support);
-        let copy = tx
-            .or_else(|| lacks(support, Tracepoint::TcpSendmsgLocked))
-            // Without it, the entry of a failed send would be taken for the next one's.
-            .or_else(|| lacks(support, Tracepoint::SockSendLength));
+        let entry = tx.is_none().then(|| match entry_tracepoint(support) {
+            None => Entry::Tracepoint,
+            Some(_) => Entry::Callback,
+        });
         let rx = selection(support)
             .or_else(|| (!support.stamp_clock).then_some("needs Linux 6.11"))
             .or_else(|| lacks(support, Tracepoint::SkDataReady))
@@ -63,9 +72,9 @@ impl Plan {
             "no NIC clock"
         };
         Self {
-            stages: StageMap::from_fn(|stage| way(stage, [tx, copy, rx, hol, wakeup, service], nic)),
+            stages: StageMap::from_fn(|stage| way(stage, entry, [tx, rx, hol, wakeup, service], nic)),
             tx: tx.is_none(),
-            entry: copy.is_none(),
+            entry,
             rx: rx.is_none(),
             segments: (tx.is_none() || rx.is_none()) && lacks(support, Tracepoint::TcpProbe).is_none(),
             sched: wakeup.is_none(),
@@ -91,7 +100,7 @@ impl Plan {
 
     /// Takes the entry of send calls out, with the stage that starts there.
     pub fn leave_entry_out(&mut self) {
-        self.entry = false;
+        self.entry = None;
         self.stages[Stage::TxCopy] = Way::Absent("switched off");
     }
 
@@ -108,6 +117,28 @@ impl Plan {
         self.stages[Stage::TxQdisc] = Way::Hooks("sockops TSTAMP_SCHED → tp net_dev_start_xmit");
         self.stages[Stage::TxNetwork] = Way::Hooks("tp net_dev_start_xmit → sockops TSTAMP_ACK");
         Ok(())
+    }
+
+    /// Sees the entry of send calls by this hook.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoEntry`] if this host does not have it.
+    pub fn enter_by(&mut self, entry: Entry, support: &Support) -> Result<(), Error> {
+        let obstacle = match entry {
+            Entry::Tracepoint => callbacks(support).or_else(|| entry_tracepoint(support)),
+            Entry::Callback => callbacks(support),
+        };
+        if let Some(reason) = obstacle {
+            return Err(Error::NoEntry { reason });
+        }
+        self.entry = Some(entry);
+        self.stages[Stage::TxCopy] = Way::Hooks(copy_hooks(self.entry));
+        Ok(())
+    }
+
+    pub(crate) fn traces_entry(&self) -> bool {
+        self.entry == Some(Entry::Tracepoint)
     }
 
     /// Takes the scheduler out: what a reader waited for a CPU is part of `rx.app` then.
@@ -192,6 +223,20 @@ fn selection(support: &Support) -> Option<&'static str> {
     }
 }
 
+/// Why no tracepoint shows the entry of sends, if so.
+fn entry_tracepoint(support: &Support) -> Option<&'static str> {
+    lacks(support, Tracepoint::TcpSendmsgLocked)
+        // Without it, the entry of a failed send would be taken for the next one's.
+        .or_else(|| lacks(support, Tracepoint::SockSendLength))
+}
+
+fn copy_hooks(entry: Option<Entry>) -> &'static str {
+    match entry {
+        Some(Entry::Callback) => "sockops HDR_OPT_LEN → TSTAMP_SENDMSG",
+        _ => "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG",
+    }
+}
+
 /// Why no send callback comes, if so.
 fn callbacks(support: &Support) -> Option<&'static str> {
     selection(support).or_else(|| (!support.tx_timestamping).then_some("needs Linux 6.15"))
@@ -232,12 +277,13 @@ fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
 
 fn way(
     stage: Stage,
-    [tx, copy, rx, hol, wakeup, service]: [Option<&'static str>; 6],
+    entry: Option<Entry>,
+    [tx, rx, hol, wakeup, service]: [Option<&'static str>; 5],
     nic: &'static str,
 ) -> Way {
     let unless = |absent: Option<&'static str>, hooks| absent.map_or(Way::Hooks(hooks), Way::Absent);
     match stage {
-        Stage::TxCopy => unless(copy, "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG"),
+        Stage::TxCopy => unless(tx, copy_hooks(entry)),
         Stage::TxQueue => unless(tx, "sockops TSTAMP_SENDMSG → TSTAMP_SCHED"),
         Stage::TxQdisc => unless(tx, "sockops TSTAMP_SCHED → TSTAMP_SND_SW"),
         Stage::TxNetwork => unless(tx, "sockops TSTAMP_SND_SW → TSTAMP_ACK"),
@@ -306,7 +352,8 @@ mod tests {
     #[test]
     fn a_complete_host_measures_every_stage_that_there_is() {
         let plan = Plan::require(&complete()).unwrap();
-        assert!(plan.tx && plan.entry && plan.rx && plan.segments && plan.sched);
+        assert!(plan.tx && plan.rx && plan.segments && plan.sched);
+        assert_eq!(plan.entry, Some(Entry::Tracepoint));
         assert!(plan.retransmits && plan.close);
         let absent: Vec<_> = plan.absent().map(|(stage, _)| stage.name()).collect();
         assert_eq!(absent, ["tx.nic", "rx.nic"]);
@@ -368,42 +415,60 @@ mod tests {
     fn without_the_bit_on_the_socket_no_flow_is_selected() {
         let support = without(|support| support.socket_bit = false);
         let plan = Plan::new(&support);
-        assert!(!plan.tx && !plan.rx && !plan.entry && !plan.retransmits);
+        assert!(!plan.tx && !plan.rx && plan.entry.is_none() && !plan.retransmits);
         assert!(only_obstacle(&support).contains("needs Linux 6.15"));
     }
 
     #[test]
     fn without_the_kfunc_reads_alone_are_measured() {
         let plan = Plan::require(&without(|support| support.tx_timestamping = false)).unwrap();
-        assert!(!plan.tx && !plan.entry && !plan.retransmits && plan.rx);
+        assert!(!plan.tx && plan.entry.is_none() && !plan.retransmits && plan.rx);
         assert_eq!(plan.stages[Stage::TxCopy], Way::Absent("needs Linux 6.15"));
     }
 
     #[test]
     fn without_the_clock_of_stamps_sends_alone_are_measured() {
         let plan = Plan::require(&without(|support| support.stamp_clock = false)).unwrap();
-        assert!(plan.tx && plan.entry && !plan.rx);
+        assert!(plan.tx && plan.entry.is_some() && !plan.rx);
         assert_eq!(plan.stages[Stage::RxStack], Way::Absent("needs Linux 6.11"));
     }
 
     #[test]
-    fn the_entry_of_sends_needs_both_its_tracepoints() {
+    fn without_both_its_tracepoints_the_entry_of_sends_is_seen_by_the_callback() {
         for (tracepoint, reason) in [
             (Tracepoint::TcpSendmsgLocked, "needs Linux 6.16"),
             (Tracepoint::SockSendLength, "needs tracepoint sock_send_length"),
         ] {
-            let plan = without_tracepoint(tracepoint);
-            assert!(plan.tx && plan.rx && !plan.entry);
-            assert_eq!(plan.stages[Stage::TxCopy], Way::Absent(reason));
-            assert!(matches!(plan.stages[Stage::TxQueue], Way::Hooks(_)));
+            let support = without(|support| {
+                support.tracepoints.insert(tracepoint, false);
+            });
+            let mut plan = Plan::new(&support);
+            assert_eq!(plan.entry, Some(Entry::Callback));
+            assert_eq!(
+                plan.stages[Stage::TxCopy],
+                Way::Hooks("sockops HDR_OPT_LEN → TSTAMP_SENDMSG")
+            );
+            let refused = plan.enter_by(Entry::Tracepoint, &support).unwrap_err();
+            assert!(refused.to_string().contains(reason), "{refused}");
+            assert_eq!(plan.entry, Some(Entry::Callback));
         }
+    }
+
+    #[test]
+    fn the_hook_of_the_entry_can_be_chosen() {
+        let mut plan = Plan::new(&complete());
+        plan.enter_by(Entry::Callback, &complete()).unwrap();
+        assert_eq!(plan.entry, Some(Entry::Callback));
+        plan.leave_entry_out();
+        assert_eq!(plan.entry, None);
+        assert_eq!(plan.stages[Stage::TxCopy], Way::Absent("switched off"));
     }
 
     #[test]
     fn reads_need_both_their_tracepoints() {
         for tracepoint in [Tracepoint::SkDataReady, Tracepoint::SockRecvLength] {
             let plan = without_tracepoint(tracepoint);
-            assert!(plan.tx && plan.entry && !plan.rx);
+            assert!(plan.tx && plan.entry.is_some() && !plan.rx);
             assert!(matches!(plan.stages[Stage::RxApp], Way::Absent(_)));
         }
     }
@@ -498,10 +563,10 @@ mod tests {
     #[test]
     fn a_refused_program_is_no_matter_of_the_version() {
         let plan = Plan::new(&without(|support| {
-            support.refused.insert(Tracepoint::TcpSendmsgLocked);
+            support.refused.insert(Tracepoint::TcpProbe);
         }));
         assert_eq!(
-            plan.stages[Stage::TxCopy],
+            plan.stages[Stage::RxHol],
             Way::Absent("tracepoint program refused")
         );
         let support = without(|support| support.sockops_refused = true);

@@ -30,7 +30,7 @@ use crate::group::{self, Grouped};
 use crate::histogram;
 use crate::map_view::{self, Banks};
 use crate::path;
-use crate::plan::Plan;
+use crate::plan::{Entry, Plan};
 use crate::record::raw::{COMM_LENGTH as RAW_COMM_LENGTH, INTERFACES};
 use crate::record::{self, Record};
 use crate::sched::{self, WakeFunctions};
@@ -73,6 +73,18 @@ pub enum Sampling {
     OneIn(u32),
 }
 
+/// The hook that shows the entry of send calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EntryHook {
+    /// The best that the host has.
+    #[default]
+    Auto,
+    /// This one.
+    By(Entry),
+    /// None: there is no `tx.copy`.
+    Off,
+}
+
 /// What is done with the time that a read waited for a missing segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HolView {
@@ -94,8 +106,8 @@ pub struct Options {
     pub record: bool,
     /// Leave connections alone that exist at the start.
     pub new_only: bool,
-    /// See the entry of send calls, for `tx.copy`. Without it, every send of the host has one hook less.
-    pub entry: bool,
+    /// The hook that shows the entry of send calls, for `tx.copy`.
+    pub entry: EntryHook,
     /// Follow packets through the host behind the last interface that calls back for their socket.
     pub host_path: bool,
     /// Sum messages in groups, beside the whole.
@@ -122,7 +134,7 @@ impl Default for Options {
             target: Target::default(),
             record: false,
             new_only: false,
-            entry: true,
+            entry: EntryHook::Auto,
             host_path: false,
             groups: None,
             sampling: Sampling::Every,
@@ -186,8 +198,10 @@ impl Session {
     pub fn start(options: &Options, on_record: impl FnMut(&Record) + 'static) -> Result<Self, Error> {
         let support = Support::probe();
         let mut plan = Plan::require(&support)?;
-        if !options.entry {
-            plan.leave_entry_out();
+        match options.entry {
+            EntryHook::Auto => {}
+            EntryHook::By(entry) => plan.enter_by(entry, &support)?,
+            EntryHook::Off => plan.leave_entry_out(),
         }
         if options.host_path {
             plan.follow_host_path(&support)?;
@@ -292,8 +306,8 @@ impl Session {
             self.links.push(sched::attach_clock(&programs.on_run_clock)?);
         }
         let tracepoints = [
-            (&programs.on_tcp_sendmsg_locked, self.plan.entry),
-            (&programs.on_sock_send_length, self.plan.entry),
+            (&programs.on_tcp_sendmsg_locked, self.plan.traces_entry()),
+            (&programs.on_sock_send_length, self.plan.traces_entry()),
             (&programs.on_tcp_retransmit_skb, self.plan.retransmits),
             (&programs.on_tcp_probe, self.plan.segments),
             (&programs.on_sk_data_ready, self.plan.rx),
@@ -545,7 +559,8 @@ fn configure(
         settings.setting_comms = !target.comms.is_empty();
         settings.setting_adopt = !options.new_only;
         settings.setting_cgroup = cgroup_id;
-        settings.setting_entry = plan.entry;
+        settings.setting_entry = plan.entry.is_some();
+        settings.setting_entry_callback = plan.entry == Some(Entry::Callback);
         settings.setting_groups = group::setting(options.groups.as_ref());
         settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
@@ -588,8 +603,8 @@ fn configure(
         .tried("size the table of packets")?;
     let programs = &mut open.progs;
     for (program, wanted) in [
-        (&mut programs.on_tcp_sendmsg_locked, plan.entry),
-        (&mut programs.on_sock_send_length, plan.entry),
+        (&mut programs.on_tcp_sendmsg_locked, plan.traces_entry()),
+        (&mut programs.on_sock_send_length, plan.traces_entry()),
         (&mut programs.on_tcp_retransmit_skb, plan.retransmits),
         (&mut programs.on_tcp_probe, plan.segments),
         (&mut programs.on_sk_data_ready, plan.rx),

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use sockstamp_bpf::{Decoder, Options, Session, Target};
+use sockstamp_bpf::plan::Entry;
+use sockstamp_bpf::{Decoder, EntryHook, Options, Session, Target};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::{DirectionSummary, Summary};
@@ -58,7 +59,7 @@ fn measure(options: Options, load: impl FnOnce()) -> (Summary, Vec<Message>) {
 fn without_the_entry_messages_start_when_they_are_queued() {
     for record in [false, true] {
         let options = Options {
-            entry: false,
+            entry: EntryHook::Off,
             record,
             ..Options::default()
         };
@@ -79,6 +80,34 @@ fn without_the_entry_messages_start_when_they_are_queued() {
             assert_ne!(message.flow.cookie.0, 0);
         }
     }
+}
+
+#[test]
+fn the_callback_shows_the_entry_as_the_tracepoint_does() {
+    let by = |entry| {
+        let options = Options {
+            entry: EntryHook::By(entry),
+            record: true,
+            ..Options::default()
+        };
+        let (summary, messages) = measure(options, || converse(200));
+        assert_eq!(summary.tx.total.count(), 400);
+        let sent = messages
+            .iter()
+            .filter(|message| message.direction == Direction::Tx);
+        assert!(sent.clone().all(|message| message.verdict.is_valid()));
+        let mut copies: Vec<_> = sent
+            .map(|message| message.stages[Stage::TxCopy].unwrap())
+            .collect();
+        copies.sort_unstable();
+        copies[copies.len() / 2]
+    };
+    let (callback, tracepoint) = (by(Entry::Callback), by(Entry::Tracepoint));
+    // Both lie within the first microseconds of tcp_sendmsg_locked(), the callback before the tracepoint.
+    assert!(
+        callback.0.abs_diff(tracepoint.0) < 10_000,
+        "{callback} {tracepoint}"
+    );
 }
 
 #[test]

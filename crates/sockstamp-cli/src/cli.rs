@@ -96,6 +96,9 @@ pub struct Measuring {
     /// Measure every message
     #[arg(long, conflicts_with_all = ["rate_cap", "sample"], help_heading = MEASURING)]
     pub every: bool,
+    /// The hook that shows the entry of send calls
+    #[arg(long, value_enum, default_value_t, help_heading = MEASURING)]
+    pub entry: Entry,
     /// Count what a read waited for a missing segment as rx.stack, as if it were one time
     #[arg(long, conflicts_with = "exclude_hol", help_heading = MEASURING)]
     pub include_hol: bool,
@@ -217,6 +220,20 @@ pub struct Doctor {
 pub struct Janitor {
     /// The cgroup, from the root of the hierarchy.
     pub cgroup: PathBuf,
+}
+
+/// The hook that shows the entry of send calls, where tx.copy begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Entry {
+    /// The tracepoint where the kernel has it
+    #[default]
+    Auto,
+    /// A tracepoint that every send of the host passes
+    Tracepoint,
+    /// A callback of the selected sockets alone, several times a send
+    Callback,
+    /// None: tx.copy is absent
+    Off,
 }
 
 /// How a report is printed.

@@ -9,9 +9,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
-use sockstamp_bpf::plan::Plan;
+use sockstamp_bpf::plan::{Entry, Plan};
 use sockstamp_bpf::support::Support;
-use sockstamp_bpf::{Grouped, HolView, Lowered, Options, Record, Sampling, Session};
+use sockstamp_bpf::{EntryHook, Grouped, HolView, Lowered, Options, Record, Sampling, Session};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::Grouping;
 use sockstamp_model::summary::Summary;
@@ -40,6 +40,12 @@ impl Measurement<'_> {
             new_only: self.target.new_only || !self.command.is_empty(),
             host_path: self.measuring.host_path,
             groups: self.groups.clone().map(Grouped::by),
+            entry: match self.measuring.entry {
+                cli::Entry::Auto => EntryHook::Auto,
+                cli::Entry::Tracepoint => EntryHook::By(Entry::Tracepoint),
+                cli::Entry::Callback => EntryHook::By(Entry::Callback),
+                cli::Entry::Off => EntryHook::Off,
+            },
             sampling: self.sampling(),
             sched: !self.measuring.no_sched,
             slower_than: self.slower_than.map(Nanos::from),

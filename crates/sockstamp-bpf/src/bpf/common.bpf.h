@@ -13,6 +13,7 @@
 #define AF_INET	      2 /* include/linux/socket.h */
 #define AF_INET6      10
 #define SOL_SOCKET    1 /* include/uapi/asm-generic/socket.h */
+#define SOL_TCP	      6 /* include/linux/socket.h */
 #define IPPROTO_TCP   6 /* include/uapi/linux/in.h */
 #define IPPROTO_MPTCP 262
 
@@ -39,6 +40,7 @@
 /* Settings, constant once loaded: the verifier removes what they switch off. */
 const volatile bool setting_record; /* send a record a message to the ring buffer */
 const volatile bool setting_entry; /* the entry of send calls is seen */
+const volatile bool setting_entry_callback; /* ... by the callback for header options */
 const volatile bool setting_adopt; /* connections that are there already, too */
 const volatile bool setting_by_pid; /* only messages of processes that were named, in either way: */
 const volatile bool setting_pids; /* by id, in `pids` */

@@ -57,6 +57,10 @@ int on_sockops(struct bpf_sock_ops *ctx)
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
 	switch (ctx->op) {
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
+			tx_entry_callback(kern->sk);
+		break;
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		flow_connect(ctx, kern->sk);
 		break;

@@ -67,6 +67,7 @@ enum {
 	BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB = 4,
 	BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB = 5,
 	BPF_SOCK_OPS_TCP_LISTEN_CB = 11,
+	BPF_SOCK_OPS_HDR_OPT_LEN_CB = 14, /* v5.10 */
 	BPF_SOCK_OPS_TSTAMP_SCHED_CB = 16, /* v6.15 */
 	BPF_SOCK_OPS_TSTAMP_SND_SW_CB = 17,
 	BPF_SOCK_OPS_TSTAMP_SND_HW_CB = 18,
@@ -75,8 +76,14 @@ enum {
 };
 
 enum {
+	TCP_BPF_SOCK_OPS_CB_FLAGS = 1008, /* v6.9 */
 	SK_BPF_CB_FLAGS = 1009, /* v6.15 */
 	SK_BPF_CB_TX_TIMESTAMPING = 1 << 0,
+};
+
+enum {
+	BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG = 1 << 6, /* v5.10 */
+	BPF_WRITE_HDR_TCP_CURRENT_MSS = 1, /* args[0] of BPF_SOCK_OPS_HDR_OPT_LEN_CB */
 };
 
 /* include/uapi/linux/bpf.h: the state of bpf_for(), on the program's stack. */
@@ -331,8 +338,13 @@ struct io_kiocb {
 	struct io_uring_task *tctx; /* v6.13 */
 };
 
+typedef struct {
+	int owned;
+} socket_lock_t;
+
 struct sock {
 	struct sock_common __sk_common;
+	socket_lock_t sk_lock;
 	struct sk_buff_head sk_receive_queue;
 	struct dst_entry *sk_dst_cache;
 	struct socket_wq *sk_wq;
@@ -383,6 +395,7 @@ struct tcp_sock {
 	u32 copied_seq;
 	u32 rcv_nxt;
 	u64 tcp_clock_cache;
+	u8 bpf_sock_ops_cb_flags;
 	u64 tcp_wstamp_ns;
 	u32 total_retrans;
 	u32 rcv_wup;

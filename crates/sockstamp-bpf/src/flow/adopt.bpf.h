@@ -98,6 +98,7 @@ static __always_inline void adopt(struct tcp_sock *tp)
 {
 	const struct sock *sk = (struct sock *)tp;
 	int flags = SK_BPF_CB_TX_TIMESTAMPING;
+	int entry_flags = tp->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
 	__u8 directions;
 	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 
@@ -119,6 +120,9 @@ static __always_inline void adopt(struct tcp_sock *tp)
 		bpf_get_socket_cookie(tp);
 	mark_selected(mark, tp, directions);
 	mark->adopted = true;
+	if (setting_entry_callback && mark_asks_entry(mark, tp))
+		bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &entry_flags,
+			       sizeof(entry_flags));
 	adopted_flows++;
 	adopt_under_way(sk, tp);
 }

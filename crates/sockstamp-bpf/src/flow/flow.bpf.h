@@ -170,6 +170,7 @@ struct mark {
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */
 	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */
 	__u8 opened_by;
+	__u8 asked_entry; /* we had the callback for header options switched on */
 };
 
 /*
@@ -350,9 +351,53 @@ static __always_inline void mark_selected(struct mark *mark, const struct tcp_so
 	mark->directions = directions;
 	mark->kind = MARK_SELECTED;
 	mark->adopted = false;
+	mark->asked_entry = false;
 	mark->tx_seq = tp->write_seq;
 	mark->ooopack = tp->rcv_ooopack;
 	mark->retransmits = tp->total_retrans;
+}
+
+/* Of other programs' storages of one socket, the most that are looked at. */
+#define STORAGES_MAX 64
+
+/*
+ * Whether another sockstamp has selected this socket, too: each has its own map of marks, all of
+ * one name. What is on the list is read as it is, since others may change it meanwhile; their
+ * selecting, and taking back, of this socket waits for its lock, which we hold.
+ */
+static __always_inline bool selected_by_others(const struct sock *sk)
+{
+	const struct hlist_node *node = BPF_CORE_READ(sk, sk_bpf_storage, list.first);
+	int i;
+
+	bpf_for(i, 0, STORAGES_MAX)
+	{
+		const struct bpf_local_storage_elem *elem;
+		char name[sizeof(MARKS_NAME)];
+		__u8 kind = 0;
+
+		if (!node)
+			break;
+		elem = (void *)node - bpf_core_field_offset(struct bpf_local_storage_elem, snode);
+		BPF_CORE_READ_STR_INTO(&name, elem, sdata.smap, map.name);
+		BPF_CORE_READ_INTO(&kind, elem, sdata.data[0]);
+		if (!bpf_strncmp(name, sizeof(name), MARKS_NAME) && kind == MARK_SELECTED)
+			return true;
+		node = BPF_CORE_READ(node, next);
+	}
+	return false;
+}
+
+/*
+ * Whether this socket's sends must be asked to call back: somebody else may want that as well, and
+ * whoever is the last sockstamp on the socket takes it back.
+ */
+static __always_inline bool mark_asks_entry(struct mark *mark, const struct tcp_sock *tp)
+{
+	bool asked = tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+
+	mark->asked_entry = !asked || selected_by_others((struct sock *)tp);
+	return !asked;
 }
 
 /*
@@ -386,6 +431,9 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(ctx);
 	mark_selected(mark, tp, directions);
+	if (setting_entry_callback && mark_asks_entry(mark, tp))
+		bpf_sock_ops_cb_flags_set(ctx, tp->bpf_sock_ops_cb_flags |
+						       BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 	mark->opened_by = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? OPENED_BY_US : OPENED_BY_PEER;
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
 	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX)) {

@@ -82,35 +82,11 @@ int mark_sockets(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-/* Of other programs' storages of one socket, the most that are looked at. */
-#define STORAGES_MAX 64
-
-/*
- * Whether another sockstamp has selected this socket, too: each has its own map of marks, all of
- * one name. What is on the list is read as it is, since others may change it meanwhile; their
- * selecting, and taking back, of this socket waits for its lock, which we hold.
- */
-static __always_inline bool selected_by_others(const struct sock *sk)
+static __always_inline void forget_entry(struct tcp_sock *tp)
 {
-	const struct hlist_node *node = BPF_CORE_READ(sk, sk_bpf_storage, list.first);
-	int i;
+	int flags = tp->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
 
-	bpf_for(i, 0, STORAGES_MAX)
-	{
-		const struct bpf_local_storage_elem *elem;
-		char name[sizeof(MARKS_NAME)];
-		__u8 kind = 0;
-
-		if (!node)
-			break;
-		elem = (void *)node - bpf_core_field_offset(struct bpf_local_storage_elem, snode);
-		BPF_CORE_READ_STR_INTO(&name, elem, sdata.smap, map.name);
-		BPF_CORE_READ_INTO(&kind, elem, sdata.data[0]);
-		if (!bpf_strncmp(name, sizeof(name), MARKS_NAME) && kind == MARK_SELECTED)
-			return true;
-		node = BPF_CORE_READ(node, next);
-	}
-	return false;
+	bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
 }
 
 /* The bit would make the kernel call other sockops programs for stamps that nobody wants now. */
@@ -119,6 +95,7 @@ int deselect_flows(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	struct tcp_sock *tp;
+	bool asked_entry;
 	struct mark *mark;
 	int flags = 0;
 
@@ -130,9 +107,13 @@ int deselect_flows(struct bpf_iter__tcp *ctx)
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 	if (!mark || mark->kind != MARK_SELECTED)
 		return 0;
+	asked_entry = mark->asked_entry;
 	bpf_sk_storage_delete(&sockstamp_marks, tp);
-	if (!selected_by_others((struct sock *)tp))
-		bpf_setsockopt(tp, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags));
+	if (selected_by_others((struct sock *)tp))
+		return 0;
+	bpf_setsockopt(tp, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags));
+	if (asked_entry)
+		forget_entry(tp);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "../group/resolve.bpf.h"
 #include "../record/record.bpf.h"
 #include "cause.bpf.h"
+#include "entry.bpf.h"
 #include "network.bpf.h"
 
 /*
@@ -110,142 +111,6 @@ static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow
 		tx_record(flow, message, verdict);
 }
 
-/*
- * tcp_sendmsg_locked() asks for a new skb, and waits where there is no room for one: the same
- * questions (net/ipv4/tcp.c, tcp_stream_memory_free() and sk_stream_memory_free(), v6.18) asked at
- * the top of the turn that is about to wait.
- */
-static __always_inline bool tx_will_wait(const struct sock *sk, const struct sk_buff *tail,
-					 int size_goal)
-{
-	const struct tcp_sock *tp = tcp_of(sk);
-
-	if (tail && (int)tail->len < size_goal && !BPF_CORE_READ_BITFIELD(skb_tcp(tail), eor))
-		return false;
-	if (sk->sk_wmem_queued >= sk->sk_sndbuf)
-		return true;
-	return tp->notsent_lowat && tp->write_seq - tp->snd_nxt >= tp->notsent_lowat;
-}
-
-/* Since when the task waits for room, from now on if it is about to. */
-static __always_inline void tx_wait(struct sender *sender, bool will_wait, __u64 now)
-{
-	if (sender->full)
-		sender->sndbuf += now - sender->full;
-	sender->full = will_wait ? now : 0;
-}
-
-/* The send that is entered now answers what was read last, if it was all there was to read. */
-static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flow,
-				     struct sender *sender)
-{
-	__u64 read = flow->rx_time;
-
-	flow->rx_time = 0;
-	sender->service = STAGE_ABSENT;
-	if (!read || read > sender->entry)
-		return;
-	if (tp->copied_seq == tp->rcv_nxt)
-		sender->service = sender->entry - read;
-	else
-		sender->flags |= MESSAGE_PIPELINED;
-}
-
-/*
- * tcp_sendmsg_locked() fires once a turn of its loop, with the socket locked; the first turn is the
- * entry. A later turn finds the task's entry in place. A wait for memory lets other threads in. One
- * that found no room for its entry could take a later turn for the first, once there is room: so no
- * entry is noted until a send ends that leaves nobody waiting (sk_stream_wait_memory(), v6.18).
- */
-static __always_inline void tx_entry(const struct sock *sk, const struct msghdr *msg,
-				     const struct sk_buff *tail, int size_goal)
-{
-	struct flow *flow = flow_of(sk);
-	struct sender *vacant = NULL;
-	bool will_wait;
-	__u64 task;
-
-	if (!flow || !flow_wants(flow, DIRECTION_TX))
-		return;
-	will_wait = tx_will_wait(sk, tail, size_goal);
-	sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
-	if (sample_passes(&flow->tx_sampler)) {
-		/* Its next turn must not be taken for the entry of one that is to be measured. */
-		if (will_wait)
-			flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
-		return;
-	}
-	task = bpf_get_current_pid_tgid();
-	for (int i = 0; i < SENDERS; i++) {
-		struct sender *sender = &flow->senders[i];
-
-		if (sender->tid == (__u32)task) {
-			if (will_wait || sender->full)
-				tx_wait(sender, will_wait, bpf_ktime_get_ns());
-			return;
-		}
-		if (!sender->tid)
-			vacant = sender;
-	}
-	if (!pid_selected(task >> 32))
-		return;
-	if (!vacant)
-		flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
-	if (flow->tx_crowded)
-		return;
-	vacant->tid = task;
-	vacant->pid = task >> 32;
-	vacant->entry = bpf_ktime_get_ns();
-	vacant->full = will_wait ? vacant->entry : 0;
-	vacant->sndbuf = 0;
-	vacant->flags = msg->msg_flags & MSG_MORE ? SENDER_MORE : 0;
-	tx_serve(tcp_of(sk), flow, vacant);
-	remember_task(flow, vacant->pid);
-}
-
-/* Takes the current task's entry; its tid is 0 if there is none. */
-static __always_inline struct sender tx_take_entry(struct flow *flow)
-{
-	__u32 tid = bpf_get_current_pid_tgid();
-	struct sender taken = {};
-
-	for (int i = 0; i < SENDERS; i++) {
-		struct sender *sender = &flow->senders[i];
-
-		if (sender->tid != tid)
-			continue;
-		taken = *sender;
-		sender->tid = 0;
-		break;
-	}
-	return taken;
-}
-
-/* Where no hook shows the entry, a message starts when it is queued. */
-static __always_inline void tx_sender(const struct tcp_sock *tp, struct flow *flow,
-				      struct sender *sender, __u64 now)
-{
-	__u64 task = bpf_get_current_pid_tgid();
-
-	sender->tid = task;
-	sender->pid = task >> 32;
-	sender->entry = now;
-	tx_serve(tp, flow, sender);
-	remember_task(flow, sender->pid);
-}
-
-/*
- * A send that failed has copied nothing (tcp_sendmsg_locked() returns the count otherwise), so no
- * SENDMSG callback took its entry away.
- */
-static __always_inline void tx_failed(const struct sock *sk)
-{
-	struct flow *flow = flow_lookup(sk);
-
-	if (flow)
-		tx_take_entry(flow);
-}
-
 /* The program's own id of an earlier send is on this skb, and ours would take its place. */
 static __always_inline bool tx_disturbs_application(const struct sk_buff *skb,
 						    const struct tcp_skb_cb *cb, __u32 key)
@@ -298,6 +163,8 @@ static __always_inline void tx_measure(struct bank *bank, struct bpf_sock_ops_ke
 	message->pid = sender->pid;
 	message->weight = sample_take(&flow->tx_sampler);
 	message->group = sender->group;
+	/* What was read is answered; the entry of a send may be noted twice. */
+	flow->rx_time = 0;
 	count_measured(bank, DIRECTION_TX, message->weight);
 	group_measured(message->group, DIRECTION_TX);
 	if (verdict != VERDICT_VALID) {
