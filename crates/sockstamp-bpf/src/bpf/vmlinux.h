@@ -388,6 +388,7 @@ struct rb_root {
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	struct rb_root out_of_order_queue;
+	struct sk_buff *ooo_last_skb;
 	u32 rcv_ooopack;
 	u32 write_seq;
 	u32 snd_nxt;

@@ -62,7 +62,8 @@ static __always_inline bool adoptable(const struct sock *sk)
 
 /*
  * What is under way gets its state at once, so that it is refused when it ends: a send that waits
- * for memory, whose entry nobody saw; bytes that nobody saw arrive.
+ * for memory, whose entry nobody saw; bytes that nobody saw arrive, behind a missing segment or
+ * not.
  */
 static __always_inline void adopt_under_way(const struct sock *sk, const struct tcp_sock *tp)
 {
@@ -79,6 +80,8 @@ static __always_inline void adopt_under_way(const struct sock *sk, const struct 
 	if (sending)
 		flow->tx_crowded = TX_ADOPTED;
 	flow->rx_gap = gap;
+	if (gap)
+		hol_adopt(flow, tp);
 	if (unread)
 		rx_adopt(flow, tp->rcv_nxt);
 }

@@ -59,6 +59,22 @@ static __always_inline void hol_queue(struct flow *flow, const struct sk_buff *s
 	flow->ooo_head++;
 }
 
+/*
+ * Segments that came behind a missing one before the flow was adopted: nobody knows when. While
+ * some wait, ooo_last_skb is the last of them (tcp_data_queue_ofo(), net/ipv4/tcp_input.c, v6.18).
+ */
+static __always_inline void hol_adopt(struct flow *flow, const struct tcp_sock *tp)
+{
+	__u32 end = skb_tcp(tp->ooo_last_skb)->end_seq;
+
+	for (int i = 0; i < OOO_SLOTS; i++) {
+		flow->ooo[i].seq = end;
+		flow->ooo[i].seq_end = end;
+	}
+	flow->ooo_lost = end;
+	flow->ooo_head = OOO_SLOTS + 1;
+}
+
 /* tcp_receive_window() */
 static __always_inline __u32 hol_window(const struct tcp_sock *tp)
 {

@@ -160,7 +160,7 @@ static __always_inline void tx_measure(struct bank *bank, struct bpf_sock_ops_ke
 	message->flags = sender->flags & MESSAGE_PIPELINED;
 	message->seq_start = start;
 	message->seq_last = key;
-	message->pid = sender->pid;
+	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
 	message->weight = sample_take(&flow->tx_sampler);
 	message->group = sender->group;
 	/* What was read is answered; the entry of a send may be noted twice. */

@@ -9,13 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use socket2::SockRef;
-use testbed::{Cgroup, Host};
+use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
 
 use crate::answerer::{Answerer, assert_only};
 use crate::common::{Stat, Trace, number, within_three_attempts};
-use crate::scene::{Connection, Message, Messages, outline, pause, start, wait_acknowledged};
+use crate::scene::{
+    Connection, Message, Messages, ONE_WAY, outline, pause, start, wait_acknowledged, wait_until,
+};
 
 const LOCALHOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 
@@ -182,12 +185,54 @@ fn a_send_that_waits_for_room_is_refused() {
     let sent = messages.sent_from(older.connection.client_address);
     let verdicts: Vec<_> = sent.iter().map(|message| message.verdict()).collect();
     assert_eq!(verdicts, ["adopted", "valid"]);
+    assert_eq!(sent[0].number("pid"), u64::from(std::process::id()));
     assert!(
         (1..BYTES as u64).contains(&sent[0].bytes()),
         "{}",
         sent[0].bytes()
     );
     assert_eq!(sent[1].bytes(), 10);
+}
+
+/// Bytes wait behind a missing segment when the connection is adopted: nobody knows since when.
+#[test]
+fn what_waits_for_a_missing_segment_is_refused() {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let config = LinkConfig::default().delay(ONE_WAY);
+    let link = Link::relay(&client, &server, config.clone()).unwrap();
+    let mut connection = Connection::new(&client, &server, link.address_b(Family::V4));
+    let to_server = || link.statistics().a_to_b;
+    link.lose_next_data(Direction::AToB, 1).unwrap();
+    connection.client.write_all(&[1; 100]).unwrap();
+    wait_until("the first is lost", || to_server().lost == 1);
+    let before = to_server().packets;
+    connection.client.write_all(&[1; 200]).unwrap();
+    wait_until("the second is there", || to_server().packets > before);
+    // What the client sends again is lost until the measurement runs.
+    link.set_direction(Direction::AToB, config.clone().loss(1.0))
+        .unwrap();
+    let trace = Trace::start(&["--netns", server.netns_name()]);
+    assert_eq!(readable(&connection.server), 0);
+    link.set_direction(Direction::AToB, config).unwrap();
+    connection.server.read_exact(&mut [0; 100]).unwrap();
+    connection.server.read_exact(&mut [0; 200]).unwrap();
+    wait_acknowledged(&connection.client);
+    connection.client.write_all(&[1; 300]).unwrap();
+    connection.server.read_exact(&mut [0; 300]).unwrap();
+
+    let messages = Messages::new(trace.finish());
+    let read = messages.read_at(connection.server_address);
+    assert_eq!(outline(&read), [(100, "hol"), (200, "hol"), (300, "valid")]);
+}
+
+/// How many bytes could be read.
+fn readable(socket: &TcpStream) -> usize {
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+    match recv(socket.as_raw_fd(), &mut [0; 1000], flags) {
+        Ok(bytes) => bytes,
+        Err(Errno::EAGAIN) => 0,
+        Err(error) => panic!("{error}"),
+    }
 }
 
 #[test]
