@@ -111,6 +111,9 @@ fn assert_same(group: &GroupDirection, whole: &DirectionSummary) {
         (group.total.count(), group.total.sum_ns(), group.total.max()),
         (whole.total.count(), whole.total.sum_ns(), whole.total.max())
     );
+    for (part, sum) in whole.parts.iter() {
+        assert_eq!(&group.parts[part], sum, "{part}");
+    }
     for (stage, histogram) in whole.stages.present() {
         let stages = group.stages[stage].as_ref().unwrap();
         assert_eq!(stages.count(), histogram.count(), "{stage}");

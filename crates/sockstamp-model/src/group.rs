@@ -16,7 +16,9 @@ use serde::{Serialize, Serializer};
 
 use crate::UnknownName;
 use crate::flow::{Flow, NetnsInode, canonical};
+use crate::part::{Part, PartMap};
 use crate::stage::{Direction, Stage, StageMap};
+use crate::summary::PartSummary;
 
 mod coarse;
 
@@ -276,14 +278,14 @@ impl Serialize for FlowObject {
     }
 }
 
-/// The messages of one direction of a group. Everything counts weights but `measured` and `refused`.
+/// The messages of one direction of a group.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupDirection {
     /// Messages, whatever became of them.
     pub messages: u64,
     /// How many of them were measured.
     pub measured: u64,
-    /// How many of the measured ones were refused.
+    /// How many of these were refused, by weight.
     pub refused: u64,
     /// Bytes of the messages.
     pub bytes: u64,
@@ -291,6 +293,8 @@ pub struct GroupDirection {
     pub retransmits: u64,
     /// The distribution of every stage; `None` where the stage is absent.
     pub stages: StageMap<Option<GroupHistogram>>,
+    /// The parts of the stages; `None` where the stage is absent.
+    pub parts: PartMap<Option<PartSummary>>,
     /// The distribution of the sum of a message's stages.
     pub total: GroupHistogram,
 }
@@ -310,10 +314,15 @@ impl GroupDirection {
         for (stage, histogram) in other.stages.present() {
             self.stages[stage].get_or_insert_default().merge(histogram);
         }
+        for (part, sum) in other.parts.iter() {
+            if let Some(sum) = sum {
+                self.parts[part].get_or_insert_default().merge(sum);
+            }
+        }
         self.total.merge(&other.total);
     }
 
-    /// What was counted since an earlier look at the same group.
+    /// What was counted since an earlier look at the same group. The largest of a part is that of all time.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -329,7 +338,31 @@ impl GroupDirection {
                     None => now.clone(),
                 })
             }),
+            parts: PartMap::from_fn(|part| {
+                let now = self.parts[part]?;
+                let then = earlier.parts[part].unwrap_or_default();
+                Some(PartSummary {
+                    count: now.count.saturating_sub(then.count),
+                    sum_ns: now.sum_ns.saturating_sub(then.sum_ns),
+                    max_ns: now.max_ns,
+                })
+            }),
             total: self.total.since(&earlier.total),
+        }
+    }
+
+    /// Forms the parts that are what the others leave of their stage, for every stage that has parts.
+    pub fn complete_parts(&mut self) {
+        for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
+            let Some(stage) = &self.stages[rest.stage()] else {
+                continue;
+            };
+            let others: u128 = self.parts.of(rest.stage()).map(|(_, sum)| sum.sum_ns).sum();
+            self.parts[rest] = Some(PartSummary {
+                count: stage.count(),
+                sum_ns: stage.sum_ns().saturating_sub(others),
+                max_ns: None,
+            });
         }
     }
 
@@ -351,13 +384,14 @@ impl GroupDirection {
 
 impl Serialize for GroupDirection {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("GroupDirection", 7)?;
+        let mut object = serializer.serialize_struct("GroupDirection", 8)?;
         object.serialize_field("messages", &self.messages)?;
         object.serialize_field("measured", &self.measured)?;
         object.serialize_field("refused", &self.refused)?;
         object.serialize_field("bytes", &self.bytes)?;
         object.serialize_field("retransmits", &self.retransmits)?;
         object.serialize_field("stages", &self.stages)?;
+        object.serialize_field("parts", &self.parts)?;
         object.serialize_field("total", &self.total)?;
         object.end()
     }

@@ -129,4 +129,22 @@ static __always_inline void stage_add(struct bank *bank, __u32 group, __u32 inde
 		group_add(group, index, ns, weight);
 }
 
+/* A global function, as group_add(). */
+__noinline int group_part_add(__u32 index, __u64 part, __u64 ns, __u32 weight)
+{
+	struct group *group = group_at(index);
+
+	if (group && part < PART_COUNT)
+		part_add(&group->parts[part], ns, weight);
+	return 0;
+}
+
+static __always_inline void stage_part_add(struct bank *bank, __u32 group, enum part part, __u64 ns,
+					   __u32 weight)
+{
+	part_add(&bank->parts[part], ns, weight);
+	if (setting_groups && ns)
+		group_part_add(group, part, ns, weight);
+}
+
 #endif

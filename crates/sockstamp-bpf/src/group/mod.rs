@@ -25,6 +25,7 @@ use sockstamp_model::group::{
     Dimension, GroupCgroup, GroupDirection, GroupHistogram, GroupInterface, GroupKey, GroupSummary, Grouping,
     Groups, SLOTS,
 };
+use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 
 use self::names::Names;
@@ -419,7 +420,11 @@ fn summary(group: &Group, key: GroupKey, plan: &Plan) -> GroupSummary {
 fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection {
     let index = direction as usize;
     let counts = &group.counts[index];
-    GroupDirection {
+    let stages = StageMap::from_fn(|stage| {
+        let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
+        measured.then(|| distribution(&group.distributions[stage as usize]))
+    });
+    let mut summary = GroupDirection {
         messages: counts.messages,
         measured: counts.measured,
         refused: counts.refused,
@@ -428,12 +433,15 @@ fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection
             Direction::Tx => group.retransmits,
             Direction::Rx => 0,
         },
-        stages: StageMap::from_fn(|stage| {
-            let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
-            measured.then(|| distribution(&group.distributions[stage as usize]))
+        parts: PartMap::from_fn(|part| {
+            let index = record::part_index(part).filter(|_| stages[part.stage()].is_some())?;
+            Some(record::part_summary(&group.parts[index]))
         }),
+        stages,
         total: distribution(&group.distributions[Stage::COUNT + index]),
-    }
+    };
+    summary.complete_parts();
+    summary
 }
 
 fn distribution(raw: &raw::group_distribution) -> GroupHistogram {

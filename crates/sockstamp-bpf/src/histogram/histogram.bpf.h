@@ -138,10 +138,8 @@ static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 
 		bucket_extend(bucket, ns);
 }
 
-static __always_inline void part_add(struct bank *bank, enum part part, __u64 ns, __u32 weight)
+static __always_inline void part_add(struct part_sum *sum, __u64 ns, __u32 weight)
 {
-	struct part_sum *sum = &bank->parts[part];
-
 	if (!ns)
 		return;
 	count(&sum->count, weight);

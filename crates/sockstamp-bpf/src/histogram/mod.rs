@@ -10,7 +10,7 @@ use sockstamp_model::summary::{DirectionSummary, Lost, PartSummary, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::plan::{Plan, Way};
-use crate::record::{Bank, part_index, raw};
+use crate::record::{Bank, part_index, part_summary, raw};
 
 /// Sums the banks. A stage that the plan does not have stays absent, with its reason.
 pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
@@ -66,12 +66,7 @@ fn parts(banks: &[Bank], stages: &StageMap<Option<Histogram>>) -> PartMap<Option
         let index = part_index(part).filter(|_| stages[part.stage()].is_some())?;
         let mut whole = PartSummary::default();
         for bank in banks {
-            let raw = &bank.parts[index];
-            whole.merge(&PartSummary {
-                count: raw.count,
-                sum_ns: u128::from(raw.sum_ns),
-                max_ns: Some(Nanos(raw.max_ns)),
-            });
+            whole.merge(&part_summary(&bank.parts[index]));
         }
         Some(whole)
     })

@@ -8,6 +8,7 @@ use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::summary::PartSummary;
 use sockstamp_model::verdict::Verdict;
 
 pub use raw::{bank as Bank, message_record as Record};
@@ -87,6 +88,14 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
         },
         verdict: *Verdict::ALL.get(usize::from(record.verdict))?,
     })
+}
+
+pub(crate) fn part_summary(raw: &raw::part_sum) -> PartSummary {
+    PartSummary {
+        count: raw.count,
+        sum_ns: u128::from(raw.sum_ns),
+        max_ns: Some(Nanos(raw.max_ns)),
+    }
 }
 
 fn stamp<C: Clock>(nanos: u64) -> Option<Timestamp<C>> {

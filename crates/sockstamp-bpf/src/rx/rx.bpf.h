@@ -329,7 +329,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 		rx_measure(bank, group, flow, &read);
 	} else {
 		count(&bank->refusals[DIRECTION_RX][verdict], read.weight);
-		group_ended(group, DIRECTION_RX, 1);
+		group_ended(group, DIRECTION_RX, read.weight);
 	}
 	if (setting_record)
 		rx_record(flow, &read, verdict);

@@ -106,7 +106,7 @@ static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow
 				      const struct tx_message *message, enum verdict verdict)
 {
 	count(&bank->refusals[DIRECTION_TX][verdict], message->weight);
-	group_ended(message->group, DIRECTION_TX, 1);
+	group_ended(message->group, DIRECTION_TX, message->weight);
 	if (setting_record)
 		tx_record(flow, message, verdict);
 }
@@ -397,12 +397,13 @@ static __always_inline void tx_add_parts(struct bank *bank, const struct tx_mess
 	const struct tx_stamps *stamps = &message->stamps;
 	struct network network = network_split(message, stamps->ack - stamps->snd);
 	__u32 weight = message->weight;
+	__u32 group = message->group;
 
-	part_add(bank, PART_SNDBUF, message->sndbuf, weight);
+	stage_part_add(bank, group, PART_SNDBUF, message->sndbuf, weight);
 	for (int i = 0; i < CAUSE_COUNT; i++)
-		part_add(bank, CAUSE_FIRST + i, message->waited[i], weight);
-	part_add(bank, PART_DELAYED_ACK, network.delayed_ack, weight);
-	part_add(bank, PART_EXCESS, network.excess, weight);
+		stage_part_add(bank, group, CAUSE_FIRST + i, message->waited[i], weight);
+	stage_part_add(bank, group, PART_DELAYED_ACK, network.delayed_ack, weight);
+	stage_part_add(bank, group, PART_EXCESS, network.excess, weight);
 }
 
 /*
