@@ -2,7 +2,7 @@
 
 use testbed::Family;
 
-use crate::common::within_three_attempts;
+use crate::common::{peer, sockstamp, within_three_attempts};
 use crate::support::{Pair, explains, over_both_families};
 
 mod nagle {
@@ -24,6 +24,38 @@ fn check_nagle(family: Family) {
             &undisturbed,
         )
     });
+}
+
+/// As a person reads it: half of the time is Nagle's, half the wait for the delayed ACK that it waits for.
+#[test]
+fn the_table_names_the_causes() {
+    let pair = Pair::veth(Family::V4);
+    let _serve = pair.serve(&["serve"]);
+    let (peer, address) = (peer(), pair.address.to_string());
+    let client = [&peer[..], "client", "--connect", &address, "--count", "12"];
+    let sending = ["--pieces", "2", "--nodelay", "false"];
+    let output = pair
+        .client
+        .command(sockstamp())
+        .args(["stat", "--every", "--"])
+        .args([&client[..], &sending].concat())
+        .output()
+        .unwrap();
+    let table = String::from_utf8(output.stderr).unwrap();
+    for name in ["nagle", "delayed-ack"] {
+        let share = share(&table, name);
+        assert!((40.0..=60.0).contains(&share), "{name} {share} %:\n{table}");
+    }
+}
+
+/// In per cent, the last column but the unit.
+fn share(table: &str, name: &str) -> f64 {
+    let mut rows = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let row = rows.find(|words| words.first() == Some(&name));
+    let row = row.unwrap_or_else(|| panic!("no {name} in\n{table}"));
+    row[row.len() - 2].parse().unwrap()
 }
 
 #[test]
