@@ -229,18 +229,20 @@ static __always_inline void sched_note(const struct sock *sk, struct flow *flow,
 /*
  * At the read: how long after `ready` the reader, who had waited for this arrival, got a CPU, and
  * STAGE_ABSENT if he had not. Where he got one more than once, the scheduler no longer knows when
- * that was the first time, but for how long he had to wait altogether.
+ * that was the first time, but for how long he had to wait altogether. A global function, so that
+ * the verifier walks it once and not once for each way through the read.
  */
-static __always_inline __u64 sched_wakeup(const struct flow *flow, __u32 arrival, __u64 ready,
-					  __u64 now)
+__noinline __u64 sched_wakeup(const struct flow *flow, __u32 arrival, __u64 ready, __u64 now)
 {
-	const struct waiter *waiter = &flow->waiter;
 	const struct task_struct *task;
+	const struct waiter *waiter;
 	__s64 waited;
 	__u32 runs;
 
-	if (!setting_sched || !waiter->task ||
-	    arrival - waiter->first > waiter->last - waiter->first)
+	if (!setting_sched || !flow)
+		return STAGE_ABSENT;
+	waiter = &flow->waiter;
+	if (!waiter->task || arrival - waiter->first > waiter->last - waiter->first)
 		return STAGE_ABSENT;
 	task = bpf_get_current_task_btf();
 	if ((__u64)task != waiter->task)
