@@ -117,7 +117,7 @@ int BPF_PROG(on_tcp_probe, const struct sock *sk, const struct sk_buff *skb)
 	if (!flow)
 		return 0;
 	cb = skb_tcp(skb);
-	if (cb->seq != cb->end_seq)
+	if (cb->seq != cb->end_seq && flow_wants(flow, DIRECTION_RX))
 		hol_segment(tcp_of(sk), flow, skb, cb);
 	network_segment(tcp_of(sk), flow, cb);
 	cause_segment(sk, flow);

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use tempfile::NamedTempFile;
-use testbed::{Host, Process};
+use testbed::{Direction, Family, Host, Link, LinkConfig, Process};
 
 use crate::common::{Stat, Trace, number, report, sockstamp};
 use crate::paths::AGAIN;
@@ -155,6 +155,39 @@ fn a_direction_that_is_not_selected_leaves_no_trace() {
             verdicts.values().map(number).sum::<u64>(),
             101,
             "{filter}: {report}"
+        );
+    }
+}
+
+/// Segments that come out of order are of the direction that is read, retransmissions of the other.
+#[test]
+fn what_is_counted_beside_messages_has_a_direction_too() {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = Link::relay(&client, &server, LinkConfig::default()).unwrap();
+    let address = link.address_b(Family::V4);
+    let listener = server.tcp_listen(SocketAddr::new(address, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for (selected, counted) in [("dst", true), ("src", false)] {
+        let filter = format!("{selected} port {port}");
+        let stats = [&client, &server].map(|host| Stat::start(&["--netns", host.netns_name(), &filter]));
+        let mut connection = Connection::to(&client, &listener, address);
+        talk(&mut connection);
+        link.lose_next_data(Direction::AToB, 1).unwrap();
+        for _ in 0..3 {
+            connection.client.write_all(&[0; REQUEST]).unwrap();
+        }
+        connection.server.read_exact(&mut [0; 3 * REQUEST]).unwrap();
+        wait_acknowledged(&connection.client);
+        let [at_client, at_server] = stats.map(Stat::finish);
+        assert_eq!(
+            number(&at_client["tx"]["retransmits"]) > 0,
+            counted,
+            "{filter}: {at_client}"
+        );
+        assert_eq!(
+            number(&at_server["rx"]["out_of_order"]) > 0,
+            counted,
+            "{filter}: {at_server}"
         );
     }
 }
