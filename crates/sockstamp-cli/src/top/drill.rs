@@ -8,6 +8,7 @@ use sockstamp_model::flow::canonical;
 use sockstamp_model::group::{GroupDirection, GroupKey, GroupSummary};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
+use sockstamp_model::summary::PartSummary;
 
 use super::table::{Key, Row};
 
@@ -125,6 +126,15 @@ fn count(half: &mut GroupDirection, message: &Message) {
         half.stages[stage]
             .get_or_insert_default()
             .record(duration, weight);
+    }
+    for (part, duration) in message.parts.iter() {
+        if let Some(duration) = *duration {
+            half.parts[part].get_or_insert_default().merge(&PartSummary {
+                count: weight,
+                sum_ns: u128::from(duration.0) * u128::from(weight),
+                max_ns: Some(duration),
+            });
+        }
     }
     half.total.record(message.total(), weight);
 }

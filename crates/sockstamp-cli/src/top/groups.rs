@@ -242,19 +242,26 @@ fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'stat
     [Line::raw(text), Line::from(spans)]
 }
 
-/// What the application did between the messages: beside their time, not in it.
+/// Why messages waited in a stage, and what the application did between them, which is no part of their time.
 fn causes(row: &Row) -> Line<'static> {
-    match row.stage(Stage::AppService) {
-        Some(figures) => {
-            let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
-            Line::raw(format!(
-                " app.service  p50 {}  p99 {}",
-                time(figures.p50),
-                time(figures.p99)
-            ))
+    let mut text = String::new();
+    for stage in Stage::ALL {
+        let parts = row.half(stage.direction()).parts(stage);
+        if parts.is_empty() {
+            continue;
         }
-        None => Line::default(),
+        let (_, name) = paint::short(stage);
+        text += &format!(" {name}:");
+        for (part, percent) in parts {
+            text += &format!(" {part} {percent}%");
+        }
+        text.push(' ');
     }
+    if let Some(figures) = row.stage(Stage::AppService) {
+        let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
+        text += &format!(" serv: p50 {} p99 {}", time(figures.p50), time(figures.p99));
+    }
+    Line::raw(text)
 }
 
 #[cfg(test)]

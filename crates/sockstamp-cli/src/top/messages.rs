@@ -3,6 +3,7 @@
 use ratatui::text::{Line, Span};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
+use sockstamp_model::stage::Stage;
 
 use super::app::{App, View};
 use super::bar;
@@ -15,7 +16,7 @@ use crate::text::time_of_day;
 const COLUMNS: usize = 36;
 /// Name, duration and share of a stage.
 const STAGE: usize = 26;
-/// The rule and as many stages as a message can have here.
+/// The rule, the total, and the stages that a message usually has, with what is told of two of them.
 const WATERFALL: usize = 8;
 
 pub(super) fn body(app: &App, width: usize, height: usize, paint: Paint) -> Vec<Line<'static>> {
@@ -88,6 +89,21 @@ fn line(entry: &Numbered, selected: bool, whole: Nanos, axis: usize, paint: Pain
     }
 }
 
+/// Why it waited there, if there is more to tell than that it did.
+fn parts_of(message: &Message, stage: Stage) -> Option<Line<'static>> {
+    let known = || {
+        let parts = message.parts.of(stage);
+        parts.filter(|(_, time)| **time > Nanos::ZERO)
+    };
+    if known().all(|(part, _)| part.is_rest()) {
+        return None;
+    }
+    let parts: Vec<_> = known()
+        .map(|(part, &time)| format!("{part} {}", units::time(time)))
+        .collect();
+    Some(Line::raw(format!("   {}", parts.join(", "))))
+}
+
 /// Each stage on a line of its own, where it lies in the message's time.
 fn waterfall_of(message: &Message, width: usize, paint: Paint) -> Vec<Line<'static>> {
     let total = message.total();
@@ -124,6 +140,7 @@ fn waterfall_of(message: &Message, width: usize, paint: Paint) -> Vec<Line<'stat
         let mut spans = vec![Span::styled(figures, paint.share(share))];
         spans.extend(bar::alone(stretch, axis, paint));
         lines.push(Line::from(spans));
+        lines.extend(parts_of(message, stage));
     }
     let figures = format!(" {:<12}{:>7}", "total", units::time(total));
     lines.push(Line::styled(figures, paint.title()));

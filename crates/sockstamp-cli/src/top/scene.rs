@@ -7,9 +7,9 @@ use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::flow::{NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::{Interfaces, Message, Stamps};
-use sockstamp_model::part::PartMap;
+use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::Summary;
+use sockstamp_model::summary::{PartSummary, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use super::app::App;
@@ -78,6 +78,19 @@ fn snapshot(messages: u64, seconds: u64) -> Snapshot {
     let mut backup = group(key("rsync", 873), messages / 400, &STUCK);
     backup.tx.retransmits = messages / 2_000;
     backup.rx.refused = messages / 4_000;
+    for (part, micros) in [
+        (Part::Cwnd, 130_000),
+        (Part::Retransmit, 40_000),
+        (Part::Other, 10_000),
+        (Part::Path, 20_000),
+        (Part::Excess, 1_000),
+    ] {
+        backup.tx.parts[part] = Some(PartSummary {
+            count: messages / 400,
+            sum_ns: micros * 1_000 * u128::from(messages / 400),
+            max_ns: None,
+        });
+    }
     let mut nginx = group(key("nginx: worker process", 443), messages / 4, &SERVER);
     nginx.tx.stages[Stage::AppService]
         .get_or_insert_default()
@@ -130,6 +143,11 @@ pub(super) fn message(number: u64) -> Message {
             stages[stage] = Some(Nanos(micros * 1_000 * (1 + number % 5)));
         }
     }
+    let mut parts = PartMap::default();
+    if let Some(queue) = stages[Stage::TxQueue] {
+        parts[Part::Cwnd] = Some(Nanos(queue.0 / 2));
+        parts[Part::Other] = Some(Nanos(queue.0 - queue.0 / 2));
+    }
     Message {
         direction,
         flow: flow(if number % 4 < 2 { 50_001 } else { 50_002 }),
@@ -149,7 +167,7 @@ pub(super) fn message(number: u64) -> Message {
         ack_with_data: false,
         pipelined: false,
         min_rtt: None,
-        parts: PartMap::default(),
+        parts,
         verdict: if number == 8 {
             Verdict::Reset
         } else {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{GroupDirection, GroupHistogram, GroupKey, GroupSummary, Groups};
+use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::Summary;
 
@@ -47,6 +48,8 @@ pub(super) struct Half {
     pub(super) retransmits: u64,
     pub(super) refused: u64,
     pub(super) stages: StageMap<Option<Figures>>,
+    /// Sums in nanoseconds.
+    parts: PartMap<u128>,
     pub(super) total: Figures,
 }
 
@@ -61,8 +64,20 @@ impl Half {
                 let histogram = counted.stages[stage].as_ref()?;
                 (!histogram.is_empty()).then(|| histogram.into())
             }),
+            parts: PartMap::from_fn(|part| counted.parts[part].map_or(0, |sum| sum.sum_ns)),
             total: (&counted.total).into(),
         }
+    }
+
+    /// The parts of a stage in percent of it, if there is more to tell than that it has a rest.
+    pub(super) fn parts(&self, stage: Stage) -> Vec<(Part, u64)> {
+        let whole = Part::of(stage).map(|part| self.parts[part]).sum();
+        let known: Vec<_> = Part::of(stage)
+            .map(|part| (part, units::percent(self.parts[part], whole)))
+            .filter(|&(_, percent)| percent > 0)
+            .collect();
+        let told = known.iter().any(|(part, _)| !part.is_rest());
+        if told { known } else { Vec::new() }
     }
 
     /// What part of the messages' time the stage took, in percent.
