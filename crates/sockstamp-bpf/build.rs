@@ -27,6 +27,7 @@ fn main() -> Result<()> {
         "src/sample",
         "src/sched",
         "src/tx",
+        "src/udp",
     ] {
         println!("cargo:rerun-if-changed={sources}");
     }

@@ -27,6 +27,7 @@ mod session;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
 pub mod support;
+mod udp;
 
 pub use error::Error;
 pub use group::Grouped;

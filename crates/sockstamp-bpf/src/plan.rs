@@ -47,6 +47,8 @@ pub struct Plan {
     pub namespaces: bool,
     /// Packets are followed through the host behind the last interface that calls back.
     pub host_path: bool,
+    /// Messages of UDP sockets, in both directions.
+    pub udp: Way,
 }
 
 impl Plan {
@@ -83,6 +85,7 @@ impl Plan {
             // setns(2)
             namespaces: holds(support, Capability::SysAdmin),
             host_path: false,
+            udp: udp(support),
         }
     }
 
@@ -145,6 +148,17 @@ impl Plan {
     pub fn leave_sched_out(&mut self) {
         self.sched = false;
         self.stages[Stage::RxWakeup] = Way::Absent("in rx.app: switched off");
+    }
+
+    /// Takes UDP out: every packet of the target's sockets, those of TCP among them, has one hook less.
+    pub fn leave_udp_out(&mut self) {
+        self.udp = Way::Absent("switched off");
+    }
+
+    /// Whether messages of UDP sockets are measured.
+    #[must_use]
+    pub fn measures_udp(&self) -> bool {
+        matches!(self.udp, Way::Hooks(_))
     }
 
     /// The stages that will be absent, each with its reason.
@@ -271,8 +285,32 @@ fn lacks(support: &Support, tracepoint: Tracepoint) -> Option<&'static str> {
         Tracepoint::SkDataReady => "needs tracepoint sk_data_ready",
         Tracepoint::SockRecvLength => "needs tracepoint sock_recv_length",
         Tracepoint::InetSockSetState => "needs tracepoint inet_sock_set_state",
+        Tracepoint::NetDevQueue => "needs tracepoint net_dev_queue",
         Tracepoint::NetDevStartXmit => "needs tracepoint net_dev_start_xmit",
+        Tracepoint::KfreeSkb => "needs tracepoint kfree_skb",
     })
+}
+
+/// UDP is measured with all of these or not at all: without one of them, reads could be paired with the
+/// wrong datagram, and sends with the wrong packet.
+fn udp(support: &Support) -> Way {
+    let missing = selection(support)
+        .or_else(|| (!support.stamp_clock).then_some("needs Linux 6.11"))
+        .or_else(|| {
+            [
+                Tracepoint::SockSendLength,
+                Tracepoint::NetDevQueue,
+                Tracepoint::NetDevStartXmit,
+                Tracepoint::SockRecvLength,
+                Tracepoint::KfreeSkb,
+            ]
+            .into_iter()
+            .find_map(|tracepoint| lacks(support, tracepoint))
+        });
+    missing.map_or(
+        Way::Hooks("tp net_dev_queue, net_dev_start_xmit; cgroup_skb ingress → tp sock_recv_length"),
+        Way::Absent,
+    )
 }
 
 fn way(
@@ -520,6 +558,30 @@ mod tests {
             plan.stages[Stage::RxWakeup],
             Way::Absent("in rx.app: switched off")
         );
+    }
+
+    #[test]
+    fn udp_needs_all_its_tracepoints() {
+        assert!(Plan::new(&complete()).measures_udp());
+        for (tracepoint, reason) in [
+            (Tracepoint::SockSendLength, "needs tracepoint sock_send_length"),
+            (Tracepoint::NetDevQueue, "needs tracepoint net_dev_queue"),
+            (Tracepoint::NetDevStartXmit, "needs tracepoint net_dev_start_xmit"),
+            (Tracepoint::SockRecvLength, "needs tracepoint sock_recv_length"),
+            (Tracepoint::KfreeSkb, "needs tracepoint kfree_skb"),
+        ] {
+            assert_eq!(without_tracepoint(tracepoint).udp, Way::Absent(reason));
+        }
+        let plan = Plan::new(&without(|support| support.stamp_clock = false));
+        assert_eq!(plan.udp, Way::Absent("needs Linux 6.11"));
+    }
+
+    #[test]
+    fn udp_can_be_left_out() {
+        let mut plan = Plan::new(&complete());
+        plan.leave_udp_out();
+        assert_eq!(plan.udp, Way::Absent("switched off"));
+        assert!(plan.tx && plan.rx);
     }
 
     #[test]

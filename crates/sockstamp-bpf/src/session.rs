@@ -18,7 +18,7 @@ use sockstamp::ReceiveStamping;
 use sockstamp::clock::RealtimeOffset;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::filter::Filter;
-use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::flow::{NetnsInode, Protocol};
 use sockstamp_model::group::{GroupKey, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
@@ -36,6 +36,7 @@ use crate::record::{self, Record};
 use crate::sched::{self, WakeFunctions};
 use crate::skeleton::sockstamp::{OpenSockstampSkel, SockstampSkel, SockstampSkelBuilder};
 use crate::support::{Support, is_cgroup2};
+use crate::udp;
 
 /// Which messages are measured. All conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -120,6 +121,9 @@ pub struct Options {
     pub hol: HolView,
     /// Tell the wait for a CPU, `rx.wakeup`, from the rest of `rx.app`.
     pub sched: bool,
+    /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP among
+    /// them, has a hook less on its way in, and every packet of the host two on its way out.
+    pub udp: bool,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
     /// Room for interfaces to be told apart: a power of two, 512 at most.
@@ -141,6 +145,7 @@ impl Default for Options {
             slower_than: None,
             hol: HolView::Split,
             sched: true,
+            udp: true,
             ring_bytes: 8 << 20,
             interfaces: INTERFACES,
             paths: 16 << 10,
@@ -208,6 +213,10 @@ impl Session {
         }
         if !options.sched {
             plan.leave_sched_out();
+        }
+        let filter = options.target.filter.as_ref();
+        if !options.udp || filter.is_some_and(|filter| !filter.wants(Protocol::Udp)) {
+            plan.leave_udp_out();
         }
         let cgroup2 = support.cgroup2.as_deref().ok_or(Error::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
@@ -286,6 +295,9 @@ impl Session {
     fn adopt(&mut self, target: &Target) -> Result<(), Error> {
         let begun = Instant::now();
         let programs = &self.skeleton.progs;
+        if self.plan.measures_udp() {
+            udp::mark_existing(&programs.mark_datagram_sockets)?;
+        }
         flow::adopt(&programs.adopt_flows, target.netns)?;
         if target.by_process() {
             // What a selected task has accepted or opened since its sockets were marked.
@@ -305,21 +317,28 @@ impl Session {
         if self.plan.sched {
             self.links.push(sched::attach_clock(&programs.on_run_clock)?);
         }
+        let udp = self.plan.measures_udp();
         let tracepoints = [
             (&programs.on_tcp_sendmsg_locked, self.plan.traces_entry()),
-            (&programs.on_sock_send_length, self.plan.traces_entry()),
+            (&programs.on_sock_send_length, self.plan.traces_entry() || udp),
             (&programs.on_tcp_retransmit_skb, self.plan.retransmits),
             (&programs.on_tcp_probe, self.plan.segments),
             (&programs.on_sk_data_ready, self.plan.rx),
-            (&programs.on_sock_recv_length, self.plan.rx),
+            (&programs.on_sock_recv_length, self.plan.rx || udp),
             (&programs.on_inet_sock_set_state, self.plan.close),
             (&programs.on_host_xmit, self.plan.host_path),
+            (&programs.on_net_dev_queue, udp),
+            (&programs.on_net_dev_start_xmit, udp),
+            (&programs.on_kfree_skb, udp),
         ];
         for (program, wanted) in tracepoints {
             if wanted {
                 let name = program.name().to_string_lossy().into_owned();
                 self.links.push(program.attach().tried(format!("attach {name}"))?);
             }
+        }
+        if udp {
+            self.links.extend(udp::attach(programs, cgroup)?);
         }
         // Last, since it selects flows: all hooks of a flow's first message are in place then.
         let link = programs
@@ -452,6 +471,13 @@ impl Session {
             &programs.on_sk_data_ready,
             &programs.on_sock_recv_length,
             &programs.on_inet_sock_set_state,
+            &programs.on_net_dev_queue,
+            &programs.on_net_dev_start_xmit,
+            &programs.on_kfree_skb,
+            &programs.on_cgroup_ingress,
+            &programs.on_sock_create,
+            &programs.on_sendmsg4,
+            &programs.on_sendmsg6,
         ]
         .into_iter()
         .chain(self.plan.host_path.then_some(&programs.on_host_xmit))
@@ -578,6 +604,7 @@ fn configure(
         settings.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
         settings.setting_hol = options.hol as u32;
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
+        settings.setting_udp = plan.measures_udp();
     }
     if plan.sched {
         set_wake_functions(open, WakeFunctions::find()?);
@@ -601,19 +628,28 @@ fn configure(
         .paths
         .set_max_entries(if plan.host_path { paths(options) } else { 1 })
         .tried("size the table of packets")?;
+    let udp = plan.measures_udp();
     let programs = &mut open.progs;
     for (program, wanted) in [
         (&mut programs.on_tcp_sendmsg_locked, plan.traces_entry()),
-        (&mut programs.on_sock_send_length, plan.traces_entry()),
+        (&mut programs.on_sock_send_length, plan.traces_entry() || udp),
         (&mut programs.on_tcp_retransmit_skb, plan.retransmits),
         (&mut programs.on_tcp_probe, plan.segments),
         (&mut programs.on_sk_data_ready, plan.rx),
-        (&mut programs.on_sock_recv_length, plan.rx),
+        (&mut programs.on_sock_recv_length, plan.rx || udp),
         (&mut programs.on_inet_sock_set_state, plan.close),
         (&mut programs.mark_sockets, by_pid),
         (&mut programs.adopt_flows, !options.new_only),
         (&mut programs.on_host_xmit, plan.host_path),
         (&mut programs.on_run_clock, plan.sched),
+        (&mut programs.on_net_dev_queue, udp),
+        (&mut programs.on_net_dev_start_xmit, udp),
+        (&mut programs.on_kfree_skb, udp),
+        (&mut programs.on_cgroup_ingress, udp),
+        (&mut programs.on_sock_create, udp),
+        (&mut programs.on_sendmsg4, udp),
+        (&mut programs.on_sendmsg6, udp),
+        (&mut programs.mark_datagram_sockets, udp),
     ] {
         program.set_autoload(wanted);
     }

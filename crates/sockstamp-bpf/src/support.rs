@@ -28,12 +28,14 @@ pub enum Tracepoint {
     SkDataReady,
     SockRecvLength,
     InetSockSetState,
+    NetDevQueue,
     NetDevStartXmit,
+    KfreeSkb,
 }
 
 impl Tracepoint {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::TcpSendmsgLocked,
         Self::SockSendLength,
         Self::TcpRetransmitSkb,
@@ -41,7 +43,9 @@ impl Tracepoint {
         Self::SkDataReady,
         Self::SockRecvLength,
         Self::InetSockSetState,
+        Self::NetDevQueue,
         Self::NetDevStartXmit,
+        Self::KfreeSkb,
     ];
 
     /// The kernel's name of it.
@@ -55,7 +59,9 @@ impl Tracepoint {
             Self::SkDataReady => "sk_data_ready",
             Self::SockRecvLength => "sock_recv_length",
             Self::InetSockSetState => "inet_sock_set_state",
+            Self::NetDevQueue => "net_dev_queue",
             Self::NetDevStartXmit => "net_dev_start_xmit",
+            Self::KfreeSkb => "kfree_skb",
         }
     }
 

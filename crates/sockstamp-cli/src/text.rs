@@ -75,6 +75,9 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
     if part.pipelined > 0 {
         write!(output, "; {} pipelined", part.pipelined)?;
     }
+    if part.drops > 0 {
+        write!(output, ", {} dropped", part.drops)?;
+    }
     writeln!(output)
 }
 

@@ -98,6 +98,7 @@ pub struct Interfaces {
 /// |---|---|
 /// | `time_ns` | [`time`](Self::time), since 1970 |
 /// | `direction` | `"tx"` or `"rx"` |
+/// | `protocol` | `"tcp"` or `"udp"` |
 /// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `netns` | as here |
 /// | `parts` | TX: object of stage name → object of part name → duration |
 /// | `ack_with_data`, `pipelined` | TX: as here |
@@ -172,12 +173,13 @@ impl Serialize for Message {
         let stamped = self.interfaces != Interfaces::default();
         let sent = self.direction == Direction::Tx;
         let optional = [stamped, self.oldest_age.is_some(), self.min_rtt.is_some()];
-        let fields = 18 + 3 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
+        let fields = 19 + 3 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
         object.serialize_field("time_ns", &self.time)?;
         object.serialize_field("direction", &self.direction)?;
         object.serialize_field("pid", &self.pid)?;
         object.serialize_field("comm", &self.comm)?;
+        object.serialize_field("protocol", &self.flow.protocol)?;
         object.serialize_field("local", &canonical(self.flow.local))?;
         object.serialize_field("remote", &canonical(self.flow.remote))?;
         object.serialize_field("bytes", &self.bytes)?;
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&sent).unwrap(),
             concat!(
-                r#"{"time_ns":1790000000000000001,"direction":"tx","pid":4242,"comm":"nginx","#,
+                r#"{"time_ns":1790000000000000001,"direction":"tx","pid":4242,"comm":"nginx","protocol":"tcp","#,
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
                 r#""stages":{"tx.copy":1200,"tx.queue":0,"tx.network":20100000,"app.service":7},"#,
                 r#""parts":{"tx.queue":{"nagle":0}},"total_ns":20101200,"#,
@@ -296,7 +298,7 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&received).unwrap(),
             concat!(
-                r#"{"time_ns":1790000000000000001,"direction":"rx","pid":4242,"comm":"nginx","#,
+                r#"{"time_ns":1790000000000000001,"direction":"rx","pid":4242,"comm":"nginx","protocol":"tcp","#,
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
                 r#""stages":{"rx.stack":900},"total_ns":900,"#,
                 r#""retransmits":0,"cookie":77,"seq_end":4294967295,"stamps":{"read":9000},"#,

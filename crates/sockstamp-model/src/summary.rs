@@ -99,6 +99,9 @@ pub struct DirectionSummary {
     pub out_of_order: u64,
     /// TX: sends that were made with requests still unread, by weight: they have no `app.service`.
     pub pipelined: u64,
+    /// Datagrams that reached sockets of the selected flows and were dropped there, mostly because their receive
+    /// buffer was full (UDP); always 0 for TX.
+    pub drops: u64,
     /// The distribution of every stage; `None` where the stage is absent.
     pub stages: StageMap<Option<Histogram>>,
     /// The parts of the stages; `None` where the stage is absent.
@@ -145,6 +148,7 @@ impl DirectionSummary {
         self.retransmits = self.retransmits.saturating_add(other.retransmits);
         self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
         self.pipelined = self.pipelined.saturating_add(other.pipelined);
+        self.drops = self.drops.saturating_add(other.drops);
         for (stage, histogram) in other.stages.present() {
             self.stages[stage].get_or_insert_default().merge(histogram);
         }
@@ -186,13 +190,14 @@ impl Serialize for DirectionSummary {
             }
         }
 
-        let mut object = serializer.serialize_struct("DirectionSummary", 9)?;
+        let mut object = serializer.serialize_struct("DirectionSummary", 10)?;
         object.serialize_field("messages", &self.messages)?;
         object.serialize_field("measured", &self.measured)?;
         object.serialize_field("bytes", &self.bytes)?;
         object.serialize_field("retransmits", &self.retransmits)?;
         object.serialize_field("out_of_order", &self.out_of_order)?;
         object.serialize_field("pipelined", &self.pipelined)?;
+        object.serialize_field("drops", &self.drops)?;
         object.serialize_field("stages", &Stages(&self.stages))?;
         object.serialize_field("parts", &self.parts)?;
         object.serialize_field("total", &StageSummary::from(&self.total))?;
@@ -341,6 +346,7 @@ mod tests {
         summary.tx.measured = 2;
         summary.tx.bytes = 5_792;
         summary.tx.retransmits = 1;
+        summary.rx.drops = 2;
         summary.tx.total = copy.clone();
         summary.tx.stages[Stage::TxCopy] = Some(copy);
         summary.tx.parts[Part::Sndbuf] = Some(PartSummary {
@@ -369,7 +375,7 @@ mod tests {
             serde_json::to_string(&summary).unwrap(),
             concat!(
                 r#"{"version":1,"duration_ns":10000000000,"adopted":2,"#,
-                r#""tx":{"messages":4,"measured":2,"bytes":5792,"retransmits":1,"out_of_order":0,"pipelined":0,"#,
+                r#""tx":{"messages":4,"measured":2,"bytes":5792,"retransmits":1,"out_of_order":0,"pipelined":0,"drops":0,"#,
                 r#""stages":{"#,
                 r#""tx.copy":{"count":4,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000},"#,
@@ -379,7 +385,7 @@ mod tests {
                 r#""sndbuf":{"count":1,"sum_ns":15000,"max_ns":15000}}},"#,
                 r#""total":{"count":4,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000}},"#,
-                r#""rx":{"messages":0,"measured":0,"bytes":0,"retransmits":0,"out_of_order":0,"pipelined":0,"#,
+                r#""rx":{"messages":0,"measured":0,"bytes":0,"retransmits":0,"out_of_order":0,"pipelined":0,"drops":2,"#,
                 r#""stages":{},"parts":{},"#,
                 r#""total":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
                 r#""max_ns":null,"sum_ns":0}},"#,

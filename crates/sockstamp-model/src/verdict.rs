@@ -89,6 +89,8 @@ verdicts! {
         "The message waited behind a missing segment, and the share of that wait could not be told from the rest.";
     Adopted = 20, "adopted",
         "The call was under way, or its last byte was there already, when the existing connection was adopted.";
+    Dropped = 21, "dropped",
+        "A packet of the message was dropped on its way out of this host.";
 }
 
 impl Verdict {
@@ -141,8 +143,8 @@ mod tests {
             assert_eq!(verdict as u32, index);
             assert_eq!(Verdict::from_index(index), Some(verdict));
         }
-        assert_eq!(Verdict::from_index(21), None);
-        assert_eq!(Verdict::COUNT, 21);
+        assert_eq!(Verdict::from_index(22), None);
+        assert_eq!(Verdict::COUNT, 22);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 #include "../flow/sockets.bpf.h"
 #include "../rx/rx.bpf.h"
 #include "../tx/tx.bpf.h"
+#include "../udp/rx.bpf.h"
+#include "../udp/tx.bpf.h"
 
 static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern)
 {
@@ -91,7 +93,9 @@ int BPF_PROG(on_tcp_sendmsg_locked, const struct sock *sk, const struct msghdr *
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
 {
-	if (result < 0 && sock_selected(sk))
+	if (udp_selectable(sk))
+		udp_sent(sk, result);
+	else if (result < 0 && sock_selected(sk))
 		tx_failed(sk);
 	return 0;
 }
@@ -135,7 +139,11 @@ int BPF_PROG(on_sk_data_ready, const struct sock *sk)
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 {
-	if (result > 0 && !(flags & (MSG_PEEK | MSG_ERRQUEUE)) && sock_selected(sk))
+	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
+		return 0;
+	if (udp_selectable(sk))
+		udp_read(sk, result);
+	else if (result > 0 && sock_selected(sk))
 		rx_read(sk, result);
 	return 0;
 }
@@ -162,6 +170,74 @@ int on_run_clock(struct bpf_perf_event_data *ctx)
 	struct bpf_perf_event_data_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
 	run_clock_sample(bpf_ktime_get_ns(), kern->data->time);
+	return 0;
+}
+
+SEC("cgroup/sock_create")
+int on_sock_create(struct bpf_sock *ctx)
+{
+	udp_created(ctx, bpf_cast_to_kern_ctx(ctx));
+	return 1;
+}
+
+SEC("cgroup/sendmsg4")
+int on_sendmsg4(struct bpf_sock_addr *ctx)
+{
+	if (ctx->sk)
+		udp_entered(ctx->sk);
+	return 1;
+}
+
+SEC("cgroup/sendmsg6")
+int on_sendmsg6(struct bpf_sock_addr *ctx)
+{
+	if (ctx->sk)
+		udp_entered(ctx->sk);
+	return 1;
+}
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
+{
+	const struct sock *sk = skb->sk;
+
+	if (sk && udp_selectable(sk))
+		udp_queued(sk, skb);
+	return 0;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(on_net_dev_start_xmit, const struct sk_buff *skb, const struct net_device *device)
+{
+	const struct sock *sk = skb->sk;
+
+	if (sk && udp_selectable(sk))
+		udp_started(sk, skb, device);
+	return 0;
+}
+
+SEC("cgroup_skb/ingress")
+int on_cgroup_ingress(struct __sk_buff *ctx)
+{
+	const struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
+	const struct sock *sk = skb->sk;
+
+	if (sk && udp_selectable(sk) && ctx->sk)
+		udp_arrived(ctx->sk, skb, sk);
+	return 1;
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(on_kfree_skb, const struct sk_buff *skb, void *location, int reason,
+	     const struct sock *receiver)
+{
+	const struct sock *sender = skb->sk;
+
+	if (receiver && udp_selectable(receiver))
+		udp_arrival_dropped(receiver, skb);
+	/* A received packet may have been given its socket early: skb_sk_is_prefetched(). */
+	else if (sender && !skb->skb_iif && udp_selectable(sender))
+		udp_left(sender, skb, true);
 	return 0;
 }
 

@@ -150,6 +150,70 @@ struct bpf_sock_ops {
 	__u64 skb_hwtstamp;
 };
 
+/* The same of SEC("cgroup/sock_create"), SEC("cgroup_skb/ingress") and SEC("cgroup/sendmsg4"). */
+struct bpf_sock {
+	__u32 bound_dev_if;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+};
+
+struct __sk_buff {
+	__u32 len;
+	__u32 pkt_type;
+	__u32 mark;
+	__u32 queue_mapping;
+	__u32 protocol;
+	__u32 vlan_present;
+	__u32 vlan_tci;
+	__u32 vlan_proto;
+	__u32 priority;
+	__u32 ingress_ifindex;
+	__u32 ifindex;
+	__u32 tc_index;
+	__u32 cb[5];
+	__u32 hash;
+	__u32 tc_classid;
+	__u32 data;
+	__u32 data_end;
+	__u32 napi_id;
+	__u32 family;
+	__u32 remote_ip4;
+	__u32 local_ip4;
+	__u32 remote_ip6[4];
+	__u32 local_ip6[4];
+	__u32 remote_port;
+	__u32 local_port;
+	__u32 data_meta;
+	union {
+		void *flow_keys;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	__u64 tstamp;
+	__u32 wire_len;
+	__u32 gso_segs;
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+};
+
+struct bpf_sock_addr {
+	__u32 user_family;
+	__u32 user_ip4;
+	__u32 user_ip6[4];
+	__u32 user_port;
+	__u32 family;
+	__u32 type;
+	__u32 protocol;
+	__u32 msg_src_ip4;
+	__u32 msg_src_ip6[4];
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 typedef struct {
@@ -228,6 +292,11 @@ struct sk_buff {
 	__u32 hash;
 	unsigned int end;
 	unsigned char *head;
+	unsigned char *data;
+	__be16 protocol;
+	__u16 transport_header;
+	__u16 network_header;
+	int skb_iif;
 };
 
 struct sk_buff_head {
@@ -349,6 +418,7 @@ struct sock {
 	struct dst_entry *sk_dst_cache;
 	struct socket_wq *sk_wq;
 	u16 sk_protocol;
+	u16 sk_type;
 	int sk_err;
 	u8 sk_shutdown;
 	int sk_write_pending;
@@ -364,6 +434,16 @@ struct sock {
 	unsigned long sk_pacing_rate;
 	u8 sk_pacing_shift;
 	u8 sk_bpf_cb_flags; /* v6.15 */
+};
+
+struct inet_sock {
+	struct sock sk;
+};
+
+struct udp_sock {
+	struct inet_sock inet;
+	int pending;
+	struct sk_buff_head reader_queue;
 };
 
 struct inet_connection_sock {
@@ -434,6 +514,7 @@ struct skb_shared_hwtstamps {
 
 struct skb_shared_info {
 	__u8 tx_flags;
+	unsigned short gso_segs;
 	struct skb_shared_hwtstamps hwtstamps;
 	u32 tskey;
 };
@@ -459,6 +540,7 @@ struct sched_info {
 
 struct task_struct {
 	unsigned int __state;
+	unsigned int flags;
 	int pid;
 	int tgid;
 	struct sched_info sched_info; /* CONFIG_SCHED_INFO */

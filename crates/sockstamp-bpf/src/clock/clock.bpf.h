@@ -53,4 +53,22 @@ static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 
 	return since;
 }
 
+/* What clock_since_stamp() gave, as a verdict. */
+static __always_inline enum verdict clock_verdict(__u32 stack_ns)
+{
+	switch (stack_ns) {
+	case ARRIVAL_NO_STAMP:
+		return VERDICT_NO_RX_STAMP;
+	case ARRIVAL_MISMATCH:
+		return VERDICT_CLOCK_MISMATCH;
+	case ARRIVAL_STEP:
+		return VERDICT_CLOCK_STEP;
+	case ARRIVAL_HOL:
+		return VERDICT_HOL;
+	case ARRIVAL_ADOPTED:
+		return VERDICT_ADOPTED;
+	}
+	return VERDICT_VALID;
+}
+
 #endif

@@ -154,6 +154,7 @@ enum mark_kind {
 	MARK_LISTENER = 1, /* of a selected task: what it accepts inherits the mark */
 	MARK_SELECTED,
 	MARK_HELD, /* a connection that a selected task has open: to be adopted */
+	MARK_DATAGRAM, /* a selected UDP socket */
 };
 
 enum opened_by {
@@ -246,6 +247,7 @@ static __always_inline void flow_identify(struct flow_identity *identity, const 
 	identity->cookie = common->skc_cookie.counter;
 	identity->netns = common->skc_net.net->ns.inum;
 	identity->family = common->skc_family;
+	identity->protocol = sk->sk_protocol;
 	identity->local_port = common->skc_num;
 	identity->remote_port = bpf_ntohs(common->skc_dport);
 	if (bpf_core_field_exists(common->skc_v6_daddr) && identity->family == AF_INET6) {

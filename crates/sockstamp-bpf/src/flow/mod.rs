@@ -15,7 +15,11 @@ use crate::error::{Error, Tried};
 
 /// Marks the TCP sockets that a selected task holds.
 pub(crate) fn mark_sockets(program: &ProgramMut<'_>) -> Result<(), Error> {
-    let step = "look at the selected processes' sockets";
+    run_once(program, "look at the selected processes' sockets")
+}
+
+/// Lets an iterator program see everything once.
+pub(crate) fn run_once(program: &ProgramMut<'_>, step: &str) -> Result<(), Error> {
     let link = program.attach().tried(step)?;
     run(&link).tried(step)
 }

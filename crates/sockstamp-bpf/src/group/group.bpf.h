@@ -44,7 +44,7 @@ struct {
 struct flow;
 
 /* The place of the group of the current task's message; see resolve.bpf.h. */
-static __always_inline __u32 group_of_task(struct flow *flow, const struct sock *sk);
+static __always_inline __u32 group_of_task(__u64 *last, const struct sock *sk);
 /* The place of the group of what happens to a socket while no task of it runs. */
 static __always_inline __u32 group_of_socket(struct flow *flow, const struct sock *sk);
 

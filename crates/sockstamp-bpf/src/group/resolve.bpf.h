@@ -97,6 +97,7 @@ static __always_inline void group_identify(struct group_key *key, const struct s
 	if (!(setting_groups & GROUP_BY_FLOW)) {
 		identity->cookie = 0;
 		identity->netns = 0;
+		identity->protocol = 0;
 		identity->local_port = 0;
 		identity->remote_port = 0;
 		__builtin_memset(identity->local_address, 0, sizeof(identity->local_address));
@@ -121,7 +122,8 @@ static __always_inline __u16 group_port(const struct sock *sk)
 		return remote;
 	if (mark && mark->opened_by == OPENED_BY_PEER)
 		return local;
-	return local < remote ? local : remote;
+	/* An unconnected socket of UDP has no remote port. */
+	return local < remote || !remote ? local : remote;
 }
 
 static __always_inline void group_name_task(struct group_key *key, __u32 pid)
@@ -150,8 +152,8 @@ static __always_inline __u32 group_resolve(const struct sock *sk, __u32 pid)
 	return group_find(&key);
 }
 
-/* flow->group is one word, since a reader and a sender may write it at the same time. */
-static __always_inline __u32 group_of_task(struct flow *flow, const struct sock *sk)
+/* `last`, of the flow, is one word, since a reader and a sender may write it at the same time. */
+static __always_inline __u32 group_of_task(__u64 *last, const struct sock *sk)
 {
 	__u32 pid = 0, token;
 	__u64 known;
@@ -160,11 +162,11 @@ static __always_inline __u32 group_of_task(struct flow *flow, const struct sock 
 		return GROUP_OTHER;
 	if (setting_groups & GROUP_BY_TASK)
 		pid = bpf_get_current_pid_tgid() >> 32;
-	known = *(volatile __u64 *)&flow->group;
+	known = *(volatile __u64 *)last;
 	token = known;
 	if (known >> 32 != pid || !group_valid(token)) {
 		token = group_resolve(sk, pid);
-		*(volatile __u64 *)&flow->group = (__u64)pid << 32 | token;
+		*(volatile __u64 *)last = (__u64)pid << 32 | token;
 	}
 	return token & GROUP_INDEX_MASK;
 }

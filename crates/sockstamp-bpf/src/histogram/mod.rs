@@ -52,6 +52,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         retransmits: only(Direction::Tx, sum(banks, |bank| bank.retransmits)),
         out_of_order: only(Direction::Rx, sum(banks, |bank| bank.out_of_order)),
         pipelined: only(Direction::Tx, sum(banks, |bank| bank.pipelined)),
+        drops: only(Direction::Rx, sum(banks, |bank| bank.drops)),
         parts: parts(banks, &stages),
         stages,
         total: distribution(banks, Stage::COUNT + index),

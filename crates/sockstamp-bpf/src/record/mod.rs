@@ -44,6 +44,7 @@ const _: () = {
     assert!(raw::verdict::VERDICT_NO_RX_STAMP as usize == Verdict::NoRxStamp as usize);
     assert!(raw::verdict::VERDICT_HOL as usize == Verdict::Hol as usize);
     assert!(raw::verdict::VERDICT_ADOPTED as usize == Verdict::Adopted as usize);
+    assert!(raw::verdict::VERDICT_DROPPED as usize == Verdict::Dropped as usize);
     assert!(raw::HISTOGRAM_SLOTS as usize == sockstamp_model::histogram::BUCKETS);
 };
 
@@ -183,6 +184,7 @@ fn oldest_age(record: &Record, direction: Direction) -> Option<Nanos> {
     Nanos(rx.read).checked_sub(Nanos(stamp::<Monotonic>(rx.oldest)?.as_nanos()))
 }
 
+/// A key of groups that leaves the protocol out has that of TCP.
 pub(crate) fn flow(identity: &raw::flow_identity) -> Flow {
     let address = |bytes: [u8; 16]| -> IpAddr {
         if identity.family == AF_INET6 {
@@ -193,7 +195,7 @@ pub(crate) fn flow(identity: &raw::flow_identity) -> Flow {
     };
     Flow {
         netns: NetnsInode(identity.netns),
-        protocol: Protocol::Tcp,
+        protocol: Protocol::from_number(identity.protocol).unwrap_or(Protocol::Tcp),
         local: SocketAddr::new(address(identity.local_address), identity.local_port),
         remote: SocketAddr::new(address(identity.remote_address), identity.remote_port),
         cookie: SocketCookie(identity.cookie),

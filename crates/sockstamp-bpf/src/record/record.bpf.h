@@ -39,7 +39,7 @@ static __always_inline bool record_wanted(enum verdict verdict, __u64 total)
 }
 
 static __always_inline struct message_record *
-record_reserve(const struct flow *flow, enum direction direction, enum verdict verdict)
+record_begin(const struct flow_identity *identity, enum direction direction, enum verdict verdict)
 {
 	struct message_record *record;
 
@@ -53,9 +53,8 @@ record_reserve(const struct flow *flow, enum direction direction, enum verdict v
 	__builtin_memset(record, 0, sizeof(*record));
 	for (int i = 0; i < STAGE_COUNT; i++)
 		record->stages[i] = STAGE_ABSENT;
-	record->flow = flow->identity;
+	record->flow = *identity;
 	record->min_rtt_us = RTT_UNKNOWN;
-	record->group = flow->group & GROUP_INDEX_MASK;
 	record->direction = direction;
 	record->verdict = verdict;
 	return record;
@@ -70,6 +69,16 @@ static __always_inline void record_interface(struct interface_name *name, __u32 
 	name->index = interface->id;
 	name->netns = interface->id >> 32;
 	__builtin_memcpy(name->name, interface->name, sizeof(name->name));
+}
+
+static __always_inline struct message_record *
+record_reserve(const struct flow *flow, enum direction direction, enum verdict verdict)
+{
+	struct message_record *record = record_begin(&flow->identity, direction, verdict);
+
+	if (record)
+		record->group = flow->group & GROUP_INDEX_MASK;
+	return record;
 }
 
 #endif

@@ -58,6 +58,7 @@ enum verdict {
 	VERDICT_LOST_EVENT,
 	VERDICT_HOL,
 	VERDICT_ADOPTED,
+	VERDICT_DROPPED,
 	VERDICT_COUNT,
 };
 
@@ -160,6 +161,7 @@ struct bank {
 			     */
 	__u64 pipelined; /* sends with requests left unread: no app.service */
 	struct part_sum parts[PART_COUNT];
+	__u64 drops; /* datagrams that selected sockets did not take */
 	struct distribution distributions[DISTRIBUTION_COUNT];
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];
@@ -206,7 +208,8 @@ struct flow_identity {
 	__u8 local_address[16]; /* IPv4 in the first four bytes */
 	__u8 remote_address[16];
 	__u16 remote_port; /* host order */
-	__u8 padding[2];
+	__u8 protocol; /* number in the IP header */
+	__u8 padding[1];
 	__u32 pid;
 	char comm[COMM_LENGTH]; /* of that pid */
 };

@@ -74,7 +74,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 		rx_ready_behind(flow, arrival);
 	else
 		arrival->stack_ns = clock_since_stamp(skb, arrival->ready);
-	sched_note(sk, flow, head);
+	sched_note(sk, &flow->waiter, head);
 	flow->rx_head = head + 1;
 }
 
@@ -185,21 +185,11 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 	if (verdict == VERDICT_LOST_EVENT && !flow->rx_head &&
 	    BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data_acked))
 		return VERDICT_FAST_OPEN;
-	if (verdict != VERDICT_VALID)
-		return verdict;
-	switch (read->stack_ns) {
-	case ARRIVAL_NO_STAMP:
-		return VERDICT_NO_RX_STAMP;
-	case ARRIVAL_MISMATCH:
-		return VERDICT_CLOCK_MISMATCH;
-	case ARRIVAL_STEP:
-		return VERDICT_CLOCK_STEP;
-	case ARRIVAL_HOL:
-		return VERDICT_HOL;
-	case ARRIVAL_ADOPTED:
-		return VERDICT_ADOPTED;
-	}
-	return read->flags & ARRIVAL_WAITED ? rx_unblock(flow, read) : VERDICT_VALID;
+	if (verdict == VERDICT_VALID)
+		verdict = clock_verdict(read->stack_ns);
+	if (verdict == VERDICT_VALID && read->flags & ARRIVAL_WAITED)
+		return rx_unblock(flow, read);
+	return verdict;
 }
 
 static __always_inline void rx_record(const struct flow *flow, const struct read *read,
@@ -248,7 +238,7 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, const str
 {
 	__u64 waited = read->now - read->ready;
 
-	read->wakeup = sched_wakeup(flow, read->arrival, read->ready, read->now);
+	read->wakeup = sched_wakeup(&flow->waiter, read->arrival, read->ready, read->now);
 	read->app = waited;
 	if (read->wakeup != STAGE_ABSENT) {
 		read->app -= read->wakeup;
@@ -308,7 +298,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	}
 	count(&bank->messages[DIRECTION_RX], 1);
 	count(&bank->bytes[DIRECTION_RX], length);
-	group = group_of_task(flow, sk);
+	group = group_of_task(&flow->group, sk);
 	group_message(group, DIRECTION_RX, length);
 	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
 	if (sample_skip(&flow->rx_sampler)) {

@@ -199,9 +199,8 @@ static __always_inline const struct task_struct *sock_waiter(const struct sock *
 }
 
 /* At sk_data_ready(): who waits for this arrival, counted as `rx_head`. */
-static __always_inline void sched_note(const struct sock *sk, struct flow *flow, __u32 arrival)
+static __always_inline void sched_note(const struct sock *sk, struct waiter *waiter, __u32 arrival)
 {
-	struct waiter *waiter = &flow->waiter;
 	const struct task_struct *task;
 	__u32 runs;
 
@@ -232,16 +231,14 @@ static __always_inline void sched_note(const struct sock *sk, struct flow *flow,
  * that was the first time, but for how long he had to wait altogether. A global function, so that
  * the verifier walks it once and not once for each way through the read.
  */
-__noinline __u64 sched_wakeup(const struct flow *flow, __u32 arrival, __u64 ready, __u64 now)
+__noinline __u64 sched_wakeup(const struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now)
 {
 	const struct task_struct *task;
-	const struct waiter *waiter;
 	__s64 waited;
 	__u32 runs;
 
-	if (!setting_sched || !flow)
+	if (!setting_sched || !waiter)
 		return STAGE_ABSENT;
-	waiter = &flow->waiter;
 	if (!waiter->task || arrival - waiter->first > waiter->last - waiter->first)
 		return STAGE_ABSENT;
 	task = bpf_get_current_task_btf();

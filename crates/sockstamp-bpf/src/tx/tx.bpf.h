@@ -206,7 +206,7 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 		return;
 	count(&bank->messages[DIRECTION_TX], 1);
 	count(&bank->bytes[DIRECTION_TX], key + 1 - start);
-	group = group_of_task(flow, kern->sk);
+	group = group_of_task(&flow->group, kern->sk);
 	group_message(group, DIRECTION_TX, key + 1 - start);
 	if (!setting_entry)
 		sample_refresh(&flow->tx_sampler, tcp_of(kern->sk)->tcp_clock_cache);

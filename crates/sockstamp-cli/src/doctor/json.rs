@@ -26,6 +26,7 @@ pub(super) fn report(report: &Report) -> Value {
         "physical_interfaces": report.physical,
         "plan": plan(&report.plan),
         "host_path": { "available": report.host_path_obstacle.is_none(), "reason": report.host_path_obstacle },
+        "udp": way(&report.plan.udp),
         "obstacles": report.obstacles,
         "self_test": self_test(&report.self_test),
     })
@@ -56,14 +57,17 @@ fn interface((name, can): &(String, InterfaceCapabilities)) -> Value {
 }
 
 fn plan(plan: &Plan) -> Map<String, Value> {
-    let line = |way: &Way| match way {
-        Way::Hooks(hooks) => json!({ "hooks": hooks }),
-        Way::Absent(reason) => json!({ "absent": reason }),
-    };
     plan.stages
         .iter()
-        .map(|(stage, way)| (stage.name().to_owned(), line(way)))
+        .map(|(stage, found)| (stage.name().to_owned(), way(found)))
         .collect()
+}
+
+fn way(way: &Way) -> Value {
+    match way {
+        Way::Hooks(hooks) => json!({ "hooks": hooks }),
+        Way::Absent(reason) => json!({ "absent": reason }),
+    }
 }
 
 fn self_test(test: &SelfTest) -> Value {
@@ -104,6 +108,7 @@ mod tests {
                 "ready",
                 "receive_stamping",
                 "self_test",
+                "udp",
                 "version",
             ]
         );

@@ -170,6 +170,7 @@ fn plan(report: &Report) -> Vec<Line> {
     stages
         .map(|(stage, found)| line(stage.name(), way(found)))
         .chain([line("--host-path", host_path)])
+        .chain([line("of UDP", way(&report.plan.udp))])
         .collect()
 }
 

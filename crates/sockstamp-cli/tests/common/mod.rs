@@ -106,8 +106,11 @@ pub fn assert_adds_up(message: &Value) {
     let own = stages.iter().filter(|(stage, _)| *stage != "app.service");
     let sum: u64 = own.map(|(_, value)| number(value)).sum();
     let stamps = &message["stamps"];
-    let (first, last) = match message["direction"].as_str() {
-        Some("tx") => (&stamps["entry"], &stamps["ack"]),
+    let (first, last) = match (message["direction"].as_str(), message["protocol"].as_str()) {
+        (Some("tx"), Some("tcp")) => (&stamps["entry"], &stamps["ack"]),
+        // Connected sends have no stamp of their entry.
+        (Some("tx"), _) if stamps["entry"].is_null() => (&stamps["sched_last"], &stamps["snd_last"]),
+        (Some("tx"), _) => (&stamps["entry"], &stamps["snd_last"]),
         _ => (&stamps["rx_software"], &stamps["read"]),
     };
     for total in [number(&message["total_ns"]), number(last) - number(first)] {
@@ -297,9 +300,11 @@ fn is_lowered(pid: u32) -> bool {
 /// include/uapi/linux/capability.h
 const NET_ADMIN: u64 = 1 << 12;
 
-/// The program that selects flows is attached last, and is the only one attached to a cgroup: proc(5),
-/// `/proc/pid/fdinfo`, of a bpf_link (`bpf_link_show_fdinfo()`, kernel/bpf/syscall.c).
+/// The program that selects TCP flows is attached last: proc(5), `/proc/pid/fdinfo`, of a bpf_link
+/// (`bpf_cgroup_link_show_fdinfo()`, kernel/bpf/cgroup.c).
 fn is_attached(pid: u32) -> bool {
+    /// `BPF_CGROUP_SOCK_OPS` of include/uapi/linux/bpf.h.
+    const SOCK_OPS: &str = "3";
     let directory = PathBuf::from(format!("/proc/{pid}/fdinfo"));
     let Ok(entries) = fs::read_dir(directory) else {
         return false;
@@ -308,6 +313,6 @@ fn is_attached(pid: u32) -> bool {
         // A descriptor may be closed while its directory is read.
         let text = fs::read_to_string(entry.path()).unwrap_or_default();
         text.lines()
-            .any(|line| line.split_whitespace().eq(["link_type:", "cgroup"]))
+            .any(|line| line.split_whitespace().eq(["attach_type:", SOCK_OPS]))
     })
 }

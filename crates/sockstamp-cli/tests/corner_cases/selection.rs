@@ -332,7 +332,8 @@ fn echo_server(host: &Host) -> Process {
 fn two_measurements_at_a_time_do_not_disturb_each_other() {
     let host = Host::new("corner").unwrap();
     let _server = echo_server(&host);
-    let of_host = Stat::start(&["--netns", host.netns_name()]);
+    // A measurement that starts sends itself a datagram, to see whether the kernel stamps it.
+    let of_host = Stat::start(&["--netns", host.netns_name(), "tcp"]);
     let mut older = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
     talk(&mut older);
     let measured = stat_command(&host, &["python3", "-c", SEND, "7", "20"]);

@@ -73,7 +73,8 @@ impl Drop for SetOnDrop<'_> {
 }
 
 fn measure(client: &Host, device: &str, address: SocketAddr) -> Result<(), String> {
-    let target = ["--netns", client.netns_name()];
+    // Not what fills the queue: that is this process.
+    let target = ["--netns", client.netns_name(), "--comm", "testbed-peer"];
     let (stat, trace) = (Stat::start(&target), Trace::start(&target));
     let (address, count) = (address.to_string(), REQUESTS.to_string());
     let mut flow = client

@@ -23,3 +23,4 @@ mod recovery;
 mod sampling;
 mod slow_link;
 mod support;
+mod udp;

@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * TX of UDP. A message is a send call, and ends when its last packet is handed to the driver. UDP
+ * has no write queue: a send call makes the packets of one datagram and takes them to the packet
+ * scheduler itself (udp_send_skb(), v6.18). So what a task queues on a socket before the end of a
+ * send call (sock_send_length) is that call's. What waits for a neighbour's address (ARP) comes
+ * later and from elsewhere: such a message is refused.
+ *
+ * From the scheduler to the driver a packet is known by its address. Where it is split on the way
+ * (UDP_SEGMENT, and a device that cannot), the parts are known by their socket, and counted.
+ */
+#ifndef SOCKSTAMP_UDP_TX_BPF_H
+#define SOCKSTAMP_UDP_TX_BPF_H
+
+#include "../record/record.bpf.h"
+#include "../tx/tx.bpf.h"
+#include "flow.bpf.h"
+
+#define IP_MF		 0x2000 /* more fragments: RFC 791 */
+#define IP6_MF		 0x0001 /* RFC 8200, section 4.5 */
+#define NEXTHDR_FRAGMENT 44
+#define PF_KTHREAD	 0x00200000 /* include/linux/sched.h */
+
+#define UDP_NO_SLOT UDP_SENDS
+
+static __always_inline struct udp_send *udp_send_at(struct udp_flow *flow, __u32 slot)
+{
+	return &flow->tx[slot % UDP_SENDS];
+}
+
+/* Slots are taken from the lowest, so that a search is short. */
+#define udp_for_each_send(flow, slot)                                             \
+	for (__u32 slot = 0; slot < UDP_SENDS && (flow)->tx_used >> slot; slot++) \
+		if ((flow)->tx_used >> slot & 1)
+
+/*
+ * The task's send call on this socket that is under way. A global function, as others below with a
+ * loop, so that the verifier walks it once.
+ */
+__noinline __u32 udp_find_open(struct udp_flow *flow, __u32 tid)
+{
+	if (!flow)
+		return UDP_NO_SLOT;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->state == UDP_OPEN && send->tid == tid)
+			return slot;
+	}
+	return UDP_NO_SLOT;
+}
+
+__noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
+{
+	if (!flow)
+		return UDP_NO_SLOT;
+	for (__u32 slot = 0; slot < UDP_SENDS; slot++) {
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (flow->tx_used >> slot & 1 ||
+		    __sync_fetch_and_or(&flow->tx_used, 1ULL << slot) >> slot & 1)
+			continue;
+		__builtin_memset(send, 0, sizeof(*send));
+		send->tid = tid;
+		send->order = __sync_fetch_and_add(&flow->tx_order, 1);
+		return slot;
+	}
+	return UDP_NO_SLOT;
+}
+
+static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
+{
+	udp_send_at(flow, slot)->state = UDP_ENDED;
+	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
+}
+
+/* The start of an unconnected send: BPF_CGROUP_RUN_PROG_UDP4_SENDMSG_LOCK() in udp_sendmsg(). */
+static __always_inline void udp_entered(void *sk)
+{
+	__u64 task = bpf_get_current_pid_tgid();
+	struct udp_flow *flow;
+	__u32 slot;
+
+	if (!pid_selected(task >> 32))
+		return;
+	flow = udp_flow_of(sk);
+	if (!flow)
+		return;
+	slot = udp_find_open(flow, task);
+	if (slot != UDP_NO_SLOT)
+		udp_release(flow, slot);
+	slot = udp_claim(flow, task);
+	if (slot != UDP_NO_SLOT)
+		udp_send_at(flow, slot)->entry = bpf_ktime_get_ns();
+}
+
+struct udp_packet {
+	__u64 skb;
+	__u64 now;
+	__u32 ifindex;
+	__u32 interface; /* slot in `interfaces` */
+	__u32 parts;
+	bool last; /* of its datagram */
+};
+
+/* Whether a datagram ends with this packet: it is whole, or its last fragment. */
+static __always_inline bool udp_last_fragment(const struct sk_buff *skb)
+{
+	const unsigned char *network = skb->head + skb->network_header;
+	__u8 next_header = 0;
+	__be16 offset = 0;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		bpf_probe_read_kernel(&offset, sizeof(offset), network + 6);
+		return !(offset & bpf_htons(IP_MF));
+	}
+	bpf_probe_read_kernel(&next_header, sizeof(next_header), network + 6);
+	if (next_header != NEXTHDR_FRAGMENT)
+		return true;
+	bpf_probe_read_kernel(&offset, sizeof(offset), network + 40 + 2);
+	return !(offset & bpf_htons(IP6_MF));
+}
+
+static __always_inline bool udp_own_device(const struct sock *sk, const struct net_device *device)
+{
+	return device->nd_net.net == sk->__sk_common.skc_net.net;
+}
+
+static __always_inline void udp_note_queued(struct udp_send *send, const struct udp_packet *packet)
+{
+	/* A device on top of another (bond, VLAN, bridge) passes the packet on. */
+	if (send->skb == packet->skb && send->ifindex != packet->ifindex) {
+		send->repeats++;
+		send->outstanding += packet->parts;
+	} else {
+		/* A send is one datagram: what was there came from elsewhere. */
+		if (send->flags & UDP_WHOLE) {
+			send->sched = 0;
+			send->snd = 0;
+			send->outstanding = 0;
+			send->flags = 0;
+		}
+		if (!send->sched) {
+			send->sched = packet->now;
+			send->interface_first = packet->interface;
+		}
+		send->sched_last = packet->now;
+		send->skb = packet->skb;
+		send->parts = packet->parts;
+		__sync_fetch_and_add(&send->outstanding, packet->parts);
+	}
+	send->ifindex = packet->ifindex;
+	send->interface_last = packet->interface;
+	if (packet->last)
+		send->flags |= UDP_WHOLE;
+}
+
+/* Corked bytes leave: with those of this call, or by setsockopt(UDP_CORK). */
+__noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
+{
+	if (!flow || !packet)
+		return 0;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->state != UDP_CORKED)
+			continue;
+		udp_note_queued(send, packet);
+		send->flags |= UDP_SHARED;
+		if (packet->last)
+			send->state = UDP_WAITING;
+	}
+	return 0;
+}
+
+/* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
+static __always_inline void udp_queued(const struct sock *sk, const struct sk_buff *skb)
+{
+	struct udp_flow *flow = udp_flow_at(sk, skb);
+	struct udp_packet packet = {};
+	struct udp_send *send;
+	bool corked;
+	__u32 slot, tid;
+
+	if (!flow || !udp_own_device(sk, skb->dev))
+		return;
+	/* Not in a send call: what waited for a neighbour's address, in softirq. */
+	tid = bpf_get_current_pid_tgid();
+	if (!tid || bpf_get_current_task_btf()->flags & PF_KTHREAD)
+		return;
+	packet.skb = udp_name(sk, skb);
+	packet.now = bpf_ktime_get_ns();
+	packet.ifindex = skb->dev->ifindex;
+	packet.interface = interface_slot(skb->dev);
+	packet.parts = skb_shared(skb)->gso_segs ?: 1;
+	packet.last = udp_last_fragment(skb);
+	/* Until udp_push_pending_frames() is through with it. */
+	corked = cast_kernel(sk, struct udp_sock)->pending;
+	if (corked)
+		udp_flush(flow, &packet);
+	slot = udp_find_open(flow, tid);
+	if (slot == UDP_NO_SLOT)
+		slot = udp_claim(flow, tid);
+	/* Counted at the end of the call, which finds no slot either. */
+	if (slot == UDP_NO_SLOT)
+		return;
+	send = udp_send_at(flow, slot);
+	if (udp_peer_wanted() && !send->sched)
+		udp_peer(sk, skb, false, &send->remote);
+	udp_note_queued(send, &packet);
+	if (corked)
+		send->flags |= UDP_FLUSHED;
+}
+
+static __always_inline void udp_send_record(const struct udp_flow *flow,
+					    const struct udp_send *send, enum verdict verdict)
+{
+	struct message_record *record;
+
+	record = record_begin(&flow->identity, DIRECTION_TX, verdict);
+	if (!record)
+		return;
+	record->time = send->snd_last ?: bpf_ktime_get_ns();
+	record->weight = send->weight;
+	record->group = send->group;
+	record->stamps.tx.entry = send->entry;
+	record->stamps.tx.sched = send->sched;
+	record->stamps.tx.sched_last = send->sched_last;
+	record->stamps.tx.snd = send->snd;
+	record->stamps.tx.snd_last = send->snd_last;
+	record->bytes = send->bytes;
+	record->flow.pid = send->pid;
+	if (send->remote.port) {
+		__builtin_memcpy(record->flow.remote_address, send->remote.address,
+				 sizeof(send->remote.address));
+		record->flow.remote_port = send->remote.port;
+	}
+	record->repeats = send->repeats;
+	record_interface(&record->interface_first, send->interface_first);
+	record_interface(&record->interface_last, send->interface_last);
+	record->flags = send->flags & UDP_SHARED ? MESSAGE_COALESCED : 0;
+	if (verdict == VERDICT_VALID) {
+		if (send->entry)
+			record->stages[STAGE_TX_COPY] = send->sched_last - send->entry;
+		record->stages[STAGE_TX_QDISC] = send->snd_last - send->sched_last;
+	}
+	record_submit(record);
+}
+
+static __always_inline enum verdict udp_send_verdict(const struct udp_send *send)
+{
+	if (send->flags & UDP_DROPPED)
+		return VERDICT_DROPPED;
+	if (!send->sched)
+		return VERDICT_NO_SCHED;
+	if (!send->snd)
+		return VERDICT_NO_SND;
+	if (send->entry > send->sched || send->sched_last > send->snd_last)
+		return VERDICT_STAMP_ORDER;
+	return VERDICT_VALID;
+}
+
+__noinline int udp_complete(struct bank *bank, struct udp_flow *flow, __u32 slot)
+{
+	struct udp_send *send;
+	enum verdict verdict;
+
+	if (!bank || !flow)
+		return 0;
+	send = udp_send_at(flow, slot);
+	verdict = udp_send_verdict(send);
+	if (verdict == VERDICT_VALID) {
+		__u64 begin = send->entry ?: send->sched_last;
+
+		if (send->entry)
+			stage_add(bank, send->group, STAGE_TX_COPY, send->sched_last - send->entry,
+				  send->weight);
+		stage_add(bank, send->group, STAGE_TX_QDISC, send->snd_last - send->sched_last,
+			  send->weight);
+		stage_add(bank, send->group, DISTRIBUTION_TOTAL(DIRECTION_TX),
+			  send->snd_last - begin, send->weight);
+		interface_count(bank, send->interface_last, send->weight);
+	} else {
+		count(&bank->refusals[DIRECTION_TX][verdict], send->weight);
+	}
+	group_ended(send->group, DIRECTION_TX, verdict == VERDICT_VALID ? 0 : send->weight);
+	if (setting_record)
+		udp_send_record(flow, send, verdict);
+	udp_release(flow, slot);
+	return 0;
+}
+
+/* The end of the call and the driver, on another CPU, may come at once: one of them completes. */
+static __always_inline void udp_complete_if_over(struct bank *bank, struct udp_flow *flow,
+						 __u32 slot)
+{
+	struct udp_send *send = udp_send_at(flow, slot);
+
+	if (!send->outstanding &&
+	    __sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
+		udp_complete(bank, flow, slot);
+}
+
+static __always_inline void udp_note_started(struct udp_send *send, __u32 parts, __u64 now)
+{
+	if (!send->snd)
+		send->snd = now;
+	send->snd_last = now;
+	__sync_fetch_and_sub(&send->outstanding, parts);
+}
+
+/* Of the messages with packets under way, the oldest: a packet scheduler keeps a flow's order. */
+__noinline __u32 udp_oldest_outstanding(struct udp_flow *flow)
+{
+	__u32 oldest = UDP_NO_SLOT;
+	__u64 age = 0;
+
+	if (!flow)
+		return oldest;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->outstanding && flow->tx_order - send->order > age) {
+			age = flow->tx_order - send->order;
+			oldest = slot;
+		}
+	}
+	return oldest;
+}
+
+/*
+ * What becomes of a packet that was queued: the driver takes it, or it is dropped on the way. Calls
+ * that were corked together share one.
+ */
+static __always_inline void udp_left(const struct sock *sk, const struct sk_buff *skb, bool dropped)
+{
+	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
+	struct bank *bank = this_bank();
+	__u64 name = udp_name(sk, skb);
+	bool known = false;
+	__u64 now;
+
+	if (!flow || !bank || !flow->tx_used)
+		return;
+	now = bpf_ktime_get_ns();
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->skb != name || !send->outstanding)
+			continue;
+		known = true;
+		if (dropped)
+			send->flags |= UDP_DROPPED;
+		udp_note_started(send, send->parts, now);
+		udp_complete_if_over(bank, flow, slot);
+	}
+	if (!known) {
+		__u32 slot = udp_oldest_outstanding(flow);
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (slot == UDP_NO_SLOT)
+			return;
+		if (dropped)
+			send->flags |= UDP_DROPPED;
+		udp_note_started(send, 1, now);
+		udp_complete_if_over(bank, flow, slot);
+	}
+}
+
+/* net_dev_start_xmit(): the driver of each device on the way takes the packet, or a part of it. */
+static __always_inline void udp_started(const struct sock *sk, const struct sk_buff *skb,
+					const struct net_device *device)
+{
+	if (udp_own_device(sk, device))
+		udp_left(sk, skb, false);
+}
+
+/* What was flushed on the way was no part of a call whose own bytes are corked now. */
+static __always_inline void udp_cork(struct udp_send *send)
+{
+	send->sched = 0;
+	send->snd = 0;
+	send->skb = 0;
+	send->outstanding = 0;
+	send->flags = 0;
+	send->state = UDP_CORKED;
+}
+
+/* Counts the message; whether it is its turn to be measured. */
+static __always_inline bool udp_send_counted(struct bank *bank, struct udp_flow *flow, __u32 bytes,
+					     __u64 now)
+{
+	count(&bank->messages[DIRECTION_TX], 1);
+	count(&bank->bytes[DIRECTION_TX], bytes);
+	udp_sample_refresh(&flow->tx_sampler, now);
+	return !sample_skip(&flow->tx_sampler);
+}
+
+/* sock_send_length(): the send call is over, nothing is locked, `current` is the sender. */
+static __always_inline void udp_sent(const struct sock *sk, int result)
+{
+	__u64 task = bpf_get_current_pid_tgid();
+	struct udp_flow *flow = udp_flow_of(sk);
+	struct bank *bank = this_bank();
+	struct udp_send *send;
+	__u32 slot, group;
+
+	if (!flow || !bank)
+		return;
+	slot = udp_find_open(flow, task);
+	if (slot == UDP_NO_SLOT && result >= 0)
+		slot = udp_claim(flow, task);
+	send = udp_send_at(flow, slot);
+	if (result < 0 || !pid_selected(task >> 32) ||
+	    (slot != UDP_NO_SLOT && !udp_wants(sk, &send->remote, DIRECTION_TX))) {
+		if (slot != UDP_NO_SLOT)
+			udp_release(flow, slot);
+		return;
+	}
+	group = group_of_task(&flow->group, sk);
+	group_message(group, DIRECTION_TX, result);
+	if (!udp_send_counted(bank, flow, result, send->sched_last ?: bpf_ktime_get_ns())) {
+		if (slot != UDP_NO_SLOT)
+			udp_release(flow, slot);
+		return;
+	}
+	group_measured(group, DIRECTION_TX);
+	if (slot == UDP_NO_SLOT) {
+		__u32 weight = sample_take(&flow->tx_sampler);
+
+		count_measured(bank, DIRECTION_TX, weight);
+		count(&bank->refusals[DIRECTION_TX][VERDICT_INFLIGHT_FULL], weight);
+		group_ended(group, DIRECTION_TX, weight);
+		return;
+	}
+	send->weight = sample_take(&flow->tx_sampler);
+	count_measured(bank, DIRECTION_TX, send->weight);
+	send->group = group;
+	send->pid = task >> 32;
+	send->bytes = result;
+	if (setting_record) {
+		udp_identify(&flow->identity, sk, &send->remote);
+		udp_remember_task(&flow->identity, send->pid);
+	}
+	if (cast_kernel(sk, struct udp_sock)->pending) {
+		udp_cork(send);
+		return;
+	}
+	send->state = UDP_WAITING;
+	udp_complete_if_over(bank, flow, slot);
+}
+
+#endif

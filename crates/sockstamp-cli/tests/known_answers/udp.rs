@@ -1,0 +1,94 @@
+//! Datagrams that wait for a reader as long as it says: each read has the time of its own datagram.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testbed::{Family, Host};
+
+use crate::common::{Trace, number, of_direction, within_three_attempts};
+use crate::support::{over_both_families, within};
+
+over_both_families!(check);
+
+/// More than a socket reads in one go, fewer than are kept.
+const DATAGRAMS: usize = 20;
+/// What the calls around a pause may take on a busy machine.
+const SLACK: Duration = Duration::from_millis(2);
+
+fn check(family: Family) {
+    let host = Host::new("udp").unwrap();
+    let address = match family {
+        Family::V4 => Ipv4Addr::LOCALHOST.into(),
+        Family::V6 => Ipv6Addr::LOCALHOST.into(),
+    };
+    // One that exists before the measurement, one that does not; one connected, one not.
+    let old = host.udp_bind(SocketAddr::new(address, 0)).unwrap();
+    within_three_attempts(|| {
+        let trace = Trace::start(&["--netns", host.netns_name()]);
+        let sender = host.udp_bind(SocketAddr::new(address, 0)).unwrap();
+        let sent = exchange(&sender, &old);
+        sender.connect(old.local_addr().unwrap()).unwrap();
+        let connected = exchange(&sender, &old);
+        let waits = [sent, connected].concat();
+        let messages = trace.finish();
+        compare(&of_direction(&messages, "rx"), &waits)?;
+        sends_are_counted(&of_direction(&messages, "tx"));
+        Ok(())
+    });
+}
+
+/// Sends a burst, then reads it with a pause before each read. Lengths tell the datagrams apart. How
+/// long each was under way, from the outside.
+fn exchange(sender: &UdpSocket, receiver: &UdpSocket) -> Vec<Duration> {
+    let to = receiver.local_addr().unwrap();
+    let times: Vec<Instant> = (0..DATAGRAMS)
+        .map(|n| {
+            let now = Instant::now();
+            match sender.peer_addr() {
+                Ok(_) => sender.send(&vec![0; n]).unwrap(),
+                Err(_) => sender.send_to(&vec![0; n], to).unwrap(),
+            };
+            now
+        })
+        .collect();
+    let reads = times.into_iter().enumerate().map(|(n, sent)| {
+        thread::sleep(Duration::from_millis(n as u64 % 7));
+        assert_eq!(receiver.recv(&mut [0; 100]).unwrap(), n);
+        sent.elapsed()
+    });
+    reads.collect()
+}
+
+fn compare(read: &[&Value], waits: &[Duration]) -> Result<(), String> {
+    assert_eq!(read.len(), waits.len(), "one message a read");
+    for (n, (message, &wait)) in read.iter().zip(waits).enumerate() {
+        assert_eq!(message["verdict"], "valid", "{message}");
+        assert_eq!(message["protocol"], "udp");
+        assert_eq!(number(&message["bytes"]), (n % DATAGRAMS) as u64);
+        let earliest = wait.saturating_sub(SLACK);
+        within(
+            format!("the total of read {n}"),
+            number(&message["total_ns"]),
+            nanos(earliest)..=nanos(wait),
+        )?;
+    }
+    Ok(())
+}
+
+fn sends_are_counted(sent: &[&Value]) {
+    assert_eq!(sent.len(), 2 * DATAGRAMS, "one message a send");
+    for (n, message) in sent.iter().enumerate() {
+        assert_eq!(message["verdict"], "valid", "{message}");
+        assert_eq!(number(&message["bytes"]), (n % DATAGRAMS) as u64);
+        let stages = message["stages"].as_object().unwrap();
+        assert!(stages.contains_key("tx.qdisc"), "{message}");
+        // No hook shows where a connected send begins.
+        assert_eq!(stages.contains_key("tx.copy"), n < DATAGRAMS, "{message}");
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap()
+}
