@@ -113,7 +113,11 @@ mod tests {
             ]
         );
         assert_eq!(found["version"], 1);
-        assert_eq!(found["plan"]["tx.copy"], json!({ "absent": "needs Linux 6.16" }));
+        assert_eq!(
+            found["plan"]["tx.copy"],
+            json!({ "hooks": "sockops HDR_OPT_LEN → TSTAMP_SENDMSG" })
+        );
+        assert_eq!(found["plan"]["tx.nic"], json!({ "absent": "NIC clock unused" }));
         assert_eq!(found["self_test"], json!({ "messages": 40, "valid": 40 }));
         assert_eq!(
             found["hooks"][0],
