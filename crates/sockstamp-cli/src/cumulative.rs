@@ -7,8 +7,7 @@ use std::io::{self, Write};
 use serde::Serialize;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
-use sockstamp_model::stage::Stage;
-use sockstamp_model::summary::{StageSummary, Summary};
+use sockstamp_model::summary::{Cumulative, StageSummary, Summary};
 
 use crate::text;
 
@@ -16,27 +15,24 @@ use crate::text;
 type Hook = &'static str;
 
 const NO_TRACEPOINT: &str = "no tracepoint between the stamp and the socket";
-const NO_UDP: &str = "UDP is not measured";
+const NO_TCP: &str = "no stamps of reads: see sockstamp doctor";
+const NO_UDP: &str = "UDP is not measured: see sockstamp doctor";
 
 /// Every hook in the order of the way, with the time from the stamp to it or why there is none.
 ///
-/// A distribution of sums does not follow from those of the parts. These two are counted as such: the first stage of
-/// a read, which starts at the stamp, and the total of all.
-fn hooks(summary: &Summary) -> [(Hook, Result<&Histogram, &str>); 7] {
-    let enqueued = summary.rx.stages[Stage::RxStack].as_ref();
-    let reason = summary.absent.get(&Stage::RxStack);
-    let reason = reason.map_or("no stamps of reads", String::as_str);
+/// A distribution of sums does not follow from those of the parts. These are counted as such: the first stage of a
+/// read, which starts at the stamp, and the total of all.
+fn hooks(summary: &Summary) -> [(Hook, Result<&Histogram, &'static str>); 7] {
+    let Cumulative { tcp, udp } = &summary.rx.cumulative;
+    let (tcp, udp) = (tcp.as_ref().ok_or(NO_TCP), udp.as_ref().ok_or(NO_UDP));
     [
         ("ip-start", Err(NO_TRACEPOINT)),
         ("tcp-start", Err(NO_TRACEPOINT)),
-        ("udp-start", Err(NO_UDP)),
-        ("tcp-socket-enqueued", enqueued.ok_or(reason)),
-        ("udp-socket-enqueued", Err(NO_UDP)),
-        (
-            "tcp-socket-read",
-            enqueued.map(|_| &summary.rx.total).ok_or(reason),
-        ),
-        ("udp-socket-read", Err(NO_UDP)),
+        ("udp-start", Err(NO_TRACEPOINT)),
+        ("tcp-socket-enqueued", tcp.map(|reads| &reads.enqueued)),
+        ("udp-socket-enqueued", udp.map(|reads| &reads.enqueued)),
+        ("tcp-socket-read", tcp.map(|reads| &reads.read)),
+        ("udp-socket-read", udp.map(|reads| &reads.read)),
     ]
 }
 
@@ -102,18 +98,18 @@ pub(crate) fn csv(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
 pub(crate) struct Json<'a> {
     #[serde(flatten)]
     summary: &'a Summary,
-    cumulative: Cumulative<'a>,
+    cumulative: Hooks,
 }
 
 #[derive(Serialize)]
-struct Cumulative<'a> {
+struct Hooks {
     hooks: BTreeMap<Hook, StageSummary>,
-    absent: BTreeMap<Hook, &'a str>,
+    absent: BTreeMap<Hook, &'static str>,
 }
 
 impl<'a> Json<'a> {
     pub(crate) fn new(summary: &'a Summary) -> Json<'a> {
-        let mut cumulative = Cumulative {
+        let mut cumulative = Hooks {
             hooks: BTreeMap::new(),
             absent: BTreeMap::new(),
         };
@@ -129,19 +125,28 @@ impl<'a> Json<'a> {
 
 #[cfg(test)]
 mod tests {
-    use sockstamp_model::stage::StageMap;
+    use sockstamp_model::summary::Reads;
 
     use super::*;
 
-    /// A read that could be read after 1 ms and was after 5 ms.
-    fn summary() -> Summary {
-        let mut summary = Summary::default();
-        let stack = Nanos(1_000_000);
+    fn of(nanos: u64) -> Histogram {
         let mut histogram = Histogram::new();
-        histogram.record(stack, 1);
-        summary.rx.stages = StageMap::from_fn(|stage| (stage == Stage::RxStack).then(|| histogram.clone()));
-        summary.rx.total.record(Nanos(5_000_000), 1);
-        summary.rx.messages = 1;
+        histogram.record(Nanos(nanos), 1);
+        histogram
+    }
+
+    /// A read of TCP that could be read after 1 ms and was after 5 ms; of UDP, after 2 ms and 6 ms.
+    fn summary() -> Summary {
+        let reads = |enqueued, read| {
+            Some(Reads {
+                enqueued: of(enqueued),
+                read: of(read),
+            })
+        };
+        let mut summary = Summary::default();
+        summary.rx.cumulative.tcp = reads(1_000_000, 5_000_000);
+        summary.rx.cumulative.udp = reads(2_000_000, 6_000_000);
+        summary.rx.messages = 2;
         summary
     }
 
@@ -157,7 +162,9 @@ mod tests {
             printed(csv, &summary()),
             "hook,count,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,sum_ns\n\
              tcp-socket-enqueued,1,1000000,1000000,1000000,1000000,1000000,1000000\n\
-             tcp-socket-read,1,5000000,5000000,5000000,5000000,5000000,5000000\n"
+             udp-socket-enqueued,1,2000000,2000000,2000000,2000000,2000000,2000000\n\
+             tcp-socket-read,1,5000000,5000000,5000000,5000000,5000000,5000000\n\
+             udp-socket-read,1,6000000,6000000,6000000,6000000,6000000,6000000\n"
         );
         let text = printed(table, &summary());
         assert!(
@@ -175,7 +182,7 @@ mod tests {
     #[test]
     fn json_is_that_of_the_summary_and_the_hooks() {
         let json = serde_json::to_value(Json::new(&summary())).unwrap();
-        assert_eq!(json["rx"]["messages"], 1);
+        assert_eq!(json["rx"]["messages"], 2);
         let hooks = &json["cumulative"]["hooks"];
         assert_eq!(hooks["tcp-socket-enqueued"]["sum_ns"], 1_000_000);
         assert_eq!(hooks["tcp-socket-read"]["max_ns"], 5_000_000);
@@ -183,16 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn without_stamps_of_reads_nothing_is_shown() {
-        let mut summary = Summary::default();
-        summary
-            .absent
-            .insert(Stage::RxStack, "needs Linux 6.11".to_owned());
-        let json = serde_json::to_value(Json::new(&summary)).unwrap();
+    fn a_protocol_that_is_not_measured_is_absent() {
+        let json = serde_json::to_value(Json::new(&Summary::default())).unwrap();
         assert_eq!(json["cumulative"]["hooks"], serde_json::json!({}));
-        assert_eq!(
-            json["cumulative"]["absent"]["tcp-socket-read"],
-            "needs Linux 6.11"
-        );
+        assert_eq!(json["cumulative"]["absent"]["tcp-socket-read"], NO_TCP);
+        assert_eq!(json["cumulative"]["absent"]["udp-socket-read"], NO_UDP);
     }
 }

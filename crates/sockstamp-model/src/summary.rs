@@ -84,6 +84,36 @@ impl PartSummary {
     }
 }
 
+/// Reads of one protocol, by the time since the RX stamp of their last byte.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reads {
+    /// Until the socket could be read, from the stamp of the packet that made it so.
+    pub enqueued: Histogram,
+    /// Until the read call returned.
+    pub read: Histogram,
+}
+
+/// The reads of each protocol that is measured.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cumulative {
+    /// Of TCP.
+    pub tcp: Option<Reads>,
+    /// Of UDP.
+    pub udp: Option<Reads>,
+}
+
+impl Cumulative {
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in [(&mut self.tcp, &other.tcp), (&mut self.udp, &other.udp)] {
+            if let Some(theirs) = theirs {
+                let mine = mine.get_or_insert_default();
+                mine.enqueued.merge(&theirs.enqueued);
+                mine.read.merge(&theirs.read);
+            }
+        }
+    }
+}
+
 /// The messages of one direction. The distributions are those of the valid ones; the counters are of all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectionSummary {
@@ -108,6 +138,8 @@ pub struct DirectionSummary {
     pub parts: PartMap<Option<PartSummary>>,
     /// The distribution of the sum of a message's stages.
     pub total: Histogram,
+    /// RX: the same reads for `--cumulative`, which tells the protocols apart. Not in the JSON of a summary.
+    pub cumulative: Cumulative,
 }
 
 impl DirectionSummary {
@@ -158,6 +190,7 @@ impl DirectionSummary {
             }
         }
         self.total.merge(&other.total);
+        self.cumulative.merge(&other.cumulative);
     }
 
     /// Forms the parts that are what the others leave of their stage, for every stage that has parts.

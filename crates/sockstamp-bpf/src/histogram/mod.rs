@@ -6,7 +6,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::{Bucket, Histogram, ZERO_SLOT};
 use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{DirectionSummary, Lost, PartSummary, Summary};
+use sockstamp_model::summary::{Cumulative, DirectionSummary, Lost, PartSummary, Reads, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::plan::{Plan, Way};
@@ -40,10 +40,27 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
 
 fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> DirectionSummary {
     let index = direction as usize;
-    let stages = StageMap::from_fn(|stage| {
+    let mut stages = StageMap::from_fn(|stage| {
         let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
         measured.then(|| distribution(banks, stage as usize))
     });
+    let mut total = distribution(banks, Stage::COUNT + index);
+    let mut cumulative = Cumulative::default();
+    if let (Direction::Rx, Some(stack)) = (direction, &mut stages[Stage::RxStack]) {
+        cumulative.tcp = Some(Reads {
+            enqueued: stack.clone(),
+            read: total.clone(),
+        });
+        if plan.measures_udp() {
+            let udp = Reads {
+                enqueued: distribution(banks, raw::bank_distribution::DISTRIBUTION_UDP_STACK as usize),
+                read: distribution(banks, raw::bank_distribution::DISTRIBUTION_UDP_TOTAL as usize),
+            };
+            stack.merge(&udp.enqueued);
+            total.merge(&udp.read);
+            cumulative.udp = Some(udp);
+        }
+    }
     let only = |of: Direction, value: u64| if direction == of { value } else { 0 };
     let mut summary = DirectionSummary {
         messages: sum(banks, |bank| bank.messages[index]),
@@ -55,7 +72,8 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         drops: only(Direction::Rx, sum(banks, |bank| bank.drops)),
         parts: parts(banks, &stages),
         stages,
-        total: distribution(banks, Stage::COUNT + index),
+        total,
+        cumulative,
     };
     summary.complete_parts();
     summary

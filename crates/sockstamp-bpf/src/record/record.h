@@ -127,6 +127,16 @@ struct interface {
 #define DISTRIBUTION_COUNT	      (STAGE_COUNT + DIRECTION_COUNT)
 #define DISTRIBUTION_TOTAL(direction) (STAGE_COUNT + (direction))
 
+/*
+ * A bank has two more: rx.stack and the total of datagrams read. They stand apart so that user
+ * space can tell the two protocols apart, and are added to those of TCP for all else.
+ */
+enum bank_distribution {
+	DISTRIBUTION_UDP_STACK = DISTRIBUTION_COUNT,
+	DISTRIBUTION_UDP_TOTAL,
+	BANK_DISTRIBUTION_COUNT,
+};
+
 /* One cache line holds two: a message adds to all four of one. */
 struct bucket {
 	__u64 count;
@@ -162,7 +172,7 @@ struct bank {
 	__u64 pipelined; /* sends with requests left unread: no app.service */
 	struct part_sum parts[PART_COUNT];
 	__u64 drops; /* datagrams that selected sockets did not take */
-	struct distribution distributions[DISTRIBUTION_COUNT];
+	struct distribution distributions[BANK_DISTRIBUTION_COUNT];
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];
 	__u64 interfaces[INTERFACE_SLOTS]; /* valid sent messages by the last device on their way */

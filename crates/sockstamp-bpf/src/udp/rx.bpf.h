@@ -269,20 +269,24 @@ static __always_inline bool udp_nothing_read(const struct sock *sk, const struct
 __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_read *read)
 {
 	const struct udp_arrival *arrival;
-	__u64 waited;
+	__u64 waited, total;
 
 	if (!bank || !flow || !read)
 		return 0;
 	arrival = &read->arrival;
 	waited = read->now - arrival->time;
+	total = arrival->stack_ns + waited;
 	read->wakeup = sched_wakeup(&flow->waiter, read->counter, arrival->time, read->now);
 	read->app = read->wakeup == STAGE_ABSENT ? waited : waited - read->wakeup;
 	if (read->wakeup != STAGE_ABSENT)
 		stage_add(bank, read->group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
-	stage_add(bank, read->group, STAGE_RX_STACK, arrival->stack_ns, read->weight);
+	histogram_add(bank, DISTRIBUTION_UDP_STACK, arrival->stack_ns, read->weight);
 	stage_add(bank, read->group, STAGE_RX_APP, read->app, read->weight);
-	stage_add(bank, read->group, DISTRIBUTION_TOTAL(DIRECTION_RX), arrival->stack_ns + waited,
-		  read->weight);
+	histogram_add(bank, DISTRIBUTION_UDP_TOTAL, total, read->weight);
+	if (setting_groups) {
+		group_add(read->group, STAGE_RX_STACK, arrival->stack_ns, read->weight);
+		group_add(read->group, DISTRIBUTION_TOTAL(DIRECTION_RX), total, read->weight);
+	}
 	return 0;
 }
 

@@ -6,46 +6,68 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::{Family, Host, Link};
 
-use crate::common::{Stat, in_short, number, peer, within_three_attempts};
-use crate::support::{ms, over_both_families, within};
+use crate::common::{Stat, in_short, number, peer, stage, within_three_attempts};
+use crate::support::{ms, within};
 
-over_both_families!(check);
+mod of_tcp {
+    crate::support::over_both_families!(super::check_tcp);
+}
+
+mod of_udp {
+    crate::support::over_both_families!(super::check_udp);
+}
 
 const REQUESTS: u64 = 20;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-fn check(family: Family) {
+fn check_tcp(family: Family) {
+    check(family, "tcp", "udp");
+}
+
+fn check_udp(family: Family) {
+    check(family, "udp", "tcp");
+}
+
+/// The other protocol has nothing.
+fn check(family: Family, protocol: &str, other: &str) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let link = Link::veth(&client, &server).unwrap();
     let address = SocketAddr::new(link.address_b(family), 7000);
-    let _serve = server
-        .spawn(peer(), &["serve", "--port", "7000", "--think", "30"])
+    let mut serve = server
+        .spawn(
+            peer(),
+            &["serve", "--protocol", protocol, "--port", "7000", "--think", "30"],
+        )
         .unwrap();
-    server.wait_for_port(address, TIMEOUT).unwrap();
-    within_three_attempts(|| measure(&client, &server, address));
+    serve.wait_for_stdout("listening", TIMEOUT).unwrap();
+    within_three_attempts(|| {
+        let report = measure(&client, &server, protocol, address);
+        let figure = |hook: String, figure: &str| number(&report["cumulative"]["hooks"][hook][figure]);
+        assert_ne!(report["cumulative"]["absent"]["ip-start"], Value::Null);
+        for point in ["enqueued", "read"] {
+            assert_eq!(
+                figure(format!("{protocol}-socket-{point}"), "count"),
+                REQUESTS,
+                "{report}"
+            );
+            assert_eq!(figure(format!("{other}-socket-{point}"), "count"), 0, "{report}");
+        }
+        assert_eq!(stage(&report, "rx.stack", "count"), REQUESTS, "{report}");
+        let enqueued = figure(format!("{protocol}-socket-enqueued"), "p90_ns");
+        within("p90 until it is in the socket", enqueued, 0..=ms(1))?;
+        let read = figure(format!("{protocol}-socket-read"), "p50_ns");
+        within("the median until it is read", read, ms(30)..=ms(32))
+    });
 }
 
-fn measure(client: &Host, server: &Host, address: SocketAddr) -> Result<(), String> {
+fn measure(client: &Host, server: &Host, protocol: &str, address: SocketAddr) -> Value {
     let stat = Stat::start(&["--cumulative", "--netns", server.netns_name()]);
     let (address, count) = (address.to_string(), REQUESTS.to_string());
+    let client_words = ["client", "--protocol", protocol, "--connect", &address];
     client
-        .run(peer(), &["client", "--connect", &address, "--count", &count])
+        .run(peer(), &[&client_words[..], &["--count", &count]].concat())
         .unwrap();
     let report = stat.finish();
     println!("{}; {}", in_short(&report), report["cumulative"]);
-    let figure = |hook: &str, figure: &str| number(&report["cumulative"]["hooks"][hook][figure]);
-    for hook in ["tcp-socket-enqueued", "tcp-socket-read"] {
-        assert_eq!(figure(hook, "count"), REQUESTS, "{report}");
-    }
-    assert_ne!(report["cumulative"]["absent"]["ip-start"], Value::Null);
-    within(
-        "p90 at tcp-socket-enqueued",
-        figure("tcp-socket-enqueued", "p90_ns"),
-        0..=ms(1),
-    )?;
-    within(
-        "the median at tcp-socket-read",
-        figure("tcp-socket-read", "p50_ns"),
-        ms(30)..=ms(32),
-    )
+    report
 }
