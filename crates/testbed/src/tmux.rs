@@ -1,8 +1,8 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use crate::error::{Error, Result};
 use crate::process::run;
@@ -17,7 +17,7 @@ const SHELL: &str = "env -u NO_COLOR -u ENV PS1='ready> ' sh -i";
 #[derive(Debug)]
 pub struct Tmux {
     /// Of the server that is ours alone.
-    socket: String,
+    socket: PathBuf,
 }
 
 impl Tmux {
@@ -26,7 +26,7 @@ impl Tmux {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let tmux = Tmux {
-            socket: format!("testbed-{}-{count}", std::process::id()),
+            socket: env::temp_dir().join(format!("testbed-tmux-{}-{count}", std::process::id())),
         };
         let (width, height) = (width.to_string(), height.to_string());
         tmux.run(&["new-session", "-d", "-x", &width, "-y", &height, SHELL])?;
@@ -93,7 +93,7 @@ impl Tmux {
         let mut command = Command::new("tmux");
         // UTF-8 whatever the locale, and none of the user's settings.
         command.args(["-u", "-f"]).arg(Path::new("/dev/null"));
-        command.args(["-L", &self.socket]).args(arguments);
+        command.arg("-S").arg(&self.socket).args(arguments);
         run(command)
     }
 }
@@ -102,5 +102,7 @@ impl Drop for Tmux {
     fn drop(&mut self) {
         // One that has ended is no failure.
         let _ = self.run(&["kill-server"]);
+        // The server leaves it behind.
+        let _ = fs::remove_file(&self.socket);
     }
 }
