@@ -28,6 +28,9 @@ pub(crate) enum Condition {
     UnselectedNoEntry,
     /// The same, with the entry of sends by the callback of selected sockets alone.
     UnselectedCallback,
+    /// As [`Condition::Unselected`] without UDP, which is a hook for each packet that TCP receives and two for each
+    /// that it sends.
+    UnselectedNoUdp,
     /// As `sockstamp stat`: up to a hundred messages a second are measured.
     Default,
     /// As `sockstamp stat --every`: what the others below have in common.
@@ -48,6 +51,7 @@ impl Condition {
             Self::Unselected => "unselected",
             Self::UnselectedNoEntry => "unselected-no-entry",
             Self::UnselectedCallback => "unselected-callback",
+            Self::UnselectedNoUdp => "unselected-no-udp",
             Self::Default => "default",
             Self::Selected => "selected",
             Self::SelectedCallback => "selected-callback",
@@ -71,7 +75,7 @@ impl Condition {
     fn is_selected(self) -> bool {
         !matches!(
             self,
-            Self::Unselected | Self::UnselectedNoEntry | Self::UnselectedCallback
+            Self::Unselected | Self::UnselectedNoEntry | Self::UnselectedCallback | Self::UnselectedNoUdp
         )
     }
 
@@ -88,6 +92,7 @@ impl Condition {
                 ..Target::default()
             },
             record: self == Self::Recorded,
+            udp: self != Self::UnselectedNoUdp,
             entry: match self {
                 Self::UnselectedNoEntry => EntryHook::Off,
                 Self::SelectedCallback | Self::UnselectedCallback => EntryHook::By(Entry::Callback),

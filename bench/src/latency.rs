@@ -13,13 +13,14 @@ use crate::report::{Budget, Report};
 
 const ROUND: Duration = Duration::from_millis(200);
 
-const CONDITIONS: [Condition; 10] = [
+const CONDITIONS: [Condition; 11] = [
     Condition::Off,
     Condition::Stamping,
     Condition::Empty,
     Condition::Unselected,
     Condition::UnselectedNoEntry,
     Condition::UnselectedCallback,
+    Condition::UnselectedNoUdp,
     Condition::Default,
     Condition::Selected,
     Condition::SelectedCallback,
@@ -53,9 +54,10 @@ const MEASURES: [Measure; 3] = [
 
 fn p50_budget(condition: Condition) -> Option<Budget> {
     match condition {
-        Condition::Unselected | Condition::UnselectedNoEntry | Condition::UnselectedCallback => {
-            Some(Budget::AtMost(1.005))
-        }
+        Condition::Unselected
+        | Condition::UnselectedNoEntry
+        | Condition::UnselectedCallback
+        | Condition::UnselectedNoUdp => Some(Budget::AtMost(1.005)),
         _ => p99_budget(condition),
     }
 }

@@ -18,6 +18,7 @@ mod rx;
 mod scene;
 mod selection;
 mod tx;
+mod udp;
 mod uplinks;
 mod uring;
 mod wakeup;

@@ -1,0 +1,267 @@
+//! Datagrams that are not sent or read in the ordinary way.
+
+use serde_json::Value;
+use testbed::{Host, Link};
+
+use crate::common::{Stat, Trace, number, of_direction};
+use crate::scene::PATIENCE;
+
+/// What all programs below begin with: a receiver, and a sender that is connected to it.
+const SCENE: &str = r"
+import socket, sys, threading, time
+UDP, CORK, SEGMENT, GRO = 17, 1, 103, 104  # include/uapi/linux/udp.h
+
+def bound(address='127.0.0.1'):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.bind((address, 0))
+    return s
+
+def pair():
+    receiver, sender = bound(), bound()
+    sender.connect(receiver.getsockname())
+    return receiver, sender
+
+receiver, sender = pair()
+";
+
+fn run(host: &Host, program: &str) -> String {
+    let process = host
+        .spawn("python3", &["-c", &format!("{SCENE}{program}")])
+        .unwrap();
+    process.wait(PATIENCE).unwrap()
+}
+
+/// Runs a program in a host of its own under `trace`.
+fn trace(program: &str) -> Vec<Value> {
+    let host = Host::new("udp").unwrap();
+    let trace = Trace::start(&["--netns", host.netns_name(), "udp"]);
+    run(&host, program);
+    trace.finish()
+}
+
+/// Bytes and verdicts of a direction.
+fn outline<'a>(messages: &'a [Value], direction: &str) -> Vec<(u64, &'a str)> {
+    let messages = of_direction(messages, direction).into_iter();
+    messages
+        .map(|message| (number(&message["bytes"]), message["verdict"].as_str().unwrap()))
+        .collect()
+}
+
+fn valid<const N: usize>(bytes: [u64; N]) -> Vec<(u64, &'static str)> {
+    bytes.map(|bytes| (bytes, "valid")).into()
+}
+
+/// A datagram in fragments ends with the last of them; the parts of one that the receiver does not
+/// take whole (UDP_SEGMENT) are datagrams of their own there.
+#[test]
+fn fragments_and_segments_belong_to_their_send() {
+    let messages = trace(
+        r"
+import subprocess
+subprocess.run('ip link set lo mtu 1500', shell=True, check=True)
+sender.send(b'f' * 5000)
+receiver.recv(10000)
+sender.setsockopt(UDP, SEGMENT, 1000)
+sender.send(b's' * 2500)
+for _ in range(3):
+    receiver.recv(10000)
+receiver.setsockopt(UDP, GRO, 1)
+sender.send(b'g' * 3500)
+receiver.recv(10000)
+",
+    );
+    assert_eq!(outline(&messages, "tx"), valid([5000, 2500, 3500]));
+    assert_eq!(outline(&messages, "rx"), valid([5000, 1000, 1000, 500, 3500]));
+    let fragments = &of_direction(&messages, "tx")[0]["stamps"];
+    assert!(
+        number(&fragments["sched"]) < number(&fragments["sched_last"]),
+        "{fragments}"
+    );
+    assert!(
+        number(&fragments["snd"]) < number(&fragments["snd_last"]),
+        "{fragments}"
+    );
+}
+
+/// Bytes that wait for later ones leave with them, however they are let go.
+#[test]
+fn corked_sends_share_a_datagram() {
+    let messages = trace(
+        r"
+sender.send(b'x' * 10, socket.MSG_MORE)
+time.sleep(.02)
+sender.send(b'x' * 20)
+receiver.recv(100)
+sender.setsockopt(UDP, CORK, 1)
+sender.send(b'x' * 30)
+sender.setsockopt(UDP, CORK, 0)
+sender.send(b'x' * 40)
+receiver.recv(100)
+receiver.recv(100)
+",
+    );
+    let sent = of_direction(&messages, "tx");
+    let coalesced: Vec<_> = sent
+        .iter()
+        .map(|message| (number(&message["bytes"]), message["coalesced"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(coalesced, [(10, true), (20, false), (30, true), (40, false)]);
+    assert!(
+        sent.iter().all(|message| message["verdict"] == "valid"),
+        "{sent:?}"
+    );
+    assert_eq!(sent[0]["stamps"]["snd_last"], sent[1]["stamps"]["snd_last"]);
+    assert_eq!(outline(&messages, "rx"), valid([30, 30, 40]));
+}
+
+#[test]
+fn a_peek_is_no_message_and_what_is_cut_off_is_not_counted() {
+    let messages = trace(
+        r"
+sender.send(b'x' * 10)
+sender.send(b'x' * 20)
+sender.send(b'')
+receiver.recv(100, socket.MSG_PEEK)
+receiver.recv(100)
+receiver.recv(5)
+receiver.recv(5)
+",
+    );
+    assert_eq!(outline(&messages, "rx"), valid([10, 5, 0]));
+}
+
+/// Threads that take turns at one socket: whatever is valid waited as long as its own datagram did.
+#[test]
+fn every_read_of_threads_side_by_side_is_a_message() {
+    let messages = trace(
+        r"
+def read():
+    while receiver.recv(100) != b'end':
+        pass
+
+threads = [threading.Thread(target=read) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for _ in range(200):
+    sender.send(b'x' * 50)
+for _ in threads:
+    sender.send(b'end')
+for thread in threads:
+    thread.join()
+",
+    );
+    let read = outline(&messages, "rx");
+    assert_eq!(read.len(), 204);
+    let named = |verdict: &str| ["valid", "unmatched-read", "evicted"].contains(&verdict);
+    assert!(read.iter().all(|(_, verdict)| named(verdict)), "{read:?}");
+    assert_eq!(outline(&messages, "tx").len(), 204);
+}
+
+/// More than are kept: the stamps of the oldest are lost, the reads of the others are right again.
+#[test]
+fn datagrams_that_wait_in_great_number_are_refused_by_name() {
+    let messages = trace(
+        r"
+for _ in range(100):
+    sender.send(b'x')
+for _ in range(100):
+    receiver.recv(100)
+",
+    );
+    let read = outline(&messages, "rx");
+    assert_eq!(read[..36], [(1, "evicted"); 36]);
+    assert_eq!(read[36..], [(1, "valid"); 64]);
+}
+
+/// `Udp: RcvbufErrors` of /proc/net/snmp counts the same.
+#[test]
+fn a_full_receive_buffer_drops_what_is_counted() {
+    let host = Host::new("udp").unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name(), "udp"]);
+    let printed = run(
+        &host,
+        r"
+receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+for _ in range(50):
+    sender.send(b'x' * 500)
+receiver.setblocking(False)
+read = 0
+try:
+    while receiver.recv(1000):
+        read += 1
+except BlockingIOError:
+    pass
+names, values = [line.split() for line in open('/proc/thread-self/net/snmp') if line.startswith('Udp:')]
+print(read, dict(zip(names, values))['RcvbufErrors'])
+",
+    );
+    let report = stat.finish();
+    let counts: Vec<u64> = printed
+        .split_whitespace()
+        .map(|count| count.parse().unwrap())
+        .collect();
+    assert!(counts[1] > 0, "nothing was dropped: {printed}");
+    assert_eq!(counts[0] + counts[1], 50);
+    assert_eq!(number(&report["rx"]["drops"]), counts[1], "{report}");
+    assert_eq!(number(&report["rx"]["messages"]), counts[0], "{report}");
+    assert_eq!(number(&report["rx"]["total"]["count"]), counts[0], "{report}");
+    assert_eq!(number(&report["tx"]["messages"]), 50, "{report}");
+}
+
+/// Behind a token bucket each datagram waits 10 ms longer than the one before; a short queue drops.
+#[test]
+fn what_waits_in_the_packet_scheduler_or_is_dropped_there() {
+    let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+    let link = Link::veth(&a, &b).unwrap();
+    let (from, to) = (
+        link.address_a(testbed::Family::V4),
+        link.address_b(testbed::Family::V4),
+    );
+    let device = link.interface_a();
+    let trace = Trace::start(&["--netns", a.netns_name(), "udp"]);
+    // Nobody answers for the port of an unconnected sender's peer but ICMP, which it does not hear.
+    run(
+        &a,
+        &format!(
+            r"
+import subprocess
+def shape(what):
+    subprocess.run('tc qdisc replace dev {device} root tbf burst 2kb ' + what, shell=True, check=True)
+
+sender = bound('{from}')
+sender.sendto(b'x', ('{to}', 9))
+time.sleep(.2)
+shape('rate 1mbit limit 1mb')
+for _ in range(20):
+    sender.sendto(b'x' * 1208, ('{to}', 9))
+time.sleep(.4)
+shape('rate 100kbit limit 4kb')
+for _ in range(20):
+    sender.sendto(b'x' * 1208, ('{to}', 9))
+time.sleep(.6)
+"
+        ),
+    );
+    let messages = trace.finish();
+    let sent = &of_direction(&messages, "tx")[1..];
+    let shaped: Vec<u64> = sent
+        .iter()
+        .filter(|message| message["verdict"] == "valid")
+        .map(|message| number(&message["stages"]["tx.qdisc"]))
+        .take(20)
+        .collect();
+    // 1250 bytes with their headers at 1 Mbit/s.
+    for (n, pair) in shaped.windows(2).enumerate().skip(3) {
+        let step = pair[1] - pair[0];
+        assert!(
+            (9_000_000..11_000_000).contains(&step),
+            "step {n} is {step} ns: {shaped:?}"
+        );
+    }
+    let dropped = sent
+        .iter()
+        .filter(|message| message["verdict"] == "dropped")
+        .count();
+    assert!(dropped >= 15, "{dropped} of 20 dropped");
+    assert_eq!(sent.len(), 40);
+}
