@@ -117,10 +117,13 @@ int BPF_PROG(on_tcp_probe, const struct sock *sk, const struct sk_buff *skb)
 
 	if (!sock_selected(sk))
 		return 0;
+	cb = skb_tcp(skb);
 	flow = flow_lookup(sk);
+	/* The first data of the flow may come behind a missing segment. */
+	if (!flow && seq_after(cb->seq, tcp_of(sk)->rcv_nxt))
+		flow = flow_of(sk);
 	if (!flow)
 		return 0;
-	cb = skb_tcp(skb);
 	if (cb->seq != cb->end_seq && flow_wants(flow, DIRECTION_RX))
 		hol_segment(tcp_of(sk), flow, skb, cb);
 	network_segment(tcp_of(sk), flow, cb);

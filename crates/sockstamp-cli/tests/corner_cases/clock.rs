@@ -14,20 +14,29 @@ use crate::scene::{Connection, Messages, PATIENCE, bpf_objects, outline, pause, 
 
 const STEP_NS: i64 = 5_000_000_000;
 
-/// Makes `realtime_minus_monotonic`, the first field of `struct clock_offsets` (record.h), what it was
-/// before a step. The offset to TAI is that of before, too: TAI is stepped along.
+/// How far two measurements of the offset may be apart.
+const JITTER_NS: u64 = 10_000_000;
+
+/// Makes `realtime_minus_monotonic` (`struct clock_offsets`, record.h) what it was before a step. It is the one word of
+/// that value. The offset to TAI is that of before, too: TAI is stepped along.
 fn step_clock(trace: &Process) {
     let [_, maps] = bpf_objects(trace);
-    let offsets = maps
+    let variables = maps
         .into_iter()
         .map(|id| MapHandle::from_map_id(id).unwrap())
         .find(|map| map.name().to_string_lossy().ends_with(".bss"))
         .unwrap();
     let key = 0u32.to_ne_bytes();
-    let mut value = offsets.lookup(&key, MapFlags::ANY).unwrap().unwrap();
-    let (realtime_minus_monotonic, _) = value.split_first_chunk_mut().unwrap();
-    *realtime_minus_monotonic = (i64::from_ne_bytes(*realtime_minus_monotonic) - STEP_NS).to_ne_bytes();
-    offsets.update(&key, &value, MapFlags::ANY).unwrap();
+    let mut value = variables.lookup(&key, MapFlags::ANY).unwrap().unwrap();
+    let now = sockstamp::clock::measure().unwrap().offset.delta().0;
+    let (words, _) = value.as_chunks_mut();
+    let mut offsets = words
+        .iter_mut()
+        .filter(|word| i64::from_ne_bytes(**word).abs_diff(now) < JITTER_NS);
+    let (offset, others) = (offsets.next().unwrap(), offsets.count());
+    assert_eq!(others, 0);
+    *offset = (i64::from_ne_bytes(*offset) - STEP_NS).to_ne_bytes();
+    variables.update(&key, &value, MapFlags::ANY).unwrap();
 }
 
 #[test]
