@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testbed::{Family, Host};
 
-use crate::common::{Trace, number, of_direction, within_three_attempts};
+use crate::common::{Stat, Trace, number, of_direction, within_three_attempts};
 use crate::support::{over_both_families, within};
 
 over_both_families!(check);
 
 /// More than a socket reads in one go, fewer than are kept.
 const DATAGRAMS: usize = 20;
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// What the calls around a pause may take on a busy machine.
 const SLACK: Duration = Duration::from_millis(2);
 
@@ -91,4 +92,34 @@ fn sends_are_counted(sent: &[&Value]) {
 
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap()
+}
+
+/// What iperf3 counts itself, and the datagram that each end sends first (`iperf_udp_connect()`).
+#[test]
+fn counts_are_those_of_iperf3() {
+    let host = Host::new("udp").unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name(), "udp"]);
+    let _server = host.spawn("iperf3", &["-s", "-1"]).unwrap();
+    host.wait_for_port("127.0.0.1:5201".parse().unwrap(), TIMEOUT)
+        .unwrap();
+    let load = [
+        "-u",
+        "-c",
+        "127.0.0.1",
+        "-b",
+        "100M",
+        "-l",
+        "1200",
+        "-t",
+        "1",
+        "--json",
+    ];
+    let printed: Value = serde_json::from_str(&host.run("iperf3", &load).unwrap()).unwrap();
+    let report = stat.finish();
+
+    let sum = &printed["end"]["sum"];
+    let (packets, lost) = (number(&sum["packets"]), number(&sum["lost_packets"]));
+    assert_eq!(number(&report["tx"]["messages"]), packets + 2, "{report}");
+    assert_eq!(number(&report["rx"]["messages"]), packets - lost + 2, "{report}");
+    assert_eq!(number(&report["rx"]["drops"]), lost, "{report}");
 }
