@@ -43,7 +43,8 @@ impl Scene {
 
     /// Requests over the full queue: the report of `stat`, what `trace` shows as sent, and how long each waited.
     fn request(&self, options: &[&str], family: Family) -> (Value, Vec<Value>, u64) {
-        let target = [&["--netns", self.container.netns_name()], options].concat();
+        // Not the datagrams that fill the queue.
+        let target = [options, &["--netns", self.container.netns_name(), "tcp"]].concat();
         let (stat, trace) = (Stat::start(&target), Trace::start(&target));
         let address = SocketAddr::new(self.uplink.peer_address(family), 7000).to_string();
         let count = REQUESTS.to_string();
@@ -172,7 +173,7 @@ fn a_message_that_is_split_leaves_with_its_last_segment() {
     let scene = Scene::new(Uplink::routed);
     scene.limit_uplink("rate 1mbit burst 2kb limit 1mb");
     within_three_attempts(|| {
-        let trace = Trace::start(&["--netns", scene.container.netns_name(), "--host-path"]);
+        let trace = Trace::start(&["--netns", scene.container.netns_name(), "--host-path", "tcp"]);
         let address = SocketAddr::new(scene.uplink.peer_address(Family::V4), 0);
         let listener = scene.peer.tcp_listen(address).unwrap();
         let mut client = scene

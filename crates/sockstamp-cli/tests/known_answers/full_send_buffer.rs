@@ -31,7 +31,7 @@ fn check(family: Family) {
 }
 
 fn measure(client: &Host, address: SocketAddr) -> Result<(), String> {
-    let trace = Trace::start(&["--netns", client.netns_name()]);
+    let trace = Trace::start(&["--netns", client.netns_name(), "tcp"]);
     let (address, sends, size) = (address.to_string(), SENDS.to_string(), SEND_BYTES.to_string());
     let blast = [&peer(), "blast", "--connect", &address, "--sends", &sends];
     let sizes = ["--size", &size, "--sndbuf", "65536"];
@@ -47,7 +47,10 @@ fn measure(client: &Host, address: SocketAddr) -> Result<(), String> {
 
     assert_eq!(of_direction(&messages, "tx").len() as u64, SENDS);
     assert_eq!(measured.report["tx"]["bytes"], SENDS * SEND_BYTES);
-    assert_eq!(stage(&measured.report, "tx.copy", "count"), SENDS);
+    // Now and then the kernel tells of no acknowledgement, and the message is refused.
+    if stage(&measured.report, "tx.copy", "count") != SENDS {
+        return Err(in_short(&measured.report));
+    }
     // Each send waits for most of 1 MB to leave at 20 Mbit/s, so the wait is all but a little of it.
     let spent = number(&program["send_ns"]);
     assert!(spent > SENDS * 200_000_000, "{program}");

@@ -29,7 +29,7 @@ fn check(family: Family) {
     server.wait_for_port(address, TIMEOUT).unwrap();
 
     let flows = EndedFlows::watch(&client);
-    let trace = Trace::start(&["--netns", client.netns_name()]);
+    let trace = Trace::start(&["--netns", client.netns_name(), "tcp"]);
     let (address, sends, size) = (address.to_string(), SENDS.to_string(), SEND_BYTES.to_string());
     let blast = [
         &peer(),

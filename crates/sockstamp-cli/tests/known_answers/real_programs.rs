@@ -138,7 +138,7 @@ impl Run {
         let _server = server.spawn(serving[0], &serving[1..]).unwrap();
         server.wait_for_port(address, TIMEOUT).unwrap();
         let flows = EndedFlows::watch(&client);
-        let trace = Trace::start(&["--netns", client.netns_name()]);
+        let trace = Trace::start(&["--netns", client.netns_name(), "tcp"]);
         let measured = stat_command(&client, &asking);
         assert!(!trace.finish().is_empty());
         println!("{}", in_short(&measured.report));
