@@ -64,6 +64,20 @@ fn by_the_congestion_window() {
     });
 }
 
+/// Messages that wait behind others wait for what those wait for.
+#[test]
+fn by_the_congestion_window_one_behind_the_other() {
+    const SENDS: &str = "blast --sends 25 --size 40000";
+    let pair = long_link(Family::V6);
+    let _sink = pair.serve(&["sink"]);
+    within_three_attempts(|| {
+        pair.route(WIDE);
+        let undisturbed = pair.stat_peer(SENDS);
+        pair.route("");
+        explains(&["tx.queue/cwnd"], &pair.stat_peer(SENDS), &undisturbed)
+    });
+}
+
 #[test]
 fn by_the_receive_window() {
     let pair = long_link(Family::V6);
