@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
@@ -30,6 +31,7 @@ pub(crate) fn stages() -> String {
         };
         section(&mut text, title, "stage", stages_of(direction));
     }
+    parts(&mut text);
     section(&mut text, "Verdicts", "verdict", verdicts());
     text
 }
@@ -39,6 +41,19 @@ fn stages_of(direction: Direction) -> impl Iterator<Item = (&'static str, &'stat
         .into_iter()
         .filter(move |stage| stage.direction() == direction)
         .map(|stage| (stage.name(), stage.description()))
+}
+
+/// By what rule each is told: docs/causes.md.
+fn parts(text: &mut String) {
+    text.push_str(
+        "\n## Parts of a stage\n\nThey add up to their stage; those of `tx.queue` are the **causes** of waiting. \
+         By what rules they are told apart: [causes.md](causes.md).\n\n| part | of | meaning |\n|---|---|---|\n",
+    );
+    for part in Part::ALL {
+        let (name, stage, meaning) = (part.name(), part.stage(), part.description());
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "| `{name}` | `{stage}` | {meaning} |");
+    }
 }
 
 fn verdicts() -> impl Iterator<Item = (&'static str, &'static str)> {

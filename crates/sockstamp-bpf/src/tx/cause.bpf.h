@@ -12,8 +12,7 @@
 #include "../flow/flow.bpf.h"
 
 #define TCP_CA_RECOVERY	 3 /* include/uapi/linux/tcp.h; 4 is loss */
-#define TCP_NAGLE_OFF	 1 /* include/net/tcp.h */
-#define TCP_NAGLE_CORK	 2
+#define TCP_NAGLE_CORK	 2 /* include/net/tcp.h */
 #define TCP_NAGLE_PUSH	 4
 #define TCPHDR_PSH	 0x08
 #define SK_PACING_NEEDED 1 /* include/net/sock.h */
