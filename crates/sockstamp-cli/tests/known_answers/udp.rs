@@ -97,6 +97,7 @@ fn nanos(duration: Duration) -> u64 {
 /// What iperf3 counts itself, and the datagram that each end sends first (`iperf_udp_connect()`).
 #[test]
 fn counts_are_those_of_iperf3() {
+    const DATAGRAM_BYTES: u64 = 1200;
     let host = Host::new("udp").unwrap();
     let stat = Stat::start(&["--netns", host.netns_name(), "udp"]);
     let _server = host.spawn("iperf3", &["-s", "-1"]).unwrap();
@@ -109,7 +110,7 @@ fn counts_are_those_of_iperf3() {
         "-b",
         "100M",
         "-l",
-        "1200",
+        &DATAGRAM_BYTES.to_string(),
         "-t",
         "1",
         "--json",
@@ -117,9 +118,15 @@ fn counts_are_those_of_iperf3() {
     let printed: Value = serde_json::from_str(&host.run("iperf3", &load).unwrap()).unwrap();
     let report = stat.finish();
 
-    let sum = &printed["end"]["sum"];
-    let (packets, lost) = (number(&sum["packets"]), number(&sum["lost_packets"]));
+    let end = &printed["end"];
+    let (packets, lost) = (
+        number(&end["sum"]["packets"]),
+        number(&end["sum"]["lost_packets"]),
+    );
+    let received = number(&end["sum_received"]["bytes"]) / DATAGRAM_BYTES;
     assert_eq!(number(&report["tx"]["messages"]), packets + 2, "{report}");
-    assert_eq!(number(&report["rx"]["messages"]), packets - lost + 2, "{report}");
-    assert_eq!(number(&report["rx"]["drops"]), lost, "{report}");
+    assert_eq!(number(&report["rx"]["messages"]), received + 2, "{report}");
+    // iperf3 misses those before the last one that it read. What its socket holds at its end is neither read nor dropped.
+    let drops = number(&report["rx"]["drops"]);
+    assert!((lost..=packets - received).contains(&drops), "{lost}: {report}");
 }
