@@ -19,10 +19,4 @@ int probe_kprobe(void *ctx)
 	return 0;
 }
 
-SEC("cgroup_skb/ingress")
-int probe_cgroup_skb(void *ctx)
-{
-	return 1;
-}
-
 char LICENSE[] SEC("license") = "GPL";

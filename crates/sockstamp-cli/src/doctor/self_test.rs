@@ -32,6 +32,8 @@ fn measure() -> Result<SelfTest> {
             pids: vec![std::process::id()],
             ..Target::default()
         },
+        // What asks whether packets are stamped is a datagram.
+        udp: false,
         ..Options::default()
     };
     let mut session = Session::start(&options, |_| {})?;
