@@ -33,6 +33,8 @@ pub(crate) enum Condition {
     UnselectedNoUdp,
     /// As `sockstamp stat`: up to a hundred messages a second are measured.
     Default,
+    /// The same, with the entry of sends by callback.
+    DefaultCallback,
     /// As `sockstamp stat --every`: what the others below have in common.
     Selected,
     /// The same, with the entry of sends by callback.
@@ -53,6 +55,7 @@ impl Condition {
             Self::UnselectedCallback => "unselected-callback",
             Self::UnselectedNoUdp => "unselected-no-udp",
             Self::Default => "default",
+            Self::DefaultCallback => "default-callback",
             Self::Selected => "selected",
             Self::SelectedCallback => "selected-callback",
             Self::Recorded => "recorded",
@@ -95,13 +98,14 @@ impl Condition {
             udp: self != Self::UnselectedNoUdp,
             entry: match self {
                 Self::UnselectedNoEntry => EntryHook::Off,
-                Self::SelectedCallback | Self::UnselectedCallback => EntryHook::By(Entry::Callback),
+                Self::SelectedCallback | Self::UnselectedCallback | Self::DefaultCallback => {
+                    EntryHook::By(Entry::Callback)
+                }
                 _ => EntryHook::By(Entry::Tracepoint),
             },
-            sampling: if self == Self::Default {
-                Sampling::RateCap(100)
-            } else {
-                Sampling::Every
+            sampling: match self {
+                Self::Default | Self::DefaultCallback => Sampling::RateCap(100),
+                _ => Sampling::Every,
             },
             ..Options::default()
         };

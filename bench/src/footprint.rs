@@ -17,6 +17,8 @@ use crate::load::{Load, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::report::{Budget, Report};
 
+/// To be adopted; the two ends of a connection are one each.
+const FLOWS: usize = 10_000;
 const TRAFFIC: Duration = Duration::from_millis(500);
 /// Beyond any load time: the process is taken for ready only once it has selected flows.
 const STARTS_WITHIN: Duration = Duration::from_secs(2);
@@ -34,6 +36,13 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         "s",
         Spread::of(&values(&seconds, |both| both.1)),
         None,
+    );
+    let adopted = in_turn(effort.rounds(5), [()], |()| adopt(load))?.concat();
+    report.add(
+        "footprint.adopt",
+        "s",
+        Spread::of(&adopted),
+        Some(Budget::AtMost(1.0)),
     );
     let megabytes = in_turn(effort.rounds(1), [()], |()| resident(load))?.concat();
     report.add(
@@ -58,6 +67,19 @@ fn start_and_stop(load: &Load) -> Result<(f64, f64)> {
     let began = Instant::now();
     drop(session);
     Ok((start.as_secs_f64(), began.elapsed().as_secs_f64()))
+}
+
+/// How long it takes to select as many flows that are there at the start; in which nothing goes on, since
+/// the time does not depend on it.
+fn adopt(load: &mut Load) -> Result<f64> {
+    load.open_idle(FLOWS / 2)?;
+    let mut state = Condition::Selected.enter(load)?;
+    let adopted = state.session().map(|session| session.adopted());
+    load.close_idle()?;
+    match adopted {
+        Some(adopted) if adopted.connections >= FLOWS as u64 => Ok(adopted.took.as_secs_f64()),
+        _ => bail!("of {FLOWS} flows not all were adopted: {adopted:?}"),
+    }
 }
 
 /// Memory now, and at its highest: loading takes more than measuring.

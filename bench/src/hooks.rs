@@ -7,46 +7,69 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::Effort;
-use crate::condition::Condition;
-use crate::load::{Load, Traffic};
+use crate::condition::{Condition, State};
+use crate::load::{Load, Outcome, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::program_statistics::{self, Accounting, Runs};
 use crate::report::{Budget, HookCost, PerMessage, Report};
 
 const ROUND: Duration = Duration::from_millis(250);
 
-/// A message is a send and, at the other end, a read. These run for the read; all others for the send.
+/// A message is a send and, at the other end, a read. These run for the read; all others, but those below,
+/// for the send.
 const READ_HOOKS: [&str; 2] = ["sk_data_ready", "sock_recv_length"];
+/// Of UDP: a message of TCP is turned away there. No part of either ratio, since they would only bring ours
+/// and the floor closer together.
+const UDP_HOOKS: [&str; 7] = [
+    "net_dev_queue",
+    "net_dev_start_xmit",
+    "kfree_skb",
+    "cgroup_ingress",
+    "sock_create",
+    "sendmsg4",
+    "sendmsg6",
+];
 
 fn of_reads(hook: &str) -> bool {
     READ_HOOKS.contains(&hook)
 }
 
 fn of_sends(hook: &str) -> bool {
-    !of_reads(hook)
+    !of_reads(hook) && !of_udp(hook)
+}
+
+fn of_udp(hook: &str) -> bool {
+    UDP_HOOKS.contains(&hook)
 }
 
 /// A round: what each program did, and for how many messages.
-struct Sample {
+pub(crate) struct Sample {
     programs: Vec<Runs>,
     messages: f64,
+    pub(crate) outcome: Outcome,
 }
 
 impl Sample {
-    fn take(load: &mut Load, condition: Condition) -> Result<Self> {
+    fn take(load: &mut Load, condition: Condition, traffic: Traffic) -> Result<Self> {
         let mut state = condition.enter(load)?;
-        load.open(Traffic::RequestResponse)?;
+        Self::of_state(load, &mut state, traffic)
+    }
+
+    /// On a connection of its own.
+    pub(crate) fn of_state(load: &mut Load, state: &mut State, traffic: Traffic) -> Result<Self> {
+        load.open(traffic)?;
         let before = state.account()?;
         let outcome = load.run(ROUND, state.session())?;
         let programs = program_statistics::since(state.account()?, &before);
         load.close()?;
         Ok(Self {
             programs,
-            messages: to_float(outcome.messages()),
+            messages: outcome.messages(traffic),
+            outcome,
         })
     }
 
-    fn nanoseconds(&self, wanted: impl Fn(&str) -> bool) -> f64 {
+    pub(crate) fn nanoseconds(&self, wanted: impl Fn(&str) -> bool) -> f64 {
         self.per_message(wanted, |program| program.nanoseconds)
     }
 
@@ -66,9 +89,16 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         Condition::EmptySelected,
         Condition::Selected,
         Condition::Unselected,
+        Condition::SelectedCallback,
+        Condition::UnselectedCallback,
+        Condition::Default,
+        Condition::DefaultCallback,
     ];
-    let [floor, selected, unselected] = in_turn(effort.rounds(10), conditions, |condition| {
-        accounting.during(|| Sample::take(load, condition))
+    let [floor, selected, unselected, others @ ..] = in_turn(effort.rounds(6), conditions, |condition| {
+        accounting.during(|| Sample::take(load, condition, Traffic::RequestResponse))
+    })?;
+    let bulk = in_turn(effort.rounds(6), conditions, |condition| {
+        accounting.during(|| Sample::take(load, condition, Traffic::Bulk))
     })?;
     drop(accounting);
     total(
@@ -94,10 +124,23 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
         Spread::of(&sockops),
         Some(Budget::Exactly(0.0)),
     );
-    let all = values(&unselected, |sample| sample.nanoseconds(|_| true));
-    report.add("unselected.hooks", "ns", Spread::of(&all), None);
+    let udp = values(&selected, |sample| sample.nanoseconds(of_udp));
+    report.add("hooks.udp", "ns", Spread::of(&udp), None);
+    let samples = [&floor, &selected, &unselected].into_iter().chain(&others);
+    for (condition, samples) in conditions.iter().zip(samples) {
+        whole(report, &format!("hooks.{}", condition.name()), samples);
+    }
+    for (condition, samples) in conditions.iter().zip(&bulk) {
+        whole(report, &format!("hooks.bulk.{}", condition.name()), samples);
+    }
     report.add_hooks(costs(&floor, &selected, &unselected));
     Ok(())
+}
+
+/// Of all programs together.
+fn whole(report: &mut Report, name: &str, samples: &[Sample]) {
+    let all = values(samples, |sample| sample.nanoseconds(|_| true));
+    report.add(name, "ns", Spread::of(&all), None);
 }
 
 fn total(

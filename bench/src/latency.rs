@@ -13,7 +13,7 @@ use crate::report::{Budget, Report};
 
 const ROUND: Duration = Duration::from_millis(200);
 
-const CONDITIONS: [Condition; 11] = [
+const CONDITIONS: [Condition; 12] = [
     Condition::Off,
     Condition::Stamping,
     Condition::Empty,
@@ -22,6 +22,7 @@ const CONDITIONS: [Condition; 11] = [
     Condition::UnselectedCallback,
     Condition::UnselectedNoUdp,
     Condition::Default,
+    Condition::DefaultCallback,
     Condition::Selected,
     Condition::SelectedCallback,
     Condition::Recorded,
@@ -64,14 +65,14 @@ fn p50_budget(condition: Condition) -> Option<Budget> {
 
 fn p99_budget(condition: Condition) -> Option<Budget> {
     match condition {
-        Condition::Default => Some(Budget::AtMost(1.01)),
+        Condition::Default | Condition::DefaultCallback => Some(Budget::AtMost(1.01)),
         Condition::Recorded => Some(Budget::AtMost(1.1)),
         _ => None,
     }
 }
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let [off, others @ ..] = in_turn(effort.rounds(30), CONDITIONS, |condition| {
+    let [off, others @ ..] = in_turn(effort.rounds(16), CONDITIONS, |condition| {
         load.round(Traffic::RequestResponse, ROUND, condition)
     })?;
     for measure in MEASURES {

@@ -20,6 +20,7 @@ use sockstamp_bpf::Session;
 use testbed::Cgroup;
 
 use crate::condition::Condition;
+use crate::crowd::Crowd;
 use crate::interrupt;
 use crate::paired::to_float;
 use crate::processor;
@@ -42,6 +43,10 @@ enum Order {
     Open(Traffic),
     Run(Duration),
     Close,
+    /// Opens so many connections over which nothing goes.
+    Idle(usize),
+    /// Closes them.
+    Busy,
 }
 
 /// What a round of traffic came to.
@@ -66,9 +71,12 @@ impl Outcome {
         to_float(self.bytes) / self.seconds
     }
 
-    /// Requests and answers: each is one send and one read.
-    pub(crate) fn messages(&self) -> u64 {
-        self.transactions * 2
+    /// Requests and answers, each of them one send and one read; of bulk, writes.
+    pub(crate) fn messages(&self, traffic: Traffic) -> f64 {
+        match traffic {
+            Traffic::RequestResponse => to_float(self.transactions * 2),
+            Traffic::Bulk => to_float(self.bytes) / to_float(BLOCK as u64),
+        }
     }
 }
 
@@ -134,6 +142,17 @@ impl Load {
 
     pub(crate) fn close(&mut self) -> Result<()> {
         self.obey(&Order::Close, None)?;
+        Ok(())
+    }
+
+    /// Opens connections over which nothing goes, beside the one with traffic.
+    pub(crate) fn open_idle(&mut self, count: usize) -> Result<()> {
+        self.obey(&Order::Idle(count), None)?;
+        Ok(())
+    }
+
+    pub(crate) fn close_idle(&mut self) -> Result<()> {
+        self.obey(&Order::Busy, None)?;
         Ok(())
     }
 
@@ -209,6 +228,7 @@ struct Serving {
     listener: TcpListener,
     received: Arc<AtomicU64>,
     connection: Option<(TcpStream, Traffic)>,
+    idle: Option<Crowd>,
     times: Vec<Duration>,
 }
 
@@ -218,6 +238,7 @@ impl Serving {
             listener: TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?,
             received: Arc::default(),
             connection: None,
+            idle: None,
             times: Vec::new(),
         })
     }
@@ -227,6 +248,8 @@ impl Serving {
             Order::Open(traffic) => self.open(*traffic)?,
             Order::Run(duration) => return self.run(*duration),
             Order::Close => self.connection = None,
+            Order::Idle(count) => self.idle = Some(Crowd::open(*count)?),
+            Order::Busy => self.idle = None,
         }
         Ok(Outcome::default())
     }

@@ -4,8 +4,11 @@
 #![forbid(unsafe_code)]
 
 mod condition;
+mod crowd;
 mod footprint;
+mod hol;
 mod hooks;
+mod idle;
 mod interrupt;
 mod latency;
 mod load;
@@ -34,7 +37,7 @@ use crate::report::Report;
     about = "What measuring with sockstamp costs, as ratios against their budgets"
 )]
 struct Cli {
-    /// Six times the rounds: some ten minutes in place of two
+    /// Six times the rounds: more than half an hour in place of six minutes
     #[arg(long)]
     full: bool,
     /// One round of each: shows that all of it works; the figures tell nothing
@@ -61,6 +64,9 @@ enum Part {
     /// The client and the server, in a process of their own
     #[command(hide = true)]
     Load { processor: usize },
+    /// Idle connections, in a process of their own
+    #[command(hide = true)]
+    Crowd { connections: usize },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -71,9 +77,13 @@ enum Benchmark {
     Latency,
     /// Bulk transfer
     Throughput,
+    /// Reads over a link that loses 1 %, with and without looking for missing segments
+    Hol,
+    /// A message beside 100 000 sockets that are selected and idle
+    Idle,
     /// Records read by one processor
     Ring,
-    /// Time to load and attach, memory of the reader
+    /// Time to load, attach and adopt; memory of the reader
     Footprint,
 }
 
@@ -83,6 +93,8 @@ impl Benchmark {
             Self::Hooks => hooks::run(load, effort, report),
             Self::Latency => latency::run(load, effort, report),
             Self::Throughput => throughput::run(load, effort, report),
+            Self::Hol => hol::run(effort, report),
+            Self::Idle => idle::run(load, effort, report),
             Self::Ring => ring::run(load, effort, report),
             Self::Footprint => footprint::run(load, effort, report),
         }
@@ -119,6 +131,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.part {
         Some(Part::Load { processor }) => load::serve(processor),
+        Some(Part::Crowd { connections }) => crowd::serve(connections),
         None => bench(&cli),
     };
     match done {

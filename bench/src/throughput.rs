@@ -12,17 +12,19 @@ use crate::report::Report;
 
 const ROUND: Duration = Duration::from_millis(120);
 
-const CONDITIONS: [Condition; 6] = [
+const CONDITIONS: [Condition; 8] = [
     Condition::Off,
     Condition::Unselected,
+    Condition::UnselectedCallback,
     Condition::Default,
+    Condition::DefaultCallback,
     Condition::Selected,
     Condition::SelectedCallback,
     Condition::Recorded,
 ];
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let [off, others @ ..] = in_turn(effort.rounds(36), CONDITIONS, |condition| {
+    let [off, others @ ..] = in_turn(effort.rounds(12), CONDITIONS, |condition| {
         load.round(Traffic::Bulk, ROUND, condition)
     })?;
     let off = values(&off, Outcome::bytes_per_second);

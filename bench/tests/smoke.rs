@@ -66,3 +66,12 @@ fn traffic_is_compared_under_every_condition() {
         assert!(median(&report, name) > 0.0, "{name}");
     }
 }
+
+#[test]
+fn missing_segments_and_idle_connections_are_there_to_be_compared() {
+    let report = run(&["--only", "hol", "idle"]);
+    assert!(median(&report, "hol.out-of-order") > 0.0);
+    for name in ["hol.cost", "idle.hooks", "idle.p50"] {
+        assert!(median(&report, name) > 0.0, "{name}");
+    }
+}

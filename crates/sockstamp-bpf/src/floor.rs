@@ -49,11 +49,22 @@ impl Floor {
             &programs.floor_sk_data_ready,
             &programs.floor_sock_recv_length,
             &programs.floor_inet_sock_set_state,
+            &programs.floor_net_dev_queue,
+            &programs.floor_net_dev_start_xmit,
+            &programs.floor_kfree_skb,
         ] {
             links.push(program.attach().tried("attach an empty program")?);
         }
-        let link = programs.floor_sockops.attach_cgroup(cgroup.as_raw_fd());
-        links.push(link.tried("attach to the cgroup")?);
+        for program in [
+            &programs.floor_cgroup_ingress,
+            &programs.floor_sock_create,
+            &programs.floor_sendmsg4,
+            &programs.floor_sendmsg6,
+            &programs.floor_sockops,
+        ] {
+            let link = program.attach_cgroup(cgroup.as_raw_fd());
+            links.push(link.tried("attach to the cgroup")?);
+        }
         Ok(Self {
             _links: links,
             skeleton,
@@ -73,6 +84,13 @@ impl Floor {
             &programs.floor_sk_data_ready,
             &programs.floor_sock_recv_length,
             &programs.floor_inet_sock_set_state,
+            &programs.floor_net_dev_queue,
+            &programs.floor_net_dev_start_xmit,
+            &programs.floor_kfree_skb,
+            &programs.floor_cgroup_ingress,
+            &programs.floor_sock_create,
+            &programs.floor_sendmsg4,
+            &programs.floor_sendmsg6,
         ]
         .into_iter()
         .map(|program| (program.name().to_string_lossy().into_owned(), program.as_fd()))

@@ -96,6 +96,8 @@ pub enum HolView {
     Include,
     /// Such reads are refused.
     Exclude,
+    /// It is not looked for and falls where it may: for who measures what looking for it costs.
+    Unseen,
 }
 
 /// How a measurement is to be run.
@@ -478,9 +480,10 @@ impl Session {
             &programs.on_sock_create,
             &programs.on_sendmsg4,
             &programs.on_sendmsg6,
+            &programs.on_host_xmit,
         ]
         .into_iter()
-        .chain(self.plan.host_path.then_some(&programs.on_host_xmit))
+        .filter(|program| program.autoload())
         .map(|program| (program.name().to_string_lossy().into_owned(), program.as_fd()))
         .collect()
     }

@@ -67,4 +67,46 @@ int BPF_PROG(floor_inet_sock_set_state)
 	return 0;
 }
 
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(floor_net_dev_queue)
+{
+	return 0;
+}
+
+SEC("tp_btf/net_dev_start_xmit")
+int BPF_PROG(floor_net_dev_start_xmit)
+{
+	return 0;
+}
+
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(floor_kfree_skb)
+{
+	return 0;
+}
+
+SEC("cgroup_skb/ingress")
+int floor_cgroup_ingress(void *ctx)
+{
+	return 1;
+}
+
+SEC("cgroup/sock_create")
+int floor_sock_create(void *ctx)
+{
+	return 1;
+}
+
+SEC("cgroup/sendmsg4")
+int floor_sendmsg4(void *ctx)
+{
+	return 1;
+}
+
+SEC("cgroup/sendmsg6")
+int floor_sendmsg6(void *ctx)
+{
+	return 1;
+}
+
 char LICENSE[] SEC("license") = "GPL";

@@ -16,6 +16,7 @@ enum hol_view {
 	HOL_SPLIT, /* rx.hol is a stage of its own */
 	HOL_INCLUDE, /* its time is part of rx.stack */
 	HOL_EXCLUDE, /* reads that waited are refused */
+	HOL_UNSEEN, /* not looked for: its time falls where it may */
 };
 
 const volatile __u32 setting_hol;
@@ -87,6 +88,8 @@ static __always_inline __u32 hol_window(const struct tcp_sock *tp)
 static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *flow,
 					const struct sk_buff *skb, const struct tcp_skb_cb *cb)
 {
+	if (setting_hol == HOL_UNSEEN)
+		return;
 	flow->rx_filled = 0;
 	if (seq_after(cb->seq, tp->rcv_nxt)) {
 		if (seq_before(cb->seq, tp->rcv_nxt + hol_window(tp)))

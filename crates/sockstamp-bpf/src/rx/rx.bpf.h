@@ -70,7 +70,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	arrival->ready = bpf_ktime_get_ns();
 	arrival->seq_end = end;
 	arrival->flags = 0;
-	if (rx_waited(tcp_of(sk), flow))
+	if (setting_hol != HOL_UNSEEN && rx_waited(tcp_of(sk), flow))
 		rx_ready_behind(flow, arrival);
 	else
 		arrival->stack_ns = clock_since_stamp(skb, arrival->ready);

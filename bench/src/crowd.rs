@@ -1,0 +1,104 @@
+//! Connections over which nothing goes: in processes of their own, as many as it takes for each to stay
+//! within the number of files that a process may have open.
+
+use std::env;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use socket2::SockRef;
+
+/// Less than there are ephemeral ports (ip(7), ip_local_port_range) to connect to one address from.
+const AN_ADDRESS: usize = 10_000;
+/// What a process has open beside its connections, at most.
+const OTHER_FILES: u64 = 32;
+
+/// Ends with what holds it.
+#[derive(Debug)]
+pub(crate) struct Crowd(Vec<Child>);
+
+impl Crowd {
+    /// So many connections, in the cgroup of the caller.
+    pub(crate) fn open(count: usize) -> Result<Self> {
+        let mut crowd = Self(Vec::new());
+        let most = connections_a_process()?;
+        let mut left = count;
+        while left > 0 {
+            let part = left.min(most);
+            crowd.0.push(start(part)?);
+            left -= part;
+        }
+        crowd.0.iter_mut().try_for_each(wait)?;
+        Ok(crowd)
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It ends with its input. Neither can fail for a child that nobody has waited for.
+            drop(child.stdin.take());
+            let _ = child.wait();
+        }
+    }
+}
+
+fn connections_a_process() -> Result<usize> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    let files = hard.saturating_sub(OTHER_FILES).max(2);
+    Ok(usize::try_from(files / 2).unwrap_or(usize::MAX))
+}
+
+fn start(count: usize) -> Result<Child> {
+    let mut command = Command::new(env::current_exe()?);
+    command
+        .args(["crowd", &count.to_string()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    command.spawn().context("cannot start idle connections")
+}
+
+/// Until all are open.
+fn wait(child: &mut Child) -> Result<()> {
+    let output = child.stdout.take().context("idle connections do not answer")?;
+    let mut line = String::new();
+    BufReader::new(output).read_line(&mut line)?;
+    (line.trim() == READY)
+        .then_some(())
+        .context("idle connections cannot be opened")
+}
+
+const READY: &str = "ready";
+
+/// One of the processes. Ends with its input.
+pub(crate) fn serve(count: usize) -> Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;
+    let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+    let port = listener.local_addr()?.port();
+    let connections = (0..count).map(|number| connect(&listener, number, port));
+    let connections: io::Result<Vec<_>> = connections.collect();
+    let connections = connections.context("cannot open an idle connection")?;
+    println!("{READY}");
+    io::stdin().read_to_end(&mut Vec::new())?;
+    drop(connections);
+    Ok(())
+}
+
+fn connect(listener: &TcpListener, number: usize, port: u16) -> io::Result<(TcpStream, TcpStream)> {
+    let client = TcpStream::connect((address(number), port))?;
+    let (server, _) = listener.accept()?;
+    // Closed by RST: nothing of it is left behind.
+    SockRef::from(&client).set_linger(Some(Duration::ZERO))?;
+    SockRef::from(&server).set_linger(Some(Duration::ZERO))?;
+    Ok((client, server))
+}
+
+/// All of 127.0.0.0/8 leads here: RFC 1122, 3.2.1.3.
+fn address(number: usize) -> Ipv4Addr {
+    let place = u8::try_from(number / AN_ADDRESS).unwrap_or(u8::MAX);
+    Ipv4Addr::new(127, 1, 1, place)
+}
