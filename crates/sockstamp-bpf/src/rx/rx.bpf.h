@@ -67,8 +67,10 @@ static __always_inline void rx_ready(const struct sock *sk)
 	arrival = rx_slot(flow, head);
 	if (head - flow->rx_tail >= RX_SLOTS && seq_after(arrival->seq_end, tcp_of(sk)->copied_seq))
 		count_loss(LOSS_EVICTED);
-	arrival->ready = bpf_ktime_get_ns();
+	/* First of all, so that rx_overwritten() sees it. */
 	arrival->seq_end = end;
+	barrier();
+	arrival->ready = bpf_ktime_get_ns();
 	arrival->flags = 0;
 	if (setting_hol != HOL_UNSEEN && rx_waited(tcp_of(sk), flow))
 		rx_ready_behind(flow, arrival);
@@ -112,6 +114,22 @@ static __always_inline __u64 rx_stamped(const struct arrival *arrival)
 }
 
 /*
+ * Whether an arrival was overwritten, or is being, while it was looked at: the CPU that fills is
+ * another one. In a full ring the oldest is the next to go, and then ends behind the newest.
+ */
+static __always_inline bool rx_overwritten(struct flow *flow, __u32 counter)
+{
+	__u32 head;
+
+	barrier();
+	head = flow->rx_head;
+	if (head - counter != RX_SLOTS)
+		return head - counter > RX_SLOTS;
+	barrier();
+	return seq_after(rx_slot(flow, counter)->seq_end, rx_slot(flow, head - 1)->seq_end);
+}
+
+/*
  * Finds when the read's first and last byte became readable. Arrivals of older bytes are passed for
  * good: the next read starts where this one ended.
  */
@@ -127,8 +145,12 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		counter = head - RX_SLOTS;
 	for (int i = 0; i < RX_SLOTS && counter != head; i++, counter++) {
 		arrival = rx_slot(flow, counter);
-		if (!seq_after(arrival->seq_end, read->start))
+		if (!seq_after(arrival->seq_end, read->start)) {
+			/* What was overwritten came before this one: it was read. */
+			evicted = false;
+			oldest_known = true;
 			continue;
+		}
 		if (arrival->stack_ns == ARRIVAL_ADOPTED)
 			oldest_known = false;
 		if (oldest_known && !read->oldest)
@@ -147,8 +169,7 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 		if (evicted && arrival->seq_end != read->end)
 			return VERDICT_EVICTED;
 		flow->rx_tail = counter + (arrival->seq_end == read->end);
-		/* Overwritten before or while it was read: the CPU that fills is another one. */
-		if (evicted || flow->rx_head - counter > RX_SLOTS)
+		if (evicted || rx_overwritten(flow, counter))
 			return VERDICT_EVICTED;
 		return VERDICT_VALID;
 	}

@@ -297,6 +297,28 @@ fn evicted_arrivals_are_counted() {
     assert_eq!(number(&report["lost"]["evicted"]), EVICTED as u64, "{report}");
 }
 
+/// Reads that are passed over do not look where in the ring their bytes are.
+#[test]
+fn arrivals_of_reads_that_were_passed_over_are_not_missed() {
+    const SENDS: usize = 1000;
+    let host = Host::new("corner").unwrap();
+    let stat = Stat::sampled("--sample=1/128", &["--netns", host.netns_name()]);
+    let mut connection = Connection::new(&host, &host, [127, 0, 0, 1].into());
+    // One is always left, so that no read has taken everything.
+    connection.client.write_all(&[0; 20]).unwrap();
+    for _ in 0..SENDS {
+        connection.client.write_all(&[0; 20]).unwrap();
+        for _ in 0..2 {
+            connection.server.read_exact(&mut [0; 10]).unwrap();
+        }
+    }
+
+    let report = stat.finish();
+    let measured = number(&report["rx"]["measured"]);
+    assert!(measured >= 15, "{report}");
+    assert_eq!(report["rx"]["total"]["count"], measured * 128, "{report}");
+}
+
 #[test]
 fn a_read_over_evicted_arrivals_does_not_know_its_oldest_byte() {
     const EVICTED: usize = 8;
