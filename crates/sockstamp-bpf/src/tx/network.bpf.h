@@ -40,6 +40,16 @@ static __always_inline void network_segment(const struct tcp_sock *tp, struct fl
 		flow->ack_flags = 0;
 }
 
+/*
+ * Once we have half closed the connection, or the peer has, tcp_probe is silent: what is known is
+ * of an earlier segment.
+ */
+static __always_inline void network_ack(const struct sock *sk, struct flow *flow)
+{
+	if (sk->__sk_common.skc_state != TCP_ESTABLISHED)
+		flow->ack_flags = 0;
+}
+
 static __always_inline __u64 network_beyond_path(const struct tx_message *message, __u64 ns)
 {
 	__u64 path = (__u64)message->min_rtt_us * 1000;
@@ -52,6 +62,9 @@ static __always_inline void network_judge(struct flow *flow, struct tx_message *
 {
 	__u64 ns = message->stamps.ack - message->stamps.snd;
 
+	/* It is refused, and its difference is none. */
+	if (!message->stamps.snd || message->stamps.snd > message->stamps.ack)
+		return;
 	if (flow->ack_flags & ACK_SMALL && network_beyond_path(message, ns) >= DELAYED_ACK_MIN_NS)
 		flow->ack_flags = ACK_DELAYED;
 	else if (flow->ack_flags & ACK_SMALL)

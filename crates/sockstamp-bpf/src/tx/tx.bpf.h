@@ -460,6 +460,7 @@ static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *
 
 	if (!bank)
 		return;
+	network_ack(sk, flow);
 	for (int i = 0; i < TX_SLOTS && flow->tx_tail != flow->tx_head; i++) {
 		if (seq_after(tx_slot(flow, flow->tx_tail)->seq_last, key))
 			break;
