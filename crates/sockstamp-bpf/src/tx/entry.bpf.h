@@ -5,6 +5,15 @@
 
 #include "../flow/flow.bpf.h"
 
+/* tcp_notsent_lowat(): without one of its own, the socket has that of its network namespace. */
+static __always_inline __u32 tx_notsent_lowat(const struct tcp_sock *tp)
+{
+	const struct sock *sk = (const struct sock *)tp;
+	__u32 lowat = tp->notsent_lowat;
+
+	return lowat ? lowat : sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_notsent_lowat;
+}
+
 /*
  * tcp_sendmsg_locked() asks for a new skb, and waits where there is no room for one: the same
  * questions (net/ipv4/tcp.c, tcp_stream_memory_free() and sk_stream_memory_free(), v6.18) asked at
@@ -19,7 +28,7 @@ static __always_inline bool tx_will_wait(const struct sock *sk, const struct sk_
 		return false;
 	if (sk->sk_wmem_queued >= sk->sk_sndbuf)
 		return true;
-	return tp->notsent_lowat && tp->write_seq - tp->snd_nxt >= tp->notsent_lowat;
+	return tp->write_seq - tp->snd_nxt >= tx_notsent_lowat(tp);
 }
 
 /* Since when the task waits for room, from now on if it is about to. */
@@ -69,6 +78,16 @@ static __always_inline void entry_note(const struct sock *sk, struct flow *flow,
 }
 
 /*
+ * A window may end while a message is copied. What is drawn then must not make a later turn of it
+ * an entry, so it is only drawn while no byte of a message is in the queue.
+ */
+static __always_inline void tx_refresh(const struct tcp_sock *tp, struct flow *flow)
+{
+	if (tp->write_seq == flow->tx_seq)
+		sample_refresh(&flow->tx_sampler, tp->tcp_clock_cache);
+}
+
+/*
  * tcp_sendmsg_locked() fires once a turn of its loop, with the socket locked; the first turn is the
  * entry. A later turn finds the task's entry in place. A wait for memory lets other threads in. One
  * that found no room for its entry could take a later turn for the first, once there is room: so no
@@ -85,7 +104,7 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 	if (!flow || !flow_wants(flow, DIRECTION_TX))
 		return;
 	will_wait = tx_will_wait(sk, tail, size_goal);
-	sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
+	tx_refresh(tcp_of(sk), flow);
 	if (sample_passes(&flow->tx_sampler)) {
 		/* Its next turn must not be taken for the entry of one that is to be measured. */
 		if (will_wait)
@@ -132,9 +151,10 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 	flow = flow_of(sk);
 	if (!flow || !flow_wants(flow, DIRECTION_TX))
 		return;
-	sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
-	if (sample_passes(&flow->tx_sampler) || flow->tx_crowded ||
-	    tcp_of(sk)->write_seq != flow->tx_seq)
+	if (tcp_of(sk)->write_seq != flow->tx_seq)
+		return;
+	tx_refresh(tcp_of(sk), flow);
+	if (sample_passes(&flow->tx_sampler) || flow->tx_crowded)
 		return;
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))

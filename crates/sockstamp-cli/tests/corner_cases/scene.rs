@@ -96,7 +96,7 @@ impl Loopback {
 /// A client and a server on a link with known behaviour; the client is watched.
 pub(crate) struct Wire {
     pub(crate) link: Link,
-    client: Host,
+    pub(crate) client: Host,
     server: Host,
     trace: Trace,
 }
@@ -235,7 +235,12 @@ impl Message {
     }
 
     pub(crate) fn is_coalesced(&self) -> bool {
-        self.0["coalesced"].as_bool().unwrap()
+        self.is("coalesced")
+    }
+
+    /// Whether it has this mark.
+    pub(crate) fn is(&self, mark: &str) -> bool {
+        self.0[mark].as_bool().unwrap()
     }
 
     pub(crate) fn number(&self, field: &str) -> u64 {
@@ -244,6 +249,11 @@ impl Message {
 
     pub(crate) fn stage(&self, stage: &str) -> Duration {
         Duration::from_nanos(number(&self.0["stages"][stage]))
+    }
+
+    /// No time where it has no such part.
+    pub(crate) fn part(&self, stage: &str, part: &str) -> Duration {
+        Duration::from_nanos(self.0["parts"][stage][part].as_u64().unwrap_or(0))
     }
 
     /// Whether it has this stage, whose time may be 0.

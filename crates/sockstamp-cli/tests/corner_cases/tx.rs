@@ -146,6 +146,47 @@ fn a_send_larger_than_the_buffer_waits_in_the_call() {
     assert!(PAUSE / 2 < copy && copy <= in_send, "{in_send:?} {sent:?}");
 }
 
+/// tcp_notsent_lowat() (include/net/tcp.h): a limit on what is not sent, of the whole network namespace.
+#[test]
+fn a_send_beyond_the_limit_of_unsent_data_waits_in_the_call() {
+    const BYTES: usize = 1 << 20;
+    let config = LinkConfig::default().rate_bits_per_second(40_000_000);
+    let scene = Wire::new(config);
+    let limit = ["-q", "-w", "net.ipv4.tcp_notsent_lowat=16384"];
+    scene.client.run("sysctl", &limit).unwrap();
+    let mut connection = scene.connect();
+    let reader = drain(connection.server.try_clone().unwrap());
+    connection.client.write_all(&vec![0; BYTES]).unwrap();
+    end(connection.client, reader);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(BYTES as u64, "valid")]);
+    assert!(sent[0].stage("tx.copy") > PAUSE, "{sent:?}");
+    let waited = sent[0].part("tx.copy", "sndbuf");
+    assert!(waited > sent[0].stage("tx.copy") / 2, "{sent:?}");
+}
+
+/// The request was the last segment that `tcp_probe` showed.
+#[test]
+fn an_ack_that_comes_after_the_end_of_sending_is_not_taken_for_the_last_segment_before() {
+    let scene = Wire::new(LinkConfig::default().delay(ONE_WAY));
+    let mut connection = scene.connect();
+    for _ in 0..2 {
+        connection.server.write_all(&[0; 10]).unwrap();
+        connection.client.read_exact(&mut [0; 10]).unwrap();
+    }
+    connection.client.write_all(&[0; 10]).unwrap();
+    connection.client.shutdown(Shutdown::Write).unwrap();
+    connection.server.read_exact(&mut [0; 10]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    assert_eq!(outline(&sent), [(10, "valid")]);
+    assert!(!sent[0].is("ack_with_data"), "{sent:?}");
+}
+
 #[test]
 fn a_send_of_nothing_is_no_message_and_leaves_no_entry() {
     let scene = Loopback::new();
