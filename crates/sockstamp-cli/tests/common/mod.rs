@@ -70,7 +70,12 @@ pub struct Trace(Background);
 impl Trace {
     /// Starts it and returns when it measures: every message from here on is in it.
     pub fn start(target: &[&str]) -> Trace {
-        Trace(Background::start(&["trace", "--every"], target))
+        Trace::sampled("--every", target)
+    }
+
+    /// As [`Trace::start`], with one of the options that say which messages are measured.
+    pub fn sampled(option: &str, target: &[&str]) -> Trace {
+        Trace(Background::start(&["trace", option], target))
     }
 
     /// Ends it as Ctrl-C does and returns its messages, whose stages add up.

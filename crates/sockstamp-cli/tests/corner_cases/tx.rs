@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
-use testbed::{Direction, LinkConfig};
+use testbed::{Direction, Host, LinkConfig};
 
+use crate::common::Trace;
 use crate::scene::{
     Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, Wire, outline, pause, wait_acknowledged,
 };
@@ -269,6 +270,64 @@ fn a_send_from_a_bad_pointer_leaves_no_entry_to_the_next() {
     let sent = messages.sent_from(client_address);
     assert_eq!(outline(&sent), [(10, "valid")]);
     assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
+}
+
+/// So many small sends that only one in eight is measured, then one of which a page is missing for two seconds: until the
+/// window of the rate is over, in which few messages were sent. userfaultfd(2), ioctl_userfaultfd(2).
+const LATE_PAGE: &str = "
+import ctypes, fcntl, mmap, os, socket, struct, sys, threading, time
+SO_SNDBUFFORCE, MISSING = 32, 1
+UFFDIO_API, UFFDIO_REGISTER, UFFDIO_ZEROPAGE = 0xc018aa3f, 0xc020aa00, 0xc020aa04
+SIZE, PAGE, LATE = 512 << 10, mmap.PAGESIZE, 128 << 10
+c = ctypes.CDLL(None, use_errno=True)
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+server, _ = listener.accept()
+client.setsockopt(socket.SOL_SOCKET, SO_SNDBUFFORCE, 8 << 20)
+memory = mmap.mmap(-1, SIZE, flags=mmap.MAP_PRIVATE)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+memory[:LATE] = bytes(LATE)
+memory[LATE + PAGE:] = bytes(SIZE - LATE - PAGE)
+faults = c.syscall(int(sys.argv[1]), os.O_CLOEXEC)
+fcntl.ioctl(faults, UFFDIO_API, bytearray(struct.pack('QQQ', 0xaa, 0, 0)))
+fcntl.ioctl(faults, UFFDIO_REGISTER, bytearray(struct.pack('QQQQ', start + LATE, PAGE, MISSING, 0)))
+
+def read():
+    while server.recv(1 << 20):
+        pass
+
+def fault():
+    os.read(faults, 32)
+    time.sleep(2)
+    fcntl.ioctl(faults, UFFDIO_ZEROPAGE, bytearray(struct.pack('QQQq', start + LATE, PAGE, 0, 0)))
+
+for _ in range(14):
+    client.send(b'x' * 10)
+threads = [threading.Thread(target=work) for work in (read, fault)]
+for thread in threads:
+    thread.start()
+assert c.send(client.fileno(), ctypes.c_void_p(start), ctypes.c_size_t(SIZE), 0) == SIZE
+client.shutdown(socket.SHUT_WR)
+for thread in threads:
+    thread.join()
+";
+
+#[test]
+fn a_window_that_ends_inside_a_send_makes_no_entry_of_its_later_turn() {
+    const BYTES: u64 = 512 << 10;
+    let host = Host::new("corner").unwrap();
+    let trace = Trace::sampled("--rate-cap=8", &["--netns", host.netns_name()]);
+    let userfaultfd = libc::SYS_userfaultfd.to_string();
+    let program = host.spawn("python3", &["-c", LATE_PAGE, &userfaultfd]).unwrap();
+    program.wait(PATIENCE).unwrap();
+
+    let messages = Messages::new(trace.finish());
+    let sent = messages.sent();
+    assert!(sent.len() >= 8, "{sent:?}");
+    // One in eight times it is measured.
+    for large in sent.iter().filter(|message| message.bytes() == BYTES) {
+        assert!(large.stage("tx.copy") >= Duration::from_secs(2), "{large:?}");
+    }
 }
 
 fn lose_everything() -> LinkConfig {
