@@ -292,6 +292,7 @@ struct sk_buff {
 	u64 skb_mstamp_ns;
 	char cb[48];
 	unsigned int len;
+	unsigned int truesize;
 	__u8 tstamp_type : 2; /* v6.11; mono_delivery_time before */
 	struct sock *sk;
 	__u32 hash;

@@ -47,6 +47,8 @@ enum udp_send_flags {
 	UDP_DROPPED = 1 << 1,
 	UDP_WHOLE = 1 << 2, /* its last packet has entered the packet scheduler */
 	UDP_SHARED = 1 << 3, /* left in one datagram with a later call's bytes */
+	UDP_SPLIT = 1 << 4, /* some of its packets are not known by address */
+	UDP_DOUBTED = 1 << 5, /* it may have been another's packet that left */
 };
 
 struct udp_send {
@@ -86,6 +88,7 @@ struct udp_flow {
 	__u32 rx_shared; /* more than one thread reads */
 	__u64 tx_used; /* a bit a slot */
 	__u64 tx_order;
+	__s64 tx_untracked; /* packets between scheduler and driver that are no message's */
 	struct sampler tx_sampler;
 	struct sampler rx_sampler;
 	struct waiter waiter;

@@ -7,7 +7,9 @@
  * later and from elsewhere: such a message is refused.
  *
  * From the scheduler to the driver a packet is known by its address. Where it is split on the way
- * (UDP_SEGMENT, and a device that cannot), the parts are known by their socket, and counted.
+ * (UDP_SEGMENT, and a device that cannot), the parts are known by their socket, and counted. So are
+ * fragments but the last. While packets of calls that are not measured are on the same way, that is
+ * no knowledge: such a message is refused.
  */
 #ifndef SOCKSTAMP_UDP_TX_BPF_H
 #define SOCKSTAMP_UDP_TX_BPF_H
@@ -69,9 +71,20 @@ __noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
 	return UDP_NO_SLOT;
 }
 
+/* Its packets go on without it. */
+static __always_inline void udp_forget_packets(struct udp_flow *flow, struct udp_send *send)
+{
+	if (send->outstanding)
+		__sync_fetch_and_add(&flow->tx_untracked,
+				     __sync_lock_test_and_set(&send->outstanding, 0));
+}
+
 static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
 {
-	udp_send_at(flow, slot)->state = UDP_ENDED;
+	struct udp_send *send = udp_send_at(flow, slot);
+
+	send->state = UDP_ENDED;
+	udp_forget_packets(flow, send);
 	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
 }
 
@@ -127,7 +140,8 @@ static __always_inline bool udp_own_device(const struct sock *sk, const struct n
 	return device->nd_net.net == sk->__sk_common.skc_net.net;
 }
 
-static __always_inline void udp_note_queued(struct udp_send *send, const struct udp_packet *packet)
+static __always_inline void udp_note_queued(struct udp_flow *flow, struct udp_send *send,
+					    const struct udp_packet *packet)
 {
 	/* A device on top of another (bond, VLAN, bridge) passes the packet on. */
 	if (send->skb == packet->skb && send->ifindex != packet->ifindex) {
@@ -138,9 +152,11 @@ static __always_inline void udp_note_queued(struct udp_send *send, const struct 
 		if (send->flags & UDP_WHOLE) {
 			send->sched = 0;
 			send->snd = 0;
-			send->outstanding = 0;
+			udp_forget_packets(flow, send);
 			send->flags = 0;
 		}
+		if (send->sched || !packet->last || packet->parts > 1)
+			send->flags |= UDP_SPLIT;
 		if (!send->sched) {
 			send->sched = packet->now;
 			send->interface_first = packet->interface;
@@ -167,12 +183,18 @@ __noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
 
 		if (send->state != UDP_CORKED)
 			continue;
-		udp_note_queued(send, packet);
+		udp_note_queued(flow, send, packet);
 		send->flags |= UDP_SHARED;
 		if (packet->last)
 			send->state = UDP_WAITING;
 	}
 	return 0;
+}
+
+/* Whether the socket has no other packet: sk_wmem_alloc is 1 without any (sk_alloc(), v6.18). */
+static __always_inline bool udp_alone(const struct sock *sk, const struct sk_buff *skb)
+{
+	return (__u32)sk->sk_wmem_alloc.refs.counter <= skb->truesize + 1;
 }
 
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
@@ -196,6 +218,9 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	packet.interface = interface_slot(skb->dev);
 	packet.parts = skb_shared(skb)->gso_segs ?: 1;
 	packet.last = udp_last_fragment(skb);
+	/* Some left where nobody looks: redirected, or given away by their qdisc. */
+	if (flow->tx_untracked && udp_alone(sk, skb))
+		flow->tx_untracked = 0;
 	/* Until udp_push_pending_frames() is through with it. */
 	corked = cast_kernel(sk, struct udp_sock)->pending;
 	if (corked)
@@ -204,12 +229,14 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	if (slot == UDP_NO_SLOT)
 		slot = udp_claim(flow, tid);
 	/* Counted at the end of the call, which finds no slot either. */
-	if (slot == UDP_NO_SLOT)
+	if (slot == UDP_NO_SLOT) {
+		__sync_fetch_and_add(&flow->tx_untracked, packet.parts);
 		return;
+	}
 	send = udp_send_at(flow, slot);
 	if (udp_peer_wanted() && !send->sched)
 		udp_peer(sk, skb, false, &send->remote);
-	udp_note_queued(send, &packet);
+	udp_note_queued(flow, send, &packet);
 	if (corked)
 		send->flags |= UDP_FLUSHED;
 }
@@ -255,7 +282,7 @@ static __always_inline enum verdict udp_send_verdict(const struct udp_send *send
 		return VERDICT_DROPPED;
 	if (!send->sched)
 		return VERDICT_NO_SCHED;
-	if (!send->snd)
+	if (!send->snd || send->flags & UDP_DOUBTED)
 		return VERDICT_NO_SND;
 	if (send->entry > send->sched || send->sched_last > send->snd_last)
 		return VERDICT_STAMP_ORDER;
@@ -311,8 +338,8 @@ static __always_inline void udp_note_started(struct udp_send *send, __u32 parts,
 	__sync_fetch_and_sub(&send->outstanding, parts);
 }
 
-/* Of the messages with packets under way, the oldest: a packet scheduler keeps a flow's order. */
-__noinline __u32 udp_oldest_outstanding(struct udp_flow *flow)
+/* Of those with such packets under way, the oldest: a packet scheduler keeps a flow's order. */
+__noinline __u32 udp_oldest_split(struct udp_flow *flow)
 {
 	__u32 oldest = UDP_NO_SLOT;
 	__u64 age = 0;
@@ -323,12 +350,33 @@ __noinline __u32 udp_oldest_outstanding(struct udp_flow *flow)
 	{
 		struct udp_send *send = udp_send_at(flow, slot);
 
-		if (send->outstanding && flow->tx_order - send->order > age) {
+		if (send->outstanding && send->flags & UDP_SPLIT &&
+		    flow->tx_order - send->order > age) {
 			age = flow->tx_order - send->order;
 			oldest = slot;
 		}
 	}
 	return oldest;
+}
+
+/* A part of a message, or no packet of any. */
+static __always_inline void udp_unnamed_left(struct bank *bank, struct udp_flow *flow, __u32 parts,
+					     bool dropped, __u64 now)
+{
+	__u32 slot = parts == 1 ? udp_oldest_split(flow) : UDP_NO_SLOT;
+	struct udp_send *send = udp_send_at(flow, slot);
+
+	if (slot == UDP_NO_SLOT) {
+		if (flow->tx_untracked > 0)
+			__sync_fetch_and_sub(&flow->tx_untracked, parts);
+		return;
+	}
+	if (flow->tx_untracked > 0)
+		send->flags |= UDP_DOUBTED;
+	if (dropped)
+		send->flags |= UDP_DROPPED;
+	udp_note_started(send, 1, now);
+	udp_complete_if_over(bank, flow, slot);
 }
 
 /*
@@ -339,36 +387,29 @@ static __always_inline void udp_left(const struct sock *sk, const struct sk_buff
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
 	struct bank *bank = this_bank();
+	__u32 parts = skb_shared(skb)->gso_segs ?: 1;
 	__u64 name = udp_name(sk, skb);
 	bool known = false;
 	__u64 now;
 
-	if (!flow || !bank || !flow->tx_used)
+	if (!flow || !bank || (!flow->tx_used && flow->tx_untracked <= 0))
 		return;
 	now = bpf_ktime_get_ns();
 	udp_for_each_send(flow, slot)
 	{
 		struct udp_send *send = udp_send_at(flow, slot);
 
-		if (send->skb != name || !send->outstanding)
+		/* One that was split is gone: its address may be that of a part of another. */
+		if (send->skb != name || send->parts != parts || !send->outstanding)
 			continue;
 		known = true;
 		if (dropped)
 			send->flags |= UDP_DROPPED;
-		udp_note_started(send, send->parts, now);
+		udp_note_started(send, parts, now);
 		udp_complete_if_over(bank, flow, slot);
 	}
-	if (!known) {
-		__u32 slot = udp_oldest_outstanding(flow);
-		struct udp_send *send = udp_send_at(flow, slot);
-
-		if (slot == UDP_NO_SLOT)
-			return;
-		if (dropped)
-			send->flags |= UDP_DROPPED;
-		udp_note_started(send, 1, now);
-		udp_complete_if_over(bank, flow, slot);
-	}
+	if (!known)
+		udp_unnamed_left(bank, flow, parts, dropped, now);
 }
 
 /* net_dev_start_xmit(): the driver of each device on the way takes the packet, or a part of it. */
@@ -380,12 +421,12 @@ static __always_inline void udp_started(const struct sock *sk, const struct sk_b
 }
 
 /* What was flushed on the way was no part of a call whose own bytes are corked now. */
-static __always_inline void udp_cork(struct udp_send *send)
+static __always_inline void udp_cork(struct udp_flow *flow, struct udp_send *send)
 {
 	send->sched = 0;
 	send->snd = 0;
 	send->skb = 0;
-	send->outstanding = 0;
+	udp_forget_packets(flow, send);
 	send->flags = 0;
 	send->state = UDP_CORKED;
 }
@@ -447,10 +488,11 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 		udp_remember_task(&flow->identity, send->pid);
 	}
 	if (cast_kernel(sk, struct udp_sock)->pending) {
-		udp_cork(send);
+		udp_cork(flow, send);
 		return;
 	}
-	send->state = UDP_WAITING;
+	/* A barrier too: the driver counts down, then looks at the state; here it is reversed. */
+	__sync_lock_test_and_set(&send->state, UDP_WAITING);
 	udp_complete_if_over(bank, flow, slot);
 }
 
