@@ -170,7 +170,7 @@ static __always_inline void udp_select(void *sk)
 	}
 	mark->kind = MARK_DATAGRAM;
 	/* The kernel gives a socket its cookie when somebody asks for it first. */
-	if (setting_record)
+	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(sk);
 }
 

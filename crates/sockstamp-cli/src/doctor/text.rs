@@ -13,7 +13,10 @@ use super::self_test::SelfTest;
 pub(super) fn report(report: &Report) -> String {
     let mut text = String::new();
     section(&mut text, "Facts", facts(report));
-    section(&mut text, "Hooks", report.hooks.iter().map(hook));
+    let mut hooks: Vec<_> = report.hooks.iter().map(hook).collect();
+    // Several programs on one hook, with the same result, are one line.
+    hooks.dedup();
+    section(&mut text, "Hooks", hooks);
     section(
         &mut text,
         "Interfaces of this network namespace",
