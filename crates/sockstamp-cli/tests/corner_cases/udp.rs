@@ -313,3 +313,30 @@ def send(count, size):
     let some = measure("--sample=1/4", segments);
     assert!(number(&some["verdicts"]["no-snd-stamp"]) > 0, "{some}");
 }
+
+#[test]
+fn neither_protocol_is_counted_with_the_other() {
+    let host = Host::new("udp").unwrap();
+    let stats = ["tcp", "udp"].map(|protocol| Stat::start(&["--netns", host.netns_name(), protocol]));
+    run(
+        &host,
+        r"
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+server, _ = listener.accept()
+for _ in range(50):
+    client.send(b't' * 500)
+    for _ in range(2):
+        sender.send(b'u' * 70)
+    server.recv(500, socket.MSG_WAITALL)
+    for _ in range(2):
+        receiver.recv(100)
+",
+    );
+    let [tcp, udp] = stats.map(Stat::finish);
+    for direction in ["tx", "rx"] {
+        let counts = |report: &Value| ["messages", "bytes"].map(|name| number(&report[direction][name]));
+        assert_eq!(counts(&tcp), [50, 25_000], "{direction}: {tcp}");
+        assert_eq!(counts(&udp), [100, 7_000], "{direction}: {udp}");
+    }
+}
