@@ -188,6 +188,9 @@ static __always_inline enum verdict rx_unblock(struct flow *flow, struct read *r
 	/* Two CPUs may have stamped them: what came last may have been worked on first. */
 	if (!arrived || arrived >= filled)
 		return VERDICT_VALID;
+	/* A sequence number comes again after 4 GB: so may what came out of order then. */
+	if (filled - arrived > ARRIVAL_LONGEST)
+		return VERDICT_HOL;
 	if (setting_hol == HOL_INCLUDE && read->ready - arrived > ARRIVAL_LONGEST)
 		return VERDICT_HOL;
 	if (setting_hol == HOL_INCLUDE)
