@@ -1,5 +1,7 @@
 //! Datagrams that are not sent or read in the ordinary way.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use testbed::{Family, Host, Link};
 
@@ -49,6 +51,92 @@ fn outline<'a>(messages: &'a [Value], direction: &str) -> Vec<(u64, &'a str)> {
 
 fn valid<const N: usize>(bytes: [u64; N]) -> Vec<(u64, &'static str)> {
     bytes.map(|bytes| (bytes, "valid")).into()
+}
+
+/// sendmmsg(2) and recvmmsg(2), which Python has not: so many datagrams of so many bytes in one call.
+const MANY: &str = r"
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+
+class iovec(ctypes.Structure):
+    _fields_ = [('base', ctypes.c_void_p), ('len', ctypes.c_size_t)]
+
+class msghdr(ctypes.Structure):
+    _fields_ = [('name', ctypes.c_void_p), ('namelen', ctypes.c_uint), ('iov', ctypes.POINTER(iovec)),
+                ('iovlen', ctypes.c_size_t), ('control', ctypes.c_void_p), ('controllen', ctypes.c_size_t),
+                ('flags', ctypes.c_int)]
+
+class mmsghdr(ctypes.Structure):
+    _fields_ = [('hdr', msghdr), ('len', ctypes.c_uint)]
+
+def many(call, s, count, size):
+    buffer = ctypes.create_string_buffer(size)
+    part = iovec(ctypes.addressof(buffer), size)
+    headers = (mmsghdr * count)()
+    for header in headers:
+        header.hdr.iov, header.hdr.iovlen = ctypes.pointer(part), 1
+    done = call(s.fileno(), headers, count, 0, None) if call is libc.recvmmsg else call(s.fileno(), headers, count, 0)
+    assert done == count, (done, ctypes.get_errno())
+";
+
+/// As QUIC sends and reads: bursts, many datagrams a call. Each is a message.
+#[test]
+fn each_datagram_of_a_burst_is_a_message() {
+    let program = r"
+for _ in range(10):
+    many(libc.sendmmsg, sender, 20, 1200)
+    many(libc.recvmmsg, receiver, 20, 1200)
+    time.sleep(.01)
+";
+    let messages = trace(&format!("{MANY}{program}"));
+    for direction in ["tx", "rx"] {
+        assert_eq!(
+            outline(&messages, direction),
+            vec![(1200, "valid"); 200],
+            "{direction}"
+        );
+    }
+}
+
+/// SO_REUSEPORT (socket(7)): the kernel spreads the datagrams over the sockets of a port, here of two processes.
+#[test]
+fn sockets_that_share_a_port_have_a_queue_each() {
+    let messages = trace(
+        r"
+import os
+def shared(port):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    s.bind(('127.0.0.1', port))
+    s.settimeout(.5)
+    return s
+
+def drain(s):
+    try:
+        while True:
+            s.recv(1000)
+    except TimeoutError:
+        pass
+
+first = shared(0)
+second = shared(first.getsockname()[1])
+reader = os.fork()
+if not reader:
+    drain(second)
+    os._exit(0)
+for _ in range(50):
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'r' * 100, first.getsockname())
+    time.sleep(.002)
+drain(first)
+os.waitpid(reader, 0)
+",
+    );
+    assert_eq!(outline(&messages, "rx"), vec![(100, "valid"); 50]);
+    let readers: BTreeSet<_> = of_direction(&messages, "rx")
+        .iter()
+        .map(|message| number(&message["pid"]))
+        .collect();
+    assert_eq!(readers.len(), 2, "both have read");
 }
 
 /// A datagram in fragments ends with the last of them; the parts of one that the receiver does not
