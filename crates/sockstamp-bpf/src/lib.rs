@@ -17,6 +17,7 @@ pub mod hooks;
     reason = "the one place where bytes that the kernel wrote become values"
 )]
 mod map_view;
+mod options;
 mod path;
 pub mod plan;
 mod privilege;
@@ -31,6 +32,7 @@ mod udp;
 
 pub use error::Error;
 pub use group::Grouped;
+pub use options::{EntryHook, HolView, Options, Sampling, Target};
 pub use privilege::Lowered;
 pub use record::Record;
-pub use session::{Adopted, Decoder, EntryHook, HolView, Options, Sampling, Session, Target};
+pub use session::{Adopted, Decoder, Session};

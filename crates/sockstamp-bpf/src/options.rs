@@ -1,0 +1,129 @@
+//! What is asked of a measurement: which messages, and how.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::filter::Filter;
+use sockstamp_model::flow::NetnsInode;
+
+use crate::group::Grouped;
+use crate::plan::Entry;
+use crate::record::raw::INTERFACES;
+
+/// Which messages are measured. All conditions must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Sockets of this cgroup and those below it; without it, of the whole host.
+    pub cgroup: Option<PathBuf>,
+    /// Messages that tasks of these thread groups send or read; empty: of any task.
+    pub pids: Vec<u32>,
+    /// Messages that processes of these names send or read; empty: of any name. The name is that of the
+    /// process's first thread (`/proc/PID/comm`), of which the kernel keeps 15 bytes.
+    pub comms: Vec<String>,
+    /// Sockets of this network namespace; without it, of any.
+    pub netns: Option<NetnsInode>,
+    /// Sockets whose route leaves through the interface of this index in `netns`.
+    pub interface: Option<NonZeroU32>,
+    /// Messages that go over such flows, in such a direction.
+    pub filter: Option<Filter>,
+}
+
+impl Target {
+    /// Whether only messages of some processes are meant.
+    pub(crate) fn by_process(&self) -> bool {
+        !self.pids.is_empty() || !self.comms.is_empty()
+    }
+}
+
+/// Which messages of a selected flow are measured, for each direction by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// All of them.
+    Every,
+    /// All up to so many a second, above that one of so many.
+    RateCap(u32),
+    /// One of so many.
+    OneIn(u32),
+}
+
+/// The hook that shows the entry of send calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EntryHook {
+    /// The best that the host has.
+    #[default]
+    Auto,
+    /// This one.
+    By(Entry),
+    /// None: there is no `tx.copy`.
+    Off,
+}
+
+/// What is done with the time that a read waited for a missing segment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum HolView {
+    /// It is a stage, `rx.hol`.
+    #[default]
+    Split,
+    /// It is part of `rx.stack`.
+    Include,
+    /// Such reads are refused.
+    Exclude,
+    /// It is not looked for and falls where it may: for who measures what looking for it costs.
+    Unseen,
+}
+
+/// How a measurement is to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Which messages.
+    pub target: Target,
+    /// Send a record of every message to user space, beside counting it.
+    pub record: bool,
+    /// Leave connections alone that exist at the start.
+    pub new_only: bool,
+    /// The hook that shows the entry of send calls, for `tx.copy`.
+    pub entry: EntryHook,
+    /// Follow packets through the host behind the last interface that calls back for their socket.
+    pub host_path: bool,
+    /// Sum messages in groups, beside the whole.
+    pub groups: Option<Grouped>,
+    /// Which messages are measured.
+    pub sampling: Sampling,
+    /// Send the records of those messages alone that took at least this long in all.
+    pub slower_than: Option<Nanos>,
+    /// What is done with the time that a read waited for a missing segment.
+    pub hol: HolView,
+    /// Tell the wait for a CPU, `rx.wakeup`, from the rest of `rx.app`.
+    pub sched: bool,
+    /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP among
+    /// them, has a hook less on its way in, and every packet of the host two on its way out.
+    pub udp: bool,
+    /// Room for records, in bytes: a power of two, and a multiple of the page size.
+    pub ring_bytes: u32,
+    /// Room for interfaces to be told apart: a power of two, 512 at most.
+    pub interfaces: u32,
+    /// Room for packets that are followed through the host at one time: a power of two.
+    pub paths: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            target: Target::default(),
+            record: false,
+            new_only: false,
+            entry: EntryHook::Auto,
+            host_path: false,
+            groups: None,
+            sampling: Sampling::Every,
+            slower_than: None,
+            hol: HolView::Split,
+            sched: true,
+            udp: true,
+            ring_bytes: 8 << 20,
+            interfaces: INTERFACES,
+            paths: 16 << 10,
+        }
+    }
+}
