@@ -1,0 +1,210 @@
+//! Debian's packages by apt, with lists and settings of our own: the system's are asked, never changed.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cache;
+use crate::series::{Archive, Series};
+
+/// Signs Debian's archives; of the package debian-archive-keyring.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// The lists of packages of one suite, in a folder of their own.
+#[derive(Debug)]
+pub(crate) struct Apt {
+    folder: PathBuf,
+}
+
+impl Apt {
+    /// Reads the suite's lists from the mirror that this host uses.
+    pub(crate) fn update(folder: &Path, series: Series) -> Result<Apt> {
+        let apt = Apt {
+            folder: folder.to_owned(),
+        };
+        for part in ["lists/partial", "cache/archives/partial"] {
+            cache::make(&folder.join(part))?;
+        }
+        let site = site(series.archive())?;
+        let source = format!("deb [signed-by={KEYRING}] {site} {} main\n", series.suite());
+        fs::write(apt.sources(), source).context("cannot write apt's sources")?;
+        apt.call("apt-get", ["update"])
+            .with_context(|| format!("cannot get the package lists of {}", series.suite()))?;
+        Ok(apt)
+    }
+
+    /// The name and version of the newest package `PREFIX SERIES… -cloud-amd64`.
+    pub(crate) fn newest(&self, prefix: &str, series: Series) -> Result<String> {
+        let names = self.call("apt-cache", ["pkgnames", prefix])?;
+        let newest = newest(names.lines(), prefix, series.name());
+        newest
+            .map(str::to_owned)
+            .with_context(|| format!("{} has no package {prefix}{series}.*-cloud-amd64", series.suite()))
+    }
+
+    /// Downloads packages into a folder.
+    pub(crate) fn download(&self, packages: &[String], to: &Path) -> Result<()> {
+        let arguments = ["download".to_owned()]
+            .into_iter()
+            .chain(packages.iter().cloned());
+        let mut command = self.command("apt-get", arguments);
+        succeed(command.current_dir(to))
+            .with_context(|| format!("cannot download {}", packages.join(", ")))?;
+        Ok(())
+    }
+
+    fn call<const N: usize>(&self, program: &str, arguments: [&str; N]) -> Result<String> {
+        let output = succeed(&mut self.command(program, arguments))?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn command(&self, program: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+        let folder = self.folder.display();
+        let options = [
+            format!("Dir::Etc::SourceList={}", self.sources().display()),
+            "Dir::Etc::SourceParts=-".into(),
+            format!("Dir::State::Lists={folder}/lists"),
+            format!("Dir::Cache={folder}/cache"),
+            "Acquire::Languages=none".into(),
+            "Acquire::Retries=3".into(),
+            // By default a list that cannot be had is a warning.
+            "APT::Update::Error-Mode=any".into(),
+            // The user _apt cannot write into this user's cache.
+            "APT::Sandbox::User=root".into(),
+        ];
+        let mut command = Command::new(program);
+        command.env("LC_ALL", "C").arg("-q");
+        for option in options {
+            command.args(["-o", &option]);
+        }
+        command.args(arguments);
+        command
+    }
+
+    fn sources(&self) -> PathBuf {
+        self.folder.join("sources.list")
+    }
+}
+
+/// The mirror of an archive that this host's apt uses.
+fn site(archive: Archive) -> Result<String> {
+    let mut apt = Command::new("apt-get");
+    apt.args([
+        "indextargets",
+        "--format",
+        "$(ORIGIN)|$(LABEL)|$(REPO_URI)",
+        "Created-By: Packages",
+    ]);
+    let output = succeed(&mut apt).context("cannot ask apt for its mirrors")?;
+    let targets = String::from_utf8_lossy(&output.stdout);
+    let (label, what) = match archive {
+        Archive::Main => ("Debian", "archive"),
+        Archive::Security => ("Debian-Security", "security archive"),
+    };
+    let site = find_site(&targets, label);
+    site.with_context(|| {
+        format!("apt knows no mirror of Debian's {what} (is this Debian, and did `apt-get update` run?)")
+    })
+}
+
+/// In lines of origin, label and address.
+fn find_site(targets: &str, label: &str) -> Option<String> {
+    targets.lines().find_map(|line| {
+        let mut fields = line.splitn(3, '|');
+        let found = fields.next()? == "Debian" && fields.next()? == label;
+        found.then(|| fields.next().map(str::to_owned))?
+    })
+}
+
+/// Debian counts on in the names of its kernels: 6.1.0-56, 6.12.117+deb12. Old ones stay for a while.
+fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str, series: &str) -> Option<&'a str> {
+    let version = |name: &'a str| {
+        let version = name.strip_prefix(prefix)?.strip_suffix("-cloud-amd64")?;
+        version.strip_prefix(series)?.strip_prefix('.')
+    };
+    names
+        .filter_map(|name| Some((numbers(version(name)?), name)))
+        .max()
+        .map(|(_, name)| name)
+}
+
+fn numbers(version: &str) -> Vec<u64> {
+    version
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+        .collect()
+}
+
+/// Runs it; apt's own words are the error.
+fn succeed(command: &mut Command) -> Result<Output> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .output()
+        .with_context(|| format!("cannot run {program}"))?;
+    if !output.status.success() {
+        bail!(
+            "{program}: {}",
+            complaint(&String::from_utf8_lossy(&output.stderr))
+        );
+    }
+    Ok(output)
+}
+
+/// The errors that apt wrote, else all.
+fn complaint(stderr: &str) -> String {
+    let errors: Vec<&str> = stderr.lines().filter(|line| line.starts_with("E:")).collect();
+    let lines = if errors.is_empty() {
+        stderr.lines().collect()
+    } else {
+        errors
+    };
+    lines.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_by_number_and_of_the_series() {
+        let names = [
+            "linux-image-6.1.0-9-cloud-amd64",
+            "linux-image-6.1.0-56-cloud-amd64",
+            "linux-image-6.1.0-56-cloud-amd64-unsigned",
+            "linux-image-6.1.0-57-cloud-amd64-dbg",
+            "linux-image-6.1.0-58-amd64",
+            "linux-image-6.12.117+deb12-cloud-amd64",
+            "linux-image-6.12.99+deb12-cloud-amd64",
+            "linux-image-6.12-cloud-amd64",
+            "linux-image-cloud-amd64",
+        ];
+        let newest = |series| newest(names.into_iter(), "linux-image-", series);
+        assert_eq!(newest("6.1"), Some(names[1]));
+        assert_eq!(newest("6.12"), Some(names[5]));
+        assert_eq!(newest("6.18"), None);
+    }
+
+    #[test]
+    fn the_security_archive_is_another_one() {
+        let targets = "Ubuntu|Ubuntu|http://c/\nDebian|Debian|http://a/\nDebian|Debian-Security|http://b/\n";
+        assert_eq!(find_site(targets, "Debian").as_deref(), Some("http://a/"));
+        assert_eq!(
+            find_site(targets, "Debian-Security").as_deref(),
+            Some("http://b/")
+        );
+        assert_eq!(find_site("Ubuntu|Ubuntu|http://c/\n", "Debian"), None);
+    }
+
+    #[test]
+    fn of_what_apt_says_errors_alone_are_told() {
+        let said = "W: old key\nE: Failed to fetch http://a/x  404\nE: Some files failed\n";
+        assert_eq!(
+            complaint(said),
+            "E: Failed to fetch http://a/x  404; E: Some files failed"
+        );
+        assert_eq!(complaint("killed\n"), "killed");
+    }
+}

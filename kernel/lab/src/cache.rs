@@ -1,0 +1,46 @@
+//! Where kernels are kept between runs, outside the tree.
+
+use std::env;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result};
+use nix::fcntl::{Flock, FlockArg};
+
+/// `$XDG_CACHE_HOME/sockstamp/kernels`, else `~/.cache/sockstamp/kernels`, else in /var/cache.
+pub(crate) fn folder() -> PathBuf {
+    let set = |name| {
+        env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    set("XDG_CACHE_HOME")
+        .or_else(|| Some(set("HOME")?.join(".cache")))
+        .unwrap_or_else(|| "/var/cache".into())
+        .join("sockstamp/kernels")
+}
+
+/// Makes a folder of the cache, and all above it.
+pub(crate) fn make(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
+}
+
+/// Kept from other labs as long as the value lives.
+pub(crate) fn lock(folder: &Path) -> Result<Flock<File>> {
+    let path = folder.join("lock");
+    let file = File::create(&path).with_context(|| format!("cannot write {}", path.display()))?;
+    Flock::lock(file, FlockArg::LockExclusive)
+        .map_err(|(_, errno)| errno)
+        .with_context(|| format!("cannot lock {}", path.display()))
+}
+
+/// Whether the file is there and was written within `age`.
+pub(crate) fn is_fresh(file: &Path, age: Duration) -> bool {
+    let written = fs::metadata(file).and_then(|metadata| metadata.modified());
+    written.is_ok_and(|written| {
+        SystemTime::now()
+            .duration_since(written)
+            .is_ok_and(|since| since < age)
+    })
+}

@@ -1,0 +1,137 @@
+//! A guest: QEMU with a kernel, an image, and four serial lines.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::image::Image;
+use crate::kernel::Kernel;
+
+/// Its emulation of two CPUs runs on two CPUs of the host. A kernel that panics ends the guest.
+const MACHINE: [&str; 13] = [
+    "-accel",
+    "tcg,thread=multi",
+    "-M",
+    "q35",
+    "-cpu",
+    "max",
+    "-smp",
+    "2",
+    "-m",
+    "2G",
+    "-no-reboot",
+    "-nodefaults",
+    "-nographic",
+];
+const KERNEL_PARAMETERS: &str = "console=ttyS0 mitigations=off panic=-1 tsc=reliable";
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// What a guest is run for.
+#[derive(Debug)]
+pub(crate) struct Guest<'a> {
+    pub(crate) kernel: &'a Kernel,
+    pub(crate) image: &'a Image,
+    /// It is killed when this is over.
+    pub(crate) time_limit: Duration,
+    /// Where its console goes.
+    pub(crate) console: &'a Path,
+}
+
+impl Guest<'_> {
+    /// Boots, runs the command of the image, and returns its exit status. Its output goes to `stdout` and `stderr`.
+    pub(crate) fn run(&self, mut stdout: impl Write + Send, mut stderr: impl Write + Send) -> Result<u8> {
+        let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+        let status = folder.path().join("status");
+        let mut command = qemu(self.kernel, self.image, folder.path())?;
+        let lines = [
+            format!("file,id=console,path={}", self.console.display()),
+            "stdio,id=stdout,signal=off".into(),
+            "file,id=stderr,path=/dev/stderr,append=on".into(),
+            format!("file,id=status,path={}", status.display()),
+        ];
+        for line in lines {
+            command.args(["-chardev", &line]);
+        }
+        for id in ["console", "stdout", "stderr", "status"] {
+            command.args(["-serial", &format!("chardev:{id}")]);
+        }
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut qemu = command
+            .spawn()
+            .context("cannot run QEMU (package qemu-system-x86)")?;
+        let pipes = (qemu.stdout.take(), qemu.stderr.take());
+        let in_time = thread::scope(|scope| {
+            scope.spawn(|| pipes.0.map(|mut pipe| io::copy(&mut pipe, &mut stdout)));
+            scope.spawn(|| pipes.1.map(|mut pipe| io::copy(&mut pipe, &mut stderr)));
+            wait(&mut qemu, self.time_limit)
+        })?;
+        let status = fs::read_to_string(&status).unwrap_or_default();
+        match status.trim().parse() {
+            Ok(status) => Ok(status),
+            Err(_) if in_time => bail!("the guest ended by itself; {}", self.last_words()),
+            Err(_) => bail!(
+                "the guest took more than {} s; {}",
+                self.time_limit.as_secs(),
+                self.last_words()
+            ),
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let bytes = fs::read(self.console).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = &lines[lines.len().saturating_sub(40)..];
+        format!(
+            "its console is in {} and ends with\n{}",
+            self.console.display(),
+            tail.join("\n")
+        )
+    }
+}
+
+/// Boots, with the console on this terminal, until the guest powers off.
+pub(crate) fn interactive(kernel: &Kernel, image: &Image) -> Result<()> {
+    let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
+    let mut command = qemu(kernel, image, folder.path())?;
+    let status = command.args(["-serial", "mon:stdio"]).status();
+    let status = status.context("cannot run QEMU (package qemu-system-x86)")?;
+    ensure!(status.success(), "QEMU: {status}");
+    Ok(())
+}
+
+/// Without serial lines.
+fn qemu(kernel: &Kernel, image: &Image, folder: &Path) -> Result<Command> {
+    let initrd = folder.join("initrd");
+    image.write(&initrd)?;
+    let mut command = Command::new("qemu-system-x86_64");
+    command.args(MACHINE).args(["-append", KERNEL_PARAMETERS]);
+    command
+        .arg("-kernel")
+        .arg(kernel.image())
+        .arg("-initrd")
+        .arg(initrd);
+    Ok(command)
+}
+
+/// Whether it ended within the time; else it is killed.
+fn wait(child: &mut Child, time_limit: Duration) -> Result<bool> {
+    let begin = Instant::now();
+    while begin.elapsed() < time_limit {
+        if child.try_wait().context("cannot wait for QEMU")?.is_some() {
+            return Ok(true);
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
+    child.kill().context("cannot end QEMU")?;
+    child.wait().context("cannot wait for QEMU")?;
+    Ok(false)
+}

@@ -1,0 +1,213 @@
+//! The first root of a guest: busybox, the programs that tests call, modules, and what is asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::BufWriter;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::cpio::Writer;
+use crate::kernel::Kernel;
+use crate::{libraries, modules};
+
+/// Of this host; whatever else a guest calls is busybox's. (busybox prefers its own to what PATH says when it starts
+/// a program.)
+const PROGRAMS: [&str; 22] = [
+    "chrt",
+    "curl",
+    "dig",
+    "dnsmasq",
+    "env",
+    "ip",
+    "iperf3",
+    "nginx",
+    "nice",
+    "nsenter",
+    "ping",
+    "redis-benchmark",
+    "redis-server",
+    "setpriv",
+    "sh",
+    "sleep",
+    "sockperf",
+    "ss",
+    "taskset",
+    "tc",
+    "timeout",
+    "unshare",
+];
+const PROGRAM_FOLDERS: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+const BUSYBOX: &str = "/bin/busybox";
+/// Debian's and Ubuntu's `/bin` is `/usr/bin`, and so on; so is a guest's.
+const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
+
+#[derive(Debug)]
+enum Entry {
+    Symlink(String),
+    File { mode: u32, contents: Vec<u8> },
+}
+
+/// What will be in the archive, by path without a leading slash.
+#[derive(Debug, Default)]
+pub(crate) struct Image {
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Image {
+    /// A guest that boots with this kernel.
+    pub(crate) fn new(kernel: &Kernel) -> Result<Image> {
+        let mut image = Image::default();
+        for folder in MERGED {
+            image.symlink(folder, &format!("usr/{folder}"));
+        }
+        image.file("/init", 0o755, include_bytes!("../guest/init.sh").to_vec());
+        image.file("/etc/passwd", 0o644, include_bytes!("../guest/passwd").to_vec());
+        image.file("/etc/group", 0o644, include_bytes!("../guest/group").to_vec());
+        image.file(
+            "/etc/hosts",
+            0o644,
+            b"127.0.0.1 localhost\n::1 localhost\n".to_vec(),
+        );
+        image.file(
+            "/etc/nsswitch.conf",
+            0o644,
+            b"passwd: files\ngroup: files\nhosts: files\n".to_vec(),
+        );
+        image.busybox()?;
+        for program in PROGRAMS {
+            image.program(program)?;
+        }
+        image.modules(kernel)?;
+        Ok(image)
+    }
+
+    /// A file of this host, at the path where the guest shall have it. Programs come with their libraries.
+    pub(crate) fn host_file(&mut self, host: &Path, guest: &Path) -> Result<()> {
+        let reading = || format!("cannot read {}", host.display());
+        let mode = fs::metadata(host).with_context(reading)?.permissions().mode();
+        let mut contents = fs::read(host).with_context(reading)?;
+        if is_elf(&contents) {
+            for library in libraries::of(host)? {
+                let contents =
+                    fs::read(&library).with_context(|| format!("cannot read {}", library.display()))?;
+                self.file(text(&library)?, 0o755, contents);
+            }
+            if !host.starts_with("/usr") {
+                contents = stripped(host)?;
+            }
+        }
+        self.file(text(guest)?, mode, contents);
+        Ok(())
+    }
+
+    /// A file by its contents.
+    pub(crate) fn file(&mut self, path: &str, mode: u32, contents: Vec<u8>) {
+        self.entries.insert(merged(path), Entry::File { mode, contents });
+    }
+
+    /// Writes the archive.
+    pub(crate) fn write(&self, to: &Path) -> Result<()> {
+        let writing = || format!("cannot write {}", to.display());
+        let file = File::create(to).with_context(writing)?;
+        let mut archive = Writer::new(BufWriter::new(file));
+        let mut folders = BTreeSet::new();
+        for (path, entry) in &self.entries {
+            let above: Vec<_> = Path::new(path).ancestors().skip(1).collect();
+            for folder in above.into_iter().rev().filter_map(Path::to_str) {
+                if !folder.is_empty() && folders.insert(folder) {
+                    archive.directory(folder).with_context(writing)?;
+                }
+            }
+            match entry {
+                Entry::Symlink(target) => archive.symlink(path, target),
+                Entry::File { mode, contents } => archive.file(path, *mode, contents),
+            }
+            .with_context(writing)?;
+        }
+        archive.finish().with_context(writing)
+    }
+
+    fn symlink(&mut self, path: &str, target: &str) {
+        self.entries
+            .insert(path.to_owned(), Entry::Symlink(target.to_owned()));
+    }
+
+    fn busybox(&mut self) -> Result<()> {
+        let output = Command::new(BUSYBOX).arg("--list").output();
+        let output = output.with_context(|| format!("cannot run {BUSYBOX} (package busybox-static)"))?;
+        for applet in String::from_utf8_lossy(&output.stdout).lines() {
+            self.symlink(&format!("usr/bin/{applet}"), BUSYBOX);
+        }
+        self.host_file(Path::new(BUSYBOX), Path::new(BUSYBOX))
+    }
+
+    /// In /usr/bin, where it replaces busybox's.
+    fn program(&mut self, name: &str) -> Result<()> {
+        let mut places = PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name));
+        let host = places.find(|path| path.exists());
+        let host = host.with_context(|| format!("there is no program {name} here (scripts/deps.sh test)"))?;
+        self.host_file(&host, &Path::new("/usr/bin").join(name))
+    }
+
+    /// By number, in the order of loading.
+    fn modules(&mut self, kernel: &Kernel) -> Result<()> {
+        let modules =
+            modules::read(&kernel.modules()).with_context(|| format!("kernel {}", kernel.series))?;
+        for (number, module) in modules.into_iter().enumerate() {
+            self.file(
+                &format!("/lab/modules/{number:03}-{}.ko", module.name),
+                0o644,
+                module.contents,
+            );
+        }
+        Ok(())
+    }
+}
+
+fn merged(path: &str) -> String {
+    let path = path.trim_start_matches('/');
+    let first = path.split('/').next();
+    let is_link = path.contains('/') && first.is_some_and(|first| MERGED.contains(&first));
+    if is_link {
+        format!("usr/{path}")
+    } else {
+        path.to_owned()
+    }
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str()
+        .with_context(|| format!("{} is not UTF-8", path.display()))
+}
+
+fn is_elf(contents: &[u8]) -> bool {
+    contents.starts_with(b"\x7fELF")
+}
+
+/// Debug information is most of what cargo builds.
+fn stripped(program: &Path) -> Result<Vec<u8>> {
+    let output = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+    let path: PathBuf = output.path().into();
+    let strip = Command::new("strip").arg("-o").arg(&path).arg(program).status();
+    let status = strip.context("cannot run strip (package binutils)")?;
+    ensure!(status.success(), "strip {}: {status}", program.display());
+    fs::read(&path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_of_the_root_are_followed() {
+        assert_eq!(
+            merged("/lib64/ld-linux-x86-64.so.2"),
+            "usr/lib64/ld-linux-x86-64.so.2"
+        );
+        assert_eq!(merged("/usr/bin/ip"), "usr/bin/ip");
+        assert_eq!(merged("/home/lib/x"), "home/lib/x");
+    }
+}

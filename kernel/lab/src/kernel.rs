@@ -1,0 +1,140 @@
+//! Kernels: downloaded once, unpacked once, never installed.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::apt::Apt;
+use crate::cache;
+use crate::series::Series;
+
+/// How long a kernel is the newest of its series without asking again.
+const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// An unpacked kernel.
+#[derive(Debug)]
+pub(crate) struct Kernel {
+    pub(crate) series: Series,
+    /// With its file system below: `boot`, `usr/lib/modules`.
+    root: PathBuf,
+    /// What `uname -r` says.
+    release: String,
+}
+
+impl Kernel {
+    /// The newest of the series; from the cache if it was the newest a day ago.
+    pub(crate) fn get(series: Series) -> Result<Kernel> {
+        let folder = cache::folder().join(series.name());
+        cache::make(&folder)?;
+        let _lock = cache::lock(&folder)?;
+        let current = folder.join("current");
+        if !cache::is_fresh(&current, FRESH) {
+            let release = refresh(&folder, series).with_context(|| format!("kernel {series}"))?;
+            fs::write(&current, release).context("cannot write to the cache")?;
+        }
+        let release = fs::read_to_string(&current).context("cannot read the cache")?;
+        Ok(Kernel {
+            series,
+            root: folder.join(&release),
+            release,
+        })
+    }
+
+    /// The image to boot. Its place in the package changed with 6.19.
+    pub(crate) fn image(&self) -> PathBuf {
+        let in_boot = self.root.join(format!("boot/vmlinuz-{}", self.release));
+        if in_boot.exists() {
+            in_boot
+        } else {
+            self.modules().join("vmlinuz")
+        }
+    }
+
+    /// The folder with modules.dep.
+    pub(crate) fn modules(&self) -> PathBuf {
+        self.root.join("usr/lib/modules").join(&self.release)
+    }
+}
+
+/// Gets these kernels, or all, into the cache.
+pub(crate) fn fetch(series: &[Series]) -> Result<()> {
+    let wanted = if series.is_empty() { &Series::ALL } else { series };
+    for series in wanted {
+        let kernel = Kernel::get(*series)?;
+        println!("{series}: {}", kernel.root.display());
+    }
+    Ok(())
+}
+
+/// Makes the newest kernel of the series the only one in its folder. Returns its release.
+fn refresh(folder: &Path, series: Series) -> Result<String> {
+    let apt = Apt::update(&folder.join("apt"), series)?;
+    let mut packages = Vec::new();
+    for prefix in series.packages() {
+        packages.push(apt.newest(prefix, series)?);
+    }
+    let prefix = series.packages()[0];
+    let release = packages[0].trim_start_matches(prefix).to_owned();
+    if !folder.join(&release).exists() {
+        let work = tempfile::tempdir_in(folder).context("cannot write to the cache")?;
+        apt.download(&packages, work.path())?;
+        unpack(work.path(), &release)?;
+        fs::rename(work.path().join("root"), folder.join(&release)).context("cannot write to the cache")?;
+    }
+    Ok(release)
+}
+
+/// All packages in the folder, into `root` beside them.
+fn unpack(folder: &Path, release: &str) -> Result<()> {
+    let root = folder.join("root");
+    cache::make(&root.join("usr/lib"))?;
+    // Some packages have /lib, some /usr/lib; depmod looks into /lib.
+    symlink("usr/lib", root.join("lib")).context("cannot write to the cache")?;
+    for entry in fs::read_dir(folder).context("cannot read the cache")? {
+        let path = entry.context("cannot read the cache")?.path();
+        if path.extension().is_some_and(|extension| extension == "deb") {
+            extract(&path, &root)?;
+        }
+    }
+    let status = Command::new("/sbin/depmod")
+        .arg("-b")
+        .arg(&root)
+        .arg(release)
+        .status();
+    let status = status.context("cannot run depmod (package kmod)")?;
+    ensure!(status.success(), "depmod: {status}");
+    Ok(())
+}
+
+fn extract(package: &Path, root: &Path) -> Result<()> {
+    let mut contents = Command::new("dpkg-deb")
+        .arg("--fsys-tarfile")
+        .arg(package)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("cannot run dpkg-deb")?;
+    let pipe = contents.stdout.take().context("no output of dpkg-deb")?;
+    let tar = Command::new("tar")
+        .args([
+            "--extract",
+            "--keep-directory-symlink",
+            "--no-same-owner",
+            "--exclude=./usr/share",
+            "-C",
+        ])
+        .arg(root)
+        .stdin(pipe)
+        .status()
+        .context("cannot run tar")?;
+    let dpkg = contents.wait().context("cannot wait for dpkg-deb")?;
+    ensure!(
+        dpkg.success() && tar.success(),
+        "cannot unpack {}",
+        package.display()
+    );
+    Ok(())
+}

@@ -1,0 +1,75 @@
+//! The kernels of the lab.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
+/// A series of kernels, and where Debian has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Series {
+    /// Debian 12.
+    Linux6_1,
+    /// Debian 12, its newer kernel; the series of Debian 13.
+    Linux6_12,
+    /// Debian 13 with its backports.
+    Linux7_2,
+}
+
+/// Which of Debian's archives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Archive {
+    Main,
+    Security,
+}
+
+impl Series {
+    pub(crate) const ALL: [Series; 3] = [Series::Linux6_1, Series::Linux6_12, Series::Linux7_2];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Series::Linux6_1 => "6.1",
+            Series::Linux6_12 => "6.12",
+            Series::Linux7_2 => "7.2",
+        }
+    }
+
+    pub(crate) fn archive(self) -> Archive {
+        match self {
+            Series::Linux6_1 | Series::Linux6_12 => Archive::Security,
+            Series::Linux7_2 => Archive::Main,
+        }
+    }
+
+    pub(crate) fn suite(self) -> &'static str {
+        match self {
+            Series::Linux6_1 | Series::Linux6_12 => "bookworm-security",
+            Series::Linux7_2 => "trixie-backports",
+        }
+    }
+
+    /// What the names of the packages with the kernel and with its modules begin with, before the version. Since
+    /// 6.19 linux-image is empty, and these are it, with its modules and their lists.
+    pub(crate) fn packages(self) -> &'static [&'static str] {
+        match self {
+            Series::Linux6_1 | Series::Linux6_12 => &["linux-image-"],
+            Series::Linux7_2 => &["linux-binary-", "linux-modules-", "linux-base-"],
+        }
+    }
+}
+
+impl fmt::Display for Series {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl ValueEnum for Series {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Series::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(self.name()))
+    }
+}

@@ -1,0 +1,54 @@
+//! What is asked of a guest, whatever it is for: its kernel and its files.
+
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::image::Image;
+use crate::kernel::Kernel;
+use crate::series::Series;
+
+/// The kernel and the files.
+#[derive(Debug, Args)]
+pub(crate) struct Setting {
+    /// Series of the kernel
+    #[arg(long)]
+    kernel: Series,
+    /// File or program to have in the guest, there at the same path if none is given
+    #[arg(long = "file", value_name = "HOST[:GUEST]")]
+    files: Vec<Given>,
+}
+
+impl Setting {
+    /// The kernel, and an image with the files.
+    pub(crate) fn prepare(&self) -> Result<(Kernel, Image)> {
+        let kernel = Kernel::get(self.kernel)?;
+        let mut image = Image::new(&kernel)?;
+        for file in &self.files {
+            image.host_file(&file.host, &file.guest)?;
+        }
+        Ok((kernel, image))
+    }
+}
+
+/// A file of this host for the guest.
+#[derive(Debug, Clone)]
+struct Given {
+    host: PathBuf,
+    guest: PathBuf,
+}
+
+impl FromStr for Given {
+    type Err = io::Error;
+
+    fn from_str(text: &str) -> io::Result<Given> {
+        let (host, guest) = text.split_once(':').unwrap_or((text, text));
+        Ok(Given {
+            host: host.into(),
+            guest: std::path::absolute(guest)?,
+        })
+    }
+}
