@@ -67,7 +67,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --include-hol --exclude-hol --host-path --no-sched --duration --by --top --cumulative --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --host-path --no-sched --duration --by --top --cumulative --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -115,6 +115,10 @@ _sockstamp() {
                     ;;
                 --entry)
                     COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
+                    return 0
+                    ;;
+                --hooks)
+                    COMPREPLY=($(compgen -W "best older" -- "${cur}"))
                     return 0
                     ;;
                 --duration)
@@ -149,7 +153,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__top)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --include-hol --exclude-hol --host-path --no-sched --by --interval --duration --once --no-color --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --host-path --no-sched --by --interval --duration --once --no-color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -197,6 +201,10 @@ _sockstamp() {
                     ;;
                 --entry)
                     COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
+                    return 0
+                    ;;
+                --hooks)
+                    COMPREPLY=($(compgen -W "best older" -- "${cur}"))
                     return 0
                     ;;
                 --by)
@@ -219,7 +227,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --include-hol --exclude-hol --host-path --no-sched --duration --slower-than --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --host-path --no-sched --duration --slower-than --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -267,6 +275,10 @@ _sockstamp() {
                     ;;
                 --entry)
                     COMPREPLY=($(compgen -W "auto tracepoint callback off" -- "${cur}"))
+                    return 0
+                    ;;
+                --hooks)
+                    COMPREPLY=($(compgen -W "best older" -- "${cur}"))
                     return 0
                     ;;
                 --duration)

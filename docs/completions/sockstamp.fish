@@ -42,6 +42,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l entry -d 'T
 tracepoint\t'A tracepoint that every send of the host passes'
 callback\t'A callback of the selected sockets alone, several times a send'
 off\t'None: tx.copy is absent'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l hooks -d 'The hooks that stamps come from' -r -f -a "best\t'The best that the kernel has'
+older\t'Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Sum messages by whose they are as well, in groups that differ in each of these' -r -f -a "pid\t''
 comm\t''
@@ -76,6 +78,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l entry -d '
 tracepoint\t'A tracepoint that every send of the host passes'
 callback\t'A callback of the selected sockets alone, several times a send'
 off\t'None: tx.copy is absent'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l hooks -d 'The hooks that stamps come from' -r -f -a "best\t'The best that the kernel has'
+older\t'Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slower-than -d 'Show only messages that took longer than this in all; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'How to print: a line of text or a JSON object for each message' -r -f -a "text\t'For people, times with units'
@@ -100,6 +104,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l entry -d 'Th
 tracepoint\t'A tracepoint that every send of the host passes'
 callback\t'A callback of the selected sockets alone, several times a send'
 off\t'None: tx.copy is absent'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l hooks -d 'The hooks that stamps come from' -r -f -a "best\t'The best that the kernel has'
+older\t'Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l by -d 'What a row is: messages that have each of these in common' -r -f -a "pid\t''
 comm\t''
 cgroup\t''

@@ -1,13 +1,16 @@
 //! Which hooks the running kernel really takes: each program is loaded alone, attached where that
 //! touches no cgroup, and taken away at once.
 
+use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::ProgramType;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 use crate::error::{Error, Tried};
-use crate::plan::missing_capabilities;
+use crate::plan::{Plan, missing_capabilities};
+use crate::programs;
+use crate::settings;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;
 use crate::support::Support;
@@ -34,7 +37,8 @@ pub struct Hook {
     pub trial: Trial,
 }
 
-/// Tries every hook. Takes some hundredths of a second for each; no connection is touched.
+/// Tries every hook that sockstamp would use, and where one is refused those that take its place. Takes
+/// some hundredths of a second for each; no connection is touched.
 ///
 /// # Errors
 ///
@@ -42,9 +46,54 @@ pub struct Hook {
 /// the [`Trial`].
 pub fn try_all(support: &Support) -> Result<Vec<Hook>, Error> {
     let obstacle = obstacle(support);
-    let mut hooks = try_each(SockstampSkelBuilder::default, true, obstacle)?;
-    hooks.extend(try_each(ProbeSkelBuilder::default, false, obstacle)?);
+    let attempt = |outcome: &dyn Fn() -> libbpf_rs::Result<()>| match obstacle {
+        Some(reason) => Trial::Unknown(reason.to_owned()),
+        None => outcome().map_or_else(|error| Trial::Refused(root_cause(&error)), |()| Trial::Works),
+    };
+    let sections = sections(SockstampSkelBuilder::default())?;
+    let mut tried = BTreeSet::new();
+    let mut hooks = Vec::new();
+    loop {
+        let found = support.clone().after(&hooks);
+        let plan = Plan::new(&found);
+        let open = tried.len();
+        for (name, section) in &sections {
+            if programs::all(&plan).contains(&name.as_str()) && tried.insert(name) {
+                let trial = attempt(&|| try_ours(&plan, &found, name));
+                hooks.push(Hook {
+                    section: section.clone(),
+                    used: true,
+                    trial,
+                });
+            }
+        }
+        if tried.len() == open {
+            break;
+        }
+    }
+    for (name, section) in crate::hooks::sections(ProbeSkelBuilder::default())? {
+        let trial = attempt(&|| {
+            try_one(
+                ProbeSkelBuilder::default().open(&mut MaybeUninit::uninit())?,
+                &name,
+            )
+        });
+        hooks.push(Hook {
+            section,
+            used: false,
+            trial,
+        });
+    }
     Ok(hooks)
+}
+
+/// Whether the kernel lets functions be traced: an empty program on one that every kernel has is loaded,
+/// attached, and taken away.
+#[must_use]
+pub fn functions_can_be_traced() -> bool {
+    let mut place = MaybeUninit::uninit();
+    let open = ProbeSkelBuilder::default().open(&mut place);
+    open.and_then(|open| try_one(open, "probe_fentry")).is_ok()
 }
 
 /// Why trying would tell nothing about the kernel.
@@ -55,27 +104,8 @@ fn obstacle(support: &Support) -> Option<&'static str> {
     (!missing_capabilities(support).is_empty()).then_some("missing capabilities")
 }
 
-fn try_each<B: for<'place> SkelBuilder<'place>>(
-    builder: impl Fn() -> B,
-    used: bool,
-    obstacle: Option<&str>,
-) -> Result<Vec<Hook>, Error> {
-    let mut hooks = Vec::new();
-    for (name, section) in programs(builder())? {
-        let trial = match obstacle {
-            Some(reason) => Trial::Unknown(reason.to_owned()),
-            None => match try_one(builder(), &name) {
-                Ok(()) => Trial::Works,
-                Err(error) => Trial::Refused(root_cause(&error)),
-            },
-        };
-        hooks.push(Hook { section, used, trial });
-    }
-    Ok(hooks)
-}
-
 /// Name and section of every program.
-fn programs(builder: impl for<'place> SkelBuilder<'place>) -> Result<Vec<(String, String)>, Error> {
+fn sections(builder: impl for<'place> SkelBuilder<'place>) -> Result<Vec<(String, String)>, Error> {
     let mut place = MaybeUninit::uninit();
     let open = builder.open(&mut place).tried("read our own programs")?;
     let names = open.open_object().progs().map(|program| {
@@ -88,9 +118,15 @@ fn programs(builder: impl for<'place> SkelBuilder<'place>) -> Result<Vec<(String
     Ok(names.collect())
 }
 
-fn try_one(builder: impl for<'place> SkelBuilder<'place>, name: &str) -> libbpf_rs::Result<()> {
+/// One of the programs that measure, with the settings it would have.
+fn try_ours(plan: &Plan, support: &Support, name: &str) -> libbpf_rs::Result<()> {
     let mut place = MaybeUninit::uninit();
-    let mut open = builder.open(&mut place)?;
+    let mut open = SockstampSkelBuilder::default().open(&mut place)?;
+    settings::of_plan(&mut open, plan, support);
+    try_one(open, name)
+}
+
+fn try_one<'place>(mut open: impl OpenSkel<'place>, name: &str) -> libbpf_rs::Result<()> {
     for mut program in open.open_object_mut().progs_mut() {
         let wanted = program.name() == name;
         program.set_autoload(wanted);

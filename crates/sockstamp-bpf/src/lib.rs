@@ -21,10 +21,12 @@ mod options;
 mod path;
 pub mod plan;
 mod privilege;
+mod programs;
 mod record;
 mod sample;
 mod sched;
 mod session;
+mod settings;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
 pub mod support;
@@ -32,7 +34,7 @@ mod udp;
 
 pub use error::Error;
 pub use group::Grouped;
-pub use options::{EntryHook, HolView, Options, Sampling, Target};
+pub use options::{EntryHook, HolView, Hooks, Options, Sampling, Target};
 pub use privilege::Lowered;
 pub use record::Record;
 pub use session::{Adopted, Decoder, Session};

@@ -59,6 +59,17 @@ pub enum EntryHook {
     Off,
 }
 
+/// The hooks that stamps come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Hooks {
+    /// The best that the kernel has.
+    #[default]
+    Best,
+    /// Those for kernels without BPF timestamping and without the tracepoints that came after v6.1: to compare
+    /// them with the others.
+    Older,
+}
+
 /// What is done with the time that a read waited for a missing segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HolView {
@@ -82,6 +93,8 @@ pub struct Options {
     pub record: bool,
     /// Leave connections alone that exist at the start.
     pub new_only: bool,
+    /// The hooks that stamps come from.
+    pub hooks: Hooks,
     /// The hook that shows the entry of send calls, for `tx.copy`.
     pub entry: EntryHook,
     /// Follow packets through the host behind the last interface that calls back for their socket.
@@ -113,6 +126,7 @@ impl Default for Options {
             target: Target::default(),
             record: false,
             new_only: false,
+            hooks: Hooks::Best,
             entry: EntryHook::Auto,
             host_path: false,
             groups: None,

@@ -4,16 +4,14 @@
 use std::fs::{self, File};
 use std::io;
 use std::mem::MaybeUninit;
-use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel, RingBuffer, RingBufferBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel, ProgramMut, RingBuffer, RingBufferBuilder};
 use nix::errno::Errno;
-use nix::unistd::{SysconfVar, sysconf};
 use sockstamp::ReceiveStamping;
 use sockstamp::clock::RealtimeOffset;
 use sockstamp_model::clock::Nanos;
@@ -23,18 +21,20 @@ use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
 use crate::error::{Error, Tried};
-use crate::filter;
 use crate::flow;
 use crate::group;
 use crate::histogram;
+use crate::hooks;
 use crate::map_view::{self, Banks};
-use crate::options::{EntryHook, Options, Sampling, Target};
+use crate::options::{EntryHook, Hooks, Options, Target};
 use crate::path;
-use crate::plan::{Entry, Plan};
-use crate::record::raw::{COMM_LENGTH as RAW_COMM_LENGTH, INTERFACES};
+use crate::plan::{Plan, obstacles};
+use crate::programs;
+use crate::record::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::record::{self, Record};
-use crate::sched::{self, WakeFunctions};
-use crate::skeleton::sockstamp::{OpenSockstampSkel, SockstampSkel, SockstampSkelBuilder};
+use crate::sched;
+use crate::settings;
+use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
 use crate::support::{Support, is_cgroup2};
 use crate::udp;
 
@@ -86,7 +86,7 @@ impl Session {
     ///
     /// Everything in [`Error`]; nothing stays behind then.
     pub fn start(options: &Options, on_record: impl FnMut(&Record) + 'static) -> Result<Self, Error> {
-        let support = Support::probe();
+        let support = support(options);
         let mut plan = Plan::require(&support)?;
         match options.entry {
             EntryHook::Auto => {}
@@ -198,40 +198,29 @@ impl Session {
     }
 
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
-        let programs = &self.skeleton.progs;
         if self.plan.sched {
-            self.links.push(sched::attach_clock(&programs.on_run_clock)?);
+            self.links
+                .push(sched::attach_clock(&self.skeleton.progs.on_run_clock)?);
         }
-        let udp = self.plan.measures_udp();
-        let tracepoints = [
-            (&programs.on_tcp_sendmsg_locked, self.plan.traces_entry()),
-            (&programs.on_sock_send_length, self.plan.traces_entry() || udp),
-            (&programs.on_tcp_retransmit_skb, self.plan.retransmits),
-            (&programs.on_tcp_probe, self.plan.segments),
-            (&programs.on_sk_data_ready, self.plan.rx),
-            (&programs.on_sock_recv_length, self.plan.rx || udp),
-            (&programs.on_inet_sock_set_state, self.plan.close),
-            (&programs.on_host_xmit, self.plan.host_path),
-            (&programs.on_net_dev_queue, udp),
-            (&programs.on_net_dev_start_xmit, udp),
-            (&programs.on_kfree_skb, udp),
-        ];
-        for (program, wanted) in tracepoints {
-            if wanted {
-                let name = program.name().to_string_lossy().into_owned();
-                self.links.push(program.attach().tried(format!("attach {name}"))?);
-            }
+        for name in programs::traced(&self.plan) {
+            let link = self.program(name).attach();
+            self.links.push(link.tried(format!("attach {name}"))?);
         }
-        if udp {
-            self.links.extend(udp::attach(programs, cgroup)?);
+        // Whatever a marked socket of UDP does is seen from its first packet on. Last comes what selects flows:
+        // all hooks of a flow's first message are in place then.
+        let selecting = programs::selecting(&self.plan);
+        for name in programs::of_udp(&self.plan).into_iter().chain([selecting]) {
+            let link = self.program(name).attach_cgroup(cgroup.as_raw_fd());
+            self.links.push(link.tried("attach to the cgroup")?);
         }
-        // Last, since it selects flows: all hooks of a flow's first message are in place then.
-        let link = programs
-            .on_sockops
-            .attach_cgroup(cgroup.as_raw_fd())
-            .tried("attach to the cgroup")?;
-        self.links.push(link);
         Ok(())
+    }
+
+    fn program(&mut self, name: &str) -> ProgramMut<'_> {
+        let mut programs = self.skeleton.object_mut().progs_mut();
+        programs
+            .find(|program| program.name() == name)
+            .unwrap_or_else(|| unreachable!("{name} is a program of ours"))
     }
 
     /// The last to come is the first to go: a send whose end is seen has had its entry seen, a read
@@ -349,12 +338,21 @@ impl Session {
         let programs = &self.skeleton.progs;
         [
             &programs.on_sockops,
+            &programs.on_connections,
             &programs.on_tcp_sendmsg_locked,
+            &programs.on_sendmsg_begun,
+            &programs.on_wait_begun,
+            &programs.on_wait_ended,
+            &programs.on_push,
+            &programs.on_sendmsg_ended,
             &programs.on_sock_send_length,
             &programs.on_tcp_retransmit_skb,
             &programs.on_tcp_probe,
+            &programs.on_rcv_state_process,
             &programs.on_sk_data_ready,
+            &programs.on_sock_def_readable,
             &programs.on_sock_recv_length,
+            &programs.on_recvmsg_ended,
             &programs.on_inet_sock_set_state,
             &programs.on_net_dev_queue,
             &programs.on_net_dev_start_xmit,
@@ -375,7 +373,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.detach();
-        flow::deselect(&self.skeleton.progs.deselect_flows);
+        if self.plan.uses_bit() {
+            flow::deselect(&self.skeleton.progs.deselect_flows);
+        }
     }
 }
 
@@ -403,6 +403,18 @@ impl Decoder {
     pub fn message(&self, record: &Record) -> Option<Message> {
         record::message(record, self.offset.offset)
     }
+}
+
+/// What the host has. Whether functions can be traced is only tried where that would be used.
+fn support(options: &Options) -> Support {
+    let mut support = Support::probe();
+    if options.hooks == Hooks::Older {
+        support = support.of_an_older_kernel();
+    }
+    if obstacles(&support).is_empty() && Plan::new(&support).traces_functions() {
+        return support.with_functions_traced(hooks::functions_can_be_traced());
+    }
+    support
 }
 
 fn require_process(pid: u32) -> Result<(), Error> {
@@ -444,7 +456,7 @@ fn load(
     let mut open = SockstampSkelBuilder::default()
         .open(place)
         .tried("read our own programs")?;
-    configure(&mut open, options, plan, support, cgroup_id)?;
+    settings::apply(&mut open, options, plan, support, cgroup_id)?;
     open.load()
         .tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
 }
@@ -453,104 +465,6 @@ fn load(
 pub(crate) fn quiet_libbpf() {
     let debug = std::env::var_os("SOCKSTAMP_DEBUG").is_some();
     libbpf_rs::set_print(debug.then_some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
-}
-
-fn configure(
-    open: &mut OpenSockstampSkel<'_>,
-    options: &Options,
-    plan: &Plan,
-    support: &Support,
-    cgroup_id: u64,
-) -> Result<(), Error> {
-    let target = &options.target;
-    let by_pid = target.by_process();
-    if let Some(settings) = open.maps.rodata_data.as_mut() {
-        settings.setting_record = options.record;
-        settings.setting_by_pid = by_pid;
-        settings.setting_pids = !target.pids.is_empty();
-        settings.setting_comms = !target.comms.is_empty();
-        settings.setting_adopt = !options.new_only;
-        settings.setting_cgroup = cgroup_id;
-        settings.setting_entry = plan.entry.is_some();
-        settings.setting_entry_callback = plan.entry == Some(Entry::Callback);
-        settings.setting_groups = group::setting(options.groups.as_ref());
-        settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
-        settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
-        settings.setting_host_path = plan.host_path;
-        settings.setting_path_mask = paths(options) - 1;
-        settings.setting_interface_mask = options.interfaces.clamp(1, INTERFACES).next_power_of_two() - 1;
-        if let Some(filter) = &target.filter {
-            filter::set_filter!(&mut *settings, filter);
-        }
-        (settings.setting_rate_cap, settings.setting_sample) = match options.sampling {
-            Sampling::Every => (0, 0),
-            Sampling::RateCap(cap) => (cap, 0),
-            Sampling::OneIn(count) => (0, count),
-        };
-        settings.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
-        settings.setting_hol = options.hol as u32;
-        settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
-        settings.setting_udp = plan.measures_udp();
-    }
-    if plan.sched {
-        set_wake_functions(open, WakeFunctions::find()?);
-    }
-    let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
-    open.maps
-        .banks
-        .set_max_entries(processors)
-        .tried("size the counters")?;
-    group::size_maps(&mut open.maps, options.groups.as_ref())?;
-    let ring_bytes = if options.record {
-        options.ring_bytes
-    } else {
-        page_size()
-    };
-    open.maps
-        .records
-        .set_max_entries(ring_bytes)
-        .tried("size the ring buffer")?;
-    open.maps
-        .paths
-        .set_max_entries(if plan.host_path { paths(options) } else { 1 })
-        .tried("size the table of packets")?;
-    let udp = plan.measures_udp();
-    let programs = &mut open.progs;
-    for (program, wanted) in [
-        (&mut programs.on_tcp_sendmsg_locked, plan.traces_entry()),
-        (&mut programs.on_sock_send_length, plan.traces_entry() || udp),
-        (&mut programs.on_tcp_retransmit_skb, plan.retransmits),
-        (&mut programs.on_tcp_probe, plan.segments),
-        (&mut programs.on_sk_data_ready, plan.rx),
-        (&mut programs.on_sock_recv_length, plan.rx || udp),
-        (&mut programs.on_inet_sock_set_state, plan.close),
-        (&mut programs.mark_sockets, by_pid),
-        (&mut programs.adopt_flows, !options.new_only),
-        (&mut programs.on_host_xmit, plan.host_path),
-        (&mut programs.on_run_clock, plan.sched),
-        (&mut programs.on_net_dev_queue, udp),
-        (&mut programs.on_net_dev_start_xmit, udp),
-        (&mut programs.on_kfree_skb, udp),
-        (&mut programs.on_cgroup_ingress, udp),
-        (&mut programs.on_sock_create, udp),
-        (&mut programs.on_sendmsg4, udp),
-        (&mut programs.on_sendmsg6, udp),
-        (&mut programs.mark_datagram_sockets, udp),
-    ] {
-        program.set_autoload(wanted);
-    }
-    Ok(())
-}
-
-fn set_wake_functions(open: &mut OpenSockstampSkel<'_>, functions: WakeFunctions) {
-    if let Some(settings) = open.maps.rodata_data.as_mut() {
-        settings.setting_sched = true;
-        settings.setting_wake_stream = functions.stream;
-        settings.setting_wake_datagram = functions.datagram;
-        settings.setting_wake_poll = functions.poll;
-        settings.setting_wake_epoll = functions.epoll;
-        settings.setting_wake_uring = functions.uring;
-    }
 }
 
 /// Records that are read at one go. Where they come faster than they are read, libbpf would go on forever.
@@ -564,11 +478,6 @@ fn some_or_all<T>(read: libbpf_rs::Result<T>) -> libbpf_rs::Result<bool> {
         Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(false),
         Err(error) => Err(error),
     }
-}
-
-/// Places that a mask can tell apart.
-fn paths(options: &Options) -> u32 {
-    options.paths.clamp(1, 1 << 20).next_power_of_two()
 }
 
 fn ring(
@@ -592,12 +501,4 @@ fn ring(
         })
         .tried("read the ring buffer")?;
     builder.build().tried("read the ring buffer")
-}
-
-fn page_size() -> u32 {
-    sysconf(SysconfVar::PAGE_SIZE)
-        .ok()
-        .flatten()
-        .and_then(|size| u32::try_from(size).ok())
-        .unwrap_or(4096)
 }

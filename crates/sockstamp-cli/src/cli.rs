@@ -99,6 +99,9 @@ pub struct Measuring {
     /// The hook that shows the entry of send calls
     #[arg(long, value_enum, default_value_t, help_heading = MEASURING)]
     pub entry: Entry,
+    /// The hooks that stamps come from
+    #[arg(long, value_enum, default_value_t, help_heading = MEASURING)]
+    pub hooks: Hooks,
     /// Count what a read waited for a missing segment as rx.stack, as if it were one time
     #[arg(long, conflicts_with = "exclude_hol", help_heading = MEASURING)]
     pub include_hol: bool,
@@ -234,6 +237,16 @@ pub enum Entry {
     Callback,
     /// None: tx.copy is absent
     Off,
+}
+
+/// The hooks that stamps come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Hooks {
+    /// The best that the kernel has
+    #[default]
+    Best,
+    /// Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)
+    Older,
 }
 
 /// How a report is printed.

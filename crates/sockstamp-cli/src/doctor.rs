@@ -106,7 +106,7 @@ pub(crate) mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use sockstamp_bpf::hooks::Trial;
-    use sockstamp_bpf::support::Tracepoint;
+    use sockstamp_bpf::support::{Function, Tracepoint};
 
     use super::*;
 
@@ -129,10 +129,14 @@ pub(crate) mod tests {
                 .map(|tracepoint| (tracepoint, tracepoint != Tracepoint::TcpSendmsgLocked))
                 .into(),
             refused: BTreeSet::new(),
+            functions: Function::ALL.map(|function| (function, true)).into(),
+            functions_refused: BTreeSet::new(),
             sockops_refused: false,
             socket_bit: true,
             tx_timestamping: true,
             stamp_clock: true,
+            casts: true,
+            drops_tell_receiver: true,
             sched_info: true,
             perf_events: true,
             kernel_symbols: true,

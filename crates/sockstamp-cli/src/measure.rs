@@ -11,7 +11,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::plan::{Entry, Plan};
 use sockstamp_bpf::support::Support;
-use sockstamp_bpf::{EntryHook, Grouped, HolView, Lowered, Options, Record, Sampling, Session};
+use sockstamp_bpf::{EntryHook, Grouped, HolView, Hooks, Lowered, Options, Record, Sampling, Session};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::Grouping;
 use sockstamp_model::summary::Summary;
@@ -40,6 +40,10 @@ impl Measurement<'_> {
             new_only: self.target.new_only || !self.command.is_empty(),
             host_path: self.measuring.host_path,
             groups: self.groups.clone().map(Grouped::by),
+            hooks: match self.measuring.hooks {
+                cli::Hooks::Best => Hooks::Best,
+                cli::Hooks::Older => Hooks::Older,
+            },
             entry: match self.measuring.entry {
                 cli::Entry::Auto => EntryHook::Auto,
                 cli::Entry::Tracepoint => EntryHook::By(Entry::Tracepoint),

@@ -39,6 +39,8 @@
 
 /* Settings, constant once loaded: the verifier removes what they switch off. */
 const volatile bool setting_record; /* send a record a message to the ring buffer */
+const volatile bool setting_bit = true; /* a bit on the socket selects it (v6.15) */
+const volatile bool setting_traced; /* stamps of TCP are taken where its packets pass */
 const volatile bool setting_entry; /* the entry of send calls is seen */
 const volatile bool setting_entry_callback; /* ... by the callback for header options */
 const volatile bool setting_adopt; /* connections that are there already, too */
@@ -61,16 +63,34 @@ static __always_inline bool seq_after(__u32 a, __u32 b)
 	return seq_before(b, a);
 }
 
-extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym;
-extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym;
+extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak; /* v6.2 */
+extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak; /* v6.2 */
+
+/* Memory can be given a type (bpf_rdonly_cast()); without that, what has none costs a call a field.
+ */
+const volatile bool setting_casts = true;
 
 /* Gives memory that no typed pointer leads to a type; reads through it fault safely to 0. */
 #define cast_kernel(pointer, type) \
 	((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
 
+/* A field of such memory, on any kernel. */
+#define kernel_read(pointer, type, field)                                  \
+	({                                                                 \
+		typeof(((type *)0)->field) kernel_value;                   \
+                                                                           \
+		if (setting_casts)                                         \
+			kernel_value = cast_kernel(pointer, type)->field;  \
+		else                                                       \
+			bpf_core_read(&kernel_value, sizeof(kernel_value), \
+				      &((type *)(pointer))->field);        \
+		kernel_value;                                              \
+	})
+
+/* The verifier lets skb->cb be read as anything: btf_struct_walk(), kernel/bpf/btf.c, v6.1. */
 static __always_inline struct tcp_skb_cb *skb_tcp(const struct sk_buff *skb)
 {
-	return cast_kernel(skb->cb, struct tcp_skb_cb);
+	return (struct tcp_skb_cb *)skb->cb;
 }
 
 static __always_inline struct skb_shared_info *skb_shared(const struct sk_buff *skb)

@@ -5,6 +5,7 @@
 #include "../flow/flow.bpf.h"
 #include "../flow/sockets.bpf.h"
 #include "../rx/rx.bpf.h"
+#include "../tx/traced.bpf.h"
 #include "../tx/tx.bpf.h"
 #include "../udp/rx.bpf.h"
 #include "../udp/tx.bpf.h"
@@ -23,23 +24,10 @@ static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_o
 	/* Another user of BPF timestamping selected this socket. */
 	if (!flow)
 		return;
-	switch (ctx->op) {
-	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
+	if (ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
 		tx_sendmsg(kern, flow);
-		break;
-	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
-		tx_sched(kern->sk, kern->skb, flow);
-		break;
-	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
-		tx_snd(kern->skb, flow);
-		break;
-	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
-		tx_snd_hardware(kern->skb, flow);
-		break;
-	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
-		tx_ack(kern->sk, kern->skb, flow);
-		break;
-	}
+	else
+		tx_callback(kern, ctx->op, flow);
 }
 
 static __always_inline void flow_close(const struct sock *sk)
@@ -53,31 +41,49 @@ static __always_inline void flow_close(const struct sock *sk)
 	rx_close(bank, sk, flow);
 }
 
+/* Whether this was about a connection's beginning. */
+static __always_inline bool on_connection(struct bpf_sock_ops *ctx, const struct sock *sk)
+{
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		flow_connect(ctx, sk);
+		return true;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		flow_connected(sk);
+		return true;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		flow_accepted(ctx, sk);
+		return true;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		flow_listen(ctx);
+		return true;
+	}
+	return false;
+}
+
 SEC("sockops")
 int on_sockops(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
-	switch (ctx->op) {
-	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
-		if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
-			tx_entry_callback(kern->sk);
-		break;
-	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-		flow_connect(ctx, kern->sk);
-		break;
-	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-		flow_connected(kern->sk);
-		break;
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		flow_accepted(ctx, kern->sk);
-		break;
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		flow_listen(ctx);
-		break;
-	default:
+	if (on_connection(ctx, kern->sk))
+		return 1;
+	if (ctx->op != BPF_SOCK_OPS_HDR_OPT_LEN_CB)
 		on_stamp(ctx, kern);
-	}
+	else if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
+		tx_entry_callback(kern->sk);
+	return 1;
+}
+
+/* Without BPF timestamping, and on kernels where a program's context leads to no socket (v6.2). */
+SEC("sockops")
+int on_connections(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+	const struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
+
+	if (tp)
+		on_connection(ctx, (const struct sock *)tp);
 	return 1;
 }
 
@@ -87,6 +93,47 @@ int BPF_PROG(on_tcp_sendmsg_locked, const struct sock *sk, const struct msghdr *
 {
 	if (sock_selected(sk))
 		tx_entry(sk, msg, tail, size_goal);
+	return 0;
+}
+
+SEC("fentry/tcp_sendmsg_locked")
+int BPF_PROG(on_sendmsg_begun, const struct sock *sk, const struct msghdr *msg, unsigned long size)
+{
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
+		tx_entry_function(sk, msg, size);
+	return 0;
+}
+
+SEC("fentry/sk_stream_wait_memory")
+int BPF_PROG(on_wait_begun, const struct sock *sk)
+{
+	if (sock_selected(sk))
+		tx_entry_waits(sk, true);
+	return 0;
+}
+
+SEC("fexit/sk_stream_wait_memory")
+int BPF_PROG(on_wait_ended, const struct sock *sk)
+{
+	if (sock_selected(sk))
+		tx_entry_waits(sk, false);
+	return 0;
+}
+
+SEC("fentry/__tcp_push_pending_frames")
+int BPF_PROG(on_push, const struct sock *sk)
+{
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
+		tx_pushed(sk);
+	return 0;
+}
+
+SEC("fexit/tcp_sendmsg_locked")
+int BPF_PROG(on_sendmsg_ended, const struct sock *sk, const struct msghdr *msg, unsigned long size,
+	     int result)
+{
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
+		tx_ended(sk, result);
 	return 0;
 }
 
@@ -103,38 +150,60 @@ int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
 SEC("tp_btf/tcp_retransmit_skb")
 int BPF_PROG(on_tcp_retransmit_skb, const struct sock *sk, const struct sk_buff *skb)
 {
-	if (sock_selected(sk))
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
 		tx_retransmit(sk, skb);
 	return 0;
+}
+
+static __always_inline void on_segment(const struct sock *sk, const struct sk_buff *skb)
+{
+	const struct tcp_skb_cb *cb = skb_tcp(skb);
+	struct flow *flow = flow_lookup(sk);
+
+	/* The first data of the flow may come behind a missing segment. */
+	if (!flow && seq_after(cb->seq, tcp_of(sk)->rcv_nxt))
+		flow = flow_of(sk);
+	if (!flow)
+		return;
+	if (cb->seq != cb->end_seq && flow_wants(flow, DIRECTION_RX))
+		hol_segment(tcp_of(sk), flow, skb, cb);
+	network_segment(tcp_of(sk), flow, cb);
+	cause_segment(sk, flow);
+	if (setting_traced)
+		tx_segment(sk, flow, cb);
 }
 
 /* Every segment of an established connection, before TCP works on it, with the socket locked. */
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_tcp_probe, const struct sock *sk, const struct sk_buff *skb)
 {
-	const struct tcp_skb_cb *cb;
-	struct flow *flow;
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
+		on_segment(sk, skb);
+	return 0;
+}
 
-	if (!sock_selected(sk))
-		return 0;
-	cb = skb_tcp(skb);
-	flow = flow_lookup(sk);
-	/* The first data of the flow may come behind a missing segment. */
-	if (!flow && seq_after(cb->seq, tcp_of(sk)->rcv_nxt))
-		flow = flow_of(sk);
-	if (!flow)
-		return 0;
-	if (cb->seq != cb->end_seq && flow_wants(flow, DIRECTION_RX))
-		hol_segment(tcp_of(sk), flow, skb, cb);
-	network_segment(tcp_of(sk), flow, cb);
-	cause_segment(sk, flow);
+/* ... and of one that is half closed. */
+SEC("fentry/tcp_rcv_state_process")
+int BPF_PROG(on_rcv_state_process, const struct sock *sk, const struct sk_buff *skb)
+{
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
+		on_segment(sk, skb);
 	return 0;
 }
 
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_sk_data_ready, const struct sock *sk)
 {
-	if (sock_selected(sk))
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
+		rx_ready(sk);
+	return 0;
+}
+
+/* Where that tracepoint is now (v6.12). */
+SEC("fentry/sock_def_readable")
+int BPF_PROG(on_sock_def_readable, const struct sock *sk)
+{
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
 		rx_ready(sk);
 	return 0;
 }
@@ -146,7 +215,18 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 		return 0;
 	if (udp_selectable(sk))
 		udp_read(sk, result);
-	else if (result > 0 && sock_selected(sk))
+	else if (result > 0 && sock_selected(sk) && tcp_known(sk))
+		rx_read(tcp_known(sk), result);
+	return 0;
+}
+
+SEC("fexit/tcp_recvmsg")
+int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
+	     unsigned long length, int flags, const int *address_length, int result)
+{
+	if (flags & (MSG_PEEK | MSG_ERRQUEUE) || result <= 0)
+		return 0;
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
 		rx_read(sk, result);
 	return 0;
 }
@@ -154,7 +234,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int new_state)
 {
-	if (new_state == TCP_CLOSE && sock_selected(sk))
+	if (new_state == TCP_CLOSE && sock_selected(sk) && (sk = tcp_known(sk)))
 		flow_close(sk);
 	return 0;
 }
@@ -204,8 +284,12 @@ int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
 {
 	const struct sock *sk = skb->sk;
 
-	if (sk && udp_selectable(sk))
+	if (!sk)
+		return 0;
+	if (udp_selectable(sk))
 		udp_queued(sk, skb);
+	else if (setting_traced && sock_selected(sk) && (sk = tcp_known(sk)))
+		tx_packet_queued(sk, skb);
 	return 0;
 }
 
@@ -214,8 +298,12 @@ int BPF_PROG(on_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 {
 	const struct sock *sk = skb->sk;
 
-	if (sk && udp_selectable(sk))
+	if (!sk)
+		return 0;
+	if (udp_selectable(sk))
 		udp_started(sk, skb, device);
+	else if (setting_traced && sock_selected(sk) && (sk = tcp_known(sk)))
+		tx_packet_started(sk, skb, device);
 	return 0;
 }
 

@@ -283,6 +283,10 @@ struct list_head {
 	struct list_head *prev;
 };
 
+struct sk_buff___before_6_11 {
+	__u8 mono_delivery_time : 1;
+};
+
 struct sk_buff {
 	struct sk_buff *next;
 	struct sk_buff *prev;
@@ -293,13 +297,15 @@ struct sk_buff {
 	char cb[48];
 	unsigned int len;
 	unsigned int truesize;
-	__u8 tstamp_type : 2; /* v6.11; mono_delivery_time before */
+	__u8 tstamp_type : 2; /* v6.11 */
+	__u8 encapsulation : 1;
 	struct sock *sk;
 	__u32 hash;
 	unsigned int end;
 	unsigned char *head;
 	unsigned char *data;
 	__be16 protocol;
+	__u16 inner_transport_header;
 	__u16 transport_header;
 	__u16 network_header;
 	int skb_iif;
@@ -405,6 +411,11 @@ struct io_ring_ctx {
 };
 
 struct io_uring_task {
+	struct task_struct *task;
+};
+
+/* v6.1; tctx since v6.13 */
+struct io_kiocb___before_6_13 {
 	struct task_struct *task;
 };
 

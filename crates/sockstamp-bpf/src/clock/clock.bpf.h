@@ -26,6 +26,18 @@ static __always_inline __u64 distance(__s64 a, __s64 b)
 	return a > b ? a - b : b - a;
 }
 
+/*
+ * What stands in an skb may be a sender's departure time instead: SKB_CLOCK_REALTIME is 0, and so
+ * is the flag that was there before (include/linux/skbuff.h, v6.11 and v5.18).
+ */
+static __always_inline bool stamp_of_departure(const struct sk_buff *skb)
+{
+	if (bpf_core_field_exists(skb->tstamp_type))
+		return BPF_CORE_READ_BITFIELD(skb, tstamp_type);
+	return BPF_CORE_READ_BITFIELD((const struct sk_buff___before_6_11 *)skb,
+				      mono_delivery_time);
+}
+
 /* From the skb's RX software stamp to `now`, or one of the ARRIVAL_ codes. */
 static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 now)
 {
@@ -35,10 +47,7 @@ static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 
 
 	if (!stamp)
 		return ARRIVAL_NO_STAMP;
-	/*
-	 * SKB_CLOCK_REALTIME is 0; others are a sender's departure time (include/linux/skbuff.h).
-	 */
-	if (BPF_CORE_READ_BITFIELD(skb, tstamp_type))
+	if (stamp_of_departure(skb))
 		return ARRIVAL_MISMATCH;
 	if ((__u64)since > CLOCK_PLAUSIBLE_NS) {
 		__s64 realtime = bpf_ktime_get_tai_ns() - clock_offsets.tai_minus_realtime;

@@ -13,6 +13,9 @@
 #include "../rx/rx.bpf.h"
 #include "../tx/tx.bpf.h"
 
+/* Cgroups may be nested as deep as one likes; who nests them deeper than this is not found. */
+#define CGROUP_LEVELS 64
+
 /* The id of the target cgroup: who walks sockets is attached to none. */
 const volatile __u64 setting_cgroup;
 
@@ -28,10 +31,8 @@ static __always_inline bool cgroup_selected(const struct sock *sk)
 {
 	const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
 	const void *ancestors = (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors);
-	int level;
 
-	bpf_for(level, 0, cgroup->level + 1)
-	{
+	for (int level = 0; level < CGROUP_LEVELS && level <= cgroup->level; level++) {
 		const struct cgroup *ancestor;
 
 		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
@@ -115,7 +116,8 @@ static __always_inline void adopt(struct tcp_sock *tp)
 		return;
 	}
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!mark || bpf_setsockopt(tp, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags))) {
+	if (!mark || (setting_bit &&
+		      bpf_setsockopt(tp, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags)))) {
 		count_loss(LOSS_FLOW);
 		return;
 	}

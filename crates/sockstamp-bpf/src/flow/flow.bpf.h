@@ -2,7 +2,8 @@
 /*
  * Selection: which flows are watched, decided once a flow. The result is a bit on the socket
  * (sk_bpf_cb_flags, v6.15), so that a packet of any other flow costs one test of it, and the state
- * of the flow in socket storage, which dies with the socket.
+ * of the flow in socket storage, which dies with the socket. Without the bit the test is whether
+ * the socket has any storage of that kind.
  */
 #ifndef SOCKSTAMP_FLOW_BPF_H
 #define SOCKSTAMP_FLOW_BPF_H
@@ -99,7 +100,7 @@ struct sender {
 	/* Of the message, once it is queued. */
 	__u32 group;
 	__u32 crowded; /* the flow's tx_crowded */
-	__u32 padding;
+	__u32 end; /* where the socket's write_seq is once all bytes of the call are queued */
 };
 
 /* Why the next turn of a send may be another than its first. */
@@ -204,7 +205,9 @@ struct {
 
 static __always_inline bool sock_selected(const struct sock *sk)
 {
-	return sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING;
+	if (setting_bit)
+		return sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING;
+	return sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage;
 }
 
 static __always_inline bool comm_selected(const struct task_struct *task)
@@ -238,6 +241,12 @@ static __always_inline void remember_task(struct flow *flow, __u32 pid)
 		return;
 	bpf_get_current_comm(identity->comm, sizeof(identity->comm));
 	identity->pid = pid;
+}
+
+/* Sockops programs may not ask for the id by its own helper before v6.10. */
+static __always_inline __u32 current_process(void)
+{
+	return bpf_get_current_task_btf()->tgid;
 }
 
 static __always_inline void flow_identify(struct flow_identity *identity, const struct sock *sk)
@@ -287,7 +296,16 @@ static __always_inline __u8 flow_directions(const struct sock *sk)
 
 static __always_inline const struct tcp_sock *tcp_of(const struct sock *sk)
 {
-	return cast_kernel(sk, struct tcp_sock);
+	return setting_casts ? cast_kernel(sk, struct tcp_sock) : (const struct tcp_sock *)sk;
+}
+
+/*
+ * Where there are no casts, the verifier must know what a socket is before tcp_of() may be asked:
+ * it learns it here, once a program. NULL: not one of TCP.
+ */
+static __always_inline const struct sock *tcp_known(const struct sock *sk)
+{
+	return setting_casts ? sk : (const struct sock *)bpf_skc_to_tcp_sock((void *)sk);
 }
 
 static __always_inline struct flow *flow_lookup(const struct sock *sk)
@@ -425,7 +443,8 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 		return;
 	}
 	mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!mark || bpf_setsockopt(ctx, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags))) {
+	if (!mark || (setting_bit &&
+		      bpf_setsockopt(ctx, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags)))) {
 		count_loss(LOSS_FLOW);
 		return;
 	}
@@ -460,7 +479,7 @@ static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct 
 
 	if (connecting)
 		flow_forget(connecting);
-	if (pid_selected(bpf_get_current_pid_tgid() >> 32))
+	if (pid_selected(current_process()))
 		flow_select(ctx, sk);
 }
 
@@ -514,7 +533,7 @@ static __always_inline void flow_listen(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
 
-	if (setting_by_pid && sk && pid_selected(bpf_get_current_pid_tgid() >> 32))
+	if (setting_by_pid && sk && pid_selected(current_process()))
 		mark_listener(sk);
 }
 

@@ -12,6 +12,7 @@
 #define SOCKSTAMP_PATH_BPF_H
 
 #include "../flow/flow.bpf.h"
+#include "../tx/packet.bpf.h"
 #include "interfaces.bpf.h"
 
 #define SKBTX_BPF (1 << 7) /* include/linux/skbuff.h, v6.15 */
@@ -97,16 +98,32 @@ static __always_inline void path_open(const struct sk_buff *skb, __u32 packet, _
 		count_loss(LOSS_HOST_PATH);
 }
 
+/* The key that an orphaned packet may be known by; without callbacks it is its last byte. */
+static __always_inline bool path_key(const struct sk_buff *skb, __u32 *key)
+{
+	const struct skb_shared_info *shared;
+	struct packet packet;
+
+	if (setting_traced) {
+		if (!skb->hash || !packet_read(skb, &packet))
+			return false;
+		*key = packet.last;
+		return true;
+	}
+	shared = skb_shared(skb);
+	*key = shared->tskey;
+	return shared->tx_flags & SKBTX_BPF;
+}
+
 /* A driver takes a packet. Those that belong to a socket are none of ours: SND tells of them. */
 static __always_inline void path_xmit(const struct sk_buff *skb, const struct net_device *device)
 {
-	const struct skb_shared_info *shared = skb_shared(skb);
 	struct path *path;
-	__u32 slot;
+	__u32 slot, key;
 
-	if (!(shared->tx_flags & SKBTX_BPF))
+	if (!path_key(skb, &key))
 		return;
-	path = path_find(path_id(shared->tskey, skb->hash), false);
+	path = path_find(path_id(key, skb->hash), false);
 	/* Sent again after it was acknowledged, or measured by somebody else. */
 	if (!path)
 		return;

@@ -142,6 +142,13 @@ static __always_inline const struct task_struct *epoll_waiter(const struct wait_
 	return woken_remember(word_at(&item->ep), task_at((__u64)entry_of(first)->private));
 }
 
+static __always_inline const struct task_struct *uring_task(const struct io_kiocb *request)
+{
+	if (bpf_core_field_exists(request->tctx))
+		return request->tctx->task;
+	return ((const struct io_kiocb___before_6_13 *)request)->task;
+}
+
 /*
  * The task that submitted the read does it, as task work, which wakes it from any sleep; but with
  * IORING_SETUP_DEFER_TASKRUN only from the wait for completions (io_uring/io_uring.c, v6.18).
@@ -151,7 +158,7 @@ static __always_inline const struct task_struct *uring_waiter(const struct wait_
 	/* The lowest bit is a flag: wqe_to_req(), io_uring/poll.c. */
 	__u64 address = (__u64)entry->private & ~1ULL;
 	const struct io_kiocb *request = cast_kernel((const void *)address, struct io_kiocb);
-	const struct task_struct *task = request->tctx->task;
+	const struct task_struct *task = uring_task(request);
 	const struct io_ring_ctx *ring = request->ctx;
 
 	if (task->__state == TASK_RUNNING)

@@ -172,7 +172,7 @@ static __always_inline __u64 cause_last_sent(const struct tcp_sock *tp)
 	if (newest == &tp->tsorted_sent_queue)
 		return 0;
 	skb = (const void *)newest - bpf_core_field_offset(struct sk_buff, tcp_tsorted_anchor);
-	return cast_kernel(skb, struct sk_buff)->skb_mstamp_ns;
+	return kernel_read(skb, struct sk_buff, skb_mstamp_ns);
 }
 
 /* A segment has arrived: what holds the queue has held it since the last packet left. */

@@ -169,6 +169,54 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 		entry_note(sk, flow, sender, task);
 }
 
+/* Whether TCP takes what is sent at once, and does not wait for the connection first. */
+static __always_inline bool tx_connected(const struct sock *sk)
+{
+	return sk->__sk_common.skc_state == TCP_ESTABLISHED ||
+	       sk->__sk_common.skc_state == TCP_CLOSE_WAIT;
+}
+
+/* tcp_sendmsg_locked() begins, once a call, with the socket locked. */
+static __always_inline void tx_entry_function(const struct sock *sk, const struct msghdr *msg,
+					      __u32 size)
+{
+	struct sender *sender;
+	struct flow *flow;
+	__u64 task;
+
+	if (!tx_connected(sk))
+		return;
+	flow = flow_of(sk);
+	if (!flow || !flow_wants(flow, DIRECTION_TX))
+		return;
+	tx_refresh(tcp_of(sk), flow);
+	if (sample_passes(&flow->tx_sampler))
+		return;
+	task = bpf_get_current_pid_tgid();
+	if (!pid_selected(task >> 32))
+		return;
+	sender = entry_of_task(flow, 0);
+	if (!sender)
+		return;
+	entry_note(sk, flow, sender, task);
+	sender->end = tcp_of(sk)->write_seq + size;
+	if (msg->msg_flags & MSG_MORE)
+		sender->flags |= SENDER_MORE;
+}
+
+/* sk_stream_wait_memory() begins (`waits`) or ends: the task has no room in the send buffer. */
+static __always_inline void tx_entry_waits(const struct sock *sk, bool waits)
+{
+	struct flow *flow = flow_lookup(sk);
+	struct sender *sender;
+
+	if (!flow)
+		return;
+	sender = entry_of_task(flow, bpf_get_current_pid_tgid());
+	if (sender)
+		tx_wait(sender, waits, bpf_ktime_get_ns());
+}
+
 /* Takes the current task's entry; its tid is 0 if there is none. */
 static __always_inline struct sender tx_take_entry(struct flow *flow)
 {

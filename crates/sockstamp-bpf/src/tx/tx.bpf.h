@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * TX of TCP by BPF timestamping (v6.15): entry of the send call, its last byte queued, into the
- * packet scheduler, out to the driver, acknowledged.
+ * TX of TCP: entry of the send call, its last byte queued, into the packet scheduler, out to the
+ * driver, acknowledged. BPF timestamping (v6.15) calls for each of these; without it traced.bpf.h
+ * finds them where packets pass.
  *
  * A TCP stamp belongs to a byte: the last one of the send call, whose sequence number is the key
  * (shinfo->tskey). TCP sends and acknowledges in order, so a stamp for a key also holds for every
@@ -18,6 +19,7 @@
 #include "cause.bpf.h"
 #include "entry.bpf.h"
 #include "network.bpf.h"
+#include "packet.bpf.h"
 
 /*
  * include/linux/skbuff.h, v6.18: what a program asks for by SO_TIMESTAMPING, in shinfo->tx_flags.
@@ -39,18 +41,28 @@ static __always_inline struct tx_message *tx_slot(struct flow *flow, __u32 count
 	return &flow->tx[counter % TX_SLOTS];
 }
 
-/* The newest message first: most stamps that come again are for it. */
-static __always_inline struct tx_message *tx_find(struct flow *flow, __u32 key)
+/*
+ * The message whose last byte is in a packet. The newest first: most stamps that come again are for
+ * it.
+ */
+static __always_inline struct tx_message *tx_find(struct flow *flow, const struct packet *packet)
 {
 	__u32 counter = flow->tx_head;
 
 	for (int i = 0; i < TX_SLOTS && counter != flow->tx_tail; i++) {
 		struct tx_message *message = tx_slot(flow, --counter);
 
-		if (message->seq_last == key)
+		if (packet_carries(packet, message->seq_last))
 			return message;
 	}
 	return NULL;
+}
+
+/* A callback comes only where one was asked for; a packet need not be the last of its message. */
+static __always_inline void tx_unmatched(void)
+{
+	if (!setting_traced)
+		count_loss(LOSS_UNMATCHED);
 }
 
 static __always_inline void tx_record_stages(struct message_record *record,
@@ -124,31 +136,30 @@ static __always_inline bool tx_disturbs_application(const struct sk_buff *skb,
 }
 
 static __always_inline enum verdict tx_admit(const struct flow *flow, const struct sock *sk,
-					     const struct sk_buff *skb, const struct tcp_skb_cb *cb,
-					     __u32 key)
+					     const struct sk_buff *skb, __u32 key)
 {
 	if (flow->tx_head - flow->tx_tail >= TX_SLOTS)
 		return VERDICT_INFLIGHT_FULL;
 	if (seq_before(key, tcp_of(sk)->snd_nxt))
 		return VERDICT_ALREADY_SENT;
-	if (tx_disturbs_application(skb, cb, key))
+	if (!setting_traced && tx_disturbs_application(skb, skb_tcp(skb), key))
 		return VERDICT_APP_STAMP;
 	return VERDICT_VALID;
 }
 
-/* A measured message: into its slot, or refused. */
-static __always_inline void tx_measure(struct bank *bank, struct bpf_sock_ops_kern *kern,
-				       struct flow *flow, struct sender *sender, __u32 start,
-				       __u32 key)
+/* A measured message: into its slot, or refused. Whether it has one. */
+static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
+				       const struct sk_buff *skb, struct flow *flow,
+				       struct sender *sender, __u32 start, __u32 key)
 {
 	struct tx_message refused, *message;
 	__u64 now = bpf_ktime_get_ns();
 	enum verdict verdict;
 
 	if (!setting_entry)
-		tx_sender(tcp_of(kern->sk), flow, sender, now);
+		tx_sender(tcp_of(sk), flow, sender, now);
 	if (sender->tid)
-		verdict = tx_admit(flow, kern->sk, kern->skb, skb_tcp(kern->skb), key);
+		verdict = tx_admit(flow, sk, skb, key);
 	else
 		verdict = sender->crowded == TX_ADOPTED ? VERDICT_ADOPTED : VERDICT_NO_ENTRY;
 	message = verdict == VERDICT_VALID ? tx_slot(flow, flow->tx_head) : &refused;
@@ -169,24 +180,22 @@ static __always_inline void tx_measure(struct bank *bank, struct bpf_sock_ops_ke
 	group_measured(message->group, DIRECTION_TX);
 	if (verdict != VERDICT_VALID) {
 		tx_refuse(bank, flow, message, verdict);
-		return;
+		return false;
 	}
-	cause_queued(kern->sk, flow, sender->flags & SENDER_MORE, now);
+	cause_queued(sk, flow, sender->flags & SENDER_MORE, now);
 	for (int i = 0; i < CAUSE_COUNT; i++)
 		message->waited[i] = flow->waiting.waited[i];
 	flow->tx_head++;
-	bpf_sock_ops_enable_tx_tstamp(kern, 0);
+	return true;
 }
 
 /*
- * SENDMSG: the end of tcp_sendmsg_locked(), socket locked, `current` is the sender. skb is the tail
- * of the write queue, or of the retransmit queue if everything has left already.
+ * A message is queued, up to `key`: all of a send call's bytes that TCP took. The socket is locked,
+ * `current` is the sender. Whether its stamps are wanted.
  */
-static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct flow *flow)
+static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buff *skb,
+				      struct flow *flow, __u32 key)
 {
-	const struct sk_buff *skb = kern->skb;
-	const struct tcp_skb_cb *cb = skb_tcp(skb);
-	__u32 key = cb->seq + skb->len - 1;
 	__u32 start = flow->tx_seq;
 	struct bank *bank = this_bank();
 	struct sender sender = {};
@@ -194,29 +203,41 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 
 	flow->tx_seq = key + 1;
 	if (!flow_wants(flow, DIRECTION_TX))
-		return;
+		return false;
 	if (setting_entry && (flow->senders[0].tid || flow->senders[1].tid))
 		sender = tx_take_entry(flow);
 	crowded = flow->tx_crowded;
-	if (!kern->sk->sk_write_pending)
+	if (!sk->sk_write_pending)
 		flow->tx_crowded = 0;
 	/* Another task's message on a flow that a selected task opened or listens for. */
 	if (!bank ||
 	    (setting_by_pid && !sender.tid && !pid_selected(bpf_get_current_pid_tgid() >> 32)))
-		return;
+		return false;
 	count(&bank->messages[DIRECTION_TX], 1);
 	count(&bank->bytes[DIRECTION_TX], key + 1 - start);
-	group = group_of_task(&flow->group, kern->sk);
+	group = group_of_task(&flow->group, sk);
 	group_message(group, DIRECTION_TX, key + 1 - start);
 	if (!setting_entry)
-		sample_refresh(&flow->tx_sampler, tcp_of(kern->sk)->tcp_clock_cache);
+		sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
 	if (sample_skip(&flow->tx_sampler)) {
 		flow->rx_time = 0;
-		return;
+		return false;
 	}
 	sender.group = group;
 	sender.crowded = crowded;
-	tx_measure(bank, kern, flow, &sender, start, key);
+	return tx_measure(bank, sk, skb, flow, &sender, start, key);
+}
+
+/*
+ * SENDMSG: the end of tcp_sendmsg_locked(). skb is the tail of the write queue, or of the
+ * retransmit queue if everything has left already.
+ */
+static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct flow *flow)
+{
+	const struct sk_buff *skb = kern->skb;
+
+	if (tx_queued(kern->sk, skb, flow, skb_tcp(skb)->seq + skb->len - 1))
+		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 
 static __always_inline __u32 tx_from(const struct flow *flow, __u32 cursor)
@@ -225,12 +246,13 @@ static __always_inline __u32 tx_from(const struct flow *flow, __u32 cursor)
 }
 
 /* Another device on the way (a veth, then a bridge's port), or the same one again: sent again. */
-static __always_inline void tx_sched_again(struct flow *flow, __u32 key, __u64 now, __u32 interface)
+static __always_inline void tx_sched_again(struct flow *flow, const struct packet *packet,
+					   __u64 now, __u32 interface)
 {
-	struct tx_message *message = tx_find(flow, key);
+	struct tx_message *message = tx_find(flow, packet);
 
 	if (!message) {
-		count_loss(LOSS_UNMATCHED);
+		tx_unmatched();
 		return;
 	}
 	message->stamps.sched_last = now;
@@ -240,11 +262,9 @@ static __always_inline void tx_sched_again(struct flow *flow, __u32 key, __u64 n
 }
 
 /* SCHED: __dev_queue_xmit() of each device on the way while the skb belongs to the socket. */
-static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff *skb,
-				     struct flow *flow)
+static __always_inline void tx_sched(const struct sock *sk, const struct net_device *device,
+				     struct flow *flow, const struct packet *packet)
 {
-	const struct net_device *device = skb->dev;
-	__u32 key = skb_shared(skb)->tskey;
 	__u32 interface = interface_slot(device);
 	__u64 now = bpf_ktime_get_ns();
 	__u32 first = tx_from(flow, flow->tx_sched);
@@ -255,19 +275,19 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 	for (int i = 0; i < TX_SLOTS && counter != flow->tx_head; i++) {
 		struct tx_message *message = tx_slot(flow, counter);
 
-		if (seq_after(message->seq_last, key))
+		if (seq_after(message->seq_last, packet->last))
 			break;
 		for (int j = 0; j < CAUSE_COUNT; j++)
 			message->waited[j] = flow->waiting.waited[j] - message->waited[j];
 		message->stamps.sched = now;
 		message->stamps.sched_last = now;
 		message->interface_first = interface;
-		if (message->seq_last != key)
+		if (message->seq_last != packet->last)
 			message->flags |= MESSAGE_COALESCED;
 		counter++;
 	}
 	if (counter == first)
-		tx_sched_again(flow, key, now, interface);
+		tx_sched_again(flow, packet, now, interface);
 	else
 		flow->tx_sched = counter;
 }
@@ -289,35 +309,36 @@ static __always_inline void tx_snd_onward(struct flow *flow, __u32 key, __u64 no
 }
 
 /* What follows the first transmission is the network's time, also where it is sent again. */
-static __always_inline void tx_snd_again(const struct sk_buff *skb, struct flow *flow, __u32 key,
-					 __u64 now)
+static __always_inline void tx_snd_again(const struct net_device *device, struct flow *flow,
+					 const struct packet *packet, __u64 now)
 {
-	struct tx_message *message = tx_find(flow, key);
+	struct tx_message *message = tx_find(flow, packet);
 
 	if (!message) {
-		count_loss(LOSS_UNMATCHED);
+		tx_unmatched();
 		return;
 	}
 	message->stamps.snd_last = now;
 	message->repeats++;
 	if (!(message->flags & MESSAGE_RESENT))
-		tx_snd_onward(flow, key, now, interface_slot(skb->dev));
+		tx_snd_onward(flow, packet->last, now, interface_slot(device));
 }
 
 /* SND software: the driver of each device on the way takes the skb; the socket is not locked. */
-static __always_inline void tx_snd(const struct sk_buff *skb, struct flow *flow)
+static __always_inline void tx_snd(const struct sk_buff *skb, const struct net_device *device,
+				   struct flow *flow, const struct packet *packet)
 {
-	__u32 key = skb_shared(skb)->tskey;
+	__u32 key = packet->last;
 	__u64 now = bpf_ktime_get_ns();
 	__u32 first = tx_from(flow, flow->tx_snd);
 	__u32 counter = first;
 	__u32 interface;
 
 	if (counter == flow->tx_head || seq_after(tx_slot(flow, counter)->seq_last, key)) {
-		tx_snd_again(skb, flow, key, now);
+		tx_snd_again(device, flow, packet, now);
 		return;
 	}
-	interface = interface_slot(skb->dev);
+	interface = interface_slot(device);
 	if (setting_host_path)
 		path_open(skb, key, interface);
 	for (int i = 0; i < TX_SLOTS && counter != flow->tx_head; i++) {
@@ -339,7 +360,8 @@ static __always_inline void tx_snd(const struct sk_buff *skb, struct flow *flow)
 static __always_inline void tx_snd_hardware(const struct sk_buff *skb, struct flow *flow)
 {
 	const struct skb_shared_info *shared = skb_shared(skb);
-	struct tx_message *message = tx_find(flow, shared->tskey);
+	struct packet packet = packet_of_key(shared->tskey);
+	struct tx_message *message = tx_find(flow, &packet);
 
 	if (message)
 		message->stamps.snd_hw = shared->hwtstamps.hwtstamp;
@@ -354,7 +376,7 @@ static __always_inline void tx_snd_hardware(const struct sk_buff *skb, struct fl
  */
 static __always_inline bool tx_ack_lost(const struct tx_message *message, __u32 key)
 {
-	return message->seq_last != key && !(message->flags & MESSAGE_COALESCED);
+	return !setting_traced && message->seq_last != key && !(message->flags & MESSAGE_COALESCED);
 }
 
 static __always_inline enum verdict tx_verdict(const struct tx_message *message, __u32 key)
@@ -439,23 +461,10 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, __u32 key, __u6
 	return 0;
 }
 
-/*
- * When the ACK that is being worked on reached TCP: CLOCK_MONOTONIC, taken by tcp_mstamp_refresh()
- * at the top of tcp_rcv_established() and tcp_rcv_state_process() (v6.18). That is what the stage
- * ends with, and it is free; reading the clock is the dearest thing a program does.
- */
-static __always_inline __u64 ack_time(const struct sock *sk)
-{
-	return tcp_of(sk)->tcp_clock_cache;
-}
-
-/* ACK: tcp_ack_tstamp() once the key is acknowledged; the socket is locked. */
-static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *skb,
-				   struct flow *flow)
+/* Everything up to `key` is acknowledged; the socket is locked. */
+static __always_inline void tx_ack(const struct sock *sk, struct flow *flow, __u32 key, __u64 now)
 {
 	__u32 min_rtt = tcp_of(sk)->rtt_min.s[0].v;
-	__u32 key = skb_shared(skb)->tskey;
-	__u64 now = ack_time(sk);
 	struct bank *bank = this_bank();
 
 	if (!bank)
@@ -466,6 +475,34 @@ static __always_inline void tx_ack(const struct sock *sk, const struct sk_buff *
 			break;
 		tx_complete(bank, flow, key, now, min_rtt);
 		flow->tx_tail++;
+	}
+}
+
+/* A callback after SENDMSG, which it was asked for. */
+static __always_inline void tx_callback(struct bpf_sock_ops_kern *kern, __u32 op, struct flow *flow)
+{
+	struct packet packet = packet_of_key(skb_shared(kern->skb)->tskey);
+	const struct sock *sk = kern->sk;
+
+	switch (op) {
+	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
+		tx_sched(sk, kern->skb->dev, flow, &packet);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
+		tx_snd(kern->skb, kern->skb->dev, flow, &packet);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
+		tx_snd_hardware(kern->skb, flow);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
+		/*
+		 * When the ACK reached TCP: CLOCK_MONOTONIC, taken by tcp_mstamp_refresh() at the
+		 * top of tcp_rcv_established() and tcp_rcv_state_process() (v6.18). That is what
+		 * the stage ends with, and it is free; reading the clock is the dearest thing a
+		 * program does.
+		 */
+		tx_ack(sk, flow, packet.last, tcp_of(sk)->tcp_clock_cache);
+		break;
 	}
 }
 

@@ -1,13 +1,17 @@
 //! Facts about the running host. No rule is here: what follows from them is in [`crate::plan`].
 
+mod hook_points;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::{fmt, fs};
 
+pub use hook_points::{Function, Tracepoint};
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Func, Struct, Typedef};
+use libbpf_rs::btf::ReferencesType;
+use libbpf_rs::btf::types::{Func, FuncProto, Ptr, Struct, Typedef};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use nix::unistd::{SysconfVar, sysconf};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -16,61 +20,6 @@ use sockstamp::interface;
 use crate::hooks::{Hook, Trial};
 use crate::sched;
 use crate::session::quiet_libbpf;
-
-/// A tracepoint that a stage may need, by the name the kernel knows it by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
-pub enum Tracepoint {
-    TcpSendmsgLocked,
-    SockSendLength,
-    TcpRetransmitSkb,
-    TcpProbe,
-    SkDataReady,
-    SockRecvLength,
-    InetSockSetState,
-    NetDevQueue,
-    NetDevStartXmit,
-    KfreeSkb,
-}
-
-impl Tracepoint {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::TcpSendmsgLocked,
-        Self::SockSendLength,
-        Self::TcpRetransmitSkb,
-        Self::TcpProbe,
-        Self::SkDataReady,
-        Self::SockRecvLength,
-        Self::InetSockSetState,
-        Self::NetDevQueue,
-        Self::NetDevStartXmit,
-        Self::KfreeSkb,
-    ];
-
-    /// The kernel's name of it.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TcpSendmsgLocked => "tcp_sendmsg_locked",
-            Self::SockSendLength => "sock_send_length",
-            Self::TcpRetransmitSkb => "tcp_retransmit_skb",
-            Self::TcpProbe => "tcp_probe",
-            Self::SkDataReady => "sk_data_ready",
-            Self::SockRecvLength => "sock_recv_length",
-            Self::InetSockSetState => "inet_sock_set_state",
-            Self::NetDevQueue => "net_dev_queue",
-            Self::NetDevStartXmit => "net_dev_start_xmit",
-            Self::KfreeSkb => "kfree_skb",
-        }
-    }
-
-    /// The one that a program attaches to, if it attaches to any.
-    fn of_section(section: &str) -> Option<Self> {
-        let name = section.strip_prefix("tp_btf/")?;
-        Self::ALL.into_iter().find(|tracepoint| tracepoint.name() == name)
-    }
-}
 
 /// A capability that sockstamp needs (capabilities(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -132,14 +81,22 @@ pub struct Support {
     pub tracepoints: BTreeMap<Tracepoint, bool>,
     /// Those of them that the kernel does not let us use, as far as that was tried.
     pub refused: BTreeSet<Tracepoint>,
+    /// The functions this kernel has, by themselves and not only inlined into others.
+    pub functions: BTreeMap<Function, bool>,
+    /// Those of them that the kernel does not let us trace, as far as that was tried.
+    pub functions_refused: BTreeSet<Function>,
     /// The kernel does not take our sockops program, as far as that was tried.
     pub sockops_refused: bool,
     /// `struct sock` has the bit that selects a socket (`sk_bpf_cb_flags`, v6.15).
     pub socket_bit: bool,
     /// The kfunc that asks for a message's stamps (`bpf_sock_ops_enable_tx_tstamp`, v6.15).
     pub tx_timestamping: bool,
-    /// `skb->tstamp_type` tells the clock of a stamp (v6.11).
+    /// An skb tells the clock of its stamp (`tstamp_type`, v6.11; `mono_delivery_time`, v5.18).
     pub stamp_clock: bool,
+    /// Programs may give memory a type (`bpf_rdonly_cast`, v6.2).
+    pub casts: bool,
+    /// `kfree_skb` tells the socket that a packet was for (its argument `rx_sk`, v6.11).
+    pub drops_tell_receiver: bool,
     /// The scheduler notes when a task got a CPU (`CONFIG_SCHED_INFO`).
     pub sched_info: bool,
     /// The kernel has perf events, as far as that was tried.
@@ -172,13 +129,19 @@ impl Support {
                 .map(|tracepoint| (tracepoint, has(&|btf| has_tracepoint(btf, tracepoint))))
                 .collect(),
             refused: BTreeSet::new(),
+            functions: Function::ALL
+                .into_iter()
+                .map(|function| (function, has(&|btf| has_function(btf, function.name()))))
+                .collect(),
+            functions_refused: BTreeSet::new(),
             sockops_refused: false,
             socket_bit: has(&|btf| has_field(btf, "sock", "sk_bpf_cb_flags")),
-            tx_timestamping: has(&|btf| {
-                btf.type_by_name::<Func<'_>>("bpf_sock_ops_enable_tx_tstamp")
-                    .is_some()
+            tx_timestamping: has(&|btf| has_function(btf, "bpf_sock_ops_enable_tx_tstamp")),
+            stamp_clock: has(&|btf| {
+                has_field(btf, "sk_buff", "tstamp_type") || has_field(btf, "sk_buff", "mono_delivery_time")
             }),
-            stamp_clock: has(&|btf| has_field(btf, "sk_buff", "tstamp_type")),
+            casts: has(&|btf| has_function(btf, "bpf_rdonly_cast")),
+            drops_tell_receiver: has(&|btf| tracepoint_has_argument(btf, Tracepoint::KfreeSkb, 3)),
             sched_info: has(&|btf| has_field(btf, "sched_info", "last_arrival")),
             // The documented way to find out: perf_event_open(2).
             perf_events: Path::new("/proc/sys/kernel/perf_event_paranoid").exists(),
@@ -189,6 +152,33 @@ impl Support {
         }
     }
 
+    /// Adds whether the kernel lets functions be traced (fentry), as [`crate::hooks::functions_can_be_traced`]
+    /// has found.
+    #[must_use]
+    pub fn with_functions_traced(mut self, traced: bool) -> Self {
+        if !traced {
+            self.functions_refused.extend(Function::ALL);
+        }
+        self
+    }
+
+    /// The same host, as if its kernel were one without BPF timestamping and without the tracepoints that
+    /// came after v6.1: so that what takes their place can be compared with them on the same traffic.
+    #[must_use]
+    pub fn of_an_older_kernel(mut self) -> Self {
+        self.socket_bit = false;
+        self.tx_timestamping = false;
+        for tracepoint in [
+            Tracepoint::TcpSendmsgLocked,
+            Tracepoint::SockSendLength,
+            Tracepoint::SkDataReady,
+            Tracepoint::SockRecvLength,
+        ] {
+            self.tracepoints.insert(tracepoint, false);
+        }
+        self
+    }
+
     /// Adds what came of trying the hooks.
     #[must_use]
     pub fn after(mut self, hooks: &[Hook]) -> Self {
@@ -197,6 +187,7 @@ impl Support {
             .filter(|hook| matches!(hook.trial, Trial::Refused(_)))
         {
             self.refused.extend(Tracepoint::of_section(&hook.section));
+            self.functions_refused.extend(Function::of_section(&hook.section));
             self.sockops_refused |= hook.section == "sockops";
             self.perf_events &= hook.section != "perf_event";
         }
@@ -229,6 +220,19 @@ fn processors() -> usize {
 fn has_tracepoint(btf: &Btf<'_>, tracepoint: Tracepoint) -> bool {
     btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{}", tracepoint.name()))
         .is_some()
+}
+
+fn has_function(btf: &Btf<'_>, name: &str) -> bool {
+    btf.type_by_name::<Func<'_>>(name).is_some()
+}
+
+/// Whether its handlers get an argument at this place, counted from 0.
+fn tracepoint_has_argument(btf: &Btf<'_>, tracepoint: Tracepoint, place: usize) -> bool {
+    btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{}", tracepoint.name()))
+        .and_then(|handler| btf.type_by_id::<Ptr<'_>>(handler.referenced_type_id()))
+        .and_then(|pointer| btf.type_by_id::<FuncProto<'_>>(pointer.referenced_type_id()))
+        // In front of its own, each handler gets the data it was registered with.
+        .is_some_and(|handler| handler.len() > place + 1)
 }
 
 /// Looks into anonymous members too: `tstamp_type` is in one.

@@ -1,0 +1,129 @@
+//! From a plan and a request to the settings of the programs, before they are loaded.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroU32;
+
+use libbpf_rs::skel::OpenSkel;
+use nix::unistd::{SysconfVar, sysconf};
+
+use crate::error::{Error, Tried};
+use crate::filter;
+use crate::group;
+use crate::options::{Options, Sampling};
+use crate::plan::{Entry, Plan, Stamps};
+use crate::programs;
+use crate::record::raw::INTERFACES;
+use crate::sched::WakeFunctions;
+use crate::skeleton::sockstamp::OpenSockstampSkel;
+use crate::support::Support;
+
+/// What the kernel has decided alone.
+pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, support: &Support) {
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_casts = support.casts;
+        settings.setting_bit = plan.uses_bit();
+        settings.setting_traced = plan.tx == Some(Stamps::Packets);
+    }
+}
+
+/// Sets what is constant once loaded, sizes the maps, and leaves out what is not used.
+pub(crate) fn apply(
+    open: &mut OpenSockstampSkel<'_>,
+    options: &Options,
+    plan: &Plan,
+    support: &Support,
+    cgroup_id: u64,
+) -> Result<(), Error> {
+    of_plan(open, plan, support);
+    let target = &options.target;
+    let by_pid = target.by_process();
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_record = options.record;
+        settings.setting_by_pid = by_pid;
+        settings.setting_pids = !target.pids.is_empty();
+        settings.setting_comms = !target.comms.is_empty();
+        settings.setting_adopt = !options.new_only;
+        settings.setting_cgroup = cgroup_id;
+        settings.setting_entry = plan.entry.is_some();
+        settings.setting_entry_callback = plan.entry == Some(Entry::Callback);
+        settings.setting_groups = group::setting(options.groups.as_ref());
+        settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
+        settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
+        settings.setting_host_path = plan.host_path;
+        settings.setting_path_mask = paths(options) - 1;
+        settings.setting_interface_mask = options.interfaces.clamp(1, INTERFACES).next_power_of_two() - 1;
+        if let Some(filter) = &target.filter {
+            filter::set_filter!(&mut *settings, filter);
+        }
+        (settings.setting_rate_cap, settings.setting_sample) = match options.sampling {
+            Sampling::Every => (0, 0),
+            Sampling::RateCap(cap) => (cap, 0),
+            Sampling::OneIn(count) => (0, count),
+        };
+        settings.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
+        settings.setting_hol = options.hol as u32;
+        settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
+        settings.setting_udp = plan.measures_udp();
+    }
+    if plan.sched {
+        set_wake_functions(open, WakeFunctions::find()?);
+    }
+    let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
+    open.maps
+        .banks
+        .set_max_entries(processors)
+        .tried("size the counters")?;
+    group::size_maps(&mut open.maps, options.groups.as_ref())?;
+    let ring_bytes = if options.record {
+        options.ring_bytes
+    } else {
+        page_size()
+    };
+    open.maps
+        .records
+        .set_max_entries(ring_bytes)
+        .tried("size the ring buffer")?;
+    open.maps
+        .paths
+        .set_max_entries(if plan.host_path { paths(options) } else { 1 })
+        .tried("size the table of packets")?;
+    let wanted: BTreeSet<_> = [
+        programs::traced(plan),
+        programs::of_udp(plan),
+        programs::walking(plan, by_pid, options.new_only),
+        vec![programs::selecting(plan)],
+    ]
+    .concat()
+    .into_iter()
+    .chain(plan.sched.then_some("on_run_clock"))
+    .collect();
+    for mut program in open.open_object_mut().progs_mut() {
+        let name = program.name().to_string_lossy().into_owned();
+        program.set_autoload(wanted.contains(name.as_str()));
+    }
+    Ok(())
+}
+
+fn set_wake_functions(open: &mut OpenSockstampSkel<'_>, functions: WakeFunctions) {
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_sched = true;
+        settings.setting_wake_stream = functions.stream;
+        settings.setting_wake_datagram = functions.datagram;
+        settings.setting_wake_poll = functions.poll;
+        settings.setting_wake_epoll = functions.epoll;
+        settings.setting_wake_uring = functions.uring;
+    }
+}
+
+/// Places that a mask can tell apart.
+fn paths(options: &Options) -> u32 {
+    options.paths.clamp(1, 1 << 20).next_power_of_two()
+}
+
+fn page_size() -> u32 {
+    sysconf(SysconfVar::PAGE_SIZE)
+        .ok()
+        .flatten()
+        .and_then(|size| u32::try_from(size).ok())
+        .unwrap_or(4096)
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * TX of TCP on kernels without BPF timestamping. No packet says to which send call it belongs, but
+ * its header says which bytes it carries, and a message is a range of them: so a packet that goes
+ * into the packet scheduler, or to a driver, is a stamp for the messages that end in it. Bytes are
+ * acknowledged in order too, and each segment that arrives says up to where.
+ */
+#ifndef SOCKSTAMP_TRACED_BPF_H
+#define SOCKSTAMP_TRACED_BPF_H
+
+#include "../rx/hol.bpf.h"
+#include "tx.bpf.h"
+
+#define TCPHDR_ACK 0x10 /* RFC 9293, section 3.1 */
+
+/*
+ * __tcp_push_pending_frames(): what is queued may leave. If that is all of the send call's bytes,
+ * this is the moment before they do: tcp_push() ends tcp_sendmsg_locked() (net/ipv4/tcp.c, v6.12).
+ */
+static __always_inline void tx_pushed(const struct sock *sk)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	struct sender *sender;
+	struct flow *flow;
+
+	/* In a softirq nobody owns the socket, and `current` is a bystander. */
+	if (!sk->sk_lock.owned)
+		return;
+	flow = flow_lookup(sk);
+	if (!flow || tp->write_seq == flow->tx_seq)
+		return;
+	sender = entry_of_task(flow, bpf_get_current_pid_tgid());
+	if (sender && sender->end == tp->write_seq)
+		tx_queued(sk, NULL, flow, tp->write_seq - 1);
+}
+
+/*
+ * tcp_sendmsg_locked() ends, with the socket locked. What was not pushed (tcp_should_autocork()),
+ * or not taken to the last byte, is a message only now. Data that went with the SYN is counted with
+ * the connection.
+ */
+static __always_inline void tx_ended(const struct sock *sk, int result)
+{
+	struct flow *flow;
+
+	if (!tx_connected(sk))
+		return;
+	flow = result > 0 ? flow_of(sk) : flow_lookup(sk);
+	if (!flow)
+		return;
+	if (result > 0 && tcp_of(sk)->write_seq != flow->tx_seq)
+		tx_queued(sk, NULL, flow, tcp_of(sk)->write_seq - 1);
+	else
+		tx_take_entry(flow);
+}
+
+/* net_dev_queue(): __dev_queue_xmit() of each device on the way while the skb is the socket's. */
+static __always_inline void tx_packet_queued(const struct sock *sk, const struct sk_buff *skb)
+{
+	struct flow *flow = flow_lookup(sk);
+	struct packet packet;
+
+	if (flow && flow->tx_head != flow->tx_tail && packet_read(skb, &packet))
+		tx_sched(sk, skb->dev, flow, &packet);
+}
+
+/* net_dev_start_xmit(): the driver of each device on the way takes the packet, or a part of it. */
+static __always_inline void tx_packet_started(const struct sock *sk, const struct sk_buff *skb,
+					      const struct net_device *device)
+{
+	struct flow *flow = flow_lookup(sk);
+	struct packet packet;
+
+	if (flow && flow->tx_head != flow->tx_tail && packet_read(skb, &packet))
+		tx_snd(skb, device, flow, &packet);
+}
+
+/* Whether TCP will look at the segment's ACK, and it is new: tcp_sequence(), tcp_ack() (v6.12). */
+static __always_inline bool tx_acknowledges(const struct tcp_sock *tp, const struct tcp_skb_cb *cb)
+{
+	if (!(cb->tcp_flags & TCPHDR_ACK))
+		return false;
+	if (!seq_after(cb->ack_seq, tp->snd_una) || seq_after(cb->ack_seq, tp->snd_nxt))
+		return false;
+	return !seq_before(cb->end_seq, tp->rcv_wup) &&
+	       !seq_after(cb->seq, tp->rcv_nxt + hol_window(tp));
+}
+
+/* A segment, before TCP works on it; the socket is locked. */
+static __always_inline void tx_segment(const struct sock *sk, struct flow *flow,
+				       const struct tcp_skb_cb *cb)
+{
+	if (flow->tx_head != flow->tx_tail && tx_acknowledges(tcp_of(sk), cb))
+		tx_ack(sk, flow, cb->ack_seq - 1, bpf_ktime_get_ns());
+}
+
+#endif
