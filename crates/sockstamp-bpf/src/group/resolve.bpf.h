@@ -70,14 +70,16 @@ static __always_inline bool group_has_key(__u32 token, const struct group_key *k
 	return true;
 }
 
-/* The token of a key's group; of GROUP_OTHER, and counted, if there is no room for it. */
-__noinline int group_find(const struct group_key *key)
+/*
+ * The token of a key's group; of GROUP_OTHER, and counted, if there is no room for it. No global
+ * function: before v6.2 the argument of one may be no key of a map (map_key_value_types,
+ * kernel/bpf/verifier.c).
+ */
+static __noinline __u32 group_find(const struct group_key *key)
 {
 	struct group_slot *other;
 	__u32 token, *found;
 
-	if (!key)
-		return 0;
 	found = bpf_map_lookup_elem(&group_tokens, key);
 	token = found ? *found : group_make(key);
 	if (token && group_valid(token) && group_has_key(token, key))

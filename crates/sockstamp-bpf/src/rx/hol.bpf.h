@@ -99,24 +99,28 @@ static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *
 	}
 }
 
-/*
- * When the byte before `end` arrived, if it was behind a missing segment; 0 if it was not. What
- * came twice came when it first came.
- */
-static __always_inline __u64 hol_arrived(struct flow *flow, __u32 end, bool *unknown)
-{
-	__u32 count = flow->ooo_head < OOO_SLOTS ? flow->ooo_head : OOO_SLOTS;
-	__u64 first = 0;
+#define HOL_UNKNOWN (~0ULL)
 
-	if (hol_lost(flow, end))
-		*unknown = true;
+/*
+ * When the byte before `end` arrived, if it was behind a missing segment; 0 if it was not, and
+ * HOL_UNKNOWN if it may have been. What came twice came when it first came. A global function, so
+ * that the verifier walks it once.
+ */
+__noinline __u64 hol_arrived(struct flow *flow, __u32 end)
+{
+	__u64 first = 0;
+	__u32 count;
+
+	if (!flow || hol_lost(flow, end))
+		return HOL_UNKNOWN;
+	count = flow->ooo_head < OOO_SLOTS ? flow->ooo_head : OOO_SLOTS;
 	for (__u32 i = 1; i <= OOO_SLOTS && i <= count; i++) {
 		const struct out_of_order *slot = hol_slot(flow, flow->ooo_head - i);
 
 		if (seq_before(slot->seq_end, end) || !seq_before(slot->seq, end))
 			continue;
 		if (!slot->stamped)
-			*unknown = true;
+			return HOL_UNKNOWN;
 		first = slot->stamped;
 	}
 	return first;

@@ -131,16 +131,21 @@ static __always_inline bool rx_overwritten(struct flow *flow, __u32 counter)
 
 /*
  * Finds when the read's first and last byte became readable. Arrivals of older bytes are passed for
- * good: the next read starts where this one ended.
+ * good: the next read starts where this one ended. A global function, so that the verifier walks it
+ * once.
  */
-static __always_inline enum verdict rx_match(struct flow *flow, struct read *read)
+__noinline enum verdict rx_match(struct flow *flow, struct read *read)
 {
-	__u32 head = flow->rx_head;
-	__u32 counter = flow->rx_tail;
-	bool evicted = head - counter > RX_SLOTS;
-	bool oldest_known = !evicted;
 	struct arrival *arrival;
+	bool evicted, oldest_known;
+	__u32 head, counter;
 
+	if (!flow || !read)
+		return VERDICT_LOST_EVENT;
+	head = flow->rx_head;
+	counter = flow->rx_tail;
+	evicted = head - counter > RX_SLOTS;
+	oldest_known = !evicted;
 	if (evicted)
 		counter = head - RX_SLOTS;
 	for (int i = 0; i < RX_SLOTS && counter != head; i++, counter++) {
@@ -180,10 +185,9 @@ static __always_inline enum verdict rx_match(struct flow *flow, struct read *rea
 static __always_inline enum verdict rx_unblock(struct flow *flow, struct read *read)
 {
 	__u64 filled = read->ready - read->stack_ns;
-	bool unknown = false;
-	__u64 arrived = hol_arrived(flow, read->end, &unknown);
+	__u64 arrived = hol_arrived(flow, read->end);
 
-	if (unknown || (arrived && setting_hol == HOL_EXCLUDE))
+	if (arrived == HOL_UNKNOWN || (arrived && setting_hol == HOL_EXCLUDE))
 		return VERDICT_HOL;
 	/* Two CPUs may have stamped them: what came last may have been worked on first. */
 	if (!arrived || arrived >= filled)
@@ -342,7 +346,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	if (verdict == VERDICT_VALID) {
 		rx_measure(bank, group, flow, &read);
 	} else {
-		count(&bank->refusals[DIRECTION_RX][verdict], read.weight);
+		refuse_read(bank, verdict, read.weight);
 		group_ended(group, DIRECTION_RX, read.weight);
 	}
 	if (setting_record)

@@ -290,15 +290,6 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	return 0;
 }
 
-/* The verifier does not know what a global function gives, so the bound is shown where it is used.
- */
-__noinline int udp_refuse(struct bank *bank, __u32 verdict, __u32 weight)
-{
-	if (bank && verdict < VERDICT_COUNT)
-		count(&bank->refusals[DIRECTION_RX][verdict], weight);
-	return 0;
-}
-
 /* Counts the message, and measures it if it is its turn. */
 static __always_inline void udp_read_message(struct udp_flow *flow, const struct sock *sk,
 					     struct udp_read *read, enum verdict verdict)
@@ -320,7 +311,7 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 	if (verdict == VERDICT_VALID) {
 		udp_measure(bank, flow, read);
 	} else {
-		udp_refuse(bank, verdict, read->weight);
+		refuse_read(bank, verdict, read->weight);
 		group_ended(read->group, DIRECTION_RX, read->weight);
 	}
 	if (setting_record)
