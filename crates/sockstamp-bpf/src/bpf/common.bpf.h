@@ -23,7 +23,9 @@
 #define TCP_FIN_WAIT2	5
 #define TCP_CLOSE	7
 #define TCP_CLOSE_WAIT	8
+#define TCP_LAST_ACK	9
 #define TCP_LISTEN	10
+#define TCP_CLOSING	11
 
 #define MSG_PEEK     0x2 /* include/linux/socket.h */
 #define MSG_ERRQUEUE 0x2000

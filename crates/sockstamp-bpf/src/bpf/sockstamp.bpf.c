@@ -182,11 +182,11 @@ int BPF_PROG(on_tcp_probe, const struct sock *sk, const struct sk_buff *skb)
 	return 0;
 }
 
-/* ... and of one that is half closed. */
+/* Of a connection that is half closed; others come here before they are established. */
 SEC("fentry/tcp_rcv_state_process")
 int BPF_PROG(on_rcv_state_process, const struct sock *sk, const struct sk_buff *skb)
 {
-	if (sock_selected(sk) && (sk = tcp_known(sk)))
+	if (sock_half_closed(sk) && sock_selected(sk) && (sk = tcp_known(sk)))
 		on_segment(sk, skb);
 	return 0;
 }

@@ -210,6 +210,20 @@ static __always_inline bool sock_selected(const struct sock *sk)
 	return sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage;
 }
 
+/* Data, or an ACK of data, may still come: RFC 9293, section 3.3.2. */
+static __always_inline bool sock_half_closed(const struct sock *sk)
+{
+	switch (sk->__sk_common.skc_state) {
+	case TCP_FIN_WAIT1:
+	case TCP_FIN_WAIT2:
+	case TCP_CLOSE_WAIT:
+	case TCP_LAST_ACK:
+	case TCP_CLOSING:
+		return true;
+	}
+	return false;
+}
+
 static __always_inline bool comm_selected(const struct task_struct *task)
 {
 	char comm[COMM_LENGTH] = {};

@@ -132,6 +132,22 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 }
 
 /*
+ * The task's place for its entry. What it has noted before and nobody took was for no send; nor was
+ * what others have noted, if nobody waits inside send. The socket is locked.
+ */
+static __always_inline struct sender *entry_place(const struct sock *sk, struct flow *flow,
+						  __u32 tid)
+{
+	struct sender *sender = entry_of_task(flow, tid);
+
+	if (!sender)
+		sender = entry_of_task(flow, 0);
+	if (!sender && !sk->sk_write_pending)
+		sender = &flow->senders[0];
+	return sender;
+}
+
+/*
  * TCP asks for the length of the header options that a program wants to write, of which we want
  * none: bpf_skops_hdr_opt_len(), v5.10. It asks for those sockets alone that have the flag set,
  * with the socket locked, and for the sake of the MSS at the start of tcp_sendmsg_locked() and
@@ -159,12 +175,7 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
 		return;
-	sender = entry_of_task(flow, task);
-	if (!sender)
-		sender = entry_of_task(flow, 0);
-	/* What the others noted was for no send: nobody waits inside one. */
-	if (!sender && !sk->sk_write_pending)
-		sender = &flow->senders[0];
+	sender = entry_place(sk, flow, task);
 	if (sender)
 		entry_note(sk, flow, sender, task);
 }
@@ -195,7 +206,7 @@ static __always_inline void tx_entry_function(const struct sock *sk, const struc
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
 		return;
-	sender = entry_of_task(flow, 0);
+	sender = entry_place(sk, flow, task);
 	if (!sender)
 		return;
 	entry_note(sk, flow, sender, task);

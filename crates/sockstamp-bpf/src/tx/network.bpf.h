@@ -42,11 +42,11 @@ static __always_inline void network_segment(const struct tcp_sock *tp, struct fl
 
 /*
  * Once we have half closed the connection, or the peer has, tcp_probe is silent: what is known is
- * of an earlier segment.
+ * of an earlier segment. Stamps that come with segments are never silent.
  */
 static __always_inline void network_ack(const struct sock *sk, struct flow *flow)
 {
-	if (sk->__sk_common.skc_state != TCP_ESTABLISHED)
+	if (!setting_traced && sk->__sk_common.skc_state != TCP_ESTABLISHED)
 		flow->ack_flags = 0;
 }
 
