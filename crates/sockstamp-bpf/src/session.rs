@@ -226,6 +226,9 @@ impl Session {
     /// The last to come is the first to go: a send whose end is seen has had its entry seen, a read
     /// the arrival of its bytes.
     fn detach(&mut self) {
+        if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
+            data.stopping = true;
+        }
         while self.links.pop().is_some() {}
     }
 

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use testbed::{Host, Process, Tmux};
 
-use crate::common::{sockstamp, wait_attached};
+use crate::common::{hooks, sockstamp, wait_attached};
 
 /// Loading takes half a second, on a busy machine some.
 const WAIT: Duration = Duration::from_secs(30);
@@ -51,7 +51,11 @@ impl Scene {
     /// The command line of `top` for this host alone.
     fn top(&self, options: &str) -> String {
         let netns = self.host.netns_name();
-        format!("{} top --netns {netns} --interval 300ms {options}", sockstamp())
+        let hooks = hooks().join(" ");
+        format!(
+            "{} top {hooks} --netns {netns} --interval 300ms {options}",
+            sockstamp()
+        )
     }
 }
 
@@ -242,7 +246,7 @@ fn once_prints_a_screen_of_text() {
     let scene = Scene::new("top-once");
     let mut command = Command::new(sockstamp());
     command.args(["top", "--once", "--interval", "1s", "--by", "comm,port"]);
-    command.args(["--netns", scene.host.netns_name()]);
+    command.args(["--netns", scene.host.netns_name()]).args(hooks());
     let mut top = Process::spawn(command).unwrap();
     wait_attached(&mut top);
     let _load = scene.load();

@@ -19,6 +19,7 @@
 
 #define TCP_ESTABLISHED 1 /* include/net/tcp_states.h */
 #define TCP_SYN_SENT	2
+#define TCP_SYN_RECV	3
 #define TCP_FIN_WAIT1	4
 #define TCP_FIN_WAIT2	5
 #define TCP_CLOSE	7

@@ -182,11 +182,14 @@ int BPF_PROG(on_tcp_probe, const struct sock *sk, const struct sk_buff *skb)
 	return 0;
 }
 
-/* Of a connection that is half closed; others come here before they are established. */
+/*
+ * Of a connection that is half closed, or whose handshake is not over. Others come here before they
+ * have sequence numbers to compare with.
+ */
 SEC("fentry/tcp_rcv_state_process")
 int BPF_PROG(on_rcv_state_process, const struct sock *sk, const struct sk_buff *skb)
 {
-	if (sock_half_closed(sk) && sock_selected(sk) && (sk = tcp_known(sk)))
+	if (sock_transfers_unprobed(sk) && sock_selected(sk) && (sk = tcp_known(sk)))
 		on_segment(sk, skb);
 	return 0;
 }

@@ -513,6 +513,7 @@ struct tcp_sock {
 	u8 syn_data : 1;
 	u8 syn_data_acked : 1;
 	bool is_mptcp;
+	struct request_sock *fastopen_rsk;
 };
 
 struct tcp_skb_cb {

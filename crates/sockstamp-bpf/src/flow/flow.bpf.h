@@ -203,17 +203,27 @@ struct {
 	__type(value, __u8);
 } comms SEC(".maps");
 
+/*
+ * Programs go one after the other, which takes a while each. They end their work at once by this:
+ * or the end of a send call would be seen, and an ACK, where the entry, or the packet, is no more.
+ */
+volatile bool stopping;
+
 static __always_inline bool sock_selected(const struct sock *sk)
 {
 	if (setting_bit)
 		return sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING;
-	return sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage;
+	return sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage && !stopping;
 }
 
-/* Data, or an ACK of data, may still come: RFC 9293, section 3.3.2. */
-static __always_inline bool sock_half_closed(const struct sock *sk)
+/*
+ * Outside ESTABLISHED data, or an ACK of data, may come as well: after the first FIN (RFC 9293,
+ * section 3.3.2), and for a server's answer by TCP Fast Open (RFC 7413).
+ */
+static __always_inline bool sock_transfers_unprobed(const struct sock *sk)
 {
 	switch (sk->__sk_common.skc_state) {
+	case TCP_SYN_RECV:
 	case TCP_FIN_WAIT1:
 	case TCP_FIN_WAIT2:
 	case TCP_CLOSE_WAIT:

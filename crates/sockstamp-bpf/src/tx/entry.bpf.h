@@ -180,11 +180,20 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 		entry_note(sk, flow, sender, task);
 }
 
-/* Whether TCP takes what is sent at once, and does not wait for the connection first. */
+/*
+ * Whether TCP takes what is sent at once, and does not wait for the connection first. A server need
+ * not wait for the end of a handshake by which data came: tcp_passive_fastopen(), v6.12.
+ */
 static __always_inline bool tx_connected(const struct sock *sk)
 {
-	return sk->__sk_common.skc_state == TCP_ESTABLISHED ||
-	       sk->__sk_common.skc_state == TCP_CLOSE_WAIT;
+	switch (sk->__sk_common.skc_state) {
+	case TCP_ESTABLISHED:
+	case TCP_CLOSE_WAIT:
+		return true;
+	case TCP_SYN_RECV:
+		return tcp_of(sk)->fastopen_rsk;
+	}
+	return false;
 }
 
 /* tcp_sendmsg_locked() begins, once a call, with the socket locked. */

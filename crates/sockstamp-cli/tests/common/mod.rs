@@ -19,10 +19,10 @@ use sockstamp_model::stage::Stage;
 use tempfile::NamedTempFile;
 use testbed::{Family, Host, Process};
 
-/// Loading takes half a second, on a busy machine some.
-const ATTACH_TIMEOUT: Duration = Duration::from_secs(20);
+/// Loading takes half a second, on a busy machine some, and many times that under emulation.
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(90);
 /// A measurement ends within a second of the signal.
-const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest command of a test.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(90);
 /// How far the stages of a message may be from its total.
@@ -34,6 +34,12 @@ pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// The program under test.
 pub fn sockstamp() -> &'static str {
     env!("CARGO_BIN_EXE_sockstamp")
+}
+
+/// The options of each measurement, from the environment: `SOCKSTAMP_TEST_HOOKS=older` is `--hooks older`.
+pub fn hooks() -> Vec<String> {
+    let hooks = std::env::var("SOCKSTAMP_TEST_HOOKS").ok();
+    hooks.map_or_else(Vec::new, |hooks| vec!["--hooks".to_owned(), hooks])
 }
 
 /// Socket programs whose behaviour is known.
@@ -157,7 +163,8 @@ pub fn stat_command(host: &Host, words: &[&str]) -> Measured {
     let mut command = host.command(sockstamp());
     command
         .args(["stat", "--every", "--format", "json", "-o"])
-        .arg(output.path());
+        .arg(output.path())
+        .args(hooks());
     command.arg("--").args(words);
     let mut process = Process::spawn(command).unwrap();
     let status = process.wait_status(COMMAND_TIMEOUT).unwrap();
@@ -267,7 +274,8 @@ impl Background {
         command
             .args(subcommand)
             .args(["--format", "json", "-o"])
-            .arg(output.path());
+            .arg(output.path())
+            .args(hooks());
         command.args(target);
         let mut process = Process::spawn(command).unwrap();
         wait_attached(&mut process);

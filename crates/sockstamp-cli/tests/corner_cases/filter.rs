@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use tempfile::NamedTempFile;
 use testbed::{Direction, Family, Host, Link, LinkConfig, Process};
 
-use crate::common::{Stat, Trace, number, report, sockstamp};
+use crate::common::{Stat, Trace, hooks, number, report, sockstamp};
 use crate::paths::AGAIN;
 use crate::scene::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
 
@@ -250,7 +250,7 @@ fn a_filter_and_a_command() {
     let output = NamedTempFile::new().unwrap();
     let mut command = host.command(sockstamp());
     command.args(["stat", "--format", "json", "tcp", "dst", "port", "7002", "-o"]);
-    command.arg(output.path());
+    command.arg(output.path()).args(hooks());
     command.args(["--comm", "python3", "-i", "lo", "--", "python3", "-c", TWO]);
     let mut process = Process::spawn(command).unwrap();
     let status = process.wait_status(PATIENCE).unwrap();

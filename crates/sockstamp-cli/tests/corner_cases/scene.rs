@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig, Process, TcpInfo};
 
-use crate::common::{Trace, number, sockstamp, wait_attached};
+use crate::common::{Trace, hooks, number, sockstamp, wait_attached};
 
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -46,7 +46,7 @@ pub(crate) fn trace_into(output: &Path, host: &Host) -> Process {
 /// Starts sockstamp and waits until it measures.
 pub(crate) fn start(arguments: &[&str]) -> Process {
     let mut command = Command::new(sockstamp());
-    command.args(arguments);
+    command.arg(arguments[0]).args(hooks()).args(&arguments[1..]);
     let mut process = Process::spawn(command).unwrap();
     wait_attached(&mut process);
     process

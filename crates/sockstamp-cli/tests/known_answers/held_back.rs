@@ -2,7 +2,7 @@
 
 use testbed::Family;
 
-use crate::common::{peer, sockstamp, within_three_attempts};
+use crate::common::{hooks, peer, sockstamp, within_three_attempts};
 use crate::support::{Pair, explains, over_both_families};
 
 mod nagle {
@@ -37,7 +37,9 @@ fn the_table_names_the_causes() {
     let output = pair
         .client
         .command(sockstamp())
-        .args(["stat", "--every", "--"])
+        .args(["stat", "--every"])
+        .args(hooks())
+        .arg("--")
         .args([&client[..], &sending].concat())
         .output()
         .unwrap();
