@@ -282,6 +282,7 @@ impl Session {
         summary.interfaces = path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;
+        summary.lost.skipped = self.programs().iter().map(|(_, program)| skipped(*program)).sum();
         summary
     }
 
@@ -408,6 +409,22 @@ impl Decoder {
     }
 }
 
+/// How often the kernel left a program out: it runs none that it has interrupted, on that CPU
+/// (`bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c, v5.12).
+fn skipped(program: BorrowedFd<'_>) -> u64 {
+    fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
+        .ok()
+        .and_then(|account| parse_skipped(&account))
+        .unwrap_or(0)
+}
+
+fn parse_skipped(account: &str) -> Option<u64> {
+    let count = account
+        .lines()
+        .find_map(|line| line.strip_prefix("recursion_misses:"))?;
+    count.trim().parse().ok()
+}
+
 /// What the host has. Whether functions can be traced is only tried where that would be used.
 fn support(options: &Options) -> Support {
     let mut support = Support::probe();
@@ -504,4 +521,16 @@ fn ring(
         })
         .tried("read the ring buffer")?;
     builder.build().tried("read the ring buffer")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_left_out_is_in_its_account() {
+        let account = "prog_type:\t26\nrun_cnt:\t7\nrecursion_misses:\t3\nverified_insns:\t1054\n";
+        assert_eq!(parse_skipped(account), Some(3));
+        assert_eq!(parse_skipped("prog_type:\t26\n"), None);
+    }
 }

@@ -152,8 +152,8 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()
     let lost = &summary.lost;
     write!(
         output,
-        " lost: ring {}, evicted {}, unmatched {}, flows {}, mptcp {}, host-path {}",
-        lost.ring, lost.evicted, lost.unmatched, lost.flows, lost.mptcp, lost.host_path
+        " lost: ring {}, evicted {}, unmatched {}, flows {}, mptcp {}, host-path {}, skipped {}",
+        lost.ring, lost.evicted, lost.unmatched, lost.flows, lost.mptcp, lost.host_path, lost.skipped
     )?;
     if summary.groups.is_some() {
         write!(output, ", groups {}", lost.groups)?;

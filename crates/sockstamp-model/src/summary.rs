@@ -257,6 +257,9 @@ pub struct Lost {
     pub host_path: u64,
     /// How often a flow looked for its group and there was no room for another one.
     pub groups: u64,
+    /// How often the kernel left one of our programs out, because it had interrupted the same one on that CPU.
+    /// Messages of which a stamp is missing for that reason are refused, or stay in flight.
+    pub skipped: u64,
 }
 
 /// What was measured in a stretch of time.
@@ -403,6 +406,7 @@ mod tests {
             mptcp: 9,
             host_path: 10,
             groups: 11,
+            skipped: 12,
         };
         assert_eq!(
             serde_json::to_string(&summary).unwrap(),
@@ -424,7 +428,7 @@ mod tests {
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
                 r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"#,
-                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"groups":11},"interfaces":[]}"#,
+                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"groups":11,"skipped":12},"interfaces":[]}"#,
             )
         );
     }

@@ -139,5 +139,7 @@ fn lost(banks: &[Bank]) -> Lost {
         mptcp: of(raw::loss::LOSS_MPTCP),
         host_path: of(raw::loss::LOSS_HOST_PATH),
         groups: of(raw::loss::LOSS_GROUP),
+        // The kernel counts these.
+        skipped: 0,
     }
 }
