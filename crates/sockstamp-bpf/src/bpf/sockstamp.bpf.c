@@ -223,14 +223,17 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 	return 0;
 }
 
+/* Where the result is depends on the number of arguments: v7.2 has one less. */
 SEC("fexit/tcp_recvmsg")
 int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
-	     unsigned long length, int flags, const int *address_length, int result)
+	     unsigned long length, int flags)
 {
-	if (flags & (MSG_PEEK | MSG_ERRQUEUE) || result <= 0)
+	__u64 result;
+
+	if (flags & (MSG_PEEK | MSG_ERRQUEUE) || !sock_selected(sk) || !(sk = tcp_known(sk)))
 		return 0;
-	if (sock_selected(sk) && (sk = tcp_known(sk)))
-		rx_read(sk, result);
+	if (!bpf_get_func_ret(ctx, &result) && (int)result > 0)
+		rx_read(sk, (int)result);
 	return 0;
 }
 

@@ -1,0 +1,205 @@
+//! Every hook of a plan runs as often as the traffic that it is for passes: by the kernel's own account. Root.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::Duration;
+
+use sockstamp_bpf::{Error, Hooks, Options, Session, Target};
+use testbed::{Direction, Family, Host, Link, LinkConfig};
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+/// On each connection, and as many answers.
+const REQUESTS: u64 = 100;
+const REQUEST: [u8; 500] = [1; 500];
+const DATAGRAMS: u64 = 10;
+/// Sends of TCP, and reads, that come one by one.
+const MESSAGES: u64 = 2 * REQUESTS * FAMILIES.len() as u64;
+
+#[test]
+fn of_the_best_plan() {
+    every_hook_runs(Hooks::Best);
+}
+
+#[test]
+fn of_the_plan_for_older_kernels() {
+    every_hook_runs(Hooks::Older);
+}
+
+fn every_hook_runs(hooks: Hooks) {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = Link::relay(&client, &server, LinkConfig::default()).unwrap();
+    let account = Account::open();
+    let options = Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        hooks,
+        host_path: true,
+        ..Options::default()
+    };
+    let mut session = match Session::start(&options, |_| {}) {
+        Err(Error::NothingToMeasure { reason, .. }) if hooks == Hooks::Older && reason.contains("fentry") => {
+            let line = format!("SKIP of_the_plan_for_older_kernels: {reason}\n");
+            io::stderr().write_all(line.as_bytes()).unwrap();
+            return;
+        }
+        started => started.unwrap(),
+    };
+    for family in FAMILIES {
+        converse(&client, &server, &link, family);
+        datagrams(&client, &server, &link, family);
+    }
+    session.settle(Duration::from_secs(2)).unwrap();
+    let runs = account.runs(&session);
+    let summary = session.stop().unwrap();
+
+    for (program, Runs { count, missed }) in &runs {
+        println!("{program}: {count} runs, {missed} missed");
+    }
+    for (program, Runs { count, missed }) in &runs {
+        let least = least(program);
+        assert!(
+            count + missed >= least,
+            "{program} ran {count} times, not {least}"
+        );
+    }
+    assert!(summary.tx.messages >= MESSAGES && summary.rx.messages >= MESSAGES);
+    assert_eq!(summary.lost.flows, 0);
+}
+
+/// How often a program has to run at least for the traffic of this test. The rest of the machine has some, too.
+fn least(program: &str) -> u64 {
+    let connections = FAMILIES.len() as u64;
+    match program {
+        // SENDMSG, SCHED, SND and ACK.
+        "on_sockops" => 4 * MESSAGES,
+        // Both ends, and the end that connects before.
+        "on_connections" => 3 * connections,
+        "on_tcp_sendmsg_locked" | "on_sendmsg_begun" | "on_sendmsg_ended" | "on_push" => MESSAGES,
+        "on_sock_send_length" | "on_sock_recv_length" => MESSAGES + 2 * DATAGRAMS * connections,
+        "on_wait_begun" | "on_wait_ended" | "on_tcp_retransmit_skb" | "on_kfree_skb" => connections,
+        "on_tcp_probe" | "on_sk_data_ready" | "on_sock_def_readable" | "on_recvmsg_ended" => MESSAGES,
+        // The handshake at either end, and data behind the FIN.
+        "on_rcv_state_process" => 3 * connections,
+        // Established and closed, of both ends.
+        "on_inet_sock_set_state" => 4 * connections,
+        "on_net_dev_queue" | "on_net_dev_start_xmit" | "on_host_xmit" | "on_cgroup_ingress" => MESSAGES,
+        "on_sock_create" => 2 * connections,
+        "on_sendmsg4" | "on_sendmsg6" => 2 * DATAGRAMS,
+        other => panic!("no number of runs is stated for {other}"),
+    }
+}
+
+/// One connection: requests and answers, then each that makes a rarer hook run.
+fn converse(client: &Host, server: &Host, link: &Link, family: Family) {
+    let listener = server
+        .tcp_listen(SocketAddr::new(link.address_b(family), 0))
+        .unwrap();
+    let mut client = client.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    for socket in [&client, &server] {
+        socket.set_nodelay(true).unwrap();
+    }
+    for _ in 0..REQUESTS {
+        pass(&mut client, &mut server);
+        pass(&mut server, &mut client);
+    }
+    link.lose_next_data(Direction::AToB, 1).unwrap();
+    pass(&mut client, &mut server);
+    fill_the_send_buffer(&mut client, &mut server);
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    pass(&mut server, &mut client);
+}
+
+fn pass(from: &mut TcpStream, to: &mut TcpStream) {
+    from.write_all(&REQUEST).unwrap();
+    let mut buffer = REQUEST;
+    to.read_exact(&mut buffer).unwrap();
+}
+
+/// More than both buffers hold, while nobody reads.
+fn fill_the_send_buffer(from: &mut TcpStream, to: &mut TcpStream) {
+    let bytes = vec![1; 32 << 20];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(100));
+            to.read_exact(&mut vec![0; bytes.len()]).unwrap();
+        });
+        from.write_all(&bytes).unwrap();
+    });
+}
+
+/// Datagrams and answers by unconnected sockets, and one to a port where nobody is, which the kernel drops.
+fn datagrams(client: &Host, server: &Host, link: &Link, family: Family) {
+    let any = match family {
+        Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+        Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let client = client.udp_bind(SocketAddr::new(any, 0)).unwrap();
+    let bound = server
+        .udp_bind(SocketAddr::new(link.address_b(family), 0))
+        .unwrap();
+    let address = bound.local_addr().unwrap();
+    let mut buffer = REQUEST;
+    for _ in 0..DATAGRAMS {
+        client.send_to(&REQUEST, address).unwrap();
+        let (_, from) = bound.recv_from(&mut buffer).unwrap();
+        bound.send_to(&REQUEST, from).unwrap();
+        client.recv_from(&mut buffer).unwrap();
+    }
+    drop(bound);
+    client.send_to(&REQUEST, address).unwrap();
+}
+
+/// The kernel counts the runs of programs while this lives, then does again what it did before.
+struct Account {
+    before: String,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Runs {
+    count: u64,
+    /// Calls while the program ran on that CPU already: an interrupt came between. The kernel leaves them out
+    /// (`bpf_prog_inc_misses_counter()`).
+    missed: u64,
+}
+
+impl Account {
+    const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+    fn open() -> Account {
+        let before = fs::read_to_string(Account::SWITCH).unwrap();
+        fs::write(Account::SWITCH, "1").unwrap();
+        Account { before }
+    }
+
+    fn runs(&self, session: &Session) -> BTreeMap<String, Runs> {
+        let programs = session.programs().into_iter();
+        programs
+            .map(|(name, program)| {
+                // bpf_prog_show_fdinfo(), kernel/bpf/syscall.c, v6.1.
+                let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).unwrap();
+                let field = |name: &str| {
+                    let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+                    value.trim().parse().unwrap()
+                };
+                let runs = Runs {
+                    count: field("run_cnt:"),
+                    missed: field("recursion_misses:"),
+                };
+                (name, runs)
+            })
+            .collect()
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        fs::write(Account::SWITCH, &self.before).unwrap();
+    }
+}
