@@ -10,7 +10,7 @@ use crate::error::{Error, Tried};
 use crate::filter;
 use crate::group;
 use crate::options::{Options, Sampling};
-use crate::plan::{Entry, Plan, Stamps};
+use crate::plan::{Datagrams, Entry, Plan, Stamps};
 use crate::programs;
 use crate::record::raw::INTERFACES;
 use crate::sched::WakeFunctions;
@@ -23,6 +23,8 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, support: &S
         settings.setting_casts = support.casts;
         settings.setting_bit = plan.uses_bit();
         settings.setting_traced = plan.tx == Some(Stamps::Packets);
+        settings.setting_udp = plan.measures_udp();
+        settings.setting_udp_functions = matches!(plan.datagrams, Some(Datagrams::Functions { .. }));
     }
 }
 
@@ -63,7 +65,6 @@ pub(crate) fn apply(
         settings.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
         settings.setting_hol = options.hol as u32;
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
-        settings.setting_udp = plan.measures_udp();
     }
     if plan.sched {
         set_wake_functions(open, WakeFunctions::find()?);

@@ -140,7 +140,7 @@ int BPF_PROG(on_sendmsg_ended, const struct sock *sk, const struct msghdr *msg, 
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
 {
-	if (udp_selectable(sk))
+	if (udp_called(sk))
 		udp_sent(sk, result);
 	else if (result < 0 && sock_selected(sk))
 		tx_failed(sk);
@@ -216,7 +216,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 {
 	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
-	if (udp_selectable(sk))
+	if (udp_called(sk))
 		udp_read(sk, result);
 	else if (result > 0 && sock_selected(sk) && tcp_known(sk))
 		rx_read(tcp_known(sk), result);
@@ -265,7 +265,7 @@ int on_run_clock(struct bpf_perf_event_data *ctx)
 SEC("cgroup/sock_create")
 int on_sock_create(struct bpf_sock *ctx)
 {
-	udp_created(ctx, bpf_cast_to_kern_ctx(ctx));
+	udp_created(ctx);
 	return 1;
 }
 
@@ -328,13 +328,77 @@ SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_kfree_skb, const struct sk_buff *skb, void *location, int reason,
 	     const struct sock *receiver)
 {
-	const struct sock *sender = skb->sk;
-
 	if (receiver && udp_selectable(receiver))
 		udp_arrival_dropped(receiver, skb);
-	/* A received packet may have been given its socket early: skb_sk_is_prefetched(). */
-	else if (sender && !skb->skb_iif && udp_selectable(sender))
-		udp_left(sender, skb, true);
+	else
+		udp_dropped(skb);
+	return 0;
+}
+
+/* Before v6.11, where it tells of no receiver. */
+SEC("tp_btf/kfree_skb")
+int BPF_PROG(on_packet_dropped, const struct sk_buff *skb)
+{
+	udp_dropped(skb);
+	return 0;
+}
+
+SEC("fentry/udp_sendmsg")
+int BPF_PROG(on_udp_send_begun, struct sock *sk)
+{
+	if (udp_selectable_ipv4(sk))
+		udp_entered(sk);
+	return 0;
+}
+
+SEC("fexit/udp_sendmsg")
+int BPF_PROG(on_udp_send_ended, const struct sock *sk, const struct msghdr *msg, unsigned long size,
+	     int result)
+{
+	if (udp_selectable_ipv4(sk))
+		udp_sent(sk, result);
+	return 0;
+}
+
+SEC("fentry/udpv6_sendmsg")
+int BPF_PROG(on_udpv6_send_begun, struct sock *sk)
+{
+	if (udp_selectable(sk))
+		udp_entered(sk);
+	return 0;
+}
+
+SEC("fexit/udpv6_sendmsg")
+int BPF_PROG(on_udpv6_send_ended, const struct sock *sk, const struct msghdr *msg,
+	     unsigned long size, int result)
+{
+	if (udp_selectable(sk))
+		udp_sent(sk, result);
+	return 0;
+}
+
+/* The functions of reading are of both families. */
+SEC("fentry/__udp_enqueue_schedule_skb")
+int BPF_PROG(on_datagram, const struct sock *sk, const struct sk_buff *skb)
+{
+	if (udp_selectable(sk))
+		udp_arrived(sk, skb, sk);
+	return 0;
+}
+
+SEC("fexit/__udp_enqueue_schedule_skb")
+int BPF_PROG(on_datagram_queued, const struct sock *sk, const struct sk_buff *skb, int result)
+{
+	if (result < 0 && udp_selectable(sk))
+		udp_arrival_dropped(sk, skb);
+	return 0;
+}
+
+SEC("fentry/skb_consume_udp")
+int BPF_PROG(on_datagram_read, const struct sock *sk, const struct sk_buff *skb, int length)
+{
+	if (udp_selectable(sk))
+		udp_consumed(sk, skb, length);
 	return 0;
 }
 

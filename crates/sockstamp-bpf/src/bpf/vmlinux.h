@@ -556,6 +556,10 @@ struct sched_info {
 	unsigned long long last_arrival;
 };
 
+struct nsproxy {
+	struct net *net_ns;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -564,6 +568,7 @@ struct task_struct {
 	struct sched_info sched_info; /* CONFIG_SCHED_INFO */
 	struct task_struct *group_leader;
 	char comm[16];
+	struct nsproxy *nsproxy;
 };
 
 struct perf_sample_data {

@@ -44,6 +44,19 @@ pub enum Reads {
     Functions,
 }
 
+/// The hooks that show messages of UDP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Datagrams {
+    /// Tracepoints of socket calls, and hooks of the cgroup.
+    Tracepoints,
+    /// The functions that send, queue and read. Without `drops_tell_receiver`, only what finds no room in its
+    /// receive buffer is known to be dropped.
+    Functions {
+        /// [`Support::drops_tell_receiver`]
+        drops_tell_receiver: bool,
+    },
+}
+
 /// What will be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -73,6 +86,8 @@ pub struct Plan {
     pub host_path: bool,
     /// Messages of UDP sockets, in both directions.
     pub udp: Way,
+    /// How they are seen, if they are.
+    pub datagrams: Option<Datagrams>,
 }
 
 impl Plan {
@@ -81,6 +96,7 @@ impl Plan {
     pub fn new(support: &Support) -> Self {
         let tx = stamps(support);
         let rx = reads(support);
+        let datagrams = datagrams(support);
         let entry = tx.ok().map(|stamps| match stamps {
             Stamps::Callbacks => best_entry(support),
             Stamps::Packets => Entry::Function,
@@ -102,7 +118,8 @@ impl Plan {
             // setns(2)
             namespaces: holds(support, Capability::SysAdmin),
             host_path: false,
-            udp: udp(support),
+            udp: udp_way(datagrams),
+            datagrams: datagrams.ok(),
         }
     }
 
@@ -163,7 +180,9 @@ impl Plan {
 
     /// Whether functions of the kernel are traced.
     pub(crate) fn traces_functions(&self) -> bool {
-        self.tx == Some(Stamps::Packets) || self.rx == Some(Reads::Functions)
+        self.tx == Some(Stamps::Packets)
+            || self.rx == Some(Reads::Functions)
+            || matches!(self.datagrams, Some(Datagrams::Functions { .. }))
     }
 
     /// Whether flows are selected by a bit on their sockets, that is to be taken back.
@@ -180,12 +199,13 @@ impl Plan {
     /// Takes UDP out: every packet of the target's sockets, those of TCP among them, has one hook less.
     pub fn leave_udp_out(&mut self) {
         self.udp = Way::Absent("switched off");
+        self.datagrams = None;
     }
 
     /// Whether messages of UDP sockets are measured.
     #[must_use]
     pub fn measures_udp(&self) -> bool {
-        matches!(self.udp, Way::Hooks(_))
+        self.datagrams.is_some()
     }
 
     /// The stages that will be absent, each with its reason.
@@ -404,31 +424,60 @@ fn lacks_function(support: &Support, function: Function) -> Option<&'static str>
         Function::TcpRcvStateProcess => "needs function tcp_rcv_state_process",
         Function::SockDefReadable => "needs function sock_def_readable",
         Function::TcpRecvmsg => "needs function tcp_recvmsg",
+        Function::UdpSendmsg => "needs function udp_sendmsg",
+        Function::Udpv6Sendmsg => "needs function udpv6_sendmsg",
+        Function::UdpEnqueueScheduleSkb => "needs function __udp_enqueue_schedule_skb",
+        Function::SkbConsumeUdp => "needs function skb_consume_udp",
     })
 }
 
-/// UDP is measured with all of these or not at all: without one of them, reads could be paired with the
-/// wrong datagram, and sends with the wrong packet.
-fn udp(support: &Support) -> Way {
+/// How messages of UDP are seen, or why they are not. It is with all of these hooks or not at all: without one
+/// of them, reads could be paired with the wrong datagram, and sends with the wrong packet.
+fn datagrams(support: &Support) -> Result<Datagrams, &'static str> {
+    let packets = [
+        Tracepoint::NetDevQueue,
+        Tracepoint::NetDevStartXmit,
+        Tracepoint::KfreeSkb,
+    ];
     let missing = selection(support)
         .or_else(|| (!support.stamp_clock).then_some("needs Linux 5.18"))
-        .or_else(|| (!support.casts).then_some("needs Linux 6.2"))
-        .or_else(|| (!support.drops_tell_receiver).then_some("needs Linux 6.11"))
-        .or_else(|| {
-            [
-                Tracepoint::SockSendLength,
-                Tracepoint::NetDevQueue,
-                Tracepoint::NetDevStartXmit,
-                Tracepoint::SockRecvLength,
-                Tracepoint::KfreeSkb,
-            ]
-            .into_iter()
-            .find_map(|tracepoint| lacks(support, tracepoint))
-        });
-    missing.map_or(
-        Way::Hooks("tp net_dev_queue, net_dev_start_xmit; cgroup_skb ingress → tp sock_recv_length"),
-        Way::Absent,
-    )
+        .or_else(|| packets.into_iter().find_map(|needed| lacks(support, needed)));
+    if let Some(reason) = missing {
+        return Err(reason);
+    }
+    let calls = [Tracepoint::SockSendLength, Tracepoint::SockRecvLength];
+    let called = calls.into_iter().all(|needed| lacks(support, needed).is_none());
+    if called && support.casts && support.drops_tell_receiver {
+        return Ok(Datagrams::Tracepoints);
+    }
+    let functions = [
+        Function::UdpSendmsg,
+        Function::Udpv6Sendmsg,
+        Function::UdpEnqueueScheduleSkb,
+        Function::SkbConsumeUdp,
+    ];
+    match functions
+        .into_iter()
+        .find_map(|needed| lacks_function(support, needed))
+    {
+        None => Ok(Datagrams::Functions {
+            drops_tell_receiver: support.drops_tell_receiver,
+        }),
+        Some(_) => Err("needs Linux 6.11 or fentry"),
+    }
+}
+
+fn udp_way(datagrams: Result<Datagrams, &'static str>) -> Way {
+    match datagrams {
+        Ok(Datagrams::Tracepoints) => {
+            Way::Hooks("tp net_dev_queue, net_dev_start_xmit; cgroup_skb ingress → tp sock_recv_length")
+        }
+        Ok(Datagrams::Functions { .. }) => Way::Hooks(
+            "fentry udp_sendmsg, tp net_dev_queue, net_dev_start_xmit; \
+             fentry __udp_enqueue_schedule_skb → skb_consume_udp",
+        ),
+        Err(reason) => Way::Absent(reason),
+    }
 }
 
 fn way(

@@ -230,7 +230,6 @@ fn without_casts_nobody_knows_who_waited() {
         plan.stages[Stage::RxWakeup],
         Way::Absent("in rx.app: needs Linux 6.2")
     );
-    assert_eq!(plan.udp, Way::Absent("needs Linux 6.2"));
 }
 
 #[test]
@@ -339,21 +338,51 @@ fn what_is_switched_off_is_said() {
 }
 
 #[test]
-fn udp_needs_all_its_tracepoints() {
-    assert!(Plan::new(&complete()).measures_udp());
+fn udp_needs_the_tracepoints_of_packets_and_the_clock_of_their_stamps() {
+    assert_eq!(Plan::new(&complete()).datagrams, Some(Datagrams::Tracepoints));
     for (tracepoint, reason) in [
-        (Tracepoint::SockSendLength, "needs tracepoint sock_send_length"),
         (Tracepoint::NetDevQueue, "needs tracepoint net_dev_queue"),
         (Tracepoint::NetDevStartXmit, "needs tracepoint net_dev_start_xmit"),
-        (Tracepoint::SockRecvLength, "needs tracepoint sock_recv_length"),
         (Tracepoint::KfreeSkb, "needs tracepoint kfree_skb"),
     ] {
-        assert_eq!(without_tracepoint(tracepoint).udp, Way::Absent(reason));
+        let plan = without_tracepoint(tracepoint);
+        assert_eq!(plan.udp, Way::Absent(reason));
+        assert!(!plan.measures_udp());
     }
     let plan = Plan::new(&without(|support| support.stamp_clock = false));
     assert_eq!(plan.udp, Way::Absent("needs Linux 5.18"));
+}
+
+#[test]
+fn functions_of_udp_take_the_place_of_what_an_older_kernel_lacks() {
+    let functions = |drops_tell_receiver| Some(Datagrams::Functions { drops_tell_receiver });
+    for tracepoint in [Tracepoint::SockSendLength, Tracepoint::SockRecvLength] {
+        assert_eq!(without_tracepoint(tracepoint).datagrams, functions(true));
+    }
+    let plan = Plan::new(&without(|support| support.casts = false));
+    assert_eq!(plan.datagrams, functions(true));
     let plan = Plan::new(&without(|support| support.drops_tell_receiver = false));
-    assert_eq!(plan.udp, Way::Absent("needs Linux 6.11"));
+    assert_eq!(plan.datagrams, functions(false));
+    assert!(plan.traces_functions() && plan.measures_udp());
+}
+
+#[test]
+fn without_one_of_its_functions_udp_is_not_measured_on_an_older_kernel() {
+    for function in [
+        Function::UdpSendmsg,
+        Function::Udpv6Sendmsg,
+        Function::UdpEnqueueScheduleSkb,
+        Function::SkbConsumeUdp,
+    ] {
+        let plan = Plan::new(&without(|support| {
+            support.drops_tell_receiver = false;
+            support.functions.insert(function, false);
+        }));
+        assert_eq!(plan.udp, Way::Absent("needs Linux 6.11 or fentry"));
+        assert!(!plan.measures_udp());
+    }
+    let support = complete().of_an_older_kernel().with_functions_traced(false);
+    assert_eq!(Plan::new(&support).udp, Way::Absent("needs Linux 6.11 or fentry"));
 }
 
 #[test]
@@ -361,6 +390,7 @@ fn udp_can_be_left_out() {
     let mut plan = Plan::new(&complete());
     plan.leave_udp_out();
     assert_eq!(plan.udp, Way::Absent("switched off"));
+    assert!(!plan.measures_udp());
     assert!(plan.tx.is_some() && plan.rx.is_some());
 }
 

@@ -116,12 +116,28 @@ struct {
 } udp_flows SEC(".maps");
 
 const volatile bool setting_udp; /* UDP is measured */
+const volatile bool setting_udp_functions; /* its functions are traced, not the socket calls */
 
 /* Whether it can be one of ours; raw sockets may carry the protocol's number too. */
 static __always_inline bool udp_selectable(const struct sock *sk)
 {
 	return setting_udp && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM &&
 	       sk->sk_bpf_storage;
+}
+
+/* Whether the tracepoints of socket calls are for it. */
+static __always_inline bool udp_called(const struct sock *sk)
+{
+	return !setting_udp_functions && udp_selectable(sk);
+}
+
+/*
+ * Whether udp_sendmsg() is its whole send call: on an IPv6 socket it is a part of udpv6_sendmsg()
+ * (v4-mapped peers, net/ipv6/udp.c, v6.12).
+ */
+static __always_inline bool udp_selectable_ipv4(const struct sock *sk)
+{
+	return udp_selectable(sk) && sk->__sk_common.skc_family == AF_INET;
 }
 
 /* `sk`: as this kind of program has it, a struct sock or a struct bpf_sock. */
@@ -174,10 +190,17 @@ static __always_inline void udp_select(void *sk)
 		bpf_get_socket_cookie(sk);
 }
 
-/* A socket is made: the task is known, the cgroup is that of the attachment. */
-static __always_inline void udp_created(struct bpf_sock *sk, const struct sock *kernel)
+/* The namespace of a socket that the current task makes: sock_create(), net/socket.c, v6.1. */
+static __always_inline bool task_netns_selected(void)
 {
-	if (sk->protocol == IPPROTO_UDP && sk->type == SOCK_DGRAM && netns_selected(kernel) &&
+	return !setting_netns ||
+	       bpf_get_current_task_btf()->nsproxy->net_ns->ns.inum == setting_netns;
+}
+
+/* A socket is made: the task is known, the cgroup is that of the attachment. */
+static __always_inline void udp_created(struct bpf_sock *sk)
+{
+	if (sk->protocol == IPPROTO_UDP && sk->type == SOCK_DGRAM && task_netns_selected() &&
 	    pid_selected(bpf_get_current_pid_tgid() >> 32))
 		udp_select(sk);
 }

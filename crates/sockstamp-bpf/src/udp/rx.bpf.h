@@ -10,6 +10,8 @@
  * queue tells where to go on. So a datagram that left by another way (a bad checksum, found when it
  * is read), readers side by side, or datagrams queued before the start cost refusals, never a wrong
  * time.
+ *
+ * Where functions are traced, one of them shows the skb, and no order is needed.
  */
 #ifndef SOCKSTAMP_UDP_RX_BPF_H
 #define SOCKSTAMP_UDP_RX_BPF_H
@@ -34,14 +36,20 @@ static __always_inline struct udp_arrival *udp_arrival_slot(struct udp_flow *flo
 	return &flow->rx[counter % UDP_ARRIVALS];
 }
 
-/* The payload's length; __cgroup_bpf_run_filter_skb() moves `data`, so it is reckoned anew. */
+/*
+ * The payload's length; __cgroup_bpf_run_filter_skb() moves `data`, and it is behind the header
+ * when the datagram is queued, so it is reckoned anew.
+ */
 static __always_inline __u32 udp_length(const struct sk_buff *skb)
 {
 	return skb->len - (skb->head + skb->transport_header - skb->data) - UDP_HEADER_LENGTH;
 }
 
-/* A datagram has reached the socket, in softirq; it will be queued or dropped. */
-static __always_inline void udp_arrived(struct bpf_sock *receiver, const struct sk_buff *skb,
+/*
+ * A datagram has reached the socket, in softirq; it will be queued or dropped. `receiver`: the
+ * socket as this kind of program has it.
+ */
+static __always_inline void udp_arrived(const void *receiver, const struct sk_buff *skb,
 					const struct sock *sk)
 {
 	struct udp_flow *flow = udp_flow_at(receiver, skb);
@@ -65,7 +73,8 @@ static __always_inline void udp_arrived(struct bpf_sock *receiver, const struct 
 
 /*
  * A datagram was dropped after it had reached the socket: no room in its receive buffer, a filter
- * of its own, no memory (kfree_skb, whose rx_sk is the socket: sk_skb_reason_drop(), v6.11).
+ * of its own, no memory (kfree_skb, whose rx_sk is the socket: sk_skb_reason_drop(), v6.11). Where
+ * kfree_skb does not tell, __udp_enqueue_schedule_skb() fails.
  */
 static __always_inline void udp_arrival_dropped(const struct sock *sk, const struct sk_buff *skb)
 {
@@ -139,6 +148,7 @@ __noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u64 head, __u64 ot
 struct udp_read {
 	__u64 now;
 	__u64 next; /* what the kernel has at the head of its queue */
+	__u64 skb; /* what was read, where that is seen */
 	__u64 head;
 	__u64 counter; /* of the arrival, as rx_head */
 	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
@@ -233,6 +243,38 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 	return clock_verdict(read->arrival.stack_ns);
 }
 
+/*
+ * The arrival of the datagram that was read, whose skb is known. It has its place in the ring
+ * unless it was queued before the start, or so many have come since that it was overwritten.
+ */
+__noinline int udp_match_skb(struct udp_flow *flow, struct udp_read *read)
+{
+	struct udp_arrival *arrival;
+	__u64 counter;
+
+	if (!flow || !read)
+		return VERDICT_LOST_EVENT;
+	counter = udp_find(flow, read->skb, read->head, read->head);
+	if (counter == read->head) {
+		if ((__s64)(counter - flow->rx_tail) <= UDP_ARRIVALS)
+			return VERDICT_LOST_EVENT;
+		flow->rx_tail++;
+		return VERDICT_EVICTED;
+	}
+	arrival = udp_arrival_slot(flow, counter);
+	read->counter = counter;
+	read->arrival = *arrival;
+	/* Its address will be that of another. */
+	arrival->skb = 0;
+	/* Threads side by side may end their reads in another order. */
+	if ((__s64)(counter - flow->rx_tail) >= 0)
+		flow->rx_tail = counter + 1;
+	/* Overwritten while it was read: the CPU that fills is another one. */
+	if (flow->rx_head - counter > UDP_ARRIVALS)
+		return VERDICT_EVICTED;
+	return clock_verdict(read->arrival.stack_ns);
+}
+
 static __always_inline void udp_read_record(struct udp_flow *flow, const struct sock *sk,
 					    const struct udp_read *read, enum verdict verdict)
 {
@@ -290,13 +332,14 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	return 0;
 }
 
-/* Counts the message, and measures it if it is its turn. */
+/* Counts the message if it is the target's, and measures it if it is its turn. */
 static __always_inline void udp_read_message(struct udp_flow *flow, const struct sock *sk,
 					     struct udp_read *read, enum verdict verdict)
 {
 	struct bank *bank = this_bank();
 
-	if (!bank)
+	if (!bank || !pid_selected(read->pid) ||
+	    !udp_wants(sk, &read->arrival.remote, DIRECTION_RX))
 		return;
 	read->group = group_of_task(&flow->group, sk);
 	group_message(read->group, DIRECTION_RX, read->length);
@@ -318,6 +361,16 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 		udp_read_record(flow, sk, read, verdict);
 }
 
+static __always_inline void udp_read_now(struct udp_read *read, __u32 length)
+{
+	__u64 task = bpf_get_current_pid_tgid();
+
+	read->pid = task >> 32;
+	read->tid = task;
+	read->now = bpf_ktime_get_ns();
+	read->length = length;
+}
+
 /*
  * sock_recv_length(): the read call is over, nothing is locked, `current` is the reader. A datagram
  * that could not be copied (EFAULT) is gone all the same (udp_recvmsg(), v6.18).
@@ -327,29 +380,45 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 	struct udp_read read = {};
 	struct udp_flow *flow;
 	enum verdict verdict;
-	__u64 task;
 
 	if (result < 0 && result != -EFAULT)
 		return;
 	flow = udp_flow_of(sk);
 	if (!flow || (!result && udp_nothing_read(sk, flow)))
 		return;
-	task = bpf_get_current_pid_tgid();
-	read.pid = task >> 32;
-	read.tid = task;
+	udp_read_now(&read, result < 0 ? 0 : result);
 	if (flow->rx_reader != read.tid) {
 		flow->rx_shared |= !!flow->rx_reader;
 		flow->rx_reader = read.tid;
 	}
-	read.now = bpf_ktime_get_ns();
-	read.length = result < 0 ? 0 : result;
 	/* In this order: whatever is queued has been noted before. */
 	read.next = udp_next(sk);
 	read.head = *(volatile __u64 *)&flow->rx_head;
 	verdict = udp_match(flow, &read);
-	if (result >= 0 && pid_selected(read.pid) &&
-	    udp_wants(sk, &read.arrival.remote, DIRECTION_RX))
+	if (result >= 0)
 		udp_read_message(flow, sk, &read, verdict);
+}
+
+/*
+ * skb_consume_udp(), with which udp_recvmsg() and udpv6_recvmsg() end: the datagram is copied, and
+ * `current` is the reader. Of one that was only looked at (MSG_PEEK) the length is negated, and it
+ * is in the queue still. One that could not be copied does not come here (net/ipv4/udp.c, v6.1).
+ */
+static __always_inline void udp_consumed(const struct sock *sk, const struct sk_buff *skb,
+					 int length)
+{
+	struct udp_read read = {};
+	struct udp_flow *flow;
+
+	if (length < 0 || (!length && skb->next))
+		return;
+	flow = udp_flow_of(sk);
+	if (!flow)
+		return;
+	udp_read_now(&read, length);
+	read.skb = udp_name(sk, skb);
+	read.head = *(volatile __u64 *)&flow->rx_head;
+	udp_read_message(flow, sk, &read, udp_match_skb(flow, &read));
 }
 
 #endif

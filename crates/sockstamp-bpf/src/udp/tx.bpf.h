@@ -88,7 +88,10 @@ static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
 	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
 }
 
-/* The start of an unconnected send: BPF_CGROUP_RUN_PROG_UDP4_SENDMSG_LOCK() in udp_sendmsg(). */
+/*
+ * The start of a send: of each where functions are traced, else of unconnected ones alone
+ * (BPF_CGROUP_RUN_PROG_UDP4_SENDMSG_LOCK() in udp_sendmsg(), v6.18).
+ */
 static __always_inline void udp_entered(void *sk)
 {
 	__u64 task = bpf_get_current_pid_tgid();
@@ -116,6 +119,18 @@ struct udp_packet {
 	__u32 parts;
 	bool last; /* of its datagram */
 };
+
+/* Datagrams that are in it (UDP_SEGMENT: udp(7)). */
+static __always_inline __u32 udp_parts(const struct sk_buff *skb)
+{
+	return kernel_read(skb->head + skb->end, struct skb_shared_info, gso_segs) ?: 1;
+}
+
+/* Whether bytes are corked: until udp_push_pending_frames() is through with them. */
+static __always_inline bool udp_pending(const struct sock *sk)
+{
+	return kernel_read(sk, struct udp_sock, pending);
+}
 
 /* Whether a datagram ends with this packet: it is whole, or its last fragment. */
 static __always_inline bool udp_last_fragment(const struct sk_buff *skb)
@@ -216,13 +231,12 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	packet.now = bpf_ktime_get_ns();
 	packet.ifindex = skb->dev->ifindex;
 	packet.interface = interface_slot(skb->dev);
-	packet.parts = skb_shared(skb)->gso_segs ?: 1;
+	packet.parts = udp_parts(skb);
 	packet.last = udp_last_fragment(skb);
 	/* Some left where nobody looks: redirected, or given away by their qdisc. */
 	if (flow->tx_untracked && udp_alone(sk, skb))
 		flow->tx_untracked = 0;
-	/* Until udp_push_pending_frames() is through with it. */
-	corked = cast_kernel(sk, struct udp_sock)->pending;
+	corked = udp_pending(sk);
 	if (corked)
 		udp_flush(flow, &packet);
 	slot = udp_find_open(flow, tid);
@@ -387,7 +401,7 @@ static __always_inline void udp_left(const struct sock *sk, const struct sk_buff
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
 	struct bank *bank = this_bank();
-	__u32 parts = skb_shared(skb)->gso_segs ?: 1;
+	__u32 parts = udp_parts(skb);
 	__u64 name = udp_name(sk, skb);
 	bool known = false;
 	__u64 now;
@@ -420,6 +434,16 @@ static __always_inline void udp_started(const struct sock *sk, const struct sk_b
 		udp_left(sk, skb, false);
 }
 
+/* A packet is dropped that has no receiver here. */
+static __always_inline void udp_dropped(const struct sk_buff *skb)
+{
+	const struct sock *sender = skb->sk;
+
+	/* A received packet may have been given its socket early: skb_sk_is_prefetched(). */
+	if (sender && !skb->skb_iif && udp_selectable(sender))
+		udp_left(sender, skb, true);
+}
+
 /* What was flushed on the way was no part of a call whose own bytes are corked now. */
 static __always_inline void udp_cork(struct udp_flow *flow, struct udp_send *send)
 {
@@ -441,7 +465,10 @@ static __always_inline bool udp_send_counted(struct bank *bank, struct udp_flow 
 	return !sample_skip(&flow->tx_sampler);
 }
 
-/* sock_send_length(): the send call is over, nothing is locked, `current` is the sender. */
+/*
+ * sock_send_length(), or the end of udp_sendmsg(): the send call is over, nothing is locked,
+ * `current` is the sender.
+ */
 static __always_inline void udp_sent(const struct sock *sk, int result)
 {
 	__u64 task = bpf_get_current_pid_tgid();
@@ -487,7 +514,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 		udp_identify(&flow->identity, sk, &send->remote);
 		udp_remember_task(&flow->identity, send->pid);
 	}
-	if (cast_kernel(sk, struct udp_sock)->pending) {
+	if (udp_pending(sk)) {
 		udp_cork(flow, send);
 		return;
 	}
