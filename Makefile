@@ -4,12 +4,13 @@ CARGO      ?= cargo
 PREFIX     ?= /usr/local
 DESTDIR    ?=
 BENCH_ARGS ?=
+K          ?=
 
 # Empty when we are root already. Only what must be root runs as root; builds never do.
 SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 
-.PHONY: build help deps run test bench install fmt lint clean
+.PHONY: build help deps run test kernel-test kernel-shell bench install fmt lint clean
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli
@@ -18,6 +19,8 @@ help:
 	@echo "make build     the release binary, at $(RELEASE)/sockstamp"
 	@echo "make run       build, then the demo: sockstamp stat over a 10 ms link (root, else by sudo)"
 	@echo "make test      every test there is (root)"
+	@echo "make kernel-test   the tests of each kernel's own on Debian's kernels, in QEMU; K=6.12 for one of them"
+	@echo "make kernel-shell K=6.12   a shell on that kernel"
 	@echo "make bench     what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
 	@echo "make install   binary, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make deps      what the build needs, by apt"
@@ -35,6 +38,14 @@ run: build
 
 test:
 	@scripts/test.sh
+
+kernel-test:
+	@scripts/deps.sh test
+	$(CARGO) run --quiet --locked --package sockstamp-lab -- test $(K:%=--kernel %)
+
+kernel-shell:
+	@scripts/deps.sh test
+	$(CARGO) run --quiet --locked --package sockstamp-lab -- shell --kernel $(or $(K),$(error name a kernel: make kernel-shell K=6.12))
 
 bench: build
 	$(CARGO) build --release --locked --package sockstamp-bench

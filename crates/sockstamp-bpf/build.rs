@@ -39,6 +39,7 @@ fn main() -> Result<()> {
     )?;
     generate_types(&out)?;
     let clang = find_clang()?;
+    println!("cargo:rustc-env=CLANG_VERSION={}", version(&clang)?);
     compile(
         &clang,
         "src/bpf/sockstamp.bpf.c",
@@ -109,7 +110,12 @@ fn find_clang() -> Result<PathBuf> {
 }
 
 fn major_version(clang: &str) -> Option<u32> {
-    let output = Command::new(clang).arg("-dumpversion").output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    text.split('.').next()?.trim().parse().ok()
+    let version = version(Path::new(clang)).ok()?;
+    version.split('.').next()?.parse().ok()
+}
+
+fn version(clang: &Path) -> Result<String> {
+    let output = Command::new(clang).arg("-dumpversion").output();
+    let output = output.with_context(|| format!("cannot run {}", clang.display()))?;
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }

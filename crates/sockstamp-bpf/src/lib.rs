@@ -31,6 +31,7 @@ mod settings;
 mod skeleton;
 pub mod support;
 mod udp;
+mod verified;
 
 pub use error::Error;
 pub use group::Grouped;

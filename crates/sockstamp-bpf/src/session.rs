@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel, Program, ProgramMut, RingBuffer, RingBufferBuilder};
 use nix::errno::Errno;
 use sockstamp::ReceiveStamping;
 use sockstamp::clock::RealtimeOffset;
@@ -37,6 +37,7 @@ use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
 use crate::support::{Support, is_cgroup2};
 use crate::udp;
+use crate::verified;
 
 /// How long the kernel may take to begin to stamp packets.
 const STAMPING_PATIENCE: Duration = Duration::from_secs(1);
@@ -379,6 +380,24 @@ impl Session {
         .filter(|program| program.autoload())
         .map(|program| (program.name().to_string_lossy().into_owned(), program.as_fd()))
         .collect()
+    }
+
+    /// How many instructions the verifier looked at in each program that was loaded, by its name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Io`] if the kernel does not tell, as before Linux 5.16.
+    pub fn verified(&self) -> Result<Vec<(String, u32)>, Error> {
+        let programs = self.skeleton.object().progs();
+        let of_one = |program: Program<'_>| {
+            let name = program.name().to_string_lossy().into_owned();
+            let instructions = verified::instructions(program.as_fd()).tried(format!("look at {name}"))?;
+            Ok((name, instructions))
+        };
+        programs
+            .filter(|program| program.autoload())
+            .map(of_one)
+            .collect()
     }
 }
 

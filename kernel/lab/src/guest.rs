@@ -28,7 +28,9 @@ const MACHINE: [&str; 13] = [
     "-nodefaults",
     "-nographic",
 ];
-const KERNEL_PARAMETERS: &str = "console=ttyS0 mitigations=off panic=-1 tsc=reliable";
+/// The kernel takes a timer that is emulated on a busy host for a broken one, and its clock for one that is not to be
+/// relied on.
+const KERNEL_PARAMETERS: &str = "console=ttyS0 mitigations=off panic=-1 no_timer_check tsc=reliable";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What a guest is run for.

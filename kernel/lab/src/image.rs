@@ -6,6 +6,7 @@ use std::io::BufWriter;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 
@@ -44,21 +45,22 @@ const BUSYBOX: &str = "/bin/busybox";
 /// Debian's and Ubuntu's `/bin` is `/usr/bin`, and so on; so is a guest's.
 const MERGED: [&str; 4] = ["bin", "sbin", "lib", "lib64"];
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Entry {
     Symlink(String),
-    File { mode: u32, contents: Vec<u8> },
+    File { mode: u32, contents: Arc<[u8]> },
 }
 
 /// What will be in the archive, by path without a leading slash.
-#[derive(Debug, Default)]
+/// Copies are cheap.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Image {
     entries: BTreeMap<String, Entry>,
 }
 
 impl Image {
-    /// A guest that boots with this kernel.
-    pub(crate) fn new(kernel: &Kernel) -> Result<Image> {
+    /// A guest without modules.
+    pub(crate) fn new() -> Result<Image> {
         let mut image = Image::default();
         for folder in MERGED {
             image.symlink(folder, &format!("usr/{folder}"));
@@ -80,7 +82,6 @@ impl Image {
         for program in PROGRAMS {
             image.program(program)?;
         }
-        image.modules(kernel)?;
         Ok(image)
     }
 
@@ -103,9 +104,29 @@ impl Image {
         Ok(())
     }
 
+    /// The kernel's modules, by number in the order of loading.
+    pub(crate) fn modules(&mut self, kernel: &Kernel) -> Result<()> {
+        let modules =
+            modules::read(&kernel.modules()).with_context(|| format!("kernel {}", kernel.series))?;
+        for (number, module) in modules.into_iter().enumerate() {
+            self.file(
+                &format!("/lab/modules/{number:03}-{}.ko", module.name),
+                0o644,
+                module.contents,
+            );
+        }
+        Ok(())
+    }
+
     /// A file by its contents.
     pub(crate) fn file(&mut self, path: &str, mode: u32, contents: Vec<u8>) {
-        self.entries.insert(merged(path), Entry::File { mode, contents });
+        self.entries.insert(
+            merged(path),
+            Entry::File {
+                mode,
+                contents: contents.into(),
+            },
+        );
     }
 
     /// Writes the archive.
@@ -150,20 +171,6 @@ impl Image {
         let host = places.find(|path| path.exists());
         let host = host.with_context(|| format!("there is no program {name} here (scripts/deps.sh test)"))?;
         self.host_file(&host, &Path::new("/usr/bin").join(name))
-    }
-
-    /// By number, in the order of loading.
-    fn modules(&mut self, kernel: &Kernel) -> Result<()> {
-        let modules =
-            modules::read(&kernel.modules()).with_context(|| format!("kernel {}", kernel.series))?;
-        for (number, module) in modules.into_iter().enumerate() {
-            self.file(
-                &format!("/lab/modules/{number:03}-{}.ko", module.name),
-                0o644,
-                module.contents,
-            );
-        }
-        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ mod run;
 mod series;
 mod setting;
 mod shell;
+mod test;
 
 use std::process::ExitCode;
 
@@ -25,6 +26,8 @@ use clap::Parser;
 enum Task {
     /// Run one command as root in a guest; its output and exit status are the command's
     Run(run::Arguments),
+    /// Run the chosen tests of the workspace on every kernel
+    Test(test::Arguments),
     /// Boot a guest with a shell on this terminal
     Shell(setting::Setting),
     /// Download and unpack kernels
@@ -37,6 +40,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Task::parse() {
         Task::Run(arguments) => run::run(&arguments),
+        Task::Test(arguments) => test::run(&arguments),
         Task::Shell(setting) => shell::run(&setting),
         Task::Fetch { series } => kernel::fetch(&series).map(|()| ExitCode::SUCCESS),
     };

@@ -26,7 +26,8 @@ impl Setting {
     /// The kernel, and an image with the files.
     pub(crate) fn prepare(&self) -> Result<(Kernel, Image)> {
         let kernel = Kernel::get(self.kernel)?;
-        let mut image = Image::new(&kernel)?;
+        let mut image = Image::new()?;
+        image.modules(&kernel)?;
         for file in &self.files {
             image.host_file(&file.host, &file.guest)?;
         }

@@ -1,0 +1,34 @@
+//! What the verifier had to look at to accept a program.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Instructions, those counted again that it came to on several ways. 1,000,000 is the limit
+/// (BPF_COMPLEXITY_LIMIT_INSNS, include/linux/bpf.h, v6.18).
+pub(crate) fn instructions(program: BorrowedFd<'_>) -> io::Result<u32> {
+    // bpf_prog_show_fdinfo(), kernel/bpf/syscall.c, since v5.16.
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))?;
+    parse(&text).ok_or_else(|| io::Error::other("no verified_insns in its fdinfo"))
+}
+
+fn parse(fdinfo: &str) -> Option<u32> {
+    let value = fdinfo
+        .lines()
+        .find_map(|line| line.strip_prefix("verified_insns:"))?;
+    value.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_read_from_fdinfo() {
+        assert_eq!(
+            parse("prog_id:\t7\nrun_cnt:\t8\nverified_insns:\t912\n"),
+            Some(912)
+        );
+        assert_eq!(parse("prog_id:\t7\n"), None);
+    }
+}

@@ -1,0 +1,22 @@
+//! What this kernel's verifier makes of the programs. Root.
+
+use sockstamp_bpf::{Grouped, Options, Session};
+
+/// Of the kernel's million: another compiler's or another kernel's way through the same program may be twice as long.
+const MOST: u32 = 500_000;
+
+#[test]
+fn every_program_is_far_from_the_verifiers_limit() {
+    let options = Options {
+        record: true,
+        host_path: true,
+        groups: Some(Grouped::by("pid,cgroup,port,peer,interface".parse().unwrap())),
+        ..Options::default()
+    };
+    let session = Session::start(&options, |_| {}).unwrap();
+    println!("clang {}", env!("CLANG_VERSION"));
+    for (program, instructions) in session.verified().unwrap() {
+        println!("verified {program} {instructions}");
+        assert!((1..MOST).contains(&instructions), "{program}: {instructions}");
+    }
+}

@@ -1,0 +1,126 @@
+//! The chosen tests of the workspace on every kernel.
+
+mod binaries;
+mod facts;
+mod places;
+mod protocol;
+mod report;
+mod selection;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use crate::kernel::Kernel;
+use crate::series::Series;
+use binaries::Built;
+use facts::{Comparison, Facts};
+use places::Ran;
+use protocol::Verdict;
+use report::Row;
+use selection::LeftOut;
+
+/// How much of what a failed test said is shown.
+const SHOWN_LINES: usize = 40;
+
+/// What and where.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Series of a kernel; all if none is given
+    #[arg(long = "kernel", value_name = "SERIES")]
+    kernels: Vec<Series>,
+    /// On this machine's own kernel as well (root)
+    #[arg(long)]
+    host: bool,
+    /// Only ask doctor and the verifier
+    #[arg(long)]
+    facts: bool,
+    /// Keep what doctor and the verifier say as the results of these kernels
+    #[arg(long)]
+    bless: bool,
+    /// How many guests run side by side [default: as many as there are processors]
+    #[arg(long, value_name = "NUMBER")]
+    guests: Option<usize>,
+}
+
+/// Fails if any test does, or if the facts are not those that are kept.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let built = binaries::build()?;
+    let (mut chosen, left_out) = selection::choose(&built)?;
+    chosen.retain(|chosen| !arguments.facts || chosen.binary == facts::BINARY);
+    let all = arguments.kernels.is_empty();
+    let series = if all { &Series::ALL[..] } else { &arguments.kernels };
+    let kernels: Vec<Kernel> = series
+        .iter()
+        .map(|series| Kernel::get(*series))
+        .collect::<Result<_>>()?;
+    let folder = folder(&built)?;
+    let tasks = places::tasks(&built, chosen)?;
+    let guests = arguments.guests.map_or_else(processors, |guests| guests.max(1));
+    let mut ran = places::in_guests(&kernels, &tasks, guests, &folder)?;
+    if arguments.host {
+        ran.extend(places::on_host(&tasks)?);
+    }
+    let good = conclude(ran, &left_out, &folder, arguments.bless)?;
+    Ok(if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Beside what was built: consoles and results.
+fn folder(built: &Built) -> Result<PathBuf> {
+    let program = built.programs.first().context("cargo built no program")?;
+    let folder = program.with_file_name("kernel-lab");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
+}
+
+/// Tells it all. Whether all went well.
+fn conclude(ran: Vec<Ran>, left_out: &LeftOut, folder: &Path, bless: bool) -> Result<bool> {
+    let (rows, facts): (Vec<_>, Vec<_>) = ran.into_iter().map(|ran| (ran.rows, ran.facts)).unzip();
+    let rows: Vec<Row> = rows.into_iter().flatten().collect();
+    let results = folder.join("results.jsonl");
+    fs::write(&results, report::json_lines(&rows)?)
+        .with_context(|| format!("cannot write {}", results.display()))?;
+    print!("{}", report::failures(&rows, SHOWN_LINES));
+    println!("\n{}", report::table(&rows));
+    println!("{}", report::left_out(left_out));
+    print!("{}", report::skips(&rows));
+    let mut good = rows.iter().all(|row| row.outcome.result != Verdict::Failed);
+    for facts in facts.into_iter().flatten() {
+        good &= match facts {
+            Ok(facts) if bless => facts.keep().map(|()| true)?,
+            Ok(facts) => as_kept(&facts)?,
+            Err(error) => {
+                println!("FAILED {error:#}");
+                false
+            }
+        };
+    }
+    Ok(good)
+}
+
+fn as_kept(facts: &Facts) -> Result<bool> {
+    let mut same = true;
+    for (file, comparison) in facts.compare()? {
+        match comparison {
+            Comparison::Same => {}
+            Comparison::Skipped(reason) => println!("SKIP {file}: {reason}"),
+            Comparison::Different(diff) => {
+                println!("\nFAILED kernel/lab/results/{file} (--facts --bless writes it)\n{diff}");
+                same = false;
+            }
+        }
+    }
+    Ok(same)
+}

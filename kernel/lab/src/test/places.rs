@@ -1,0 +1,160 @@
+//! Where tests run: guests, some of them side by side, and the host.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use super::binaries::Built;
+use super::facts::{self, Facts};
+use super::protocol;
+use super::report::Row;
+use super::selection::Chosen;
+use crate::guest::Guest;
+use crate::image::Image;
+use crate::kernel::Kernel;
+
+/// Of all tests of a binary, each of which has a limit of its own: for kernels that hang.
+const TIME_LIMIT: Duration = Duration::from_secs(600);
+
+/// The chosen tests of one binary, ready to run.
+#[derive(Debug)]
+pub(crate) struct Task {
+    chosen: Chosen,
+    script: String,
+    /// As yet without a kernel's modules.
+    image: Image,
+}
+
+/// What came of a task on one kernel.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) facts: Option<Result<Facts>>,
+}
+
+/// One for each binary.
+pub(crate) fn tasks(built: &Built, chosen: Vec<Chosen>) -> Result<Vec<Task>> {
+    let sockstamp = built.programs.iter().find(|path| path.ends_with("sockstamp"));
+    let sockstamp = sockstamp.context("cargo built no sockstamp")?;
+    let mut common = Image::new()?;
+    for program in &built.programs {
+        common.host_file(program, program)?;
+    }
+    let task = |chosen: Chosen| {
+        let mut script = protocol::script(&chosen);
+        if chosen.binary == facts::BINARY {
+            script += &facts::script(sockstamp);
+        }
+        let mut image = common.clone();
+        image.host_file(&chosen.path, &chosen.path)?;
+        image.file("/lab/command", 0o644, script.clone().into_bytes());
+        Ok(Task {
+            chosen,
+            script,
+            image,
+        })
+    };
+    chosen.into_iter().map(task).collect()
+}
+
+/// Each task on each kernel, in a guest of its own.
+pub(crate) fn in_guests(
+    kernels: &[Kernel],
+    tasks: &[Task],
+    guests: usize,
+    folder: &Path,
+) -> Result<Vec<Ran>> {
+    let mut jobs: Vec<(&Kernel, &Task)> = Vec::new();
+    for task in tasks {
+        jobs.extend(kernels.iter().map(|kernel| (kernel, task)));
+    }
+    // The longest last: they are taken from the end.
+    jobs.sort_by_key(|(_, task)| task.chosen.tests.len());
+    let queue = Mutex::new(jobs);
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let worker = || -> Result<Vec<Ran>> {
+        let mut ran = Vec::new();
+        while let Some((kernel, task)) = next() {
+            ran.push(task.in_guest(kernel, folder)?);
+        }
+        Ok(ran)
+    };
+    let ran: Result<Vec<Vec<Ran>>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..guests).map(|_| scope.spawn(worker)).collect();
+        let joined = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("no worker panics"));
+        joined.collect()
+    });
+    Ok(ran?.into_iter().flatten().collect())
+}
+
+/// Each task on the kernel that runs here.
+pub(crate) fn on_host(tasks: &[Task]) -> Result<Vec<Ran>> {
+    let series = host_series()?;
+    let on_host = |task: &Task| {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", &task.script])
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit());
+        let output = shell.output().context("cannot run sh")?;
+        Ok(task.ran(&series, &output.stdout, false))
+    };
+    tasks.iter().map(on_host).collect()
+}
+
+impl Task {
+    fn in_guest(&self, kernel: &Kernel, folder: &Path) -> Result<Ran> {
+        let begin = Instant::now();
+        let series = kernel.series.name();
+        let binary = &self.chosen.binary;
+        let console = folder.join(format!("{series}-{}.log", binary.replace('/', "-")));
+        let mut image = self.image.clone();
+        image.modules(kernel)?;
+        let guest = Guest {
+            kernel,
+            image: &image,
+            time_limit: TIME_LIMIT,
+            console: &console,
+        };
+        let mut output = Vec::new();
+        if let Err(error) = guest.run(&mut output, io::stderr()) {
+            eprintln!("{series} {binary}: {error:#}");
+        }
+        eprintln!("{series} {binary}: {} s", begin.elapsed().as_secs());
+        Ok(self.ran(series, &output, true))
+    }
+
+    fn ran(&self, series: &str, output: &[u8], in_guest: bool) -> Ran {
+        let output = String::from_utf8_lossy(output);
+        let outcomes = protocol::parse(&self.chosen.tests, &output);
+        let asked = self.chosen.binary == facts::BINARY;
+        let facts = asked.then(|| {
+            Facts::read(series, &outcomes, &output, in_guest).with_context(|| format!("kernel {series}"))
+        });
+        let row = |outcome| Row {
+            kernel: series.to_owned(),
+            binary: self.chosen.binary.clone(),
+            outcome,
+        };
+        Ran {
+            facts,
+            rows: outcomes.into_iter().map(row).collect(),
+        }
+    }
+}
+
+/// Of the kernel that runs here: its first two numbers.
+fn host_series() -> Result<String> {
+    let release =
+        fs::read_to_string("/proc/sys/kernel/osrelease").context("cannot read the kernel's release")?;
+    let numbers: Vec<&str> = release.trim().splitn(3, '.').take(2).collect();
+    Ok(numbers.join("."))
+}

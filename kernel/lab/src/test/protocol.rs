@@ -1,0 +1,220 @@
+//! A shell script that runs tests one by one, and what its output tells of them.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::selection::Chosen;
+
+/// The longest test takes half of it under emulation.
+const TIME_LIMIT_S: u32 = 120;
+const BEGIN: &str = "#lab begin ";
+const END: &str = "#lab end ";
+
+/// What became of one test.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Outcome {
+    pub(crate) test: String,
+    pub(crate) result: Verdict,
+    pub(crate) seconds: f64,
+    /// Of failing or skipping.
+    pub(crate) reason: Option<String>,
+    #[serde(skip)]
+    pub(crate) output: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Verdict {
+    Ok,
+    Failed,
+    Skipped,
+}
+
+/// For any shell. Times are by the clock of who runs it.
+pub(crate) fn script(chosen: &Chosen) -> String {
+    let mut script = format!(
+        "run() {{\n\
+         echo \"{BEGIN}$1\"\n\
+         read -r begin rest </proc/uptime\n\
+         timeout -k 5 {TIME_LIMIT_S} {binary} --test-threads=1 --nocapture --exact \"$1\" </dev/null 2>&1\n\
+         status=$?\n\
+         read -r end rest </proc/uptime\n\
+         echo\n\
+         echo \"{END}$status $begin $end\"\n\
+         }}\n",
+        binary = chosen.path.display(),
+    );
+    for test in &chosen.tests {
+        let _ = writeln!(script, "run {test}");
+    }
+    script
+}
+
+/// One outcome for each of `tests`, also if the output ends early.
+pub(crate) fn parse(tests: &[String], output: &str) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    for part in output.split(BEGIN).skip(1) {
+        let (test, rest) = part.split_once('\n').unwrap_or((part, ""));
+        outcomes.push(match rest.rsplit_once(END) {
+            Some((output, end)) => ended(test, output, end),
+            None => failed(test, "the guest ended in it", rest),
+        });
+    }
+    let reached = outcomes.len();
+    outcomes.extend(
+        tests
+            .iter()
+            .skip(reached)
+            .map(|test| failed(test, "the guest ended before it", "")),
+    );
+    outcomes
+}
+
+fn ended(test: &str, output: &str, end: &str) -> Outcome {
+    let mut fields = end.split_whitespace();
+    let status = fields.next().and_then(|status| status.parse().ok());
+    let mut time = || {
+        fields
+            .next()
+            .and_then(|time| time.parse::<f64>().ok())
+            .unwrap_or_default()
+    };
+    let (begin, end) = (time(), time());
+    let (result, reason) = judge(status, output);
+    Outcome {
+        test: test.to_owned(),
+        result,
+        seconds: end - begin,
+        reason,
+        output: output.to_owned(),
+    }
+}
+
+fn judge(status: Option<u8>, output: &str) -> (Verdict, Option<String>) {
+    match status {
+        Some(0) if !output.contains(" 1 passed;") => (Verdict::Failed, Some("it did not run".into())),
+        Some(0) => match skip(output) {
+            Some(reason) => (Verdict::Skipped, Some(reason)),
+            None => (Verdict::Ok, None),
+        },
+        // timeout(1)
+        Some(124 | 137) => (
+            Verdict::Failed,
+            Some(format!("it took more than {TIME_LIMIT_S} s")),
+        ),
+        _ => (Verdict::Failed, Some(complaint(output))),
+    }
+}
+
+/// Lines, without what the harness writes before the first one.
+pub(crate) fn said(output: &str) -> impl Iterator<Item = &str> {
+    output.lines().map(|line| match line.split_once(" ... ") {
+        Some((test, said)) if test.starts_with("test ") => said,
+        _ => line,
+    })
+}
+
+/// What follows `SKIP TEST: `.
+fn skip(output: &str) -> Option<String> {
+    let line = said(output).find_map(|line| line.strip_prefix("SKIP "))?;
+    Some(
+        line.split_once(": ")
+            .map_or(line, |(_, reason)| reason)
+            .to_owned(),
+    )
+}
+
+/// What the panic says first.
+fn complaint(output: &str) -> String {
+    let mut lines = output.lines();
+    let panicked = lines.any(|line| line.contains("panicked at "));
+    let first = if panicked {
+        lines.next()
+    } else {
+        output.lines().last()
+    };
+    first.unwrap_or("it said nothing").to_owned()
+}
+
+fn failed(test: &str, reason: &str, output: &str) -> Outcome {
+    Outcome {
+        test: test.to_owned(),
+        result: Verdict::Failed,
+        seconds: 0.0,
+        reason: Some(reason.to_owned()),
+        output: output.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tests() -> Vec<String> {
+        ["good", "bad", "left"].map(str::to_owned).to_vec()
+    }
+
+    fn results(output: &str) -> Vec<(Verdict, Option<String>)> {
+        let outcomes = parse(&tests(), output).into_iter();
+        outcomes.map(|outcome| (outcome.result, outcome.reason)).collect()
+    }
+
+    #[test]
+    fn each_test_has_its_outcome() {
+        let output = "\
+#lab begin good
+running 1 test
+test good ... ok
+
+test result: ok. 1 passed; 0 failed
+#lab end 0 3.25 4.75
+#lab begin bad
+thread 'bad' (7) panicked at a.rs:1:
+left != right
+note: run with
+#lab end 101 5 6
+#lab begin left
+test left ... SKIP left: no such hook here
+ok
+test result: ok. 1 passed; 0 failed
+#lab end 0 6 7
+";
+        assert_eq!(
+            results(output),
+            [
+                (Verdict::Ok, None),
+                (Verdict::Failed, Some("left != right".into())),
+                (Verdict::Skipped, Some("no such hook here".into())),
+            ]
+        );
+        assert!((parse(&tests(), output)[0].seconds - 1.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn where_the_guest_ends_the_rest_has_failed() {
+        let output =
+            "#lab begin good\ntest result: ok. 1 passed;\n#lab end 0 1 2\n#lab begin bad\nthread 'bad'";
+        assert_eq!(
+            results(output)[1..],
+            [
+                (Verdict::Failed, Some("the guest ended in it".into())),
+                (Verdict::Failed, Some("the guest ended before it".into())),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_test_that_does_not_run_is_not_ok() {
+        let output = "#lab begin good\ntest result: ok. 0 passed; 0 failed\n#lab end 0 1 2\n";
+        assert_eq!(
+            results(output)[0],
+            (Verdict::Failed, Some("it did not run".into()))
+        );
+        let output = "#lab begin good\n#lab end 124 1 121\n";
+        assert_eq!(
+            results(output)[0],
+            (Verdict::Failed, Some("it took more than 120 s".into()))
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Which tests run on every kernel, and why the others do not: `tests.txt`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::binaries::{self, Built};
+
+const TABLE: &str = include_str!("../../tests.txt");
+
+/// The chosen tests of one binary.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    pub(crate) binary: String,
+    pub(crate) path: PathBuf,
+    pub(crate) tests: Vec<String>,
+}
+
+/// How many tests of a binary do not run for one reason.
+pub(crate) type LeftOut = BTreeMap<(String, String), usize>;
+
+/// A line of the table.
+#[derive(Debug)]
+struct Rule<'a> {
+    binary: &'a str,
+    test: &'a str,
+    /// Of leaving it out.
+    reason: Option<&'a str>,
+}
+
+/// Decides about every test that was built.
+pub(crate) fn choose(built: &Built) -> Result<(Vec<Chosen>, LeftOut)> {
+    let mut tests = Vec::new();
+    for (binary, path) in &built.tests {
+        for test in binaries::list(path)? {
+            tests.push((binary.clone(), path.clone(), test));
+        }
+    }
+    decide(TABLE, tests).context("kernel/lab/tests.txt")
+}
+
+/// The first rule that fits holds. Every test has one, and every rule fits some test.
+fn decide(table: &str, tests: Vec<(String, PathBuf, String)>) -> Result<(Vec<Chosen>, LeftOut)> {
+    let rules = parse(table)?;
+    let mut fits = vec![0; rules.len()];
+    let mut chosen: Vec<Chosen> = Vec::new();
+    let mut left_out = LeftOut::new();
+    for (binary, path, test) in tests {
+        let rule = rules.iter().position(|rule| rule.covers(&binary, &test));
+        let rule = rule.with_context(|| format!("no line for {binary} {test}"))?;
+        fits[rule] += 1;
+        match (rules[rule].reason, chosen.last_mut()) {
+            (Some(reason), _) => *left_out.entry((binary, reason.to_owned())).or_default() += 1,
+            (None, Some(last)) if last.binary == binary => last.tests.push(test),
+            (None, _) => chosen.push(Chosen {
+                binary,
+                path,
+                tests: vec![test],
+            }),
+        }
+    }
+    if let Some(idle) = fits.iter().position(|fits| *fits == 0) {
+        bail!("no test for the line {} {}", rules[idle].binary, rules[idle].test);
+    }
+    Ok((chosen, left_out))
+}
+
+/// Lines `run BINARY TEST` and `skip BINARY TEST REASON`; a trailing `*` stands for anything.
+fn parse(table: &str) -> Result<Vec<Rule<'_>>> {
+    let lines = table
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines
+        .map(|line| rule(line).with_context(|| format!("what is this: {line}")))
+        .collect()
+}
+
+fn rule(line: &str) -> Result<Rule<'_>> {
+    let (verb, rest) = word(line);
+    let (binary, rest) = word(rest);
+    let (test, reason) = word(rest);
+    let reason = match verb {
+        "run" => None,
+        "skip" => Some(reason),
+        _ => bail!("neither run nor skip"),
+    };
+    ensure!(!test.is_empty() && reason != Some(""), "something is missing");
+    Ok(Rule { binary, test, reason })
+}
+
+/// The first word, and what follows.
+fn word(line: &str) -> (&str, &str) {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    (word, rest.trim_start())
+}
+
+impl Rule<'_> {
+    fn covers(&self, binary: &str, test: &str) -> bool {
+        fits(self.binary, binary) && fits(self.test, test)
+    }
+}
+
+fn fits(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => name.starts_with(beginning),
+        None => name == pattern,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn test(binary: &str, test: &str) -> (String, PathBuf, String) {
+        (binary.into(), binary.into(), test.into())
+    }
+
+    #[test]
+    fn the_first_line_that_fits_holds() {
+        let table = "# words\n\nskip a/x tx::python* needs a snake\nrun a/x tx::*\nskip a/* * too slow\n";
+        let tests = vec![
+            test("a/x", "tx::one"),
+            test("a/x", "tx::python3"),
+            test("a/x", "rx::one"),
+            test("a/y", "b"),
+        ];
+        let (chosen, left_out) = decide(table, tests).unwrap();
+        assert_eq!(
+            chosen,
+            [Chosen {
+                binary: "a/x".into(),
+                path: "a/x".into(),
+                tests: vec!["tx::one".into()],
+            }]
+        );
+        let key = |binary: &str, reason: &str| (binary.to_owned(), reason.to_owned());
+        let expected = [
+            (key("a/x", "needs a snake"), 1),
+            (key("a/x", "too slow"), 1),
+            (key("a/y", "too slow"), 1),
+        ];
+        assert_eq!(left_out, LeftOut::from(expected));
+    }
+
+    #[test]
+    fn nothing_is_left_open() {
+        let why = |table, tests| decide(table, tests).unwrap_err().to_string();
+        assert_eq!(why("run a/x t*\n", vec![test("a/x", "u")]), "no line for a/x u");
+        assert_eq!(
+            why("run a/x t\nrun a/x *\n", vec![test("a/x", "u")]),
+            "no test for the line a/x t"
+        );
+        assert_eq!(why("skip a/x t\n", vec![]), "what is this: skip a/x t");
+        assert_eq!(why("walk a/x t\n", vec![]), "what is this: walk a/x t");
+    }
+}
