@@ -82,7 +82,8 @@ fn least(program: &str) -> u64 {
         "on_connections" => 3 * connections,
         "on_tcp_sendmsg_locked" | "on_sendmsg_begun" | "on_sendmsg_ended" | "on_push" => MESSAGES,
         "on_sock_send_length" | "on_sock_recv_length" => MESSAGES + 2 * DATAGRAMS * connections,
-        "on_wait_begun" | "on_wait_ended" | "on_tcp_retransmit_skb" | "on_kfree_skb" => connections,
+        "on_wait_begun" | "on_wait_ended" | "on_tcp_retransmit_skb" => connections,
+        "on_kfree_skb" | "on_packet_dropped" => connections,
         "on_tcp_probe" | "on_sk_data_ready" | "on_sock_def_readable" | "on_recvmsg_ended" => MESSAGES,
         // The handshake at either end, and data behind the FIN.
         "on_rcv_state_process" => 3 * connections,
@@ -91,6 +92,9 @@ fn least(program: &str) -> u64 {
         "on_net_dev_queue" | "on_net_dev_start_xmit" | "on_host_xmit" | "on_cgroup_ingress" => MESSAGES,
         "on_sock_create" => 2 * connections,
         "on_sendmsg4" | "on_sendmsg6" => 2 * DATAGRAMS,
+        "on_udp_send_begun" | "on_udp_send_ended" => 2 * DATAGRAMS,
+        "on_udpv6_send_begun" | "on_udpv6_send_ended" => 2 * DATAGRAMS,
+        "on_datagram" | "on_datagram_queued" | "on_datagram_read" => 2 * DATAGRAMS * connections,
         other => panic!("no number of runs is stated for {other}"),
     }
 }

@@ -1,6 +1,8 @@
 //! Datagrams that are not sent or read in the ordinary way.
 
 use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 use testbed::{Family, Host, Link};
@@ -243,6 +245,40 @@ for thread in threads:
     let named = |verdict: &str| ["valid", "unmatched-read", "evicted"].contains(&verdict);
     assert!(read.iter().all(|(_, verdict)| named(verdict)), "{read:?}");
     assert_eq!(outline(&messages, "tx").len(), 204);
+}
+
+/// A read that waits when the measurement starts, and those after it: each has its own datagram's time.
+#[test]
+fn a_reader_that_waits_at_the_start_is_in_step() {
+    within_three_attempts(waits_at_the_start);
+}
+
+fn waits_at_the_start() -> Result<(), String> {
+    const GAP: Duration = Duration::from_millis(50);
+    let host = Host::new("udp").unwrap();
+    let receiver = host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let sender = host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    let reader = thread::spawn(move || {
+        for _ in 0..10 {
+            receiver.recv(&mut [0; 100]).unwrap();
+        }
+    });
+    let trace = Trace::start(&["--netns", host.netns_name(), "udp"]);
+    for _ in 0..10 {
+        sender.send(b"x").unwrap();
+        thread::sleep(GAP);
+    }
+    reader.join().unwrap();
+    let messages = trace.finish();
+    let read = of_direction(&messages, "rx");
+    assert_eq!(outline(&messages, "rx"), valid([1; 10]));
+    let longest = read.iter().map(|message| number(&message["total_ns"])).max();
+    // The datagram before it would be older than the gap.
+    match longest {
+        Some(longest) if u128::from(longest) < GAP.as_nanos() => Ok(()),
+        _ => Err(format!("{longest:?} ns for a read")),
+    }
 }
 
 /// More than are kept: the stamps of the oldest are lost, the reads of the others are right again.
