@@ -36,11 +36,13 @@ pub(crate) fn traced(plan: &Plan) -> Vec<&'static str> {
         ("on_datagram_read", udp_functions),
         // The end of a send before its beginning: what is under way now is nobody's.
         ("on_sendmsg_ended", packets),
+        ("on_sendpages_ended", plan.pages),
         ("on_udp_send_ended", udp_functions),
         ("on_udpv6_send_ended", udp_functions),
         ("on_wait_ended", plan.waits),
         ("on_wait_begun", plan.waits),
         ("on_push", packets),
+        ("on_sendpages_begun", plan.pages),
         ("on_sendmsg_begun", packets),
         ("on_udp_send_begun", udp_functions),
         ("on_udpv6_send_begun", udp_functions),

@@ -349,6 +349,8 @@ impl Session {
             &programs.on_wait_begun,
             &programs.on_wait_ended,
             &programs.on_push,
+            &programs.on_sendpages_begun,
+            &programs.on_sendpages_ended,
             &programs.on_sendmsg_ended,
             &programs.on_sock_send_length,
             &programs.on_tcp_retransmit_skb,

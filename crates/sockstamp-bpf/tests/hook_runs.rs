@@ -82,6 +82,8 @@ fn least(program: &str) -> u64 {
         "on_connections" => 3 * connections,
         "on_tcp_sendmsg_locked" | "on_sendmsg_begun" | "on_sendmsg_ended" | "on_push" => MESSAGES,
         "on_sock_send_length" | "on_sock_recv_length" => MESSAGES + 2 * DATAGRAMS * connections,
+        // Nothing goes out of a file.
+        "on_sendpages_begun" | "on_sendpages_ended" => 0,
         "on_wait_begun" | "on_wait_ended" | "on_tcp_retransmit_skb" => connections,
         "on_kfree_skb" | "on_packet_dropped" => connections,
         "on_tcp_probe" | "on_sk_data_ready" | "on_sock_def_readable" | "on_recvmsg_ended" => MESSAGES,

@@ -17,20 +17,23 @@
 #define IPPROTO_TCP   6 /* include/uapi/linux/in.h */
 #define IPPROTO_MPTCP 262
 
-#define TCP_ESTABLISHED 1 /* include/net/tcp_states.h */
-#define TCP_SYN_SENT	2
-#define TCP_SYN_RECV	3
-#define TCP_FIN_WAIT1	4
-#define TCP_FIN_WAIT2	5
-#define TCP_CLOSE	7
-#define TCP_CLOSE_WAIT	8
-#define TCP_LAST_ACK	9
-#define TCP_LISTEN	10
-#define TCP_CLOSING	11
+#define TCP_ESTABLISHED	 1 /* include/net/tcp_states.h */
+#define TCP_SYN_SENT	 2
+#define TCP_SYN_RECV	 3
+#define TCP_FIN_WAIT1	 4
+#define TCP_FIN_WAIT2	 5
+#define TCP_TIME_WAIT	 6
+#define TCP_CLOSE	 7
+#define TCP_CLOSE_WAIT	 8
+#define TCP_LAST_ACK	 9
+#define TCP_LISTEN	 10
+#define TCP_CLOSING	 11
+#define TCP_NEW_SYN_RECV 12
 
-#define MSG_PEEK     0x2 /* include/linux/socket.h */
-#define MSG_ERRQUEUE 0x2000
-#define MSG_MORE     0x8000
+#define MSG_PEEK	     0x2 /* include/linux/socket.h */
+#define MSG_ERRQUEUE	     0x2000
+#define MSG_MORE	     0x8000
+#define MSG_SENDPAGE_NOTLAST 0x20000 /* before v6.5 */
 
 #define RCV_SHUTDOWN  1 /* include/net/sock.h */
 #define SHUTDOWN_MASK 3
@@ -54,6 +57,18 @@ const volatile __u64 setting_ring_wakeup; /* bytes waiting that wake the reader 
 const volatile __u32 setting_netns; /* only flows of this network namespace; 0: any */
 const volatile __u32 setting_groups; /* enum group_by; 0: messages are not grouped */
 const volatile __u32 setting_interface; /* only flows routed through this index there; 0: any */
+
+/*
+ * A packet may be a request's, or of what is left of a closed connection: those have no more of a
+ * struct sock than its struct sock_common, and a helper would follow what lies behind.
+ * sk_fullsock(), include/net/sock.h, v6.12.
+ */
+static __always_inline bool sock_is_full(const struct sock *sk)
+{
+	__u8 state = sk->__sk_common.skc_state;
+
+	return state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV;
+}
 
 /* Sequence numbers wrap: RFC 9293, section 3.4. */
 static __always_inline bool seq_before(__u32 a, __u32 b)

@@ -97,10 +97,28 @@ int BPF_PROG(on_tcp_sendmsg_locked, const struct sock *sk, const struct msghdr *
 }
 
 SEC("fentry/tcp_sendmsg_locked")
-int BPF_PROG(on_sendmsg_begun, const struct sock *sk, const struct msghdr *msg, unsigned long size)
+int BPF_PROG(on_sendmsg_begun, const struct sock *sk, const struct msghdr *msg)
 {
 	if (sock_selected(sk) && (sk = tcp_known(sk)))
-		tx_entry_function(sk, msg, size);
+		tx_sendmsg_begun(sk, msg);
+	return 0;
+}
+
+SEC("fentry/do_tcp_sendpages")
+int BPF_PROG(on_sendpages_begun, const struct sock *sk, const struct page *page, int offset,
+	     unsigned long size, int flags)
+{
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
+		tx_sendpages_begun(sk, size, flags);
+	return 0;
+}
+
+SEC("fexit/do_tcp_sendpages")
+int BPF_PROG(on_sendpages_ended, const struct sock *sk, const struct page *page, int offset,
+	     unsigned long size, int flags, long result)
+{
+	if (sock_selected(sk) && (sk = tcp_known(sk)))
+		tx_ended(sk, result);
 	return 0;
 }
 

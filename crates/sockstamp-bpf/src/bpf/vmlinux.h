@@ -542,7 +542,14 @@ struct bpf_sock_ops_kern {
 	struct sk_buff *skb;
 };
 
+struct page;
+
+struct iov_iter {
+	unsigned long count;
+};
+
 struct msghdr {
+	struct iov_iter msg_iter;
 	unsigned int msg_flags;
 };
 

@@ -94,13 +94,16 @@ struct sender {
 	__u64 service; /* as tx_message's */
 	__u64 full; /* since when it waits for room in the send buffer; 0: it does not */
 	__u64 sndbuf; /* how long it has waited for room */
+	__u64 call; /* address of its struct msghdr, which lives as long as the call; 0: it has none
+		     */
 	__u32 tid; /* 0: free */
 	__u32 pid;
 	__u32 flags; /* SENDER_ and MESSAGE_PIPELINED */
 	/* Of the message, once it is queued. */
 	__u32 group;
 	__u32 crowded; /* the flow's tx_crowded */
-	__u32 end; /* where the socket's write_seq is once all bytes of the call are queued */
+	__u32 end; /* where write_seq is once all bytes of a call without a struct msghdr are queued
+		    */
 };
 
 /* Why the next turn of a send may be another than its first. */
@@ -213,7 +216,8 @@ static __always_inline bool sock_selected(const struct sock *sk)
 {
 	if (setting_bit)
 		return sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING;
-	return sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage && !stopping;
+	return sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage && sock_is_full(sk) &&
+	       !stopping;
 }
 
 /*

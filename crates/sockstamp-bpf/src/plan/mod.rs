@@ -68,6 +68,8 @@ pub struct Plan {
     pub entry: Option<Entry>,
     /// What a send call waits for room in the send buffer is seen where it waits.
     pub waits: bool,
+    /// What goes out of a file has a function of its own (before Linux 6.5).
+    pub pages: bool,
     /// Segments of half-closed connections are looked at, too.
     pub half_closed: bool,
     /// Read calls of TCP are measured, by these hooks.
@@ -109,6 +111,7 @@ impl Plan {
             tx: tx.ok(),
             entry,
             waits: packets && can_trace(Function::SkStreamWaitMemory),
+            pages: packets && can_trace(Function::DoTcpSendpages),
             half_closed: packets && can_trace(Function::TcpRcvStateProcess),
             rx: rx.ok(),
             segments: (tx.is_ok() || rx.is_ok()) && lacks(support, Tracepoint::TcpProbe).is_none(),
@@ -419,6 +422,7 @@ fn lacks_function(support: &Support, function: Function) -> Option<&'static str>
     }
     Some(match function {
         Function::TcpSendmsgLocked => "needs function tcp_sendmsg_locked",
+        Function::DoTcpSendpages => "needs function do_tcp_sendpages",
         Function::TcpPushPendingFrames => "needs function __tcp_push_pending_frames",
         Function::SkStreamWaitMemory => "needs function sk_stream_wait_memory",
         Function::TcpRcvStateProcess => "needs function tcp_rcv_state_process",

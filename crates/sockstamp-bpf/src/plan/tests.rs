@@ -178,6 +178,8 @@ fn what_packets_do_without_is_left_out() {
     };
     let plan = without_function(Function::SkStreamWaitMemory);
     assert!(plan.tx.is_some() && !plan.waits && plan.half_closed);
+    let plan = without_function(Function::DoTcpSendpages);
+    assert!(plan.tx.is_some() && plan.waits && !plan.pages);
     let plan = without_function(Function::TcpRcvStateProcess);
     assert!(plan.tx.is_some() && plan.waits && !plan.half_closed);
 }

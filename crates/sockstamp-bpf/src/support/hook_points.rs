@@ -56,12 +56,13 @@ impl Tracepoint {
 }
 
 /// A function of the kernel that is traced where there is no tracepoint (fentry, fexit). All have callers in
-/// another file; of those in their own ([`Self::TcpSendmsgLocked`], [`Self::UdpEnqueueScheduleSkb`],
-/// [`Self::SkbConsumeUdp`]), none is inlined in Debian's 6.1, 6.12 and 7.2.
+/// another file; of those in their own ([`Self::TcpSendmsgLocked`], [`Self::DoTcpSendpages`],
+/// [`Self::UdpEnqueueScheduleSkb`], [`Self::SkbConsumeUdp`]), none is inlined in Debian's 6.1, 6.12 and 7.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
 pub enum Function {
     TcpSendmsgLocked,
+    DoTcpSendpages,
     TcpPushPendingFrames,
     SkStreamWaitMemory,
     TcpRcvStateProcess,
@@ -75,8 +76,9 @@ pub enum Function {
 
 impl Function {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::TcpSendmsgLocked,
+        Self::DoTcpSendpages,
         Self::TcpPushPendingFrames,
         Self::SkStreamWaitMemory,
         Self::TcpRcvStateProcess,
@@ -93,6 +95,7 @@ impl Function {
     pub const fn name(self) -> &'static str {
         match self {
             Self::TcpSendmsgLocked => "tcp_sendmsg_locked",
+            Self::DoTcpSendpages => "do_tcp_sendpages",
             Self::TcpPushPendingFrames => "__tcp_push_pending_frames",
             Self::SkStreamWaitMemory => "sk_stream_wait_memory",
             Self::TcpRcvStateProcess => "tcp_rcv_state_process",

@@ -196,32 +196,28 @@ static __always_inline bool tx_connected(const struct sock *sk)
 	return false;
 }
 
-/* tcp_sendmsg_locked() begins, once a call, with the socket locked. */
-static __always_inline void tx_entry_function(const struct sock *sk, const struct msghdr *msg,
-					      __u32 size)
+/* A function that sends begins, once a call, with the socket locked; NULL if none is noted. */
+static __always_inline struct sender *tx_entry_function(const struct sock *sk, struct flow *flow,
+							bool more)
 {
 	struct sender *sender;
-	struct flow *flow;
 	__u64 task;
 
-	if (!tx_connected(sk))
-		return;
-	flow = flow_of(sk);
-	if (!flow || !flow_wants(flow, DIRECTION_TX))
-		return;
+	if (!flow_wants(flow, DIRECTION_TX))
+		return NULL;
 	tx_refresh(tcp_of(sk), flow);
-	if (sample_passes(&flow->tx_sampler))
-		return;
+	if (sample_passes(&flow->tx_sampler) || flow->tx_crowded)
+		return NULL;
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
-		return;
+		return NULL;
 	sender = entry_place(sk, flow, task);
 	if (!sender)
-		return;
+		return NULL;
 	entry_note(sk, flow, sender, task);
-	sender->end = tcp_of(sk)->write_seq + size;
-	if (msg->msg_flags & MSG_MORE)
+	if (more)
 		sender->flags |= SENDER_MORE;
+	return sender;
 }
 
 /* sk_stream_wait_memory() begins (`waits`) or ends: the task has no room in the send buffer. */

@@ -14,8 +14,57 @@
 #define TCPHDR_ACK 0x10 /* RFC 9293, section 3.1 */
 
 /*
- * __tcp_push_pending_frames(): what is queued may leave. If that is all of the send call's bytes,
- * this is the moment before they do: tcp_push() ends tcp_sendmsg_locked() (net/ipv4/tcp.c, v6.12).
+ * A function that sends begins, with the socket locked. Nobody sees the end of a call that was
+ * under way when the function came to be traced: what it queued is a message now, unless it still
+ * waits for room.
+ */
+static __always_inline struct sender *tx_begun(const struct sock *sk, bool more)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	struct flow *flow;
+
+	if (!tx_connected(sk))
+		return NULL;
+	flow = flow_of(sk);
+	if (!flow)
+		return NULL;
+	if (tp->write_seq != flow->tx_seq && !sk->sk_write_pending)
+		tx_queued(sk, NULL, flow, tp->write_seq - 1);
+	return tx_entry_function(sk, flow, more);
+}
+
+/* tcp_sendmsg_locked() */
+static __always_inline void tx_sendmsg_begun(const struct sock *sk, const struct msghdr *msg)
+{
+	struct sender *sender = tx_begun(sk, msg->msg_flags & MSG_MORE);
+
+	if (sender)
+		sender->call = (unsigned long)msg;
+}
+
+/* do_tcp_sendpages(), which sendfile(2) and splice(2) come to before v6.5. */
+static __always_inline void tx_sendpages_begun(const struct sock *sk, __u32 size, int flags)
+{
+	struct sender *sender = tx_begun(sk, flags & (MSG_MORE | MSG_SENDPAGE_NOTLAST));
+
+	if (!sender)
+		return;
+	sender->call = 0;
+	sender->end = tcp_of(sk)->write_seq + size;
+}
+
+/* Whether all bytes of the call are queued. */
+static __always_inline bool tx_all_queued(const struct sock *sk, const struct sender *sender)
+{
+	if (sender->call)
+		return !kernel_read((void *)sender->call, struct msghdr, msg_iter.count);
+	return sender->end == tcp_of(sk)->write_seq;
+}
+
+/*
+ * __tcp_push_pending_frames(): what is queued may leave. If the send call has no more to copy, this
+ * is the moment before its last byte does: tcp_push() ends tcp_sendmsg_locked() (net/ipv4/tcp.c,
+ * v6.12) and do_tcp_sendpages().
  */
 static __always_inline void tx_pushed(const struct sock *sk)
 {
@@ -30,7 +79,7 @@ static __always_inline void tx_pushed(const struct sock *sk)
 	if (!flow || tp->write_seq == flow->tx_seq)
 		return;
 	sender = entry_of_task(flow, bpf_get_current_pid_tgid());
-	if (sender && sender->end == tp->write_seq)
+	if (sender && tx_all_queued(sk, sender))
 		tx_queued(sk, NULL, flow, tp->write_seq - 1);
 }
 
@@ -54,13 +103,26 @@ static __always_inline void tx_ended(const struct sock *sk, int result)
 		tx_take_entry(flow);
 }
 
+/*
+ * Whether the header is the flow's own. Of a packet that was encrypted on its way (IPsec) what
+ * stands in its place is anything, but hardly ever a byte that is not acknowledged.
+ */
+static __always_inline bool packet_of_flow(const struct sock *sk, const struct sk_buff *skb,
+					   struct packet *packet)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+
+	return packet_read(skb, packet) && !seq_before(packet->last, tp->snd_una) &&
+	       seq_before(packet->last, tp->write_seq);
+}
+
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way while the skb is the socket's. */
 static __always_inline void tx_packet_queued(const struct sock *sk, const struct sk_buff *skb)
 {
 	struct flow *flow = flow_lookup(sk);
 	struct packet packet;
 
-	if (flow && flow->tx_head != flow->tx_tail && packet_read(skb, &packet))
+	if (flow && flow->tx_head != flow->tx_tail && packet_of_flow(sk, skb, &packet))
 		tx_sched(sk, skb->dev, flow, &packet);
 }
 
@@ -71,7 +133,7 @@ static __always_inline void tx_packet_started(const struct sock *sk, const struc
 	struct flow *flow = flow_lookup(sk);
 	struct packet packet;
 
-	if (flow && flow->tx_head != flow->tx_tail && packet_read(skb, &packet))
+	if (flow && flow->tx_head != flow->tx_tail && packet_of_flow(sk, skb, &packet))
 		tx_snd(skb, device, flow, &packet);
 }
 

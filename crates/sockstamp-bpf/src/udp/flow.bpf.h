@@ -122,7 +122,7 @@ const volatile bool setting_udp_functions; /* its functions are traced, not the 
 static __always_inline bool udp_selectable(const struct sock *sk)
 {
 	return setting_udp && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM &&
-	       sk->sk_bpf_storage;
+	       sk->sk_bpf_storage && sock_is_full(sk);
 }
 
 /* Whether the tracepoints of socket calls are for it. */

@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use sockstamp_bpf::plan::Plan;
+use sockstamp_bpf::support::Support;
 use sockstamp_model::stage::Stage;
 use tempfile::NamedTempFile;
 use testbed::{Family, Host, Process};
@@ -40,6 +42,15 @@ pub fn sockstamp() -> &'static str {
 pub fn hooks() -> Vec<String> {
     let hooks = std::env::var("SOCKSTAMP_TEST_HOOKS").ok();
     hooks.map_or_else(Vec::new, |hooks| vec!["--hooks".to_owned(), hooks])
+}
+
+/// What is measured here and how, by those hooks.
+pub fn plan() -> Plan {
+    let support = Support::probe();
+    match hooks().is_empty() {
+        true => Plan::new(&support),
+        false => Plan::new(&support.of_an_older_kernel()),
+    }
 }
 
 /// Socket programs whose behaviour is known.
