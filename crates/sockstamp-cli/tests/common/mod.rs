@@ -71,7 +71,12 @@ impl Stat {
 
     /// As [`Stat::start`], with one of the options that say which messages are measured.
     pub fn sampled(option: &str, target: &[&str]) -> Stat {
-        Stat(Background::start(&["stat", option], target))
+        Stat::try_start(option, target).unwrap()
+    }
+
+    /// As [`Stat::sampled`]; else what it says before it ends.
+    pub fn try_start(option: &str, target: &[&str]) -> Result<Stat, String> {
+        Background::start(&["stat", option], target).map(Stat)
     }
 
     /// Ends it as Ctrl-C does and returns its report.
@@ -92,7 +97,12 @@ impl Trace {
 
     /// As [`Trace::start`], with one of the options that say which messages are measured.
     pub fn sampled(option: &str, target: &[&str]) -> Trace {
-        Trace(Background::start(&["trace", option], target))
+        Trace::try_start(option, target).unwrap()
+    }
+
+    /// As [`Trace::sampled`]; else what it says before it ends.
+    pub fn try_start(option: &str, target: &[&str]) -> Result<Trace, String> {
+        Background::start(&["trace", option], target).map(Trace)
     }
 
     /// Ends it as Ctrl-C does and returns its messages, whose stages add up.
@@ -279,7 +289,7 @@ struct Background {
 }
 
 impl Background {
-    fn start(subcommand: &[&str], target: &[&str]) -> Background {
+    fn start(subcommand: &[&str], target: &[&str]) -> Result<Background, String> {
         let output = NamedTempFile::new().unwrap();
         let mut command = Command::new(sockstamp());
         command
@@ -289,8 +299,8 @@ impl Background {
             .args(hooks());
         command.args(target);
         let mut process = Process::spawn(command).unwrap();
-        wait_attached(&mut process);
-        Background { process, output }
+        try_wait_attached(&mut process)?;
+        Ok(Background { process, output })
     }
 
     fn finish(mut self) -> NamedTempFile {
@@ -303,13 +313,21 @@ impl Background {
 
 /// Waits until the sockstamp in `process` measures.
 pub fn wait_attached(process: &mut Process) {
+    try_wait_attached(process).unwrap();
+}
+
+/// As [`wait_attached`]; else what sockstamp says before it ends.
+fn try_wait_attached(process: &mut Process) -> Result<(), String> {
     let start = Instant::now();
     while !(is_attached(process.id()) && is_lowered(process.id())) {
-        let running = process.is_running().unwrap();
-        assert!(running, "sockstamp: {}", process.stderr());
+        if !process.is_running().unwrap() {
+            process.wait_status(STOP_TIMEOUT).unwrap();
+            return Err(process.stderr());
+        }
         assert!(start.elapsed() < ATTACH_TIMEOUT, "not attached in time");
         thread::sleep(Duration::from_millis(5));
     }
+    Ok(())
 }
 
 /// Its capabilities are out of effect once it measures, existing connections adopted: proc_pid_status(5). Where

@@ -1,0 +1,100 @@
+//! A hundred requests and answers on each connection: each is a message, valid, with every stage.
+
+use serde_json::Value;
+use testbed::Family;
+
+use crate::common::{FAMILIES, Stat, number, skip};
+use crate::support::Pair;
+
+const REQUESTS: u64 = 100;
+const REQUEST_BYTES: u64 = 500;
+/// Of each IP version. Sequence numbers start anywhere: what depends on them shows in some.
+const CONNECTIONS: usize = 4;
+
+#[test]
+fn by_the_best_hooks() {
+    check("best");
+}
+
+#[test]
+fn by_older_hooks() {
+    check("older");
+}
+
+fn check(hooks: &str) {
+    let pair = Pair::veth(Family::V4);
+    let bytes = REQUEST_BYTES.to_string();
+    let _serve = pair.serve(&["serve", "--request", &bytes, "--response", &bytes]);
+    let target = ["--hooks", hooks, "--by", "flow", "tcp", "port", "7000"];
+    let stat = match Stat::try_start("--every", &target) {
+        Err(reason) if hooks == "older" && reason.contains("fentry") => {
+            skip("counts::by_older_hooks", reason.trim());
+            return;
+        }
+        started => started.unwrap(),
+    };
+    for family in FAMILIES {
+        for _ in 0..CONNECTIONS {
+            converse(&pair, family);
+        }
+    }
+    let report = stat.finish();
+    println!("lost {}; absent {}", report["lost"], report["absent"]);
+    for (stage, reason) in report["absent"].as_object().unwrap() {
+        let reason = reason.as_str().unwrap();
+        assert!(
+            reason == "no NIC clock" || reason == "NIC clock unused" || reason.starts_with("in rx.app: "),
+            "{stage}: {reason}"
+        );
+    }
+    let flows = report["groups"].as_array().unwrap();
+    for host in [&pair.client, &pair.server] {
+        let of_host: Vec<&Value> = flows
+            .iter()
+            .filter(|flow| flow["key"]["flow"]["netns"] == host.netns_inode())
+            .collect();
+        assert_eq!(of_host.len(), CONNECTIONS * FAMILIES.len(), "{report}");
+        of_host.into_iter().for_each(is_complete);
+    }
+}
+
+fn converse(pair: &Pair, family: Family) {
+    let (address, count) = (pair.link.address_b(family), REQUESTS.to_string());
+    let address = std::net::SocketAddr::new(address, 7000).to_string();
+    let bytes = REQUEST_BYTES.to_string();
+    let sizes = ["--request", &bytes, "--response", &bytes];
+    let words = ["client", "--connect", &address, "--count", &count];
+    pair.client
+        .run(crate::common::peer(), &[&words[..], &sizes].concat())
+        .unwrap();
+}
+
+/// As many messages as there were requests, in both directions, and nothing refused.
+fn is_complete(flow: &Value) {
+    for (direction, stages) in [
+        ("tx", &["tx.copy", "tx.queue", "tx.qdisc", "tx.network"][..]),
+        ("rx", &["rx.stack", "rx.app"]),
+    ] {
+        let part = &flow[direction];
+        assert_eq!(number(&part["messages"]), REQUESTS, "{direction}: {flow}");
+        assert_eq!(number(&part["measured"]), REQUESTS, "{direction}: {flow}");
+        assert_eq!(
+            number(&part["bytes"]),
+            REQUESTS * REQUEST_BYTES,
+            "{direction}: {flow}"
+        );
+        assert_eq!(number(&part["refused"]), 0, "{direction}: {flow}");
+        assert_eq!(number(&part["total"]["count"]), REQUESTS, "{direction}: {flow}");
+        for stage in stages {
+            assert_eq!(
+                number(&part["stages"][stage]["count"]),
+                REQUESTS,
+                "{stage}: {flow}"
+            );
+        }
+    }
+    // It lies between a read and the next send: the client's first request has none.
+    let services = number(&flow["tx"]["stages"]["app.service"]["count"]);
+    assert!((REQUESTS - 1..=REQUESTS).contains(&services), "{flow}");
+    assert_eq!(number(&flow["rx"]["stages"]["rx.hol"]["count"]), 0, "{flow}");
+}
