@@ -16,17 +16,17 @@ build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli
 
 help:
-	@echo "make build     the release binary, at $(RELEASE)/sockstamp"
-	@echo "make run       build, then the demo: sockstamp stat over a 10 ms link (root, else by sudo)"
-	@echo "make test      every test there is (root)"
-	@echo "make kernel-test   the tests of each kernel's own on Debian's kernels, in QEMU; K=6.12 for one of them"
-	@echo "make kernel-shell K=6.12   a shell on that kernel"
-	@echo "make bench     what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
-	@echo "make install   binary, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
-	@echo "make deps      what the build needs, by apt"
-	@echo "make fmt       format Rust and C"
-	@echo "make lint      the checks of 'make test' that run no test"
-	@echo "make clean     remove what was built"
+	@echo "make build         the release binary, at $(RELEASE)/sockstamp"
+	@echo "make run           build, then the demo: sockstamp stat over a 10 ms link (root, else by sudo)"
+	@echo "make test          every test there is (root)"
+	@echo "make kernel-test   chosen tests on Debian's kernels, in QEMU; K=6.12 for one of them"
+	@echo "make kernel-shell  a shell on one of them: K=6.12"
+	@echo "make bench         what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
+	@echo "make install       binary, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
+	@echo "make deps          what the build needs, by apt"
+	@echo "make fmt           format Rust and C"
+	@echo "make lint          the checks of 'make test' that run no test"
+	@echo "make clean         remove what was built"
 
 deps:
 	@scripts/deps.sh build

@@ -3,14 +3,14 @@
 # Every test there is, as named steps. A failed step does not stop the others; the summary tells all of them.
 #
 #   test.sh            every step, as root (dependencies included)
-#   test.sh STEP...    only these; root is needed for `tests` alone
+#   test.sh STEP...    only these; root is needed for `tests` and `kernels`
 #
 # A test that cannot run here writes a line "SKIP <test>: <reason>" to stderr (not by eprintln!, which the test
 # harness keeps to itself); the summary repeats it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc msrv deny generated tests doctests)
+all=(rustfmt clang-format clippy doc msrv deny generated tests kernels doctests)
 steps=("$@")
 if [ $# = 0 ]; then
 	steps=("${all[@]}")
@@ -78,6 +78,15 @@ step_tests() {
 	cargo test --locked --workspace --no-fail-fast --tests -- --test-threads=1
 }
 
+# Debian's kernels in QEMU, and the same tests on the one that runs here.
+step_kernels() {
+	if ! grep -qx 'ID=debian' /etc/os-release; then
+		echo "SKIP kernels: the lab gets its kernels from the mirror that Debian's apt uses, and this is not Debian"
+		return
+	fi
+	cargo run --quiet --locked --package sockstamp-lab -- test --host
+}
+
 step_doctests() {
 	cargo test --locked --workspace --no-fail-fast --doc
 }
@@ -90,7 +99,7 @@ for step in "${steps[@]}"; do
 done
 
 # Plain `sudo make test` arrives here without the caller's cargo on PATH.
-if [[ " ${steps[*]} " = *" tests "* ]] && { [ "$(id -u)" != 0 ] || [[ -n ${SUDO_UID:-} && ! $(command -v cargo) ]]; }; then
+if [[ " ${steps[*]} " =~ " "(tests|kernels)" " ]] && { [ "$(id -u)" != 0 ] || [[ -n ${SUDO_UID:-} && ! $(command -v cargo) ]]; }; then
 	cat >&2 <<-'END'
 		make test needs root, and cargo: its tests create network namespaces and cgroups, and load BPF programs. Run:
 		  sudo env "PATH=$PATH" "RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}" make test

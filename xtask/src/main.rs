@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod kernels;
 mod manual;
 mod reference;
 
@@ -17,7 +18,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 enum Task {
-    /// Write man pages, completions and the stage reference to docs/
+    /// Write man pages, completions, the stage reference and what each kernel gives to docs/
     Generate {
         /// Write nothing; fail if a file is not as it would be generated
         #[arg(long)]
@@ -46,6 +47,10 @@ fn main() -> ExitCode {
 fn generated() -> Result<Files> {
     let mut files = manual::pages()?;
     files.extend(manual::completions());
+    files.insert(
+        "docs/kernel-support.md".into(),
+        kernels::support(root())?.into_bytes(),
+    );
     files.insert("docs/stages.md".into(), reference::stages().into_bytes());
     Ok(files)
 }

@@ -16,6 +16,7 @@ mount -t bpf bpf /sys/fs/bpf
 mount -t debugfs debugfs /sys/kernel/debug
 mount -t tracefs tracefs /sys/kernel/tracing
 ln -s /proc/self/fd /dev/fd
+[ ! -e /lab/without-btf ] || mount -t tmpfs tmpfs /sys/kernel/btf
 
 hostname lab
 for module in /lab/modules/*.ko; do

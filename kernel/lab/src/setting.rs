@@ -20,6 +20,9 @@ pub(crate) struct Setting {
     /// File or program to have in the guest, there at the same path if none is given
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     files: Vec<Given>,
+    /// Hide the kernel's BTF: /sys/kernel/btf is empty
+    #[arg(long)]
+    without_btf: bool,
 }
 
 impl Setting {
@@ -30,6 +33,9 @@ impl Setting {
         image.modules(&kernel)?;
         for file in &self.files {
             image.host_file(&file.host, &file.guest)?;
+        }
+        if self.without_btf {
+            image.file("/lab/without-btf", 0o644, Vec::new());
         }
         Ok((kernel, image))
     }

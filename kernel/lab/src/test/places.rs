@@ -19,8 +19,9 @@ use crate::guest::Guest;
 use crate::image::Image;
 use crate::kernel::Kernel;
 
-/// Of all tests of a binary, each of which has a limit of its own: for kernels that hang.
-const TIME_LIMIT: Duration = Duration::from_secs(600);
+/// Each test has a limit of its own; these are for kernels that hang.
+const TIME_LIMIT_OF_A_BOOT: Duration = Duration::from_secs(120);
+const TIME_LIMIT_OF_A_TEST: Duration = Duration::from_secs(60);
 
 /// The chosen tests of one binary, ready to run.
 #[derive(Debug)]
@@ -121,7 +122,7 @@ impl Task {
         let guest = Guest {
             kernel,
             image: &image,
-            time_limit: TIME_LIMIT,
+            time_limit: self.time_limit(),
             console: &console,
         };
         let mut output = Vec::new();
@@ -130,6 +131,11 @@ impl Task {
         }
         eprintln!("{series} {binary}: {} s", begin.elapsed().as_secs());
         Ok(self.ran(series, &output, true))
+    }
+
+    fn time_limit(&self) -> Duration {
+        let of_tests = self.chosen.tests.iter().map(|_| TIME_LIMIT_OF_A_TEST);
+        TIME_LIMIT_OF_A_BOOT + of_tests.sum::<Duration>()
     }
 
     fn ran(&self, series: &str, output: &[u8], in_guest: bool) -> Ran {
