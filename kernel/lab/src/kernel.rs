@@ -15,6 +15,9 @@ use crate::series::Series;
 /// How long a kernel is the newest of its series without asking again.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The folder of apt's lists, beside the kernel.
+const APT: &str = "apt";
+
 /// An unpacked kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel {
@@ -72,20 +75,32 @@ pub(crate) fn fetch(series: &[Series]) -> Result<()> {
 
 /// Makes the newest kernel of the series the only one in its folder. Returns its release.
 fn refresh(folder: &Path, series: Series) -> Result<String> {
-    let apt = Apt::update(&folder.join("apt"), series)?;
+    let apt = Apt::update(&folder.join(APT), series)?;
     let mut packages = Vec::new();
     for prefix in series.packages() {
         packages.push(apt.newest(prefix, series)?);
     }
-    let prefix = series.packages()[0];
-    let release = packages[0].trim_start_matches(prefix).to_owned();
+    let release = packages[0].trim_start_matches(series.packages()[0]).to_owned();
     if !folder.join(&release).exists() {
+        clear(folder)?;
+        eprintln!("sockstamp-lab: getting {}", packages.join(", "));
         let work = tempfile::tempdir_in(folder).context("cannot write to the cache")?;
         apt.download(&packages, work.path())?;
         unpack(work.path(), &release)?;
         fs::rename(work.path().join("root"), folder.join(&release)).context("cannot write to the cache")?;
     }
     Ok(release)
+}
+
+/// Of older kernels, and of what a lab that was killed left behind.
+fn clear(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).context("cannot read the cache")? {
+        let path = entry.context("cannot read the cache")?.path();
+        if path.is_dir() && !path.ends_with(APT) {
+            fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// All packages in the folder, into `root` beside them.
