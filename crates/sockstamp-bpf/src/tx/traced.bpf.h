@@ -56,8 +56,10 @@ static __always_inline void tx_sendpages_begun(const struct sock *sk, __u32 size
 /* Whether all bytes of the call are queued. */
 static __always_inline bool tx_all_queued(const struct sock *sk, const struct sender *sender)
 {
-	if (sender->call)
-		return !kernel_read((void *)sender->call, struct msghdr, msg_iter.count);
+	const void *call = (const void *)sender->call;
+
+	if (call)
+		return !kernel_read(call, struct msghdr, msg_iter.count);
 	return sender->end == tcp_of(sk)->write_seq;
 }
 
