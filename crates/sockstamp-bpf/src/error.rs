@@ -41,7 +41,7 @@ pub enum Error {
         reason: &'static str,
     },
     /// libbpf or the kernel refused a step.
-    #[error("cannot {step}: {source}")]
+    #[error("cannot {step}")]
     Bpf {
         /// What was tried, as a verb.
         step: String,
@@ -49,7 +49,7 @@ pub enum Error {
         source: libbpf_rs::Error,
     },
     /// A file or a system call failed.
-    #[error("cannot {step}: {source}")]
+    #[error("cannot {step}")]
     Io {
         /// What was tried, as a verb.
         step: String,

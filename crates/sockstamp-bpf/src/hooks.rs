@@ -8,8 +8,9 @@ use libbpf_rs::ProgramType;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 use crate::error::{Error, Tried};
-use crate::plan::{Plan, missing_capabilities};
+use crate::plan::{Plan, missing_capabilities, obstacles};
 use crate::programs;
+use crate::sched;
 use crate::settings;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;
@@ -87,6 +88,19 @@ pub fn try_all(support: &Support) -> Result<Vec<Hook>, Error> {
     Ok(hooks)
 }
 
+/// Adds to what the host has what it lets us do, tried where that would be used.
+#[must_use]
+pub fn try_what_is_used(mut support: Support) -> Support {
+    if !obstacles(&support).is_empty() {
+        return support;
+    }
+    support.perf_events &= sched::clock_is_shown();
+    if Plan::new(&support).traces_functions() {
+        support = support.with_functions_traced(functions_can_be_traced());
+    }
+    support
+}
+
 /// Whether the kernel lets functions be traced: an empty program on one that every kernel has is loaded,
 /// attached, and taken away.
 #[must_use]
@@ -132,11 +146,16 @@ fn try_one<'place>(mut open: impl OpenSkel<'place>, name: &str) -> libbpf_rs::Re
         program.set_autoload(wanted);
     }
     let mut loaded = open.load()?;
-    let attachable = loaded.object_mut().progs_mut().find(|program| {
+    let mut programs = loaded.object_mut().progs_mut();
+    let Some(program) = programs.find(|program| program.name() == name) else {
+        return Ok(());
+    };
+    match program.prog_type() {
+        ProgramType::Tracing | ProgramType::Kprobe => program.attach().map(drop),
+        ProgramType::PerfEvent => sched::attach_clock(&program).map(drop),
         // In a cgroup it would see, and select, what others do there.
-        program.name() == name && matches!(program.prog_type(), ProgramType::Tracing | ProgramType::Kprobe)
-    });
-    attachable.map_or(Ok(()), |program| program.attach().map(drop))
+        _ => Ok(()),
+    }
 }
 
 /// The kernel's own words, without the steps of the loader.

@@ -82,7 +82,7 @@ pub(crate) fn walking(plan: &Plan, by_process: bool, new_only: bool) -> Vec<&'st
 /// Every program that some request may use under this plan.
 pub(crate) fn all(plan: &Plan) -> Vec<&'static str> {
     let others = wanted([
-        ("on_run_clock", plan.sched),
+        ("on_run_clock", plan.run_clock),
         ("on_host_xmit", plan.tx.is_some()),
         (selecting(plan), true),
     ]);

@@ -28,7 +28,7 @@ use crate::hooks;
 use crate::map_view::{self, Banks};
 use crate::options::{EntryHook, Hooks, Options, Target};
 use crate::path;
-use crate::plan::{Plan, obstacles};
+use crate::plan::Plan;
 use crate::programs;
 use crate::record::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::record::{self, Record};
@@ -87,15 +87,32 @@ impl Session {
     ///
     /// Everything in [`Error`]; nothing stays behind then.
     pub fn start(options: &Options, on_record: impl FnMut(&Record) + 'static) -> Result<Self, Error> {
-        let support = support(options);
-        let mut plan = Plan::require(&support)?;
+        let mut support = Support::probe();
+        if options.hooks == Hooks::Older {
+            support = support.of_an_older_kernel();
+        }
+        Self::start_on(&hooks::try_what_is_used(support), options, on_record)
+    }
+
+    /// As [`Session::start`], on a host that has nothing but this: for tests that take something away.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::start`].
+    #[doc(hidden)]
+    pub fn start_on(
+        support: &Support,
+        options: &Options,
+        on_record: impl FnMut(&Record) + 'static,
+    ) -> Result<Self, Error> {
+        let mut plan = Plan::require(support)?;
         match options.entry {
             EntryHook::Auto => {}
-            EntryHook::By(entry) => plan.enter_by(entry, &support)?,
+            EntryHook::By(entry) => plan.enter_by(entry, support)?,
             EntryHook::Off => plan.leave_entry_out(),
         }
         if options.host_path {
-            plan.follow_host_path(&support)?;
+            plan.follow_host_path(support)?;
         }
         if !options.sched {
             plan.leave_sched_out();
@@ -110,7 +127,7 @@ impl Session {
             .map_err(io::Error::from)
             .tried("switch receive stamping on")?;
         let cgroup_id = cgroup.metadata().tried("look at the cgroup")?.ino();
-        let skeleton = load(options, &plan, &support, cgroup_id)?;
+        let skeleton = load(options, &plan, support, cgroup_id)?;
         let banks = Banks::map(&skeleton.maps.banks, support.processors).tried("map the counters")?;
         let ring = options.record.then(|| ring(&skeleton, on_record)).transpose()?;
         let groups = options
@@ -199,9 +216,9 @@ impl Session {
     }
 
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
-        if self.plan.sched {
-            self.links
-                .push(sched::attach_clock(&self.skeleton.progs.on_run_clock)?);
+        if self.plan.run_clock {
+            let link = sched::attach_clock(&self.skeleton.progs.on_run_clock);
+            self.links.push(link.tried("attach on_run_clock")?);
         }
         for name in programs::traced(&self.plan) {
             let link = self.program(name).attach();
@@ -452,18 +469,6 @@ fn parse_skipped(account: &str) -> Option<u64> {
         .lines()
         .find_map(|line| line.strip_prefix("recursion_misses:"))?;
     count.trim().parse().ok()
-}
-
-/// What the host has. Whether functions can be traced is only tried where that would be used.
-fn support(options: &Options) -> Support {
-    let mut support = Support::probe();
-    if options.hooks == Hooks::Older {
-        support = support.of_an_older_kernel();
-    }
-    if obstacles(&support).is_empty() && Plan::new(&support).traces_functions() {
-        return support.with_functions_traced(hooks::functions_can_be_traced());
-    }
-    support
 }
 
 fn require_process(pid: u32) -> Result<(), Error> {

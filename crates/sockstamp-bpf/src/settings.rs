@@ -96,7 +96,7 @@ pub(crate) fn apply(
     ]
     .concat()
     .into_iter()
-    .chain(plan.sched.then_some("on_run_clock"))
+    .chain(plan.run_clock.then_some("on_run_clock"))
     .collect();
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();

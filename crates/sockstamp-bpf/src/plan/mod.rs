@@ -78,6 +78,8 @@ pub struct Plan {
     pub segments: bool,
     /// Of reads, the wait for a CPU is told from the rest.
     pub sched: bool,
+    /// The scheduler's clock is seen: without it, that is what the reader stood in run queues.
+    pub run_clock: bool,
     /// Retransmissions are counted.
     pub retransmits: bool,
     /// Messages in flight are counted when their socket goes away.
@@ -105,7 +107,7 @@ impl Plan {
         });
         let packets = tx == Ok(Stamps::Packets);
         let can_trace = |function| lacks_function(support, function).is_none();
-        let wakeup = rx.err().or_else(|| run_times(support));
+        let sched = rx.is_ok() && run_times(support).is_none();
         Self {
             stages: StageMap::from_fn(|stage| way(support, stage, entry, tx, rx)),
             tx: tx.ok(),
@@ -115,7 +117,8 @@ impl Plan {
             half_closed: packets && can_trace(Function::TcpRcvStateProcess),
             rx: rx.ok(),
             segments: (tx.is_ok() || rx.is_ok()) && lacks(support, Tracepoint::TcpProbe).is_none(),
-            sched: wakeup.is_none(),
+            sched,
+            run_clock: sched && shows_run_clock(support),
             retransmits: tx.is_ok() && lacks(support, Tracepoint::TcpRetransmitSkb).is_none(),
             close: lacks(support, Tracepoint::InetSockSetState).is_none(),
             // setns(2)
@@ -196,6 +199,7 @@ impl Plan {
     /// Takes the scheduler out: what a reader waited for a CPU is part of `rx.app` then.
     pub fn leave_sched_out(&mut self) {
         self.sched = false;
+        self.run_clock = false;
         self.stages[Stage::RxWakeup] = Way::Absent("in rx.app: switched off");
     }
 
@@ -375,17 +379,18 @@ fn callbacks(support: &Support) -> Option<&'static str> {
 
 /// Why it cannot be told when a task that waited got a CPU, if so.
 fn run_times(support: &Support) -> Option<&'static str> {
-    if !support.casts {
-        Some("in rx.app: needs Linux 6.2")
-    } else if !support.sched_info {
+    if !support.sched_info {
         Some("in rx.app: needs CONFIG_SCHED_INFO")
-    } else if !support.perf_events {
-        Some("in rx.app: no perf events")
     } else if !support.kernel_symbols {
         Some("in rx.app: needs CAP_SYSLOG")
     } else {
         None
     }
+}
+
+/// Whether the scheduler's clock can be read: from the context of a perf event's program, which is given a type.
+fn shows_run_clock(support: &Support) -> bool {
+    support.casts && support.perf_events
 }
 
 /// Why a tracepoint cannot be used, if so.
@@ -530,15 +535,17 @@ fn way(
             rx.err().or_else(|| lacks(support, Tracepoint::TcpProbe)),
             "RX software stamps at tp tcp_probe",
         ),
-        Stage::RxWakeup => run_times(support).filter(|_| rx.is_ok()).map_or_else(
-            || {
-                read(
-                    "tp sk_data_ready → task sched_info",
-                    "fentry sock_def_readable → task sched_info",
-                )
-            },
-            Way::Absent,
-        ),
+        Stage::RxWakeup => match run_times(support).filter(|_| rx.is_ok()) {
+            Some(reason) => Way::Absent(reason),
+            None if shows_run_clock(support) => read(
+                "tp sk_data_ready → task sched_info",
+                "fentry sock_def_readable → task sched_info",
+            ),
+            None => read(
+                "tp sk_data_ready → task run_delay",
+                "fentry sock_def_readable → task run_delay",
+            ),
+        },
         // It ends with a send and starts with a read.
         Stage::AppService => match tx {
             Err(reason) => Way::Absent(reason),

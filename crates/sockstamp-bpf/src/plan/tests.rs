@@ -225,13 +225,22 @@ fn reads_need_their_functions_where_there_are_no_tracepoints() {
 }
 
 #[test]
-fn without_casts_nobody_knows_who_waited() {
-    let plan = Plan::new(&without(|support| support.casts = false));
-    assert!(plan.rx.is_some() && !plan.sched);
-    assert_eq!(
-        plan.stages[Stage::RxWakeup],
-        Way::Absent("in rx.app: needs Linux 6.2")
-    );
+fn without_the_schedulers_clock_wake_ups_are_what_was_stood_in_run_queues() {
+    let takes: [fn(&mut Support); 2] = [
+        |support| support.casts = false,
+        |support| {
+            support.perf_events = false;
+        },
+    ];
+    for take in takes {
+        let plan = Plan::new(&without(take));
+        assert!(plan.sched && !plan.run_clock);
+        assert_eq!(
+            plan.stages[Stage::RxWakeup],
+            Way::Hooks("tp sk_data_ready → task run_delay")
+        );
+    }
+    assert!(Plan::new(&complete()).run_clock);
 }
 
 #[test]
@@ -298,13 +307,12 @@ fn without_a_look_at_segments_reads_that_waited_are_refused() {
 }
 
 #[test]
-fn wake_ups_need_what_the_scheduler_notes_its_clock_and_the_names_of_functions() {
-    let takes: [(fn(&mut Support), _); 3] = [
+fn wake_ups_need_what_the_scheduler_notes_and_the_names_of_functions() {
+    let takes: [(fn(&mut Support), _); 2] = [
         (
             |support| support.sched_info = false,
             "in rx.app: needs CONFIG_SCHED_INFO",
         ),
-        (|support| support.perf_events = false, "in rx.app: no perf events"),
         (
             |support| support.kernel_symbols = false,
             "in rx.app: needs CAP_SYSLOG",
@@ -332,7 +340,7 @@ fn without_reads_there_are_no_wake_ups() {
 fn what_is_switched_off_is_said() {
     let mut plan = Plan::new(&complete());
     plan.leave_sched_out();
-    assert!(plan.rx.is_some() && !plan.sched);
+    assert!(plan.rx.is_some() && !plan.sched && !plan.run_clock);
     assert_eq!(
         plan.stages[Stage::RxWakeup],
         Way::Absent("in rx.app: switched off")

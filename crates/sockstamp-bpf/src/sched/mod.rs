@@ -78,13 +78,17 @@ pub(crate) fn symbols_are_shown() -> bool {
         .any(|line| symbol(&line).is_some_and(|(address, _)| address != 0))
 }
 
+/// Whether the kernel lets us see its scheduler's clock. Debian's gives perf events to nobody without
+/// CAP_SYS_ADMIN, unless told otherwise (`perf_event_paranoid` 3).
+pub(crate) fn clock_is_shown() -> bool {
+    timer::open().is_ok()
+}
+
 /// Lets the program see the scheduler's clock again and again.
-pub(crate) fn attach_clock(program: &ProgramMut<'_>) -> Result<Link, Error> {
-    let event = timer::open().tried("open a perf event (--no-sched does without)")?;
+pub(crate) fn attach_clock(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> {
+    let event = timer::open()?;
     // The link closes it: bpf_link_perf_detach(), libbpf.
-    program
-        .attach_perf_event(event.into_raw_fd())
-        .tried("attach on_run_clock")
+    program.attach_perf_event(event.into_raw_fd())
 }
 
 #[cfg(test)]

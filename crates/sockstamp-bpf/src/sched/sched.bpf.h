@@ -74,7 +74,7 @@ struct woken woken[WOKEN_SLOTS];
 /* The verifier does not calculate with a pointer that it knows, but with a word of some type. */
 static __always_inline __u64 word_at(const void *address)
 {
-	return cast_kernel(address, struct timespec64)->tv_sec;
+	return kernel_read(address, struct timespec64, tv_sec);
 }
 
 static __always_inline struct woken *woken_slot(__u64 queue)
@@ -83,15 +83,15 @@ static __always_inline struct woken *woken_slot(__u64 queue)
 	return &woken[(queue * 0x61C8864680B583EBULL >> 56) % WOKEN_SLOTS];
 }
 
-static __always_inline const struct task_struct *task_at(__u64 address)
-{
-	return cast_kernel((const void *)address, struct task_struct);
-}
-
 /* How often a task got a CPU, modulo 2^32. */
 static __always_inline __u32 task_runs(const struct task_struct *task)
 {
-	return task->sched_info.pcount;
+	return kernel_read(task, struct task_struct, sched_info.pcount);
+}
+
+static __always_inline bool task_asleep(const struct task_struct *task)
+{
+	return kernel_read(task, struct task_struct, __state) != TASK_RUNNING;
 }
 
 static __always_inline const struct task_struct *woken_remember(__u64 queue,
@@ -99,7 +99,7 @@ static __always_inline const struct task_struct *woken_remember(__u64 queue,
 {
 	struct woken *slot = woken_slot(queue);
 
-	if (task->__state == TASK_RUNNING)
+	if (!task_asleep(task))
 		return task;
 	slot->queue = queue;
 	slot->task = (__u64)task;
@@ -111,7 +111,7 @@ static __always_inline const struct task_struct *woken_remember(__u64 queue,
 static __always_inline const struct task_struct *woken_find(__u64 queue)
 {
 	const struct woken *slot = woken_slot(queue);
-	const struct task_struct *task = task_at(slot->task);
+	const struct task_struct *task = (const struct task_struct *)slot->task;
 
 	if (slot->queue != queue || task_runs(task) != slot->runs)
 		return NULL;
@@ -122,31 +122,51 @@ static __always_inline const struct wait_queue_entry *entry_of(const struct list
 {
 	__u64 address = (__u64)link;
 
-	address -= bpf_core_field_offset(struct wait_queue_entry, entry);
-	return cast_kernel((const void *)address, struct wait_queue_entry);
+	return (const void *)(address - bpf_core_field_offset(struct wait_queue_entry, entry));
+}
+
+static __always_inline const void *entry_private(const struct wait_queue_entry *entry)
+{
+	return kernel_read(entry, struct wait_queue_entry, private);
 }
 
 /* ep_poll() waits in the queue of the instance (fs/eventpoll.c). One within another is not seen. */
 static __always_inline const struct task_struct *epoll_waiter(const struct wait_queue_entry *entry)
 {
-	__u64 address = (__u64)entry;
-	const struct list_head *queue, *first;
-	const struct epitem *item;
+	const void *watched =
+		(const void *)((__u64)entry - bpf_core_field_offset(struct eppoll_entry, wait));
+	const struct epitem *item = kernel_read(watched, struct eppoll_entry, base);
+	__u64 instance = word_at(&item->ep);
+	const struct list_head *queue = &((const struct eventpoll *)instance)->wq.head;
+	const struct list_head *first = kernel_read(queue, struct list_head, next);
 
-	address -= bpf_core_field_offset(struct eppoll_entry, wait);
-	item = cast_kernel((const void *)address, struct eppoll_entry)->base;
-	queue = &item->ep->wq.head;
-	first = queue->next;
 	if (first == queue)
-		return woken_find(word_at(&item->ep));
-	return woken_remember(word_at(&item->ep), task_at((__u64)entry_of(first)->private));
+		return woken_find(instance);
+	return woken_remember(instance, entry_private(entry_of(first)));
 }
 
 static __always_inline const struct task_struct *uring_task(const struct io_kiocb *request)
 {
-	if (bpf_core_field_exists(request->tctx))
-		return request->tctx->task;
-	return ((const struct io_kiocb___before_6_13 *)request)->task;
+	const struct io_uring_task *context;
+
+	if (!bpf_core_field_exists(request->tctx))
+		return kernel_read(request, struct io_kiocb___before_6_13, task);
+	context = kernel_read(request, struct io_kiocb, tctx);
+	return kernel_read(context, struct io_uring_task, task);
+}
+
+/* Whether completions are worked on only where somebody waits for them, and nobody is known to. */
+static __always_inline bool uring_deferred(const struct io_ring_ctx *ring)
+{
+	__u32 flags = kernel_read(ring, struct io_ring_ctx, flags);
+	__u32 wanted;
+
+	if (!(flags & IORING_SETUP_DEFER_TASKRUN))
+		return false;
+	if (!bpf_core_field_exists(ring->cq_wait_nr)) /* v6.1 */
+		return true;
+	wanted = kernel_read(ring, struct io_ring_ctx, cq_wait_nr.counter);
+	return wanted >= IO_CQ_WAKE_FORCE;
 }
 
 /*
@@ -156,30 +176,27 @@ static __always_inline const struct task_struct *uring_task(const struct io_kioc
 static __always_inline const struct task_struct *uring_waiter(const struct wait_queue_entry *entry)
 {
 	/* The lowest bit is a flag: wqe_to_req(), io_uring/poll.c. */
-	__u64 address = (__u64)entry->private & ~1ULL;
-	const struct io_kiocb *request = cast_kernel((const void *)address, struct io_kiocb);
+	__u64 address = (__u64)entry_private(entry) & ~1ULL;
+	const struct io_kiocb *request = (const struct io_kiocb *)address;
 	const struct task_struct *task = uring_task(request);
-	const struct io_ring_ctx *ring = request->ctx;
+	__u64 ring = word_at(&request->ctx);
 
-	if (task->__state == TASK_RUNNING)
-		return woken_find(word_at(&request->ctx));
-	if (ring->flags & IORING_SETUP_DEFER_TASKRUN &&
-	    (__u32)ring->cq_wait_nr.counter >= IO_CQ_WAKE_FORCE)
-		return NULL;
-	return woken_remember(word_at(&request->ctx), task);
+	if (!task_asleep(task))
+		return woken_find(ring);
+	return uring_deferred((const struct io_ring_ctx *)ring) ? NULL : woken_remember(ring, task);
 }
 
 static __always_inline const struct task_struct *entry_waiter(const struct wait_queue_entry *entry)
 {
-	__u64 function = (__u64)entry->func;
+	__u64 function = (__u64)kernel_read(entry, struct wait_queue_entry, func);
 
 	if (function == setting_wake_epoll)
 		return epoll_waiter(entry);
 	if (function == setting_wake_stream || function == setting_wake_datagram)
-		return task_at((__u64)entry->private);
+		return entry_private(entry);
 	/* __pollwait(), fs/select.c */
 	if (function == setting_wake_poll)
-		return cast_kernel(entry->private, struct poll_wqueues)->polling_task;
+		return kernel_read(entry_private(entry), struct poll_wqueues, polling_task);
 	if (function == setting_wake_uring)
 		return uring_waiter(entry);
 	return NULL;
@@ -191,16 +208,16 @@ static __always_inline const struct task_struct *entry_waiter(const struct wait_
 /* The first to wait, of several. The queue may change meanwhile: every read is safe. */
 static __always_inline const struct task_struct *sock_waiter(const struct sock *sk)
 {
-	const struct socket_wq *queue = cast_kernel(sk->sk_wq, struct socket_wq);
+	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
 	const struct list_head *head = &queue->wait.head;
-	const struct list_head *link = head->next;
+	const struct list_head *link = kernel_read(head, struct list_head, next);
 	const struct task_struct *task;
 
 	for (int i = 0; i < WAITERS_MAX && link != head; i++) {
 		task = entry_waiter(entry_of(link));
 		if (task)
 			return task;
-		link = link->next;
+		link = kernel_read(link, struct list_head, next);
 	}
 	return NULL;
 }
@@ -214,7 +231,8 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
 	if (!setting_sched)
 		return;
 	/* Woken by what came before, and has not run since. */
-	if (waiter->asleep && task_runs(task_at(waiter->task)) == waiter->runs) {
+	task = (const struct task_struct *)waiter->task;
+	if (waiter->asleep && task_runs(task) == waiter->runs) {
 		waiter->last = arrival;
 		return;
 	}
@@ -225,18 +243,19 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
 	if (waiter->task != (__u64)task || waiter->runs != runs || waiter->last + 1 != arrival) {
 		waiter->task = (__u64)task;
 		waiter->runs = runs;
-		waiter->run_delay = task->sched_info.run_delay;
+		waiter->run_delay = kernel_read(task, struct task_struct, sched_info.run_delay);
 		waiter->first = arrival;
 	}
 	waiter->last = arrival;
-	waiter->asleep = task->__state != TASK_RUNNING;
+	waiter->asleep = task_asleep(task);
 }
 
 /*
  * At the read: how long after `ready` the reader, who had waited for this arrival, got a CPU, and
  * STAGE_ABSENT if he had not. Where he got one more than once, the scheduler no longer knows when
- * that was the first time, but for how long he had to wait altogether. A global function, so that
- * the verifier walks it once and not once for each way through the read.
+ * that was the first time, but for how long he had to wait altogether; that is what there is where
+ * its clock is unknown, too. A global function, so that the verifier walks it once and not once for
+ * each way through the read.
  */
 __noinline __u64 sched_wakeup(const struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now)
 {

@@ -99,7 +99,7 @@ pub struct Support {
     pub drops_tell_receiver: bool,
     /// The scheduler notes when a task got a CPU (`CONFIG_SCHED_INFO`).
     pub sched_info: bool,
-    /// The kernel has perf events, as far as that was tried.
+    /// The kernel has perf events, and lets us open one, as far as that was tried.
     pub perf_events: bool,
     /// The kernel shows us where its functions are (`/proc/kallsyms`).
     pub kernel_symbols: bool,
