@@ -1,0 +1,197 @@
+//! Whatever one thing a kernel lacks, measuring starts, says which stage that costs, and measures the others. Root.
+
+use std::cell::RefCell;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::rc::Rc;
+use std::thread;
+use std::time::Duration;
+
+use sockstamp_bpf::plan::{Plan, Way, obstacles};
+use sockstamp_bpf::support::{Function, Support, Tracepoint};
+use sockstamp_bpf::{Decoder, Options, Session, Target, hooks};
+use sockstamp_model::flow::Protocol;
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::summary::Summary;
+
+/// Of each protocol, and as many answers.
+const REQUESTS: usize = 50;
+const REQUEST: [u8; 100] = [1; 100];
+/// Sends, and reads. Where everything is emulated some reads come before the stamps of their packets.
+const MESSAGES: usize = 2 * REQUESTS;
+const VALID: usize = MESSAGES * 9 / 10;
+
+#[test]
+fn of_this_kernel() {
+    without_each("of_this_kernel", Support::probe());
+}
+
+#[test]
+fn of_an_older_kernel() {
+    without_each("of_an_older_kernel", Support::probe().of_an_older_kernel());
+}
+
+/// As Linux 6.1.
+#[test]
+fn of_an_older_kernel_without_casts() {
+    let mut host = Support::probe().of_an_older_kernel();
+    host.casts = false;
+    if let Some(host) = measurable("of_an_older_kernel_without_casts", host) {
+        measures_the_rest(&host);
+    }
+}
+
+fn measurable(test: &str, host: Support) -> Option<Support> {
+    let host = hooks::try_what_is_used(host);
+    let Some(obstacle) = obstacles(&host).into_iter().next() else {
+        return Some(host);
+    };
+    let line = format!("SKIP {test}: {obstacle}\n");
+    io::stderr().write_all(line.as_bytes()).unwrap();
+    None
+}
+
+fn without_each(test: &str, host: Support) {
+    let Some(host) = measurable(test, host) else {
+        return;
+    };
+    let plan = Plan::new(&host);
+    let mut poorer: Vec<_> = poorer(&host)
+        .into_iter()
+        .map(|(missing, host)| (missing, hooks::try_what_is_used(host)))
+        .collect();
+    poorer.retain(|(_, host)| Plan::new(host) != plan);
+    assert!(!poorer.is_empty(), "nothing makes a difference to this plan");
+    for (missing, host) in &poorer {
+        println!("without {missing}");
+        measures_the_rest(host);
+    }
+}
+
+type Take = fn(&mut Support);
+
+/// The same host without each of the things that a stage may need.
+fn poorer(host: &Support) -> Vec<(String, Support)> {
+    let without = |take: &dyn Fn(&mut Support)| {
+        let mut poorer = host.clone();
+        take(&mut poorer);
+        poorer
+    };
+    let facts: [(&str, Take); 7] = [
+        ("the bit on the socket", |host| host.socket_bit = false),
+        ("BPF timestamping", |host| host.tx_timestamping = false),
+        ("the clock of stamps", |host| host.stamp_clock = false),
+        ("the receiver of drops", |host| host.drops_tell_receiver = false),
+        ("sched_info", |host| host.sched_info = false),
+        ("perf events", |host| host.perf_events = false),
+        ("kernel symbols", |host| host.kernel_symbols = false),
+    ];
+    let facts = facts.map(|(name, take)| (name.to_owned(), without(&take)));
+    let tracepoints = Tracepoint::ALL.map(|tracepoint| {
+        let take = |host: &mut Support| host.tracepoints.extend([(tracepoint, false)]);
+        (tracepoint.name().to_owned(), without(&take))
+    });
+    let functions = Function::ALL.map(|function| {
+        let take = |host: &mut Support| host.functions.extend([(function, false)]);
+        (format!("{}()", function.name()), without(&take))
+    });
+    facts.into_iter().chain(tracepoints).chain(functions).collect()
+}
+
+fn measures_the_rest(host: &Support) {
+    let (plan, summary, messages) = measure(host);
+    for (stage, way) in plan.stages.iter() {
+        let measured = &summary.direction(stage.direction()).stages[stage];
+        match way {
+            Way::Absent(reason) => {
+                assert_eq!(summary.absent[&stage], *reason, "{stage}");
+                assert!(measured.is_none(), "{stage} is absent: {reason}");
+            }
+            // No segment is missing here.
+            Way::Hooks(_) if stage == Stage::RxHol => assert!(measured.is_some()),
+            Way::Hooks(hooks) => {
+                let count = measured.as_ref().map_or(0, |histogram| histogram.count());
+                assert!(count > 0, "{stage} by {hooks}: nothing");
+            }
+        }
+    }
+    for (protocol, direction, is_measured) in [
+        (Protocol::Tcp, Direction::Tx, plan.tx.is_some()),
+        (Protocol::Tcp, Direction::Rx, plan.rx.is_some()),
+        (Protocol::Udp, Direction::Tx, plan.measures_udp()),
+        (Protocol::Udp, Direction::Rx, plan.measures_udp()),
+    ] {
+        let valid = messages
+            .iter()
+            .filter(|message| message.flow.protocol == protocol && message.direction == direction)
+            .filter(|message| message.verdict.is_valid())
+            .count();
+        let expected = if is_measured { VALID..=MESSAGES } else { 0..=0 };
+        assert!(
+            expected.contains(&valid),
+            "{protocol:?} {direction:?}: {valid} valid of {MESSAGES}, {:?}",
+            summary.verdicts
+        );
+    }
+}
+
+fn measure(host: &Support) -> (Plan, Summary, Vec<Message>) {
+    let messages = Rc::new(RefCell::new(Vec::new()));
+    let kept = Rc::clone(&messages);
+    let decoder = Decoder::new().unwrap();
+    let options = Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        record: true,
+        new_only: true,
+        ..Options::default()
+    };
+    let mut session = Session::start_on(host, &options, move |record| {
+        kept.borrow_mut().extend(decoder.message(record));
+    })
+    .unwrap();
+    converse_by_tcp();
+    converse_by_udp();
+    session.settle(Duration::from_secs(2)).unwrap();
+    let plan = session.plan().clone();
+    let summary = session.stop().unwrap();
+    (plan, summary, messages.take())
+}
+
+fn converse_by_tcp() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let mut buffer = REQUEST;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut buffer = REQUEST;
+            while server.read_exact(&mut buffer).is_ok() {
+                server.write_all(&buffer).unwrap();
+            }
+        });
+        for _ in 0..REQUESTS {
+            client.write_all(&REQUEST).unwrap();
+            client.read_exact(&mut buffer).unwrap();
+        }
+        drop(client);
+    });
+}
+
+fn converse_by_udp() {
+    let (client, server) = (
+        UdpSocket::bind("127.0.0.1:0").unwrap(),
+        UdpSocket::bind("127.0.0.1:0").unwrap(),
+    );
+    let address = server.local_addr().unwrap();
+    let mut buffer = REQUEST;
+    for _ in 0..REQUESTS {
+        client.send_to(&REQUEST, address).unwrap();
+        let (_, from) = server.recv_from(&mut buffer).unwrap();
+        server.send_to(&REQUEST, from).unwrap();
+        client.recv_from(&mut buffer).unwrap();
+    }
+}

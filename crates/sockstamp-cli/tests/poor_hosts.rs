@@ -1,0 +1,211 @@
+//! What `sockstamp doctor` says is what happens: on a host that lacks something, the stages of its plan are measured and
+//! the absent ones are absent for its reason, or nothing starts, for the obstacle that it names. Root.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use common::leftovers::Leftovers;
+use common::{direction_of, messages, report, sockstamp, stage, wait_attached};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::NamedTempFile;
+use testbed::Process;
+
+/// Where everything is emulated, loading takes ten seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// On one connection, and as many answers.
+const REQUESTS: usize = 20;
+
+/// A command that runs sockstamp on a poorer host than this.
+type Poor = fn() -> Command;
+
+#[test]
+fn without_bpf_and_perfmon_sys_admin_is_enough() {
+    as_doctor_says(|| without_capabilities("-bpf,-perfmon"), None);
+}
+
+#[test]
+fn without_sys_admin() {
+    let said = as_doctor_says(|| without_capabilities("-sys_admin"), None);
+    assert!(
+        said.contains("other network namespaces are left alone: CAP_SYS_ADMIN is missing"),
+        "{said}"
+    );
+}
+
+#[test]
+fn without_syslog() {
+    as_doctor_says(|| without_capabilities("-syslog"), None);
+}
+
+#[test]
+fn without_bpf() {
+    as_doctor_says(
+        || without_capabilities("-sys_admin,-bpf"),
+        Some("missing CAP_BPF:"),
+    );
+}
+
+#[test]
+fn without_perfmon() {
+    as_doctor_says(
+        || without_capabilities("-sys_admin,-perfmon"),
+        Some("missing CAP_PERFMON:"),
+    );
+}
+
+#[test]
+fn without_net_admin() {
+    as_doctor_says(
+        || without_capabilities("-net_admin"),
+        Some("missing CAP_NET_ADMIN:"),
+    );
+}
+
+#[test]
+fn without_btf() {
+    as_doctor_says(without_btf_in_sight, Some("no BTF"));
+}
+
+/// Root without these, in the words of setpriv(1).
+fn without_capabilities(these: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--inh-caps", these, "--bounding-set", these])
+        .arg(sockstamp());
+    command
+}
+
+/// Nothing is where the loader of programs looks for BTF (btf__load_vmlinux_btf() of libbpf).
+fn without_btf_in_sight() -> Command {
+    const HIDE: &str = "for place in /sys/kernel/btf /boot /lib/modules /usr/lib/debug; do \
+        [ ! -d $place ] || mount -t tmpfs none $place; done; exec \"$0\" \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", HIDE, sockstamp()]);
+    command
+}
+
+/// The obstacle that is expected, if one is. Gives what `stat` said on standard error.
+fn as_doctor_says(poor: Poor, obstacle: Option<&str>) -> String {
+    let before = Leftovers::before();
+    let doctor = doctor(poor);
+    let said = match obstacle {
+        Some(obstacle) => {
+            nothing_starts(poor, &doctor, obstacle);
+            String::new()
+        }
+        None => {
+            assert_eq!(doctor["ready"], true, "{}", doctor["obstacles"]);
+            assert_eq!(doctor["self_test"]["messages"], 40, "{}", doctor["self_test"]);
+            messages_are_traced(poor);
+            the_screen_is_drawn(poor);
+            stages_are_measured(poor, &doctor)
+        }
+    };
+    before.assert_none();
+    said
+}
+
+fn doctor(poor: Poor) -> Value {
+    let output = poor().args(["doctor", "--format", "json"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn nothing_starts(poor: Poor, doctor: &Value, obstacle: &str) {
+    assert_eq!(doctor["ready"], false);
+    assert_eq!(doctor["self_test"], Value::Null);
+    let named = doctor["obstacles"][0].as_str().unwrap();
+    assert!(named.contains(obstacle), "{named}");
+    for arguments in [
+        &["stat"][..],
+        &["stat", "--", "true"],
+        &["trace"],
+        &["top", "--once"],
+    ] {
+        let output = poor().args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "", "{arguments:?}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stderr),
+            format!("sockstamp: {named}\n"),
+            "{arguments:?}"
+        );
+    }
+}
+
+fn stages_are_measured(poor: Poor, doctor: &Value) -> String {
+    let (output, said) = measured(poor, "stat");
+    let found = report(output.path());
+    for (name, way) in doctor["plan"].as_object().unwrap() {
+        let absent = &way["absent"];
+        assert_eq!(&found["absent"][name], absent, "{name}");
+        let measured = &found[direction_of(name)]["stages"][name];
+        if absent.is_string() {
+            assert_eq!(*measured, Value::Null, "{name}");
+        // No segment is missing here.
+        } else if name != "rx.hol" {
+            assert!(stage(&found, name, "count") > 0, "{name} by {way}: {measured}");
+        }
+    }
+    said
+}
+
+fn messages_are_traced(poor: Poor) {
+    let (output, _) = measured(poor, "trace");
+    let found = messages(output.path());
+    let valid = found.iter().filter(|message| message["verdict"] == "valid");
+    assert!(valid.count() >= REQUESTS, "{found:?}");
+}
+
+fn the_screen_is_drawn(poor: Poor) {
+    let output = poor()
+        .args(["top", "--once", "--interval", "300ms"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let screen = String::from_utf8_lossy(&output.stdout);
+    assert!(screen.contains("sockstamp top"), "{screen}");
+}
+
+/// What the subcommand wrote of a conversation over loopback, and what it said on standard error.
+fn measured(poor: Poor, subcommand: &str) -> (NamedTempFile, String) {
+    let output = NamedTempFile::new().unwrap();
+    let mut command = poor();
+    command
+        .args([subcommand, "--every", "--format", "json", "-o"])
+        .arg(output.path());
+    command.args(["-p", &std::process::id().to_string()]);
+    let mut process = Process::spawn(command).unwrap();
+    wait_attached(&mut process);
+    converse();
+    process.signal(Signal::SIGINT).unwrap();
+    let status = process.wait_status(PATIENCE).unwrap();
+    assert!(status.success(), "{status}: {}", process.stderr());
+    (output, process.stderr())
+}
+
+fn converse() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let mut bytes = [0; 100];
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut bytes = [0; 100];
+            while server.read_exact(&mut bytes).is_ok() {
+                server.write_all(&bytes).unwrap();
+            }
+        });
+        for _ in 0..REQUESTS {
+            client.write_all(&bytes).unwrap();
+            client.read_exact(&mut bytes).unwrap();
+        }
+        drop(client);
+    });
+}
