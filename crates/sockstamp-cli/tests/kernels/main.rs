@@ -1,4 +1,5 @@
-//! What holds on every kernel, whatever hooks it has.
+//! What holds on every kernel, whatever hooks it has: counts, and times that are known beforehand by the kernel's own
+//! packet schedulers.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -12,3 +13,6 @@ mod common;
 mod support;
 
 mod counts;
+mod fq;
+mod netem;
+mod scene;

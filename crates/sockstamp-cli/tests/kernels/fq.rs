@@ -1,0 +1,40 @@
+//! SO_MAX_PACING_RATE: where the interface has the packet scheduler fq, that holds packets back until they may leave;
+//! else TCP itself does. Either is named.
+
+use serde_json::Value;
+use testbed::Family;
+
+use crate::common::within_three_attempts;
+use crate::scene::Qdisc;
+use crate::support::{Pair, explains};
+
+/// 20 ms for each request, which goes as one packet, and which the next one has to wait for.
+const PACED: &str = "client --count 15 --request 10000 --pacing 500000";
+const UNDISTURBED: &str = "client --count 15 --request 10000";
+
+fn pair() -> Pair {
+    Pair::veth(Family::V4)
+}
+
+#[test]
+fn paced_by_fq() {
+    let pair = pair();
+    let _serve = pair.serve(&["serve", "--request", "10000"]);
+    let device = pair.link.interface_a();
+    let Some(_fq) = Qdisc::new("fq::paced_by_fq", &pair.client, device, "fq") else {
+        return;
+    };
+    within_three_attempts(|| explained_by(&pair, "tx.qdisc"));
+}
+
+#[test]
+fn paced_by_tcp() {
+    let pair = pair();
+    let _serve = pair.serve(&["serve", "--request", "10000"]);
+    within_three_attempts(|| explained_by(&pair, "tx.queue/pacing"));
+}
+
+fn explained_by(pair: &Pair, name: &str) -> Result<(), String> {
+    let undisturbed: Value = pair.stat_peer(UNDISTURBED);
+    explains(&[name], &pair.stat_peer(PACED), &undisturbed)
+}

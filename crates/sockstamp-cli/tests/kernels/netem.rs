@@ -1,0 +1,202 @@
+//! What the kernel's own emulation of a network does, netem(8) and tbf(8), is where it belongs.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testbed::{Family, Host};
+
+use crate::common::{Stat, in_short, number, peer, stage, within_three_attempts};
+use crate::scene::{Qdisc, kernel_counter};
+use crate::support::{Pair, ms, sum, within};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A round trip after the other.
+const REQUESTS: &str = "client --count 20 --interval-ms 5";
+/// Messages that overtake each other, read one by one.
+const STREAM: &str = "blast --sends 400 --interval-ms 2 --nodelay true";
+const DELAY: u64 = ms(20);
+
+/// The way back is long: what was sent is acknowledged late, and nothing else is late.
+#[test]
+fn delay_behind_the_host_is_the_networks() {
+    delayed("netem::delay_behind_the_host_is_the_networks", |pair| {
+        (&pair.server, pair.link.interface_b(), "tx.network")
+    });
+}
+
+/// The packet scheduler of the sender's own interface holds packets back.
+#[test]
+fn delay_in_the_host_is_the_packet_schedulers() {
+    delayed("netem::delay_in_the_host_is_the_packet_schedulers", |pair| {
+        (&pair.client, pair.link.interface_a(), "tx.qdisc")
+    });
+}
+
+fn delayed(test: &str, place: impl Fn(&Pair) -> (&Host, &str, &'static str)) {
+    let pair = Pair::veth(Family::V4);
+    let _serve = pair.serve(&["serve"]);
+    let (host, device, delayed) = place(&pair);
+    within_three_attempts(|| {
+        let undisturbed = pair.stat_peer(REQUESTS);
+        let Some(_netem) = Qdisc::new(test, host, device, "netem delay 20ms") else {
+            return Ok(());
+        };
+        let built = pair.stat_peer(REQUESTS);
+        assert_eq!(stage(&built, delayed, "count"), 20, "{built}");
+        within(delayed, sum(&built, delayed), 20 * DELAY..=u64::MAX)?;
+        let median = stage(&built, delayed, "p50_ns");
+        within(
+            format!("the median of {delayed}"),
+            median,
+            DELAY * 19 / 20..=DELAY * 2,
+        )?;
+        for name in [
+            "tx.copy",
+            "tx.queue",
+            "tx.qdisc",
+            "tx.network",
+            "rx.stack",
+            "rx.app",
+        ] {
+            if name != delayed {
+                let bound = stage(&undisturbed, name, "p50_ns") + DELAY / 10;
+                within(
+                    format!("the median of {name}"),
+                    stage(&built, name, "p50_ns"),
+                    0..=bound,
+                )?;
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What is sent again is counted as the kernel counts it, what came behind a missing segment as well, and reads
+/// waited for it.
+#[test]
+fn loss() {
+    disturbed("netem::loss", "netem delay 5ms loss 2%", |counts| {
+        if counts.retransmits == 0 {
+            return Err("nothing was lost".to_owned());
+        }
+        Ok(())
+    });
+}
+
+/// Some packets overtake those that are held back. The sender knows too late to send anything again: the way back is
+/// longer than the delay, and `tcp_rack_reo_wnd()` (net/ipv4/tcp_recovery.c) allows a quarter of the round trip.
+#[test]
+fn reordering() {
+    disturbed("netem::reordering", "netem delay 3ms reorder 25%", |counts| {
+        if counts.retransmits > 0 {
+            return Err(format!("{} segments were sent again", counts.retransmits));
+        }
+        Ok(())
+    });
+}
+
+/// By the kernel.
+struct Counts {
+    retransmits: u64,
+    out_of_order: u64,
+}
+
+fn disturbed(test: &str, words: &str, expected: impl Fn(&Counts) -> Result<(), String>) {
+    let pair = Pair::veth(Family::V4);
+    let (client, server) = (&pair.client, &pair.server);
+    let _serve = pair.serve(&["serve"]);
+    // What one message is, is one packet: none waits, and is sent with others.
+    pair.route("initcwnd 200");
+    let (device, back) = (pair.link.interface_a(), pair.link.interface_b());
+    let words = format!("{words} limit 10000");
+    let Some(netem) = Qdisc::new(test, client, device, "netem limit 10000") else {
+        return;
+    };
+    let _back = Qdisc::new(test, server, back, "netem delay 40ms");
+    within_three_attempts(|| {
+        let [sent, received] =
+            [client, server].map(|side| Stat::start(&["--netns", side.netns_name(), "tcp"]));
+        let retransmits = kernel_counter(client, "TcpRetransSegs");
+        let out_of_order = kernel_counter(server, "TcpExtTCPOFOQueue");
+        netem.change(&words);
+        let address = pair.address.to_string();
+        let words: Vec<&str> = STREAM.split_whitespace().chain(["--connect", &address]).collect();
+        client.run(peer(), &words).unwrap();
+        // The end of the connection is not to be lost.
+        netem.change("netem delay 0ms loss 0% reorder 0% limit 10000");
+        wait_closed(client);
+        let counts = Counts {
+            retransmits: kernel_counter(client, "TcpRetransSegs") - retransmits,
+            out_of_order: kernel_counter(server, "TcpExtTCPOFOQueue") - out_of_order,
+        };
+        let (sent, received) = (sent.finish(), received.finish());
+        println!("{}\n{}", in_short(&sent), in_short(&received));
+        assert_eq!(number(&sent["tx"]["retransmits"]), counts.retransmits, "{sent}");
+        assert_eq!(
+            number(&received["rx"]["out_of_order"]),
+            counts.out_of_order,
+            "{received}"
+        );
+        if counts.out_of_order == 0 {
+            return Err("nothing came out of order".to_owned());
+        }
+        assert!(stage(&received, "rx.hol", "count") > 0, "{received}");
+        assert!(sum(&received, "rx.hol") > 0, "{received}");
+        expected(&counts)
+    });
+}
+
+/// Waits until no connection of the host has anything left to send.
+fn wait_closed(host: &Host) {
+    let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
+    let start = Instant::now();
+    while !host.run("ss", &open).unwrap().trim().is_empty() {
+        assert!(start.elapsed() < PATIENCE, "connections do not end");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A line of 1 Mbit/s: what waits for it is in the packet scheduler, or in TCP as long as enough is there.
+#[test]
+fn a_slow_line() {
+    const LARGE: &str = "client --count 4 --request 40000";
+    let pair = Pair::veth(Family::V4);
+    let _serve = pair.serve(&["serve", "--request", "40000"]);
+    for (host, buffer) in [(&pair.client, "wmem"), (&pair.server, "rmem")] {
+        let name = format!("net.ipv4.tcp_{buffer}");
+        host.set_sysctl(&name, "4096 4194304 4194304").unwrap();
+    }
+    pair.route("initcwnd 1000");
+    let device = pair.link.interface_a();
+    for line in [
+        "netem rate 1mbit limit 10000",
+        "tbf rate 1mbit burst 2kb limit 1mb",
+    ] {
+        within_three_attempts(|| {
+            let undisturbed = pair.stat_peer(LARGE);
+            let Some(_line) = Qdisc::new("netem::a_slow_line", &pair.client, device, line) else {
+                return Ok(());
+            };
+            let built = pair.stat_peer(LARGE);
+            // 320 ms each. A request fits into the first window of the receiver.
+            within("tx", total(&built), 4 * ms(300)..=4 * ms(480))?;
+            explains_together(&["tx.qdisc", "tx.queue/tsq"], &built, &undisturbed)
+        });
+    }
+}
+
+fn total(report: &Value) -> u64 {
+    number(&report["tx"]["total"]["sum_ns"])
+}
+
+/// Whether these are together at least nine tenths of what messages took longer.
+fn explains_together(names: &[&str], built: &Value, undisturbed: &Value) -> Result<(), String> {
+    let more: u64 = names
+        .iter()
+        .map(|name| sum(built, name).saturating_sub(sum(undisturbed, name)))
+        .sum();
+    let excess = total(built).saturating_sub(total(undisturbed));
+    println!("{names:?}: {more} of {excess} ns");
+    within(names.join(" and "), more, excess / 10 * 9..=u64::MAX)
+}
