@@ -314,6 +314,7 @@ struct sk_buff {
 struct sk_buff_head {
 	struct sk_buff *next;
 	struct sk_buff *prev;
+	__u32 qlen;
 };
 
 struct kernfs_node {
