@@ -32,16 +32,6 @@ fn of_an_older_kernel() {
     without_each("of_an_older_kernel", Support::probe().of_an_older_kernel());
 }
 
-/// As Linux 6.1.
-#[test]
-fn of_an_older_kernel_without_casts() {
-    let mut host = Support::probe().of_an_older_kernel();
-    host.casts = false;
-    if let Some(host) = measurable("of_an_older_kernel_without_casts", host) {
-        measures_the_rest(&host);
-    }
-}
-
 fn measurable(test: &str, host: Support) -> Option<Support> {
     let host = hooks::try_what_is_used(host);
     let Some(obstacle) = obstacles(&host).into_iter().next() else {
