@@ -20,6 +20,7 @@ const PREFACE: &str = "\
 As `sockstamp doctor` says there. 6.1, 6.12 and 7.2 are Debian's kernels for virtual machines, in QEMU: `make kernel-test`
 asks them, runs tests on them, and fails where the answer is not this one. 6.18 is a kernel without fentry and
 kprobes. What a kernel can do is asked for by symbol: another one of the same version may give less or more.
+How stamps by fentry and by packets differ from those of BPF timestamping: [how it works](how-it-works.md#before-linux-615).
 
 ";
 

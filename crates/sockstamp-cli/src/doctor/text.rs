@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use sockstamp::interface::InterfaceCapabilities;
 use sockstamp_bpf::hooks::{Hook, Trial};
-use sockstamp_bpf::plan::Way;
+use sockstamp_bpf::plan::{Stamps, Way};
 use sockstamp_bpf::support::Capability;
 
 use super::Report;
@@ -57,10 +57,10 @@ fn facts(report: &Report) -> Vec<Line> {
         ),
         line(
             "BPF timestamping",
-            if support.socket_bit && support.tx_timestamping {
-                "yes"
-            } else {
-                "no"
+            match report.plan.tx {
+                Some(Stamps::Callbacks) => "yes",
+                Some(Stamps::Packets) => FROM_PACKETS,
+                None => "no",
             },
         ),
         line(
@@ -90,6 +90,10 @@ fn facts(report: &Report) -> Vec<Line> {
     }
     lines
 }
+
+/// Where the stamps differ has a table in docs/how-it-works.md.
+const FROM_PACKETS: &str =
+    "no: TCP is stamped by its packets, behind tc egress, in front of the driver, and when an ACK arrives";
 
 /// Seen on v6.18, with the bit set on both subflows: no callback came for any send call, and reads
 /// pass the MPTCP socket, not the subflow. `tcp_tx_timestamp()`, which calls SENDMSG, is only in
