@@ -47,6 +47,7 @@ fn main() -> Result<()> {
         &out,
     )?;
     compile(&clang, "src/bpf/floor.bpf.c", &out.join("floor.skel.rs"), &out)?;
+    compile(&clang, "src/bpf/points.bpf.c", &out.join("points.skel.rs"), &out)?;
     compile(&clang, "src/bpf/probe.bpf.c", &out.join("probe.skel.rs"), &out)?;
     compile(
         &clang,

@@ -11,6 +11,7 @@ use crate::error::{Error, Tried};
 use crate::plan::{Plan, missing_capabilities, obstacles};
 use crate::programs;
 use crate::sched;
+use crate::session::quiet_libbpf;
 use crate::settings;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;
@@ -105,6 +106,7 @@ pub fn try_what_is_used(mut support: Support) -> Support {
 /// attached, and taken away.
 #[must_use]
 pub fn functions_can_be_traced() -> bool {
+    quiet_libbpf();
     let mut place = MaybeUninit::uninit();
     let open = ProbeSkelBuilder::default().open(&mut place);
     open.and_then(|open| try_one(open, "probe_fentry")).is_ok()

@@ -20,6 +20,7 @@ mod map_view;
 mod options;
 mod path;
 pub mod plan;
+pub mod points;
 mod privilege;
 mod programs;
 mod record;

@@ -25,6 +25,10 @@ pub(crate) mod filter_test {
     include!(concat!(env!("OUT_DIR"), "/filter_test.skel.rs"));
 }
 
+pub(crate) mod points {
+    include!(concat!(env!("OUT_DIR"), "/points.skel.rs"));
+}
+
 pub(crate) mod probe {
     include!(concat!(env!("OUT_DIR"), "/probe.skel.rs"));
 }

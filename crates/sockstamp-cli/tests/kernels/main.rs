@@ -1,5 +1,5 @@
-//! What holds on every kernel, whatever hooks it has: counts, and times that are known beforehand by the kernel's own
-//! packet schedulers.
+//! What holds on every kernel, whatever hooks it has: counts, times that are known beforehand by the kernel's own
+//! packet schedulers, and that different hooks measure the same.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -15,4 +15,6 @@ mod support;
 mod counts;
 mod fq;
 mod netem;
+mod netstacklat;
 mod scene;
+mod twins;

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The points of the receive path at which netstacklat looks at packets: how many of one network
+ * namespace come by, and how long after their RX software stamp. For tests, to compare our times
+ * with.
+ */
+#include "common.bpf.h"
+
+enum point {
+	POINT_IP_START,
+	POINT_TCP_START,
+	POINT_UDP_START,
+	POINT_TCP_SOCKET_ENQUEUED,
+	POINT_UDP_SOCKET_ENQUEUED,
+	POINT_TCP_SOCKET_READ,
+	POINT_UDP_SOCKET_READ,
+	POINTS,
+};
+
+/* More than a test sends. */
+#define TIMES 1024
+
+struct reached {
+	__u64 count;
+	__u64 times_ns[TIMES];
+} points[POINTS];
+
+const volatile __u32 points_netns;
+const volatile __s64 points_tai_minus_realtime;
+
+#define NSEC_PER_SEC 1000000000ULL
+
+struct scm_timestamping_internal___before_7_2 {
+	struct timespec64___whole {
+		s64 tv_sec;
+		long tv_nsec;
+	} ts[3];
+} __attribute__((preserve_access_index));
+
+struct scm_timestamping_internal {
+	ktime_t ts[3];
+} __attribute__((preserve_access_index));
+
+/* The stamp is of CLOCK_REALTIME, which no helper reads. */
+static __always_inline void reach(enum point point, const struct net *net, __u64 stamp)
+{
+	__u64 now = bpf_ktime_get_tai_ns() - points_tai_minus_realtime;
+	__u64 place;
+
+	if (!stamp || net->ns.inum != points_netns)
+		return;
+	place = __sync_fetch_and_add(&points[point].count, 1);
+	if (place < TIMES)
+		points[point].times_ns[place] = now - stamp;
+}
+
+static __always_inline void packet(enum point point, const struct sk_buff *skb)
+{
+	reach(point, skb->dev->nd_net.net, skb->tstamp);
+}
+
+static __always_inline void socket(enum point point, const struct sock *sk, __u64 stamp)
+{
+	reach(point, sk->__sk_common.skc_net.net, stamp);
+}
+
+SEC("fentry/ip_rcv_core")
+int BPF_PROG(ip_start, const struct sk_buff *skb)
+{
+	packet(POINT_IP_START, skb);
+	return 0;
+}
+
+SEC("fentry/ip6_rcv_core")
+int BPF_PROG(ip6_start, const struct sk_buff *skb)
+{
+	packet(POINT_IP_START, skb);
+	return 0;
+}
+
+SEC("fentry/tcp_v4_rcv")
+int BPF_PROG(tcp_start, const struct sk_buff *skb)
+{
+	packet(POINT_TCP_START, skb);
+	return 0;
+}
+
+SEC("fentry/tcp_v6_rcv")
+int BPF_PROG(tcp6_start, const struct sk_buff *skb)
+{
+	packet(POINT_TCP_START, skb);
+	return 0;
+}
+
+SEC("fentry/udp_rcv")
+int BPF_PROG(udp_start, const struct sk_buff *skb)
+{
+	packet(POINT_UDP_START, skb);
+	return 0;
+}
+
+SEC("fentry/udpv6_rcv")
+int BPF_PROG(udp6_start, const struct sk_buff *skb)
+{
+	packet(POINT_UDP_START, skb);
+	return 0;
+}
+
+SEC("fexit/tcp_queue_rcv")
+int BPF_PROG(tcp_enqueued, const struct sock *sk, const struct sk_buff *skb)
+{
+	socket(POINT_TCP_SOCKET_ENQUEUED, sk, skb->tstamp);
+	return 0;
+}
+
+SEC("fexit/__udp_enqueue_schedule_skb")
+int BPF_PROG(udp_enqueued, const struct sock *sk, const struct sk_buff *skb, int result)
+{
+	if (!result)
+		socket(POINT_UDP_SOCKET_ENQUEUED, sk, skb->tstamp);
+	return 0;
+}
+
+SEC("fentry/tcp_recv_timestamp")
+int BPF_PROG(tcp_read, const struct msghdr *msg, const struct sock *sk, void *stamps)
+{
+	struct scm_timestamping_internal___before_7_2 *split = stamps;
+	struct scm_timestamping_internal *whole = stamps;
+	__u64 stamp;
+
+	if (bpf_core_type_size(*whole) == 3 * sizeof(ktime_t))
+		stamp = BPF_CORE_READ(whole, ts[0]);
+	else
+		stamp = BPF_CORE_READ(split, ts[0].tv_sec) * NSEC_PER_SEC +
+			BPF_CORE_READ(split, ts[0].tv_nsec);
+	socket(POINT_TCP_SOCKET_READ, sk, stamp);
+	return 0;
+}
+
+SEC("fentry/skb_consume_udp")
+int BPF_PROG(udp_read, const struct sock *sk, const struct sk_buff *skb)
+{
+	socket(POINT_UDP_SOCKET_READ, sk, skb->tstamp);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,94 @@
+//! The points of the receive path at which netstacklat looks at packets, by programs of our own on the same
+//! functions: tests compare its times with ours.
+
+use std::collections::BTreeMap;
+use std::mem::MaybeUninit;
+
+use libbpf_rs::Link;
+use libbpf_rs::btf::Btf;
+use libbpf_rs::btf::types::Func;
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::NetnsInode;
+
+use crate::error::{Error, Tried};
+use crate::session::quiet_libbpf;
+use crate::skeleton::points::{PointsSkel, PointsSkelBuilder};
+
+/// The points, in the order of the programs' `enum point`.
+const POINTS: [&str; 7] = [
+    "ip-start",
+    "tcp-start",
+    "udp-start",
+    "tcp-socket-enqueued",
+    "udp-socket-enqueued",
+    "tcp-socket-read",
+    "udp-socket-read",
+];
+
+/// The programs, attached.
+pub struct Points {
+    _links: Vec<Link>,
+    skeleton: PointsSkel<'static>,
+}
+
+impl std::fmt::Debug for Points {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Points").finish_non_exhaustive()
+    }
+}
+
+impl Points {
+    /// Attaches to every function of these that the kernel has: static ones may be inlined.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
+    pub fn attach(netns: NetnsInode) -> Result<Self, Error> {
+        quiet_libbpf();
+        let kernel = Btf::from_vmlinux().tried("read the kernel's types")?;
+        let clocks = sockstamp::clock::measure()
+            .map_err(std::io::Error::from)
+            .tried("read the clocks")?;
+        let place = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut open = PointsSkelBuilder::default()
+            .open(place)
+            .tried("read the programs")?;
+        if let Some(data) = open.maps.rodata_data.as_mut() {
+            data.points_netns = netns.0;
+            data.points_tai_minus_realtime = clocks.tai().delta().0;
+        }
+        for mut program in open.open_object_mut().progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            let function = section.split('/').next_back().unwrap_or_default();
+            program.set_autoload(kernel.type_by_name::<Func<'_>>(function).is_some());
+        }
+        let mut skeleton = open.load().tried("load the programs")?;
+        let mut links = Vec::new();
+        for program in skeleton.object_mut().progs_mut() {
+            if program.autoload() {
+                links.push(program.attach().tried("attach a program")?);
+            }
+        }
+        Ok(Self {
+            _links: links,
+            skeleton,
+        })
+    }
+
+    /// Every point, with how long after their RX software stamps packets were there, the shortest first.
+    #[must_use]
+    pub fn times(&self) -> BTreeMap<&'static str, Vec<Nanos>> {
+        let reached = self.skeleton.maps.bss_data.iter().flat_map(|data| &data.points);
+        POINTS
+            .into_iter()
+            .zip(reached)
+            .map(|(point, reached)| {
+                let count = usize::try_from(reached.count).unwrap_or(usize::MAX);
+                let mut times: Vec<_> = reached.times_ns.iter().copied().take(count).map(Nanos).collect();
+                times.sort_unstable();
+                (point, times)
+            })
+            .collect()
+    }
+}
