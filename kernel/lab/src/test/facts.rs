@@ -187,6 +187,7 @@ test result: ok. 1 passed;
             result: Verdict::Ok,
             seconds: 1.0,
             reason: None,
+            again: None,
             output: OUTPUT.into(),
         }
     }

@@ -95,6 +95,7 @@ fn conclude(ran: Vec<Ran>, left_out: &LeftOut, folder: &Path, bless: bool) -> Re
     print!("{}", report::failures(&rows, SHOWN_LINES));
     println!("\n{}", report::table(&rows));
     println!("{}", report::left_out(left_out));
+    print!("{}", report::second_tries(&rows));
     print!("{}", report::skips(&rows));
     let mut good = rows.iter().all(|row| row.outcome.result != Verdict::Failed);
     for facts in facts.into_iter().flatten() {

@@ -1,6 +1,6 @@
 //! Where tests run: guests, some of them side by side, and the host.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -125,10 +125,13 @@ impl Task {
             time_limit: self.time_limit(),
             console: &console,
         };
-        let mut output = Vec::new();
-        if let Err(error) = guest.run(&mut output, io::stderr()) {
+        let output = console.with_extension("out");
+        let writing = || format!("cannot write {}", output.display());
+        let file = File::create(&output).with_context(writing)?;
+        if let Err(error) = guest.run(file, io::stderr()) {
             eprintln!("{series} {binary}: {error:#}");
         }
+        let output = fs::read(&output).with_context(|| format!("cannot read {}", output.display()))?;
         eprintln!("{series} {binary}: {} s", begin.elapsed().as_secs());
         Ok(self.ran(series, &output, true))
     }

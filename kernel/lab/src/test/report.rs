@@ -85,6 +85,21 @@ pub(crate) fn skips(rows: &[Row]) -> String {
     text
 }
 
+/// A line for each test that failed at first.
+pub(crate) fn second_tries(rows: &[Row]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        if let Some(first) = &row.outcome.again {
+            let _ = writeln!(
+                text,
+                "a second try of {} on {}: at first {first}",
+                row.outcome.test, row.kernel
+            );
+        }
+    }
+    text
+}
+
 /// What was not asked for: tests of the host alone.
 pub(crate) fn left_out(left_out: &LeftOut) -> String {
     let mut text = "not chosen (kernel/lab/tests.txt):\n".to_owned();
@@ -125,6 +140,7 @@ mod tests {
                 result,
                 seconds: 1.25,
                 reason: reason.map(str::to_owned),
+                again: None,
                 output: "one\ntwo\nthree\n".into(),
             },
         }
@@ -170,7 +186,7 @@ mod tests {
         assert_eq!(
             json_lines(&rows()[..1]).unwrap(),
             "{\"kernel\":\"6.1\",\"binary\":\"a/x\",\"test\":\"one\",\"result\":\"skipped\",\"seconds\":1.25,\
-             \"reason\":\"no hook\"}\n"
+             \"reason\":\"no hook\",\"again\":null}\n"
         );
     }
 }
