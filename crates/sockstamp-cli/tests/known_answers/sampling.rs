@@ -14,8 +14,9 @@ const ONE_OF: u64 = 64;
 const ERRORS: f64 = 5.0;
 /// Half of a histogram's bucket.
 const BUCKET: f64 = 1.045;
-/// Of the same hook the programs of one session run after those of the other, so their stamps are not the same.
-const BETWEEN_SESSIONS_NS: f64 = 500.0;
+/// Of the same hook the programs of one session run after those of the other, so their stamps are not the same; and
+/// what measures one message in 64 finds its code and data out of the CPU's caches (seen: 1 µs).
+const BETWEEN_SESSIONS_NS: f64 = 1500.0;
 
 #[test]
 fn one_in_64_is_like_every_one() {
