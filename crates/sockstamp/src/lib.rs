@@ -4,6 +4,9 @@
 //! |---|---|
 //! | [`ReceiveStamping`] | makes the kernel stamp received packets for as long as it is held |
 //! | [`interface`] | which stamps a network interface can give |
+//! | [`timestamping`] | stamps of sent and received messages, of any socket |
+//! | [`error_queue`] | stamps, completions of zerocopy sends and network errors: drained many at a time |
+//! | [`control`] | control messages: read from bytes, written to bytes |
 //! | [`clock`] | the offset between the clocks that stamps come from, and a watch for steps of CLOCK_REALTIME |
 //!
 //! Nothing here needs root or a capability, and nothing uses BPF.
@@ -11,7 +14,9 @@
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod control;
 mod error;
+pub mod error_queue;
 pub mod interface;
 mod receive_stamping;
 #[expect(
@@ -19,6 +24,7 @@ mod receive_stamping;
     reason = "the one place for system calls that have no safe wrapper"
 )]
 mod sys;
+pub mod timestamping;
 
 pub use error::Error;
 pub use receive_stamping::ReceiveStamping;

@@ -1,5 +1,8 @@
 //! System calls that have no safe wrapper elsewhere.
 
+pub(crate) mod message;
+pub(crate) mod options;
+
 use std::os::fd::{AsFd, AsRawFd};
 
 use nix::errno::Errno;

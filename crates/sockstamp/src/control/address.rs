@@ -1,0 +1,96 @@
+//! Socket addresses of IPv4 and IPv6, from bytes and to bytes.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+use super::bytes::{array_at, u16_at, u32_at};
+
+/// `struct sockaddr_in` or `struct sockaddr_in6` as bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Address {
+    bytes: [u8; size_of::<libc::sockaddr_in6>()],
+    length: usize,
+}
+
+impl Address {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+impl From<SocketAddr> for Address {
+    fn from(address: SocketAddr) -> Self {
+        let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
+        let family = match address {
+            SocketAddr::V4(_) => libc::AF_INET,
+            SocketAddr::V6(_) => libc::AF_INET6,
+        };
+        // The family is one of two small constants: its low 16 bits are all there is.
+        let [low, high, ..] = family.to_le_bytes();
+        bytes[..2].copy_from_slice(&u16::from_le_bytes([low, high]).to_ne_bytes());
+        bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
+        let length = match address {
+            SocketAddr::V4(address) => {
+                bytes[4..8].copy_from_slice(&address.ip().octets());
+                size_of::<libc::sockaddr_in>()
+            }
+            SocketAddr::V6(address) => {
+                bytes[4..8].copy_from_slice(&address.flowinfo().to_ne_bytes());
+                bytes[8..24].copy_from_slice(&address.ip().octets());
+                bytes[24..28].copy_from_slice(&address.scope_id().to_ne_bytes());
+                size_of::<libc::sockaddr_in6>()
+            }
+        };
+        Self { bytes, length }
+    }
+}
+
+/// `None` for other families (AF_UNSPEC and AF_PACKET among them), and for what is too short.
+pub(crate) fn from_bytes(bytes: &[u8]) -> Option<SocketAddr> {
+    let port = || Some(u16::from_be_bytes(array_at(bytes, 2)?));
+    match i32::from(u16_at(bytes, 0)?) {
+        libc::AF_INET => {
+            let octets: [u8; 4] = array_at(bytes, 4)?;
+            Some(SocketAddrV4::new(Ipv4Addr::from(octets), port()?).into())
+        }
+        libc::AF_INET6 => {
+            let octets: [u8; 16] = array_at(bytes, 8)?;
+            let (flow, scope) = (u32_at(bytes, 4)?, u32_at(bytes, 24)?);
+            Some(SocketAddrV6::new(Ipv6Addr::from(octets), port()?, flow, scope).into())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_address_has_the_bytes_of_its_structure() {
+        let address = Address::from(SocketAddr::from(([192, 0, 2, 7], 0x1234)));
+        let family = u16::try_from(libc::AF_INET).unwrap().to_ne_bytes();
+        let expected = [&family[..], &[0x12, 0x34, 192, 0, 2, 7], &[0; 8]].concat();
+        assert_eq!(address.as_bytes(), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn addresses_come_back(v4: [u8; 4], v6: [u8; 16], port: u16, flow: u32, scope: u32) {
+            let v6 = SocketAddr::from(SocketAddrV6::new(v6.into(), port, flow, scope));
+            for address in [SocketAddr::from((v4, port)), v6] {
+                let bytes = Address::from(address);
+                prop_assert_eq!(from_bytes(bytes.as_bytes()), Some(address));
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_an_address_or_none(bytes in prop::collection::vec(any::<u8>(), 0..32)) {
+            if let Some(address) = from_bytes(&bytes) {
+                prop_assert!(bytes.len() >= 8);
+                prop_assert_eq!(from_bytes(Address::from(address).as_bytes()), Some(address));
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Control messages, from bytes and to bytes; no system call is made here.
+//!
+//! Control messages (cmsg(3)) come and go beside the payload of a message. [`parse`] reads what recvmsg(2) gave, and a
+//! [`Writer`] makes what sendmsg(2) takes. Nothing is trusted: bytes that cannot be right are an error of their own
+//! message ([`Malformed`]), never a panic.
+
+mod address;
+mod bytes;
+mod extended_error;
+mod reader;
+mod writer;
+
+pub use extended_error::{ExtendedError, Origin};
+pub use reader::{Control, Malformed, Messages, PacketInfo, Stamps, parse};
+pub use writer::{NoSpace, Writer, space};
+
+pub(crate) use address::{Address, from_bytes};
+pub(crate) use reader::{SCM_TIMESTAMPING_NEW, SO_TIMESTAMPING};

@@ -1,0 +1,226 @@
+//! The error queue of a socket: stamps, completions of zerocopy sends, and errors of the network.
+//!
+//! The kernel tells a program about its sent messages by way of the socket's error queue, which holds three kinds of
+//! entries. An [`ErrorQueue`] reads many in one system call, never blocks and allocates nothing, and hands out each as a
+//! [`Report`].
+//!
+//! ```
+//! use std::net::UdpSocket;
+//! use sockstamp::error_queue::{ErrorQueue, Report};
+//!
+//! let socket = UdpSocket::bind("127.0.0.1:0")?;
+//! let mut queue = ErrorQueue::new();
+//! queue.drain(&socket, |report| match report {
+//!     Report::Stamp { stamp, .. } => println!("{stamp:?}"),
+//!     Report::ZeroCopy(sends) => println!("{sends:?}"),
+//!     Report::Network(error) => println!("{error:?}"),
+//!     _ => {}
+//! })?;
+//! assert_eq!(queue.counters().lost(), 0);
+//! # std::io::Result::Ok(())
+//! ```
+//!
+//! # What surprises
+//!
+//! - **Entries wake `poll`**: a socket with a filled error queue has POLLERR (EPOLLERR), which nobody can leave out of a
+//!   poll. A loop that does not drain the queue spins. With EPOLLET it wakes once an entry.
+//! - **Entries count against the receive buffer** (SO_RCVBUF). What does not fit is dropped, and nobody is told
+//!   (`sock_queue_err_skb()` in net/core/skbuff.c, v6.18): ids that never come are the only sign. Drain often, and ask for
+//!   stamps without their packets ([`only_stamps`](crate::timestamping::Options::only_stamps)).
+//! - **One queue, one reader.** Stamps, completions and errors come mixed, so a part of a program that reads the
+//!   queue for itself takes the others' entries away.
+//! - An ICMP error is told by the next system call on the socket as well (ECONNREFUSED and the like), if it has not been
+//!   drained before.
+
+mod report;
+
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+
+use crate::sys::message::{BATCH, Buffers, Received, receive_many};
+use crate::{Error, Result};
+
+pub use report::{NetworkError, Report, ZeroCopyRange};
+
+/// Bytes for the control messages of one entry. The largest that the kernel makes: 29 statistics of TCP, of at most 16 bytes
+/// each, times, an error with an address, and what IP options add, all under 800.
+const CONTROL: usize = 1024;
+
+/// Reads error queues; one can serve many sockets.
+///
+/// Holds 32 KiB for control messages, allocated once.
+#[derive(Debug)]
+pub struct ErrorQueue {
+    control: Box<[[u8; CONTROL]; BATCH]>,
+    counters: Counters,
+}
+
+/// What an [`ErrorQueue`] has seen. Counts never go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Entries taken from queues: all below, and those that were reported.
+    pub entries: u64,
+    /// Entries that are lost because their control messages were cut (MSG_CTRUNC).
+    pub truncated: u64,
+    /// Entries that are lost because they could not be understood.
+    pub malformed: u64,
+    /// Stamps that came without a time: the socket asks to take stamps, but not to have them
+    /// ([`Options::software`](crate::timestamping::Options::software)).
+    pub without_time: u64,
+}
+
+impl Counters {
+    /// Entries that were taken from a queue and not reported.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.truncated + self.malformed + self.without_time
+    }
+}
+
+impl ErrorQueue {
+    /// Allocates the buffers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            control: Box::new([[0; CONTROL]; BATCH]),
+            counters: Counters::default(),
+        }
+    }
+
+    /// What was seen so far, on all sockets.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Takes all entries out of the error queue of `socket` and gives each to `report`; how many were taken, among them
+    /// those that [`Counters::lost`] counts.
+    ///
+    /// Never blocks: an empty queue is 0. One system call takes 32 entries, and it is repeated until one finds fewer.
+    ///
+    /// Source: recvmmsg(2) with MSG_ERRQUEUE and MSG_DONTWAIT.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] if `socket` is none or of a family without an error queue, or no memory is left.
+    pub fn drain(&mut self, socket: impl AsFd, mut report: impl FnMut(Report<'_>)) -> Result<usize> {
+        let mut taken = 0;
+        loop {
+            let batch = self.drain_batch(&socket, &mut report)?;
+            taken += batch;
+            if batch < BATCH {
+                return Ok(taken);
+            }
+        }
+    }
+
+    fn drain_batch(&mut self, socket: impl AsFd, report: &mut impl FnMut(Report<'_>)) -> Result<usize> {
+        let mut received = [Received::default(); BATCH];
+        let mut buffers = self.control.each_mut().map(|control| Buffers {
+            control,
+            ..Buffers::default()
+        });
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        let taken = match receive_many(socket, &mut buffers, &mut received, flags) {
+            Ok(taken) => taken,
+            Err(Errno::EAGAIN) => 0,
+            Err(errno) => return Err(Error::call("recvmmsg(MSG_ERRQUEUE)", "a socket")(errno)),
+        };
+        for (control, received) in self.control.iter().zip(&received).take(taken) {
+            self.counters.entries += 1;
+            if received.flags & libc::MSG_CTRUNC != 0 {
+                self.counters.truncated += 1;
+                continue;
+            }
+            match Report::parse(&control[..received.control]) {
+                Ok(understood) => report(understood),
+                Err(report::Unreported::Malformed) => self.counters.malformed += 1,
+                Err(report::Unreported::WithoutTime) => self.counters.without_time += 1,
+            }
+        }
+        Ok(taken)
+    }
+}
+
+impl Default for ErrorQueue {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::net::{IpAddr, UdpSocket};
+
+    use nix::sys::socket::{setsockopt, sockopt};
+
+    use super::*;
+    use crate::control::Origin;
+
+    /// Sends to a port of the loopback interface that nobody listens to, until `count` errors have come.
+    fn refused(address: &str, sends: usize) -> (UdpSocket, UdpSocket) {
+        let gone = UdpSocket::bind(address).unwrap();
+        let socket = UdpSocket::bind(address).unwrap();
+        let nowhere = gone.local_addr().unwrap();
+        drop(gone);
+        if nowhere.is_ipv4() {
+            setsockopt(&socket, sockopt::Ipv4RecvErr, &true).unwrap();
+        } else {
+            setsockopt(&socket, sockopt::Ipv6RecvErr, &true).unwrap();
+        }
+        for _ in 0..sends {
+            // A pending error fails a send, which then is not sent.
+            while socket.send_to(b"x", nowhere).is_err() {}
+        }
+        let keep = socket.try_clone().unwrap();
+        (socket, keep)
+    }
+
+    #[test]
+    fn icmp_errors_have_their_origin_and_offender() {
+        for (address, origin, kind, code) in [
+            ("127.0.0.1:0", Origin::Icmp, 3, 3),
+            ("[::1]:0", Origin::Icmp6, 1, 4),
+        ] {
+            let (socket, _) = refused(address, 1);
+            let mut seen = Vec::new();
+            let taken = ErrorQueue::new()
+                .drain(&socket, |report| match report {
+                    Report::Network(error) => seen.push(error),
+                    other => panic!("{other:?}"),
+                })
+                .unwrap();
+            let offender: IpAddr = socket.local_addr().unwrap().ip();
+            assert_eq!(taken, 1);
+            assert_eq!((seen[0].origin, seen[0].kind, seen[0].code), (origin, kind, code));
+            assert_eq!(seen[0].error().kind(), std::io::ErrorKind::ConnectionRefused);
+            assert_eq!(seen[0].offender, Some(offender));
+        }
+    }
+
+    #[test]
+    fn one_drain_takes_more_than_a_batch_and_the_next_finds_none() {
+        let (socket, _) = refused("127.0.0.1:0", BATCH + 5);
+        let mut queue = ErrorQueue::new();
+        let mut reported = 0;
+        let taken = queue.drain(&socket, |_| reported += 1).unwrap();
+        assert_eq!((taken, reported), (BATCH + 5, BATCH + 5));
+        assert_eq!(queue.drain(&socket, |_| {}).unwrap(), 0);
+        assert_eq!(queue.counters().entries, 37);
+        assert_eq!(queue.counters().lost(), 0);
+    }
+
+    #[test]
+    fn what_is_no_socket_is_an_error() {
+        let file = File::open("/proc/self/status").unwrap();
+        let error = ErrorQueue::new().drain(&file, |_| {}).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("recvmmsg(MSG_ERRQUEUE) on a socket: "),
+            "{error}"
+        );
+    }
+}

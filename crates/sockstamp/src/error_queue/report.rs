@@ -1,0 +1,226 @@
+use std::io;
+use std::net::IpAddr;
+
+use crate::control::{Control, ExtendedError, Origin, Stamps, parse};
+use crate::timestamping::{TcpStatistics, TxKind, TxStamp, TxTime};
+
+/// One entry of an error queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Report<'a> {
+    /// A sent message was stamped.
+    Stamp {
+        /// Which, where and when.
+        stamp: TxStamp,
+        /// The state of the connection at that time, if the socket asked for it
+        /// ([`Options::statistics`](crate::timestamping::Options::statistics)).
+        statistics: Option<TcpStatistics<'a>>,
+        /// The index of the interface it leaves by, if the socket asked for it
+        /// ([`Options::packet_control`](crate::timestamping::Options::packet_control)).
+        interface: Option<u32>,
+    },
+    /// The kernel needs the buffers of these zerocopy sends no longer.
+    ZeroCopy(ZeroCopyRange),
+    /// The network, or this host in its place, refused a message.
+    Network(NetworkError),
+    /// An entry of another origin.
+    Other(ExtendedError),
+}
+
+/// Consecutive sends with MSG_ZEROCOPY, which the kernel numbers from 0 for each socket, modulo 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ZeroCopyRange {
+    /// The first of them.
+    pub first: u32,
+    /// The last of them. Smaller than the first where the numbers have wrapped between them.
+    pub last: u32,
+    /// The kernel had to copy after all (SO_EE_CODE_ZEROCOPY_COPIED).
+    pub copied: bool,
+}
+
+/// An error that the network told, or this host in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct NetworkError {
+    /// [`Origin::Icmp`], [`Origin::Icmp6`] or [`Origin::Local`].
+    pub origin: Origin,
+    /// The number as in errno(3).
+    pub errno: u32,
+    /// The type of the ICMP message.
+    pub kind: u8,
+    /// The code of the ICMP message.
+    pub code: u8,
+    /// For EMSGSIZE the MTU of the path.
+    pub info: u32,
+    /// The host that says so.
+    pub offender: Option<IpAddr>,
+}
+
+impl NetworkError {
+    /// The error as one of the standard library.
+    #[must_use]
+    pub fn error(&self) -> io::Error {
+        io::Error::from_raw_os_error(i32::try_from(self.errno).unwrap_or(i32::MAX))
+    }
+}
+
+/// Why an entry is not reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unreported {
+    Malformed,
+    WithoutTime,
+}
+
+impl<'a> Report<'a> {
+    /// Reads the control messages of one entry. Pure.
+    pub(super) fn parse(control: &'a [u8]) -> Result<Self, Unreported> {
+        let mut parts = Parts::default();
+        for message in parse(control) {
+            match message.map_err(|_| Unreported::Malformed)? {
+                Control::ExtendedError(error) => parts.error = Some(error),
+                Control::Timestamping(stamps) => parts.stamps = stamps,
+                Control::TimestampingStatistics(bytes) => parts.statistics = Some(TcpStatistics::new(bytes)),
+                Control::Interface(index) => parts.interface = Some(index),
+                _ => {}
+            }
+        }
+        let error = parts.error.ok_or(Unreported::Malformed)?;
+        match error.origin {
+            Origin::Timestamping => parts.stamp(&error),
+            Origin::ZeroCopy => Ok(Self::ZeroCopy(ZeroCopyRange {
+                first: error.info,
+                last: error.data,
+                copied: error.code & CODE_ZEROCOPY_COPIED != 0,
+            })),
+            Origin::Local | Origin::Icmp | Origin::Icmp6 => Ok(Self::Network(NetworkError {
+                origin: error.origin,
+                errno: error.errno,
+                kind: error.kind,
+                code: error.code,
+                info: error.info,
+                offender: error.offender,
+            })),
+            _ => Ok(Self::Other(error)),
+        }
+    }
+}
+
+/// SO_EE_CODE_ZEROCOPY_COPIED of include/uapi/linux/errqueue.h, since v4.14.
+const CODE_ZEROCOPY_COPIED: u8 = 1;
+
+#[derive(Debug, Default)]
+struct Parts<'a> {
+    error: Option<ExtendedError>,
+    stamps: Stamps,
+    statistics: Option<TcpStatistics<'a>>,
+    interface: Option<u32>,
+}
+
+impl<'a> Parts<'a> {
+    fn stamp(self, error: &ExtendedError) -> Result<Report<'a>, Unreported> {
+        Ok(Report::Stamp {
+            stamp: TxStamp {
+                id: error.data,
+                kind: TxKind::from_number(error.info).ok_or(Unreported::Malformed)?,
+                time: TxTime::from_stamps(self.stamps).ok_or(Unreported::WithoutTime)?,
+            },
+            statistics: self.statistics,
+            interface: self.interface,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use sockstamp_model::clock::Timestamp;
+
+    use super::*;
+    use crate::control::{SCM_TIMESTAMPING_NEW, Writer};
+
+    fn entry(origin: u8, code: u8, info: u32, data: u32, times: Option<[i64; 6]>) -> Vec<u8> {
+        let mut error = 0_u32.to_ne_bytes().to_vec();
+        error.extend([origin, 0, code, 0]);
+        error.extend(info.to_ne_bytes());
+        error.extend(data.to_ne_bytes());
+        error.extend([0; 16]);
+        let mut bytes = [0; 256];
+        let mut writer = Writer::new(&mut bytes);
+        if let Some(times) = times {
+            let times: Vec<u8> = times.iter().flat_map(|number| number.to_ne_bytes()).collect();
+            writer
+                .push(libc::SOL_SOCKET, SCM_TIMESTAMPING_NEW, &times)
+                .unwrap();
+        }
+        writer.push(libc::IPPROTO_IP, libc::IP_RECVERR, &error).unwrap();
+        writer.written().to_vec()
+    }
+
+    #[test]
+    fn a_stamp_has_the_clock_of_who_took_it() {
+        for (times, time) in [
+            (
+                [1, 5, 0, 0, 0, 0],
+                TxTime::Software(Timestamp::from_nanos(1_000_000_005)),
+            ),
+            (
+                [0, 0, 0, 0, 2, 6],
+                TxTime::Hardware(Timestamp::from_nanos(2_000_000_006)),
+            ),
+            (
+                [1, 5, 0, 0, 2, 6],
+                TxTime::Software(Timestamp::from_nanos(1_000_000_005)),
+            ),
+        ] {
+            let bytes = entry(4, 0, 2, 99, Some(times));
+            let stamp = TxStamp {
+                id: 99,
+                kind: TxKind::Ack,
+                time,
+            };
+            let expected = Report::Stamp {
+                stamp,
+                statistics: None,
+                interface: None,
+            };
+            assert_eq!(Report::parse(&bytes), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn a_stamp_without_time_or_of_an_unknown_kind_is_not_reported() {
+        assert_eq!(
+            Report::parse(&entry(4, 0, 0, 1, None)),
+            Err(Unreported::WithoutTime)
+        );
+        let unknown = entry(4, 0, 77, 1, Some([1; 6]));
+        assert_eq!(Report::parse(&unknown), Err(Unreported::Malformed));
+        assert_eq!(Report::parse(&[]), Err(Unreported::Malformed));
+    }
+
+    #[test]
+    fn other_origins_are_handed_on() {
+        let bytes = entry(6, 2, 1, 7, None);
+        match Report::parse(&bytes) {
+            Ok(Report::Other(error)) => assert_eq!((error.origin, error.code), (Origin::TxTime, 2)),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn zerocopy_ranges_keep_their_ends(first: u32, last: u32, copied: bool) {
+            let bytes = entry(5, u8::from(copied), first, last, None);
+            let range = ZeroCopyRange { first, last, copied };
+            prop_assert_eq!(Report::parse(&bytes), Ok(Report::ZeroCopy(range)));
+        }
+
+        #[test]
+        fn any_bytes_are_a_report_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            // What carries no whole error structure is never a report.
+            if bytes.len() < 32 {
+                prop_assert!(Report::parse(&bytes).is_err());
+            }
+            let _ = Report::parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! sendmsg(2), and recvmsg(2) of one and of many, with control messages and addresses as bytes.
+
+use std::array;
+use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr;
+
+use nix::errno::Errno;
+
+/// The most messages that one call of [`receive_many`] takes.
+pub(crate) const BATCH: usize = 32;
+
+/// Sends `parts` as one message. `to` is a socket address as bytes, empty for none.
+pub(crate) fn send(
+    socket: impl AsFd,
+    parts: &[IoSlice<'_>],
+    to: &[u8],
+    control: &[u8],
+    flags: i32,
+) -> nix::Result<usize> {
+    let socket = socket.as_fd();
+    let mut header = empty_header();
+    header.msg_name = pointer(to).cast_mut().cast();
+    header.msg_namelen = short(to.len());
+    header.msg_iov = parts.as_ptr().cast_mut().cast();
+    header.msg_iovlen = parts.len();
+    header.msg_control = pointer(control).cast_mut().cast();
+    header.msg_controllen = control.len();
+    // SAFETY: all pointers of `header` are null with a length of zero, or point to slices that are borrowed for the
+    // call and have at least the length given beside them. The kernel only reads through them (the header is const,
+    // and so is what it points to for sendmsg(2)) and keeps none: with MSG_ZEROCOPY it holds pages, and what may happen
+    // to these is the caller's matter, not one of memory safety, as long as the caller keeps them mapped. An IoSlice
+    // has the layout of `struct iovec` (its documentation). The descriptor is open, as it is borrowed for the call.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
+    Errno::result(sent).map(isize::unsigned_abs)
+}
+
+/// Where one message goes. Empty slices are for what nobody wants.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers<'a> {
+    pub(crate) payload: &'a mut [u8],
+    pub(crate) address: &'a mut [u8],
+    pub(crate) control: &'a mut [u8],
+}
+
+/// What came: how much of each buffer is filled, and the flags of the message (MSG_TRUNC, MSG_CTRUNC, MSG_ERRQUEUE).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Received {
+    pub(crate) payload: usize,
+    pub(crate) address: usize,
+    pub(crate) control: usize,
+    pub(crate) flags: i32,
+}
+
+/// Receives one message.
+pub(crate) fn receive(socket: impl AsFd, buffers: &mut Buffers<'_>, flags: i32) -> nix::Result<Received> {
+    let socket = socket.as_fd();
+    let mut part = IoSliceMut::new(buffers.payload);
+    let mut header = header_of(&mut part, buffers.address, buffers.control);
+    // SAFETY: as in `receive_many`, for one header.
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
+    let payload = Errno::result(received).map(isize::unsigned_abs)?;
+    Ok(what_came(&header, payload, buffers))
+}
+
+/// Receives as many messages as there are, at most one for each of `buffers` and at most [`BATCH`], and returns how many;
+/// what came of each is in `received`, at the same place. With MSG_DONTWAIT in `flags` it never blocks.
+pub(crate) fn receive_many(
+    socket: impl AsFd,
+    buffers: &mut [Buffers<'_>],
+    received: &mut [Received; BATCH],
+    flags: i32,
+) -> nix::Result<usize> {
+    let socket = socket.as_fd();
+    let mut parts: [IoSliceMut<'_>; BATCH] = array::from_fn(|_| IoSliceMut::new(&mut []));
+    let mut headers = [libc::mmsghdr {
+        msg_hdr: empty_header(),
+        msg_len: 0,
+    }; BATCH];
+    for ((part, header), buffers) in parts.iter_mut().zip(&mut headers).zip(buffers.iter_mut()) {
+        *part = IoSliceMut::new(&mut *buffers.payload);
+        header.msg_hdr = header_of(part, buffers.address, buffers.control);
+    }
+    let count = short(buffers.len().min(BATCH));
+    // SAFETY: `headers` has at least `count` elements. In these, all pointers are null with a length of zero, or point
+    // to memory that outlives the call and is not otherwise used during it: the elements of `parts`, which are not
+    // touched after their header was made, and the slices of `buffers`, borrowed mutably and disjoint, each with its own
+    // length beside it. An IoSliceMut has the layout of `struct iovec` (its documentation). The kernel writes within
+    // these lengths, and any bytes are valid there. No timeout is given; no pointer is kept. The descriptor is open,
+    // as it is borrowed for the call.
+    let result = unsafe {
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr(),
+            count,
+            flags,
+            ptr::null_mut(),
+        )
+    };
+    let count = Errno::result(result).map(i32::unsigned_abs)? as usize;
+    for ((header, buffers), received) in headers.iter().zip(buffers).zip(received).take(count) {
+        *received = what_came(&header.msg_hdr, header.msg_len as usize, buffers);
+    }
+    Ok(count)
+}
+
+fn header_of(part: &mut IoSliceMut<'_>, address: &mut [u8], control: &mut [u8]) -> libc::msghdr {
+    let mut header = empty_header();
+    header.msg_name = pointer_mut(address).cast();
+    header.msg_namelen = short(address.len());
+    header.msg_iov = ptr::from_mut(part).cast();
+    header.msg_iovlen = 1;
+    header.msg_control = pointer_mut(control).cast();
+    header.msg_controllen = control.len();
+    header
+}
+
+/// The kernel gives the length that an address has, even where that is more than the buffer took.
+fn what_came(header: &libc::msghdr, payload: usize, buffers: &Buffers<'_>) -> Received {
+    Received {
+        payload: payload.min(buffers.payload.len()),
+        address: (header.msg_namelen as usize).min(buffers.address.len()),
+        control: header.msg_controllen.min(buffers.control.len()),
+        flags: header.msg_flags,
+    }
+}
+
+fn empty_header() -> libc::msghdr {
+    // SAFETY: `struct msghdr` has integers and pointers only, for which zero bytes are valid. (Some C libraries have
+    // private padding in it, so it cannot be written as a literal.)
+    unsafe { std::mem::zeroed() }
+}
+
+/// Null where there is nothing: a pointer to an empty slice dangles, and the kernel takes "no address" from null alone.
+fn pointer(bytes: &[u8]) -> *const u8 {
+    if bytes.is_empty() {
+        ptr::null()
+    } else {
+        bytes.as_ptr()
+    }
+}
+
+fn pointer_mut(bytes: &mut [u8]) -> *mut u8 {
+    if bytes.is_empty() {
+        ptr::null_mut()
+    } else {
+        bytes.as_mut_ptr()
+    }
+}
+
+/// A length for a field of 32 bits: what is longer is cut, and a shorter length than the slice has is always right.
+fn short(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use super::*;
+
+    fn pair() -> (UdpSocket, UdpSocket) {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.connect(receiver.local_addr().unwrap()).unwrap();
+        (sender, receiver)
+    }
+
+    #[test]
+    fn many_come_in_order_with_addresses() {
+        let (sender, receiver) = pair();
+        for text in ["a", "bcd", ""] {
+            let parts = [IoSlice::new(text.as_bytes()), IoSlice::new(b"!")];
+            assert_eq!(send(&sender, &parts, &[], &[], 0), Ok(text.len() + 1));
+        }
+        let (mut payload, mut address) = ([[0; 3]; BATCH], [[0; 16]; BATCH]);
+        let mut buffers: Vec<_> = payload
+            .iter_mut()
+            .zip(&mut address)
+            .map(|(payload, address)| Buffers {
+                payload,
+                address,
+                control: &mut [],
+            })
+            .collect();
+        let mut received = [Received::default(); BATCH];
+        assert_eq!(
+            receive_many(&receiver, &mut buffers, &mut received, libc::MSG_DONTWAIT),
+            Ok(3)
+        );
+        let lengths: Vec<_> = received[..3]
+            .iter()
+            .map(|received| (received.payload, received.address))
+            .collect();
+        assert_eq!(lengths, [(2, 16), (3, 16), (1, 16)]);
+        assert_eq!(received[1].flags & libc::MSG_TRUNC, libc::MSG_TRUNC);
+        assert_eq!(&payload[0][..2], b"a!");
+        assert_eq!(&payload[1], b"bcd");
+        assert_eq!(
+            address[0][2..4],
+            sender.local_addr().unwrap().port().to_be_bytes()
+        );
+    }
+
+    #[test]
+    fn nothing_there_is_eagain_and_does_not_block() {
+        let (_, receiver) = pair();
+        let mut received = [Received::default(); BATCH];
+        assert_eq!(
+            receive_many(
+                &receiver,
+                &mut [Buffers::default()],
+                &mut received,
+                libc::MSG_DONTWAIT
+            ),
+            Err(Errno::EAGAIN)
+        );
+        assert_eq!(
+            receive(&receiver, &mut Buffers::default(), libc::MSG_DONTWAIT),
+            Err(Errno::EAGAIN)
+        );
+    }
+}

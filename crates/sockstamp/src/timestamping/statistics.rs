@@ -1,0 +1,180 @@
+use std::time::Duration;
+
+use sockstamp_model::clock::{Monotonic, Timestamp};
+
+/// The state of a TCP connection when a stamp was taken: SCM_TIMESTAMPING_OPT_STATS.
+///
+/// Values that this kernel does not give are `None`.
+///
+/// Source: TCP_NLA_* in include/uapi/linux/tcp.h, `tcp_get_timestamping_opt_stats()` in net/ipv4/tcp.c, v6.18.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TcpStatistics<'a> {
+    attributes: &'a [u8],
+}
+
+/// The size of `struct nlattr` and the alignment of attributes: NLA_HDRLEN and NLA_ALIGNTO.
+const HEADER: usize = 4;
+
+macro_rules! values {
+    ($($(#[$doc:meta])* $name:ident = $kind:literal: $integer:ty $(=> $convert:expr => $type:ty)?;)*) => {
+        $(
+            $(#[$doc])*
+            #[must_use]
+            pub fn $name(&self) -> Option<values!(@type $integer $(, $type)?)> {
+                let value = <$integer>::from_ne_bytes(self.attribute($kind)?.try_into().ok()?);
+                Some(values!(@value value $(, $convert)?))
+            }
+        )*
+    };
+    (@type $integer:ty) => { $integer };
+    (@type $integer:ty, $type:ty) => { $type };
+    (@value $value:ident) => { $value };
+    (@value $value:ident, $convert:expr) => { $convert($value) };
+}
+
+impl<'a> TcpStatistics<'a> {
+    pub(crate) fn new(attributes: &'a [u8]) -> Self {
+        Self { attributes }
+    }
+
+    values! {
+        /// How long it was busy sending, to 1 µs.
+        busy = 1: u64 => Duration::from_micros => Duration;
+        /// How long the peer's receive window held it, to 1 µs.
+        receive_window_limited = 2: u64 => Duration::from_micros => Duration;
+        /// How long its own send buffer held it, to 1 µs.
+        send_buffer_limited = 3: u64 => Duration::from_micros => Duration;
+        /// Segments with data sent, again ones included.
+        segments_sent = 4: u64;
+        /// Segments sent again.
+        segments_sent_again = 5: u64;
+        /// Bytes per second that the kernel lets it send; 2^64 - 1 for no limit.
+        pacing_rate = 6: u64;
+        /// Bytes per second that were delivered lately.
+        delivery_rate = 7: u64;
+        /// The congestion window, in segments.
+        congestion_window = 8: u32;
+        /// By how many segments the network reorders.
+        reordering = 9: u32;
+        /// The shortest round trip lately, to 1 µs.
+        shortest_round_trip = 10: u32 => micros => Duration;
+        /// How often in a row the retransmission timer has fired.
+        timeouts_in_a_row = 11: u8;
+        /// Whether `delivery_rate` is what the application sent rather than what the path takes.
+        delivery_rate_limited_by_application = 12: u8 => is_set => bool;
+        /// Bytes in the send queue: not sent, or not acknowledged.
+        send_queue = 13: u32;
+        /// TCP_CA_Open (0), Disorder, CWR, Recovery, Loss (4).
+        congestion_state = 14: u8;
+        /// The slow start threshold, in segments.
+        slow_start_threshold = 15: u32;
+        /// Segments delivered.
+        segments_delivered = 16: u32;
+        /// Segments delivered with the mark of congestion (CE).
+        segments_delivered_marked = 17: u32;
+        /// Bytes sent, again ones included.
+        bytes_sent = 18: u64;
+        /// Bytes sent again.
+        bytes_sent_again = 19: u64;
+        /// The smoothed round trip, to 1 µs.
+        round_trip = 22: u32 => micros => Duration;
+        /// Bytes in the send queue that were not sent yet.
+        not_sent = 24: u32;
+        /// When the packet was due to leave.
+        departure = 25: u64 => Timestamp::from_nanos => Timestamp<Monotonic>;
+        /// The TTL or hop limit of the ACK; ACK stamps alone.
+        ttl = 26: u8;
+    }
+
+    /// The bytes of an attribute TCP_NLA_*, by its number.
+    #[must_use]
+    pub fn attribute(&self, kind: u16) -> Option<&'a [u8]> {
+        let mut rest = self.attributes;
+        while let Some((header, _)) = rest.split_first_chunk::<HEADER>() {
+            let [length_low, length_high, kind_low, kind_high] = *header;
+            let length = usize::from(u16::from_ne_bytes([length_low, length_high]));
+            let value = rest.get(HEADER..length)?;
+            if u16::from_ne_bytes([kind_low, kind_high]) == kind {
+                return Some(value);
+            }
+            rest = rest.get(length.next_multiple_of(HEADER)..)?;
+        }
+        None
+    }
+}
+
+fn micros(micros: u32) -> Duration {
+    Duration::from_micros(micros.into())
+}
+
+fn is_set(byte: u8) -> bool {
+    byte != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let length = u16::try_from(HEADER + value.len()).unwrap();
+        let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(HEADER), 0);
+        bytes
+    }
+
+    #[test]
+    fn values_have_their_units() {
+        let bytes = [
+            attribute(1, &7_u64.to_ne_bytes()),
+            attribute(11, &[3]),
+            attribute(22, &1_500_u32.to_ne_bytes()),
+            attribute(12, &[1]),
+        ]
+        .concat();
+        let statistics = TcpStatistics::new(&bytes);
+        assert_eq!(statistics.busy(), Some(Duration::from_micros(7)));
+        assert_eq!(statistics.timeouts_in_a_row(), Some(3));
+        assert_eq!(statistics.round_trip(), Some(Duration::from_micros(1_500)));
+        assert_eq!(statistics.delivery_rate_limited_by_application(), Some(true));
+        assert_eq!(statistics.ttl(), None);
+    }
+
+    #[test]
+    fn a_value_of_another_size_is_none() {
+        let bytes = attribute(22, &[1, 2]);
+        let statistics = TcpStatistics::new(&bytes);
+        assert_eq!(statistics.round_trip(), None);
+        assert_eq!(statistics.attribute(22), Some(&[1, 2][..]));
+    }
+
+    #[test]
+    fn lengths_that_cannot_be_end_the_attributes() {
+        for length in [0_u16, 3, 9, u16::MAX] {
+            let mut bytes = [length.to_ne_bytes(), 1_u16.to_ne_bytes()].concat();
+            bytes.extend(attribute(11, &[3]).iter().take(4));
+            assert_eq!(TcpStatistics::new(&bytes).attribute(11), None, "{length}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn attributes_are_found_among_others(
+            values in prop::collection::btree_map(1_u16..40, prop::collection::vec(any::<u8>(), 0..12), 0..20),
+        ) {
+            let bytes: Vec<u8> = values.iter().flat_map(|(kind, value)| attribute(*kind, value)).collect();
+            let statistics = TcpStatistics::new(&bytes);
+            for kind in 0..41 {
+                prop_assert_eq!(statistics.attribute(kind), values.get(&kind).map(|value| &value[..]));
+            }
+        }
+
+        #[test]
+        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..100), kind: u16) {
+            let value = TcpStatistics::new(&bytes).attribute(kind);
+            prop_assert!(value.is_none_or(|value| value.len() + HEADER <= bytes.len()));
+        }
+    }
+}
