@@ -15,4 +15,4 @@ pub use reader::{Control, Malformed, Messages, PacketInfo, Stamps, parse};
 pub use writer::{NoSpace, Writer, space};
 
 pub(crate) use address::{Address, from_bytes};
-pub(crate) use reader::{SCM_TIMESTAMPING_NEW, SO_TIMESTAMPING};
+pub(crate) use reader::{SO_TIMESTAMPING, SO_TIMESTAMPING_NEW};

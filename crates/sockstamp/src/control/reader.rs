@@ -6,8 +6,8 @@ use super::extended_error::ExtendedError;
 /// SO_TIMESTAMPING_OLD, which is SCM_TIMESTAMPING_OLD as well: include/uapi/asm-generic/socket.h. Its times are a pair of
 /// longs.
 pub(crate) const SO_TIMESTAMPING: i32 = libc::SO_TIMESTAMPING;
-/// SO_TIMESTAMPING_NEW and SCM_TIMESTAMPING_NEW: its times are a pair of 64 bits on every machine. Since v5.1.
-pub(crate) const SCM_TIMESTAMPING_NEW: i32 = 65;
+/// SO_TIMESTAMPING_NEW, which is SCM_TIMESTAMPING_NEW as well: its times are a pair of 64 bits on every machine. Since v5.1.
+pub(crate) const SO_TIMESTAMPING_NEW: i32 = 65;
 /// SCM_TIMESTAMPING_OPT_STATS, since v4.14.
 const SCM_TIMESTAMPING_OPT_STATS: i32 = 54;
 /// SCM_TIMESTAMPING_PKTINFO, since v4.13.
@@ -140,7 +140,7 @@ fn typed(level: i32, kind: i32, data: &[u8]) -> Option<Control<'_>> {
         (libc::SOL_SOCKET, SO_TIMESTAMPING) => {
             Control::Timestamping(stamps(data, size_of::<libc::c_long>())?)
         }
-        (libc::SOL_SOCKET, SCM_TIMESTAMPING_NEW) => Control::Timestamping(stamps(data, size_of::<i64>())?),
+        (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW) => Control::Timestamping(stamps(data, size_of::<i64>())?),
         (libc::SOL_SOCKET, SCM_TIMESTAMPING_OPT_STATS) => Control::TimestampingStatistics(data),
         (libc::SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO) => Control::TimestampingPacketInfo(PacketInfo {
             interface: u32_at(data, 0)?,
@@ -216,7 +216,7 @@ mod tests {
         let stamps = times([1, 2, 0, 0, 3, 4]);
         let error = extended_error(2, 7, 9, offender);
         let bytes = written(&[
-            (libc::SOL_SOCKET, SCM_TIMESTAMPING_NEW, &stamps),
+            (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, &stamps),
             (libc::SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO, &[1; 16]),
             (libc::IPPROTO_IP, libc::IP_RECVERR, &error),
             (libc::IPPROTO_IP, libc::IP_TTL, &[64, 0, 0]),

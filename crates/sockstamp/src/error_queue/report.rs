@@ -135,7 +135,7 @@ mod tests {
     use sockstamp_model::clock::Timestamp;
 
     use super::*;
-    use crate::control::{SCM_TIMESTAMPING_NEW, Writer};
+    use crate::control::{SO_TIMESTAMPING_NEW, Writer};
 
     fn entry(origin: u8, code: u8, info: u32, data: u32, times: Option<[i64; 6]>) -> Vec<u8> {
         let mut error = 0_u32.to_ne_bytes().to_vec();
@@ -148,7 +148,7 @@ mod tests {
         if let Some(times) = times {
             let times: Vec<u8> = times.iter().flat_map(|number| number.to_ne_bytes()).collect();
             writer
-                .push(libc::SOL_SOCKET, SCM_TIMESTAMPING_NEW, &times)
+                .push(libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, &times)
                 .unwrap();
         }
         writer.push(libc::IPPROTO_IP, libc::IP_RECVERR, &error).unwrap();

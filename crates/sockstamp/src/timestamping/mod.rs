@@ -1,7 +1,50 @@
-//! Stamps of sent and received messages: SO_TIMESTAMPING.
+//! Stamps of sent and received messages, of any socket: SO_TIMESTAMPING.
+//!
+//! | item | gives |
+//! |---|---|
+//! | [`Options`] | which stamps a socket takes and gives out |
+//! | [`Support`] | what this kernel accepts |
+//! | [`send`] | sends a message, with stamps and an id of its own |
+//! | [`ErrorQueue`](crate::error_queue::ErrorQueue) | brings the stamps of sent messages |
+//! | [`Matcher`] | which message a stamp is of |
+//! | [`receive`], [`ReceiveBatch`] | received messages with their stamps |
+//!
+//! A stamp has the type of its clock: what the kernel took is CLOCK_REALTIME, what a network interface took is on the
+//! interface's clock, and the two cannot be subtracted. [`clock::measure`](crate::clock::measure) gives the offset to
+//! CLOCK_MONOTONIC.
+//!
+//! # What surprises
+//!
+//! - **A stamp of TCP belongs to a byte**, the last of its send call. A call that leaves as several packets has the stamp of
+//!   the last, and an ACK stamp means that everything up to that byte has arrived.
+//! - **TCP merges stamps**: of sends that share a packet, the last one's stamp is all that comes. A stamp therefore
+//!   covers all sends before it; the [`Matcher`] does that.
+//! - **Ids of TCP count bytes**, from the next one written with [`tcp_id`](Options::tcp_id), from the oldest that is not
+//!   acknowledged with [`id`](Options::id). They begin when the option is set first; to set it again changes nothing. Ids
+//!   of datagrams count the sends that asked for a stamp. Both wrap at 2^32.
+//! - **Stamps of sent messages come by the error queue**, which wakes poll(2) whether asked or not, and drops in silence
+//!   when the receive buffer is full ([`error_queue`](crate::error_queue)).
+//! - **A datagram that is cut** has the stamps of its first packet, be it fragments of IP or segments of UDP GSO.
+//! - **Virtual devices stamp as well**: SCHED and SND come again on each device that the packet crosses while it belongs
+//!   to the socket.
+//! - **Without CAP_NET_RAW and [`only_stamps`](Options::only_stamps)** no stamp comes where the sysctl
+//!   net.core.tstamp_allow_data is 0.
+//! - **The first RX stamps may be missing**: the kernel switches stamping on for the host with some delay.
 
+mod flag;
+mod matcher;
+mod message;
+mod options;
+mod receive;
 mod stamp;
 mod statistics;
+mod support;
 
-pub use stamp::{TxKind, TxStamp, TxTime};
+pub use flag::Flag;
+pub use matcher::{Coverage, Match, Matcher, MatcherCounters, Origin, Outcome};
+pub use message::{MessageOptions, send};
+pub use options::Options;
+pub use receive::{ReceiveBatch, Received, receive};
+pub use stamp::{RxStamp, TxKind, TxStamp, TxTime};
 pub use statistics::TcpStatistics;
+pub use support::Support;

@@ -1,6 +1,6 @@
 use sockstamp_model::clock::{Phc, Realtime, Timestamp};
 
-use crate::control::Stamps;
+use crate::control::{PacketInfo, Stamps};
 
 /// Where on its way a sent message was stamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,4 +79,18 @@ pub struct TxStamp {
     pub kind: TxKind,
     /// When.
     pub time: TxTime,
+}
+
+/// The stamps of a received message; all `None` where there are none.
+///
+/// A message that came in several packets has the stamp of its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct RxStamp {
+    /// When the kernel received it.
+    pub software: Option<Timestamp<Realtime>>,
+    /// When the network interface received it.
+    pub hardware: Option<Timestamp<Phc>>,
+    /// Where it came in; beside a hardware stamp alone, and if the socket asked for it
+    /// ([`Options::packet_info`](crate::timestamping::Options::packet_info)).
+    pub packet: Option<PacketInfo>,
 }

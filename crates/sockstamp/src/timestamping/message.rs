@@ -1,0 +1,173 @@
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use crate::control::{Address, SO_TIMESTAMPING, Writer, space};
+use crate::sys::message;
+
+use super::flag::Flag;
+
+/// Which stamps one message takes, and its id. Without any, it takes those of its socket.
+///
+/// What is taken is given out only if the socket says so: [`Options::software`](super::Options::software),
+/// [`Options::hardware`](super::Options::hardware).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[must_use]
+pub struct MessageOptions {
+    flags: Option<u32>,
+    id: Option<u32>,
+    flags_of_call: i32,
+}
+
+impl MessageOptions {
+    /// As the socket has them.
+    pub const fn new() -> Self {
+        Self {
+            flags: None,
+            id: None,
+            flags_of_call: libc::MSG_NOSIGNAL,
+        }
+    }
+
+    /// No stamps, whatever the socket has.
+    pub const fn unstamped(self) -> Self {
+        Self {
+            flags: Some(0),
+            ..self
+        }
+    }
+
+    /// Before the packet scheduler; as [`Options::tx_sched`](super::Options::tx_sched).
+    pub const fn tx_sched(self) -> Self {
+        self.with(Flag::TxSched)
+    }
+
+    /// By the driver; as [`Options::tx_software`](super::Options::tx_software).
+    pub const fn tx_software(self) -> Self {
+        self.with(Flag::TxSoftware)
+    }
+
+    /// By the network interface; as [`Options::tx_hardware`](super::Options::tx_hardware).
+    pub const fn tx_hardware(self) -> Self {
+        self.with(Flag::TxHardware)
+    }
+
+    /// When acknowledged; as [`Options::tx_ack`](super::Options::tx_ack).
+    pub const fn tx_ack(self) -> Self {
+        self.with(Flag::TxAck)
+    }
+
+    /// When the hardware has sent it; as [`Options::tx_completion`](super::Options::tx_completion).
+    pub const fn tx_completion(self) -> Self {
+        self.with(Flag::TxCompletion)
+    }
+
+    /// The id of this message's stamps, in the place of a counted one: SCM_TS_OPT_ID, since v6.13. The socket must have
+    /// [`Options::id`](super::Options::id), and must not be TCP. The kernel does not count this message.
+    pub const fn id(self, id: u32) -> Self {
+        Self { id: Some(id), ..self }
+    }
+
+    /// Does not block (MSG_DONTWAIT).
+    pub const fn dont_wait(self) -> Self {
+        Self {
+            flags_of_call: self.flags_of_call | libc::MSG_DONTWAIT,
+            ..self
+        }
+    }
+
+    const fn with(self, flag: Flag) -> Self {
+        let flags = match self.flags {
+            Some(flags) => flags,
+            None => 0,
+        };
+        Self {
+            flags: Some(flags | flag.bit()),
+            ..self
+        }
+    }
+
+    pub(super) fn encode(self) -> Encoded {
+        let mut encoded = Encoded {
+            bytes: [0; 2 * WORD],
+            length: 0,
+        };
+        let mut writer = Writer::new(&mut encoded.bytes);
+        for (kind, value) in [(SO_TIMESTAMPING, self.flags), (SCM_TS_OPT_ID, self.id)] {
+            if let Some(value) = value {
+                writer
+                    .push(libc::SOL_SOCKET, kind, &value.to_ne_bytes())
+                    .expect("the buffer has room for both");
+            }
+        }
+        encoded.length = writer.written().len();
+        encoded
+    }
+}
+
+/// include/uapi/asm-generic/socket.h, since v6.13.
+pub(super) const SCM_TS_OPT_ID: i32 = 81;
+const WORD: usize = space(size_of::<u32>());
+
+/// The control messages of one message.
+#[derive(Debug)]
+pub(super) struct Encoded {
+    bytes: [u8; 2 * WORD],
+    length: usize,
+}
+
+impl Encoded {
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// Sends `parts` as one message, to the peer of the socket or, unconnected, to `to`. How many bytes were sent.
+///
+/// Never raises SIGPIPE. A packet socket is bound to its interface and protocol and needs no address.
+///
+/// Source: sendmsg(2).
+///
+/// # Errors
+///
+/// As the `send` of the standard library, with a plain OS error; EINVAL if the kernel lacks what `options` ask for
+/// ([`Support`](super::Support) tells), or cannot do it for this socket.
+pub fn send(
+    socket: impl AsFd,
+    parts: &[IoSlice<'_>],
+    to: Option<SocketAddr>,
+    options: MessageOptions,
+) -> io::Result<usize> {
+    let to = to.map(Address::from);
+    let to = to.as_ref().map_or(&[][..], Address::as_bytes);
+    let control = options.encode();
+    let sent = message::send(socket, parts, to, control.as_bytes(), options.flags_of_call)?;
+    Ok(sent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Control, parse};
+
+    #[test]
+    fn what_is_not_asked_for_is_not_in_the_control_messages() {
+        assert_eq!(MessageOptions::new().encode().as_bytes(), []);
+        let encoded = MessageOptions::new().id(7).encode();
+        let messages: Vec<_> = parse(encoded.as_bytes()).map(Result::unwrap).collect();
+        let id = Control::Other {
+            level: libc::SOL_SOCKET,
+            kind: SCM_TS_OPT_ID,
+            data: &7_u32.to_ne_bytes(),
+        };
+        assert_eq!(messages, [id]);
+    }
+
+    #[test]
+    fn no_stamps_is_not_the_socket_s_stamps() {
+        assert_ne!(
+            MessageOptions::new().unstamped().encode().as_bytes(),
+            MessageOptions::new().encode().as_bytes()
+        );
+    }
+}

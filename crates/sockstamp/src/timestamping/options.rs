@@ -1,0 +1,297 @@
+use std::fmt;
+use std::os::fd::AsFd;
+
+use crate::control::{SO_TIMESTAMPING, SO_TIMESTAMPING_NEW};
+use crate::sys::options::{SoTimestamping, get, set};
+use crate::{Error, Result};
+
+use super::flag::Flag;
+use super::support::Support;
+
+/// Which stamps a socket takes and gives out.
+///
+/// ```
+/// use std::net::UdpSocket;
+/// use sockstamp::timestamping::Options;
+///
+/// let socket = UdpSocket::bind("127.0.0.1:0")?;
+/// Options::new().tx_sched().tx_software().id().only_stamps().apply(&socket)?;
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// The kernel tells taking a stamp from giving it out. The methods `tx_…` and `rx_…` ask for both; [`with`](Self::with)
+/// sets a flag and nothing else.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[must_use]
+pub struct Options {
+    flags: u32,
+    phc: u32,
+    wide: bool,
+}
+
+impl Options {
+    /// No stamps.
+    pub const fn new() -> Self {
+        Self {
+            flags: 0,
+            phc: 0,
+            wide: false,
+        }
+    }
+
+    /// Sets one flag, and nothing else.
+    pub const fn with(mut self, flag: Flag) -> Self {
+        self.flags |= flag.bit();
+        self
+    }
+
+    /// When a message is about to enter the packet scheduler.
+    pub const fn tx_sched(self) -> Self {
+        self.with(Flag::TxSched).software()
+    }
+
+    /// When the driver gives a message to the hardware.
+    pub const fn tx_software(self) -> Self {
+        self.with(Flag::TxSoftware).software()
+    }
+
+    /// When the network interface sends a message, on its own clock. Comes only once SIOCSHWTSTAMP has switched it on
+    /// there. The kernel's stamp does not come then, unless [`both`](Self::both) asks for it.
+    pub const fn tx_hardware(self) -> Self {
+        self.with(Flag::TxHardware).hardware()
+    }
+
+    /// When the peer has acknowledged the last byte of a message. TCP; other sockets give no such stamp.
+    pub const fn tx_ack(self) -> Self {
+        self.with(Flag::TxAck).software()
+    }
+
+    /// When the hardware says that it has sent a message. Bluetooth alone, as of v6.18. Since v6.15.
+    pub const fn tx_completion(self) -> Self {
+        self.with(Flag::TxCompletion).software()
+    }
+
+    /// When the kernel receives a packet.
+    ///
+    /// This switches stamping on for the whole host, some milliseconds later (see
+    /// [`ReceiveStamping`](crate::ReceiveStamping)). What comes before has no stamp: a socket with this option alone says
+    /// so, and invents none.
+    pub const fn rx_software(self) -> Self {
+        self.with(Flag::RxSoftware).software()
+    }
+
+    /// When the network interface receives a packet, on its own clock. Comes only once SIOCSHWTSTAMP has switched it on
+    /// there.
+    pub const fn rx_hardware(self) -> Self {
+        self.with(Flag::RxHardware).hardware()
+    }
+
+    /// Gives out what the kernel took. Asked for by the methods above; by itself it is for sockets whose stamps are taken
+    /// for [single messages](super::MessageOptions) alone.
+    pub const fn software(self) -> Self {
+        self.with(Flag::Software)
+    }
+
+    /// Gives out what the network interface took; as [`software`](Self::software).
+    pub const fn hardware(self) -> Self {
+        self.with(Flag::RawHardware)
+    }
+
+    /// Stamps have the [`id`](super::TxStamp::id) of their message. On a TCP socket it counts bytes from the oldest that is
+    /// not acknowledged at this time, which nobody can know; use [`tcp_id`](Self::tcp_id) where there is one. TCP
+    /// refuses it (EINVAL) before the socket is connected.
+    pub const fn id(self) -> Self {
+        self.with(Flag::OptId)
+    }
+
+    /// The same, and on a TCP socket counts bytes from the next one written: the first send of n bytes has the id
+    /// n - 1. Since v6.2.
+    pub const fn tcp_id(self) -> Self {
+        self.id().with(Flag::OptIdTcp)
+    }
+
+    /// Stamps come without a copy of their packets. This crate never reads the copies, and they cost memory of the
+    /// receive buffer: ask for this always, unless for [`packet_control`](Self::packet_control).
+    pub const fn only_stamps(self) -> Self {
+        self.with(Flag::OptTsOnly)
+    }
+
+    /// Stamps of TCP have the [state of the connection](super::TcpStatistics); implies
+    /// [`only_stamps`](Self::only_stamps).
+    pub const fn statistics(self) -> Self {
+        self.only_stamps().with(Flag::OptStats)
+    }
+
+    /// Stamps have the index of the interface that the message leaves by, if the socket has IP_PKTINFO or
+    /// IPV6_RECVPKTINFO, and not [`only_stamps`](Self::only_stamps).
+    pub const fn packet_control(self) -> Self {
+        self.with(Flag::OptCmsg)
+    }
+
+    /// Received hardware stamps have [interface and length](super::RxStamp::packet) of their packet.
+    pub const fn packet_info(self) -> Self {
+        self.with(Flag::OptPktInfo)
+    }
+
+    /// A sent message may have both a stamp of the kernel and one of the interface, by two reports.
+    pub const fn both(self) -> Self {
+        self.with(Flag::OptTxSwHw)
+    }
+
+    /// Received messages have only the stamps that this socket asked to take, even if others had more taken. Since v6.12.
+    pub const fn rx_filter(self) -> Self {
+        self.with(Flag::OptRxFilter)
+    }
+
+    /// Hardware stamps are on the virtual clock `/dev/ptp<index>` of the interface that the socket is bound to
+    /// (SO_BINDTODEVICE; without one, EOPNOTSUPP).
+    pub const fn bind_phc(self, index: u32) -> Self {
+        Self {
+            phc: index,
+            ..self.with(Flag::BindPhc)
+        }
+    }
+
+    /// Times have 64 bits on every machine: SO_TIMESTAMPING_NEW, since v5.1. Where a long has 64 bits this changes
+    /// nothing but the number of the control message.
+    pub const fn wide(self) -> Self {
+        Self { wide: true, ..self }
+    }
+
+    /// Whether this flag is set.
+    #[must_use]
+    pub const fn has(self, flag: Flag) -> bool {
+        self.flags & flag.bit() != 0
+    }
+
+    /// The flags that are set.
+    pub fn flags(self) -> impl Iterator<Item = Flag> {
+        Flag::all_in(self.flags)
+    }
+
+    /// The same without what this kernel lacks, nor what needs that.
+    pub fn where_supported(self, support: &Support) -> Self {
+        let keeps = |flag: &Flag| support.has(*flag);
+        Self {
+            flags: self.flags().filter(keeps).fold(0, |bits, flag| bits | flag.bit()),
+            wide: self.wide && support.wide,
+            ..self
+        }
+    }
+
+    /// Sets the options of `socket`; what it had before is gone.
+    ///
+    /// Source: SO_TIMESTAMPING in Documentation/networking/timestamping.rst, `sock_set_timestamping()` in
+    /// net/core/sock.c, v6.18.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`]: EINVAL for a flag that this kernel lacks (ask [`Support`] before) or that cannot be without
+    /// another, and for ids on a TCP socket that is not connected.
+    pub fn apply(self, socket: impl AsFd) -> Result<()> {
+        let value = SoTimestamping {
+            flags: self.flags,
+            bind_phc: self.phc.cast_signed(),
+        };
+        let name = if self.wide {
+            SO_TIMESTAMPING_NEW
+        } else {
+            SO_TIMESTAMPING
+        };
+        set(socket, libc::SOL_SOCKET, name, &value)
+            .map_err(Error::call("setsockopt(SO_TIMESTAMPING)", "a socket"))
+    }
+
+    /// What `socket` has. Flags that this crate does not know are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] if it is no socket.
+    pub fn of(socket: impl AsFd) -> Result<Self> {
+        let nothing = SoTimestamping {
+            flags: 0,
+            bind_phc: 0,
+        };
+        let failed = || Error::call("getsockopt(SO_TIMESTAMPING)", "a socket");
+        let read = |name| get(&socket, libc::SOL_SOCKET, name, nothing).map(|(value, _)| value);
+        let value = read(SO_TIMESTAMPING).map_err(failed())?;
+        // Of a socket whose options were set by the other number, the newer one says nothing.
+        let wide = read(SO_TIMESTAMPING_NEW).is_ok_and(|value| value.flags != 0);
+        Ok(Self {
+            flags: Flag::all_in(value.flags).fold(0, |bits, flag| bits | flag.bit()),
+            phc: value.bind_phc.cast_unsigned(),
+            wide,
+        })
+    }
+
+    pub(super) const fn bits(self) -> u32 {
+        self.flags
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names = f.debug_set();
+        names.entries(self.flags());
+        if self.has(Flag::BindPhc) {
+            names.entry(&format_args!("ptp{}", self.phc));
+        }
+        if self.wide {
+            names.entry(&format_args!("wide"));
+        }
+        names.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, UdpSocket};
+
+    use super::*;
+
+    #[test]
+    fn taking_implies_giving_out() {
+        let options = Options::new().tx_sched().rx_hardware();
+        let flags: Vec<_> = options.flags().collect();
+        assert_eq!(
+            flags,
+            [Flag::RxHardware, Flag::Software, Flag::RawHardware, Flag::TxSched]
+        );
+        assert!(Options::new().statistics().has(Flag::OptTsOnly));
+        assert!(Options::new().tcp_id().has(Flag::OptId));
+    }
+
+    #[test]
+    fn what_was_applied_is_read_back() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for options in [
+            Options::new().tx_software().id().only_stamps(),
+            Options::new().rx_software().wide(),
+            Options::new(),
+        ] {
+            options.apply(&socket).unwrap();
+            assert_eq!(Options::of(&socket).unwrap(), options);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let error = Options::new().tx_ack().id().apply(&listener).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "setsockopt(SO_TIMESTAMPING) on a socket: Invalid argument (os error 22)"
+        );
+        let lonely = Options::new().with(Flag::OptStats);
+        assert!(lonely.apply(&listener).is_err());
+    }
+
+    #[test]
+    fn options_print_their_flags() {
+        let options = Options::new().rx_software().bind_phc(3).wide();
+        assert_eq!(
+            format!("{options:?}"),
+            "{RxSoftware, Software, BindPhc, ptp3, wide}"
+        );
+    }
+}

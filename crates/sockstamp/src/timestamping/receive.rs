@@ -1,0 +1,131 @@
+use std::array;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use crate::control::{self, Control, parse};
+use crate::sys::message::{self, BATCH, Buffers};
+
+use super::stamp::RxStamp;
+
+/// Bytes for the control messages of a message.
+const CONTROL: usize = 512;
+const ADDRESS: usize = size_of::<libc::sockaddr_storage>();
+
+/// A received message, of a stream whatever one call took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes of payload.
+    pub length: usize,
+    /// The datagram was longer than the buffer, and its rest is lost (MSG_TRUNC).
+    pub truncated: bool,
+    /// Who sent it; `None` for streams, and where the sender has no IP address.
+    pub from: Option<SocketAddr>,
+    /// When it came. Of a stream: when the packet with the last byte came.
+    pub stamp: RxStamp,
+    /// Control messages were cut (MSG_CTRUNC) or not understood: what is missing in `stamp` may have been there.
+    pub stamp_lost: bool,
+}
+
+impl Received {
+    fn new(received: message::Received, address: &[u8], control: &[u8]) -> Self {
+        let mut stamp = RxStamp::default();
+        let mut stamp_lost = received.flags & libc::MSG_CTRUNC != 0;
+        for message in parse(&control[..received.control]) {
+            match message {
+                Ok(Control::Timestamping(stamps)) => {
+                    stamp.software = stamps.software;
+                    stamp.hardware = stamps.hardware;
+                }
+                Ok(Control::TimestampingPacketInfo(packet)) => stamp.packet = Some(packet),
+                Ok(_) => {}
+                Err(_) => stamp_lost = true,
+            }
+        }
+        Self {
+            length: received.payload,
+            truncated: received.flags & libc::MSG_TRUNC != 0,
+            from: control::from_bytes(&address[..received.address]),
+            stamp,
+            stamp_lost,
+        }
+    }
+}
+
+/// Receives one message, with its stamps. Blocks as the socket does.
+///
+/// Source: recvmsg(2); `__sock_recv_timestamp()` in net/socket.c, v6.18.
+///
+/// # Errors
+///
+/// As the `recv` of the standard library, with a plain OS error.
+pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> io::Result<Received> {
+    let (mut address, mut control) = ([0; ADDRESS], [0; CONTROL]);
+    let mut buffers = Buffers {
+        payload,
+        address: &mut address,
+        control: &mut control,
+    };
+    let received = message::receive(socket, &mut buffers, 0)?;
+    Ok(Received::new(received, &address, &control))
+}
+
+/// Receives many messages in one call. Its buffers are allocated once.
+#[derive(Debug)]
+pub struct ReceiveBatch {
+    payload: Vec<u8>,
+    size: usize,
+    addresses: Box<[[u8; ADDRESS]; BATCH]>,
+    controls: Box<[[u8; CONTROL]; BATCH]>,
+}
+
+impl ReceiveBatch {
+    /// The most messages of one call.
+    pub const MESSAGES: usize = BATCH;
+
+    /// For datagrams of at most `size` bytes.
+    ///
+    /// # Panics
+    ///
+    /// If `size` is 0.
+    #[must_use]
+    pub fn new(size: usize) -> Self {
+        assert!(size > 0, "a message needs a buffer");
+        Self {
+            payload: vec![0; size * BATCH],
+            size,
+            addresses: Box::new([[0; ADDRESS]; BATCH]),
+            controls: Box::new([[0; CONTROL]; BATCH]),
+        }
+    }
+
+    /// Waits for a message, as the socket does, takes those that are there, at most [`MESSAGES`](Self::MESSAGES), and gives
+    /// each with its payload to `message`; how many.
+    ///
+    /// Source: recvmmsg(2) with MSG_WAITFORONE.
+    ///
+    /// # Errors
+    ///
+    /// As [`receive`].
+    pub fn receive(
+        &mut self,
+        socket: impl AsFd,
+        mut message: impl FnMut(Received, &[u8]),
+    ) -> io::Result<usize> {
+        let mut payloads = self.payload.chunks_exact_mut(self.size);
+        let mut addresses = self.addresses.iter_mut();
+        let mut controls = self.controls.iter_mut();
+        let mut buffers: [Buffers<'_>; BATCH] = array::from_fn(|_| Buffers {
+            payload: payloads.next().unwrap_or_default(),
+            address: addresses.next().map_or(&mut [], |address| &mut address[..]),
+            control: controls.next().map_or(&mut [], |control| &mut control[..]),
+        });
+        let mut received = [message::Received::default(); BATCH];
+        let count = message::receive_many(socket, &mut buffers, &mut received, libc::MSG_WAITFORONE)?;
+        for (buffers, received) in buffers.iter().zip(received).take(count) {
+            let what = Received::new(received, buffers.address, buffers.control);
+            message(what, &buffers.payload[..what.length]);
+        }
+        Ok(count)
+    }
+}
