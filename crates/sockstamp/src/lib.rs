@@ -5,6 +5,7 @@
 //! | [`ReceiveStamping`] | makes the kernel stamp received packets for as long as it is held |
 //! | [`interface`] | which stamps a network interface can give |
 //! | [`timestamping`] | stamps of sent and received messages, of any socket |
+//! | [`zerocopy`] | sends that own their buffers until the kernel is done with them, receives that borrow its pages |
 //! | [`error_queue`] | stamps, completions of zerocopy sends and network errors: drained many at a time |
 //! | [`control`] | control messages: read from bytes, written to bytes |
 //! | [`clock`] | the offset between the clocks that stamps come from, and a watch for steps of CLOCK_REALTIME |
@@ -25,6 +26,7 @@ mod receive_stamping;
 )]
 mod sys;
 pub mod timestamping;
+pub mod zerocopy;
 
 pub use error::Error;
 pub use receive_stamping::ReceiveStamping;

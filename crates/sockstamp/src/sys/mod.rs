@@ -2,6 +2,7 @@
 
 pub(crate) mod message;
 pub(crate) mod options;
+pub(crate) mod zerocopy;
 
 use std::os::fd::{AsFd, AsRawFd};
 

@@ -1,0 +1,218 @@
+//! Buffers that the kernel reads after the call, and pages of a socket's receive queue in our memory.
+
+use std::ffi::c_void;
+use std::num::NonZeroUsize;
+use std::os::fd::{AsFd, AsRawFd};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+
+/// A buffer that can be lent to the kernel: it is moved about while the kernel reads its bytes.
+///
+/// # Safety
+///
+/// From any call of [`bytes`](Self::bytes) until the value is dropped or used otherwise than by being moved, each call
+/// returns the same bytes at the same address, nobody writes to them, and they stay mapped; moving the value changes
+/// none of this.
+///
+/// The kernel only reads them, and MSG_ZEROCOPY holds the pages: a wrong implementation sends bytes that nobody meant to
+/// send. io_uring keeps the address until the request is issued.
+pub unsafe trait StableBuffer {
+    /// What is to be sent.
+    fn bytes(&self) -> &[u8];
+}
+
+// SAFETY: the elements are on the heap, owned by this value alone, and are written or freed by use of it alone.
+unsafe impl StableBuffer for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: as for a Vec.
+unsafe impl StableBuffer for Box<[u8]> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: as for a Vec.
+unsafe impl<const N: usize> StableBuffer for Box<[u8; N]> {
+    fn bytes(&self) -> &[u8] {
+        &self[..]
+    }
+}
+
+// SAFETY: the elements are on the heap and live as long as any Arc of them. `Arc::get_mut` gives them for writing only
+// while there is no other, and this is one; `u8` has no interior mutability.
+unsafe impl StableBuffer for Arc<[u8]> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: as for `Arc<[u8]>`: the Vec in it can be changed only while there is no other Arc.
+unsafe impl StableBuffer for Arc<Vec<u8>> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+// SAFETY: borrowed for as long as the program runs, so that nobody can write to it.
+unsafe impl StableBuffer for &'static [u8] {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// `struct tcp_zerocopy_receive` of include/uapi/linux/tcp.h, v5.13.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct TcpZeroCopyReceive {
+    address: u64,
+    length: u32,
+    recv_skip_hint: u32,
+    inq: u32,
+    err: i32,
+    copybuf_address: u64,
+    copybuf_len: i32,
+    flags: u32,
+    msg_control: u64,
+    msg_controllen: u64,
+    msg_flags: u32,
+    reserved: u32,
+}
+
+const _: () = assert!(size_of::<TcpZeroCopyReceive>() == 64);
+
+/// What one TCP_ZEROCOPY_RECEIVE did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Transfer {
+    /// Bytes that are mapped now.
+    pub(crate) mapped: usize,
+    /// Bytes behind these in the stream, which were copied.
+    pub(crate) copied: usize,
+    /// Bytes behind these that have to be copied before anything can be mapped again.
+    pub(crate) skip: usize,
+    /// The error that was pending on the socket, which is taken by telling it.
+    pub(crate) error: Option<Errno>,
+}
+
+/// Addresses at which pages of receive queues can be mapped, read-only.
+///
+/// Invariant: `start` is a mapping of `length` bytes by [`new`](Self::new) that nobody else knows of. Its first `mapped` bytes
+/// are pages that the last [`receive`](Self::receive) has put there.
+#[derive(Debug)]
+pub(crate) struct ReceiveMapping {
+    start: NonNull<c_void>,
+    length: usize,
+    mapped: usize,
+}
+
+impl ReceiveMapping {
+    /// `length` is rounded up to whole pages. Nothing is there until something is received.
+    pub(crate) fn new(socket: impl AsFd, length: NonZeroUsize) -> nix::Result<Self> {
+        let length = length.get().next_multiple_of(page_size());
+        // SAFETY: a new mapping at an address of the kernel's choice replaces none. The descriptor is open, as it is
+        // borrowed for the call.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                socket.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(Errno::last());
+        }
+        let start = NonNull::new(start).ok_or(Errno::EINVAL)?;
+        Ok(Self {
+            start,
+            length,
+            mapped: 0,
+        })
+    }
+
+    /// Maps what it can of the queue of `socket` in the place of what was mapped before, and copies what remains before the
+    /// next page that can be mapped to `copy`, as far as it fits.
+    pub(crate) fn receive(&mut self, socket: impl AsFd, copy: &mut [u8]) -> nix::Result<Transfer> {
+        /// include/uapi/linux/tcp.h
+        const TCP_ZEROCOPY_RECEIVE: i32 = 35;
+        let mut request = TcpZeroCopyReceive {
+            address: self.start.as_ptr().addr() as u64,
+            length: u32::try_from(self.length).unwrap_or(u32::MAX),
+            copybuf_address: copy.as_mut_ptr().addr() as u64,
+            copybuf_len: i32::try_from(copy.len()).unwrap_or(i32::MAX),
+            ..TcpZeroCopyReceive::default()
+        };
+        copy.as_mut_ptr().expose_provenance();
+        self.start.as_ptr().expose_provenance();
+        self.mapped = 0;
+        let mut length: libc::socklen_t = 64;
+        // SAFETY: the kernel reads and writes `length` bytes at `request`, which has that size (asserted above), is alive
+        // and not otherwise borrowed, and of which any bytes are valid. It takes pages out of the mapping at `address` and puts
+        // others there, within `length` bytes: nobody looks at them, as what `bytes` gave was borrowed from `self`,
+        // which is borrowed mutably. It writes at most `copybuf_len` bytes at `copybuf_address`, which are `copy`,
+        // borrowed mutably. It keeps no pointer. The descriptor is open, as it is borrowed for the call.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::IPPROTO_TCP,
+                TCP_ZEROCOPY_RECEIVE,
+                (&raw mut request).cast(),
+                &raw mut length,
+            )
+        };
+        Errno::result(result)?;
+        self.mapped = (request.length as usize).min(self.length);
+        Ok(Transfer {
+            mapped: self.mapped,
+            copied: usize::try_from(request.copybuf_len).unwrap_or(0).min(copy.len()),
+            skip: request.recv_skip_hint as usize,
+            error: (request.err != 0).then(|| Errno::from_raw(request.err.abs())),
+        })
+    }
+
+    /// What is mapped.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the first `mapped` bytes are readable pages (invariant; `tcp_zerocopy_receive()` in net/ipv4/tcp.c, v6.18,
+        // tells as length what it has inserted). They stay until `receive`, `clear` or drop, which all need `self` mutably.
+        // Nobody writes to them: they are pages that carry a packet's payload, and page cache and memory of
+        // processes are refused (`can_map_frag()`: no `page->mapping`); the mapping holds them, so that their driver
+        // cannot use them again.
+        unsafe { slice::from_raw_parts(self.start.as_ptr().cast(), self.mapped) }
+    }
+
+    /// Gives the pages back to the kernel.
+    pub(crate) fn clear(&mut self) {
+        self.mapped = 0;
+        // SAFETY: the range is a mapping of ours (invariant), of which nothing is borrowed, as `self` is borrowed mutably.
+        // What it held is not read again before `receive` has filled it.
+        unsafe { libc::madvise(self.start.as_ptr(), self.length, libc::MADV_DONTNEED) };
+    }
+}
+
+impl Drop for ReceiveMapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is a mapping of ours (invariant), of which nothing is borrowed any more.
+        unsafe { libc::munmap(self.start.as_ptr(), self.length) };
+    }
+}
+
+// SAFETY: the mapping belongs to the process, no thread in particular, and this value is its one owner.
+unsafe impl Send for ReceiveMapping {}
+
+// SAFETY: through a shared reference it is only read.
+unsafe impl Sync for ReceiveMapping {}
+
+/// The size of a page, in bytes.
+pub(crate) fn page_size() -> usize {
+    // SAFETY: takes no pointer.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).expect("every system has a page size")
+}

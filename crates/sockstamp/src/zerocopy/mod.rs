@@ -1,0 +1,73 @@
+//! Sending and receiving without a copy.
+//!
+//! A [`ZeroCopySender`] gives the kernel buffers to read where they are (MSG_ZEROCOPY), and gives each back when the kernel is
+//! done with it. A [`ZeroCopyReceiver`] shows the pages that payload arrived in (TCP_ZEROCOPY_RECEIVE).
+//!
+//! ```
+//! use std::net::UdpSocket;
+//! use std::time::Duration;
+//! use sockstamp::error_queue::ErrorQueue;
+//! use sockstamp::zerocopy::{Options, Sent, ZeroCopySender};
+//!
+//! let receiver = UdpSocket::bind("127.0.0.1:0")?;
+//! let socket = UdpSocket::bind("127.0.0.1:0")?;
+//! socket.connect(receiver.local_addr()?)?;
+//!
+//! let mut sender = ZeroCopySender::new(socket, Options::default())?;
+//! match sender.send(vec![7; 20_000])? {
+//!     Sent::InFlight => {}
+//!     Sent::Copied(buffer) => drop(buffer),
+//!     Sent::Partly { .. } => unreachable!("a datagram goes as a whole"),
+//! }
+//! let mut queue = ErrorQueue::new();
+//! sender.wait_idle(&mut queue, Duration::from_secs(1), |_| {})?;
+//! while let Some(returned) = sender.next_returned() {
+//!     println!("{} bytes to use again", returned.buffer.len());
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What a sender promises
+//!
+//! What the peer gets is what was in the buffer when it was sent. A buffer is moved into the sender and comes back when the
+//! kernel has said that it reads it no longer: for UDP that is when the device is done with the packet, for TCP when
+//! the peer has acknowledged the bytes. Using it before that does not compile:
+//!
+//! ```compile_fail,E0382
+//! # use sockstamp::zerocopy::{Options, ZeroCopySender};
+//! # let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+//! # let mut sender = ZeroCopySender::new(socket, Options::default()).unwrap();
+//! let mut buffer = vec![0; 20_000];
+//! let _ = sender.send(buffer);
+//! buffer[0] = 1;
+//! ```
+//!
+//! **Dropping a sender leaks the buffers that are in flight** and frees all others. The kernel holds the pages of a buffer, so
+//! freeing them would break no memory, but the allocator would give them to the next who asks, and the kernel would send
+//! what that one writes: retransmissions of TCP read the pages again. Waiting instead would block a drop for as long as a
+//! peer likes. So wait before, as long as it suits: [`wait_idle`](ZeroCopySender::wait_idle). The same holds
+//! for a sender that is forgotten and for one that is dropped by a panic.
+//!
+//! # When it pays
+//!
+//! - From about 10 kB a send. Less is copied ([`Options::threshold`]).
+//! - Not to receivers on the same host, nor over devices that cannot gather: the kernel copies there after all, later, and
+//!   says so ([`Returned::copied`]). [`Options::stop_when_copied`] stops asking then.
+//! - Memory that is in flight is locked (RLIMIT_MEMLOCK for users without CAP_IPC_LOCK), and each completion that waits to be
+//!   read counts against net.core.optmem_max. Beyond these the kernel says ENOBUFS, and the send is copied
+//!   ([`Counters::refused`]).
+
+mod calls;
+mod held;
+mod options;
+mod ranges;
+mod receive;
+mod sender;
+mod transport;
+
+pub use crate::sys::zerocopy::StableBuffer;
+pub use calls::{Support, ZeroCopySender};
+pub use held::Returned;
+pub use options::{How, Options};
+pub use receive::{Receive, ReceiveCounters, Received, ZeroCopyReceiver};
+pub use sender::{Counters, NotSent, Sender, Sent};

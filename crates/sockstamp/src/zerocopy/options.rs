@@ -1,0 +1,100 @@
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+
+use crate::control::{self, Writer};
+
+/// When a sender asks the kernel to leave the bytes where they are.
+///
+/// The default is [`THRESHOLD`](Self::THRESHOLD), and to go on asking whatever the kernel copies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Options {
+    pub(super) threshold: usize,
+    pub(super) stop_when_copied: Option<NonZeroU32>,
+}
+
+impl Options {
+    /// Bytes of a send below which it is copied. Pinning pages and telling of the completion cost what copying about
+    /// 10 kB costs (Documentation/networking/msg_zerocopy.rst, v6.18).
+    pub const THRESHOLD: usize = 10 * 1024;
+
+    /// Copies sends of fewer than `bytes`, and gives their buffers back at once.
+    #[must_use]
+    pub fn threshold(self, bytes: usize) -> Self {
+        Self {
+            threshold: bytes,
+            ..self
+        }
+    }
+
+    /// Stops asking when the kernel has copied `sends` in a row after all, as it does for receivers on this host and for
+    /// devices that cannot gather: that costs more than copying at once.
+    #[must_use]
+    pub fn stop_when_copied(self, sends: NonZeroU32) -> Self {
+        Self {
+            stop_when_copied: Some(sends),
+            ..self
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            threshold: Self::THRESHOLD,
+            stop_when_copied: None,
+        }
+    }
+}
+
+/// How one buffer is sent. The default is all of it, to where the socket is connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct How {
+    pub(super) to: Option<SocketAddr>,
+    pub(super) segment: Option<u16>,
+    pub(super) more: bool,
+}
+
+impl How {
+    /// Sends a datagram to `address`.
+    #[must_use]
+    pub fn to(self, address: SocketAddr) -> Self {
+        Self {
+            to: Some(address),
+            ..self
+        }
+    }
+
+    /// Sends datagrams of `bytes` each, the last as long as what is left: UDP_SEGMENT. The kernel takes 64 of them (128
+    /// since Linux 6.9), and what fits into one IP packet.
+    #[must_use]
+    pub fn segments(self, bytes: u16) -> Self {
+        Self {
+            segment: Some(bytes),
+            ..self
+        }
+    }
+
+    /// Tells the kernel that more follows: MSG_MORE. A datagram is sent with the first buffer that goes without it; its
+    /// buffers stay in flight until then.
+    #[must_use]
+    pub fn more(self) -> Self {
+        Self { more: true, ..self }
+    }
+
+    /// The control messages that say so: [`SEGMENT_SPACE`] bytes at most.
+    pub(super) fn write(self, control: &mut Writer<'_>) {
+        if let Some(bytes) = self.segment {
+            control
+                .push(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes())
+                .expect("SEGMENT_SPACE is what it takes");
+        }
+    }
+
+    /// The flags that say so. A broken connection is an error, as in the standard library, and no signal.
+    pub(super) fn flags(self) -> i32 {
+        libc::MSG_NOSIGNAL | if self.more { libc::MSG_MORE } else { 0 }
+    }
+}
+
+/// What [`How::write`] takes.
+pub(super) const SEGMENT_SPACE: usize = control::space(size_of::<u16>());

@@ -1,0 +1,279 @@
+use nix::errno::Errno;
+
+use crate::Error;
+use crate::sys::zerocopy::StableBuffer;
+use crate::zerocopy::held::{Held, Place, Returned};
+use crate::zerocopy::options::{How, Options};
+use crate::zerocopy::transport::{Lent, Transport};
+
+/// Sends buffers without copying them, and owns each until the kernel is done with it.
+///
+/// Made as a [`ZeroCopySender`](super::ZeroCopySender) (sendmsg(2)), or as a `RingSender` (io_uring, by the feature of that name).
+#[derive(Debug)]
+pub struct Sender<T, B: StableBuffer> {
+    pub(super) transport: T,
+    pub(super) books: Books<B>,
+    rest: Option<Rest>,
+}
+
+/// What a sender knows of its buffers, whatever way they go.
+#[derive(Debug)]
+pub(super) struct Books<B: StableBuffer> {
+    held: Held<B>,
+    options: Options,
+    copied_in_a_row: u32,
+    stopped: bool,
+    pub(super) counters: Counters,
+}
+
+impl<B: StableBuffer> Books<B> {
+    /// A send of the buffer at `place` is complete.
+    pub(super) fn complete(&mut self, place: Place, copied: bool) {
+        self.held.complete(place, copied);
+        self.counters.completed += 1;
+        self.counters.completed_copied += u64::from(copied);
+        self.copied_in_a_row = if copied {
+            self.copied_in_a_row.saturating_add(1)
+        } else {
+            0
+        };
+        let limit = self.options.stop_when_copied;
+        self.stopped |= limit.is_some_and(|limit| self.copied_in_a_row >= limit.get());
+    }
+}
+
+/// A buffer of which a stream socket has taken a part.
+#[derive(Debug, Clone, Copy)]
+struct Rest {
+    place: Place,
+    sent: usize,
+    how: How,
+}
+
+/// What a sender has done. Counts never go back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Send calls that the kernel took without a copy, or so it said.
+    pub lent: u64,
+    /// Of these, complete by now.
+    pub completed: u64,
+    /// Of these, copied after all. Where the kernel has merged completions, the first of them speaks for all
+    /// (`skb_zerocopy_notify_extend()` in net/core/skbuff.c, v6.18).
+    pub completed_copied: u64,
+    /// Send calls below the threshold, which were copied.
+    pub below_threshold: u64,
+    /// Send calls that were copied since the socket cannot do otherwise, since all was copied lately
+    /// ([`Options::stop_when_copied`]), or since ids are in doubt after a failed send.
+    pub not_asked: u64,
+    /// Send calls that were copied since the kernel had no memory for one without a copy (ENOBUFS: net.core.optmem_max,
+    /// RLIMIT_MEMLOCK).
+    pub refused: u64,
+    /// Ids that were reported again.
+    pub repeated: u64,
+    /// Ids that no send of ours has: someone else sends with MSG_ZEROCOPY by the same socket. Sends are copied from
+    /// then on.
+    pub foreign: u64,
+}
+
+/// What became of a buffer that was sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "a buffer that was copied is in it"]
+pub enum Sent<B> {
+    /// The kernel has taken all of it and reads it where it is. It comes back by [`Sender::next_returned`].
+    InFlight,
+    /// The kernel has taken all of it as a copy.
+    Copied(B),
+    /// A stream socket took a part. The rest goes before anything else, by [`Sender::flush`].
+    Partly {
+        /// Bytes of it that are not sent yet.
+        left: usize,
+    },
+}
+
+/// Why a buffer was not sent.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSent<B> {
+    /// The socket has no room (POLLOUT tells when it has), for this buffer or for the rest of an earlier one.
+    #[error("the socket has no room")]
+    WouldBlock(B),
+    /// The kernel refused.
+    #[error("{error}")]
+    Failed {
+        /// `None` if parts of it were sent before and are in flight: it comes back when they are complete.
+        buffer: Option<B>,
+        /// What the kernel said.
+        error: Error,
+    },
+}
+
+impl<T: Transport, B: StableBuffer> Sender<T, B> {
+    pub(super) fn over(transport: T, options: Options) -> Self {
+        Self {
+            transport,
+            books: Books {
+                held: Held::default(),
+                options,
+                copied_in_a_row: 0,
+                stopped: false,
+                counters: Counters::default(),
+            },
+            rest: None,
+        }
+    }
+
+    /// Sends `buffer` to where the socket is connected.
+    ///
+    /// Blocks as the socket does.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSent`], with the buffer.
+    pub fn send(&mut self, buffer: B) -> Result<Sent<B>, NotSent<B>> {
+        self.send_by(buffer, How::default())
+    }
+
+    /// Sends `buffer` to an address, in segments, or as a part of a datagram.
+    ///
+    /// # Errors
+    ///
+    /// [`NotSent`], with the buffer.
+    pub fn send_by(&mut self, buffer: B, how: How) -> Result<Sent<B>, NotSent<B>> {
+        match self.flush() {
+            Ok(true) => {}
+            Ok(false) => return Err(NotSent::WouldBlock(buffer)),
+            Err(error) => {
+                return Err(NotSent::Failed {
+                    buffer: Some(buffer),
+                    error,
+                });
+            }
+        }
+        let place = self.books.held.put(buffer);
+        let mut rest = Rest { place, sent: 0, how };
+        match self.push(&mut rest) {
+            Ok(()) => Ok(match self.books.held.take_idle(place) {
+                Some(buffer) => Sent::Copied(buffer),
+                None => {
+                    self.books.held.close(place);
+                    Sent::InFlight
+                }
+            }),
+            Err(Errno::EAGAIN) if rest.sent > 0 => {
+                self.rest = Some(rest);
+                Ok(Sent::Partly { left: self.unsent() })
+            }
+            Err(errno) => Err(self.give_up(place, errno)),
+        }
+    }
+
+    /// Sends on what a stream socket has not taken yet. `true`: all of it has been taken.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says of the send. What was left is not sent then; the buffer comes back like others.
+    pub fn flush(&mut self) -> crate::Result<bool> {
+        let Some(mut rest) = self.rest.take() else {
+            return Ok(true);
+        };
+        match self.push(&mut rest) {
+            Err(Errno::EAGAIN) => {
+                self.rest = Some(rest);
+                Ok(false)
+            }
+            result => {
+                self.books.held.close(rest.place);
+                result.map_err(Self::error)?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Bytes that a stream socket has not taken yet: what [`flush`](Self::flush) has to do.
+    pub fn unsent(&self) -> usize {
+        self.rest
+            .map_or(0, |rest| self.books.held.bytes(rest.place).len() - rest.sent)
+    }
+
+    /// The next buffer that the kernel is done with, in the order of completion. `None`: no more are known by now.
+    pub fn next_returned(&mut self) -> Option<Returned<B>> {
+        self.books.held.next_returned()
+    }
+
+    /// How many buffers the sender owns: in flight, or with a part that is not sent yet.
+    pub fn in_flight(&self) -> usize {
+        self.books.held.in_flight()
+    }
+
+    /// What was done so far.
+    pub fn counters(&self) -> Counters {
+        self.books.counters
+    }
+
+    /// Whether a send of this many bytes would be asked for without a copy now.
+    pub fn lends(&self, bytes: usize) -> bool {
+        bytes > 0 && bytes >= self.books.options.threshold && !self.books.stopped && self.transport.lends()
+    }
+
+    /// Begins anew to ask, after [`Options::stop_when_copied`] ended it: the route may be another now.
+    pub fn ask_again(&mut self) {
+        self.books.stopped = false;
+        self.books.copied_in_a_row = 0;
+    }
+
+    /// Sends all that is left of a buffer; `rest` tells how far it came.
+    fn push(&mut self, rest: &mut Rest) -> nix::Result<()> {
+        loop {
+            rest.sent += self.send_once(*rest)?;
+            if !self.transport.is_stream() || rest.sent >= self.books.held.bytes(rest.place).len() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn send_once(&mut self, rest: Rest) -> nix::Result<usize> {
+        let bytes = &self.books.held.bytes(rest.place)[rest.sent..];
+        let counters = &mut self.books.counters;
+        let copies = if bytes.is_empty() || bytes.len() < self.books.options.threshold {
+            &mut counters.below_threshold
+        } else if self.books.stopped || !self.transport.lends() {
+            &mut counters.not_asked
+        } else {
+            match self.transport.lend(bytes, &rest.how, rest.place) {
+                Ok(Lent { bytes, in_flight }) => {
+                    if in_flight {
+                        counters.lent += 1;
+                        self.books.held.lend(rest.place);
+                    }
+                    return Ok(bytes);
+                }
+                Err(Errno::ENOBUFS | Errno::ENOMEM) => &mut counters.refused,
+                Err(errno) => return Err(errno),
+            }
+        };
+        let sent = self.transport.copy(bytes, &rest.how)?;
+        *copies += 1;
+        Ok(sent)
+    }
+
+    fn give_up(&mut self, place: Place, errno: Errno) -> NotSent<B> {
+        let buffer = self.books.held.take_idle(place);
+        match buffer {
+            Some(buffer) if errno == Errno::EAGAIN => NotSent::WouldBlock(buffer),
+            None => {
+                self.books.held.close(place);
+                NotSent::Failed {
+                    buffer: None,
+                    error: Self::error(errno),
+                }
+            }
+            buffer => NotSent::Failed {
+                buffer,
+                error: Self::error(errno),
+            },
+        }
+    }
+
+    fn error(errno: Errno) -> Error {
+        Error::call(T::CALL, "a socket")(errno)
+    }
+}

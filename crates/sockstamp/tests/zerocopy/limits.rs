@@ -1,0 +1,119 @@
+//! What is copied although it might not be.
+
+use std::net::Shutdown;
+use std::num::NonZeroU32;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use sockstamp::zerocopy::{How, Options, Sent, ZeroCopySender};
+use testbed::{Family, Host};
+
+use crate::common::{LOOPBACKS, Network, all_back, always, fill, reads_stream, send, tcp_pair, udp_pair};
+
+#[test]
+fn what_is_below_the_threshold_is_copied_and_back_at_once() {
+    let (socket, receiver) = udp_pair(LOOPBACKS[0]);
+    let mut sender = ZeroCopySender::new(socket, Options::default()).unwrap();
+    for (length, lent) in [(0, 0), (Options::THRESHOLD - 1, 0), (Options::THRESHOLD, 1)] {
+        assert_eq!(sender.lends(length), lent == 1);
+        let copied = send(&mut sender, vec![7; length], How::default());
+        assert_eq!(copied.is_some(), lent == 0);
+        assert_eq!(sender.counters().lent, lent);
+        assert_eq!(receiver.recv(&mut [0; 20_000]).unwrap(), length);
+    }
+    assert_eq!(sender.counters().below_threshold, 2);
+    assert_eq!(all_back(&mut sender).len(), 1);
+}
+
+#[test]
+fn asking_ends_when_the_kernel_copies_anyway() {
+    let (socket, _receiver) = udp_pair(LOOPBACKS[0]);
+    let options = always().stop_when_copied(NonZeroU32::new(3).unwrap());
+    let mut sender = ZeroCopySender::new(socket, options).unwrap();
+    for _ in 0..3 {
+        assert_eq!(send(&mut sender, vec![0; 1000], How::default()), None);
+        assert!(all_back(&mut sender)[0].copied);
+    }
+    assert_eq!(
+        send(&mut sender, vec![8; 1000], How::default()),
+        Some(vec![8; 1000])
+    );
+    assert_eq!((sender.counters().lent, sender.counters().not_asked), (3, 1));
+    sender.ask_again();
+    assert_eq!(send(&mut sender, vec![0; 1000], How::default()), None);
+}
+
+/// Each send without a copy takes some 500 bytes of the socket's memory for options (`sock_omalloc()`).
+#[test]
+fn a_stream_without_memory_for_completions_is_copied_and_arrives() {
+    let host = Host::new("poor").unwrap();
+    host.set_sysctl("net.core.optmem_max", "3000").unwrap();
+    for address in LOOPBACKS {
+        let (client, server) = host.enter(|| tcp_pair(address));
+        setsockopt(&client, sockopt::SndBuf, &20_000_000).unwrap();
+        let mut sender = ZeroCopySender::new(client, always()).unwrap();
+        // Nobody reads yet: what the receive buffer does not take stays in flight.
+        let (mut sent, length) = (0, 400_000);
+        for _ in 0..20 {
+            let mut buffer = vec![0; length];
+            fill(&mut buffer, 7, sent);
+            sent += length;
+            if let Sent::Partly { .. } = sender.send(buffer).unwrap() {
+                panic!("the socket blocks");
+            }
+        }
+        let refused = sender.counters().refused;
+        assert!(refused > 0, "{:?}", sender.counters());
+        let reader = reads_stream(server, 7);
+        all_back(&mut sender);
+        // What is free again is used again.
+        let mut buffer = vec![0; length];
+        fill(&mut buffer, 7, sent);
+        sent += length;
+        assert_eq!(sender.send(buffer).unwrap(), Sent::InFlight);
+        all_back(&mut sender);
+        sender.socket().shutdown(Shutdown::Write).unwrap();
+        assert_eq!(reader.join().unwrap(), sent);
+        assert_eq!(sender.counters().refused, refused);
+    }
+}
+
+/// Datagrams wait for a neighbour that never answers.
+#[test]
+fn datagrams_without_memory_for_completions_are_copied_and_ids_stay_in_step() {
+    let network = Network::new();
+    network.a.set_sysctl("net.core.optmem_max", "3000").unwrap();
+    let receiver = network
+        .b
+        .udp_bind((network.link.address_b(Family::V4), 0).into())
+        .unwrap();
+    let there = How::default().to(receiver.local_addr().unwrap());
+    let mut sender = ZeroCopySender::new(network.udp_to_nobody(), always()).unwrap();
+    while sender.counters().refused == 0 {
+        assert!(sender.counters().lent < 50, "{:?}", sender.counters());
+        drop(send(&mut sender, vec![1; 1000], How::default()));
+    }
+    let (lent, in_flight) = (sender.counters().lent, sender.in_flight());
+    assert!(in_flight > 1, "{in_flight}");
+    // Until the queue is read it is not known whether the refused send has an id.
+    assert!(send(&mut sender, vec![2; 1000], there).is_some());
+    assert_eq!((sender.counters().lent, sender.counters().not_asked), (lent, 1));
+    let mut queue = sockstamp::error_queue::ErrorQueue::new();
+    assert!(
+        sender
+            .wait_idle(&mut queue, crate::common::PATIENCE, |_| {})
+            .unwrap()
+    );
+    let returned: Vec<_> = std::iter::from_fn(|| sender.next_returned()).collect();
+    assert!(returned.iter().all(|returned| returned.buffer == [1; 1000]));
+    assert_eq!(returned.len() as u64, lent);
+
+    let sent = sender.send_by(vec![3; 1000], there);
+    let sent = sent.or_else(|_| sender.send_by(vec![3; 1000], there));
+    assert!(matches!(sent, Ok(Sent::InFlight | Sent::Copied(_))), "{sent:?}");
+    assert!(
+        sender
+            .wait_idle(&mut queue, crate::common::PATIENCE, |_| {})
+            .unwrap()
+    );
+    assert_eq!(sender.counters().foreign, 0);
+}
