@@ -38,7 +38,7 @@ pub(crate) enum Comparison {
     Different(String),
 }
 
-/// Goes behind the script of [`BINARY`].
+/// Goes behind the tests of [`BINARY`].
 pub(crate) fn script(sockstamp: &Path) -> String {
     format!(
         "echo \"{MARK}$(uname -r)\"\n{} doctor --format json\n",
@@ -47,7 +47,7 @@ pub(crate) fn script(sockstamp: &Path) -> String {
 }
 
 impl Facts {
-    /// From the outcomes of [`BINARY`] and from all that its script wrote.
+    /// From the outcomes of a script with [`BINARY`] and from all that it wrote.
     pub(crate) fn read(series: &str, outcomes: &[Outcome], output: &str, of_guest: bool) -> Result<Facts> {
         let (_, rest) = output.split_once(MARK).context("doctor did not run")?;
         let (release, doctor) = rest.split_once('\n').context("doctor said nothing")?;
@@ -183,6 +183,7 @@ test result: ok. 1 passed;
 
     fn outcome() -> Outcome {
         Outcome {
+            binary: BINARY.into(),
             test: "every".into(),
             result: Verdict::Ok,
             seconds: 1.0,

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let built = binaries::build()?;
     let (mut chosen, left_out) = selection::choose(&built)?;
-    chosen.retain(|chosen| !arguments.facts || chosen.binary == facts::BINARY);
+    chosen.retain(|test| !arguments.facts || test.binary == facts::BINARY);
     let all = arguments.kernels.is_empty();
     let series = if all { &Series::ALL[..] } else { &arguments.kernels };
     let kernels: Vec<Kernel> = series
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .map(|series| Kernel::get(*series))
         .collect::<Result<_>>()?;
     let folder = folder(&built)?;
-    let tasks = places::tasks(&built, chosen)?;
+    let tasks = places::tasks(&built, &chosen)?;
     let guests = arguments.guests.map_or_else(processors, |guests| guests.max(1));
     let mut ran = places::in_guests(&kernels, &tasks, guests, &folder)?;
     if arguments.host {

@@ -1,5 +1,6 @@
 //! Where tests run: guests, some of them side by side, and the host.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -14,19 +15,22 @@ use super::binaries::Built;
 use super::facts::{self, Facts};
 use super::protocol;
 use super::report::Row;
-use super::selection::Chosen;
+use super::selection::Test;
 use crate::guest::Guest;
 use crate::image::Image;
 use crate::kernel::Kernel;
 
 /// Each test has a limit of its own; these are for kernels that hang.
 const TIME_LIMIT_OF_A_BOOT: Duration = Duration::from_secs(120);
-const TIME_LIMIT_OF_A_TEST: Duration = Duration::from_secs(60);
+const TIME_LIMIT_OF_A_TEST: Duration = Duration::from_secs(90);
 
-/// The chosen tests of one binary, ready to run.
+/// Guests that run side by side shall end at about the same time, and one that hangs shall not take many tests along.
+const TESTS_OF_A_GUEST: usize = 8;
+
+/// Tests for one guest, ready to run.
 #[derive(Debug)]
 pub(crate) struct Task {
-    chosen: Chosen,
+    tests: Vec<Test>,
     script: String,
     /// As yet without a kernel's modules.
     image: Image,
@@ -39,29 +43,32 @@ pub(crate) struct Ran {
     pub(crate) facts: Option<Result<Facts>>,
 }
 
-/// One for each binary.
-pub(crate) fn tasks(built: &Built, chosen: Vec<Chosen>) -> Result<Vec<Task>> {
+/// Each with some of the tests.
+pub(crate) fn tasks(built: &Built, tests: &[Test]) -> Result<Vec<Task>> {
     let sockstamp = built.programs.iter().find(|path| path.ends_with("sockstamp"));
     let sockstamp = sockstamp.context("cargo built no sockstamp")?;
     let mut common = Image::new()?;
     for program in &built.programs {
         common.host_file(program, program)?;
     }
-    let task = |chosen: Chosen| {
-        let mut script = protocol::script(&chosen);
-        if chosen.binary == facts::BINARY {
+    let task = |tests: &[Test]| {
+        let mut script = protocol::script(tests);
+        if asks_for_facts(tests) {
             script += &facts::script(sockstamp);
         }
         let mut image = common.clone();
-        image.host_file(&chosen.path, &chosen.path)?;
+        for binary in tests.iter().map(|test| &test.path).collect::<BTreeSet<_>>() {
+            image.host_file(binary, binary)?;
+        }
         image.file("/lab/command", 0o644, script.clone().into_bytes());
-        Ok(Task {
-            chosen,
-            script,
-            image,
-        })
+        let tests = tests.to_vec();
+        Ok(Task { tests, script, image })
     };
-    chosen.into_iter().map(task).collect()
+    tests.chunks(TESTS_OF_A_GUEST).map(task).collect()
+}
+
+fn asks_for_facts(tests: &[Test]) -> bool {
+    tests.iter().any(|test| test.binary == facts::BINARY)
 }
 
 /// Each task on each kernel, in a guest of its own.
@@ -71,18 +78,17 @@ pub(crate) fn in_guests(
     guests: usize,
     folder: &Path,
 ) -> Result<Vec<Ran>> {
-    let mut jobs: Vec<(&Kernel, &Task)> = Vec::new();
-    for task in tasks {
-        jobs.extend(kernels.iter().map(|kernel| (kernel, task)));
+    let mut jobs: Vec<(&Kernel, usize, &Task)> = Vec::new();
+    for (number, task) in tasks.iter().enumerate() {
+        jobs.extend(kernels.iter().map(|kernel| (kernel, number, task)));
     }
-    // The longest last: they are taken from the end.
-    jobs.sort_by_key(|(_, task)| task.chosen.tests.len());
     let queue = Mutex::new(jobs);
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let worker = || -> Result<Vec<Ran>> {
         let mut ran = Vec::new();
-        while let Some((kernel, task)) = next() {
-            ran.push(task.in_guest(kernel, folder)?);
+        while let Some((kernel, number, task)) = next() {
+            let console = folder.join(format!("{}-{number}.log", kernel.series));
+            ran.push(task.in_guest(kernel, &console)?);
         }
         Ok(ran)
     };
@@ -112,45 +118,41 @@ pub(crate) fn on_host(tasks: &[Task]) -> Result<Vec<Ran>> {
 }
 
 impl Task {
-    fn in_guest(&self, kernel: &Kernel, folder: &Path) -> Result<Ran> {
+    fn in_guest(&self, kernel: &Kernel, console: &Path) -> Result<Ran> {
         let begin = Instant::now();
         let series = kernel.series.name();
-        let binary = &self.chosen.binary;
-        let console = folder.join(format!("{series}-{}.log", binary.replace('/', "-")));
         let mut image = self.image.clone();
         image.modules(kernel)?;
         let guest = Guest {
             kernel,
             image: &image,
             time_limit: self.time_limit(),
-            console: &console,
+            console,
         };
         let output = console.with_extension("out");
-        let writing = || format!("cannot write {}", output.display());
-        let file = File::create(&output).with_context(writing)?;
+        let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
         if let Err(error) = guest.run(file, io::stderr()) {
-            eprintln!("{series} {binary}: {error:#}");
+            eprintln!("Linux {series}: {error:#}");
         }
         let output = fs::read(&output).with_context(|| format!("cannot read {}", output.display()))?;
-        eprintln!("{series} {binary}: {} s", begin.elapsed().as_secs());
+        let seconds = begin.elapsed().as_secs();
+        eprintln!("Linux {series}: {} tests in {seconds} s", self.tests.len());
         Ok(self.ran(series, &output, true))
     }
 
     fn time_limit(&self) -> Duration {
-        let of_tests = self.chosen.tests.iter().map(|_| TIME_LIMIT_OF_A_TEST);
+        let of_tests = self.tests.iter().map(|_| TIME_LIMIT_OF_A_TEST);
         TIME_LIMIT_OF_A_BOOT + of_tests.sum::<Duration>()
     }
 
     fn ran(&self, series: &str, output: &[u8], in_guest: bool) -> Ran {
         let output = String::from_utf8_lossy(output);
-        let outcomes = protocol::parse(&self.chosen.tests, &output);
-        let asked = self.chosen.binary == facts::BINARY;
-        let facts = asked.then(|| {
+        let outcomes = protocol::parse(&self.tests, &output);
+        let facts = asks_for_facts(&self.tests).then(|| {
             Facts::read(series, &outcomes, &output, in_guest).with_context(|| format!("kernel {series}"))
         });
         let row = |outcome| Row {
             kernel: series.to_owned(),
-            binary: self.chosen.binary.clone(),
             outcome,
         };
         Ran {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::selection::Chosen;
+use super::selection::Test;
 
 /// The longest test takes half of it under emulation.
 const TIME_LIMIT_S: u32 = 120;
@@ -14,6 +14,7 @@ const END: &str = "#lab end ";
 /// What became of one test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Outcome {
+    pub(crate) binary: String,
     pub(crate) test: String,
     pub(crate) result: Verdict,
     pub(crate) seconds: f64,
@@ -34,64 +35,68 @@ pub(crate) enum Verdict {
 }
 
 /// For any shell. Times are by the clock of who runs it.
-pub(crate) fn script(chosen: &Chosen) -> String {
+pub(crate) fn script(tests: &[Test]) -> String {
     let mut script = format!(
         "run() {{\n\
-         echo \"{BEGIN}$1\"\n\
+         echo \"{BEGIN}$1 $2\"\n\
          read -r begin rest </proc/uptime\n\
-         timeout -k 5 {TIME_LIMIT_S} {binary} --test-threads=1 --nocapture --exact \"$1\" </dev/null 2>&1\n\
+         timeout -k 5 {TIME_LIMIT_S} \"$1\" --test-threads=1 --nocapture --exact \"$2\" </dev/null 2>&1\n\
          status=$?\n\
          read -r end rest </proc/uptime\n\
          echo\n\
          echo \"{END}$status $begin $end\"\n\
          return $status\n\
          }}\n",
-        binary = chosen.path.display(),
     );
-    for test in &chosen.tests {
+    for test in tests {
+        let run = format!("run {}", title(test));
         // An emulated machine may stand still for a while where no machine would: once is no proof.
-        let _ = writeln!(script, "run {test} || run {test}");
+        let _ = writeln!(script, "{run} || {run}");
     }
     script
 }
 
-/// One outcome for each of `tests`, also if the output ends early.
-pub(crate) fn parse(tests: &[String], output: &str) -> Vec<Outcome> {
-    let mut outcomes: Vec<Outcome> = Vec::new();
-    for part in output.split(BEGIN).skip(1) {
-        let (test, rest) = part.split_once('\n').unwrap_or((part, ""));
-        let mut outcome = match rest.rsplit_once(END) {
-            Some((output, end)) => ended(test, output, end),
-            None => failed(test, "the guest ended in it", rest),
-        };
-        if let Some(first) = outcomes.pop_if(|last| last.test == test) {
-            outcome.again = first.reason;
-        }
-        outcomes.push(outcome);
-    }
-    let reached = outcomes.len();
-    outcomes.extend(
-        tests
-            .iter()
-            .skip(reached)
-            .map(|test| failed(test, "the guest ended before it", "")),
-    );
-    outcomes
+/// What two tests of a guest do not share.
+fn title(test: &Test) -> String {
+    format!("{} {}", test.path.display(), test.name)
 }
 
-fn ended(test: &str, output: &str, end: &str) -> Outcome {
+/// One outcome for each test of the script, also if the output ends early.
+pub(crate) fn parse(tests: &[Test], output: &str) -> Vec<Outcome> {
+    let mut parts = output.split(BEGIN).skip(1).peekable();
+    let outcome = |test: &Test| {
+        let title = title(test);
+        let mut tries = Vec::new();
+        while let Some(part) = parts.next_if(|part| part.lines().next() == Some(&title)) {
+            tries.push(tried(test, part));
+        }
+        let last = tries.pop();
+        let mut outcome = last.unwrap_or_else(|| failed(test, "the guest ended before it", ""));
+        outcome.again = tries.pop().and_then(|first| first.reason);
+        outcome
+    };
+    tests.iter().map(outcome).collect()
+}
+
+fn tried(test: &Test, output: &str) -> Outcome {
+    match output.rsplit_once(END) {
+        Some((output, end)) => ended(test, output, end),
+        None => failed(test, "the guest ended in it", output),
+    }
+}
+
+fn ended(test: &Test, output: &str, end: &str) -> Outcome {
     let mut fields = end.split_whitespace();
     let status = fields.next().and_then(|status| status.parse().ok());
     let mut time = || {
-        fields
-            .next()
-            .and_then(|time| time.parse::<f64>().ok())
-            .unwrap_or_default()
+        let time = fields.next().and_then(|time| time.parse::<f64>().ok());
+        time.unwrap_or_default()
     };
     let (begin, end) = (time(), time());
     let (result, reason) = judge(status, output);
     Outcome {
-        test: test.to_owned(),
+        binary: test.binary.clone(),
+        test: test.name.clone(),
         result,
         seconds: end - begin,
         reason,
@@ -146,9 +151,10 @@ fn complaint(output: &str) -> String {
     first.unwrap_or("it said nothing").to_owned()
 }
 
-fn failed(test: &str, reason: &str, output: &str) -> Outcome {
+fn failed(test: &Test, reason: &str, output: &str) -> Outcome {
     Outcome {
-        test: test.to_owned(),
+        binary: test.binary.clone(),
+        test: test.name.clone(),
         result: Verdict::Failed,
         seconds: 0.0,
         reason: Some(reason.to_owned()),
@@ -161,8 +167,13 @@ fn failed(test: &str, reason: &str, output: &str) -> Outcome {
 mod tests {
     use super::*;
 
-    fn tests() -> Vec<String> {
-        ["good", "bad", "left"].map(str::to_owned).to_vec()
+    fn tests() -> Vec<Test> {
+        let test = |name: &str| Test {
+            binary: "a/x".into(),
+            path: "/x".into(),
+            name: name.into(),
+        };
+        ["good", "bad", "left"].map(test).to_vec()
     }
 
     fn results(output: &str) -> Vec<(Verdict, Option<String>)> {
@@ -173,18 +184,18 @@ mod tests {
     #[test]
     fn each_test_has_its_outcome() {
         let output = "\
-#lab begin good
+#lab begin /x good
 running 1 test
 test good ... ok
 
 test result: ok. 1 passed; 0 failed
 #lab end 0 3.25 4.75
-#lab begin bad
+#lab begin /x bad
 thread 'bad' (7) panicked at a.rs:1:
 left != right
 note: run with
 #lab end 101 5 6
-#lab begin left
+#lab begin /x left
 test left ... SKIP left: no such hook here
 ok
 test result: ok. 1 passed; 0 failed
@@ -204,14 +215,14 @@ test result: ok. 1 passed; 0 failed
     #[test]
     fn a_second_try_counts_and_the_first_is_told() {
         let output = "\
-#lab begin good
+#lab begin /x good
 thread 'good' (7) panicked at a.rs:1:
 left != right
 #lab end 101 1 2
-#lab begin good
+#lab begin /x good
 test result: ok. 1 passed; 0 failed
 #lab end 0 2 3
-#lab begin bad
+#lab begin /x bad
 ";
         let outcomes = parse(&tests(), output);
         assert_eq!(outcomes.len(), 3);
@@ -223,7 +234,7 @@ test result: ok. 1 passed; 0 failed
     #[test]
     fn where_the_guest_ends_the_rest_has_failed() {
         let output =
-            "#lab begin good\ntest result: ok. 1 passed;\n#lab end 0 1 2\n#lab begin bad\nthread 'bad'";
+            "#lab begin /x good\ntest result: ok. 1 passed;\n#lab end 0 1 2\n#lab begin /x bad\nthread 'bad'";
         assert_eq!(
             results(output)[1..],
             [
@@ -235,12 +246,12 @@ test result: ok. 1 passed; 0 failed
 
     #[test]
     fn a_test_that_does_not_run_is_not_ok() {
-        let output = "#lab begin good\ntest result: ok. 0 passed; 0 failed\n#lab end 0 1 2\n";
+        let output = "#lab begin /x good\ntest result: ok. 0 passed; 0 failed\n#lab end 0 1 2\n";
         assert_eq!(
             results(output)[0],
             (Verdict::Failed, Some("it did not run".into()))
         );
-        let output = "#lab begin good\n#lab end 124 1 121\n";
+        let output = "#lab begin /x good\n#lab end 124 1 121\n";
         assert_eq!(
             results(output)[0],
             (Verdict::Failed, Some("it took more than 120 s".into()))

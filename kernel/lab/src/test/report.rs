@@ -12,7 +12,6 @@ use super::selection::LeftOut;
 #[derive(Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) kernel: String,
-    pub(crate) binary: String,
     #[serde(flatten)]
     pub(crate) outcome: Outcome,
 }
@@ -35,7 +34,7 @@ pub(crate) fn table(rows: &[Row]) -> String {
     let mut cells = BTreeMap::new();
     let mut tests = BTreeSet::new();
     for row in rows {
-        let test = format!("{} {}", row.binary, row.outcome.test);
+        let test = format!("{} {}", row.outcome.binary, row.outcome.test);
         cells.insert((test.clone(), row.kernel.as_str()), &row.outcome);
         tests.insert(test);
     }
@@ -117,7 +116,7 @@ pub(crate) fn failures(rows: &[Row], lines: usize) -> String {
         let _ = writeln!(
             text,
             "\nFAILED {} {} on {}: {reason}",
-            row.binary, row.outcome.test, row.kernel
+            row.outcome.binary, row.outcome.test, row.kernel
         );
         let said: Vec<&str> = row.outcome.output.lines().collect();
         for line in &said[said.len().saturating_sub(lines)..] {
@@ -134,8 +133,8 @@ mod tests {
     fn row(kernel: &str, test: &str, result: Verdict, reason: Option<&str>) -> Row {
         Row {
             kernel: kernel.into(),
-            binary: "a/x".into(),
             outcome: Outcome {
+                binary: "a/x".into(),
                 test: test.into(),
                 result,
                 seconds: 1.25,

@@ -9,12 +9,12 @@ use super::binaries::{self, Built};
 
 const TABLE: &str = include_str!("../../tests.txt");
 
-/// The chosen tests of one binary.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Chosen {
+/// A test of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Test {
     pub(crate) binary: String,
     pub(crate) path: PathBuf,
-    pub(crate) tests: Vec<String>,
+    pub(crate) name: String,
 }
 
 /// How many tests of a binary do not run for one reason.
@@ -30,34 +30,32 @@ struct Rule<'a> {
 }
 
 /// Decides about every test that was built.
-pub(crate) fn choose(built: &Built) -> Result<(Vec<Chosen>, LeftOut)> {
+pub(crate) fn choose(built: &Built) -> Result<(Vec<Test>, LeftOut)> {
     let mut tests = Vec::new();
     for (binary, path) in &built.tests {
-        for test in binaries::list(path)? {
-            tests.push((binary.clone(), path.clone(), test));
-        }
+        let test = |name| Test {
+            binary: binary.clone(),
+            path: path.clone(),
+            name,
+        };
+        tests.extend(binaries::list(path)?.into_iter().map(test));
     }
     decide(TABLE, tests).context("kernel/lab/tests.txt")
 }
 
 /// The first rule that fits holds. Every test has one, and every rule fits some test.
-fn decide(table: &str, tests: Vec<(String, PathBuf, String)>) -> Result<(Vec<Chosen>, LeftOut)> {
+fn decide(table: &str, tests: Vec<Test>) -> Result<(Vec<Test>, LeftOut)> {
     let rules = parse(table)?;
     let mut fits = vec![0; rules.len()];
-    let mut chosen: Vec<Chosen> = Vec::new();
+    let mut chosen = Vec::new();
     let mut left_out = LeftOut::new();
-    for (binary, path, test) in tests {
-        let rule = rules.iter().position(|rule| rule.covers(&binary, &test));
-        let rule = rule.with_context(|| format!("no line for {binary} {test}"))?;
+    for test in tests {
+        let rule = rules.iter().position(|rule| rule.covers(&test));
+        let rule = rule.with_context(|| format!("no line for {} {}", test.binary, test.name))?;
         fits[rule] += 1;
-        match (rules[rule].reason, chosen.last_mut()) {
-            (Some(reason), _) => *left_out.entry((binary, reason.to_owned())).or_default() += 1,
-            (None, Some(last)) if last.binary == binary => last.tests.push(test),
-            (None, _) => chosen.push(Chosen {
-                binary,
-                path,
-                tests: vec![test],
-            }),
+        match rules[rule].reason {
+            Some(reason) => *left_out.entry((test.binary, reason.to_owned())).or_default() += 1,
+            None => chosen.push(test),
         }
     }
     if let Some(idle) = fits.iter().position(|fits| *fits == 0) {
@@ -96,8 +94,8 @@ fn word(line: &str) -> (&str, &str) {
 }
 
 impl Rule<'_> {
-    fn covers(&self, binary: &str, test: &str) -> bool {
-        fits(self.binary, binary) && fits(self.test, test)
+    fn covers(&self, test: &Test) -> bool {
+        fits(self.binary, &test.binary) && fits(self.test, &test.name)
     }
 }
 
@@ -112,8 +110,12 @@ fn fits(pattern: &str, name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn test(binary: &str, test: &str) -> (String, PathBuf, String) {
-        (binary.into(), binary.into(), test.into())
+    fn test(binary: &str, name: &str) -> Test {
+        Test {
+            binary: binary.into(),
+            path: binary.into(),
+            name: name.into(),
+        }
     }
 
     #[test]
@@ -126,14 +128,7 @@ mod tests {
             test("a/y", "b"),
         ];
         let (chosen, left_out) = decide(table, tests).unwrap();
-        assert_eq!(
-            chosen,
-            [Chosen {
-                binary: "a/x".into(),
-                path: "a/x".into(),
-                tests: vec!["tx::one".into()],
-            }]
-        );
+        assert_eq!(chosen, [test("a/x", "tx::one")]);
         let key = |binary: &str, reason: &str| (binary.to_owned(), reason.to_owned());
         let expected = [
             (key("a/x", "needs a snake"), 1),
