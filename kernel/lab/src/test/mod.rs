@@ -19,7 +19,7 @@ use crate::kernel::Kernel;
 use crate::series::Series;
 use binaries::Built;
 use facts::{Comparison, Facts};
-use places::Ran;
+use places::{Ran, Tasks};
 use protocol::Verdict;
 use report::Row;
 use selection::LeftOut;
@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .map(|series| Kernel::get(*series))
         .collect::<Result<_>>()?;
     let folder = folder(&built)?;
-    let tasks = places::tasks(&built, &chosen)?;
+    let tasks = Tasks::new(&built, &chosen)?;
     let guests = arguments.guests.map_or_else(processors, |guests| guests.max(1));
     let mut ran = places::in_guests(&kernels, &tasks, guests, &folder)?;
     if arguments.host {

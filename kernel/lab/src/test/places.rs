@@ -43,44 +43,68 @@ pub(crate) struct Ran {
     pub(crate) facts: Option<Result<Facts>>,
 }
 
-/// Each with some of the tests.
-pub(crate) fn tasks(built: &Built, tests: &[Test]) -> Result<Vec<Task>> {
-    let sockstamp = built.programs.iter().find(|path| path.ends_with("sockstamp"));
-    let sockstamp = sockstamp.context("cargo built no sockstamp")?;
-    let mut common = Image::new()?;
-    for program in &built.programs {
-        common.host_file(program, program)?;
+/// What guests run: the chosen tests, and what each image has.
+#[derive(Debug)]
+pub(crate) struct Tasks<'a> {
+    tests: &'a [Test],
+    sockstamp: &'a Path,
+    common: Image,
+}
+
+impl<'a> Tasks<'a> {
+    pub(crate) fn new(built: &'a Built, tests: &'a [Test]) -> Result<Tasks<'a>> {
+        let sockstamp = built.programs.iter().find(|path| path.ends_with("sockstamp"));
+        let sockstamp = sockstamp.context("cargo built no sockstamp")?;
+        let mut common = Image::new()?;
+        for program in &built.programs {
+            common.host_file(program, program)?;
+        }
+        Ok(Tasks {
+            tests,
+            sockstamp,
+            common,
+        })
     }
-    let task = |tests: &[Test]| {
+
+    /// Those of one kernel, each with some of its tests.
+    fn on(&self, series: &str) -> Result<Vec<Task>> {
+        let tests = self.tests.iter().filter(|test| test.is_for(series));
+        let tests: Vec<Test> = tests.cloned().collect();
+        let tasks = tests.chunks(TESTS_OF_A_GUEST).map(|tests| self.task(tests));
+        tasks.collect()
+    }
+
+    fn task(&self, tests: &[Test]) -> Result<Task> {
         let mut script = protocol::script(tests);
         if asks_for_facts(tests) {
-            script += &facts::script(sockstamp);
+            script += &facts::script(self.sockstamp);
         }
-        let mut image = common.clone();
+        let mut image = self.common.clone();
         for binary in tests.iter().map(|test| &test.path).collect::<BTreeSet<_>>() {
             image.host_file(binary, binary)?;
         }
         image.file("/lab/command", 0o644, script.clone().into_bytes());
         let tests = tests.to_vec();
         Ok(Task { tests, script, image })
-    };
-    tests.chunks(TESTS_OF_A_GUEST).map(task).collect()
+    }
 }
 
 fn asks_for_facts(tests: &[Test]) -> bool {
     tests.iter().any(|test| test.binary == facts::BINARY)
 }
 
-/// Each task on each kernel, in a guest of its own.
+/// Each task of each kernel, in a guest of its own.
 pub(crate) fn in_guests(
     kernels: &[Kernel],
-    tasks: &[Task],
+    tasks: &Tasks<'_>,
     guests: usize,
     folder: &Path,
 ) -> Result<Vec<Ran>> {
-    let mut jobs: Vec<(&Kernel, usize, &Task)> = Vec::new();
-    for (number, task) in tasks.iter().enumerate() {
-        jobs.extend(kernels.iter().map(|kernel| (kernel, number, task)));
+    let mut jobs: Vec<(&Kernel, usize, Task)> = Vec::new();
+    for kernel in kernels {
+        let tasks = tasks.on(kernel.series.name())?;
+        let numbered = tasks.into_iter().enumerate();
+        jobs.extend(numbered.map(|(number, task)| (kernel, number, task)));
     }
     let queue = Mutex::new(jobs);
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -102,8 +126,8 @@ pub(crate) fn in_guests(
     Ok(ran?.into_iter().flatten().collect())
 }
 
-/// Each task on the kernel that runs here.
-pub(crate) fn on_host(tasks: &[Task]) -> Result<Vec<Ran>> {
+/// Those of the kernel that runs here.
+pub(crate) fn on_host(tasks: &Tasks<'_>) -> Result<Vec<Ran>> {
     let series = host_series()?;
     let on_host = |task: &Task| {
         let mut shell = Command::new("sh");
@@ -114,7 +138,7 @@ pub(crate) fn on_host(tasks: &[Task]) -> Result<Vec<Ran>> {
         let output = shell.output().context("cannot run sh")?;
         Ok(task.ran(&series, &output.stdout, false))
     };
-    tasks.iter().map(on_host).collect()
+    tasks.on(&series)?.iter().map(on_host).collect()
 }
 
 impl Task {

@@ -172,6 +172,7 @@ mod tests {
             binary: "a/x".into(),
             path: "/x".into(),
             name: name.into(),
+            kernels: Vec::new(),
         };
         ["good", "bad", "left"].map(test).to_vec()
     }

@@ -1,4 +1,4 @@
-//! Which tests run on every kernel, and why the others do not: `tests.txt`.
+//! Which tests run on which kernels, and why the others do not: `tests.txt`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::binaries::{self, Built};
+use crate::series::Series;
 
 const TABLE: &str = include_str!("../../tests.txt");
 
@@ -15,6 +16,15 @@ pub(crate) struct Test {
     pub(crate) binary: String,
     pub(crate) path: PathBuf,
     pub(crate) name: String,
+    /// The kernels that it is for; none: whichever.
+    pub(crate) kernels: Vec<String>,
+}
+
+impl Test {
+    /// Whether it runs on the kernels of this series.
+    pub(crate) fn is_for(&self, series: &str) -> bool {
+        self.kernels.is_empty() || self.kernels.iter().any(|kernel| kernel == series)
+    }
 }
 
 /// How many tests of a binary do not run for one reason.
@@ -25,8 +35,13 @@ pub(crate) type LeftOut = BTreeMap<(String, String), usize>;
 struct Rule<'a> {
     binary: &'a str,
     test: &'a str,
-    /// Of leaving it out.
-    reason: Option<&'a str>,
+    verb: Verb<'a>,
+}
+
+#[derive(Debug)]
+enum Verb<'a> {
+    Run { kernels: Vec<&'a str> },
+    Skip { reason: &'a str },
 }
 
 /// Decides about every test that was built.
@@ -37,6 +52,7 @@ pub(crate) fn choose(built: &Built) -> Result<(Vec<Test>, LeftOut)> {
             binary: binary.clone(),
             path: path.clone(),
             name,
+            kernels: Vec::new(),
         };
         tests.extend(binaries::list(path)?.into_iter().map(test));
     }
@@ -49,13 +65,19 @@ fn decide(table: &str, tests: Vec<Test>) -> Result<(Vec<Test>, LeftOut)> {
     let mut fits = vec![0; rules.len()];
     let mut chosen = Vec::new();
     let mut left_out = LeftOut::new();
-    for test in tests {
+    for mut test in tests {
         let rule = rules.iter().position(|rule| rule.covers(&test));
         let rule = rule.with_context(|| format!("no line for {} {}", test.binary, test.name))?;
         fits[rule] += 1;
-        match rules[rule].reason {
-            Some(reason) => *left_out.entry((test.binary, reason.to_owned())).or_default() += 1,
-            None => chosen.push(test),
+        match &rules[rule].verb {
+            Verb::Skip { reason } => {
+                let key = (test.binary, (*reason).to_owned());
+                *left_out.entry(key).or_default() += 1;
+            }
+            Verb::Run { kernels } => {
+                test.kernels = kernels.iter().map(|&kernel| kernel.to_owned()).collect();
+                chosen.push(test);
+            }
         }
     }
     if let Some(idle) = fits.iter().position(|fits| *fits == 0) {
@@ -64,7 +86,8 @@ fn decide(table: &str, tests: Vec<Test>) -> Result<(Vec<Test>, LeftOut)> {
     Ok((chosen, left_out))
 }
 
-/// Lines `run BINARY TEST` and `skip BINARY TEST REASON`; a trailing `*` stands for anything.
+/// Lines `run BINARY TEST`, `on KERNEL,KERNEL BINARY TEST` and `skip BINARY TEST REASON`; a trailing `*` stands for
+/// anything.
 fn parse(table: &str) -> Result<Vec<Rule<'_>>> {
     let lines = table
         .lines()
@@ -76,15 +99,29 @@ fn parse(table: &str) -> Result<Vec<Rule<'_>>> {
 
 fn rule(line: &str) -> Result<Rule<'_>> {
     let (verb, rest) = word(line);
+    let (kernels, rest) = if verb == "on" { word(rest) } else { ("", rest) };
     let (binary, rest) = word(rest);
     let (test, reason) = word(rest);
-    let reason = match verb {
-        "run" => None,
-        "skip" => Some(reason),
-        _ => bail!("neither run nor skip"),
+    let verb = match verb {
+        "run" => Verb::Run { kernels: Vec::new() },
+        "on" => Verb::Run {
+            kernels: series(kernels)?,
+        },
+        "skip" => Verb::Skip { reason },
+        _ => bail!("neither run, on nor skip"),
     };
-    ensure!(!test.is_empty() && reason != Some(""), "something is missing");
-    Ok(Rule { binary, test, reason })
+    let unexplained = matches!(verb, Verb::Skip { reason: "" });
+    ensure!(!test.is_empty() && !unexplained, "something is missing");
+    Ok(Rule { binary, test, verb })
+}
+
+fn series(names: &str) -> Result<Vec<&str>> {
+    let names: Vec<&str> = names.split(',').collect();
+    for name in &names {
+        let known = Series::ALL.iter().any(|series| series.name() == *name);
+        ensure!(known, "the lab has no kernel {name}");
+    }
+    Ok(names)
 }
 
 /// The first word, and what follows.
@@ -115,6 +152,7 @@ mod tests {
             binary: binary.into(),
             path: binary.into(),
             name: name.into(),
+            kernels: Vec::new(),
         }
     }
 
@@ -139,6 +177,17 @@ mod tests {
     }
 
     #[test]
+    fn a_test_runs_on_the_kernels_of_its_line() {
+        let table = "on 6.1,7.2 a/x one\nrun a/x *\n";
+        let tests = vec![test("a/x", "one"), test("a/x", "two")];
+        let (chosen, _) = decide(table, tests).unwrap();
+        let series = ["6.1", "6.12", "6.18", "7.2"];
+        let places = |test: &Test| series.map(|series| test.is_for(series));
+        assert_eq!(places(&chosen[0]), [true, false, false, true]);
+        assert_eq!(places(&chosen[1]), [true; 4]);
+    }
+
+    #[test]
     fn nothing_is_left_open() {
         let why = |table, tests| decide(table, tests).unwrap_err().to_string();
         assert_eq!(why("run a/x t*\n", vec![test("a/x", "u")]), "no line for a/x u");
@@ -147,6 +196,7 @@ mod tests {
             "no test for the line a/x t"
         );
         assert_eq!(why("skip a/x t\n", vec![]), "what is this: skip a/x t");
+        assert_eq!(why("on 6.2 a/x t\n", vec![]), "what is this: on 6.2 a/x t");
         assert_eq!(why("walk a/x t\n", vec![]), "what is this: walk a/x t");
     }
 }
