@@ -133,7 +133,8 @@ struct flow {
 	__u32 ooo_head;
 	__u32 ooo_lost; /* end of the newest of those that were overwritten */
 	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
-	__u64 rx_filled; /* stamp of the segment that is worked on, if others wait behind it */
+	__u32 rx_filler_ns; /* its stamp to then, or an ARRIVAL_ code; ARRIVAL_HOL: none wait */
+	__u64 rx_filler; /* when the segment came that is worked on, if others wait behind it */
 	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
 	struct sampler tx_sampler;
 	struct sampler rx_sampler; /* of readers, without the lock */

@@ -90,12 +90,13 @@ static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *
 {
 	if (setting_hol == HOL_UNSEEN)
 		return;
-	flow->rx_filled = 0;
+	flow->rx_filler_ns = ARRIVAL_HOL;
 	if (seq_after(cb->seq, tp->rcv_nxt)) {
 		if (seq_before(cb->seq, tp->rcv_nxt + hol_window(tp)))
 			hol_queue(flow, skb, cb);
 	} else if (tp->out_of_order_queue.rb_node) {
-		flow->rx_filled = hol_stamp(skb);
+		flow->rx_filler = bpf_ktime_get_ns();
+		flow->rx_filler_ns = clock_since_stamp(skb, flow->rx_filler);
 	}
 }
 

@@ -36,12 +36,12 @@ static __always_inline bool rx_waited(const struct tcp_sock *tp, struct flow *fl
 /* What can be read now came with a segment while others waited, or is those that waited for it. */
 static __always_inline void rx_ready_behind(struct flow *flow, struct arrival *arrival)
 {
-	__u64 since = arrival->ready - flow->rx_filled;
+	__u64 since = flow->rx_filler_ns + arrival->ready - flow->rx_filler;
 
-	arrival->stack_ns = ARRIVAL_HOL;
-	if (!flow->rx_filled || since > ARRIVAL_LONGEST)
+	arrival->stack_ns = flow->rx_filler_ns;
+	if (flow->rx_filler_ns > ARRIVAL_LONGEST)
 		return;
-	arrival->stack_ns = since;
+	arrival->stack_ns = since > ARRIVAL_LONGEST ? ARRIVAL_HOL : since;
 	arrival->flags = ARRIVAL_WAITED;
 }
 
