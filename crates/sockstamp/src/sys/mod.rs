@@ -2,6 +2,8 @@
 
 pub(crate) mod message;
 pub(crate) mod options;
+#[cfg(feature = "io-uring")]
+pub(crate) mod ring;
 pub(crate) mod zerocopy;
 
 use std::os::fd::{AsFd, AsRawFd};

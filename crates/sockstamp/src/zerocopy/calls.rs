@@ -9,13 +9,12 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{SockType, getsockopt, sockopt};
 
-use crate::control::{Address, Writer};
 use crate::error_queue::{ErrorQueue, Report, ZeroCopyRange};
 use crate::sys::message;
 use crate::sys::options;
 use crate::sys::zerocopy::StableBuffer;
 use crate::zerocopy::held::Place;
-use crate::zerocopy::options::{How, Options, SEGMENT_SPACE};
+use crate::zerocopy::options::{How, Options};
 use crate::zerocopy::ranges::Window;
 use crate::zerocopy::sender::{Books, Sender};
 use crate::zerocopy::transport::{Lent, Transport};
@@ -228,15 +227,17 @@ impl<S: AsFd> Transport for Calls<S> {
     }
 }
 
-fn send(socket: impl AsFd, bytes: &[u8], how: &How, flags: i32) -> nix::Result<usize> {
-    let mut space = [0; SEGMENT_SPACE];
-    let mut control = Writer::new(&mut space);
-    how.write(&mut control);
-    let to = how.to.map(Address::from);
-    let flags = flags | how.flags();
+/// sendmsg(2), also where a signal interrupts it.
+pub(super) fn send(socket: impl AsFd, bytes: &[u8], how: &How, flags: i32) -> nix::Result<usize> {
+    let how = how.encode();
     loop {
-        let to = to.as_ref().map_or(&[][..], Address::as_bytes);
-        let sent = message::send(&socket, &[IoSlice::new(bytes)], to, control.written(), flags);
+        let sent = message::send(
+            &socket,
+            &[IoSlice::new(bytes)],
+            how.to(),
+            how.control(),
+            how.flags | flags,
+        );
         if sent != Err(Errno::EINTR) {
             return sent;
         }

@@ -62,6 +62,8 @@ mod held;
 mod options;
 mod ranges;
 mod receive;
+#[cfg(feature = "io-uring")]
+mod ring;
 mod sender;
 mod transport;
 
@@ -70,4 +72,6 @@ pub use calls::{Support, ZeroCopySender};
 pub use held::Returned;
 pub use options::{How, Options};
 pub use receive::{Receive, ReceiveCounters, Received, ZeroCopyReceiver};
+#[cfg(feature = "io-uring")]
+pub use ring::RingSender;
 pub use sender::{Counters, NotSent, Sender, Sent};

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
-use crate::control::{self, Writer};
+use crate::control::{self, Address, Writer};
 
 /// When a sender asks the kernel to leave the bytes where they are.
 ///
@@ -81,20 +81,44 @@ impl How {
         Self { more: true, ..self }
     }
 
-    /// The control messages that say so: [`SEGMENT_SPACE`] bytes at most.
-    pub(super) fn write(self, control: &mut Writer<'_>) {
+    /// As the kernel takes it.
+    pub(super) fn encode(self) -> Encoded {
+        let mut control = [0; SEGMENT_SPACE];
+        let mut writer = Writer::new(&mut control);
         if let Some(bytes) = self.segment {
-            control
+            writer
                 .push(libc::SOL_UDP, libc::UDP_SEGMENT, &bytes.to_ne_bytes())
                 .expect("SEGMENT_SPACE is what it takes");
         }
-    }
-
-    /// The flags that say so. A broken connection is an error, as in the standard library, and no signal.
-    pub(super) fn flags(self) -> i32 {
-        libc::MSG_NOSIGNAL | if self.more { libc::MSG_MORE } else { 0 }
+        let control_length = writer.written().len();
+        Encoded {
+            to: self.to.map(Address::from),
+            control,
+            control_length,
+            flags: libc::MSG_NOSIGNAL | if self.more { libc::MSG_MORE } else { 0 },
+        }
     }
 }
 
-/// What [`How::write`] takes.
-pub(super) const SEGMENT_SPACE: usize = control::space(size_of::<u16>());
+/// What a control message with the size of segments takes.
+const SEGMENT_SPACE: usize = control::space(size_of::<u16>());
+
+/// A [`How`] as sendmsg(2) takes it.
+pub(super) struct Encoded {
+    to: Option<Address>,
+    control: [u8; SEGMENT_SPACE],
+    control_length: usize,
+    /// A broken connection is an error, as in the standard library, and no signal.
+    pub(super) flags: i32,
+}
+
+impl Encoded {
+    /// Empty for where the socket is connected.
+    pub(super) fn to(&self) -> &[u8] {
+        self.to.as_ref().map_or(&[], Address::as_bytes)
+    }
+
+    pub(super) fn control(&self) -> &[u8] {
+        &self.control[..self.control_length]
+    }
+}

@@ -247,6 +247,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
                     return Ok(bytes);
                 }
                 Err(Errno::ENOBUFS | Errno::ENOMEM) => &mut counters.refused,
+                Err(Errno::EOPNOTSUPP) => &mut counters.not_asked,
                 Err(errno) => return Err(errno),
             }
         };

@@ -1,4 +1,4 @@
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
 use std::thread::{self, JoinHandle};
@@ -12,6 +12,21 @@ pub const LOOPBACKS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 pub type Buffers<S> = ZeroCopySender<S, Vec<u8>>;
+
+/// Past the test harness, which keeps what a test that passes prints.
+pub fn skip(test: &str, reason: &str) {
+    let line = format!("SKIP {test}: {reason}\n");
+    io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+/// Leaves the sockets of `host` 3000 bytes for options, of which each send without a copy takes some 500 (`sock_omalloc()`).
+pub fn leave_little_memory(host: &Host, test: &str) -> bool {
+    let set = host.set_sysctl("net.core.optmem_max", "3000").is_ok();
+    if !set {
+        skip(test, "net.core.optmem_max is of the whole host, as on Linux 6.1");
+    }
+    set
+}
 
 /// Asks for every send without a copy.
 pub fn always() -> Options {

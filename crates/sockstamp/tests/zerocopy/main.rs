@@ -5,5 +5,6 @@ mod common;
 mod ids;
 mod limits;
 mod receive;
+mod ring;
 mod tcp;
 mod udp;
