@@ -18,6 +18,8 @@ pub mod clock;
 pub mod control;
 mod error;
 pub mod error_queue;
+#[cfg(test)]
+mod headers;
 pub mod interface;
 mod receive_stamping;
 #[expect(

@@ -1,10 +1,10 @@
-//! Socket addresses of IPv4 and IPv6, from bytes and to bytes.
+//! Socket addresses of IPv4, IPv6 and packet sockets, to bytes; the first two from bytes.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use super::bytes::{array_at, u16_at, u32_at};
 
-/// `struct sockaddr_in` or `struct sockaddr_in6` as bytes.
+/// `struct sockaddr_in`, `struct sockaddr_in6` or `struct sockaddr_ll` as bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Address {
     bytes: [u8; size_of::<libc::sockaddr_in6>()],
@@ -15,18 +15,33 @@ impl Address {
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
+
+    pub(crate) fn link(interface: u32, protocol: u16, hardware: [u8; 6]) -> Self {
+        let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
+        bytes[..2].copy_from_slice(&family(libc::AF_PACKET));
+        bytes[2..4].copy_from_slice(&protocol.to_be_bytes());
+        bytes[4..8].copy_from_slice(&interface.to_ne_bytes());
+        // sll_hatype and sll_pkttype are for received packets.
+        bytes[11] = 6;
+        bytes[12..18].copy_from_slice(&hardware);
+        let length = size_of::<libc::sockaddr_ll>();
+        Self { bytes, length }
+    }
+}
+
+/// The constants of families are small: the low 16 bits are all there is.
+fn family(family: i32) -> [u8; 2] {
+    let [low, high, ..] = family.to_le_bytes();
+    u16::from_le_bytes([low, high]).to_ne_bytes()
 }
 
 impl From<SocketAddr> for Address {
     fn from(address: SocketAddr) -> Self {
         let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
-        let family = match address {
-            SocketAddr::V4(_) => libc::AF_INET,
-            SocketAddr::V6(_) => libc::AF_INET6,
-        };
-        // The family is one of two small constants: its low 16 bits are all there is.
-        let [low, high, ..] = family.to_le_bytes();
-        bytes[..2].copy_from_slice(&u16::from_le_bytes([low, high]).to_ne_bytes());
+        bytes[..2].copy_from_slice(&match address {
+            SocketAddr::V4(_) => family(libc::AF_INET),
+            SocketAddr::V6(_) => family(libc::AF_INET6),
+        });
         bytes[2..4].copy_from_slice(&address.port().to_be_bytes());
         let length = match address {
             SocketAddr::V4(address) => {

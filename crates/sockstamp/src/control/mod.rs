@@ -15,4 +15,6 @@ pub use reader::{Control, Malformed, Messages, PacketInfo, Stamps, parse};
 pub use writer::{NoSpace, Writer, space};
 
 pub(crate) use address::{Address, from_bytes};
+#[cfg(test)]
+pub(crate) use reader::{PACKET_TX_TIMESTAMP, SCM_TIMESTAMPING_OPT_STATS, SCM_TIMESTAMPING_PKTINFO};
 pub(crate) use reader::{SO_TIMESTAMPING, SO_TIMESTAMPING_NEW};

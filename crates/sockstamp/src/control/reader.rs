@@ -9,11 +9,11 @@ pub(crate) const SO_TIMESTAMPING: i32 = libc::SO_TIMESTAMPING;
 /// SO_TIMESTAMPING_NEW, which is SCM_TIMESTAMPING_NEW as well: its times are a pair of 64 bits on every machine. Since v5.1.
 pub(crate) const SO_TIMESTAMPING_NEW: i32 = 65;
 /// SCM_TIMESTAMPING_OPT_STATS, since v4.14.
-const SCM_TIMESTAMPING_OPT_STATS: i32 = 54;
+pub(crate) const SCM_TIMESTAMPING_OPT_STATS: i32 = 54;
 /// SCM_TIMESTAMPING_PKTINFO, since v4.13.
-const SCM_TIMESTAMPING_PKTINFO: i32 = 58;
+pub(crate) const SCM_TIMESTAMPING_PKTINFO: i32 = 58;
 /// include/uapi/linux/if_packet.h
-const PACKET_TX_TIMESTAMP: i32 = 16;
+pub(crate) const PACKET_TX_TIMESTAMP: i32 = 16;
 
 /// One control message, as the types of this crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -41,6 +41,9 @@ use nix::errno::Errno;
 use crate::sys::message::{BATCH, Buffers, Received, receive_many};
 use crate::{Error, Result};
 
+#[cfg(test)]
+pub(crate) use report::CODE_ZEROCOPY_COPIED;
+use report::Unreported;
 pub use report::{NetworkError, Report, ZeroCopyRange};
 
 /// Bytes for the control messages of one entry. The largest that the kernel makes: 29 statistics of TCP, of at most 16 bytes
@@ -129,18 +132,22 @@ impl ErrorQueue {
         };
         for (control, received) in self.control.iter().zip(&received).take(taken) {
             self.counters.entries += 1;
-            if received.flags & libc::MSG_CTRUNC != 0 {
-                self.counters.truncated += 1;
-                continue;
-            }
-            match Report::parse(&control[..received.control]) {
+            match understand(*received, control) {
                 Ok(understood) => report(understood),
-                Err(report::Unreported::Malformed) => self.counters.malformed += 1,
-                Err(report::Unreported::WithoutTime) => self.counters.without_time += 1,
+                Err(Unreported::Truncated) => self.counters.truncated += 1,
+                Err(Unreported::Malformed) => self.counters.malformed += 1,
+                Err(Unreported::WithoutTime) => self.counters.without_time += 1,
             }
         }
         Ok(taken)
     }
+}
+
+fn understand(received: Received, control: &[u8]) -> std::result::Result<Report<'_>, Unreported> {
+    if received.flags & libc::MSG_CTRUNC != 0 {
+        return Err(Unreported::Truncated);
+    }
+    Report::parse(&control[..received.control])
 }
 
 impl Default for ErrorQueue {
@@ -210,6 +217,38 @@ mod tests {
         assert_eq!(queue.drain(&socket, |_| {}).unwrap(), 0);
         assert_eq!(queue.counters().entries, 37);
         assert_eq!(queue.counters().lost(), 0);
+    }
+
+    #[test]
+    fn cut_control_messages_are_a_loss_even_if_the_rest_makes_sense() {
+        let (socket, _) = refused("127.0.0.1:0", 1);
+        let mut control = [0; CONTROL];
+        let mut buffers = [Buffers {
+            control: &mut control,
+            ..Buffers::default()
+        }];
+        let mut received = [Received::default(); BATCH];
+        receive_many(&socket, &mut buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
+        assert!(understand(received[0], &control).is_ok());
+        let cut = Received {
+            flags: received[0].flags | libc::MSG_CTRUNC,
+            ..received[0]
+        };
+        assert_eq!(understand(cut, &control), Err(Unreported::Truncated));
+    }
+
+    /// The kernel cuts what does not fit (`put_cmsg()` in net/core/scm.c, v6.18).
+    #[test]
+    fn the_kernel_says_when_it_cuts() {
+        let (socket, _) = refused("127.0.0.1:0", 1);
+        let mut control = [0; 40];
+        let mut buffers = [Buffers {
+            control: &mut control,
+            ..Buffers::default()
+        }];
+        let mut received = [Received::default(); BATCH];
+        receive_many(&socket, &mut buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
+        assert_eq!(understand(received[0], &control), Err(Unreported::Truncated));
     }
 
     #[test]

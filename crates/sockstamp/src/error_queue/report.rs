@@ -66,6 +66,7 @@ impl NetworkError {
 /// Why an entry is not reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreported {
+    Truncated,
     Malformed,
     WithoutTime,
 }
@@ -105,7 +106,7 @@ impl<'a> Report<'a> {
 }
 
 /// SO_EE_CODE_ZEROCOPY_COPIED of include/uapi/linux/errqueue.h, since v4.14.
-const CODE_ZEROCOPY_COPIED: u8 = 1;
+pub(crate) const CODE_ZEROCOPY_COPIED: u8 = 1;
 
 #[derive(Debug, Default)]
 struct Parts<'a> {

@@ -106,7 +106,7 @@ impl MessageOptions {
 }
 
 /// include/uapi/asm-generic/socket.h, since v6.13.
-pub(super) const SCM_TS_OPT_ID: i32 = 81;
+pub(crate) const SCM_TS_OPT_ID: i32 = 81;
 const WORD: usize = space(size_of::<u32>());
 
 /// The control messages of one message.
@@ -122,9 +122,28 @@ impl Encoded {
     }
 }
 
+/// Where to a message is sent.
+#[derive(Debug, Clone, Copy)]
+pub struct Destination(Address);
+
+impl From<SocketAddr> for Destination {
+    fn from(address: SocketAddr) -> Self {
+        Self(address.into())
+    }
+}
+
+impl Destination {
+    /// For packet sockets (AF_PACKET): the interface with this index, the protocol of Ethernet (ETH_P_*), and the
+    /// hardware address, which sockets of SOCK_DGRAM put into the header of the link.
+    #[must_use]
+    pub fn link(interface: u32, protocol: u16, hardware: [u8; 6]) -> Self {
+        Self(Address::link(interface, protocol, hardware))
+    }
+}
+
 /// Sends `parts` as one message, to the peer of the socket or, unconnected, to `to`. How many bytes were sent.
 ///
-/// Never raises SIGPIPE. A packet socket is bound to its interface and protocol and needs no address.
+/// Never raises SIGPIPE.
 ///
 /// Source: sendmsg(2).
 ///
@@ -135,11 +154,10 @@ impl Encoded {
 pub fn send(
     socket: impl AsFd,
     parts: &[IoSlice<'_>],
-    to: Option<SocketAddr>,
+    to: Option<Destination>,
     options: MessageOptions,
 ) -> io::Result<usize> {
-    let to = to.map(Address::from);
-    let to = to.as_ref().map_or(&[][..], Address::as_bytes);
+    let to = to.as_ref().map_or(&[][..], |to| to.0.as_bytes());
     let control = options.encode();
     let sent = message::send(socket, parts, to, control.as_bytes(), options.flags_of_call)?;
     Ok(sent)

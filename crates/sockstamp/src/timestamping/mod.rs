@@ -42,9 +42,12 @@ mod support;
 
 pub use flag::Flag;
 pub use matcher::{Coverage, Match, Matcher, MatcherCounters, Origin, Outcome};
-pub use message::{MessageOptions, send};
+pub use message::{Destination, MessageOptions, send};
 pub use options::Options;
 pub use receive::{ReceiveBatch, Received, receive};
 pub use stamp::{RxStamp, TxKind, TxStamp, TxTime};
 pub use statistics::TcpStatistics;
 pub use support::Support;
+
+#[cfg(test)]
+pub(crate) use message::SCM_TS_OPT_ID;

@@ -16,7 +16,7 @@ pub struct TcpStatistics<'a> {
 const HEADER: usize = 4;
 
 macro_rules! values {
-    ($($(#[$doc:meta])* $name:ident = $kind:literal: $integer:ty $(=> $convert:expr => $type:ty)?;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $kernel:ident($kind:literal): $integer:ty $(=> $convert:expr => $type:ty)?;)*) => {
         $(
             $(#[$doc])*
             #[must_use]
@@ -25,6 +25,10 @@ macro_rules! values {
                 Some(values!(@value value $(, $convert)?))
             }
         )*
+
+        /// The attributes by the names of the kernel.
+        #[cfg(test)]
+        pub(crate) const NUMBERS: &'static [(&'static str, u16)] = &[$((stringify!($kernel), $kind)),*];
     };
     (@type $integer:ty) => { $integer };
     (@type $integer:ty, $type:ty) => { $type };
@@ -39,51 +43,51 @@ impl<'a> TcpStatistics<'a> {
 
     values! {
         /// How long it was busy sending, to 1 µs.
-        busy = 1: u64 => Duration::from_micros => Duration;
+        busy = TCP_NLA_BUSY(1): u64 => Duration::from_micros => Duration;
         /// How long the peer's receive window held it, to 1 µs.
-        receive_window_limited = 2: u64 => Duration::from_micros => Duration;
+        receive_window_limited = TCP_NLA_RWND_LIMITED(2): u64 => Duration::from_micros => Duration;
         /// How long its own send buffer held it, to 1 µs.
-        send_buffer_limited = 3: u64 => Duration::from_micros => Duration;
+        send_buffer_limited = TCP_NLA_SNDBUF_LIMITED(3): u64 => Duration::from_micros => Duration;
         /// Segments with data sent, again ones included.
-        segments_sent = 4: u64;
+        segments_sent = TCP_NLA_DATA_SEGS_OUT(4): u64;
         /// Segments sent again.
-        segments_sent_again = 5: u64;
+        segments_sent_again = TCP_NLA_TOTAL_RETRANS(5): u64;
         /// Bytes per second that the kernel lets it send; 2^64 - 1 for no limit.
-        pacing_rate = 6: u64;
+        pacing_rate = TCP_NLA_PACING_RATE(6): u64;
         /// Bytes per second that were delivered lately.
-        delivery_rate = 7: u64;
+        delivery_rate = TCP_NLA_DELIVERY_RATE(7): u64;
         /// The congestion window, in segments.
-        congestion_window = 8: u32;
+        congestion_window = TCP_NLA_SND_CWND(8): u32;
         /// By how many segments the network reorders.
-        reordering = 9: u32;
+        reordering = TCP_NLA_REORDERING(9): u32;
         /// The shortest round trip lately, to 1 µs.
-        shortest_round_trip = 10: u32 => micros => Duration;
+        shortest_round_trip = TCP_NLA_MIN_RTT(10): u32 => micros => Duration;
         /// How often in a row the retransmission timer has fired.
-        timeouts_in_a_row = 11: u8;
+        timeouts_in_a_row = TCP_NLA_RECUR_RETRANS(11): u8;
         /// Whether `delivery_rate` is what the application sent rather than what the path takes.
-        delivery_rate_limited_by_application = 12: u8 => is_set => bool;
+        delivery_rate_limited_by_application = TCP_NLA_DELIVERY_RATE_APP_LMT(12): u8 => is_set => bool;
         /// Bytes in the send queue: not sent, or not acknowledged.
-        send_queue = 13: u32;
+        send_queue = TCP_NLA_SNDQ_SIZE(13): u32;
         /// TCP_CA_Open (0), Disorder, CWR, Recovery, Loss (4).
-        congestion_state = 14: u8;
+        congestion_state = TCP_NLA_CA_STATE(14): u8;
         /// The slow start threshold, in segments.
-        slow_start_threshold = 15: u32;
+        slow_start_threshold = TCP_NLA_SND_SSTHRESH(15): u32;
         /// Segments delivered.
-        segments_delivered = 16: u32;
+        segments_delivered = TCP_NLA_DELIVERED(16): u32;
         /// Segments delivered with the mark of congestion (CE).
-        segments_delivered_marked = 17: u32;
+        segments_delivered_marked = TCP_NLA_DELIVERED_CE(17): u32;
         /// Bytes sent, again ones included.
-        bytes_sent = 18: u64;
+        bytes_sent = TCP_NLA_BYTES_SENT(18): u64;
         /// Bytes sent again.
-        bytes_sent_again = 19: u64;
+        bytes_sent_again = TCP_NLA_BYTES_RETRANS(19): u64;
         /// The smoothed round trip, to 1 µs.
-        round_trip = 22: u32 => micros => Duration;
+        round_trip = TCP_NLA_SRTT(22): u32 => micros => Duration;
         /// Bytes in the send queue that were not sent yet.
-        not_sent = 24: u32;
+        not_sent = TCP_NLA_BYTES_NOTSENT(24): u32;
         /// When the packet was due to leave.
-        departure = 25: u64 => Timestamp::from_nanos => Timestamp<Monotonic>;
+        departure = TCP_NLA_EDT(25): u64 => Timestamp::from_nanos => Timestamp<Monotonic>;
         /// The TTL or hop limit of the ACK; ACK stamps alone.
-        ttl = 26: u8;
+        ttl = TCP_NLA_TTL(26): u8;
     }
 
     /// The bytes of an attribute TCP_NLA_*, by its number.

@@ -1,0 +1,307 @@
+//! Stamps of sent messages: each kind of socket, each IP version, each stamp.
+
+use std::time::Duration;
+
+use nix::sys::socket::{setsockopt, sockopt};
+use sockstamp::error_queue::{ErrorQueue, Report};
+use sockstamp::timestamping::{Flag, MessageOptions, Options, Support, TxKind, TxStamp};
+use testbed::{Family, Host};
+
+use crate::common::{
+    FAMILIES, KINDS, Kind, PAYLOAD, Sender, host, interface_index, now, skip, software, stamps, supported,
+    wait_for_error_queue,
+};
+
+const MESSAGES: u32 = 3;
+
+/// Who asks for the stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Socket,
+    Message,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    kind: Kind,
+    family: Family,
+    asks: Asks,
+    with_packet: bool,
+    own_id: bool,
+}
+
+fn wanted(options: Options, kinds: &[TxKind]) -> Options {
+    kinds.iter().fold(options, |options, kind| match kind {
+        TxKind::Sched => options.tx_sched(),
+        TxKind::Snd => options.tx_software(),
+        TxKind::Ack => options.tx_ack(),
+        TxKind::Completion => options.tx_completion(),
+    })
+}
+
+fn wanted_of_message(options: MessageOptions, kinds: &[TxKind]) -> MessageOptions {
+    kinds.iter().fold(options, |options, kind| match kind {
+        TxKind::Sched => options.tx_sched(),
+        TxKind::Snd => options.tx_software(),
+        TxKind::Ack => options.tx_ack(),
+        TxKind::Completion => options.tx_completion(),
+    })
+}
+
+/// The ids of the stamps of [`MESSAGES`] messages.
+fn ids(case: &Case) -> Vec<u32> {
+    (0..MESSAGES)
+        .map(|number| match case {
+            Case { own_id: true, .. } => 42 + 7 * number,
+            Case { kind: Kind::Tcp, .. } => (number + 1) * u32::try_from(PAYLOAD).unwrap() - 1,
+            _ => number,
+        })
+        .collect()
+}
+
+/// Sends [`MESSAGES`] messages, and gives the stamps of each, which must lie between the send and now, in this order.
+fn check(host: &Host, case: &Case, kinds: &[TxKind]) {
+    // A new one each time: the ids of TCP begin at the oldest byte that is not acknowledged.
+    let sender = &Sender::new(host, case.kind, case.family);
+    let socket_options = Options::new().software().id();
+    let socket_options = match case {
+        Case {
+            asks: Asks::Socket, ..
+        } => wanted(socket_options, kinds),
+        Case {
+            asks: Asks::Message, ..
+        } => socket_options,
+    };
+    let socket_options = match case.with_packet {
+        true => socket_options,
+        false => socket_options.only_stamps(),
+    };
+    socket_options.apply(sender).unwrap();
+    for (number, id) in (0..).zip(ids(case)) {
+        let options = MessageOptions::new();
+        let options = match case.asks {
+            Asks::Socket => options,
+            Asks::Message => wanted_of_message(options, kinds),
+        };
+        let options = if case.own_id { options.id(id) } else { options };
+        let before = now();
+        sender.send(options).unwrap();
+        let got = stamps(sender, kinds.len());
+        let seen: Vec<_> = got.iter().map(|stamp| (stamp.id, stamp.kind)).collect();
+        let expected: Vec<_> = kinds.iter().map(|kind| (id, *kind)).collect();
+        assert_eq!(seen, expected, "message {number} of {case:?}");
+        let times: Vec<_> = got.iter().map(software).collect();
+        let bounded = [&[before], &times[..], &[now()]].concat();
+        assert!(bounded.is_sorted(), "message {number} of {case:?}: {bounded:?}");
+    }
+}
+
+fn check_each_stamp(host: &Host, case: &Case) {
+    check(host, case, &[TxKind::Sched]);
+    check(host, case, &[TxKind::Snd]);
+    check(host, case, &[TxKind::Sched, TxKind::Snd]);
+    if case.kind == Kind::Tcp {
+        check(host, case, &[TxKind::Ack]);
+        check(host, case, &[TxKind::Sched, TxKind::Snd, TxKind::Ack]);
+    }
+}
+
+fn matrix(asks: Asks, with_packet: bool) {
+    let host = host("transmit");
+    for kind in KINDS {
+        for family in FAMILIES {
+            let case = Case {
+                kind,
+                family,
+                asks,
+                with_packet,
+                own_id: false,
+            };
+            check_each_stamp(&host, &case);
+        }
+    }
+}
+
+#[test]
+fn a_socket_asks_with_packets() {
+    matrix(Asks::Socket, true);
+}
+
+#[test]
+fn a_socket_asks_without_packets() {
+    matrix(Asks::Socket, false);
+}
+
+#[test]
+fn a_message_asks_with_packets() {
+    matrix(Asks::Message, true);
+}
+
+#[test]
+fn a_message_asks_without_packets() {
+    matrix(Asks::Message, false);
+}
+
+#[test]
+fn a_message_has_an_id_of_its_own() {
+    if !Support::probe().unwrap().own_id {
+        skip(
+            "transmit::a_message_has_an_id_of_its_own",
+            "this kernel lacks SCM_TS_OPT_ID",
+        );
+        return;
+    }
+    let host = host("own-id");
+    for kind in KINDS.into_iter().filter(|kind| *kind != Kind::Tcp) {
+        for family in FAMILIES {
+            for (asks, with_packet) in [(Asks::Socket, true), (Asks::Message, false)] {
+                let case = Case {
+                    kind,
+                    family,
+                    asks,
+                    with_packet,
+                    own_id: true,
+                };
+                check_each_stamp(&host, &case);
+            }
+        }
+    }
+}
+
+/// With the option, where the socket has none, and on TCP.
+#[test]
+fn an_own_id_is_refused_where_the_kernel_cannot() {
+    let host = host("refused-id");
+    for (kind, options) in [
+        (Kind::Udp, Options::new().tx_software()),
+        (Kind::Tcp, Options::new().tx_software().id()),
+    ] {
+        let sender = Sender::new(&host, kind, Family::V4);
+        options.apply(&sender).unwrap();
+        let error = sender.send(MessageOptions::new().id(7)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{kind:?}");
+    }
+}
+
+#[test]
+fn messages_with_an_own_id_are_not_counted() {
+    if !Support::probe().unwrap().own_id {
+        skip(
+            "transmit::messages_with_an_own_id_are_not_counted",
+            "this kernel lacks SCM_TS_OPT_ID",
+        );
+        return;
+    }
+    let sender = Sender::new(&host("mixed-ids"), Kind::Udp, Family::V6);
+    Options::new()
+        .tx_software()
+        .id()
+        .only_stamps()
+        .apply(&sender)
+        .unwrap();
+    let plain = MessageOptions::new();
+    for options in [plain, plain.id(77), plain, plain.unstamped(), plain] {
+        sender.send(options).unwrap();
+    }
+    let ids: Vec<_> = stamps(&sender, 4).iter().map(|stamp| stamp.id).collect();
+    assert_eq!(ids, [0, 77, 1, 2]);
+}
+
+#[test]
+fn a_message_without_stamps_has_none() {
+    let host = host("unstamped");
+    for kind in [Kind::Tcp, Kind::Udp] {
+        let sender = Sender::new(&host, kind, Family::V4);
+        let options = Options::new().tx_sched().tx_software().tx_ack();
+        options.apply(&sender).unwrap();
+        sender.send(MessageOptions::new().unstamped()).unwrap();
+        assert_eq!(stamps(&sender, 0), [], "{kind:?}");
+        assert!(
+            !wait_for_error_queue(&sender, Duration::from_millis(50)),
+            "{kind:?}"
+        );
+    }
+}
+
+#[test]
+fn datagrams_have_no_ack() {
+    let host = host("no-ack");
+    for kind in KINDS.into_iter().filter(|kind| *kind != Kind::Tcp) {
+        for family in FAMILIES {
+            let sender = Sender::new(&host, kind, family);
+            Options::new().tx_ack().tx_software().apply(&sender).unwrap();
+            sender.send(MessageOptions::new()).unwrap();
+            let kinds: Vec<_> = stamps(&sender, 1).iter().map(|stamp| stamp.kind).collect();
+            assert_eq!(kinds, [TxKind::Snd], "{kind:?} {family:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stamp_that_nobody_asked_to_have_is_counted() {
+    let sender = Sender::new(&host("not-given"), Kind::Udp, Family::V4);
+    Options::new().with(Flag::TxSoftware).apply(&sender).unwrap();
+    sender.send(MessageOptions::new()).unwrap();
+    assert!(wait_for_error_queue(&sender, Duration::from_secs(5)));
+    let mut queue = ErrorQueue::new();
+    let taken = queue.drain(&sender, |report| panic!("{report:?}")).unwrap();
+    assert_eq!((taken, queue.counters().without_time), (1, 1));
+}
+
+#[test]
+fn entries_wake_poll_until_they_are_drained() {
+    let host = host("poll");
+    for kind in KINDS {
+        let sender = Sender::new(&host, kind, Family::V4);
+        Options::new().tx_software().only_stamps().apply(&sender).unwrap();
+        assert!(!wait_for_error_queue(&sender, Duration::ZERO), "{kind:?}");
+        sender.send(MessageOptions::new()).unwrap();
+        assert!(wait_for_error_queue(&sender, Duration::from_secs(5)), "{kind:?}");
+        stamps(&sender, 1);
+        assert!(!wait_for_error_queue(&sender, Duration::ZERO), "{kind:?}");
+    }
+}
+
+/// The second number of the option brings the same.
+#[test]
+fn wide_times_are_the_same() {
+    let host = host("wide");
+    for kind in [Kind::Tcp, Kind::Udp, Kind::Packet] {
+        let sender = Sender::new(&host, kind, Family::V6);
+        Options::new().tx_software().id().wide().apply(&sender).unwrap();
+        let before = now();
+        sender.send(MessageOptions::new()).unwrap();
+        let got: Vec<TxStamp> = stamps(&sender, 1);
+        let time = software(&got[0]);
+        assert!((before..=now()).contains(&time), "{kind:?}: {time}");
+    }
+}
+
+#[test]
+fn a_stamp_has_its_interface() {
+    let host = host("interface");
+    let Some(options) = supported(
+        "transmit::a_stamp_has_its_interface",
+        Options::new().packet_control(),
+    ) else {
+        return;
+    };
+    let loopback = host.enter(|| interface_index("lo"));
+    for family in FAMILIES {
+        let sender = Sender::new(&host, Kind::Udp, family);
+        match family {
+            Family::V4 => setsockopt(&sender, sockopt::Ipv4PacketInfo, &true).unwrap(),
+            Family::V6 => setsockopt(&sender, sockopt::Ipv6RecvPacketInfo, &true).unwrap(),
+        }
+        options.tx_software().apply(&sender).unwrap();
+        sender.send(MessageOptions::new()).unwrap();
+        assert!(wait_for_error_queue(&sender, Duration::from_secs(5)));
+        let mut interfaces = Vec::new();
+        let mut keep = |report: Report<'_>| match report {
+            Report::Stamp { interface, .. } => interfaces.push(interface),
+            other => panic!("{other:?}"),
+        };
+        ErrorQueue::new().drain(&sender, &mut keep).unwrap();
+        assert_eq!(interfaces, [Some(loopback)], "{family:?}");
+    }
+}
