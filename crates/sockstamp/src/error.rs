@@ -31,6 +31,15 @@ impl Error {
             errno: errno.into(),
         }
     }
+
+    #[cfg(feature = "tokio")]
+    pub(crate) fn io(call: &'static str, on: impl Into<String>, errno: io::Error) -> Self {
+        Self::Call {
+            call,
+            on: on.into(),
+            errno,
+        }
+    }
 }
 
 /// Keeps the kind of error and, as text, what was tried.

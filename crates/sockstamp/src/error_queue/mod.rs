@@ -32,6 +32,8 @@
 //! - An ICMP error is told by the next system call on the socket as well (ECONNREFUSED and the like), if it has not been
 //!   drained before.
 
+#[cfg(feature = "tokio")]
+mod asynchronous;
 mod report;
 
 use std::os::fd::AsFd;
@@ -41,6 +43,8 @@ use nix::errno::Errno;
 use crate::sys::message::{BATCH, Buffers, Received, receive_many};
 use crate::{Error, Result};
 
+#[cfg(feature = "tokio")]
+pub use asynchronous::AsyncErrorQueue;
 #[cfg(test)]
 pub(crate) use report::CODE_ZEROCOPY_COPIED;
 use report::Unreported;

@@ -2,6 +2,8 @@
 
 pub(crate) mod message;
 pub(crate) mod options;
+#[cfg(feature = "tokio")]
+pub(crate) mod polling;
 #[cfg(feature = "io-uring")]
 pub(crate) mod ring;
 pub(crate) mod zerocopy;

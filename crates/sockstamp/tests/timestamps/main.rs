@@ -2,6 +2,7 @@
 //! tools/testing/selftests/net): each protocol and IP version with each stamp, with and without packets, asked for by
 //! the socket and by the message.
 
+mod asynchronous;
 mod common;
 mod delay;
 mod receive;

@@ -1,0 +1,84 @@
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use super::{Counters, ErrorQueue, Report};
+use crate::Result;
+use crate::sys::polling;
+
+/// The error queue of one socket, for tasks of tokio. Feature `tokio`.
+///
+/// It has a descriptor of its own for the socket, so that it lives beside the `TcpStream` or `UdpSocket` of tokio that
+/// the socket belongs to. Entries in the queue (EPOLLERR) wake its task; a socket of tokio is woken by them as well, once
+/// an entry, and goes back to sleep.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// use sockstamp::error_queue::{AsyncErrorQueue, Report};
+/// use sockstamp::timestamping::Options;
+///
+/// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
+/// Options::new().tx_software().id().only_stamps().apply(&socket)?;
+/// let mut queue = AsyncErrorQueue::new(&socket)?;
+/// socket.send_to(b"hello", socket.local_addr()?).await?;
+/// queue.drain(|report| assert!(matches!(report, Report::Stamp { .. }))).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct AsyncErrorQueue {
+    socket: AsyncFd<OwnedFd>,
+    queue: ErrorQueue,
+}
+
+impl AsyncErrorQueue {
+    /// For this socket.
+    ///
+    /// # Errors
+    ///
+    /// If no descriptor is left, or it cannot be polled.
+    ///
+    /// # Panics
+    ///
+    /// Outside a runtime of tokio with I/O.
+    pub fn new(socket: impl AsFd) -> io::Result<Self> {
+        let socket = socket.as_fd().try_clone_to_owned()?;
+        Ok(Self {
+            socket: polling::for_errors(socket)?,
+            queue: ErrorQueue::new(),
+        })
+    }
+
+    /// Waits until the queue has entries, and drains it as [`ErrorQueue::drain`] does. How many were taken, 1 at least.
+    ///
+    /// May be cancelled at any time without a loss: what it takes it reports before it waits again. It waits for good
+    /// if nothing more comes, also when the connection is over.
+    ///
+    /// # Errors
+    ///
+    /// As [`ErrorQueue::drain`].
+    pub async fn drain(&mut self, mut report: impl FnMut(Report<'_>)) -> Result<usize> {
+        loop {
+            let mut ready = self
+                .socket
+                .ready(Interest::ERROR)
+                .await
+                .map_err(|error| crate::Error::io("epoll", "a socket", error))?;
+            let taken = self.queue.drain(self.socket.get_ref(), &mut report)?;
+            // The queue was empty at the end: an entry since then makes it ready again, as the poll is edge-triggered.
+            ready.clear_ready();
+            if taken > 0 {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// As [`ErrorQueue::counters`].
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.queue.counters()
+    }
+}
