@@ -2,15 +2,14 @@
 //! give our cost as a multiple of it.
 
 use std::fs::File;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use libbpf_rs::Link;
-use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 
 use crate::error::{Error, Tried};
-use crate::session::quiet_libbpf;
+use crate::object;
 use crate::skeleton::floor::{FloorSkel, FloorSkelBuilder};
 
 /// The empty programs, attached.
@@ -32,29 +31,12 @@ impl Floor {
     ///
     /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
     pub fn attach(cgroup: &Path) -> Result<Self, Error> {
-        quiet_libbpf();
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let skeleton = FloorSkelBuilder::default()
-            .open(place)
-            .and_then(OpenSkel::load)
+        let mut skeleton = object::open(FloorSkelBuilder::default())?
+            .load()
             .tried("load the empty programs")?;
+        let mut links = object::attach_traced(&mut skeleton)?;
         let cgroup = File::open(cgroup).tried(format!("open {}", cgroup.display()))?;
-        let mut links = Vec::new();
         let programs = &skeleton.progs;
-        for program in [
-            &programs.floor_tcp_sendmsg_locked,
-            &programs.floor_sock_send_length,
-            &programs.floor_tcp_retransmit_skb,
-            &programs.floor_tcp_probe,
-            &programs.floor_sk_data_ready,
-            &programs.floor_sock_recv_length,
-            &programs.floor_inet_sock_set_state,
-            &programs.floor_net_dev_queue,
-            &programs.floor_net_dev_start_xmit,
-            &programs.floor_kfree_skb,
-        ] {
-            links.push(program.attach().tried("attach an empty program")?);
-        }
         for program in [
             &programs.floor_cgroup_ingress,
             &programs.floor_sock_create,

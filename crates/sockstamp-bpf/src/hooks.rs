@@ -8,10 +8,10 @@ use libbpf_rs::ProgramType;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 use crate::error::{Error, Tried};
+use crate::object::quiet_libbpf;
 use crate::plan::{Plan, missing_capabilities, obstacles};
 use crate::programs;
 use crate::sched;
-use crate::session::quiet_libbpf;
 use crate::settings;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;

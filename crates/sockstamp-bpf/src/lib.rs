@@ -17,6 +17,7 @@ pub mod hooks;
     reason = "the one place where bytes that the kernel wrote become values"
 )]
 mod map_view;
+mod object;
 mod options;
 mod path;
 pub mod plan;

@@ -1,27 +1,27 @@
-//! The points of the receive path at which netstacklat looks at packets, by programs of our own on the same
-//! functions: tests compare its times with ours.
+//! The points of the receive path at which netstacklat looks at packets, and the one at which TCP tells the reader,
+//! by programs of our own on the same functions: tests compare these times with ours.
 
 use std::collections::BTreeMap;
-use std::mem::MaybeUninit;
 
 use libbpf_rs::Link;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Func;
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::skel::OpenSkel;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 
 use crate::error::{Error, Tried};
-use crate::session::quiet_libbpf;
+use crate::object;
 use crate::skeleton::points::{PointsSkel, PointsSkelBuilder};
 
 /// The points, in the order of the programs' `enum point`.
-const POINTS: [&str; 7] = [
+const POINTS: [&str; 8] = [
     "ip-start",
     "tcp-start",
     "udp-start",
     "tcp-socket-enqueued",
     "udp-socket-enqueued",
+    "tcp-data-ready",
     "tcp-socket-read",
     "udp-socket-read",
 ];
@@ -45,15 +45,11 @@ impl Points {
     ///
     /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
     pub fn attach(netns: NetnsInode) -> Result<Self, Error> {
-        quiet_libbpf();
         let kernel = Btf::from_vmlinux().tried("read the kernel's types")?;
         let clocks = sockstamp::clock::measure()
             .map_err(std::io::Error::from)
             .tried("read the clocks")?;
-        let place = Box::leak(Box::new(MaybeUninit::uninit()));
-        let mut open = PointsSkelBuilder::default()
-            .open(place)
-            .tried("read the programs")?;
+        let mut open = object::open(PointsSkelBuilder::default())?;
         if let Some(data) = open.maps.rodata_data.as_mut() {
             data.points_netns = netns.0;
             data.points_tai_minus_realtime = clocks.tai().delta().0;
@@ -64,12 +60,7 @@ impl Points {
             program.set_autoload(kernel.type_by_name::<Func<'_>>(function).is_some());
         }
         let mut skeleton = open.load().tried("load the programs")?;
-        let mut links = Vec::new();
-        for program in skeleton.object_mut().progs_mut() {
-            if program.autoload() {
-                links.push(program.attach().tried("attach a program")?);
-            }
-        }
+        let links = object::attach_traced(&mut skeleton)?;
         Ok(Self {
             _links: links,
             skeleton,

@@ -3,14 +3,13 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, PrintLevel, Program, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::skel::{OpenSkel, Skel};
+use libbpf_rs::{Link, MapCore, MapFlags, Program, ProgramMut, RingBuffer, RingBufferBuilder};
 use nix::errno::Errno;
 use sockstamp::ReceiveStamping;
 use sockstamp::clock::RealtimeOffset;
@@ -26,6 +25,7 @@ use crate::group;
 use crate::histogram;
 use crate::hooks;
 use crate::map_view::{self, Banks};
+use crate::object;
 use crate::options::{EntryHook, Hooks, Options, Target};
 use crate::path;
 use crate::plan::Plan;
@@ -504,21 +504,10 @@ fn load(
     support: &Support,
     cgroup_id: u64,
 ) -> Result<SockstampSkel<'static>, Error> {
-    // The skeleton borrows its object, so one that outlives this call needs a place that does, too:
-    // a few bytes a session that are never given back; the object in them is.
-    let place = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = SockstampSkelBuilder::default()
-        .open(place)
-        .tried("read our own programs")?;
+    let mut open = object::open(SockstampSkelBuilder::default())?;
     settings::apply(&mut open, options, plan, support, cgroup_id)?;
     open.load()
         .tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
-}
-
-/// libbpf's own messages are no part of our output, except for who looks for a fault.
-pub(crate) fn quiet_libbpf() {
-    let debug = std::env::var_os("SOCKSTAMP_DEBUG").is_some();
-    libbpf_rs::set_print(debug.then_some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
 }
 
 /// Records that are read at one go. Where they come faster than they are read, libbpf would go on forever.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The points of the receive path at which netstacklat looks at packets: how many of one network
- * namespace come by, and how long after their RX software stamp. For tests, to compare our times
- * with.
+ * The points of the receive path at which netstacklat looks at packets, and the one at which TCP
+ * tells the reader: how many packets of one network namespace come by, and how long after their RX
+ * software stamp. For tests, to compare our times with.
  */
 #include "common.bpf.h"
 
@@ -12,6 +12,7 @@ enum point {
 	POINT_UDP_START,
 	POINT_TCP_SOCKET_ENQUEUED,
 	POINT_UDP_SOCKET_ENQUEUED,
+	POINT_TCP_DATA_READY,
 	POINT_TCP_SOCKET_READ,
 	POINT_UDP_SOCKET_READ,
 	POINTS,
@@ -54,75 +55,58 @@ static __always_inline void reach(enum point point, const struct net *net, __u64
 		points[point].times_ns[place] = now - stamp;
 }
 
-static __always_inline void packet(enum point point, const struct sk_buff *skb)
-{
-	reach(point, skb->dev->nd_net.net, skb->tstamp);
-}
-
-static __always_inline void socket(enum point point, const struct sock *sk, __u64 stamp)
+static __always_inline void at_socket(enum point point, const struct sock *sk, __u64 stamp)
 {
 	reach(point, sk->__sk_common.skc_net.net, stamp);
 }
 
-SEC("fentry/ip_rcv_core")
-int BPF_PROG(ip_start, const struct sk_buff *skb)
-{
-	packet(POINT_IP_START, skb);
-	return 0;
-}
+/* A function that begins with a packet which has come to no socket yet. */
+#define PACKET_POINT(point, function)                            \
+	SEC("fentry/" #function)                                 \
+	int BPF_PROG(at_##function, const struct sk_buff *skb)   \
+	{                                                        \
+		reach(point, skb->dev->nd_net.net, skb->tstamp); \
+		return 0;                                        \
+	}
 
-SEC("fentry/ip6_rcv_core")
-int BPF_PROG(ip6_start, const struct sk_buff *skb)
-{
-	packet(POINT_IP_START, skb);
-	return 0;
-}
-
-SEC("fentry/tcp_v4_rcv")
-int BPF_PROG(tcp_start, const struct sk_buff *skb)
-{
-	packet(POINT_TCP_START, skb);
-	return 0;
-}
-
-SEC("fentry/tcp_v6_rcv")
-int BPF_PROG(tcp6_start, const struct sk_buff *skb)
-{
-	packet(POINT_TCP_START, skb);
-	return 0;
-}
-
-SEC("fentry/udp_rcv")
-int BPF_PROG(udp_start, const struct sk_buff *skb)
-{
-	packet(POINT_UDP_START, skb);
-	return 0;
-}
-
-SEC("fentry/udpv6_rcv")
-int BPF_PROG(udp6_start, const struct sk_buff *skb)
-{
-	packet(POINT_UDP_START, skb);
-	return 0;
-}
+PACKET_POINT(POINT_IP_START, ip_rcv_core)
+PACKET_POINT(POINT_IP_START, ip6_rcv_core)
+PACKET_POINT(POINT_TCP_START, tcp_v4_rcv)
+PACKET_POINT(POINT_TCP_START, tcp_v6_rcv)
+PACKET_POINT(POINT_UDP_START, udp_rcv)
+PACKET_POINT(POINT_UDP_START, udpv6_rcv)
 
 SEC("fexit/tcp_queue_rcv")
-int BPF_PROG(tcp_enqueued, const struct sock *sk, const struct sk_buff *skb)
+int BPF_PROG(at_tcp_queue_rcv, const struct sock *sk, const struct sk_buff *skb)
 {
-	socket(POINT_TCP_SOCKET_ENQUEUED, sk, skb->tstamp);
+	at_socket(POINT_TCP_SOCKET_ENQUEUED, sk, skb->tstamp);
 	return 0;
 }
 
 SEC("fexit/__udp_enqueue_schedule_skb")
-int BPF_PROG(udp_enqueued, const struct sock *sk, const struct sk_buff *skb, int result)
+int BPF_PROG(at_udp_enqueue, const struct sock *sk, const struct sk_buff *skb, int result)
 {
 	if (!result)
-		socket(POINT_UDP_SOCKET_ENQUEUED, sk, skb->tstamp);
+		at_socket(POINT_UDP_SOCKET_ENQUEUED, sk, skb->tstamp);
+	return 0;
+}
+
+/*
+ * The packet that came is the last of the queue, or part of it. tcp_set_rcvlowat() comes by, too,
+ * where nothing may be queued.
+ */
+SEC("fentry/tcp_data_ready")
+int BPF_PROG(at_tcp_data_ready, const struct sock *sk)
+{
+	const struct sk_buff *skb = sk->sk_receive_queue.prev;
+
+	if ((void *)skb != (void *)&sk->sk_receive_queue)
+		at_socket(POINT_TCP_DATA_READY, sk, skb->tstamp);
 	return 0;
 }
 
 SEC("fentry/tcp_recv_timestamp")
-int BPF_PROG(tcp_read, const struct msghdr *msg, const struct sock *sk, void *stamps)
+int BPF_PROG(at_tcp_recv_timestamp, const struct msghdr *msg, const struct sock *sk, void *stamps)
 {
 	struct scm_timestamping_internal___before_7_2 *split = stamps;
 	struct scm_timestamping_internal *whole = stamps;
@@ -133,14 +117,14 @@ int BPF_PROG(tcp_read, const struct msghdr *msg, const struct sock *sk, void *st
 	else
 		stamp = BPF_CORE_READ(split, ts[0].tv_sec) * NSEC_PER_SEC +
 			BPF_CORE_READ(split, ts[0].tv_nsec);
-	socket(POINT_TCP_SOCKET_READ, sk, stamp);
+	at_socket(POINT_TCP_SOCKET_READ, sk, stamp);
 	return 0;
 }
 
 SEC("fentry/skb_consume_udp")
-int BPF_PROG(udp_read, const struct sock *sk, const struct sk_buff *skb)
+int BPF_PROG(at_skb_consume_udp, const struct sock *sk, const struct sk_buff *skb)
 {
-	socket(POINT_UDP_SOCKET_READ, sk, skb->tstamp);
+	at_socket(POINT_UDP_SOCKET_READ, sk, skb->tstamp);
 	return 0;
 }
 

@@ -18,8 +18,8 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use sockstamp::interface;
 
 use crate::hooks::{Hook, Trial};
+use crate::object::quiet_libbpf;
 use crate::sched;
-use crate::session::quiet_libbpf;
 
 /// A capability that sockstamp needs (capabilities(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

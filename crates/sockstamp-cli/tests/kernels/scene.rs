@@ -1,8 +1,6 @@
 //! What several of these tests need, and no other test.
 
 use std::fs;
-use std::os::unix::process::parent_id;
-use std::time::Instant;
 
 use testbed::{Error, Host};
 
@@ -63,19 +61,4 @@ pub(crate) fn kernel_counter(host: &Host, counter: &str) -> u64 {
         .unwrap_or_else(|| panic!("no counter {counter}"))
         .parse()
         .unwrap()
-}
-
-/// How far apart stamps may be, in nanoseconds, that are taken one after the other on the same way: 5 µs, or as long as
-/// 25 system calls take where that is more, as on an emulated machine.
-pub(crate) fn apart() -> u64 {
-    const CALLS: usize = 1001;
-    let mut calls = [0; CALLS].map(|_: u32| {
-        let start = Instant::now();
-        std::hint::black_box(parent_id());
-        start.elapsed().as_nanos()
-    });
-    calls.sort_unstable();
-    let call = u64::try_from(calls[CALLS / 2]).unwrap();
-    println!("a system call: {call} ns");
-    (25 * call).max(5_000)
 }

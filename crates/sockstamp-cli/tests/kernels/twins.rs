@@ -1,108 +1,106 @@
-//! Two measurements of the same messages at the same time, by different hooks: their stamps are the same.
+//! Two kinds of hooks at the same time, each on a flow of its own: of the same traffic the stages are the same.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 
-use serde_json::Value;
 use testbed::Family;
 
-use crate::common::{Trace, skip};
-use crate::scene::apart;
+use crate::common::{Trace, number, skip};
 use crate::support::Pair;
 
-const REQUESTS: usize = 300;
+const ROUNDS: usize = 200;
+const BYTES: usize = 64;
+const APART_NS: u64 = 5_000;
 
 #[test]
 fn of_both_kinds_of_hooks() {
     let pair = Pair::veth(Family::V4);
-    let _serve = pair.serve(&["serve"]);
-    let target = ["--netns", pair.client.netns_name(), "tcp"];
-    let older = match Trace::try_start("--every", &[&["--hooks", "older"], &target[..]].concat()) {
+    let older = match Watched::try_new(&pair, "older", 7001) {
         Err(reason) if reason.contains("fentry") => {
             skip("twins::of_both_kinds_of_hooks", reason.trim());
             return;
         }
         started => started.unwrap(),
     };
-    let best = Trace::start(&target);
-    pair.run_peer(&format!("client --count {REQUESTS}"));
-    let (older, best) = (by_message(older.finish()), by_message(best.finish()));
-    for messages in [&older, &best] {
-        assert_eq!(messages.len(), 2 * REQUESTS);
-        let valid = messages.values().filter(|message| message["verdict"] == "valid");
-        // Where a clock is read while the machine stands still, the message is refused.
-        assert!(valid.count() >= 2 * REQUESTS * 9 / 10);
+    let best = Watched::try_new(&pair, "best", 7002).unwrap();
+    let mut flows = [older, best];
+    for _ in 0..ROUNDS {
+        flows.iter_mut().for_each(Watched::converse);
     }
-    let mut differences = BTreeMap::<(String, String), Vec<i64>>::new();
-    for (key, message) in &older {
-        let twin = best.get(key).unwrap_or_else(|| panic!("only by one: {message}"));
-        if message["verdict"] != "valid" || twin["verdict"] != "valid" {
-            continue;
-        }
-        for (stamp, at) in message["stamps"].as_object().unwrap() {
-            if let (Some(at), Some(twin)) = (at.as_i64(), twin["stamps"][stamp].as_i64()) {
-                let name = (key.0.clone(), stamp.clone());
-                differences.entry(name).or_default().push(at - twin);
-            }
-        }
-    }
-    let all: Vec<_> = differences
-        .iter_mut()
-        .map(|((direction, stamp), differences)| {
-            Difference::new(&format!("{direction} {stamp}"), differences)
-        })
-        .collect();
-    let bound = apart();
-    println!("{bound} ns apart at most: {all:?}");
-    for difference in &all {
+    let [older, best] = flows.map(Watched::medians);
+    println!("older {older:?}\nbest  {best:?}");
+    assert!(older.keys().eq(best.keys()));
+    for stage in [
+        "tx.copy",
+        "tx.queue",
+        "tx.qdisc",
+        "tx.network",
+        "rx.stack",
+        "rx.app",
+    ] {
+        let (older, best) = (older[stage], best[stage]);
         assert!(
-            difference.median.unsigned_abs() < bound,
-            "{difference:?} of {all:#?}"
+            older.abs_diff(best) <= APART_NS,
+            "{stage}: {older} ns by older hooks, {best} ns by the best"
         );
     }
 }
 
-/// By direction, local end, remote end and last byte.
-type Key = (String, String, String, u64);
+/// A connection with both ends in this program, so that none waits for another to get a CPU. The client's is watched.
+struct Watched {
+    trace: Trace,
+    client: TcpStream,
+    server: TcpStream,
+}
 
-fn by_message(messages: Vec<Value>) -> BTreeMap<Key, Value> {
-    let text = |value: &Value| value.as_str().unwrap().to_owned();
-    messages
-        .into_iter()
-        .map(|message| {
-            let key = (
-                text(&message["direction"]),
-                text(&message["local"]),
-                text(&message["remote"]),
-                message["seq_end"].as_u64().unwrap(),
-            );
-            (key, message)
+impl Watched {
+    fn try_new(pair: &Pair, hooks: &str, port: u16) -> Result<Watched, String> {
+        let netns = pair.client.netns_name();
+        let target = ["--netns", netns, "tcp", "port", &port.to_string()];
+        let trace = Trace::try_start("--every", &[&["--hooks", hooks], &target[..]].concat())?;
+        let address = SocketAddr::new(pair.address.ip(), port);
+        let listener = pair.server.tcp_listen(address).unwrap();
+        let client = pair.client.tcp_connect(address).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        client.set_nodelay(true).unwrap();
+        server.set_nodelay(true).unwrap();
+        Ok(Watched {
+            trace,
+            client,
+            server,
         })
-        .collect()
-}
-
-/// How much later the older hooks saw the same, in nanoseconds.
-#[derive(Debug)]
-#[expect(dead_code, reason = "printed, for who reads why a test failed")]
-struct Difference {
-    stamp: String,
-    count: usize,
-    p10: i64,
-    median: i64,
-    p90: i64,
-    max: i64,
-}
-
-impl Difference {
-    fn new(stamp: &str, differences: &mut [i64]) -> Difference {
-        differences.sort_unstable();
-        let at = |percent| differences[(differences.len() - 1) * percent / 100];
-        Difference {
-            stamp: stamp.to_owned(),
-            count: differences.len(),
-            p10: at(10),
-            median: at(50),
-            p90: at(90),
-            max: at(100),
-        }
     }
+
+    /// A request and an answer.
+    fn converse(&mut self) {
+        let mut buffer = [1; BYTES];
+        self.client.write_all(&buffer).unwrap();
+        self.server.read_exact(&mut buffer).unwrap();
+        self.server.write_all(&buffer).unwrap();
+        self.client.read_exact(&mut buffer).unwrap();
+    }
+
+    /// Of each stage. Every message is valid.
+    fn medians(self) -> BTreeMap<String, u64> {
+        let messages = self.trace.finish();
+        assert_eq!(messages.len(), 2 * ROUNDS);
+        let mut stages = BTreeMap::<String, Vec<u64>>::new();
+        for message in &messages {
+            assert_eq!(message["verdict"], "valid", "{message}");
+            let present = message["stages"].as_object().unwrap();
+            for (stage, value) in present.iter().filter(|(_, value)| !value.is_null()) {
+                stages.entry(stage.clone()).or_default().push(number(value));
+            }
+        }
+        stages
+            .into_iter()
+            .map(|(stage, times)| (stage, median(times)))
+            .collect()
+    }
+}
+
+fn median(mut times: Vec<u64>) -> u64 {
+    times.sort_unstable();
+    times[(times.len() - 1) / 2]
 }

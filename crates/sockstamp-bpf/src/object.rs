@@ -1,0 +1,34 @@
+//! What is done with every object of programs alike.
+
+use std::mem::MaybeUninit;
+
+use libbpf_rs::skel::{Skel, SkelBuilder};
+use libbpf_rs::{Link, PrintLevel, ProgramType};
+
+use crate::error::{Error, Tried};
+
+/// Opens programs that outlive this call. The skeleton borrows its object, so they need a place that does, too: a few
+/// bytes each time that are never given back; the object in them is.
+pub(crate) fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output, Error> {
+    quiet_libbpf();
+    let place = Box::leak(Box::new(MaybeUninit::uninit()));
+    builder.open(place).tried("read our own programs")
+}
+
+/// Attaches what was loaded and says itself where it belongs.
+pub(crate) fn attach_traced(skeleton: &mut impl Skel<'static>) -> Result<Vec<Link>, Error> {
+    let programs = skeleton.object_mut().progs_mut();
+    programs
+        .filter(|program| program.prog_type() == ProgramType::Tracing && program.autoload())
+        .map(|program| {
+            let name = program.name().to_string_lossy().into_owned();
+            program.attach().tried(format!("attach {name}"))
+        })
+        .collect()
+}
+
+/// libbpf's own messages are no part of our output, except for who looks for a fault.
+pub(crate) fn quiet_libbpf() {
+    let debug = std::env::var_os("SOCKSTAMP_DEBUG").is_some();
+    libbpf_rs::set_print(debug.then_some((PrintLevel::Warn, |_, text| eprint!("{text}"))));
+}
