@@ -1,20 +1,23 @@
 //! What the kernel's own emulation of a network does, netem(8) and tbf(8), is where it belongs.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::{Family, Host};
+use testbed::{Family, Host, TcpInfo};
 
-use crate::common::{Stat, in_short, number, peer, stage, within_three_attempts};
+use crate::common::{Stat, in_short, number, stage, within_three_attempts};
 use crate::scene::{Qdisc, kernel_counter};
 use crate::support::{Pair, ms, sum, within};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A round trip after the other.
 const REQUESTS: &str = "client --count 20 --interval-ms 5";
-/// Messages that overtake each other, read one by one.
-const STREAM: &str = "blast --sends 400 --interval-ms 2 --nodelay true";
+/// So far apart that each is one packet, and one that is held back is overtaken.
+const SENDS: usize = 400;
+const INTERVAL: Duration = Duration::from_millis(2);
 const DELAY: u64 = ms(20);
 
 /// The way back is long: what was sent is acknowledged late, and nothing else is late.
@@ -105,7 +108,7 @@ struct Counts {
 fn disturbed(test: &str, words: &str, expected: impl Fn(&Counts) -> Result<(), String>) {
     let pair = Pair::veth(Family::V4);
     let (client, server) = (&pair.client, &pair.server);
-    let _serve = pair.serve(&["serve"]);
+    let _sink = pair.serve(&["sink"]);
     // What one message is, is one packet: none waits, and is sent with others.
     pair.route("initcwnd 200");
     let (device, back) = (pair.link.interface_a(), pair.link.interface_b());
@@ -119,12 +122,13 @@ fn disturbed(test: &str, words: &str, expected: impl Fn(&Counts) -> Result<(), S
             [client, server].map(|side| Stat::start(&["--netns", side.netns_name(), "tcp"]));
         let retransmits = kernel_counter(client, "TcpRetransSegs");
         let out_of_order = kernel_counter(server, "TcpExtTCPOFOQueue");
+        // Neither the beginning nor the end of the connection is disturbed.
+        let connection = client.tcp_connect(pair.address).unwrap();
+        connection.set_nodelay(true).unwrap();
         netem.change(&words);
-        let address = pair.address.to_string();
-        let words: Vec<&str> = STREAM.split_whitespace().chain(["--connect", &address]).collect();
-        client.run(peer(), &words).unwrap();
-        // The end of the connection is not to be lost.
+        stream(&connection);
         netem.change("netem delay 0ms loss 0% reorder 0% limit 10000");
+        drop(connection);
         wait_closed(client);
         let counts = Counts {
             retransmits: kernel_counter(client, "TcpRetransSegs") - retransmits,
@@ -145,6 +149,19 @@ fn disturbed(test: &str, words: &str, expected: impl Fn(&Counts) -> Result<(), S
         assert!(sum(&received, "rx.hol") > 0, "{received}");
         expected(&counts)
     });
+}
+
+/// Sends messages, and waits until all of them are acknowledged.
+fn stream(mut connection: &TcpStream) {
+    for _ in 0..SENDS {
+        connection.write_all(&[1; 64]).unwrap();
+        thread::sleep(INTERVAL);
+    }
+    let start = Instant::now();
+    while TcpInfo::of(connection).unwrap().unacked > 0 {
+        assert!(start.elapsed() < PATIENCE, "not acknowledged");
+        thread::sleep(INTERVAL);
+    }
 }
 
 /// Waits until no connection of the host has anything left to send.
