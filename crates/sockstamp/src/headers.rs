@@ -12,14 +12,19 @@ use crate::control::{
     SO_TIMESTAMPING_NEW,
 };
 use crate::error_queue::CODE_ZEROCOPY_COPIED;
+#[cfg(feature = "io-uring")]
+use crate::error_queue::{HARDWARE, KIND_SHIFT};
+#[cfg(feature = "io-uring")]
+use crate::sys::stamp_ring::TX_TIMESTAMP;
 use crate::timestamping::{Flag, SCM_TS_OPT_ID, TcpStatistics, TxKind};
 
-const HEADERS: [&str; 6] = [
+const HEADERS: [&str; 7] = [
     // Others use its types and do not include it.
     "time.h",
     "asm/socket.h",
     "linux/errqueue.h",
     "linux/if_packet.h",
+    "linux/io_uring.h",
     "linux/net_tstamp.h",
     "linux/tcp.h",
 ];
@@ -32,6 +37,12 @@ fn constants() -> Vec<(&'static str, i64)> {
         ("SCM_TIMESTAMPING_OPT_STATS", SCM_TIMESTAMPING_OPT_STATS.into()),
         ("SCM_TIMESTAMPING_PKTINFO", SCM_TIMESTAMPING_PKTINFO.into()),
         ("SCM_TS_OPT_ID", SCM_TS_OPT_ID.into()),
+        #[cfg(feature = "io-uring")]
+        ("SOCKET_URING_OP_TX_TIMESTAMP", TX_TIMESTAMP.into()),
+        #[cfg(feature = "io-uring")]
+        ("IORING_CQE_F_TSTAMP_HW", HARDWARE.into()),
+        #[cfg(feature = "io-uring")]
+        ("IORING_TIMESTAMP_TYPE_SHIFT", KIND_SHIFT.into()),
         ("PACKET_TX_TIMESTAMP", PACKET_TX_TIMESTAMP.into()),
         ("SO_EE_CODE_ZEROCOPY_COPIED", CODE_ZEROCOPY_COPIED.into()),
         ("sizeof(struct sock_extended_err)", 16),
@@ -114,8 +125,8 @@ fn constants_are_those_of_the_headers() {
         .filter(|(name, _)| !missing.contains(*name))
         .copied()
         .collect();
-    // Debian 12 has the headers of v6.1, which lack five.
-    assert!(known.len() + 5 >= all.len(), "{missing:?}");
+    // Debian 12 has the headers of v6.1, which lack five, and three of io_uring.
+    assert!(known.len() + 8 >= all.len(), "{missing:?}");
     let output = compile(&known);
     assert!(
         output.status.success(),

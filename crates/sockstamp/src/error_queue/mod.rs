@@ -35,6 +35,8 @@
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod report;
+#[cfg(feature = "io-uring")]
+mod ring;
 
 use std::os::fd::AsFd;
 
@@ -49,6 +51,10 @@ pub use asynchronous::AsyncErrorQueue;
 pub(crate) use report::CODE_ZEROCOPY_COPIED;
 use report::Unreported;
 pub use report::{NetworkError, Report, ZeroCopyRange};
+#[cfg(all(test, feature = "io-uring"))]
+pub(crate) use ring::{HARDWARE, KIND_SHIFT};
+#[cfg(feature = "io-uring")]
+pub use ring::{RingReport, StampRing};
 
 /// Bytes for the control messages of one entry. The largest that the kernel makes: 29 statistics of TCP, of at most 16 bytes
 /// each, times, an error with an address, and what IP options add, all under 800.

@@ -6,6 +6,8 @@ pub(crate) mod options;
 pub(crate) mod polling;
 #[cfg(feature = "io-uring")]
 pub(crate) mod ring;
+#[cfg(feature = "io-uring")]
+pub(crate) mod stamp_ring;
 pub(crate) mod zerocopy;
 
 use std::os::fd::{AsFd, AsRawFd};

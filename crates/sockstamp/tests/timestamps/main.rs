@@ -6,5 +6,6 @@ mod asynchronous;
 mod common;
 mod delay;
 mod receive;
+mod ring;
 mod tcp;
 mod transmit;

@@ -1,0 +1,126 @@
+//! Stamps of sent messages by io_uring.
+
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use nix::errno::Errno;
+
+/// SOCKET_URING_OP_TX_TIMESTAMP of include/uapi/linux/io_uring.h, since v6.17.
+pub(crate) const TX_TIMESTAMP: u32 = 4;
+
+/// The name of what nobody waits for: that a request was cancelled.
+const UNNAMED: u64 = u64::MAX;
+
+/// A ring whose completions have room for a time (IORING_SETUP_CQE32).
+///
+/// Invariant: its submission queue is empty between calls.
+pub(crate) struct StampRing {
+    ring: IoUring<squeue::Entry, cqueue::Entry32>,
+}
+
+/// One completion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Completion {
+    /// What the watch was named.
+    pub(crate) name: u64,
+    pub(crate) result: i32,
+    pub(crate) flags: u32,
+    /// `struct io_timespec`: seconds and nanoseconds.
+    pub(crate) time: [u64; 2],
+}
+
+impl Completion {
+    /// Whether the watch goes on.
+    pub(crate) fn more(&self) -> bool {
+        cqueue::more(self.flags)
+    }
+}
+
+impl StampRing {
+    /// `completions` is how many fit into the ring; further stamps wait in the error queues.
+    pub(crate) fn new(completions: u32) -> nix::Result<Self> {
+        let ring = IoUring::<squeue::Entry, cqueue::Entry32>::builder()
+            .setup_cqsize(completions.max(2))
+            .build(1)
+            .map_err(|error| errno(&error))?;
+        Ok(Self { ring })
+    }
+
+    /// Asks for the stamps of `socket`. The kernel holds the socket until the watch ends.
+    pub(crate) fn watch(&mut self, socket: impl AsFd, name: u64) -> nix::Result<()> {
+        let socket = types::Fd(socket.as_fd().as_raw_fd());
+        self.submit(
+            opcode::UringCmd16::new(socket, TX_TIMESTAMP)
+                .build()
+                .user_data(name),
+        )
+    }
+
+    /// Ends a watch.
+    pub(crate) fn cancel(&mut self, name: u64) -> nix::Result<()> {
+        self.submit(opcode::AsyncCancel::new(name).build().user_data(UNNAMED))
+    }
+
+    /// Of requests without pointers: those of this file alone.
+    fn submit(&mut self, entry: squeue::Entry) -> nix::Result<()> {
+        // SAFETY: the requests that are made here point to no memory. The descriptor is open while it is submitted, as it is
+        // borrowed for the call of `watch`; the kernel takes a reference of its own then.
+        let pushed = unsafe { self.ring.submission().push(&entry) };
+        pushed.expect("the submission queue is empty between calls");
+        loop {
+            match self.ring.submit().map_err(|error| errno(&error)) {
+                Ok(_) => return Ok(()),
+                // Nothing was taken: it is tried again, so that the queue is empty afterwards.
+                Err(Errno::EINTR | Errno::EBUSY | Errno::EAGAIN) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// Gives each completion to `each`; how many. Makes no system call.
+    pub(crate) fn read(&mut self, mut each: impl FnMut(Completion)) -> usize {
+        let mut count = 0;
+        for entry in self
+            .ring
+            .completion()
+            .filter(|entry| entry.user_data() != UNNAMED)
+        {
+            count += 1;
+            each(Completion {
+                name: entry.user_data(),
+                result: entry.result(),
+                flags: entry.flags(),
+                time: *entry.big_cqe(),
+            });
+        }
+        count
+    }
+
+    /// Waits until a completion is there or `longest` is over.
+    pub(crate) fn wait(&mut self, longest: Duration) -> nix::Result<()> {
+        let longest = types::Timespec::from(longest);
+        let arguments = types::SubmitArgs::new().timespec(&longest);
+        match self
+            .ring
+            .submitter()
+            .submit_with_args(1, &arguments)
+            .map_err(|error| errno(&error))
+        {
+            Ok(_) | Err(Errno::EINTR | Errno::ETIME | Errno::EBUSY) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+impl fmt::Debug for StampRing {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("StampRing").finish_non_exhaustive()
+    }
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO))
+}
