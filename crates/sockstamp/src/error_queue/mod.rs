@@ -49,8 +49,7 @@ use crate::{Error, Result};
 pub use asynchronous::AsyncErrorQueue;
 #[cfg(test)]
 pub(crate) use report::CODE_ZEROCOPY_COPIED;
-use report::Unreported;
-pub use report::{NetworkError, Report, ZeroCopyRange};
+pub use report::{NetworkError, Report, Unreported, ZeroCopyRange};
 #[cfg(all(test, feature = "io-uring"))]
 pub(crate) use ring::{HARDWARE, KIND_SHIFT};
 #[cfg(feature = "io-uring")]

@@ -63,23 +63,37 @@ impl NetworkError {
     }
 }
 
-/// Why an entry is not reported.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unreported {
+/// Why an entry of an error queue cannot be reported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreported {
+    /// MSG_CTRUNC.
+    #[error("its control messages were cut")]
     Truncated,
+    /// Control messages that are none, or not those of an error queue.
+    #[error("its control messages make no sense")]
     Malformed,
+    /// A stamp without a time: the socket does not ask to have it.
+    #[error("it is a stamp without a time")]
     WithoutTime,
 }
 
 impl<'a> Report<'a> {
-    /// Reads the control messages of one entry. Pure.
-    pub(super) fn parse(control: &'a [u8]) -> Result<Self, Unreported> {
+    /// Reads the control messages of one entry, for programs that call recvmsg(2) for themselves. They look for MSG_CTRUNC
+    /// before.
+    ///
+    /// # Errors
+    ///
+    /// [`Unreported`] but for [`Unreported::Truncated`].
+    pub fn parse(control: &'a [u8]) -> Result<Self, Unreported> {
         let mut parts = Parts::default();
         for message in parse(control) {
             match message.map_err(|_| Unreported::Malformed)? {
                 Control::ExtendedError(error) => parts.error = Some(error),
                 Control::Timestamping(stamps) => parts.stamps = stamps,
-                Control::TimestampingStatistics(bytes) => parts.statistics = Some(TcpStatistics::new(bytes)),
+                Control::TimestampingStatistics(bytes) => {
+                    parts.statistics = Some(TcpStatistics::from_bytes(bytes))
+                }
                 Control::Interface(index) => parts.interface = Some(index),
                 _ => {}
             }

@@ -37,7 +37,9 @@ macro_rules! values {
 }
 
 impl<'a> TcpStatistics<'a> {
-    pub(crate) fn new(attributes: &'a [u8]) -> Self {
+    /// Of the data of the control message; any bytes will do.
+    #[must_use]
+    pub fn from_bytes(attributes: &'a [u8]) -> Self {
         Self { attributes }
     }
 
@@ -138,7 +140,7 @@ mod tests {
             attribute(12, &[1]),
         ]
         .concat();
-        let statistics = TcpStatistics::new(&bytes);
+        let statistics = TcpStatistics::from_bytes(&bytes);
         assert_eq!(statistics.busy(), Some(Duration::from_micros(7)));
         assert_eq!(statistics.timeouts_in_a_row(), Some(3));
         assert_eq!(statistics.round_trip(), Some(Duration::from_micros(1_500)));
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn a_value_of_another_size_is_none() {
         let bytes = attribute(22, &[1, 2]);
-        let statistics = TcpStatistics::new(&bytes);
+        let statistics = TcpStatistics::from_bytes(&bytes);
         assert_eq!(statistics.round_trip(), None);
         assert_eq!(statistics.attribute(22), Some(&[1, 2][..]));
     }
@@ -159,7 +161,7 @@ mod tests {
         for length in [0_u16, 3, 9, u16::MAX] {
             let mut bytes = [length.to_ne_bytes(), 1_u16.to_ne_bytes()].concat();
             bytes.extend(attribute(11, &[3]).iter().take(4));
-            assert_eq!(TcpStatistics::new(&bytes).attribute(11), None, "{length}");
+            assert_eq!(TcpStatistics::from_bytes(&bytes).attribute(11), None, "{length}");
         }
     }
 
@@ -169,7 +171,7 @@ mod tests {
             values in prop::collection::btree_map(1_u16..40, prop::collection::vec(any::<u8>(), 0..12), 0..20),
         ) {
             let bytes: Vec<u8> = values.iter().flat_map(|(kind, value)| attribute(*kind, value)).collect();
-            let statistics = TcpStatistics::new(&bytes);
+            let statistics = TcpStatistics::from_bytes(&bytes);
             for kind in 0..41 {
                 prop_assert_eq!(statistics.attribute(kind), values.get(&kind).map(|value| &value[..]));
             }
@@ -177,7 +179,7 @@ mod tests {
 
         #[test]
         fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..100), kind: u16) {
-            let value = TcpStatistics::new(&bytes).attribute(kind);
+            let value = TcpStatistics::from_bytes(&bytes).attribute(kind);
             prop_assert!(value.is_none_or(|value| value.len() + HEADER <= bytes.len()));
         }
     }

@@ -1,15 +1,19 @@
 //! Stamps of sent messages: each kind of socket, each IP version, each stamp.
 
+use std::io::IoSlice;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use sockstamp::error_queue::{ErrorQueue, Report};
-use sockstamp::timestamping::{Flag, MessageOptions, Options, Support, TxKind, TxStamp};
+use sockstamp::timestamping::{
+    Flag, Matcher, MessageOptions, Options, Outcome, Support, TxKind, TxStamp, send,
+};
 use testbed::{Family, Host};
 
 use crate::common::{
     FAMILIES, KINDS, Kind, PAYLOAD, Sender, host, interface_index, now, skip, software, stamps, supported,
-    wait_for_error_queue,
+    udp, wait_for_error_queue,
 };
 
 const MESSAGES: u32 = 3;
@@ -304,4 +308,78 @@ fn a_stamp_has_its_interface() {
         ErrorQueue::new().drain(&sender, &mut keep).unwrap();
         assert_eq!(interfaces, [Some(loopback)], "{family:?}");
     }
+}
+
+#[test]
+fn an_interface_without_a_clock_gives_no_hardware_stamp() {
+    let host = host("no-clock");
+    for (options, kinds) in [
+        (Options::new().tx_hardware(), vec![]),
+        (Options::new().tx_hardware().tx_software(), vec![TxKind::Snd]),
+        (
+            Options::new().tx_hardware().tx_software().both(),
+            vec![TxKind::Snd],
+        ),
+    ] {
+        let sender = Sender::new(&host, Kind::Udp, Family::V4);
+        options.apply(&sender).unwrap();
+        sender.send(MessageOptions::new()).unwrap();
+        let got = stamps(&sender, kinds.len());
+        assert!(got.iter().all(|stamp| stamp.time.software().is_some()), "{got:?}");
+        assert_eq!(got.iter().map(|stamp| stamp.kind).collect::<Vec<_>>(), kinds);
+    }
+}
+
+/// A socket of IPv6 that speaks IPv4.
+#[test]
+fn mapped_addresses_are_stamped() {
+    let (socket, peer) = host("mapped").enter(|| {
+        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        (UdpSocket::bind(any).unwrap(), udp(Family::V4))
+    });
+    Options::new()
+        .tx_sched()
+        .tx_software()
+        .id()
+        .apply(&socket)
+        .unwrap();
+    let port = peer.local_addr().unwrap().as_socket().unwrap().port();
+    let to = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), port));
+    for id in 0..2 {
+        send(
+            &socket,
+            &[IoSlice::new(b"x")],
+            Some(to.into()),
+            MessageOptions::new(),
+        )
+        .unwrap();
+        let seen: Vec<_> = stamps(&socket, 2)
+            .iter()
+            .map(|stamp| (stamp.id, stamp.kind))
+            .collect();
+        assert_eq!(seen, [(id, TxKind::Sched), (id, TxKind::Snd)]);
+    }
+}
+
+/// The kernel drops stamps in silence; ids tell which.
+#[test]
+fn stamps_beyond_the_receive_buffer_are_lost_and_known() {
+    const SENDS: usize = 200;
+    let sender = Sender::new(&host("overflow"), Kind::Udp, Family::V4);
+    setsockopt(&sender, sockopt::RcvBuf, &1).unwrap();
+    Options::new().tx_software().id().apply(&sender).unwrap();
+    let mut matcher = Matcher::datagrams(SENDS, &[TxKind::Snd]);
+    for number in 0..SENDS {
+        sender.send(MessageOptions::new()).unwrap();
+        matcher.sent(PAYLOAD, number);
+    }
+    let mut came = Vec::new();
+    for stamp in stamps(&sender, 1) {
+        let outcome = matcher.stamp(&stamp, |matched| came.push(*matched.message));
+        assert_eq!(outcome, Outcome::Matched);
+    }
+    assert!(!came.is_empty() && came.len() < SENDS, "{came:?}");
+    let lost: Vec<_> = matcher.unfinished().copied().collect();
+    let expected: Vec<_> = (0..SENDS).filter(|number| !came.contains(number)).collect();
+    assert_eq!(lost, expected);
 }
