@@ -168,30 +168,39 @@ impl Default for ErrorQueue {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::net::{IpAddr, UdpSocket};
+    use std::io::IoSlice;
+    use std::net::{IpAddr, SocketAddr, UdpSocket};
+    use std::time::{Duration, Instant};
 
     use nix::sys::socket::{setsockopt, sockopt};
 
     use super::*;
-    use crate::control::Origin;
+    use crate::control::{Address, Origin};
+    use crate::sys::message::send;
+    use crate::sys::options;
+    use crate::timestamping::{Options, TxKind};
 
-    /// Sends to a port of the loopback interface that nobody listens to, until `count` errors have come.
-    fn refused(address: &str, sends: usize) -> (UdpSocket, UdpSocket) {
+    /// A socket that hears of ICMP errors, and an address that nobody listens to.
+    fn deaf(address: &str) -> (UdpSocket, SocketAddr) {
         let gone = UdpSocket::bind(address).unwrap();
         let socket = UdpSocket::bind(address).unwrap();
         let nowhere = gone.local_addr().unwrap();
-        drop(gone);
         if nowhere.is_ipv4() {
             setsockopt(&socket, sockopt::Ipv4RecvErr, &true).unwrap();
         } else {
             setsockopt(&socket, sockopt::Ipv6RecvErr, &true).unwrap();
         }
+        (socket, nowhere)
+    }
+
+    /// Has got that many errors.
+    fn refused(address: &str, sends: usize) -> UdpSocket {
+        let (socket, nowhere) = deaf(address);
         for _ in 0..sends {
             // A pending error fails a send, which then is not sent.
             while socket.send_to(b"x", nowhere).is_err() {}
         }
-        let keep = socket.try_clone().unwrap();
-        (socket, keep)
+        socket
     }
 
     #[test]
@@ -200,7 +209,7 @@ mod tests {
             ("127.0.0.1:0", Origin::Icmp, 3, 3),
             ("[::1]:0", Origin::Icmp6, 1, 4),
         ] {
-            let (socket, _) = refused(address, 1);
+            let socket = refused(address, 1);
             let mut seen = Vec::new();
             let taken = ErrorQueue::new()
                 .drain(&socket, |report| match report {
@@ -216,9 +225,52 @@ mod tests {
         }
     }
 
+    /// All three kinds of one socket, a send at a time so that none merges with the next.
+    #[test]
+    fn stamps_completions_and_errors_are_told_apart() {
+        const SENDS: u32 = 5;
+        for (address, origin) in [("127.0.0.1:0", Origin::Icmp), ("[::1]:0", Origin::Icmp6)] {
+            let (socket, nowhere) = deaf(address);
+            options::set(&socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, &1_i32).unwrap();
+            Options::new()
+                .tx_software()
+                .id()
+                .only_stamps()
+                .apply(&socket)
+                .unwrap();
+            let (mut queue, mut seen, start) = (ErrorQueue::new(), [0; 3], Instant::now());
+            for sent in 1..=SENDS {
+                let (payload, to) = ([0; 1_000], Address::from(nowhere));
+                let parts = [IoSlice::new(&payload)];
+                send(&socket, &parts, to.as_bytes(), &[], libc::MSG_ZEROCOPY).unwrap();
+                while seen != [sent; 3] && start.elapsed() < Duration::from_secs(10) {
+                    let report = |report: Report<'_>| match report {
+                        Report::Stamp { stamp, .. } => {
+                            assert_eq!((stamp.kind, stamp.id), (TxKind::Snd, seen[0]));
+                            seen[0] += 1;
+                        }
+                        Report::ZeroCopy(range) => {
+                            assert_eq!((range.first, range.last), (seen[1], seen[1]));
+                            seen[1] += 1;
+                        }
+                        Report::Network(error) => {
+                            assert_eq!(error.origin, origin);
+                            assert_eq!(error.error().kind(), std::io::ErrorKind::ConnectionRefused);
+                            seen[2] += 1;
+                        }
+                        other @ Report::Other(_) => panic!("{other:?}"),
+                    };
+                    queue.drain(&socket, report).unwrap();
+                }
+            }
+            assert_eq!(seen, [SENDS; 3], "{address}");
+            assert_eq!(queue.counters().lost(), 0);
+        }
+    }
+
     #[test]
     fn one_drain_takes_more_than_a_batch_and_the_next_finds_none() {
-        let (socket, _) = refused("127.0.0.1:0", BATCH + 5);
+        let socket = refused("127.0.0.1:0", BATCH + 5);
         let mut queue = ErrorQueue::new();
         let mut reported = 0;
         let taken = queue.drain(&socket, |_| reported += 1).unwrap();
@@ -230,7 +282,7 @@ mod tests {
 
     #[test]
     fn cut_control_messages_are_a_loss_even_if_the_rest_makes_sense() {
-        let (socket, _) = refused("127.0.0.1:0", 1);
+        let socket = refused("127.0.0.1:0", 1);
         let mut control = [0; CONTROL];
         let mut buffers = [Buffers {
             control: &mut control,
@@ -249,7 +301,7 @@ mod tests {
     /// The kernel cuts what does not fit (`put_cmsg()` in net/core/scm.c, v6.18).
     #[test]
     fn the_kernel_says_when_it_cuts() {
-        let (socket, _) = refused("127.0.0.1:0", 1);
+        let socket = refused("127.0.0.1:0", 1);
         let mut control = [0; 40];
         let mut buffers = [Buffers {
             control: &mut control,

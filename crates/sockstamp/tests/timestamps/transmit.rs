@@ -9,7 +9,7 @@ use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping::{
     Flag, Matcher, MessageOptions, Options, Outcome, Support, TxKind, TxStamp, send,
 };
-use testbed::{Family, Host};
+use testbed::{Family, Host, Link};
 
 use crate::common::{
     FAMILIES, KINDS, Kind, PAYLOAD, Sender, host, interface_index, now, skip, software, stamps, supported,
@@ -382,4 +382,30 @@ fn stamps_beyond_the_receive_buffer_are_lost_and_known() {
     let lost: Vec<_> = matcher.unfinished().copied().collect();
     let expected: Vec<_> = (0..SENDS).filter(|number| !came.contains(number)).collect();
     assert_eq!(lost, expected);
+}
+
+/// The same stamps as on the loopback interface, on one that leads to another host.
+#[test]
+fn a_veth_is_stamped() {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = Link::veth(&client, &server).unwrap();
+    for family in FAMILIES {
+        let peer = server.udp_bind((link.address_b(family), 0).into()).unwrap();
+        let socket = client.udp_bind((link.address_a(family), 0).into()).unwrap();
+        socket.connect(peer.local_addr().unwrap()).unwrap();
+        Options::new()
+            .tx_sched()
+            .tx_software()
+            .id()
+            .apply(&socket)
+            .unwrap();
+        for id in 0..3 {
+            socket.send(b"x").unwrap();
+            let seen: Vec<_> = stamps(&socket, 2)
+                .iter()
+                .map(|stamp| (stamp.id, stamp.kind))
+                .collect();
+            assert_eq!(seen, [(id, TxKind::Sched), (id, TxKind::Snd)], "{family:?}");
+        }
+    }
 }
