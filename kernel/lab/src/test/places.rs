@@ -25,7 +25,7 @@ const TIME_LIMIT_OF_A_BOOT: Duration = Duration::from_secs(120);
 const TIME_LIMIT_OF_A_TEST: Duration = Duration::from_secs(90);
 
 /// Guests that run side by side shall end at about the same time, and one that hangs shall not take many tests along.
-const TESTS_OF_A_GUEST: usize = 8;
+const TIME_OF_A_GUEST: Duration = Duration::from_secs(100);
 
 /// Tests for one guest, ready to run.
 #[derive(Debug)]
@@ -70,8 +70,10 @@ impl<'a> Tasks<'a> {
     fn on(&self, series: &str) -> Result<Vec<Task>> {
         let tests = self.tests.iter().filter(|test| test.is_for(series));
         let tests: Vec<Test> = tests.cloned().collect();
-        let tasks = tests.chunks(TESTS_OF_A_GUEST).map(|tests| self.task(tests));
-        tasks.collect()
+        guests_full(&tests)
+            .into_iter()
+            .map(|tests| self.task(tests))
+            .collect()
     }
 
     fn task(&self, tests: &[Test]) -> Result<Task> {
@@ -86,6 +88,30 @@ impl<'a> Tasks<'a> {
         image.file("/lab/command", 0o644, script.clone().into_bytes());
         let tests = tests.to_vec();
         Ok(Task { tests, script, image })
+    }
+}
+
+/// In their order, as many at a time as a guest shall take.
+fn guests_full(tests: &[Test]) -> Vec<&[Test]> {
+    let mut full = Vec::new();
+    let (mut begin, mut time) = (0, Duration::ZERO);
+    for (place, test) in tests.iter().enumerate() {
+        if time + usual_time(test) > TIME_OF_A_GUEST {
+            full.push(&tests[begin..place]);
+            (begin, time) = (place, Duration::ZERO);
+        }
+        time += usual_time(test);
+    }
+    full.push(&tests[begin..]);
+    full.retain(|tests| !tests.is_empty());
+    full
+}
+
+/// Of a test of the library, or of one that starts sockstamp.
+fn usual_time(test: &Test) -> Duration {
+    match test.binary.starts_with("sockstamp/") {
+        true => Duration::from_secs(1),
+        false => Duration::from_secs(12),
     }
 }
 
@@ -192,4 +218,28 @@ fn host_series() -> Result<String> {
         fs::read_to_string("/proc/sys/kernel/osrelease").context("cannot read the kernel's release")?;
     let numbers: Vec<&str> = release.trim().splitn(3, '.').take(2).collect();
     Ok(numbers.join("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tests(binary: &str, number: usize) -> Vec<Test> {
+        let test = Test {
+            binary: binary.into(),
+            path: binary.into(),
+            name: "one".into(),
+            kernels: Vec::new(),
+        };
+        vec![test; number]
+    }
+
+    #[test]
+    fn a_guest_takes_many_of_the_library_and_few_that_start_sockstamp() {
+        let mut all = tests("sockstamp-cli/x", 9);
+        all.extend(tests("sockstamp/lib", 90));
+        let full: Vec<usize> = guests_full(&all).into_iter().map(<[Test]>::len).collect();
+        assert_eq!(full, [8, 1 + 88, 2]);
+        assert!(guests_full(&[]).is_empty());
+    }
 }
