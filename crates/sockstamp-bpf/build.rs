@@ -17,6 +17,7 @@ fn main() -> Result<()> {
     for sources in [
         "src/bpf",
         "src/clock",
+        "src/completions",
         "src/filter",
         "src/flow",
         "src/group",
@@ -46,6 +47,12 @@ fn main() -> Result<()> {
         &out.join("sockstamp.skel.rs"),
         &out,
     )?;
+    compile(
+        &clang,
+        "src/bpf/completions.bpf.c",
+        &out.join("completions.skel.rs"),
+        &out,
+    )?;
     compile(&clang, "src/bpf/floor.bpf.c", &out.join("floor.skel.rs"), &out)?;
     compile(&clang, "src/bpf/points.bpf.c", &out.join("points.skel.rs"), &out)?;
     compile(&clang, "src/bpf/probe.bpf.c", &out.join("probe.skel.rs"), &out)?;
@@ -72,6 +79,7 @@ fn compile(clang: &Path, source: &str, skeleton: &Path, out: &Path) -> Result<()
         .rustfmt("sockstamp-needs-no-rustfmt")
         .clang_args([
             "-Isrc/bpf",
+            "-Isrc/completions",
             "-Isrc/record",
             &format!("-I{}", out.display()),
             "-Wall",
@@ -85,7 +93,8 @@ fn generate_types(out: &Path) -> Result<()> {
     bindgen::Builder::default()
         .header("src/group/group.h")
         .header("src/filter/filter.h")
-        .allowlist_file(".*/(record|group|filter)\\.h")
+        .header("src/completions/completions.h")
+        .allowlist_file(".*/(record|group|filter|completions)\\.h")
         .default_enum_style(bindgen::EnumVariation::ModuleConsts)
         .derive_default(true)
         .layout_tests(false)

@@ -30,6 +30,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Count
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Watch: a line for each message as it completes'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "top" -d 'Live: where the time goes, full screen'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Look: what this kernel and this process can measure, and what is missing'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "completions" -d 'Serve: completions of zerocopy sends and stamps, in memory of the applications that ask for it'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for, or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l comm -d 'The same, of processes by name (as ps -C); also of those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount\'s root' -r -F
@@ -128,3 +129,11 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s h -l help -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l socket -d 'The Unix socket that applications connect to; its directory is made if there is none' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l mode -d 'Who may connect, as chmod(1) has it in digits' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l group -d 'The group of the socket: a name or a number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l applications -d 'Serve up to N applications at once' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l per-user -d 'Serve up to N applications of one user at once' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l sockets -d 'Have room for N sockets of each application, of 4672 bytes each' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l status -d 'Print how much of the service that runs is in use, and end'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'

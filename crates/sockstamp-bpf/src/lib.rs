@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod completions;
 mod error;
 mod filter;
 pub mod floor;

@@ -40,14 +40,30 @@ impl Lowered {
         }
         Ok(lowered)
     }
+
+    /// Does what needs them, with the capabilities in effect.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`, and of [`lower`](Self::lower), if they cannot be lowered again.
+    pub(crate) fn raised<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        self.raise();
+        let result = work();
+        *self = Self::lower()?;
+        result
+    }
+
+    fn raise(&mut self) {
+        for capability in self.capabilities.drain(..) {
+            // What is permitted can be raised; if it cannot, what needs it fails, and cleaning up does what it can.
+            let _ = caps::raise(None, CapSet::Effective, known(capability));
+        }
+    }
 }
 
 impl Drop for Lowered {
     fn drop(&mut self) {
-        for &capability in &self.capabilities {
-            // What is permitted can be raised; if it cannot, cleaning up does what it can without.
-            let _ = caps::raise(None, CapSet::Effective, known(capability));
-        }
+        self.raise();
     }
 }
 

@@ -16,6 +16,10 @@ pub(crate) mod sockstamp {
     include!(concat!(env!("OUT_DIR"), "/sockstamp.skel.rs"));
 }
 
+pub(crate) mod completions {
+    include!(concat!(env!("OUT_DIR"), "/completions.skel.rs"));
+}
+
 pub(crate) mod floor {
     include!(concat!(env!("OUT_DIR"), "/floor.skel.rs"));
 }

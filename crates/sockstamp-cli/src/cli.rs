@@ -45,6 +45,12 @@ pub enum Subcommand {
     Top(Top),
     /// Look: what this kernel and this process can measure, and what is missing
     Doctor(Doctor),
+    /// Serve: completions of zerocopy sends and stamps, in memory of the applications that ask for it
+    ///
+    /// An application registers its own sockets (library sockstamp, module completions). What the kernel puts into
+    /// their error queues then is in memory that this application alone can read, so that it needs no system call
+    /// to learn of it. Runs until Ctrl-C or SIGTERM, and says on standard error who came and what was refused.
+    Completions(Completions),
     /// Remove a command's cgroup once standard input ends
     #[command(hide = true)]
     Janitor(Janitor),
@@ -218,6 +224,32 @@ pub struct Doctor {
     pub format: Format,
 }
 
+/// Options of `completions`.
+#[derive(Debug, Args)]
+pub struct Completions {
+    /// The Unix socket that applications connect to; its directory is made if there is none
+    #[arg(long, value_name = "PATH", default_value = sockstamp::completions::DEFAULT_PATH)]
+    pub socket: PathBuf,
+    /// Who may connect, as chmod(1) has it in digits
+    #[arg(long, value_name = "MODE", default_value = "660", value_parser = mode)]
+    pub mode: u32,
+    /// The group of the socket: a name or a number
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+    /// Serve up to N applications at once
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub applications: u32,
+    /// Serve up to N applications of one user at once
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    pub per_user: u32,
+    /// Have room for N sockets of each application, of 4672 bytes each
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub sockets: u32,
+    /// Print how much of the service that runs is in use, and end
+    #[arg(long)]
+    pub status: bool,
+}
+
 /// Options of the process that removes a command's cgroup.
 #[derive(Debug, Args)]
 pub struct Janitor {
@@ -275,6 +307,13 @@ pub enum StatFormat {
 fn dimension() -> impl TypedValueParser<Value = Dimension> {
     let names = PossibleValuesParser::new(Dimension::ALL.map(Dimension::name));
     names.try_map(|name| name.parse::<Dimension>())
+}
+
+fn mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("it is three octal digits, such as 660".to_owned()),
+    }
 }
 
 fn one_of(text: &str) -> Result<u32, String> {

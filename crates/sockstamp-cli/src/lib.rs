@@ -6,6 +6,7 @@
 mod cgroup;
 pub mod cli;
 mod command;
+mod completions;
 mod container;
 mod cumulative;
 mod doctor;
@@ -36,6 +37,7 @@ pub fn run() -> ExitCode {
         Subcommand::Trace(options) => trace::run(&options),
         Subcommand::Top(options) => top::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),
+        Subcommand::Completions(options) => completions::run(&options),
         Subcommand::Janitor(options) => janitor::run(&options),
     };
     result.unwrap_or_else(|error| {

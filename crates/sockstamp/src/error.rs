@@ -1,5 +1,7 @@
 use std::io;
 
+use crate::completions::protocol::Refusal;
+
 /// What was tried, on what, and what the kernel said.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,6 +22,22 @@ pub enum Error {
     InterfaceName {
         /// The name as it was given.
         name: String,
+    },
+
+    /// The server of completions does not do what it was asked.
+    #[error("{server} refuses: {refusal}")]
+    Refused {
+        /// The path of its socket.
+        server: String,
+        /// Why.
+        refusal: Refusal,
+    },
+
+    /// The server of completions has ended, or talks another version of the protocol.
+    #[error("{server} gives no answer that this version understands")]
+    NoAnswer {
+        /// The path of its socket.
+        server: String,
     },
 }
 
@@ -48,6 +66,8 @@ impl From<Error> for io::Error {
         let kind = match &error {
             Error::Call { errno, .. } => errno.kind(),
             Error::InterfaceName { .. } => io::ErrorKind::InvalidInput,
+            Error::Refused { .. } => io::ErrorKind::Other,
+            Error::NoAnswer { .. } => io::ErrorKind::ConnectionAborted,
         };
         Self::new(kind, error)
     }

@@ -7,14 +7,16 @@
 //! | [`timestamping`] | stamps of sent and received messages, of any socket |
 //! | [`zerocopy`] | sends that own their buffers until the kernel is done with them, receives that borrow its pages |
 //! | [`error_queue`] | stamps, completions of zerocopy sends and network errors: drained many at a time |
+//! | [`completions`] | the same from memory, where `sockstamp completions` runs: no system call for each |
 //! | [`control`] | control messages: read from bytes, written to bytes |
 //! | [`clock`] | the offset between the clocks that stamps come from, and a watch for steps of CLOCK_REALTIME |
 //!
-//! Nothing here needs root or a capability, and nothing uses BPF.
+//! Nothing here needs root or a capability, and nothing uses BPF; the service that [`completions`] talks to does.
 
 #![deny(unsafe_code)]
 
 pub mod clock;
+pub mod completions;
 pub mod control;
 mod error;
 pub mod error_queue;

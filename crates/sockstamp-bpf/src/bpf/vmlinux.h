@@ -33,6 +33,7 @@ enum { false, true };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
 	BPF_MAP_TYPE_RINGBUF = 27,
@@ -47,6 +48,11 @@ enum {
 	BPF_F_NO_PREALLOC = 1U << 0,
 	BPF_F_CLONE = 1U << 9,
 	BPF_F_MMAPABLE = 1U << 10,
+	BPF_F_INNER_MAP = 1U << 12,
+};
+
+struct bpf_spin_lock {
+	__u32 val;
 };
 
 enum {
@@ -432,6 +438,7 @@ typedef struct {
 struct sock {
 	struct sock_common __sk_common;
 	socket_lock_t sk_lock;
+	struct sk_buff_head sk_error_queue;
 	struct sk_buff_head sk_receive_queue;
 	struct dst_entry *sk_dst_cache;
 	struct socket_wq *sk_wq;
@@ -525,6 +532,18 @@ struct tcp_skb_cb {
 	__u8 txstamp_ack : 2; /* two bits since v6.15 */
 	__u8 eor : 1;
 	__u32 ack_seq;
+};
+
+struct sock_extended_err {
+	__u8 ee_origin;
+	__u8 ee_code;
+	__u32 ee_info;
+	__u32 ee_data;
+};
+
+/* Over skb->cb of an entry of the error queue: SKB_EXT_ERR(), include/linux/errqueue.h. */
+struct sock_exterr_skb {
+	struct sock_extended_err ee;
 };
 
 struct skb_shared_hwtstamps {

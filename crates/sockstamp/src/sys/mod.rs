@@ -1,11 +1,13 @@
 //! System calls that have no safe wrapper elsewhere.
 
+pub(crate) mod descriptor;
 pub(crate) mod message;
 pub(crate) mod options;
 #[cfg(feature = "tokio")]
 pub(crate) mod polling;
 #[cfg(feature = "io-uring")]
 pub(crate) mod ring;
+pub(crate) mod shared_memory;
 #[cfg(feature = "io-uring")]
 pub(crate) mod stamp_ring;
 pub(crate) mod zerocopy;

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * What the programs write and an application maps: plain types, parses alone. Every word is written
+ * whole; crates/sockstamp/src/completions/area.rs reads it and knows the same numbers.
+ */
+#ifndef SOCKSTAMP_COMPLETIONS_H
+#define SOCKSTAMP_COMPLETIONS_H
+
+/* A range is an entry of the error queue, which merges what completes in order: few are enough. */
+#define AREA_RANGES 32
+/* Three stamps a message: some 80 messages between two looks. */
+#define AREA_STAMPS 256
+
+/* Sends whose buffers the kernel has released. */
+struct area_range {
+	unsigned long long ids; /* the first below, the last above; one word, as it grows */
+	unsigned long long copied; /* SO_EE_CODE_ZEROCOPY_COPIED of the entry */
+};
+
+enum area_clock {
+	AREA_CLOCK_REALTIME,
+	AREA_CLOCK_TAI,
+	AREA_CLOCK_PHC,
+};
+
+struct area_stamp {
+	unsigned int id;
+	unsigned short kind; /* SCM_TSTAMP_* */
+	unsigned short clock; /* enum area_clock */
+	unsigned long long time_ns;
+};
+
+/*
+ * Of one socket. Element n of a ring is complete once its count is above n, and is being replaced
+ * from when the count is n plus the ring's length.
+ */
+struct area {
+	unsigned long long ranges_written;
+	unsigned long long stamps_written;
+	unsigned long long torn; /* entries that left the queue while they were read */
+	unsigned long long reserved[5];
+	struct area_range ranges[AREA_RANGES];
+	struct area_stamp stamps[AREA_STAMPS];
+};
+
+#endif

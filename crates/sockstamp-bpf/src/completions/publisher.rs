@@ -1,0 +1,186 @@
+//! The programs and their maps: what the service does to them.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libbpf_rs::libbpf_sys::bpf_map_create_opts;
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType};
+
+use crate::error::{Error, Tried};
+use crate::object;
+use crate::record::raw;
+use crate::skeleton::completions::{CompletionsSkel, CompletionsSkelBuilder};
+use crate::support::Support;
+
+/// BPF_F_MMAPABLE and BPF_F_INNER_MAP of include/uapi/linux/bpf.h: as the inner map that the programs declare.
+const MEMORY_FLAGS: u32 = 1 << 10 | 1 << 12;
+
+/// The programs, attached, and the memory of applications.
+pub struct Publisher {
+    skeleton: CompletionsSkel<'static>,
+    _links: Vec<Link>,
+    sockets: u32,
+    registrations: u64,
+}
+
+impl std::fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Publisher").finish_non_exhaustive()
+    }
+}
+
+/// Counts of the rings in a place, from where a new socket's completions begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) ranges: u64,
+    pub(super) stamps: u64,
+}
+
+impl Publisher {
+    /// Loads and attaches, with room for so many applications of so many sockets each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn attach(applications: u32, sockets: u32) -> Result<Self, Error> {
+        let support = Support::probe();
+        let mut open = object::open(CompletionsSkelBuilder::default())?;
+        if let Some(settings) = open.maps.rodata_data.as_mut() {
+            settings.setting_sockets = sockets;
+            settings.setting_casts = support.casts;
+        }
+        open.maps
+            .registrations
+            .set_max_entries(applications.saturating_mul(sockets))
+            .and_then(|()| open.maps.applications.set_max_entries(applications))
+            .tried("size the maps")?;
+        let mut skeleton = open.load().tried("load the programs")?;
+        let links = object::attach_traced(&mut skeleton)?;
+        Ok(Self {
+            skeleton,
+            _links: links,
+            sockets,
+            registrations: 0,
+        })
+    }
+
+    /// Places for sockets of each application.
+    pub(super) fn sockets(&self) -> u32 {
+        self.sockets
+    }
+
+    /// Memory for an application, which takes the place of another's. Nobody but the programs can write it: a map that is frozen
+    /// can be neither mapped writable nor updated, through whatever descriptor (`bpf_map_mmap()`, `map_freeze()`,
+    /// kernel/bpf/syscall.c, v6.1).
+    pub(super) fn give_memory(&self, application: u32) -> Result<MapHandle, Error> {
+        let options = bpf_map_create_opts {
+            sz: size_of::<bpf_map_create_opts>() as _,
+            map_flags: MEMORY_FLAGS,
+            ..Default::default()
+        };
+        let memory = MapHandle::create(
+            MapType::Array,
+            Some("sockstamp_areas"),
+            4,
+            u32::try_from(size_of::<raw::area>()).unwrap_or(u32::MAX),
+            self.sockets,
+            &options,
+        )
+        .tried("make memory for an application")?;
+        memory.freeze().tried("make an application's memory read-only")?;
+        self.place_memory(application, &memory)?;
+        Ok(memory)
+    }
+
+    /// Returns once no program runs any more that began before: a map of maps waits for them whenever it is updated
+    /// (`maybe_wait_bpf_programs()`, kernel/bpf/syscall.c, v6.1 and v7.2).
+    pub(super) fn place_memory(&self, application: u32, memory: &MapHandle) -> Result<(), Error> {
+        let descriptor = memory.as_fd().as_raw_fd();
+        self.skeleton
+            .maps
+            .applications
+            .update(
+                &application.to_ne_bytes(),
+                &descriptor.to_ne_bytes(),
+                MapFlags::ANY,
+            )
+            .tried("place an application's memory")
+    }
+
+    /// Forgets an application's memory: it lives on as long as the application has it mapped, and nothing writes it.
+    pub(super) fn take_memory(&self, application: u32) -> Result<(), Error> {
+        let applications = &self.skeleton.maps.applications;
+        applications
+            .delete(&application.to_ne_bytes())
+            .tried("take an application's memory")
+    }
+
+    /// What was written in a place of an application.
+    pub(super) fn written(memory: &MapHandle, slot: u32) -> Result<Written, Error> {
+        let area = memory
+            .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
+            .tried("read an application's memory")?
+            .unwrap_or_default();
+        let word = |word: usize| {
+            let bytes = area
+                .get(8 * word..8 * word + 8)
+                .and_then(|bytes| bytes.try_into().ok());
+            bytes.map_or(0, u64::from_ne_bytes)
+        };
+        Ok(Written {
+            ranges: word(0),
+            stamps: word(1),
+        })
+    }
+
+    /// Writes what happens on `socket` into a place from now on; `None` if it is written elsewhere already.
+    pub(super) fn mark(&mut self, place: u32, socket: BorrowedFd<'_>) -> Result<Option<u64>, Error> {
+        if self.is_marked(socket)? {
+            return Ok(None);
+        }
+        self.registrations += 1;
+        let registration = self.registrations;
+        self.set_registration(place, registration)?;
+        // `struct completions_mark`: the fields that user space sets come first.
+        let marks = &self.skeleton.maps.completions_marks;
+        let mut mark = vec![0; marks.value_size() as usize];
+        mark[..8].copy_from_slice(&registration.to_ne_bytes());
+        mark[8..12].copy_from_slice(&place.to_ne_bytes());
+        marks
+            .update(&socket.as_raw_fd().to_ne_bytes(), &mark, MapFlags::ANY)
+            .tried("mark the socket")?;
+        Ok(Some(registration))
+    }
+
+    /// Writes nothing into a place any more, but for programs that run already.
+    pub(super) fn unmark(&self, place: u32) -> Result<(), Error> {
+        self.set_registration(place, 0)
+    }
+
+    /// A mark whose registration ended means nothing.
+    fn is_marked(&self, socket: BorrowedFd<'_>) -> Result<bool, Error> {
+        let mark = self
+            .skeleton
+            .maps
+            .completions_marks
+            .lookup(&socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            .tried("look at the socket")?;
+        let Some(mark) = mark else { return Ok(false) };
+        let (registration, place) = (&mark[..8], &mark[8..12]);
+        let current = self
+            .skeleton
+            .maps
+            .registrations
+            .lookup(place, MapFlags::ANY)
+            .tried("look at a registration")?;
+        Ok(current.is_some_and(|current| current == registration))
+    }
+
+    fn set_registration(&self, place: u32, registration: u64) -> Result<(), Error> {
+        self.skeleton
+            .maps
+            .registrations
+            .update(&place.to_ne_bytes(), &registration.to_ne_bytes(), MapFlags::ANY)
+            .tried("set a registration")
+    }
+}

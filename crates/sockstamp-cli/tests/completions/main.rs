@@ -1,0 +1,6 @@
+//! `sockstamp completions` and the library's side of it: what is in memory is what the error queue has, nobody sees
+//! another's, and nothing is lost when one of them ends.
+
+mod ranges;
+mod scene;
+mod service;

@@ -1,0 +1,169 @@
+//! The service in a folder of its own, and sockets whose sends complete.
+
+use std::io::IoSlice;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, sendmsg};
+use sockstamp::completions::{Completions, Registration};
+use sockstamp::error_queue::{ErrorQueue, Report, ZeroCopyRange};
+use sockstamp::zerocopy::{Options, Support, ZeroCopySender};
+use tempfile::TempDir;
+use testbed::{Family, Host, Link, Process};
+
+/// Loading takes a moment, and many times that under emulation; so do packets on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `sockstamp completions`, running.
+pub struct Service {
+    folder: TempDir,
+    process: Process,
+}
+
+impl Service {
+    pub fn start(options: &[&str]) -> Service {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sockstamp"));
+        command
+            .args(["completions", "--socket"])
+            .arg(folder.path().join("socket"));
+        let process = Process::spawn({
+            command.args(options);
+            command
+        });
+        let mut service = Service {
+            folder,
+            process: process.unwrap(),
+        };
+        until(|| service.path().exists() || !service.process.is_running().unwrap());
+        assert!(service.path().exists(), "{}", service.log());
+        service
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    pub fn connect(&self) -> Completions {
+        Completions::connect(self.path()).unwrap()
+    }
+
+    /// What it says on standard error.
+    pub fn log(&self) -> String {
+        self.process.stderr()
+    }
+
+    /// As a machine that runs out of memory does.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+    }
+}
+
+/// Waits until it is so.
+pub fn until(mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < PATIENCE, "it never came to be");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A sender and a receiver, joined by a veth pair.
+pub struct Scene {
+    pub sender: Host,
+    pub receiver: Host,
+    link: Link,
+}
+
+impl Scene {
+    pub fn new() -> Scene {
+        let (sender, receiver) = (Host::new("sender").unwrap(), Host::new("receiver").unwrap());
+        let link = Link::veth(&sender, &receiver).unwrap();
+        Scene {
+            sender,
+            receiver,
+            link,
+        }
+    }
+
+    fn ends(&self, family: Family) -> (SocketAddr, SocketAddr) {
+        (
+            SocketAddr::new(self.link.address_a(family), 0),
+            SocketAddr::new(self.link.address_b(family), 0),
+        )
+    }
+
+    /// A UDP socket that sends to another, which nobody reads: the kernel holds what is sent until it is dropped there.
+    pub fn udp(&self, family: Family) -> (UdpSocket, UdpSocket) {
+        let (local, remote) = self.ends(family);
+        let receiver = self.receiver.udp_bind(remote).unwrap();
+        let sender = self.sender.udp_bind(local).unwrap();
+        sender.connect(receiver.local_addr().unwrap()).unwrap();
+        allow_zero_copy(&sender);
+        (sender, receiver)
+    }
+
+    /// A TCP connection.
+    pub fn tcp(&self, family: Family) -> (TcpStream, TcpStream) {
+        let (_, remote) = self.ends(family);
+        let listener = self.receiver.tcp_listen(remote).unwrap();
+        let sender = self.sender.tcp_connect(listener.local_addr().unwrap()).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        allow_zero_copy(&sender);
+        (sender, receiver)
+    }
+}
+
+/// As the library's sender does it, of which nothing more is wanted here.
+fn allow_zero_copy(socket: impl AsFd) {
+    let sender = ZeroCopySender::<_, Vec<u8>>::new(socket, Options::default()).unwrap();
+    assert_eq!(sender.support(), Support::Available);
+}
+
+/// One send without a copy; how much of it the kernel took, 0 for none.
+pub fn send(socket: impl AsFd, data: &'static [u8]) -> usize {
+    let parts = [IoSlice::new(data)];
+    let flags = MsgFlags::from_bits_retain(libc::MSG_ZEROCOPY) | MsgFlags::MSG_DONTWAIT;
+    match sendmsg::<()>(socket.as_fd().as_raw_fd(), &parts, &[], flags, None) {
+        Ok(sent) => sent,
+        Err(Errno::ENOBUFS | Errno::EAGAIN | Errno::ECONNREFUSED) => 0,
+        Err(errno) => panic!("{errno}"),
+    }
+}
+
+/// The error queue, to its end.
+pub fn drain(socket: impl AsFd) -> Vec<ZeroCopyRange> {
+    let mut ranges = Vec::new();
+    let drained = ErrorQueue::new().drain(socket, |report| match report {
+        Report::ZeroCopy(range) => ranges.push(range),
+        other => panic!("{other:?}"),
+    });
+    drained.unwrap();
+    ranges
+}
+
+/// How often each id came, by ranges.
+pub fn counts(ranges: &[ZeroCopyRange]) -> Vec<u32> {
+    let mut counts = Vec::new();
+    for range in ranges {
+        for id in range.first..=range.last {
+            counts.resize(counts.len().max(id as usize + 1), 0);
+            counts[id as usize] += 1;
+        }
+    }
+    counts
+}
+
+/// Adds what is new in memory, until all of the first `sends` are complete.
+pub fn completed(registration: &mut Registration, ranges: &mut Vec<ZeroCopyRange>, sends: u32) {
+    until(|| {
+        registration.completed(|range| ranges.push(range));
+        let counts = counts(ranges);
+        counts.len() >= sends as usize && counts.iter().all(|count| *count > 0)
+    });
+}

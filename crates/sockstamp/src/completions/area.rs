@@ -1,0 +1,294 @@
+//! The memory of one socket: what is new in it since the last look. No system call, no waiting.
+//!
+//! The programs write, on any CPU, one at a time, and never wait for us. A ring's count rises when an element is
+//! complete, and an element is written over when the count is the ring's length further on: what is read between two
+//! looks at the count that are closer is whole. The newest range may grow in place, by a store of one word.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use sockstamp_model::clock::{ClockOffset, Realtime, Tai, Timestamp};
+
+use crate::error_queue::ZeroCopyRange;
+use crate::timestamping::{TxKind, TxStamp, TxTime};
+
+/// As `struct area` in crates/sockstamp-bpf/src/completions/completions.h, in words of 64 bits; that crate compares.
+pub mod layout {
+    /// Of one socket.
+    pub const AREA: usize = STAMPS + 2 * STAMPS_LENGTH;
+    /// How many ranges were written.
+    pub const RANGES_WRITTEN: usize = 0;
+    /// How many stamps were written.
+    pub const STAMPS_WRITTEN: usize = 1;
+    /// Entries that the application took out of the queue while they were read.
+    pub const TORN: usize = 2;
+    /// The ring of ranges, two words each.
+    pub const RANGES: usize = 8;
+    /// The ring of stamps, two words each.
+    pub const STAMPS: usize = RANGES + 2 * RANGES_LENGTH;
+    /// How many ranges the ring has.
+    pub const RANGES_LENGTH: usize = 32;
+    /// How many stamps the ring has.
+    pub const STAMPS_LENGTH: usize = 256;
+}
+
+/// `enum area_clock`.
+mod clock {
+    pub(super) const REALTIME: u16 = 0;
+    pub(super) const TAI: u16 = 1;
+    pub(super) const PHC: u16 = 2;
+}
+
+/// A stamp from its two words; `None` for a kind or a clock that this version does not know.
+fn stamp([head, nanos]: [u64; 2], from_tai: ClockOffset<Tai, Realtime>) -> Option<TxStamp> {
+    let bytes = head.to_ne_bytes();
+    let short = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+    let time = match short(6) {
+        clock::REALTIME => TxTime::Software(Timestamp::from_nanos(nanos)),
+        clock::TAI => TxTime::Software(from_tai.convert(Timestamp::from_nanos(nanos))),
+        clock::PHC => TxTime::Hardware(Timestamp::from_nanos(nanos)),
+        _ => return None,
+    };
+    Some(TxStamp {
+        id: u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]),
+        kind: TxKind::from_number(short(4).into())?,
+        time,
+    })
+}
+
+/// Where a reader is in a ring of two-word elements.
+#[derive(Debug)]
+struct Position {
+    next: u64,
+    lost: u64,
+}
+
+impl Position {
+    /// Hands the elements from `next` on to `each`, oldest first, and counts those that are gone.
+    fn read<const LENGTH: usize>(
+        &mut self,
+        written: &AtomicU64,
+        ring: &[AtomicU64],
+        from: u64,
+        mut each: impl FnMut(u64, [u64; 2]),
+    ) {
+        let count = written.load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let mut index = from.max(oldest::<LENGTH>(count));
+        self.lost += index - from;
+        while index < count {
+            let element = 2 * usize::try_from(index % LENGTH as u64).unwrap_or(0);
+            let words = [&ring[element], &ring[element + 1]].map(|word| word.load(Ordering::Relaxed));
+            fence(Ordering::Acquire);
+            let still_there = oldest::<LENGTH>(written.load(Ordering::Relaxed));
+            if index >= still_there {
+                each(index, words);
+                index += 1;
+            } else {
+                let resumed = still_there.min(count);
+                self.lost += resumed - index;
+                index = resumed;
+            }
+        }
+        self.next = count;
+    }
+}
+
+/// The oldest element that is not being written over.
+const fn oldest<const LENGTH: usize>(written: u64) -> u64 {
+    (written + 1).saturating_sub(LENGTH as u64)
+}
+
+/// Reads the ranges of one socket.
+#[derive(Debug)]
+pub(super) struct RangeReader {
+    position: Position,
+    /// The newest range, which may have grown: its element and its last id.
+    newest: Option<(u64, u32)>,
+}
+
+impl RangeReader {
+    /// Begins behind what was written before.
+    pub(super) fn starting_at(written: u64) -> Self {
+        Self {
+            position: Position {
+                next: written,
+                lost: 0,
+            },
+            newest: None,
+        }
+    }
+
+    /// Hands what has completed since the last time to `each`. A range may come again.
+    pub(super) fn read(&mut self, area: &[AtomicU64], mut each: impl FnMut(ZeroCopyRange)) {
+        let from = self.newest.map_or(self.position.next, |(element, _)| element);
+        let newest = &mut self.newest;
+        let ring = &area[layout::RANGES..layout::STAMPS];
+        self.position.read::<{ layout::RANGES_LENGTH }>(
+            &area[layout::RANGES_WRITTEN],
+            ring,
+            from,
+            |element, [ids, copied]| {
+                let (first, last) = ((ids & 0xffff_ffff) as u32, (ids >> 32) as u32);
+                let first = match *newest {
+                    Some((known, until)) if known == element && until == last => return,
+                    Some((known, until)) if known == element => until.wrapping_add(1),
+                    _ => first,
+                };
+                *newest = Some((element, last));
+                each(ZeroCopyRange {
+                    first,
+                    last,
+                    copied: copied & 1 != 0,
+                });
+            },
+        );
+    }
+
+    /// Ranges that were gone before they were read: only the error queue has them.
+    pub(super) fn lost(&self) -> u64 {
+        self.position.lost
+    }
+
+    /// How many ranges there were, each an entry of the error queue.
+    pub(super) fn seen(&self) -> u64 {
+        self.position.next
+    }
+}
+
+/// Reads the stamps of one socket.
+#[derive(Debug)]
+pub(super) struct StampReader {
+    position: Position,
+}
+
+impl StampReader {
+    /// Begins behind what was written before.
+    pub(super) fn starting_at(written: u64) -> Self {
+        Self {
+            position: Position {
+                next: written,
+                lost: 0,
+            },
+        }
+    }
+
+    /// Hands the new stamps to `each`.
+    pub(super) fn read(
+        &mut self,
+        area: &[AtomicU64],
+        from_tai: ClockOffset<Tai, Realtime>,
+        mut each: impl FnMut(TxStamp),
+    ) {
+        let from = self.position.next;
+        let mut unknown = 0;
+        self.position.read::<{ layout::STAMPS_LENGTH }>(
+            &area[layout::STAMPS_WRITTEN],
+            &area[layout::STAMPS..],
+            from,
+            |_, words| match stamp(words, from_tai) {
+                Some(stamp) => each(stamp),
+                None => unknown += 1,
+            },
+        );
+        self.position.lost += unknown;
+    }
+
+    /// Stamps that were gone before they were read, or were not understood.
+    pub(super) fn lost(&self) -> u64 {
+        self.position.lost
+    }
+
+    /// How many stamps there were.
+    pub(super) fn seen(&self) -> u64 {
+        self.position.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn area() -> Vec<AtomicU64> {
+        (0..layout::AREA).map(|_| AtomicU64::new(0)).collect()
+    }
+
+    fn written(area: &[AtomicU64]) -> usize {
+        usize::try_from(area[layout::RANGES_WRITTEN].load(Ordering::Relaxed)).unwrap()
+    }
+
+    fn ids(area: &[AtomicU64], range: usize) -> &AtomicU64 {
+        &area[layout::RANGES + 2 * (range % layout::RANGES_LENGTH)]
+    }
+
+    /// What the programs do.
+    fn put_range(area: &[AtomicU64], first: u32, last: u32) {
+        ids(area, written(area)).store(u64::from(last) << 32 | u64::from(first), Ordering::Relaxed);
+        area[layout::RANGES_WRITTEN].fetch_add(1, Ordering::Release);
+    }
+
+    fn grow_newest(area: &[AtomicU64], last: u32) {
+        let newest = ids(area, written(area) - 1);
+        let first = newest.load(Ordering::Relaxed) & 0xffff_ffff;
+        newest.store(u64::from(last) << 32 | first, Ordering::Relaxed);
+    }
+
+    fn read(reader: &mut RangeReader, area: &[AtomicU64]) -> Vec<(u32, u32)> {
+        let mut ranges = Vec::new();
+        reader.read(area, |range| ranges.push((range.first, range.last)));
+        ranges
+    }
+
+    #[test]
+    fn a_range_that_grows_gives_what_is_new_of_it() {
+        let area = area();
+        let mut reader = RangeReader::starting_at(0);
+        assert_eq!(read(&mut reader, &area), []);
+        put_range(&area, u32::MAX, u32::MAX);
+        assert_eq!(read(&mut reader, &area), [(u32::MAX, u32::MAX)]);
+        assert_eq!(read(&mut reader, &area), []);
+        grow_newest(&area, 3);
+        assert_eq!(read(&mut reader, &area), [(0, 3)]);
+        grow_newest(&area, 4);
+        put_range(&area, 9, 9);
+        assert_eq!(read(&mut reader, &area), [(4, 4), (9, 9)]);
+        assert_eq!(reader.lost(), 0);
+    }
+
+    #[test]
+    fn ranges_that_were_written_over_are_counted_and_not_given() {
+        let area = area();
+        let mut reader = RangeReader::starting_at(0);
+        for id in 0..40 {
+            put_range(&area, 2 * id, 2 * id);
+        }
+        let ranges = read(&mut reader, &area);
+        assert_eq!(ranges.len(), layout::RANGES_LENGTH - 1);
+        assert_eq!(ranges[0], (18, 18));
+        assert_eq!(reader.lost(), 9);
+    }
+
+    /// It may have grown before it was written over.
+    #[test]
+    fn the_newest_range_is_lost_once_it_cannot_be_looked_at_again() {
+        let area = area();
+        let mut reader = RangeReader::starting_at(0);
+        put_range(&area, 0, 0);
+        assert_eq!(read(&mut reader, &area).len(), 1);
+        grow_newest(&area, 1);
+        for id in 2..33 {
+            put_range(&area, 2 * id, 2 * id);
+        }
+        assert_eq!(read(&mut reader, &area).len(), 31);
+        assert_eq!(reader.lost(), 1);
+    }
+
+    #[test]
+    fn a_socket_begins_behind_those_before_it() {
+        let area = area();
+        put_range(&area, 5, 6);
+        let mut reader = RangeReader::starting_at(1);
+        assert_eq!(read(&mut reader, &area), []);
+        put_range(&area, 0, 0);
+        assert_eq!(read(&mut reader, &area), [(0, 0)]);
+    }
+}

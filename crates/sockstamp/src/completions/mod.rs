@@ -1,0 +1,192 @@
+//! Completions without system calls: `sockstamp completions`, a service of this host, writes what the kernel puts into
+//! the error queues of registered sockets into memory that only their application can read.
+//!
+//! What is in the memory is also in the error queue, which remains the truth: an entry that the service missed, or that
+//! was written over before it was read ([`Registration::lost`]), is found there, and it is there that completions go
+//! on if the service ends. So the queue has to be read too, but rarely; [`Registration::entries_queued`] says
+//! when it is worth it. While it is not empty poll(2) reports POLLERR.
+//!
+//! Holding a socket is what entitles to its completions: it is passed to the service, which marks and closes it.
+
+pub mod area;
+mod connection;
+pub mod protocol;
+
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use area::{RangeReader, StampReader, layout};
+use connection::Connection;
+use protocol::{Registered, Reply, Request, Status};
+
+use sockstamp_model::clock::{ClockOffset, Realtime, Tai};
+
+use crate::error_queue::ZeroCopyRange;
+use crate::sys::shared_memory::SharedMemory;
+use crate::timestamping::TxStamp;
+use crate::{Error, Result, clock};
+
+/// Where the service listens unless it was told otherwise.
+pub const DEFAULT_PATH: &str = "/run/sockstamp/completions.sock";
+
+/// A connection to the service. One is enough for an application; sockets stay registered while it, or a
+/// [`Registration`] made by it, lives.
+#[derive(Debug, Clone)]
+pub struct Completions {
+    joined: Arc<Joined>,
+}
+
+#[derive(Debug)]
+struct Joined {
+    connection: Connection,
+    memory: SharedMemory,
+}
+
+impl Completions {
+    /// Connects to the service that listens at `path`, and maps this application's memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Call`] if nobody listens there (ENOENT, ECONNREFUSED) or this user may not connect (EACCES),
+    /// [`Error::Refused`] if the service has no room, [`Error::NoAnswer`] if it is of another version.
+    pub fn connect(path: impl AsRef<Path>) -> Result<Self> {
+        let connection = Connection::open(path.as_ref())?;
+        let (reply, map) = connection.ask(Request::Join, None)?;
+        let (Reply::Joined { sockets }, Some(map)) = (reply, map) else {
+            return Err(connection.no_answer());
+        };
+        let words =
+            NonZeroUsize::new(sockets as usize * layout::AREA).ok_or_else(|| connection.no_answer())?;
+        let memory = SharedMemory::map(map, words).map_err(Error::call("mmap", connection.server()))?;
+        Ok(Self {
+            joined: Arc::new(Joined { connection, memory }),
+        })
+    }
+
+    /// Has what completes on `socket` from now on written into memory: zerocopy ranges, and the stamps that it asked
+    /// for by SO_TIMESTAMPING.
+    ///
+    /// With `stamps`, on TCP and from Linux 6.15 on, each send is stamped without that, and without an entry in the
+    /// error queue ([`Registration::has_stamps`]).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`], [`Error::NoAnswer`] if the service has ended.
+    pub fn register(&self, socket: impl AsFd, stamps: bool) -> Result<Registration> {
+        let request = Request::Register { stamps };
+        let from_tai = clock::measure()?.tai().inverse();
+        let (reply, _) = self.joined.connection.ask(request, Some(socket.as_fd()))?;
+        match reply {
+            Reply::Registered(at) if self.joined.memory.words().len() / layout::AREA > at.slot as usize => {
+                Ok(Registration::new(Arc::clone(&self.joined), at, from_tai))
+            }
+            _ => Err(self.joined.connection.no_answer()),
+        }
+    }
+
+    /// Whether the service is there: one system call.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        self.joined.connection.is_open()
+    }
+}
+
+/// How much of the service that listens at `path` is in use.
+///
+/// # Errors
+///
+/// As [`Completions::connect`].
+pub fn status(path: impl AsRef<Path>) -> Result<Status> {
+    let connection = Connection::open(path.as_ref())?;
+    match connection.ask(Request::Status, None)? {
+        (Reply::Status(status), _) => Ok(status),
+        _ => Err(connection.no_answer()),
+    }
+}
+
+/// A socket whose completions are in memory, until this is dropped.
+#[derive(Debug)]
+pub struct Registration {
+    joined: Arc<Joined>,
+    at: Registered,
+    ranges: RangeReader,
+    stamps: StampReader,
+    drained: u64,
+    from_tai: ClockOffset<Tai, Realtime>,
+}
+
+impl Registration {
+    fn new(joined: Arc<Joined>, at: Registered, from_tai: ClockOffset<Tai, Realtime>) -> Self {
+        Self {
+            joined,
+            from_tai,
+            ranges: RangeReader::starting_at(at.ranges_written),
+            stamps: StampReader::starting_at(at.stamps_written),
+            drained: at.ranges_written + at.stamps_written,
+            at,
+        }
+    }
+
+    /// Hands the sends that completed since the last time to `each`: reads memory only, and never waits.
+    ///
+    /// A range may come again, in whole or in part. What is not in [`lost`](Self::lost) and does not come for a while
+    /// is in the error queue.
+    pub fn completed(&mut self, each: impl FnMut(ZeroCopyRange)) {
+        self.ranges.read(area(&self.joined, self.at), each);
+    }
+
+    /// Hands the stamps since the last time to `each`: reads memory only, and never waits.
+    ///
+    /// A stamp may come again. Those of TCP without error-queue entries have ids as with OPT_ID_TCP
+    /// ([`Origin`](crate::timestamping::Origin)): the first byte after the registration is 0. They are read on CLOCK_TAI and converted
+    /// by the offset at the registration, whole seconds that only leap seconds change.
+    pub fn stamps(&mut self, each: impl FnMut(TxStamp)) {
+        self.stamps.read(area(&self.joined, self.at), self.from_tai, each);
+    }
+
+    /// Ranges and stamps that were written over before they were read, since the registration.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.ranges.lost() + self.stamps.lost()
+    }
+
+    /// About how many entries the error queue has, by what was seen in memory since
+    /// [`queue_drained`](Self::queue_drained): more than a few are worth reading it.
+    #[must_use]
+    pub fn entries_queued(&self) -> u64 {
+        self.ranges.seen() + self.stamps.seen() - self.drained
+    }
+
+    /// To be called after the error queue was read to its end.
+    pub fn queue_drained(&mut self) {
+        self.drained = self.ranges.seen() + self.stamps.seen();
+    }
+
+    /// Whether sends of TCP are stamped without error-queue entries.
+    #[must_use]
+    pub fn has_stamps(&self) -> bool {
+        self.at.stamps
+    }
+
+    /// Whether the service is there: one system call. If not, the error queue is all there is.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        self.joined.connection.is_open()
+    }
+}
+
+fn area(joined: &Joined, at: Registered) -> &[AtomicU64] {
+    &joined.memory.words()[at.slot as usize * layout::AREA..][..layout::AREA]
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        self.joined.connection.tell(Request::Release {
+            slot: self.at.slot,
+            registration: self.at.registration,
+        });
+    }
+}

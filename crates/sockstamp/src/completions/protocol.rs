@@ -1,0 +1,278 @@
+//! What an application and `sockstamp completions` say to each other: one fixed-size message each way, on a Unix
+//! socket of type SOCK_SEQPACKET. All words are of this host's byte order.
+//!
+//! A [`Request::Register`] carries the socket as SCM_RIGHTS, and [`Reply::Joined`] the memory. Everything that the
+//! application registered is forgotten when the connection ends.
+
+/// The first word of every message: rises when anything of the protocol or of the memory's layout changes.
+pub const VERSION: u32 = 0x5353_0001;
+
+/// The length of a request.
+pub const REQUEST_BYTES: usize = 24;
+/// The length of a reply.
+pub const REPLY_BYTES: usize = 48;
+
+/// What an application asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Request {
+    /// Memory of its own, once on a connection.
+    Join,
+    /// A socket, which comes with the request.
+    Register {
+        /// The stamps of what is sent on it as well, where no error-queue entry is made for them.
+        stamps: bool,
+    },
+    /// No more of a socket; is not replied to.
+    Release {
+        /// Where it was.
+        slot: u32,
+        /// Which it was.
+        registration: u64,
+    },
+    /// How much is in use.
+    Status,
+}
+
+/// What it is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// The memory comes with the reply.
+    Joined {
+        /// How many sockets it has room for.
+        sockets: u32,
+    },
+    /// From now on the socket's completions are in the memory.
+    Registered(Registered),
+    /// How much is in use.
+    Status(Status),
+    /// It cannot be done.
+    Refused(Refusal),
+}
+
+/// Where a socket's completions are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Registered {
+    /// The place in the memory.
+    pub slot: u32,
+    /// Stamps of TCP come without error-queue entries.
+    pub stamps: bool,
+    /// A number that is never given twice.
+    pub registration: u64,
+    /// What its rings counted before this socket.
+    pub ranges_written: u64,
+    /// As above.
+    pub stamps_written: u64,
+}
+
+/// How much is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// Applications that have joined.
+    pub applications: u32,
+    /// Sockets of them all.
+    pub sockets: u32,
+    /// Requests and connections that were refused since the start.
+    pub refused: u64,
+}
+
+/// Why something was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Another version, another length, an unknown request, or one out of order.
+    #[error("it does not understand this version of the library")]
+    Malformed,
+    /// As many applications as it serves, in all or of this user.
+    #[error("it serves as many applications as it may")]
+    TooManyApplications,
+    /// As many sockets as it serves of one application.
+    #[error("it serves as many sockets of this application as it may")]
+    TooManySockets,
+    /// What came is not a socket, or nothing came.
+    #[error("what was passed is not a socket")]
+    NotASocket,
+    /// Neither TCP nor UDP, of IPv4 or IPv6.
+    #[error("it is neither a TCP nor a UDP socket")]
+    WrongSocket,
+    /// This application or another has done so.
+    #[error("the socket is registered already")]
+    AlreadyRegistered,
+    /// Memory or privileges are missing; its log says which.
+    #[error("it failed, and its log says why")]
+    Failed,
+}
+
+impl Refusal {
+    const ALL: [Self; 7] = [
+        Self::Malformed,
+        Self::TooManyApplications,
+        Self::TooManySockets,
+        Self::NotASocket,
+        Self::WrongSocket,
+        Self::AlreadyRegistered,
+        Self::Failed,
+    ];
+}
+
+impl Request {
+    /// As it is sent.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; REQUEST_BYTES] {
+        let (operation, argument, number) = match self {
+            Self::Join => (1, 0, 0),
+            Self::Register { stamps } => (2, u32::from(stamps), 0),
+            Self::Release { slot, registration } => (3, slot, registration),
+            Self::Status => (4, 0, 0),
+        };
+        let mut bytes = [0; REQUEST_BYTES];
+        put(&mut bytes, &[VERSION, operation, argument], &[number]);
+        bytes
+    }
+
+    /// `None` where it is not one of this version.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let ([version, operation, argument], [number]) = take::<3, 1>(bytes, REQUEST_BYTES)?;
+        match (version, operation, argument) {
+            (VERSION, 1, 0) => Some(Self::Join),
+            (VERSION, 2, 0 | 1) => Some(Self::Register {
+                stamps: argument == 1,
+            }),
+            (VERSION, 3, slot) => Some(Self::Release {
+                slot,
+                registration: number,
+            }),
+            (VERSION, 4, 0) => Some(Self::Status),
+            _ => None,
+        }
+    }
+}
+
+impl Reply {
+    /// As it is sent.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; REPLY_BYTES] {
+        let (operation, arguments, numbers) = match self {
+            Self::Joined { sockets } => (1, [sockets, 0], [0; 3]),
+            Self::Registered(at) => (
+                2,
+                [at.slot, u32::from(at.stamps)],
+                [at.registration, at.ranges_written, at.stamps_written],
+            ),
+            Self::Status(status) => (3, [status.applications, status.sockets], [status.refused, 0, 0]),
+            Self::Refused(refusal) => (4, [refusal as u32, 0], [0; 3]),
+        };
+        let mut bytes = [0; REPLY_BYTES];
+        put(
+            &mut bytes,
+            &[VERSION, operation, arguments[0], arguments[1]],
+            &numbers,
+        );
+        bytes
+    }
+
+    /// `None` where it is not one of this version.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let ([version, operation, first, second], numbers) = take::<4, 3>(bytes, REPLY_BYTES)?;
+        match (version, operation) {
+            (VERSION, 1) => Some(Self::Joined { sockets: first }),
+            (VERSION, 2) => Some(Self::Registered(Registered {
+                slot: first,
+                stamps: second == 1,
+                registration: numbers[0],
+                ranges_written: numbers[1],
+                stamps_written: numbers[2],
+            })),
+            (VERSION, 3) => Some(Self::Status(Status {
+                applications: first,
+                sockets: second,
+                refused: numbers[0],
+            })),
+            (VERSION, 4) => Refusal::ALL
+                .into_iter()
+                .find(|refusal| *refusal as u32 == first)
+                .map(Self::Refused),
+            _ => None,
+        }
+    }
+}
+
+/// Words of 32 bits at the start, words of 64 bits at the end.
+fn put(bytes: &mut [u8], words: &[u32], numbers: &[u64]) {
+    for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+        place.copy_from_slice(&word.to_ne_bytes());
+    }
+    let numbers_start = bytes.len() - 8 * numbers.len();
+    for (place, number) in bytes[numbers_start..].chunks_exact_mut(8).zip(numbers) {
+        place.copy_from_slice(&number.to_ne_bytes());
+    }
+}
+
+fn take<const WORDS: usize, const NUMBERS: usize>(
+    bytes: &[u8],
+    length: usize,
+) -> Option<([u32; WORDS], [u64; NUMBERS])> {
+    if bytes.len() != length {
+        return None;
+    }
+    let (words, _) = bytes.as_chunks::<4>();
+    let (numbers, _) = bytes[length - 8 * NUMBERS..].as_chunks::<8>();
+    Some((
+        std::array::from_fn(|word| u32::from_ne_bytes(words[word])),
+        std::array::from_fn(|number| u64::from_ne_bytes(numbers[number])),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_come_as_they_were_sent() {
+        let release = Request::Release {
+            slot: 7,
+            registration: u64::MAX - 1,
+        };
+        let register = [true, false].map(|stamps| Request::Register { stamps });
+        for request in [Request::Join, register[0], register[1], release, Request::Status] {
+            assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
+        }
+    }
+
+    #[test]
+    fn replies_come_as_they_were_sent() {
+        let registered = Reply::Registered(Registered {
+            slot: 1,
+            stamps: true,
+            registration: 2,
+            ranges_written: 3,
+            stamps_written: 4,
+        });
+        let status = Reply::Status(Status {
+            applications: 5,
+            sockets: 6,
+            refused: 7,
+        });
+        let refused = Refusal::ALL.map(Reply::Refused);
+        for reply in [Reply::Joined { sockets: 8 }, registered, status]
+            .into_iter()
+            .chain(refused)
+        {
+            assert_eq!(Reply::from_bytes(&reply.to_bytes()), Some(reply));
+        }
+    }
+
+    #[test]
+    fn what_is_no_message_of_this_version_is_none() {
+        let good = Request::Status.to_bytes();
+        assert_eq!(Request::from_bytes(&good[..23]), None);
+        assert_eq!(Request::from_bytes(&[]), None);
+        for byte in 0..12 {
+            let mut bad = good;
+            bad[byte] ^= 0x40;
+            assert_eq!(Request::from_bytes(&bad), None, "byte {byte}");
+        }
+        assert_eq!(Reply::from_bytes(&[0xff; REPLY_BYTES]), None);
+    }
+}
