@@ -12,16 +12,12 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::image::Image;
 use crate::kernel::Kernel;
 
-/// Its emulation of two CPUs runs on two CPUs of the host. A kernel that panics ends the guest.
-const MACHINE: [&str; 13] = [
-    "-accel",
-    "tcg,thread=multi",
+/// A kernel that panics ends the guest.
+const MACHINE: [&str; 9] = [
     "-M",
     "q35",
     "-cpu",
     "max",
-    "-smp",
-    "2",
     "-m",
     "2G",
     "-no-reboot",
@@ -33,11 +29,39 @@ const MACHINE: [&str; 13] = [
 const KERNEL_PARAMETERS: &str = "console=ttyS0 mitigations=off panic=-1 no_timer_check tsc=reliable";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// What makes time pass in a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Time {
+    /// The host's clock. Two CPUs, emulated on two CPUs of the host: slow, and standing still when the host does
+    /// something else.
+    Host,
+    /// A nanosecond for each instruction, on one CPU; a CPU that idles is at its next timer at once. The same on every
+    /// host, whatever else it does (docs/devel/tcg-icount.rst of QEMU 7.2).
+    Instructions,
+}
+
+impl Time {
+    fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Time::Host => &["-accel", "tcg,thread=multi", "-smp", "2"],
+            Time::Instructions => &[
+                "-accel",
+                "tcg,thread=single",
+                "-icount",
+                "shift=0,sleep=off",
+                "-smp",
+                "1",
+            ],
+        }
+    }
+}
+
 /// What a guest is run for.
 #[derive(Debug)]
 pub(crate) struct Guest<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) image: &'a Image,
+    pub(crate) time: Time,
     /// It is killed when this is over.
     pub(crate) time_limit: Duration,
     /// Where its console goes.
@@ -49,7 +73,7 @@ impl Guest<'_> {
     pub(crate) fn run(&self, mut stdout: impl Write + Send, mut stderr: impl Write + Send) -> Result<u8> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let status = folder.path().join("status");
-        let mut command = qemu(self.kernel, self.image, folder.path())?;
+        let mut command = qemu(self.kernel, self.image, self.time, folder.path())?;
         let lines = [
             format!("file,id=console,path={}", self.console.display()),
             "stdio,id=stdout,signal=off".into(),
@@ -101,9 +125,9 @@ impl Guest<'_> {
 }
 
 /// Boots, with the console on this terminal, until the guest powers off.
-pub(crate) fn interactive(kernel: &Kernel, image: &Image) -> Result<()> {
+pub(crate) fn interactive(kernel: &Kernel, image: &Image, time: Time) -> Result<()> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    let mut command = qemu(kernel, image, folder.path())?;
+    let mut command = qemu(kernel, image, time, folder.path())?;
     let status = command.args(["-serial", "mon:stdio"]).status();
     let status = status.context("cannot run QEMU (package qemu-system-x86)")?;
     ensure!(status.success(), "QEMU: {status}");
@@ -111,11 +135,14 @@ pub(crate) fn interactive(kernel: &Kernel, image: &Image) -> Result<()> {
 }
 
 /// Without serial lines.
-fn qemu(kernel: &Kernel, image: &Image, folder: &Path) -> Result<Command> {
+fn qemu(kernel: &Kernel, image: &Image, time: Time, folder: &Path) -> Result<Command> {
     let initrd = folder.join("initrd");
     image.write(&initrd)?;
     let mut command = Command::new("qemu-system-x86_64");
-    command.args(MACHINE).args(["-append", KERNEL_PARAMETERS]);
+    command
+        .args(MACHINE)
+        .args(time.parameters())
+        .args(["-append", KERNEL_PARAMETERS]);
     command
         .arg("-kernel")
         .arg(kernel.image())

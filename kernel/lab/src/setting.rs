@@ -7,6 +7,7 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 
+use crate::guest::Time;
 use crate::image::Image;
 use crate::kernel::Kernel;
 use crate::series::Series;
@@ -23,9 +24,20 @@ pub(crate) struct Setting {
     /// Hide the kernel's BTF: /sys/kernel/btf is empty
     #[arg(long)]
     without_btf: bool,
+    /// Let a nanosecond pass for each instruction, on one CPU: times are the same whatever the host does
+    #[arg(long)]
+    count_instructions: bool,
 }
 
 impl Setting {
+    /// What makes time pass.
+    pub(crate) fn time(&self) -> Time {
+        match self.count_instructions {
+            true => Time::Instructions,
+            false => Time::Host,
+        }
+    }
+
     /// The kernel, and an image with the files.
     pub(crate) fn prepare(&self) -> Result<(Kernel, Image)> {
         let kernel = Kernel::get(self.kernel)?;

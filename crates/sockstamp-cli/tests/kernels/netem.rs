@@ -186,12 +186,12 @@ fn a_slow_line() {
     }
     pair.route("initcwnd 1000");
     let device = pair.link.interface_a();
+    let undisturbed = pair.stat_peer(LARGE);
     for line in [
         "netem rate 1mbit limit 10000",
         "tbf rate 1mbit burst 2kb limit 1mb",
     ] {
         within_three_attempts(|| {
-            let undisturbed = pair.stat_peer(LARGE);
             let Some(_line) = Qdisc::new("netem::a_slow_line", &pair.client, device, line) else {
                 return Ok(());
             };

@@ -16,7 +16,7 @@ use super::facts::{self, Facts};
 use super::protocol;
 use super::report::Row;
 use super::selection::Test;
-use crate::guest::Guest;
+use crate::guest::{Guest, Time};
 use crate::image::Image;
 use crate::kernel::Kernel;
 
@@ -31,6 +31,7 @@ const TIME_OF_A_GUEST: Duration = Duration::from_secs(100);
 #[derive(Debug)]
 pub(crate) struct Task {
     tests: Vec<Test>,
+    time: Time,
     script: String,
     /// As yet without a kernel's modules.
     image: Image,
@@ -68,15 +69,18 @@ impl<'a> Tasks<'a> {
 
     /// Those of one kernel, each with some of its tests.
     fn on(&self, series: &str) -> Result<Vec<Task>> {
-        let tests = self.tests.iter().filter(|test| test.is_for(series));
-        let tests: Vec<Test> = tests.cloned().collect();
-        guests_full(&tests)
-            .into_iter()
-            .map(|tests| self.task(tests))
-            .collect()
+        let mut tasks = Vec::new();
+        for time in [Time::Host, Time::Instructions] {
+            let tests = self.tests.iter().filter(|test| test.is_for(series));
+            let tests: Vec<Test> = tests.filter(|test| test.time == time).cloned().collect();
+            for tests in guests_full(&tests) {
+                tasks.push(self.task(tests, time)?);
+            }
+        }
+        Ok(tasks)
     }
 
-    fn task(&self, tests: &[Test]) -> Result<Task> {
+    fn task(&self, tests: &[Test], time: Time) -> Result<Task> {
         let mut script = protocol::script(tests);
         if asks_for_facts(tests) {
             script += &facts::script(self.sockstamp);
@@ -87,7 +91,12 @@ impl<'a> Tasks<'a> {
         }
         image.file("/lab/command", 0o644, script.clone().into_bytes());
         let tests = tests.to_vec();
-        Ok(Task { tests, script, image })
+        Ok(Task {
+            tests,
+            time,
+            script,
+            image,
+        })
     }
 }
 
@@ -176,6 +185,7 @@ impl Task {
         let guest = Guest {
             kernel,
             image: &image,
+            time: self.time,
             time_limit: self.time_limit(),
             console,
         };
@@ -230,6 +240,7 @@ mod tests {
             path: binary.into(),
             name: "one".into(),
             kernels: Vec::new(),
+            time: Time::Host,
         };
         vec![test; number]
     }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::binaries::{self, Built};
+use crate::guest::Time;
 use crate::series::Series;
 
 const TABLE: &str = include_str!("../../tests.txt");
@@ -18,6 +19,8 @@ pub(crate) struct Test {
     pub(crate) name: String,
     /// The kernels that it is for; none: whichever.
     pub(crate) kernels: Vec<String>,
+    /// What makes time pass in its guests.
+    pub(crate) time: Time,
 }
 
 impl Test {
@@ -40,7 +43,7 @@ struct Rule<'a> {
 
 #[derive(Debug)]
 enum Verb<'a> {
-    Run { kernels: Vec<&'a str> },
+    Run { kernels: Vec<&'a str>, time: Time },
     Skip { reason: &'a str },
 }
 
@@ -53,6 +56,7 @@ pub(crate) fn choose(built: &Built) -> Result<(Vec<Test>, LeftOut)> {
             path: path.clone(),
             name,
             kernels: Vec::new(),
+            time: Time::Host,
         };
         tests.extend(binaries::list(path)?.into_iter().map(test));
     }
@@ -74,7 +78,8 @@ fn decide(table: &str, tests: Vec<Test>) -> Result<(Vec<Test>, LeftOut)> {
                 let key = (test.binary, (*reason).to_owned());
                 *left_out.entry(key).or_default() += 1;
             }
-            Verb::Run { kernels } => {
+            Verb::Run { kernels, time } => {
+                test.time = *time;
                 test.kernels = kernels.iter().map(|&kernel| kernel.to_owned()).collect();
                 chosen.push(test);
             }
@@ -86,8 +91,8 @@ fn decide(table: &str, tests: Vec<Test>) -> Result<(Vec<Test>, LeftOut)> {
     Ok((chosen, left_out))
 }
 
-/// Lines `run BINARY TEST`, `on KERNEL,KERNEL BINARY TEST` and `skip BINARY TEST REASON`; a trailing `*` stands for
-/// anything.
+/// Lines `run BINARY TEST`, `on KERNEL,KERNEL BINARY TEST`, either behind `counted`, and `skip BINARY TEST REASON`; a
+/// trailing `*` stands for anything.
 fn parse(table: &str) -> Result<Vec<Rule<'_>>> {
     let lines = table
         .lines()
@@ -98,16 +103,24 @@ fn parse(table: &str) -> Result<Vec<Rule<'_>>> {
 }
 
 fn rule(line: &str) -> Result<Rule<'_>> {
+    let (time, line) = match line.strip_prefix("counted ") {
+        Some(line) => (Time::Instructions, line),
+        None => (Time::Host, line),
+    };
     let (verb, rest) = word(line);
     let (kernels, rest) = if verb == "on" { word(rest) } else { ("", rest) };
     let (binary, rest) = word(rest);
     let (test, reason) = word(rest);
     let verb = match verb {
-        "run" => Verb::Run { kernels: Vec::new() },
+        "run" => Verb::Run {
+            kernels: Vec::new(),
+            time,
+        },
         "on" => Verb::Run {
             kernels: series(kernels)?,
+            time,
         },
-        "skip" => Verb::Skip { reason },
+        "skip" if time == Time::Host => Verb::Skip { reason },
         _ => bail!("neither run, on nor skip"),
     };
     let unexplained = matches!(verb, Verb::Skip { reason: "" });
@@ -153,6 +166,7 @@ mod tests {
             path: binary.into(),
             name: name.into(),
             kernels: Vec::new(),
+            time: Time::Host,
         }
     }
 
@@ -188,6 +202,15 @@ mod tests {
     }
 
     #[test]
+    fn the_time_of_a_test_is_that_of_its_line() {
+        let table = "counted on 6.1 a/x one\ncounted run a/x two\nrun a/x *\n";
+        let tests = ["one", "two", "three"].map(|name| test("a/x", name));
+        let (chosen, _) = decide(table, tests.to_vec()).unwrap();
+        let times: Vec<Time> = chosen.iter().map(|test| test.time).collect();
+        assert_eq!(times, [Time::Instructions, Time::Instructions, Time::Host]);
+    }
+
+    #[test]
     fn nothing_is_left_open() {
         let why = |table, tests| decide(table, tests).unwrap_err().to_string();
         assert_eq!(why("run a/x t*\n", vec![test("a/x", "u")]), "no line for a/x u");
@@ -197,6 +220,10 @@ mod tests {
         );
         assert_eq!(why("skip a/x t\n", vec![]), "what is this: skip a/x t");
         assert_eq!(why("on 6.2 a/x t\n", vec![]), "what is this: on 6.2 a/x t");
+        assert_eq!(
+            why("counted skip a/x t why\n", vec![]),
+            "what is this: counted skip a/x t why"
+        );
         assert_eq!(why("walk a/x t\n", vec![]), "what is this: walk a/x t");
     }
 }
