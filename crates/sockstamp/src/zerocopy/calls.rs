@@ -13,7 +13,7 @@ use crate::error_queue::{ErrorQueue, Report, ZeroCopyRange};
 use crate::sys::message;
 use crate::sys::options;
 use crate::sys::zerocopy::StableBuffer;
-use crate::zerocopy::held::Place;
+use crate::zerocopy::held::{Place, Returned};
 use crate::zerocopy::options::{How, Options};
 use crate::zerocopy::ranges::Window;
 use crate::zerocopy::sender::{Books, Sender};
@@ -150,6 +150,25 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         self.transport.ids.unsettled = 0;
     }
 
+    /// The next buffer that the kernel is done with, waiting for it up to `timeout` and draining the error queue. `None`: none
+    /// came in that time, or nothing is in flight.
+    ///
+    /// # Errors
+    ///
+    /// As [`drain`](Self::drain), and [`Error::Call`] if poll(2) fails.
+    pub fn wait_returned(
+        &mut self,
+        queue: &mut ErrorQueue,
+        timeout: Duration,
+        other: impl FnMut(Report<'_>),
+    ) -> Result<Option<Returned<B>>> {
+        if let Some(returned) = self.next_returned() {
+            return Ok(Some(returned));
+        }
+        self.wait_until(queue, timeout, other, Self::has_returned)?;
+        Ok(self.next_returned())
+    }
+
     /// Waits until nothing is in flight or `timeout` is over, draining the error queue. `true`: nothing is in flight.
     ///
     /// What a stream socket has not taken yet is not sent by this, and counts as in flight.
@@ -161,14 +180,26 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         &mut self,
         queue: &mut ErrorQueue,
         timeout: Duration,
-        mut other: impl FnMut(Report<'_>),
+        other: impl FnMut(Report<'_>),
     ) -> Result<bool> {
+        self.wait_until(queue, timeout, other, |_| false)?;
+        Ok(self.in_flight() == 0)
+    }
+
+    /// Until something is `done`, nothing more can complete, or `timeout` is over.
+    fn wait_until(
+        &mut self,
+        queue: &mut ErrorQueue,
+        timeout: Duration,
+        mut other: impl FnMut(Report<'_>),
+        done: impl Fn(&Self) -> bool,
+    ) -> Result<()> {
         let deadline = Instant::now() + timeout;
         loop {
             self.drain(queue, &mut other)?;
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.books.counters.lent == self.books.counters.completed || left.is_zero() {
-                return Ok(self.in_flight() == 0);
+            if done(self) || self.all_complete() || left.is_zero() {
+                return Ok(());
             }
             self.wait_for_error_queue(left)?;
         }

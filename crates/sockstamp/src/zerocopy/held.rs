@@ -87,6 +87,10 @@ impl<B: StableBuffer> Held<B> {
         self.returned.pop_front()
     }
 
+    pub(super) fn has_returned(&self) -> bool {
+        !self.returned.is_empty()
+    }
+
     pub(super) fn in_flight(&self) -> usize {
         self.lent.len() - self.free.len()
     }

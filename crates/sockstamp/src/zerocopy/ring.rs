@@ -10,7 +10,7 @@ use nix::sys::socket::{SockType, getsockopt, sockopt};
 use crate::sys::ring::{Notification, Outgoing, SendRing};
 use crate::sys::zerocopy::StableBuffer;
 use crate::zerocopy::calls::{self, Support};
-use crate::zerocopy::held::Place;
+use crate::zerocopy::held::{Place, Returned};
 use crate::zerocopy::options::{How, Options};
 use crate::zerocopy::sender::Sender;
 use crate::zerocopy::transport::{Lent, Transport};
@@ -123,6 +123,20 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
         Ok(())
     }
 
+    /// The next buffer that the kernel is done with, waiting for it up to `timeout`. `None`: none came in that time, or nothing
+    /// is in flight.
+    ///
+    /// # Errors
+    ///
+    /// As [`reap`](Self::reap).
+    pub fn wait_returned(&mut self, timeout: Duration) -> Result<Option<Returned<B>>> {
+        if let Some(returned) = self.next_returned() {
+            return Ok(Some(returned));
+        }
+        self.wait_until(timeout, Self::has_returned)?;
+        Ok(self.next_returned())
+    }
+
     /// Waits until nothing is in flight or `timeout` is over. `true`: nothing is in flight.
     ///
     /// What a stream socket has not taken yet is not sent by this, and counts as in flight.
@@ -131,12 +145,18 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
     ///
     /// As [`reap`](Self::reap).
     pub fn wait_idle(&mut self, timeout: Duration) -> Result<bool> {
+        self.wait_until(timeout, |_| false)?;
+        Ok(self.in_flight() == 0)
+    }
+
+    /// Until something is `done`, nothing more can complete, or `timeout` is over.
+    fn wait_until(&mut self, timeout: Duration, done: impl Fn(&Self) -> bool) -> Result<()> {
         let deadline = Instant::now() + timeout;
         loop {
             self.reap()?;
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.books.counters.lent == self.books.counters.completed || left.is_zero() {
-                return Ok(self.in_flight() == 0);
+            if done(self) || self.all_complete() || left.is_zero() {
+                return Ok(());
             }
             self.transport
                 .ring

@@ -220,6 +220,16 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         self.books.copied_in_a_row = 0;
     }
 
+    /// Whether [`next_returned`](Self::next_returned) has one.
+    pub(super) fn has_returned(&self) -> bool {
+        self.books.held.has_returned()
+    }
+
+    /// Whether no send is in flight.
+    pub(super) fn all_complete(&self) -> bool {
+        self.books.counters.lent == self.books.counters.completed
+    }
+
     /// Sends all that is left of a buffer; `rest` tells how far it came.
     fn push(&mut self, rest: &mut Rest) -> nix::Result<()> {
         loop {

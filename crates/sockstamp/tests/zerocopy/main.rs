@@ -2,6 +2,7 @@
 //! application relies on. Every test compares what the peer got with what was sent, while buffers are used again.
 
 mod common;
+mod file_server;
 mod ids;
 mod limits;
 mod receive;
