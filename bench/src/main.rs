@@ -19,6 +19,7 @@ mod program_statistics;
 mod report;
 mod ring;
 mod throughput;
+mod zerocopy;
 
 use std::io;
 use std::process::ExitCode;
@@ -83,6 +84,8 @@ enum Benchmark {
     Idle,
     /// Records read by one processor
     Ring,
+    /// Sends without a copy: ways to learn of completions, TCP and UDP
+    Zerocopy,
     /// Time to load, attach and adopt; memory of the reader
     Footprint,
 }
@@ -96,6 +99,7 @@ impl Benchmark {
             Self::Hol => hol::run(effort, report),
             Self::Idle => idle::run(load, effort, report),
             Self::Ring => ring::run(load, effort, report),
+            Self::Zerocopy => zerocopy::run(effort, report),
             Self::Footprint => footprint::run(load, effort, report),
         }
     }
