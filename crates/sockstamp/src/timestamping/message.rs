@@ -16,7 +16,7 @@ use super::flag::Flag;
 pub struct MessageOptions {
     flags: Option<u32>,
     id: Option<u32>,
-    flags_of_call: i32,
+    dont_wait: bool,
 }
 
 impl MessageOptions {
@@ -25,7 +25,7 @@ impl MessageOptions {
         Self {
             flags: None,
             id: None,
-            flags_of_call: libc::MSG_NOSIGNAL,
+            dont_wait: false,
         }
     }
 
@@ -71,7 +71,7 @@ impl MessageOptions {
     /// Does not block (MSG_DONTWAIT).
     pub const fn dont_wait(self) -> Self {
         Self {
-            flags_of_call: self.flags_of_call | libc::MSG_DONTWAIT,
+            dont_wait: true,
             ..self
         }
     }
@@ -159,8 +159,11 @@ pub fn send(
 ) -> io::Result<usize> {
     let to = to.as_ref().map_or(&[][..], |to| to.0.as_bytes());
     let control = options.encode();
-    let sent = message::send(socket, parts, to, control.as_bytes(), options.flags_of_call)?;
-    Ok(sent)
+    let flags = match options.dont_wait {
+        true => libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
+        false => libc::MSG_NOSIGNAL,
+    };
+    Ok(message::send(socket, parts, to, control.as_bytes(), flags)?)
 }
 
 #[cfg(test)]
@@ -179,6 +182,20 @@ mod tests {
             data: &7_u32.to_ne_bytes(),
         };
         assert_eq!(messages, [id]);
+    }
+
+    #[test]
+    fn a_full_buffer_does_not_block_a_send_that_does_not_wait() {
+        let (sender, _receiver) = std::os::unix::net::UnixStream::pair().unwrap();
+        let payload = [0; 65_536];
+        let error = loop {
+            let parts = [IoSlice::new(&payload)];
+            match send(&sender, &parts, None, MessageOptions::default().dont_wait()) {
+                Ok(sent) => assert!(sent > 0),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
