@@ -15,7 +15,10 @@ use crate::error_queue::CODE_ZEROCOPY_COPIED;
 #[cfg(feature = "io-uring")]
 use crate::error_queue::{HARDWARE, KIND_SHIFT};
 #[cfg(feature = "io-uring")]
+use crate::sys::ring::{REPORT_USAGE, USAGE_COPIED};
+#[cfg(feature = "io-uring")]
 use crate::sys::stamp_ring::TX_TIMESTAMP;
+use crate::sys::zerocopy::TCP_ZEROCOPY_RECEIVE;
 use crate::timestamping::{Flag, SCM_TS_OPT_ID, TcpStatistics, TxKind};
 
 const HEADERS: [&str; 7] = [
@@ -43,6 +46,12 @@ fn constants() -> Vec<(&'static str, i64)> {
         ("IORING_CQE_F_TSTAMP_HW", HARDWARE.into()),
         #[cfg(feature = "io-uring")]
         ("IORING_TIMESTAMP_TYPE_SHIFT", KIND_SHIFT.into()),
+        #[cfg(feature = "io-uring")]
+        ("IORING_SEND_ZC_REPORT_USAGE", REPORT_USAGE.into()),
+        #[cfg(feature = "io-uring")]
+        ("IORING_NOTIF_USAGE_ZC_COPIED", USAGE_COPIED.into()),
+        ("TCP_ZEROCOPY_RECEIVE", TCP_ZEROCOPY_RECEIVE.into()),
+        ("sizeof(struct tcp_zerocopy_receive)", 64),
         ("PACKET_TX_TIMESTAMP", PACKET_TX_TIMESTAMP.into()),
         ("SO_EE_CODE_ZEROCOPY_COPIED", CODE_ZEROCOPY_COPIED.into()),
         ("sizeof(struct sock_extended_err)", 16),

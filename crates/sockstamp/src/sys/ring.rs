@@ -10,9 +10,9 @@ use io_uring::{IoUring, Probe, cqueue, opcode, types};
 use nix::errno::Errno;
 
 /// IORING_SEND_ZC_REPORT_USAGE of include/uapi/linux/io_uring.h, v6.2.
-const REPORT_USAGE: u16 = 1 << 3;
+pub(crate) const REPORT_USAGE: u16 = 1 << 3;
 /// IORING_NOTIF_USAGE_ZC_COPIED of include/uapi/linux/io_uring.h, v6.2.
-const USAGE_COPIED: u32 = 1 << 31;
+pub(crate) const USAGE_COPIED: u32 = 1 << 31;
 
 /// Room for the control messages of a send.
 pub(crate) const CONTROL: usize = 64;

@@ -67,6 +67,9 @@ unsafe impl StableBuffer for &'static [u8] {
     }
 }
 
+/// include/uapi/linux/tcp.h, since v4.18.
+pub(crate) const TCP_ZEROCOPY_RECEIVE: i32 = 35;
+
 /// `struct tcp_zerocopy_receive` of include/uapi/linux/tcp.h, v5.13.
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -141,8 +144,6 @@ impl ReceiveMapping {
     /// Maps what it can of the queue of `socket` in the place of what was mapped before, and copies what remains before the
     /// next page that can be mapped to `copy`, as far as it fits.
     pub(crate) fn receive(&mut self, socket: impl AsFd, copy: &mut [u8]) -> nix::Result<Transfer> {
-        /// include/uapi/linux/tcp.h
-        const TCP_ZEROCOPY_RECEIVE: i32 = 35;
         let mut request = TcpZeroCopyReceive {
             address: self.start.as_ptr().addr() as u64,
             length: u32::try_from(self.length).unwrap_or(u32::MAX),
