@@ -204,6 +204,25 @@ struct __sk_buff {
 	} __attribute__((aligned(8)));
 };
 
+struct bpf_sockopt {
+	union {
+		struct bpf_sock *sk;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	union {
+		void *optval;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	union {
+		void *optval_end;
+		__u64 : 64;
+	} __attribute__((aligned(8)));
+	__s32 level;
+	__s32 optname;
+	__s32 optlen;
+	__s32 retval;
+};
+
 struct bpf_sock_addr {
 	__u32 user_family;
 	__u32 user_ip4;
@@ -555,6 +574,10 @@ struct skb_shared_info {
 	unsigned short gso_segs;
 	struct skb_shared_hwtstamps hwtstamps;
 	u32 tskey;
+};
+
+struct bpf_sockopt_kern {
+	struct sock *sk;
 };
 
 struct bpf_sock_ops_kern {

@@ -13,11 +13,12 @@
 /* Places for sockets of an application: the element count of each of the inner maps. */
 const volatile __u32 setting_sockets = 1;
 
-/* Written by user space when a socket is registered; all but the first two fields belong to us. */
+/* Written by user space when a socket is registered; all but the first three fields belong to us. */
 struct completions_mark {
 	__u64 registration; /* a number that is never given twice */
 	__u32 place; /* which of the application's, behind those of the applications before it */
-	__u32 origin; /* TCP: sequence number of the byte with id 0 */
+	__u32 select; /* to be stamped without error-queue entries, which is not done yet */
+	__u32 origin; /* of that: sequence number of the byte with id 0 */
 	struct bpf_spin_lock lock; /* reports come on several CPUs at once */
 	bool range_known; /* what follows was published: */
 	__u32 range_first;

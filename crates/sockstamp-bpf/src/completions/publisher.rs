@@ -1,10 +1,13 @@
 //! The programs and their maps: what the service does to them.
 
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType};
+
+use rustix::net::sockopt::set_ip_ttl;
 
 use crate::error::{Error, Tried};
 use crate::object;
@@ -21,6 +24,9 @@ pub struct Publisher {
     _links: Vec<Link>,
     sockets: u32,
     registrations: u64,
+    /// Where stamps of TCP can be had, from the first time that they are asked for.
+    callbacks: Option<Link>,
+    cgroup2: Option<File>,
 }
 
 impl std::fmt::Debug for Publisher {
@@ -54,6 +60,18 @@ impl Publisher {
             .set_max_entries(applications.saturating_mul(sockets))
             .and_then(|()| open.maps.applications.set_max_entries(applications))
             .tried("size the maps")?;
+        for program in [
+            &mut open.progs.completions_select,
+            &mut open.progs.completions_sockops,
+        ] {
+            program.set_autoload(support.tx_timestamping);
+        }
+        let cgroup2 = match &support.cgroup2 {
+            Some(root) if support.tx_timestamping => {
+                Some(File::open(root).tried(format!("open {}", root.display()))?)
+            }
+            _ => None,
+        };
         let mut skeleton = open.load().tried("load the programs")?;
         let links = object::attach_traced(&mut skeleton)?;
         Ok(Self {
@@ -61,6 +79,8 @@ impl Publisher {
             _links: links,
             sockets,
             registrations: 0,
+            callbacks: None,
+            cgroup2,
         })
     }
 
@@ -133,8 +153,14 @@ impl Publisher {
         })
     }
 
-    /// Writes what happens on `socket` into a place from now on; `None` if it is written elsewhere already.
-    pub(super) fn mark(&mut self, place: u32, socket: BorrowedFd<'_>) -> Result<Option<u64>, Error> {
+    /// Writes what happens on `socket` into a place from now on, `select`ed or not; `None` if it is written elsewhere
+    /// already.
+    pub(super) fn mark(
+        &mut self,
+        place: u32,
+        socket: BorrowedFd<'_>,
+        select: bool,
+    ) -> Result<Option<u64>, Error> {
         if self.is_marked(socket)? {
             return Ok(None);
         }
@@ -146,6 +172,7 @@ impl Publisher {
         let mut mark = vec![0; marks.value_size() as usize];
         mark[..8].copy_from_slice(&registration.to_ne_bytes());
         mark[8..12].copy_from_slice(&place.to_ne_bytes());
+        mark[12..16].copy_from_slice(&u32::from(select).to_ne_bytes());
         marks
             .update(&socket.as_raw_fd().to_ne_bytes(), &mark, MapFlags::ANY)
             .tried("mark the socket")?;
@@ -159,13 +186,9 @@ impl Publisher {
 
     /// A mark whose registration ended means nothing.
     fn is_marked(&self, socket: BorrowedFd<'_>) -> Result<bool, Error> {
-        let mark = self
-            .skeleton
-            .maps
-            .completions_marks
-            .lookup(&socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-            .tried("look at the socket")?;
-        let Some(mark) = mark else { return Ok(false) };
+        let Some(mark) = self.look(socket)? else {
+            return Ok(false);
+        };
         let (registration, place) = (&mark[..8], &mark[8..12]);
         let current = self
             .skeleton
@@ -174,6 +197,40 @@ impl Publisher {
             .lookup(place, MapFlags::ANY)
             .tried("look at a registration")?;
         Ok(current.is_some_and(|current| current == registration))
+    }
+
+    fn look(&self, socket: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, Error> {
+        let marks = &self.skeleton.maps.completions_marks;
+        marks
+            .lookup(&socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            .tried("look at the socket")
+    }
+
+    /// Whether sends of TCP can be stamped without error-queue entries.
+    pub(super) fn can_select(&self) -> bool {
+        self.cgroup2.is_some()
+    }
+
+    /// Has sends of a marked connection stamped; whether that worked. The hook is attached for the one call that it is
+    /// there for: it would cost each setsockopt(2) of the host.
+    pub(super) fn select(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Error> {
+        /// No packet lives that long (`do_ip_setsockopt()`, net/ipv4/ip_sockglue.c): EINVAL.
+        const IMPOSSIBLE: u32 = 256;
+        let Some(cgroup2) = &self.cgroup2 else {
+            return Ok(false);
+        };
+        let root = cgroup2.as_raw_fd();
+        let programs = &self.skeleton.progs;
+        if self.callbacks.is_none() {
+            let link = programs.completions_sockops.attach_cgroup(root);
+            self.callbacks = Some(link.tried("attach to the callbacks of TCP")?);
+        }
+        let link = programs.completions_select.attach_cgroup(root);
+        let link = link.tried("attach to setsockopt")?;
+        let _ = set_ip_ttl(socket, IMPOSSIBLE);
+        drop(link);
+        let mark = self.look(socket)?;
+        Ok(mark.is_some_and(|mark| mark[12..16] == [0; 4]))
     }
 
     fn set_registration(&self, place: u32, registration: u64) -> Result<(), Error> {

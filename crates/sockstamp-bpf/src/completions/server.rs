@@ -8,10 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use libbpf_rs::MapHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::{socket_domain, socket_peercred, socket_type};
+use rustix::net::ipproto::{TCP, UDP};
+use rustix::net::sockopt::{socket_domain, socket_peercred, socket_protocol};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, accept_with, recvmsg, sendmsg,
+    SendAncillaryMessage, SendFlags, SocketFlags, accept_with, recvmsg, sendmsg,
 };
 use sockstamp::completions::protocol::{REQUEST_BYTES, Refusal, Registered, Reply, Request, Status};
 
@@ -206,9 +207,9 @@ impl Server {
     ) -> Result<Option<Reply>, Refusal> {
         match request {
             Request::Join => self.join(client).map(Some),
-            Request::Register { stamps: _ } => {
+            Request::Register { stamps } => {
                 let socket = passed.ok_or(Refusal::NotASocket)?;
-                self.register(client, socket).map(Some)
+                self.register(client, socket, stamps).map(Some)
             }
             Request::Release { slot, registration } => {
                 self.release(client, slot, registration);
@@ -237,14 +238,20 @@ impl Server {
         Ok(Reply::Joined { sockets })
     }
 
-    fn register(&mut self, client: usize, socket: BorrowedFd<'_>) -> Result<Reply, Refusal> {
-        check(socket)?;
+    fn register(&mut self, client: usize, socket: BorrowedFd<'_>, stamps: bool) -> Result<Reply, Refusal> {
+        let tcp = check(socket)?;
+        let select = stamps && tcp && self.publisher.can_select();
         let application = self.clients[client]
             .application
             .as_mut()
             .ok_or(Refusal::Malformed)?;
-        let result = application.register(&mut self.publisher, socket);
-        let registered = result.map_err(|error| self.failed(&error))??;
+        let result = application.register(&mut self.publisher, socket, select);
+        let mut registered = result.map_err(|error| self.failed(&error))??;
+        if select {
+            let publisher = &mut self.publisher;
+            let selected = self.lowered.raised(|| publisher.select(socket));
+            registered.stamps = selected.map_err(|error| self.failed(&error))?;
+        }
         Ok(Reply::Registered(registered))
     }
 
@@ -324,13 +331,14 @@ impl Application {
         &mut self,
         publisher: &mut Publisher,
         socket: BorrowedFd<'_>,
+        select: bool,
     ) -> Result<Result<Registered, Refusal>, Error> {
         let Some(slot) = self.free_slot(publisher)? else {
             return Ok(Err(Refusal::TooManySockets));
         };
         let number = u32::try_from(slot).unwrap_or(u32::MAX);
         let written = Publisher::written(&self.memory, number)?;
-        let Some(registration) = publisher.mark(self.place(publisher, number), socket)? else {
+        let Some(registration) = publisher.mark(self.place(publisher, number), socket, select)? else {
             return Ok(Err(Refusal::AlreadyRegistered));
         };
         self.slots[slot] = Slot::Registered(registration);
@@ -431,11 +439,16 @@ fn receive(connection: &OwnedFd) -> Result<Option<Arrived>, Gone> {
     }))
 }
 
-/// What the programs understand; asks nothing that waits, whatever `descriptor` is.
-fn check(descriptor: BorrowedFd<'_>) -> Result<(), Refusal> {
+/// Whether it is TCP, and not UDP; asks nothing that waits, whatever `descriptor` is.
+fn check(descriptor: BorrowedFd<'_>) -> Result<bool, Refusal> {
     let domain = socket_domain(descriptor).map_err(|_| Refusal::NotASocket)?;
-    let kind = socket_type(descriptor).map_err(|_| Refusal::NotASocket)?;
-    let known = [AddressFamily::INET, AddressFamily::INET6].contains(&domain)
-        && [SocketType::STREAM, SocketType::DGRAM].contains(&kind);
-    known.then_some(()).ok_or(Refusal::WrongSocket)
+    let protocol = socket_protocol(descriptor).map_err(|_| Refusal::NotASocket)?;
+    if ![AddressFamily::INET, AddressFamily::INET6].contains(&domain) {
+        return Err(Refusal::WrongSocket);
+    }
+    match protocol {
+        Some(TCP) => Ok(true),
+        Some(UDP) => Ok(false),
+        _ => Err(Refusal::WrongSocket),
+    }
 }

@@ -4,3 +4,4 @@
 mod ranges;
 mod scene;
 mod service;
+mod stamps;

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Stamps of TCP by BPF timestamping (v6.15): no entry in the error queue, no clone of the packet and
+ * nobody woken.
+ *
+ * Only a program can ask for them on a socket (SK_BPF_CB_FLAGS), and for that it must be called with the
+ * socket. The service has the socket when it is registered: it sets an option, to a value that the
+ * kernel refuses, while completions_select is attached, which is called before
+ * (__cgroup_bpf_run_filter_setsockopt(), kernel/bpf/cgroup.c, v6.18), under the socket's lock.
+ */
+#ifndef SOCKSTAMP_COMPLETIONS_TCP_BPF_H
+#define SOCKSTAMP_COMPLETIONS_TCP_BPF_H
+
+#include "area.bpf.h"
+
+#define SCM_TSTAMP_SND	 0 /* include/uapi/linux/errqueue.h */
+#define SCM_TSTAMP_SCHED 1
+#define SCM_TSTAMP_ACK	 2
+
+extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops,
+					 __u64 flags) __ksym __weak;
+
+static __always_inline void tcp_select(struct bpf_sockopt *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct completions_mark *mark;
+	struct bpf_sockopt_kern *kern;
+	int flags = SK_BPF_CB_TX_TIMESTAMPING;
+
+	if (!sk)
+		return;
+	mark = bpf_sk_storage_get(&completions_marks, sk, NULL, 0);
+	if (!mark || !mark->select)
+		return;
+	kern = bpf_cast_to_kern_ctx(ctx);
+	mark->origin = cast_kernel(kern->sk, struct tcp_sock)->write_seq;
+	if (!bpf_setsockopt(sk, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags)))
+		mark->select = false;
+}
+
+/* As OPT_ID_TCP counts: __skb_complete_tx_timestamp(), net/core/skbuff.c, v6.18. */
+static __always_inline __u32 tcp_id(const struct completions_mark *mark,
+				    const struct bpf_sock_ops_kern *kern)
+{
+	return skb_shared(kern->skb)->tskey - mark->origin;
+}
+
+static __always_inline bool tcp_stamp(struct bpf_sock_ops *ctx, struct area_stamp *stamp)
+{
+	stamp->clock = AREA_CLOCK_TAI;
+	stamp->kind = SCM_TSTAMP_SND;
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
+		stamp->kind = SCM_TSTAMP_SCHED;
+		break;
+	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
+		stamp->kind = SCM_TSTAMP_ACK;
+		break;
+	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
+		stamp->clock = AREA_CLOCK_PHC;
+		stamp->time_ns = ctx->skb_hwtstamp;
+		return true;
+	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
+		break;
+	default:
+		return false;
+	}
+	/* Stepped together with CLOCK_REALTIME, which no program can read. */
+	stamp->time_ns = bpf_ktime_get_tai_ns();
+	return true;
+}
+
+static __always_inline void tcp_callback(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+	struct bpf_sock *sk = ctx->sk;
+	struct completions_mark *mark;
+	struct area_stamp stamp = {};
+	struct area *area;
+
+	if (!sk)
+		return;
+	mark = bpf_sk_storage_get(&completions_marks, sk, NULL, 0);
+	if (!mark || mark->select)
+		return;
+	area = area_of(mark);
+	if (!area)
+		return;
+	if (ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB) {
+		bpf_sock_ops_enable_tx_tstamp(kern, 0);
+		return;
+	}
+	if (!tcp_stamp(ctx, &stamp))
+		return;
+	stamp.id = tcp_id(mark, kern);
+	bpf_spin_lock(&mark->lock);
+	area_put_stamp(mark, area, &stamp);
+	bpf_spin_unlock(&mark->lock);
+}
+
+#endif
