@@ -13,7 +13,7 @@
 /* Places for sockets of an application: the element count of each of the inner maps. */
 const volatile __u32 setting_sockets = 1;
 
-/* Written by user space when a socket is registered; all but the first three fields belong to us. */
+/* User space writes the first three fields when a socket is registered; the others are ours. */
 struct completions_mark {
 	__u64 registration; /* a number that is never given twice */
 	__u32 place; /* which of the application's, behind those of the applications before it */
