@@ -7,9 +7,9 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use sockstamp::clock::{Nanos, Realtime, Timestamp};
 use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping::{Coverage, Matcher, MessageOptions, Options, Origin, TxKind, send};
-use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 
 struct Message {
     number: usize,

@@ -10,9 +10,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
+use sockstamp::clock::Timestamp;
 use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping::{MessageOptions, Options, receive, send};
-use sockstamp_model::clock::Timestamp;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let server: SocketAddr = match std::env::args().nth(1) {

@@ -14,7 +14,9 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId as TimerClock, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::read;
-use sockstamp_model::clock::{Clock, ClockOffset, Delta, Monotonic, Nanos, Realtime, Tai, Timestamp};
+pub use sockstamp_model::clock::{
+    Clock, ClockOffset, Delta, Monotonic, Nanos, Phc, Realtime, Tai, Timestamp,
+};
 
 use crate::{Error, Result};
 
