@@ -3,9 +3,9 @@
  * Stamps of TCP by BPF timestamping (v6.15): no entry in the error queue, no clone of the packet and
  * nobody woken.
  *
- * Only a program can ask for them on a socket (SK_BPF_CB_FLAGS), and for that it must be called with
- * it. The service has the socket when it is registered: it sets an option, to a value that the
- * kernel refuses, while completions_select is attached, which is called before
+ * Only a program can ask for them on a socket (SK_BPF_CB_FLAGS), and for that it must be called
+ * with it. The service has the socket when it is registered: it sets an option, to a value that
+ * the kernel refuses, while completions_select is attached. That is called before
  * (__cgroup_bpf_run_filter_setsockopt(), kernel/bpf/cgroup.c, v6.18), under the socket's lock.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_TCP_BPF_H
