@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Stamps of TCP by BPF timestamping (v6.15): no entry in the error queue, no clone of the packet and
- * nobody woken.
+ * Stamps of TCP by BPF timestamping (v6.15): no entry in the error queue, no clone of the packet,
+ * and nobody is woken.
  *
  * Only a program can ask for them on a socket (SK_BPF_CB_FLAGS), and for that it must be called
  * with it. The service has the socket when it is registered: it sets an option, to a value that
