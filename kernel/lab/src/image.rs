@@ -16,7 +16,7 @@ use crate::{libraries, modules};
 
 /// Of this host; whatever else a guest calls is busybox's. (busybox prefers its own to what PATH says when it starts
 /// a program.)
-const PROGRAMS: [&str; 22] = [
+const PROGRAMS: [&str; 23] = [
     "chrt",
     "curl",
     "dig",
@@ -30,6 +30,7 @@ const PROGRAMS: [&str; 22] = [
     "ping",
     "redis-benchmark",
     "redis-server",
+    "prlimit",
     "setpriv",
     "sh",
     "sleep",

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use libbpf_rs::MapHandle;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::ipproto::{TCP, UDP};
 use rustix::net::sockopt::{socket_domain, socket_peercred, socket_protocol};
@@ -40,6 +40,8 @@ pub struct Server {
     clients: Vec<Client>,
     free: VecDeque<u32>,
     closing: Closing,
+    /// No connection could be accepted the last time, for want of descriptors or memory: not the next moment either.
+    exhausted: bool,
     refused: u64,
     log: Box<dyn FnMut(&str)>,
 }
@@ -95,6 +97,7 @@ impl Server {
             clients: Vec::new(),
             free: (0..limits.applications).collect(),
             closing: Closing::default(),
+            exhausted: false,
             refused: 0,
             log: Box::new(log),
         })
@@ -123,14 +126,24 @@ impl Server {
         }
     }
 
-    fn wait(&self, stop: BorrowedFd<'_>) -> Result<Vec<bool>, Error> {
+    fn wait(&mut self, stop: BorrowedFd<'_>) -> Result<Vec<bool>, Error> {
+        const PAUSE: Timespec = Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        let exhausted = std::mem::take(&mut self.exhausted);
+        let accepted = if exhausted {
+            PollFlags::empty()
+        } else {
+            PollFlags::IN
+        };
         let clients = self.clients.iter().map(|client| client.connection.as_fd());
-        let mut watched: Vec<_> = [stop, self.listener.as_fd()]
-            .into_iter()
-            .chain(clients)
-            .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN))
-            .collect();
-        match poll(&mut watched, None) {
+        let mut watched = vec![
+            PollFd::from_borrowed_fd(stop, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.listener.as_fd(), accepted),
+        ];
+        watched.extend(clients.map(|client| PollFd::from_borrowed_fd(client, PollFlags::IN)));
+        match poll(&mut watched, exhausted.then_some(&PAUSE)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(std::io::Error::from(errno)).tried("wait for applications"),
         }
@@ -142,8 +155,15 @@ impl Server {
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let Ok(connection) = accept_with(&self.listener, flags) else {
-            return;
+        let connection = match accept_with(&self.listener, flags) {
+            Ok(connection) => connection,
+            Err(errno) => {
+                self.exhausted = !matches!(errno, Errno::AGAIN | Errno::INTR | Errno::CONNABORTED);
+                if self.exhausted {
+                    (self.log)(&format!("cannot accept a connection: {errno}"));
+                }
+                return;
+            }
         };
         let Ok(peer) = socket_peercred(&connection) else {
             return;
@@ -250,7 +270,13 @@ impl Server {
         if select {
             let publisher = &mut self.publisher;
             let selected = self.lowered.raised(|| publisher.select(socket));
-            registered.stamps = selected.map_err(|error| self.failed(&error))?;
+            match selected {
+                Ok(stamps) => registered.stamps = stamps,
+                Err(error) => {
+                    self.release(client, registered.slot, registered.registration);
+                    return Err(self.failed(&error));
+                }
+            }
         }
         Ok(Reply::Registered(registered))
     }

@@ -53,6 +53,10 @@ impl Service {
         Completions::connect(self.path()).unwrap()
     }
 
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// What it says on standard error.
     pub fn log(&self) -> String {
         self.process.stderr()

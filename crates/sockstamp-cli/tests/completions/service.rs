@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, socket};
 use sockstamp::Error;
@@ -186,4 +189,27 @@ fn a_registered_connection_is_closed_when_its_application_closes_it() {
     drop(sender);
     assert_eq!(receiver.read(&mut [0]).unwrap(), 0);
     drop(registration);
+}
+
+/// Who connects then waits, and the service says why and does not spin.
+#[test]
+fn without_descriptors_it_waits_for_some() {
+    let service = Service::start(&[]);
+    let _served = service.connect();
+    // Those with lower numbers are in use.
+    limit_descriptors(&service, 3);
+    let path = service.path();
+    let late = thread::spawn(move || Completions::connect(path));
+    until(|| service.log().contains("cannot accept a connection"));
+    thread::sleep(Duration::from_millis(500));
+    let lines = service.log().matches("cannot accept a connection").count();
+    assert!(lines <= 2, "{}", service.log());
+    limit_descriptors(&service, 1024);
+    late.join().unwrap().unwrap();
+}
+
+fn limit_descriptors(service: &Service, to: u32) {
+    let (pid, limit) = (service.id().to_string(), format!("--nofile={to}:1024"));
+    let done = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+    assert!(done.unwrap().success());
 }
