@@ -154,7 +154,7 @@ fn a_buffer_that_fails_comes_back_with_the_error() {
 fn what_is_in_flight_when_the_sender_is_dropped_arrives_as_it_was() {
     for address in LOOPBACKS {
         let (client, server) = tcp_pair(address);
-        setsockopt(&client, sockopt::SndBuf, &4_000_000).unwrap();
+        setsockopt(&client, sockopt::SndBufForce, &4_000_000).unwrap();
         client.set_nonblocking(true).unwrap();
         let mut sender = ZeroCopySender::new(client, always()).unwrap();
         let mut taken = 0;
@@ -180,7 +180,7 @@ fn what_is_in_flight_when_the_sender_is_dropped_arrives_as_it_was() {
 #[test]
 fn waiting_ends_in_time_if_the_peer_does_not_read() {
     let (client, mut server) = tcp_pair(LOOPBACKS[0]);
-    setsockopt(&client, sockopt::SndBuf, &4_000_000).unwrap();
+    setsockopt(&client, sockopt::SndBufForce, &4_000_000).unwrap();
     setsockopt(&server, sockopt::RcvBuf, &10_000).unwrap();
     server.write_all(b"x").unwrap();
     let mut sender = ZeroCopySender::new(client, always()).unwrap();
