@@ -51,12 +51,13 @@ impl Facts {
     pub(crate) fn read(series: &str, outcomes: &[Outcome], output: &str, of_guest: bool) -> Result<Facts> {
         let (_, rest) = output.split_once(MARK).context("doctor did not run")?;
         let (release, doctor) = rest.split_once('\n').context("doctor said nothing")?;
-        let verified = outcomes.iter().find(|outcome| outcome.result == Verdict::Ok);
+        let mut verified = outcomes.iter().filter(|outcome| outcome.binary == BINARY);
+        let verified = verified.find(|outcome| outcome.result == Verdict::Ok);
         let verified = verified.context("the verifier's counts are missing")?;
         Ok(Facts {
             series: series.to_owned(),
             doctor: kept(doctor)?,
-            verifier: of_guest.then(|| counts(&verified.output, release)),
+            verifier: of_guest.then(|| counts(&verified.output, release)).transpose()?,
         })
     }
 
@@ -115,10 +116,10 @@ fn line(hook: &Value) -> String {
 }
 
 /// The first line says what the others depend on.
-fn counts(output: &str, release: &str) -> String {
+fn counts(output: &str, release: &str) -> Result<String> {
     let clang = protocol::said(output)
         .find(|line| line.starts_with("clang "))
-        .unwrap_or("clang unknown");
+        .context("the compiler of the programs is not said")?;
     let programs: BTreeSet<&str> = protocol::said(output)
         .filter_map(|line| line.strip_prefix("verified "))
         .collect();
@@ -127,7 +128,7 @@ fn counts(output: &str, release: &str) -> String {
         text.push_str(program);
         text.push('\n');
     }
-    text
+    Ok(text)
 }
 
 /// Counts of another compiler's programs or another kernel's verifier are not compared.
@@ -194,9 +195,14 @@ test result: ok. 1 passed;
     }
 
     fn facts() -> Facts {
+        let other = Outcome {
+            binary: "sockstamp/lib".into(),
+            output: String::new(),
+            ..outcome()
+        };
         Facts::read(
             "6.12",
-            &[outcome()],
+            &[other, outcome()],
             &format!("{OUTPUT}{MARK}6.12.9-x\n{DOCTOR}\n"),
             true,
         )
