@@ -115,13 +115,21 @@ impl Guest<'_> {
         let bytes = fs::read(self.console).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
         let lines: Vec<&str> = text.lines().collect();
-        let tail = &lines[lines.len().saturating_sub(40)..];
         format!(
             "its console is in {} and ends with\n{}",
             self.console.display(),
-            tail.join("\n")
+            lines[end_of_interest(&lines)..].join("\n")
         )
     }
+}
+
+/// Where the kernel says what killed it, else the last lines.
+fn end_of_interest(lines: &[&str]) -> usize {
+    // By die(), panic() and __warn() (arch/x86/kernel/dumpstack.c, kernel/panic.c of 7.2).
+    const SIGNS: [&str; 4] = ["Oops", "BUG:", "Kernel panic", "cut here"];
+    let dying = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
+    let last = lines.len().saturating_sub(40);
+    lines.iter().position(dying).map_or(last, |first| first.min(last))
 }
 
 /// Boots, with the console on this terminal, until the guest powers off.
@@ -163,4 +171,20 @@ fn wait(child: &mut Child, time_limit: Duration) -> Result<bool> {
     child.kill().context("cannot end QEMU")?;
     child.wait().context("cannot wait for QEMU")?;
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_killed_a_kernel_is_told_whole() {
+        let mut lines = vec!["booting"; 50];
+        assert_eq!(end_of_interest(&lines), 10);
+        lines[4] = "[    2.2] Oops: general protection fault";
+        assert_eq!(end_of_interest(&lines), 4);
+        lines[4] = "booting";
+        lines[45] = "[    2.2] Kernel panic - not syncing: Fatal exception in interrupt";
+        assert_eq!(end_of_interest(&lines), 10);
+    }
 }

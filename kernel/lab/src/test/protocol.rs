@@ -11,6 +11,7 @@ use crate::guest::Time;
 const TIME_LIMIT_S: u32 = 120;
 const BEGIN: &str = "#lab begin ";
 const END: &str = "#lab end ";
+const NEVER_BEGAN: &str = "the guest ended before it";
 
 /// What became of one test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -25,6 +26,13 @@ pub(crate) struct Outcome {
     pub(crate) again: Option<String>,
     #[serde(skip)]
     pub(crate) output: String,
+}
+
+impl Outcome {
+    /// Whether the guest came to it.
+    pub(crate) fn began(&self) -> bool {
+        self.reason.as_deref() != Some(NEVER_BEGAN)
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -75,7 +83,7 @@ pub(crate) fn parse(tests: &[Test], output: &str) -> Vec<Outcome> {
             tries.push(tried(test, part));
         }
         let last = tries.pop();
-        let mut outcome = last.unwrap_or_else(|| failed(test, "the guest ended before it", ""));
+        let mut outcome = last.unwrap_or_else(|| failed(test, NEVER_BEGAN, ""));
         outcome.again = tries.pop().and_then(|first| first.reason);
         outcome
     };
@@ -248,6 +256,8 @@ test result: ok. 1 passed; 0 failed
                 (Verdict::Failed, Some("the guest ended before it".into())),
             ]
         );
+        let began: Vec<bool> = parse(&tests(), output).iter().map(Outcome::began).collect();
+        assert_eq!(began, [true, true, false]);
     }
 
     #[test]
