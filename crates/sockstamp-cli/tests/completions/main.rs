@@ -3,5 +3,6 @@
 
 mod ranges;
 mod scene;
+mod sender;
 mod service;
 mod stamps;

@@ -104,21 +104,33 @@ impl Scene {
 
     /// A UDP socket that sends to another, which nobody reads: the kernel holds what is sent until it is dropped there.
     pub fn udp(&self, family: Family) -> (UdpSocket, UdpSocket) {
+        let (sender, receiver) = self.plain_udp(family);
+        allow_zero_copy(&sender);
+        (sender, receiver)
+    }
+
+    /// As [`udp`](Self::udp), for a sender of the library.
+    pub fn plain_udp(&self, family: Family) -> (UdpSocket, UdpSocket) {
         let (local, remote) = self.ends(family);
         let receiver = self.receiver.udp_bind(remote).unwrap();
         let sender = self.sender.udp_bind(local).unwrap();
         sender.connect(receiver.local_addr().unwrap()).unwrap();
-        allow_zero_copy(&sender);
         (sender, receiver)
     }
 
     /// A TCP connection.
     pub fn tcp(&self, family: Family) -> (TcpStream, TcpStream) {
+        let (sender, receiver) = self.plain_tcp(family);
+        allow_zero_copy(&sender);
+        (sender, receiver)
+    }
+
+    /// As [`tcp`](Self::tcp), for a sender of the library.
+    pub fn plain_tcp(&self, family: Family) -> (TcpStream, TcpStream) {
         let (_, remote) = self.ends(family);
         let listener = self.receiver.tcp_listen(remote).unwrap();
         let sender = self.sender.tcp_connect(listener.local_addr().unwrap()).unwrap();
         let (receiver, _) = listener.accept().unwrap();
-        allow_zero_copy(&sender);
         (sender, receiver)
     }
 }

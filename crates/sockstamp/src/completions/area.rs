@@ -148,11 +148,6 @@ impl RangeReader {
     pub(super) fn lost(&self) -> u64 {
         self.position.lost
     }
-
-    /// How many ranges there were, each an entry of the error queue.
-    pub(super) fn seen(&self) -> u64 {
-        self.position.next
-    }
 }
 
 /// Reads the stamps of one socket.
@@ -196,11 +191,6 @@ impl StampReader {
     /// Stamps that were gone before they were read, or were not understood.
     pub(super) fn lost(&self) -> u64 {
         self.position.lost
-    }
-
-    /// How many stamps there were.
-    pub(super) fn seen(&self) -> u64 {
-        self.position.next
     }
 }
 

@@ -16,7 +16,7 @@ use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use area::{RangeReader, StampReader, layout};
 use connection::Connection;
@@ -114,18 +114,21 @@ pub struct Registration {
     at: Registered,
     ranges: RangeReader,
     stamps: StampReader,
-    drained: u64,
+    /// What was written when the queue was read last: ranges and stamps.
+    drained: [u64; 2],
+    torn_before: u64,
     from_tai: ClockOffset<Tai, Realtime>,
 }
 
 impl Registration {
     fn new(joined: Arc<Joined>, at: Registered, from_tai: ClockOffset<Tai, Realtime>) -> Self {
         Self {
+            torn_before: word(&joined, at, layout::TORN),
             joined,
             from_tai,
             ranges: RangeReader::starting_at(at.ranges_written),
             stamps: StampReader::starting_at(at.stamps_written),
-            drained: at.ranges_written + at.stamps_written,
+            drained: [at.ranges_written, at.stamps_written],
             at,
         }
     }
@@ -150,19 +153,43 @@ impl Registration {
     /// Ranges and stamps that were written over before they were read, since the registration.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.ranges.lost() + self.stamps.lost()
+        self.ranges_lost() + self.stamps.lost()
     }
 
-    /// About how many entries the error queue has, by what was seen in memory since
-    /// [`queue_drained`](Self::queue_drained): more than a few are worth reading it.
+    pub(crate) fn ranges_lost(&self) -> u64 {
+        self.ranges.lost()
+    }
+
+    /// Entries that left the error queue while the service's programs read them, since the registration: who took them has
+    /// them, and memory may not.
+    #[must_use]
+    pub fn torn(&self) -> u64 {
+        word(&self.joined, self.at, layout::TORN) - self.torn_before
+    }
+
+    /// About how many entries the error queue has, by what came into memory since
+    /// [`queue_is_read`](Self::queue_is_read): more than a few are worth reading it.
     #[must_use]
     pub fn entries_queued(&self) -> u64 {
-        self.ranges.seen() + self.stamps.seen() - self.drained
+        self.ranges_queued() + self.stamps_queued()
     }
 
-    /// To be called after the error queue was read to its end.
-    pub fn queue_drained(&mut self) {
-        self.drained = self.ranges.seen() + self.stamps.seen();
+    pub(crate) fn ranges_queued(&self) -> u64 {
+        word(&self.joined, self.at, layout::RANGES_WRITTEN) - self.drained[0]
+    }
+
+    /// Where sends are stamped without entries, there are taken to be none.
+    pub(crate) fn stamps_queued(&self) -> u64 {
+        if self.has_stamps() {
+            return 0;
+        }
+        word(&self.joined, self.at, layout::STAMPS_WRITTEN) - self.drained[1]
+    }
+
+    /// To be called when the error queue is about to be read to its end.
+    pub fn queue_is_read(&mut self) {
+        self.drained =
+            [layout::RANGES_WRITTEN, layout::STAMPS_WRITTEN].map(|count| word(&self.joined, self.at, count));
     }
 
     /// Whether sends of TCP are stamped without error-queue entries.
@@ -180,6 +207,10 @@ impl Registration {
 
 fn area(joined: &Joined, at: Registered) -> &[AtomicU64] {
     &joined.memory.words()[at.slot as usize * layout::AREA..][..layout::AREA]
+}
+
+fn word(joined: &Joined, at: Registered, word: usize) -> u64 {
+    area(joined, at)[word].load(Ordering::Relaxed)
 }
 
 impl Drop for Registration {

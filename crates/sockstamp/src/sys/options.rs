@@ -30,6 +30,20 @@ const _: () = assert!(size_of::<SoTimestamping>() == 8);
 // SAFETY: repr(C), two integers of four bytes in a size of eight leave no padding.
 unsafe impl Plain for SoTimestamping {}
 
+/// What SO_MEMINFO tells, in bytes: `enum` of include/uapi/linux/sock_diag.h, v4.12.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Memory {
+    pub(crate) receive_used: u32,
+    pub(crate) receive_size: u32,
+    others: [u32; 7],
+}
+
+const _: () = assert!(size_of::<Memory>() == 36);
+
+// SAFETY: repr(C), nine integers of four bytes in a size of 36 leave no padding.
+unsafe impl Plain for Memory {}
+
 /// Sets an option to all bytes of `value`.
 pub(crate) fn set<T: Plain>(socket: impl AsFd, level: i32, name: i32, value: &T) -> nix::Result<()> {
     let socket = socket.as_fd();

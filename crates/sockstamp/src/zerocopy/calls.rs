@@ -2,26 +2,29 @@
 
 use std::io::IoSlice;
 use std::os::fd::AsFd;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{hint, thread};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{SockType, getsockopt, sockopt};
 
+use crate::completions::{Completions, Registration};
 use crate::error_queue::{ErrorQueue, Report, ZeroCopyRange};
 use crate::sys::message;
 use crate::sys::options;
 use crate::sys::zerocopy::StableBuffer;
+use crate::timestamping::TxStamp;
 use crate::zerocopy::held::{Place, Returned};
+use crate::zerocopy::memory::{CompletionCounters, CompletionsBy, Memory};
 use crate::zerocopy::options::{How, Options};
 use crate::zerocopy::ranges::Window;
 use crate::zerocopy::sender::{Books, Sender};
 use crate::zerocopy::transport::{Lent, Transport};
 use crate::{Error, Result};
 
-/// Sends by sendmsg(2) with MSG_ZEROCOPY, and learns of completions by ranges of ids: from the socket's error queue, or from
-/// whoever else knows them.
+/// Sends by sendmsg(2) with MSG_ZEROCOPY, and learns of completions by ranges of ids: from the socket's error queue, from
+/// memory, or from whoever else knows them.
 ///
 /// # Who reads the error queue
 ///
@@ -29,6 +32,18 @@ use crate::{Error, Result};
 /// [`drain`](Self::drain) takes out everything and hands what is no completion to the caller. A program that reads the
 /// queue itself, or gets completions from elsewhere, gives each range to [`complete`](Self::complete) and calls
 /// [`drained`](Self::drained) when there were no more.
+///
+/// # From memory
+///
+/// After [`use_memory`](Self::use_memory) the same calls learn of completions from memory that `sockstamp completions` writes,
+/// and read the error queue rarely: every 10 ms, when 8 ranges in it did not merge, when a quarter of the receive
+/// buffer is full while stamps are in it, after a send that failed or was refused, and before they sleep. What the queue holds
+/// beside completions, stamps and network errors, comes then: up to 10 ms later, if the program looks that often. Stamps are in
+/// memory at once ([`stamps`](Self::stamps)). If the service ends, or overruns its memory, the error queue has all that is
+/// missing, and the sender goes there by itself.
+///
+/// **poll.** In between the queue is not empty, so poll(2) reports POLLERR whenever it is asked. A program that sleeps in a poll of its own
+/// uses edge-triggered epoll, which wakes for each new entry, or calls [`drain_queue`](Self::drain_queue) before.
 ///
 /// # One sender for a socket
 ///
@@ -57,6 +72,10 @@ pub struct Calls<S> {
     stream: bool,
     support: Support,
     ids: Ids,
+    memory: Option<Memory>,
+    /// The error queue is to be read next time, whatever memory says.
+    queue_due: bool,
+    counters: CompletionCounters,
 }
 
 /// Whose are the ids that the kernel reports.
@@ -69,7 +88,8 @@ struct Ids {
 }
 
 impl Ids {
-    fn complete<B: StableBuffer>(&mut self, range: ZeroCopyRange, books: &mut Books<B>) {
+    /// How many sends are complete by that.
+    fn complete<B: StableBuffer>(&mut self, range: ZeroCopyRange, books: &mut Books<B>) -> u64 {
         let ahead = self.window.ahead(range);
         let matched = self
             .window
@@ -82,6 +102,7 @@ impl Ids {
             self.foreign = true;
             books.counters.foreign += matched.unknown;
         }
+        matched.completed
     }
 }
 
@@ -104,6 +125,9 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
                 unsettled: 0,
                 foreign: false,
             },
+            memory: None,
+            queue_due: false,
+            counters: CompletionCounters::default(),
         };
         Ok(Self::over(calls, options))
     }
@@ -118,27 +142,106 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         &self.transport.socket
     }
 
-    /// Takes everything out of the socket's error queue: completions are matched, and all else is given to `other`. How
-    /// many entries there were.
+    /// Learns of completions from memory from now on, where the service still is; with `stamps` as
+    /// [`Completions::register`] does. Where this fails nothing has changed.
     ///
-    /// Never blocks.
+    /// # Errors
+    ///
+    /// As [`Completions::register`].
+    pub fn use_memory(&mut self, application: &Completions, stamps: bool) -> Result<()> {
+        let registration = application.register(&self.transport.socket, stamps)?;
+        self.transport.memory = Some(Memory::new(registration));
+        // What completed before is there alone.
+        self.transport.queue_due = true;
+        Ok(())
+    }
+
+    /// Where the sender learns of completions.
+    pub fn completions_by(&self) -> CompletionsBy {
+        match self.transport.memory {
+            Some(_) => CompletionsBy::Memory,
+            None => CompletionsBy::ErrorQueue,
+        }
+    }
+
+    /// How the sender has learned of completions so far.
+    pub fn completion_counters(&self) -> CompletionCounters {
+        self.transport.counters
+    }
+
+    /// The socket's registration with the service, while memory is in use.
+    pub fn registration(&self) -> Option<&Registration> {
+        self.transport.memory.as_ref().map(Memory::registration)
+    }
+
+    /// Hands the stamps that came into memory since the last time to `each`: none where memory is not in use. Those that the socket asked
+    /// for by SO_TIMESTAMPING come again from [`drain`](Self::drain).
+    pub fn stamps(&mut self, each: impl FnMut(TxStamp)) {
+        if let Some(memory) = &mut self.transport.memory {
+            memory.registration_mut().stamps(each);
+        }
+    }
+
+    /// Matches what is known of completions by now. Where the error queue is read, everything is taken out of it, and what is no
+    /// completion is given to `other`. How many ranges and entries there were.
+    ///
+    /// Never blocks. Without memory the error queue is read each time.
     ///
     /// # Errors
     ///
     /// As [`ErrorQueue::drain`].
-    pub fn drain(&mut self, queue: &mut ErrorQueue, mut other: impl FnMut(Report<'_>)) -> Result<usize> {
+    pub fn drain(&mut self, queue: &mut ErrorQueue, other: impl FnMut(Report<'_>)) -> Result<usize> {
+        let ranges = self.read_memory();
+        if !self.transport.queue_is_due() {
+            return Ok(ranges);
+        }
+        Ok(ranges + self.drain_queue(queue, other)?)
+    }
+
+    /// As [`drain`](Self::drain), and always empties the error queue; how many entries there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`ErrorQueue::drain`].
+    pub fn drain_queue(
+        &mut self,
+        queue: &mut ErrorQueue,
+        mut other: impl FnMut(Report<'_>),
+    ) -> Result<usize> {
         let (calls, books) = (&mut self.transport, &mut self.books);
+        if let Some(memory) = &mut calls.memory {
+            memory.queue_is_read();
+        }
+        calls.counters.queue_reads += 1;
         let entries = queue.drain(&calls.socket, |report| match report {
-            Report::ZeroCopy(range) => calls.ids.complete(range, books),
+            Report::ZeroCopy(range) => calls.counters.by_queue += calls.ids.complete(range, books),
             report => other(report),
         })?;
         self.drained();
         Ok(entries)
     }
 
+    /// How many ranges were new.
+    fn read_memory(&mut self) -> usize {
+        let (calls, books) = (&mut self.transport, &mut self.books);
+        let Some(memory) = &mut calls.memory else {
+            return 0;
+        };
+        let (ids, counters) = (&mut calls.ids, &mut calls.counters);
+        let mut ranges = 0;
+        let overruns = memory.read(|range| {
+            ranges += 1;
+            counters.by_memory += ids.complete(range, books);
+        });
+        counters.overruns += overruns;
+        calls.queue_due |= overruns > 0;
+        ranges
+    }
+
     /// Matches a range of completed sends, from whatever source; a range may be told twice.
     pub fn complete(&mut self, range: ZeroCopyRange) {
-        self.transport.ids.complete(range, &mut self.books);
+        let calls = &mut self.transport;
+        calls.counters.by_queue += calls.ids.complete(range, &mut self.books);
     }
 
     /// Says that all completions known to the kernel now have been given to [`complete`](Self::complete).
@@ -148,6 +251,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     /// fails, since that frees it. Until this call, sends are copied.
     pub fn drained(&mut self) {
         self.transport.ids.unsettled = 0;
+        self.transport.queue_due = false;
     }
 
     /// The next buffer that the kernel is done with, waiting for it up to `timeout` and draining the error queue. `None`: none
@@ -197,11 +301,31 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         let deadline = Instant::now() + timeout;
         loop {
             self.drain(queue, &mut other)?;
+            if !self.watch_memory(&done) && self.transport.memory.is_some() {
+                // What memory has told already would end the sleep at once.
+                self.drain_queue(queue, &mut other)?;
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             if done(self) || self.all_complete() || left.is_zero() {
                 return Ok(());
             }
             self.wait_for_error_queue(left)?;
+        }
+    }
+
+    /// Looks at memory for as long as a sleep and a wake-up take, or until something is `done` or nothing more can complete.
+    fn watch_memory(&mut self, done: impl Fn(&Self) -> bool) -> bool {
+        const SLEEP_AND_WAKE_UP: Duration = Duration::from_micros(10);
+        let start = Instant::now();
+        loop {
+            if done(self) || self.all_complete() {
+                return true;
+            }
+            if self.transport.memory.is_none() || start.elapsed() >= SLEEP_AND_WAKE_UP {
+                return false;
+            }
+            hint::spin_loop();
+            self.read_memory();
         }
     }
 
@@ -219,6 +343,22 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
             thread::sleep(LOOK_AGAIN.min(longest));
         }
         Ok(())
+    }
+}
+
+impl<S: AsFd> Calls<S> {
+    /// Looks after the service as well.
+    fn queue_is_due(&mut self) -> bool {
+        let Some(memory) = &mut self.memory else {
+            return true;
+        };
+        let is_time = memory.is_time();
+        let due = is_time || self.queue_due || self.ids.unsettled > 0 || memory.queue_fills(&self.socket);
+        if is_time && !memory.registration().is_served() {
+            self.memory = None;
+            self.counters.services_ended += 1;
+        }
+        due
     }
 }
 
@@ -242,7 +382,8 @@ impl<S: AsFd> Transport for Calls<S> {
             // tcp_sendmsg_locked() takes the id back where it sends nothing, and so does __ip_append_data() where it
             // fails (msg_zerocopy_put_abort(), net/core/skbuff.c, v6.18). What fails behind that has an id.
             Err(errno) if !self.stream && errno != Errno::EAGAIN => self.ids.unsettled += 1,
-            Err(_) => {}
+            // Entries that nobody has read may be what takes the memory.
+            Err(errno) => self.queue_due |= errno == Errno::ENOBUFS,
             Ok(_) => {
                 self.ids.window.issue(place);
             }

@@ -59,6 +59,7 @@
 
 mod calls;
 mod held;
+mod memory;
 mod options;
 mod ranges;
 mod receive;
@@ -70,6 +71,7 @@ mod transport;
 pub use crate::sys::zerocopy::StableBuffer;
 pub use calls::{Support, ZeroCopySender};
 pub use held::Returned;
+pub use memory::{CompletionCounters, CompletionsBy};
 pub use options::{How, Options};
 pub use receive::{Receive, ReceiveCounters, Received, ZeroCopyReceiver};
 #[cfg(feature = "io-uring")]
