@@ -2,6 +2,7 @@
 
 CARGO      ?= cargo
 PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
 DESTDIR    ?=
 BENCH_ARGS ?=
 K          ?=
@@ -9,20 +10,21 @@ K          ?=
 # Empty when we are root already. Only what must be root runs as root; builds never do.
 SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: build help deps run test kernel-test kernel-shell bench install fmt lint clean
+.PHONY: build help deps run test kernel-test kernel-shell bench install install-library fmt lint clean
 
 build: deps
-	$(CARGO) build --release --locked --package sockstamp-cli
+	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
 
 help:
-	@echo "make build         the release binary, at $(RELEASE)/sockstamp"
+	@echo "make build         the release binary, at $(RELEASE)/sockstamp, and the C library"
 	@echo "make run           build, then the demo: sockstamp stat over a 10 ms link (root, else by sudo)"
 	@echo "make test          every test there is (root)"
 	@echo "make kernel-test   chosen tests on Debian's kernels, in QEMU; K=6.12 for one of them"
 	@echo "make kernel-shell  a shell on one of them: K=6.12"
 	@echo "make bench         what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
-	@echo "make install       binary, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
+	@echo "make install       binary, C library, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make deps          what the build needs, by apt"
 	@echo "make fmt           format Rust and C"
 	@echo "make lint          the checks of 'make test' that run no test"
@@ -53,13 +55,25 @@ bench: build
 	$(SUDO) $(RELEASE)/sockstamp-bench $(BENCH_ARGS)
 
 # Not after a build of its own, so that `sudo make install` compiles nothing as root.
-install:
+install: install-library
 	@test -x $(RELEASE)/sockstamp || { echo "nothing to install yet: run 'make build' first" >&2; exit 1; }
 	install -D -m 755 $(RELEASE)/sockstamp $(DESTDIR)$(PREFIX)/bin/sockstamp
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 docs/man/*.1
 	install -D -m 644 docs/completions/sockstamp.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sockstamp
 	install -D -m 644 docs/completions/_sockstamp $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sockstamp
 	install -D -m 644 docs/completions/sockstamp.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sockstamp.fish
+
+install-library: capi = crates/sockstamp-capi
+install-library:
+	@test -e $(RELEASE)/libsockstamp_capi.so || { echo "nothing to install yet: run 'make build' first" >&2; exit 1; }
+	install -D -m 755 $(RELEASE)/libsockstamp_capi.so $(DESTDIR)$(LIBDIR)/libsockstamp.so.$(VERSION)
+	ln -sf libsockstamp.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libsockstamp.so.0
+	ln -sf libsockstamp.so.0 $(DESTDIR)$(LIBDIR)/libsockstamp.so
+	install -D -m 644 $(RELEASE)/libsockstamp_capi.a $(DESTDIR)$(LIBDIR)/libsockstamp.a
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(capi)/include/sockstamp.h
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' $(capi)/sockstamp.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/sockstamp.pc
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man3 docs/man/*.3
 
 fmt:
 	$(CARGO) fmt --all

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod c_manual;
 mod kernels;
 mod manual;
 mod reference;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
 
 fn generated() -> Result<Files> {
     let mut files = manual::pages()?;
+    files.extend(c_manual::pages()?);
     files.extend(manual::completions());
     files.insert(
         "docs/kernel-support.md".into(),

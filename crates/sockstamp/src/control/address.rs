@@ -59,8 +59,10 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// `None` for other families (AF_UNSPEC and AF_PACKET among them), and for what is too short.
-pub(crate) fn from_bytes(bytes: &[u8]) -> Option<SocketAddr> {
+/// The address in `struct sockaddr_in` or `struct sockaddr_in6`. `None` for other families (AF_UNSPEC and AF_PACKET among
+/// them), and for what is too short.
+#[must_use]
+pub fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     let port = || Some(u16::from_be_bytes(array_at(bytes, 2)?));
     match i32::from(u16_at(bytes, 0)?) {
         libc::AF_INET => {
@@ -96,15 +98,15 @@ mod tests {
             let v6 = SocketAddr::from(SocketAddrV6::new(v6.into(), port, flow, scope));
             for address in [SocketAddr::from((v4, port)), v6] {
                 let bytes = Address::from(address);
-                prop_assert_eq!(from_bytes(bytes.as_bytes()), Some(address));
+                prop_assert_eq!(socket_address(bytes.as_bytes()), Some(address));
             }
         }
 
         #[test]
         fn any_bytes_are_an_address_or_none(bytes in prop::collection::vec(any::<u8>(), 0..32)) {
-            if let Some(address) = from_bytes(&bytes) {
+            if let Some(address) = socket_address(&bytes) {
                 prop_assert!(bytes.len() >= 8);
-                prop_assert_eq!(from_bytes(Address::from(address).as_bytes()), Some(address));
+                prop_assert_eq!(socket_address(Address::from(address).as_bytes()), Some(address));
             }
         }
     }

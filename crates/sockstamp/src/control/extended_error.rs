@@ -34,6 +34,18 @@ impl Origin {
         (6, Self::TxTime),
     ];
 
+    /// The number in the kernel's header.
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::Other(number) => number,
+            named => Self::NAMED
+                .into_iter()
+                .find_map(|(number, origin)| (origin == named).then_some(number))
+                .unwrap_or(0),
+        }
+    }
+
     fn from_number(number: u8) -> Self {
         Self::NAMED
             .into_iter()
@@ -79,7 +91,7 @@ impl ExtendedError {
             code: u8_at(bytes, 6)?,
             info: u32_at(bytes, 8)?,
             data: u32_at(bytes, 12)?,
-            offender: address::from_bytes(&bytes[Self::SIZE..]).map(|address: SocketAddr| address.ip()),
+            offender: address::socket_address(&bytes[Self::SIZE..]).map(|address: SocketAddr| address.ip()),
         })
     }
 }

@@ -116,25 +116,46 @@ impl ErrorQueue {
     /// # Errors
     ///
     /// [`Error::Call`] if `socket` is none or of a family without an error queue, or no memory is left.
-    pub fn drain(&mut self, socket: impl AsFd, mut report: impl FnMut(Report<'_>)) -> Result<usize> {
-        let mut taken = 0;
-        loop {
-            let batch = self.drain_batch(&socket, &mut report)?;
-            taken += batch;
-            if batch < BATCH {
-                return Ok(taken);
-            }
-        }
+    pub fn drain(&mut self, socket: impl AsFd, report: impl FnMut(Report<'_>)) -> Result<usize> {
+        self.drain_at_most(usize::MAX, socket, report)
     }
 
-    fn drain_batch(&mut self, socket: impl AsFd, report: &mut impl FnMut(Report<'_>)) -> Result<usize> {
+    /// As [`drain`](Self::drain), but leaves in the queue what is more than `most` entries.
+    ///
+    /// # Errors
+    ///
+    /// As [`drain`](Self::drain).
+    pub fn drain_at_most(
+        &mut self,
+        most: usize,
+        socket: impl AsFd,
+        mut report: impl FnMut(Report<'_>),
+    ) -> Result<usize> {
+        let mut taken = 0;
+        while taken < most {
+            let wanted = BATCH.min(most - taken);
+            let batch = self.drain_batch(wanted, &socket, &mut report)?;
+            taken += batch;
+            if batch < wanted {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    fn drain_batch(
+        &mut self,
+        wanted: usize,
+        socket: impl AsFd,
+        report: &mut impl FnMut(Report<'_>),
+    ) -> Result<usize> {
         let mut received = [Received::default(); BATCH];
         let mut buffers = self.control.each_mut().map(|control| Buffers {
             control,
             ..Buffers::default()
         });
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        let taken = match receive_many(socket, &mut buffers, &mut received, flags) {
+        let taken = match receive_many(socket, &mut buffers[..wanted], &mut received, flags) {
             Ok(taken) => taken,
             Err(Errno::EAGAIN) => 0,
             Err(errno) => return Err(Error::call("recvmmsg(MSG_ERRQUEUE)", "a socket")(errno)),
@@ -278,6 +299,15 @@ mod tests {
         assert_eq!(queue.drain(&socket, |_| {}).unwrap(), 0);
         assert_eq!(queue.counters().entries, 37);
         assert_eq!(queue.counters().lost(), 0);
+    }
+
+    #[test]
+    fn what_is_more_than_asked_for_stays() {
+        let socket = refused("127.0.0.1:0", BATCH + 5);
+        let mut queue = ErrorQueue::new();
+        let mut drain = |most| queue.drain_at_most(most, &socket, |_| {}).unwrap();
+        assert_eq!((drain(0), drain(2), drain(BATCH + 1)), (0, 2, BATCH + 1));
+        assert_eq!((drain(usize::MAX), drain(usize::MAX)), (2, 0));
     }
 
     #[test]

@@ -164,6 +164,22 @@ impl Options {
         self.flags & flag.bit() != 0
     }
 
+    /// The virtual clock of [`bind_phc`](Self::bind_phc).
+    #[must_use]
+    pub const fn phc_index(self) -> Option<u32> {
+        if self.has(Flag::BindPhc) {
+            Some(self.phc)
+        } else {
+            None
+        }
+    }
+
+    /// Whether times have 64 bits on every machine: [`wide`](Self::wide).
+    #[must_use]
+    pub const fn is_wide(self) -> bool {
+        self.wide
+    }
+
     /// The flags that are set.
     pub fn flags(self) -> impl Iterator<Item = Flag> {
         Flag::all_in(self.flags)

@@ -45,7 +45,7 @@ impl Received {
         Self {
             length: received.payload,
             truncated: received.flags & libc::MSG_TRUNC != 0,
-            from: control::from_bytes(&address[..received.address]),
+            from: control::socket_address(&address[..received.address]),
             stamp,
             stamp_lost,
         }

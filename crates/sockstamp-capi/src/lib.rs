@@ -1,0 +1,34 @@
+//! The C interface of the library `sockstamp`: what `include/sockstamp.h` declares and documents.
+//!
+//! `exports` has the functions, one as in the header each. They turn what C passes into types of Rust (`boundary`), and
+//! leave the rest to a module a group, as the header has them. The structures are generated from the header.
+
+#![deny(unsafe_code)]
+
+mod address;
+#[expect(
+    unsafe_code,
+    reason = "what C passes is pointers; they are dereferenced here and nowhere else"
+)]
+mod boundary;
+mod clock;
+#[expect(
+    unsafe_code,
+    reason = "a name that C can link to is one that nobody else may have"
+)]
+mod exports;
+mod header;
+mod interface;
+#[cfg(test)]
+mod layout;
+mod message;
+mod options;
+mod queue;
+mod report;
+#[cfg(test)]
+#[expect(
+    unsafe_code,
+    improper_ctypes,
+    reason = "declarations of C are unsafe, and know nothing of what is behind a handle"
+)]
+mod signatures;

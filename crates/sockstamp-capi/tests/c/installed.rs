@@ -1,0 +1,125 @@
+//! The library, installed by `make install-library` below a folder that lives as long as the tests.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::{env, fs};
+
+use tempfile::TempDir;
+
+/// How a program is linked with the library.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Linkage {
+    Shared,
+    Static,
+}
+
+pub(crate) struct Installed {
+    folder: TempDir,
+}
+
+/// Installs it once.
+pub(crate) fn installed() -> &'static Installed {
+    static INSTALLED: OnceLock<Installed> = OnceLock::new();
+    INSTALLED.get_or_init(Installed::new)
+}
+
+impl Installed {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        // Where this test is, below the folder of the profile.
+        let test = env::current_exe().unwrap();
+        let built = test.ancestors().nth(2).unwrap();
+        let target = built.parent().unwrap();
+        // The tests link no C library, so nobody has built it for them.
+        run(Command::new(env!("CARGO"))
+            .args([
+                "build",
+                "--quiet",
+                "--locked",
+                "--package",
+                "sockstamp-capi",
+                "--target-dir",
+            ])
+            .arg(target)
+            .current_dir(root()));
+        run(Command::new("make")
+            .args(["--silent", "install-library"])
+            .arg(format!("PREFIX={}", folder.path().display()))
+            .arg(format!("RELEASE={}", built.display()))
+            .env_remove("DESTDIR")
+            .current_dir(root()));
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.folder.path().join(below)
+    }
+
+    /// Compiles a program with the flags of the .pc file; the program.
+    pub(crate) fn compile(&self, source: &Path, linkage: Linkage, flags: &[&str]) -> PathBuf {
+        let name = source.file_stem().unwrap().to_str().unwrap();
+        let program = self.path(&format!("{name}-{linkage:?}-{}", flags.join("")));
+        let library = match linkage {
+            Linkage::Shared => self.pkg_config(&["--libs"]),
+            Linkage::Static => self
+                .pkg_config(&["--static", "--libs"])
+                .replace("-lsockstamp", "-l:libsockstamp.a"),
+        };
+        run(Command::new("cc")
+            .args(["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror"])
+            .args(flags)
+            .arg(source)
+            .args(self.pkg_config(&["--cflags"]).split_whitespace())
+            .args(library.split_whitespace())
+            .arg("-o")
+            .arg(&program));
+        program
+    }
+
+    fn pkg_config(&self, what: &[&str]) -> String {
+        run(Command::new("pkg-config")
+            .args(what)
+            .arg("sockstamp")
+            .env("PKG_CONFIG_PATH", self.path("lib/pkgconfig")))
+    }
+}
+
+/// The output of a command that succeeds.
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{errors}",
+        output.status
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
+}
+
+pub(crate) fn header() -> String {
+    fs::read_to_string(root().join("crates/sockstamp-capi/include/sockstamp.h")).unwrap()
+}
+
+/// The functions that sockstamp.h declares, sorted.
+pub(crate) fn declared() -> Vec<String> {
+    let header = header();
+    let starts = header
+        .lines()
+        .filter(|line| !line.starts_with([' ', '\t', '/', '#', '}']));
+    let mut names: Vec<_> = starts
+        .filter_map(|line| {
+            line.split_once('(')?
+                .0
+                .rsplit([' ', '*'])
+                .next()
+                .map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    names
+}

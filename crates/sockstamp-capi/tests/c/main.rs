@@ -1,0 +1,8 @@
+//! The library as a C program finds it: installed, linked shared and static, on real sockets, under valgrind and under the
+//! address sanitizer.
+
+mod header;
+mod installed;
+mod manual;
+mod programs;
+mod symbols;
