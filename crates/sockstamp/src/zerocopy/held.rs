@@ -129,10 +129,10 @@ impl<B> Default for Held<B> {
     }
 }
 
-/// Leaks what is in flight: freed memory would be written by its next owner while the kernel still sends it.
+/// Leaks what is in flight, and no more: freed memory would be written by its next owner while the kernel still sends it.
 impl<B> Drop for Held<B> {
     fn drop(&mut self) {
-        mem::forget(mem::take(&mut self.lent));
+        self.lent.drain(..).for_each(mem::forget);
     }
 }
 
@@ -187,5 +187,6 @@ mod tests {
         assert_eq!(held.bytes(places[0]).as_ptr(), address);
         assert!(held.put(Vec::new()) != places[0]);
         assert_eq!(held.lent.len(), 1001, "free places are used again");
+        assert_eq!(held.take_idle(places[0]), Some(b"stays".to_vec()));
     }
 }
