@@ -77,6 +77,7 @@ install-library:
 
 fmt:
 	$(CARGO) fmt --all
+	$(CARGO) fmt --manifest-path fuzz/Cargo.toml
 	scripts/clang-format.sh
 
 lint:

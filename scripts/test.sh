@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc msrv deny generated tests kernels doctests)
+all=(rustfmt clang-format clippy doc msrv deny generated tests kernels doctests fuzz)
 steps=("$@")
 if [ $# = 0 ]; then
 	steps=("${all[@]}")
@@ -32,6 +32,7 @@ component() { # COMMAND COMPONENT
 step_rustfmt() {
 	component cargo-fmt rustfmt
 	cargo fmt --all --check
+	cargo fmt --manifest-path fuzz/Cargo.toml --check
 }
 
 step_clang-format() {
@@ -69,7 +70,7 @@ step_msrv() {
 }
 
 step_deny() {
-	scripts/cargo-deny.sh --locked check licenses bans sources
+	scripts/cargo-tool.sh deny --locked check licenses bans sources
 	echo "SKIP deny advisories: they need the RustSec database, and tests use no network but package registries"
 }
 
@@ -93,6 +94,11 @@ step_kernels() {
 
 step_doctests() {
 	cargo test --locked --workspace --no-fail-fast --doc
+}
+
+# The same inputs each time, as many as take a minute; CONTRIBUTING.md says how to look for longer.
+step_fuzz() {
+	scripts/fuzz.sh -seed=1 -runs=20000
 }
 
 for step in "${steps[@]}"; do

@@ -72,9 +72,13 @@ impl Position {
         mut each: impl FnMut(u64, [u64; 2]),
     ) {
         let count = written.load(Ordering::Relaxed);
+        // The programs count on. What does not is not theirs, and tells nothing.
+        if count < self.next {
+            return;
+        }
         fence(Ordering::Acquire);
         let mut index = from.max(oldest::<LENGTH>(count));
-        self.lost += index - from;
+        self.lost = self.lost.saturating_add(index - from);
         while index < count {
             let element = 2 * usize::try_from(index % LENGTH as u64).unwrap_or(0);
             let words = [&ring[element], &ring[element + 1]].map(|word| word.load(Ordering::Relaxed));
@@ -85,7 +89,7 @@ impl Position {
                 index += 1;
             } else {
                 let resumed = still_there.min(count);
-                self.lost += resumed - index;
+                self.lost = self.lost.saturating_add(resumed - index);
                 index = resumed;
             }
         }
@@ -95,7 +99,7 @@ impl Position {
 
 /// The oldest element that is not being written over.
 const fn oldest<const LENGTH: usize>(written: u64) -> u64 {
-    (written + 1).saturating_sub(LENGTH as u64)
+    written.saturating_sub(LENGTH as u64 - 1)
 }
 
 /// Reads the ranges of one socket.
@@ -120,7 +124,12 @@ impl RangeReader {
 
     /// Hands what has completed since the last time to `each`. A range may come again.
     pub(super) fn read(&mut self, area: &[AtomicU64], mut each: impl FnMut(ZeroCopyRange)) {
-        let from = self.newest.map_or(self.position.next, |(element, _)| element);
+        // If it is not the last one counted, those behind it were lost, and it with them.
+        let next = self.position.next;
+        let newest_element = self.newest.map(|(element, _)| element);
+        let from = newest_element
+            .filter(|element| element + 1 == next)
+            .unwrap_or(next);
         let newest = &mut self.newest;
         let ring = &area[layout::RANGES..layout::STAMPS];
         self.position.read::<{ layout::RANGES_LENGTH }>(
@@ -185,12 +194,65 @@ impl StampReader {
                 None => unknown += 1,
             },
         );
-        self.position.lost += unknown;
+        self.position.lost = self.position.lost.saturating_add(unknown);
     }
 
     /// Stamps that were gone before they were read, or were not understood.
     pub(super) fn lost(&self) -> u64 {
         self.position.lost
+    }
+}
+
+/// The readers of one socket's memory, within reach of the fuzz targets.
+#[cfg(fuzzing)]
+#[derive(Debug)]
+pub struct Readers {
+    ranges: RangeReader,
+    stamps: StampReader,
+}
+
+/// What a reader has seen: elements in all, and those of them that were gone.
+#[cfg(fuzzing)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// Gone or not.
+    pub seen: u64,
+    /// [`Registration::lost`](super::Registration::lost)
+    pub lost: u64,
+}
+
+#[cfg(fuzzing)]
+impl Readers {
+    /// Begins behind what was written before.
+    pub fn starting_at(ranges_written: u64, stamps_written: u64) -> Self {
+        Self {
+            ranges: RangeReader::starting_at(ranges_written),
+            stamps: StampReader::starting_at(stamps_written),
+        }
+    }
+
+    /// [`Registration::completed`](super::Registration::completed)
+    pub fn ranges(&mut self, area: &[AtomicU64], each: impl FnMut(ZeroCopyRange)) {
+        self.ranges.read(area, each);
+    }
+
+    /// [`Registration::stamps`](super::Registration::stamps)
+    pub fn stamps(
+        &mut self,
+        area: &[AtomicU64],
+        from_tai: ClockOffset<Tai, Realtime>,
+        each: impl FnMut(TxStamp),
+    ) {
+        self.stamps.read(area, from_tai, each);
+    }
+
+    /// Of ranges and of stamps.
+    pub fn counts(&self) -> [Seen; 2] {
+        [
+            (self.ranges.position.next, self.ranges.lost()),
+            (self.stamps.position.next, self.stamps.lost()),
+        ]
+        .map(|(seen, lost)| Seen { seen, lost })
     }
 }
 
@@ -270,6 +332,39 @@ mod tests {
         }
         assert_eq!(read(&mut reader, &area).len(), 31);
         assert_eq!(reader.lost(), 1);
+    }
+
+    /// The ring goes round while the first range of a look is handed on.
+    #[test]
+    fn what_is_written_over_during_a_look_is_counted_once() {
+        let area = area();
+        let mut reader = RangeReader::starting_at(0);
+        put_range(&area, 0, 0);
+        put_range(&area, 2, 2);
+        let mut ranges = Vec::new();
+        reader.read(&area, |range| {
+            ranges.push(range.first);
+            (2..100).for_each(|id| put_range(&area, 2 * id, 2 * id));
+        });
+        assert_eq!((ranges, reader.lost()), (vec![0], 1));
+        assert_eq!(read(&mut reader, &area).len(), layout::RANGES_LENGTH - 1);
+        assert_eq!((reader.position.next, reader.lost()), (100, 68));
+    }
+
+    #[test]
+    fn counts_that_no_program_writes_are_survived() {
+        let area = area();
+        let mut reader = RangeReader::starting_at(0);
+        (0..3).for_each(|id| put_range(&area, 2 * id, 2 * id));
+        assert_eq!(read(&mut reader, &area).len(), 3);
+        for count in [0, 2, u64::MAX] {
+            area[layout::RANGES_WRITTEN].store(count, Ordering::Relaxed);
+            let before = (reader.position.next, reader.lost());
+            let ranges = read(&mut reader, &area).len();
+            assert!(ranges < layout::RANGES_LENGTH);
+            assert!((reader.position.next, reader.lost()) >= before);
+        }
+        assert_eq!(reader.position.next, u64::MAX);
     }
 
     #[test]

@@ -153,7 +153,7 @@ impl Registration {
     /// Ranges and stamps that were written over before they were read, since the registration.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.ranges_lost() + self.stamps.lost()
+        self.ranges_lost().saturating_add(self.stamps.lost())
     }
 
     pub(crate) fn ranges_lost(&self) -> u64 {
@@ -164,18 +164,18 @@ impl Registration {
     /// them, and memory may not.
     #[must_use]
     pub fn torn(&self) -> u64 {
-        word(&self.joined, self.at, layout::TORN) - self.torn_before
+        word(&self.joined, self.at, layout::TORN).saturating_sub(self.torn_before)
     }
 
     /// About how many entries the error queue has, by what came into memory since
     /// [`queue_is_read`](Self::queue_is_read): more than a few are worth reading it.
     #[must_use]
     pub fn entries_queued(&self) -> u64 {
-        self.ranges_queued() + self.stamps_queued()
+        self.ranges_queued().saturating_add(self.stamps_queued())
     }
 
     pub(crate) fn ranges_queued(&self) -> u64 {
-        word(&self.joined, self.at, layout::RANGES_WRITTEN) - self.drained[0]
+        word(&self.joined, self.at, layout::RANGES_WRITTEN).saturating_sub(self.drained[0])
     }
 
     /// Where sends are stamped without entries, there are taken to be none.
@@ -183,7 +183,7 @@ impl Registration {
         if self.has_stamps() {
             return 0;
         }
-        word(&self.joined, self.at, layout::STAMPS_WRITTEN) - self.drained[1]
+        word(&self.joined, self.at, layout::STAMPS_WRITTEN).saturating_sub(self.drained[1])
     }
 
     /// To be called when the error queue is about to be read to its end.

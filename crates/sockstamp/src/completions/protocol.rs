@@ -129,22 +129,21 @@ impl Request {
         bytes
     }
 
-    /// `None` where it is not one of this version.
+    /// `None` where it is not one of this version, which has zeros where a message says nothing.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let ([version, operation, argument], [number]) = take::<3, 1>(bytes, REQUEST_BYTES)?;
-        match (version, operation, argument) {
-            (VERSION, 1, 0) => Some(Self::Join),
-            (VERSION, 2, 0 | 1) => Some(Self::Register {
-                stamps: argument == 1,
-            }),
-            (VERSION, 3, slot) => Some(Self::Release {
+        let request = match (version, operation, argument) {
+            (VERSION, 1, _) => Self::Join,
+            (VERSION, 2, stamps) => Self::Register { stamps: stamps == 1 },
+            (VERSION, 3, slot) => Self::Release {
                 slot,
                 registration: number,
-            }),
-            (VERSION, 4, 0) => Some(Self::Status),
-            _ => None,
-        }
+            },
+            (VERSION, 4, _) => Self::Status,
+            _ => return None,
+        };
+        (request.to_bytes() == *bytes).then_some(request)
     }
 }
 
@@ -171,30 +170,32 @@ impl Reply {
         bytes
     }
 
-    /// `None` where it is not one of this version.
+    /// `None` where it is not one of this version, which has zeros where a message says nothing.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let ([version, operation, first, second], numbers) = take::<4, 3>(bytes, REPLY_BYTES)?;
-        match (version, operation) {
-            (VERSION, 1) => Some(Self::Joined { sockets: first }),
-            (VERSION, 2) => Some(Self::Registered(Registered {
+        let reply = match (version, operation) {
+            (VERSION, 1) => Self::Joined { sockets: first },
+            (VERSION, 2) => Self::Registered(Registered {
                 slot: first,
                 stamps: second == 1,
                 registration: numbers[0],
                 ranges_written: numbers[1],
                 stamps_written: numbers[2],
-            })),
-            (VERSION, 3) => Some(Self::Status(Status {
+            }),
+            (VERSION, 3) => Self::Status(Status {
                 applications: first,
                 sockets: second,
                 refused: numbers[0],
-            })),
-            (VERSION, 4) => Refusal::ALL
-                .into_iter()
-                .find(|refusal| *refusal as u32 == first)
-                .map(Self::Refused),
-            _ => None,
-        }
+            }),
+            (VERSION, 4) => Self::Refused(
+                Refusal::ALL
+                    .into_iter()
+                    .find(|refusal| *refusal as u32 == first)?,
+            ),
+            _ => return None,
+        };
+        (reply.to_bytes() == *bytes).then_some(reply)
     }
 }
 
@@ -274,5 +275,22 @@ mod tests {
             assert_eq!(Request::from_bytes(&bad), None, "byte {byte}");
         }
         assert_eq!(Reply::from_bytes(&[0xff; REPLY_BYTES]), None);
+    }
+
+    #[test]
+    fn what_says_more_than_this_version_does_is_none() {
+        let with_rest = |good: &[u8]| {
+            let last = good.len() - 1;
+            [&good[..last], &[1]].concat()
+        };
+        for request in [Request::Join, Request::Register { stamps: true }, Request::Status] {
+            assert_eq!(Request::from_bytes(&with_rest(&request.to_bytes())), None);
+        }
+        for reply in [Reply::Joined { sockets: 8 }, Reply::Refused(Refusal::Failed)] {
+            assert_eq!(Reply::from_bytes(&with_rest(&reply.to_bytes())), None);
+        }
+        let mut neither = Request::Register { stamps: false }.to_bytes();
+        neither[8..12].copy_from_slice(&2_u32.to_ne_bytes());
+        assert_eq!(Request::from_bytes(&neither), None);
     }
 }

@@ -1,0 +1,78 @@
+//! `Report::parse`: a report says what a control message of the entry says, however the entry is cut, and is read again as
+//! it was.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sockstamp::control::{Control, ExtendedError, Origin, parse};
+use sockstamp::error_queue::Report;
+use sockstamp::timestamping::TxTime;
+use sockstamp_fuzz::{EXTENDED_ERROR, HEADER, written};
+
+fuzz_target!(|bytes: &[u8]| {
+    let messages: Vec<_> = parse(bytes).flatten().collect();
+    for end in 0..=bytes.len() {
+        if let Ok(report) = Report::parse(&bytes[..end]) {
+            assert!(end >= HEADER + EXTENDED_ERROR);
+            let says = |error: &ExtendedError| is_of(&report, error, &messages);
+            assert!(errors(&messages).any(says), "{report:?} of {messages:?}");
+        }
+    }
+    if let Ok(report) = Report::parse(bytes) {
+        let again = written(&messages);
+        assert_eq!(Report::parse(&again), Ok(report));
+    }
+});
+
+fn errors<'a>(messages: &'a [Control<'_>]) -> impl Iterator<Item = &'a ExtendedError> {
+    messages.iter().filter_map(|message| match message {
+        Control::ExtendedError(error) => Some(error),
+        _ => None,
+    })
+}
+
+fn is_of(report: &Report<'_>, error: &ExtendedError, messages: &[Control<'_>]) -> bool {
+    match *report {
+        Report::Stamp { stamp, interface, .. } => {
+            error.origin == Origin::Timestamping
+                && error.data == stamp.id
+                && is_told(stamp.time, messages)
+                && interface.is_none_or(|index| messages.contains(&Control::Interface(index)))
+        }
+        Report::ZeroCopy(range) => {
+            error.origin == Origin::ZeroCopy
+                && (error.info, error.data) == (range.first, range.last)
+                && range.copied == (error.code & 1 == 1)
+        }
+        Report::Network(network) => {
+            matches!(error.origin, Origin::Local | Origin::Icmp | Origin::Icmp6)
+                && (
+                    error.origin,
+                    error.errno,
+                    error.kind,
+                    error.code,
+                    error.info,
+                    error.offender,
+                ) == (
+                    network.origin,
+                    network.errno,
+                    network.kind,
+                    network.code,
+                    network.info,
+                    network.offender,
+                )
+        }
+        Report::Other(ref other) => error == other,
+        _ => unreachable!("all that there are"),
+    }
+}
+
+fn is_told(time: TxTime, messages: &[Control<'_>]) -> bool {
+    messages.iter().any(|message| match message {
+        Control::Timestamping(stamps) => match time {
+            TxTime::Software(time) => stamps.software == Some(time),
+            TxTime::Hardware(time) => stamps.hardware == Some(time),
+        },
+        _ => false,
+    })
+}

@@ -1,0 +1,115 @@
+//! What the fuzz targets and the seeds of their corpora share: control messages and attributes, written.
+
+use std::net::IpAddr;
+
+use sockstamp::control::{Control, ExtendedError, Origin, Writer, space};
+
+/// SO_TIMESTAMPING_NEW, SCM_TIMESTAMPING_OPT_STATS and SCM_TIMESTAMPING_PKTINFO of include/uapi/asm-generic/socket.h, v6.18.
+const TIMESTAMPING: i32 = 65;
+const STATISTICS: i32 = 54;
+const PACKET_INFO: i32 = 58;
+
+/// The size of `struct cmsghdr`.
+pub const HEADER: usize = size_of::<libc::cmsghdr>();
+/// The size of `struct sock_extended_err`.
+pub const EXTENDED_ERROR: usize = 16;
+
+/// The bytes that are read as these messages.
+pub fn written(messages: &[Control<'_>]) -> Vec<u8> {
+    let raw: Vec<_> = messages.iter().map(raw).collect();
+    let mut bytes = vec![0xa5; raw.iter().map(|(_, _, data)| space(data.len())).sum()];
+    let mut writer = Writer::new(&mut bytes);
+    for (level, kind, data) in &raw {
+        writer.push(*level, *kind, data).expect("there is room for all");
+    }
+    assert_eq!(writer.written().len(), bytes.len());
+    bytes
+}
+
+/// Level, type and data.
+fn raw(message: &Control<'_>) -> (i32, i32, Vec<u8>) {
+    match *message {
+        Control::Timestamping(stamps) => {
+            let software = stamps.software.map_or(0, |stamp| stamp.as_nanos());
+            let hardware = stamps.hardware.map_or(0, |stamp| stamp.as_nanos());
+            let words = [software, 0, hardware].map(|nanos| [nanos / 1_000_000_000, nanos % 1_000_000_000]);
+            (
+                libc::SOL_SOCKET,
+                TIMESTAMPING,
+                words
+                    .concat()
+                    .iter()
+                    .flat_map(|word| word.to_ne_bytes())
+                    .collect(),
+            )
+        }
+        Control::TimestampingPacketInfo(info) => {
+            let words = [info.interface, info.length, 0, 0];
+            (
+                libc::SOL_SOCKET,
+                PACKET_INFO,
+                words.iter().flat_map(|word| word.to_ne_bytes()).collect(),
+            )
+        }
+        Control::TimestampingStatistics(attributes) => (libc::SOL_SOCKET, STATISTICS, attributes.to_vec()),
+        Control::Interface(index) => (
+            libc::IPPROTO_IP,
+            libc::IP_PKTINFO,
+            [index.to_ne_bytes(), [0; 4], [0; 4]].concat(),
+        ),
+        Control::ExtendedError(error) => (libc::IPPROTO_IP, libc::IP_RECVERR, extended_error(&error)),
+        Control::Other { level, kind, data } => (level, kind, data.to_vec()),
+        _ => unreachable!("all that there are"),
+    }
+}
+
+/// `struct sock_extended_err` and the address of the offender.
+fn extended_error(error: &ExtendedError) -> Vec<u8> {
+    let mut bytes = error.errno.to_ne_bytes().to_vec();
+    bytes.extend([origin(error.origin), error.kind, error.code, 0]);
+    bytes.extend(error.info.to_ne_bytes());
+    bytes.extend(error.data.to_ne_bytes());
+    let (family, before, octets) = match error.offender {
+        None => (libc::AF_UNSPEC, 2, vec![0; 12]),
+        Some(IpAddr::V4(address)) => (libc::AF_INET, 2, address.octets().to_vec()),
+        Some(IpAddr::V6(address)) => (libc::AF_INET6, 6, address.octets().to_vec()),
+    };
+    bytes.extend(u16::try_from(family).expect("families are small").to_ne_bytes());
+    bytes.extend(vec![0; before]);
+    bytes.extend(octets);
+    bytes.extend([0; 8]);
+    bytes
+}
+
+/// SO_EE_ORIGIN_* of include/uapi/linux/errqueue.h, v6.18.
+fn origin(origin: Origin) -> u8 {
+    match origin {
+        Origin::Local => 1,
+        Origin::Icmp => 2,
+        Origin::Icmp6 => 3,
+        Origin::Timestamping => 4,
+        Origin::ZeroCopy => 5,
+        Origin::TxTime => 6,
+        Origin::Other(number) => number,
+        _ => unreachable!("all that there are"),
+    }
+}
+
+/// Netlink attributes: a length, a kind, a value, up to the next multiple of four bytes.
+pub fn attributes<'a>(values: impl IntoIterator<Item = (u16, &'a [u8])>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (kind, value) in values {
+        let length = u16::try_from(4 + value.len()).expect("it was read from an attribute");
+        bytes.extend(length.to_ne_bytes());
+        bytes.extend(kind.to_ne_bytes());
+        bytes.extend(value);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+    }
+    bytes
+}
+
+/// Whether `part` lies within `whole`.
+pub fn lies_within(part: &[u8], whole: &[u8]) -> bool {
+    let (part, whole) = (part.as_ptr_range(), whole.as_ptr_range());
+    whole.start <= part.start && part.end <= whole.end
+}
