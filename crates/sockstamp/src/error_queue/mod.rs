@@ -65,6 +65,10 @@ const CONTROL: usize = 1024;
 #[derive(Debug)]
 pub struct ErrorQueue {
     control: Box<[[u8; CONTROL]; BATCH]>,
+    received: Box<[Received; BATCH]>,
+    /// Of the last look that found some: so many are likely to be there the next time, and room for more would be made
+    /// ready in vain.
+    expected: usize,
     counters: Counters,
 }
 
@@ -96,6 +100,8 @@ impl ErrorQueue {
     pub fn new() -> Self {
         Self {
             control: Box::new([[0; CONTROL]; BATCH]),
+            received: Box::new([Received::default(); BATCH]),
+            expected: 1,
             counters: Counters::default(),
         }
     }
@@ -109,15 +115,27 @@ impl ErrorQueue {
     /// Takes all entries out of the error queue of `socket` and gives each to `report`; how many were taken, among them
     /// those that [`Counters::lost`] counts.
     ///
-    /// Never blocks: an empty queue is 0. One system call takes 32 entries, and it is repeated until one finds fewer.
+    /// Never blocks: an empty queue is 0. One system call takes up to 32 entries, and it is repeated until one finds fewer than
+    /// it had room for.
     ///
     /// Source: recvmmsg(2) with MSG_ERRQUEUE and MSG_DONTWAIT.
     ///
     /// # Errors
     ///
     /// [`Error::Call`] if `socket` is none or of a family without an error queue, or no memory is left.
-    pub fn drain(&mut self, socket: impl AsFd, report: impl FnMut(Report<'_>)) -> Result<usize> {
-        self.drain_at_most(usize::MAX, socket, report)
+    pub fn drain(&mut self, socket: impl AsFd, mut report: impl FnMut(Report<'_>)) -> Result<usize> {
+        let mut taken = 0;
+        // Room for one more tells that there were no more.
+        let mut room = BATCH.min(self.expected + 1);
+        loop {
+            let batch = self.take(&socket, room, &mut report)?;
+            taken += batch;
+            if batch < room {
+                self.expect(taken);
+                return Ok(taken);
+            }
+            room = BATCH;
+        }
     }
 
     /// As [`drain`](Self::drain), but leaves in the queue what is more than `most` entries.
@@ -133,34 +151,46 @@ impl ErrorQueue {
     ) -> Result<usize> {
         let mut taken = 0;
         while taken < most {
-            let wanted = BATCH.min(most - taken);
-            let batch = self.drain_batch(wanted, &socket, &mut report)?;
+            let room = BATCH.min(most - taken);
+            let batch = self.take(&socket, room, &mut report)?;
             taken += batch;
-            if batch < wanted {
+            if batch < room {
                 break;
             }
         }
         Ok(taken)
     }
 
-    fn drain_batch(
+    /// How many entries are likely to be there: 1 to [`BATCH`].
+    pub(crate) fn expected(&self) -> usize {
+        self.expected
+    }
+
+    /// What the last look found.
+    pub(crate) fn expect(&mut self, entries: usize) {
+        if entries > 0 {
+            self.expected = entries.min(BATCH);
+        }
+    }
+
+    /// Takes at most `room` entries, of 1 to [`BATCH`], in one call. As many mean that there may be more.
+    pub(crate) fn take(
         &mut self,
-        wanted: usize,
         socket: impl AsFd,
+        room: usize,
         report: &mut impl FnMut(Report<'_>),
     ) -> Result<usize> {
-        let mut received = [Received::default(); BATCH];
-        let mut buffers = self.control.each_mut().map(|control| Buffers {
+        let buffers = self.control.iter_mut().take(room).map(|control| Buffers {
             control,
             ..Buffers::default()
         });
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        let taken = match receive_many(socket, &mut buffers[..wanted], &mut received, flags) {
+        let taken = match receive_many(socket, buffers, &mut self.received, flags) {
             Ok(taken) => taken,
             Err(Errno::EAGAIN) => 0,
             Err(errno) => return Err(Error::call("recvmmsg(MSG_ERRQUEUE)", "a socket")(errno)),
         };
-        for (control, received) in self.control.iter().zip(&received).take(taken) {
+        for (control, received) in self.control.iter().zip(self.received.iter()).take(taken) {
             self.counters.entries += 1;
             match understand(*received, control) {
                 Ok(understood) => report(understood),
@@ -314,12 +344,13 @@ mod tests {
     fn cut_control_messages_are_a_loss_even_if_the_rest_makes_sense() {
         let socket = refused("127.0.0.1:0", 1);
         let mut control = [0; CONTROL];
-        let mut buffers = [Buffers {
+        let buffers = Buffers {
             control: &mut control,
             ..Buffers::default()
-        }];
+        };
         let mut received = [Received::default(); BATCH];
-        receive_many(&socket, &mut buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
+        let buffers = std::iter::once(buffers);
+        receive_many(&socket, buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
         assert!(understand(received[0], &control).is_ok());
         let cut = Received {
             flags: received[0].flags | libc::MSG_CTRUNC,
@@ -333,12 +364,13 @@ mod tests {
     fn the_kernel_says_when_it_cuts() {
         let socket = refused("127.0.0.1:0", 1);
         let mut control = [0; 40];
-        let mut buffers = [Buffers {
+        let buffers = Buffers {
             control: &mut control,
             ..Buffers::default()
-        }];
+        };
         let mut received = [Received::default(); BATCH];
-        receive_many(&socket, &mut buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
+        let buffers = std::iter::once(buffers);
+        receive_many(&socket, buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
         assert_eq!(understand(received[0], &control), Err(Unreported::Truncated));
     }
 

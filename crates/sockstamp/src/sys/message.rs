@@ -1,7 +1,7 @@
 //! sendmsg(2), and recvmsg(2) of one and of many, with control messages and addresses as bytes.
 
-use std::array;
 use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::ptr;
 
@@ -52,38 +52,68 @@ pub(crate) struct Received {
     pub(crate) flags: i32,
 }
 
+impl Received {
+    /// As much as there is room for.
+    fn room(buffers: &Buffers<'_>) -> Self {
+        Self {
+            payload: buffers.payload.len(),
+            address: buffers.address.len(),
+            control: buffers.control.len(),
+            flags: 0,
+        }
+    }
+
+    /// The kernel gives the length that an address or a datagram has, even where that is more than the room.
+    fn fill(&mut self, header: &libc::msghdr, payload: usize) {
+        self.payload = payload.min(self.payload);
+        self.address = (header.msg_namelen as usize).min(self.address);
+        self.control = header.msg_controllen.min(self.control);
+        self.flags = header.msg_flags;
+    }
+}
+
 /// Receives one message.
 pub(crate) fn receive(socket: impl AsFd, buffers: &mut Buffers<'_>, flags: i32) -> nix::Result<Received> {
     let socket = socket.as_fd();
+    let mut what = Received::room(buffers);
     let mut part = IoSliceMut::new(buffers.payload);
     let mut header = header_of(&mut part, buffers.address, buffers.control);
     // SAFETY: as in `receive_many`, for one header.
     let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, flags) };
     let payload = Errno::result(received).map(isize::unsigned_abs)?;
-    Ok(what_came(&header, payload, buffers))
+    what.fill(&header, payload);
+    Ok(what)
 }
 
 /// Receives as many messages as there are, at most one for each of `buffers` and at most [`BATCH`], and returns how many;
 /// what came of each is in `received`, at the same place. With MSG_DONTWAIT in `flags` it never blocks.
-pub(crate) fn receive_many(
+pub(crate) fn receive_many<'a>(
     socket: impl AsFd,
-    buffers: &mut [Buffers<'_>],
+    buffers: impl Iterator<Item = Buffers<'a>>,
     received: &mut [Received; BATCH],
     flags: i32,
 ) -> nix::Result<usize> {
     let socket = socket.as_fd();
-    let mut parts: [IoSliceMut<'_>; BATCH] = array::from_fn(|_| IoSliceMut::new(&mut []));
-    let mut headers = [libc::mmsghdr {
-        msg_hdr: empty_header(),
-        msg_len: 0,
-    }; BATCH];
-    for ((part, header), buffers) in parts.iter_mut().zip(&mut headers).zip(buffers.iter_mut()) {
-        *part = IoSliceMut::new(&mut *buffers.payload);
-        header.msg_hdr = header_of(part, buffers.address, buffers.control);
+    // Room for all, of which what is not used costs nothing.
+    let mut parts = [const { MaybeUninit::<IoSliceMut<'_>>::uninit() }; BATCH];
+    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
+    let mut count = 0;
+    for (((part, header), received), buffers) in parts
+        .iter_mut()
+        .zip(&mut headers)
+        .zip(received.iter_mut())
+        .zip(buffers)
+    {
+        *received = Received::room(&buffers);
+        let part = part.write(IoSliceMut::new(buffers.payload));
+        header.write(libc::mmsghdr {
+            msg_hdr: header_of(part, buffers.address, buffers.control),
+            msg_len: 0,
+        });
+        count += 1;
     }
-    let count = short(buffers.len().min(BATCH));
-    // SAFETY: `headers` has at least `count` elements. In these, all pointers are null with a length of zero, or point
-    // to memory that outlives the call and is not otherwise used during it: the elements of `parts`, which are not
+    // SAFETY: the first `count` elements of `headers` were written. In these, all pointers are null with a length of zero, or
+    // point to memory that outlives the call and is not otherwise used during it: the elements of `parts`, which are not
     // touched after their header was made, and the slices of `buffers`, borrowed mutably and disjoint, each with its own
     // length beside it. An IoSliceMut has the layout of `struct iovec` (its documentation). The kernel writes within
     // these lengths, and any bytes are valid there. No timeout is given; no pointer is kept. The descriptor is open,
@@ -91,17 +121,19 @@ pub(crate) fn receive_many(
     let result = unsafe {
         libc::recvmmsg(
             socket.as_raw_fd(),
-            headers.as_mut_ptr(),
-            count,
+            headers.as_mut_ptr().cast(),
+            short(count),
             flags,
             ptr::null_mut(),
         )
     };
-    let count = Errno::result(result).map(i32::unsigned_abs)? as usize;
-    for ((header, buffers), received) in headers.iter().zip(buffers).zip(received).take(count) {
-        *received = what_came(&header.msg_hdr, header.msg_len as usize, buffers);
+    let taken = Errno::result(result).map(i32::unsigned_abs)? as usize;
+    for (header, received) in headers.iter().zip(received).take(taken.min(count)) {
+        // SAFETY: one of the first `count`, which were written.
+        let header = unsafe { header.assume_init_ref() };
+        received.fill(&header.msg_hdr, header.msg_len as usize);
     }
-    Ok(count)
+    Ok(taken)
 }
 
 fn header_of(part: &mut IoSliceMut<'_>, address: &mut [u8], control: &mut [u8]) -> libc::msghdr {
@@ -113,16 +145,6 @@ fn header_of(part: &mut IoSliceMut<'_>, address: &mut [u8], control: &mut [u8]) 
     header.msg_control = pointer_mut(control).cast();
     header.msg_controllen = control.len();
     header
-}
-
-/// The kernel gives the length that an address has, even where that is more than the buffer took.
-fn what_came(header: &libc::msghdr, payload: usize, buffers: &Buffers<'_>) -> Received {
-    Received {
-        payload: payload.min(buffers.payload.len()),
-        address: (header.msg_namelen as usize).min(buffers.address.len()),
-        control: header.msg_controllen.min(buffers.control.len()),
-        flags: header.msg_flags,
-    }
 }
 
 fn empty_header() -> libc::msghdr {
@@ -155,6 +177,7 @@ fn short(length: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
     use std::net::UdpSocket;
 
     use super::*;
@@ -174,18 +197,17 @@ mod tests {
             assert_eq!(send(&sender, &parts, &[], &[], 0), Ok(text.len() + 1));
         }
         let (mut payload, mut address) = ([[0; 3]; BATCH], [[0; 16]; BATCH]);
-        let mut buffers: Vec<_> = payload
+        let buffers = payload
             .iter_mut()
             .zip(&mut address)
             .map(|(payload, address)| Buffers {
                 payload,
                 address,
                 control: &mut [],
-            })
-            .collect();
+            });
         let mut received = [Received::default(); BATCH];
         assert_eq!(
-            receive_many(&receiver, &mut buffers, &mut received, libc::MSG_DONTWAIT),
+            receive_many(&receiver, buffers, &mut received, libc::MSG_DONTWAIT),
             Ok(3)
         );
         let lengths: Vec<_> = received[..3]
@@ -209,7 +231,7 @@ mod tests {
         assert_eq!(
             receive_many(
                 &receiver,
-                &mut [Buffers::default()],
+                iter::once(Buffers::default()),
                 &mut received,
                 libc::MSG_DONTWAIT
             ),

@@ -1,4 +1,3 @@
-use std::array;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -112,19 +111,22 @@ impl ReceiveBatch {
         socket: impl AsFd,
         mut message: impl FnMut(Received, &[u8]),
     ) -> io::Result<usize> {
-        let mut payloads = self.payload.chunks_exact_mut(self.size);
-        let mut addresses = self.addresses.iter_mut();
-        let mut controls = self.controls.iter_mut();
-        let mut buffers: [Buffers<'_>; BATCH] = array::from_fn(|_| Buffers {
-            payload: payloads.next().unwrap_or_default(),
-            address: addresses.next().map_or(&mut [], |address| &mut address[..]),
-            control: controls.next().map_or(&mut [], |control| &mut control[..]),
-        });
         let mut received = [message::Received::default(); BATCH];
-        let count = message::receive_many(socket, &mut buffers, &mut received, libc::MSG_WAITFORONE)?;
-        for (buffers, received) in buffers.iter().zip(received).take(count) {
-            let what = Received::new(received, buffers.address, buffers.control);
-            message(what, &buffers.payload[..what.length]);
+        let payloads = self.payload.chunks_exact_mut(self.size);
+        let controls = self.addresses.iter_mut().zip(self.controls.iter_mut());
+        let buffers = payloads
+            .zip(controls)
+            .map(|(payload, (address, control))| Buffers {
+                payload,
+                address,
+                control,
+            });
+        let count = message::receive_many(socket, buffers, &mut received, libc::MSG_WAITFORONE)?;
+        let payloads = self.payload.chunks_exact(self.size);
+        let controls = self.addresses.iter().zip(self.controls.iter());
+        for ((payload, (address, control)), received) in payloads.zip(controls).zip(received).take(count) {
+            let what = Received::new(received, address, control);
+            message(what, &payload[..what.length]);
         }
         Ok(count)
     }

@@ -1,17 +1,17 @@
 //! Sends by sendmsg(2) with MSG_ZEROCOPY.
 
 use std::io::IoSlice;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 use std::{hint, thread};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{SockType, getsockopt, sockopt};
+use nix::sys::socket::{self, MsgFlags, SockType, getsockopt, sockopt};
 
 use crate::completions::{Completions, Registration};
 use crate::error_queue::{ErrorQueue, Report, ZeroCopyRange};
-use crate::sys::message;
+use crate::sys::message::{self, BATCH};
 use crate::sys::options;
 use crate::sys::zerocopy::StableBuffer;
 use crate::timestamping::TxStamp;
@@ -254,8 +254,8 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         self.transport.queue_due = false;
     }
 
-    /// The next buffer that the kernel is done with, waiting for it up to `timeout` and draining the error queue. `None`: none
-    /// came in that time, or nothing is in flight.
+    /// The next buffer that the kernel is done with, waiting for it up to `timeout` and reading the error queue until it
+    /// comes. `None`: none came in that time, or nothing is in flight.
     ///
     /// # Errors
     ///
@@ -273,7 +273,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         Ok(self.next_returned())
     }
 
-    /// Waits until nothing is in flight or `timeout` is over, draining the error queue. `true`: nothing is in flight.
+    /// Waits until nothing is in flight or `timeout` is over, reading the error queue until then. `true`: nothing is in flight.
     ///
     /// What a stream socket has not taken yet is not sent by this, and counts as in flight.
     ///
@@ -298,34 +298,84 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         mut other: impl FnMut(Report<'_>),
         done: impl Fn(&Self) -> bool,
     ) -> Result<()> {
-        let deadline = Instant::now() + timeout;
+        let mut deadline = None;
         loop {
-            self.drain(queue, &mut other)?;
-            if !self.watch_memory(&done) && self.transport.memory.is_some() {
-                // What memory has told already would end the sleep at once.
-                self.drain_queue(queue, &mut other)?;
+            self.look(queue, &mut other, &done)?;
+            if done(self) || self.all_complete() {
+                return Ok(());
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if done(self) || self.all_complete() || left.is_zero() {
+            let now = Instant::now();
+            let left = deadline
+                .get_or_insert(now + timeout)
+                .saturating_duration_since(now);
+            if left.is_zero() {
                 return Ok(());
             }
             self.wait_for_error_queue(left)?;
         }
     }
 
+    /// Unless something is `done` or nothing more can complete, the error queue is empty then: what it holds would end a sleep at
+    /// once.
+    fn look(
+        &mut self,
+        queue: &mut ErrorQueue,
+        other: &mut impl FnMut(Report<'_>),
+        done: &impl Fn(&Self) -> bool,
+    ) -> Result<()> {
+        if self.transport.memory.is_none() {
+            return self.read_queue(queue, other, done);
+        }
+        self.drain(queue, &mut *other)?;
+        if !self.watch_memory(done) && self.transport.memory.is_some() {
+            self.drain_queue(queue, other)?;
+        }
+        Ok(())
+    }
+
     /// Looks at memory for as long as a sleep and a wake-up take, or until something is `done` or nothing more can complete.
-    fn watch_memory(&mut self, done: impl Fn(&Self) -> bool) -> bool {
+    fn watch_memory(&mut self, done: &impl Fn(&Self) -> bool) -> bool {
         const SLEEP_AND_WAKE_UP: Duration = Duration::from_micros(10);
-        let start = Instant::now();
+        let mut start = None;
         loop {
             if done(self) || self.all_complete() {
                 return true;
             }
+            let start = start.get_or_insert_with(Instant::now);
             if self.transport.memory.is_none() || start.elapsed() >= SLEEP_AND_WAKE_UP {
                 return false;
             }
             hint::spin_loop();
             self.read_memory();
+        }
+    }
+
+    /// Reads the error queue until something is `done` or nothing more can complete, or to its end.
+    fn read_queue(
+        &mut self,
+        queue: &mut ErrorQueue,
+        other: &mut impl FnMut(Report<'_>),
+        done: &impl Fn(&Self) -> bool,
+    ) -> Result<()> {
+        let (mut entries, mut room) = (0, queue.expected());
+        self.transport.counters.queue_reads += 1;
+        loop {
+            let (calls, books) = (&mut self.transport, &mut self.books);
+            let taken = queue.take(&calls.socket, room, &mut |report| match report {
+                Report::ZeroCopy(range) => calls.counters.by_queue += calls.ids.complete(range, books),
+                report => other(report),
+            })?;
+            entries += taken;
+            let is_empty = taken < room;
+            if is_empty {
+                self.drained();
+            }
+            let settled = self.transport.ids.unsettled == 0;
+            if is_empty || settled && (done(self) || self.all_complete()) {
+                queue.expect(entries);
+                return Ok(());
+            }
+            room = BATCH;
         }
     }
 
@@ -399,17 +449,17 @@ impl<S: AsFd> Transport for Calls<S> {
     }
 }
 
-/// sendmsg(2), also where a signal interrupts it.
-pub(super) fn send(socket: impl AsFd, bytes: &[u8], how: &How, flags: i32) -> nix::Result<usize> {
+/// sendmsg(2), or send(2) where that is all there is to say, which spares the kernel a header; also where a signal interrupts it.
+pub(super) fn send(to: impl AsFd, bytes: &[u8], how: &How, flags: i32) -> nix::Result<usize> {
     let how = how.encode();
+    let flags = how.flags | flags;
     loop {
-        let sent = message::send(
-            &socket,
-            &[IoSlice::new(bytes)],
-            how.to(),
-            how.control(),
-            how.flags | flags,
-        );
+        let sent = if how.to().is_empty() && how.control().is_empty() {
+            let flags = MsgFlags::from_bits_retain(flags);
+            socket::send(to.as_fd().as_raw_fd(), bytes, flags)
+        } else {
+            message::send(&to, &[IoSlice::new(bytes)], how.to(), how.control(), flags)
+        };
         if sent != Err(Errno::EINTR) {
             return sent;
         }
