@@ -9,6 +9,7 @@
 //! | [`error_queue`] | stamps, completions of zerocopy sends and network errors: drained many at a time |
 //! | [`completions`] | the same from memory, where `sockstamp completions` runs: no system call for each |
 //! | [`control`] | control messages: read from bytes, written to bytes |
+//! | [`socket_options`] | what programs need that make packets of their own |
 //! | [`clock`] | the offset between the clocks that stamps come from, and a watch for steps of CLOCK_REALTIME |
 //!
 //! Nothing here needs root or a capability, and nothing uses BPF; the service that [`completions`] talks to does.
@@ -24,6 +25,7 @@ pub mod error_queue;
 mod headers;
 pub mod interface;
 mod receive_stamping;
+pub mod socket_options;
 #[expect(
     unsafe_code,
     reason = "the one place for system calls that have no safe wrapper"

@@ -27,6 +27,8 @@ pub enum Control<'a> {
     TimestampingStatistics(&'a [u8]),
     /// IP_PKTINFO or IPV6_PKTINFO: the index of the interface.
     Interface(u32),
+    /// IP_TTL or IPV6_HOPLIMIT: the TTL or hop limit that the packet came with.
+    HopLimit(u8),
     /// IP_RECVERR, IPV6_RECVERR or PACKET_TX_TIMESTAMP.
     ExtendedError(ExtendedError),
     /// Any other.
@@ -150,6 +152,9 @@ fn typed(level: i32, kind: i32, data: &[u8]) -> Option<Control<'_>> {
         | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
         | (libc::SOL_PACKET, PACKET_TX_TIMESTAMP) => Control::ExtendedError(ExtendedError::from_bytes(data)?),
         (libc::IPPROTO_IP, libc::IP_PKTINFO) => Control::Interface(u32_at(data, 0)?),
+        (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+            Control::HopLimit(u8::try_from(u32_at(data, 0)?).ok()?)
+        }
         // struct in6_pktinfo: the address comes first.
         (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => Control::Interface(u32_at(data, 16)?),
         _ => Control::Other { level, kind, data },
@@ -211,6 +216,18 @@ mod tests {
     }
 
     #[test]
+    fn hop_limits_of_both_versions_are_read() {
+        for (level, kind) in [
+            (libc::IPPROTO_IP, libc::IP_TTL),
+            (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT),
+        ] {
+            let bytes = written(&[(level, kind, &63_i32.to_ne_bytes())]);
+            let read: Vec<_> = parse(&bytes).collect();
+            assert_eq!(read, [Ok(Control::HopLimit(63))]);
+        }
+    }
+
+    #[test]
     fn the_types_of_an_error_queue_are_told_apart() {
         let offender = SocketAddr::from(([192, 0, 2, 1], 0));
         let stamps = times([1, 2, 0, 0, 3, 4]);
@@ -219,7 +236,7 @@ mod tests {
             (libc::SOL_SOCKET, SO_TIMESTAMPING_NEW, &stamps),
             (libc::SOL_SOCKET, SCM_TIMESTAMPING_PKTINFO, &[1; 16]),
             (libc::IPPROTO_IP, libc::IP_RECVERR, &error),
-            (libc::IPPROTO_IP, libc::IP_TTL, &[64, 0, 0]),
+            (libc::IPPROTO_IP, libc::IP_TOS, &[64, 0, 0]),
         ]);
         let messages: Vec<_> = parse(&bytes).map(Result::unwrap).collect();
         let expected = [
@@ -242,7 +259,7 @@ mod tests {
             }),
             Control::Other {
                 level: libc::IPPROTO_IP,
-                kind: libc::IP_TTL,
+                kind: libc::IP_TOS,
                 data: &[64, 0, 0],
             },
         ];
@@ -261,7 +278,7 @@ mod tests {
     #[test]
     fn impossible_lengths_end_the_messages() {
         for length in [0, 1, HEADER - 1, HEADER + 5, usize::MAX, usize::MAX - 7] {
-            let mut bytes = written(&[(libc::IPPROTO_IP, libc::IP_TTL, &[64, 0, 0, 0])]);
+            let mut bytes = written(&[(libc::IPPROTO_IP, libc::IP_TOS, &[64, 0, 0, 0])]);
             let whole = bytes.len();
             bytes.extend(length.to_ne_bytes());
             bytes.extend([0; HEADER - size_of::<usize>() + 4]);
@@ -289,7 +306,7 @@ mod tests {
 
     #[test]
     fn the_last_message_needs_no_padding() {
-        let mut bytes = written(&[(libc::IPPROTO_IP, libc::IP_TTL, &[64])]);
+        let mut bytes = written(&[(libc::IPPROTO_IP, libc::IP_TOS, &[64])]);
         bytes.truncate(HEADER + 1);
         assert_eq!(parse(&bytes).filter(Result::is_ok).count(), 1);
     }

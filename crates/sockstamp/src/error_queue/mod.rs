@@ -34,6 +34,7 @@
 
 #[cfg(feature = "tokio")]
 mod asynchronous;
+mod original;
 mod report;
 #[cfg(feature = "io-uring")]
 mod ring;
@@ -47,6 +48,7 @@ use crate::{Error, Result};
 
 #[cfg(feature = "tokio")]
 pub use asynchronous::AsyncErrorQueue;
+pub use original::{Original, Originals};
 #[cfg(test)]
 pub(crate) use report::CODE_ZEROCOPY_COPIED;
 pub use report::{NetworkError, Report, Unreported, ZeroCopyRange};
@@ -58,6 +60,8 @@ pub use ring::{RingReport, StampRing};
 /// Bytes for the control messages of one entry. The largest that the kernel makes: 29 statistics of TCP, of at most 16 bytes
 /// each, times, an error with an address, and what IP options add, all under 800.
 const CONTROL: usize = 1024;
+
+const FLAGS: i32 = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
 
 /// Reads error queues; one can serve many sockets.
 ///
@@ -184,22 +188,31 @@ impl ErrorQueue {
             control,
             ..Buffers::default()
         });
-        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        let taken = match receive_many(socket, buffers, &mut self.received, flags) {
-            Ok(taken) => taken,
-            Err(Errno::EAGAIN) => 0,
-            Err(errno) => return Err(Error::call("recvmmsg(MSG_ERRQUEUE)", "a socket")(errno)),
-        };
-        for (control, received) in self.control.iter().zip(self.received.iter()).take(taken) {
-            self.counters.entries += 1;
-            match understand(*received, control) {
-                Ok(understood) => report(understood),
-                Err(Unreported::Truncated) => self.counters.truncated += 1,
-                Err(Unreported::Malformed) => self.counters.malformed += 1,
-                Err(Unreported::WithoutTime) => self.counters.without_time += 1,
-            }
+        let count = taken(receive_many(socket, buffers, &mut self.received, FLAGS))?;
+        for place in 0..count {
+            self.hand_out(place, &mut *report);
         }
-        Ok(taken)
+        Ok(count)
+    }
+
+    /// Reports one of the entries that were taken.
+    fn hand_out(&mut self, place: usize, report: impl FnOnce(Report<'_>)) {
+        self.counters.entries += 1;
+        match understand(self.received[place], &self.control[place]) {
+            Ok(understood) => report(understood),
+            Err(Unreported::Truncated) => self.counters.truncated += 1,
+            Err(Unreported::Malformed) => self.counters.malformed += 1,
+            Err(Unreported::WithoutTime) => self.counters.without_time += 1,
+        }
+    }
+}
+
+/// An empty queue has no entries.
+fn taken(result: nix::Result<usize>) -> Result<usize> {
+    match result {
+        Ok(taken) => Ok(taken),
+        Err(Errno::EAGAIN) => Ok(0),
+        Err(errno) => Err(Error::call("recvmmsg(MSG_ERRQUEUE)", "a socket")(errno)),
     }
 }
 

@@ -2,7 +2,7 @@ use std::io;
 use std::net::IpAddr;
 
 use crate::control::{Control, ExtendedError, Origin, Stamps, parse};
-use crate::timestamping::{TcpStatistics, TxKind, TxStamp, TxTime};
+use crate::timestamping::{RxStamp, TcpStatistics, TxKind, TxStamp, TxTime};
 
 /// One entry of an error queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +53,9 @@ pub struct NetworkError {
     pub info: u32,
     /// The host that says so.
     pub offender: Option<IpAddr>,
+    /// When the ICMP message came, if the socket asks for stamps of received packets: `ip_recv_error()` of
+    /// net/ipv4/ip_sockglue.c, v6.18, gives them as with any packet.
+    pub stamp: RxStamp,
 }
 
 impl NetworkError {
@@ -113,6 +116,11 @@ impl<'a> Report<'a> {
                 code: error.code,
                 info: error.info,
                 offender: error.offender,
+                stamp: RxStamp {
+                    software: parts.stamps.software,
+                    hardware: parts.stamps.hardware,
+                    packet: None,
+                },
             })),
             _ => Ok(Self::Other(error)),
         }

@@ -17,6 +17,9 @@ unsafe impl Plain for u32 {}
 // SAFETY: a primitive integer.
 unsafe impl Plain for i32 {}
 
+// SAFETY: an array has no padding beside that of its elements, which have none.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
 /// `struct so_timestamping` of include/uapi/linux/net_tstamp.h, v5.14: what SO_TIMESTAMPING takes.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

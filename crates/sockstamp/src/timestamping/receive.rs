@@ -20,6 +20,8 @@ pub struct Received {
     pub truncated: bool,
     /// Who sent it; `None` for streams, and where the sender has no IP address.
     pub from: Option<SocketAddr>,
+    /// The TTL or hop limit that it came with, if the socket asked for it (IP_RECVTTL, IPV6_RECVHOPLIMIT).
+    pub hop_limit: Option<u8>,
     /// When it came. Of a stream: when the packet with the last byte came.
     pub stamp: RxStamp,
     /// Control messages were cut (MSG_CTRUNC) or not understood: what is missing in `stamp` may have been there.
@@ -29,6 +31,7 @@ pub struct Received {
 impl Received {
     fn new(received: message::Received, address: &[u8], control: &[u8]) -> Self {
         let mut stamp = RxStamp::default();
+        let mut hop_limit = None;
         let mut stamp_lost = received.flags & libc::MSG_CTRUNC != 0;
         for message in parse(&control[..received.control]) {
             match message {
@@ -37,6 +40,7 @@ impl Received {
                     stamp.hardware = stamps.hardware;
                 }
                 Ok(Control::TimestampingPacketInfo(packet)) => stamp.packet = Some(packet),
+                Ok(Control::HopLimit(hops)) => hop_limit = Some(hops),
                 Ok(_) => {}
                 Err(_) => stamp_lost = true,
             }
@@ -45,6 +49,7 @@ impl Received {
             length: received.payload,
             truncated: received.flags & libc::MSG_TRUNC != 0,
             from: control::socket_address(&address[..received.address]),
+            hop_limit,
             stamp,
             stamp_lost,
         }

@@ -1,0 +1,295 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use sockstamp::ReceiveStamping;
+use sockstamp_model::Histogram;
+
+use crate::worker::{Command, Report, Setup, Shared, Worker};
+use crate::{Counters, Error, Event, Namespace, Result, Target, TargetId};
+
+/// What an engine may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Events that wait to be read. What comes beyond is dropped and counted
+    /// ([`Counters::dropped_events`]), but for [`Event::Ended`]. Default: 65536.
+    pub events: usize,
+    /// How long an answer waits for stamps of its probe that are still missing. Default: 50 ms.
+    pub stamp_wait: Duration,
+    /// How long [`Engine::start`] waits for the kernel to stamp what it receives. Default: 500 ms.
+    pub settle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            events: 1 << 16,
+            stamp_wait: Duration::from_millis(50),
+            settle: Duration::from_millis(500),
+        }
+    }
+}
+
+/// Probes targets, and tells by [`Events`] what becomes of it. Dropped, it [stops](Self::stop).
+#[derive(Debug)]
+pub struct Engine {
+    limits: Limits,
+    /// `None` after [`finish`](Self::finish).
+    events: Option<SyncSender<Event>>,
+    workers: HashMap<Namespace, Handle>,
+    /// Of workers that have ended.
+    past: Report,
+    next: u64,
+    _stamping: ReceiveStamping,
+}
+
+/// A worker, from outside.
+#[derive(Debug)]
+struct Handle {
+    commands: Sender<Command>,
+    wake: Arc<EventFd>,
+    shared: Shared,
+    thread: JoinHandle<()>,
+}
+
+/// By what kind of sockets a target is probed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Sockets {
+    /// Ping sockets: no privilege.
+    Ping,
+    /// Raw sockets of ICMP.
+    RawIcmp,
+    /// UDP.
+    Udp,
+    /// A raw socket that sends SYNs.
+    RawTcp,
+    /// connect(2), timed by user space.
+    Connect,
+}
+
+impl fmt::Display for Sockets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Ping => "ping sockets",
+            Self::RawIcmp => "raw ICMP sockets",
+            Self::Udp => "UDP sockets",
+            Self::RawTcp => "raw TCP sockets",
+            Self::Connect => "connections",
+        })
+    }
+}
+
+/// A target that was added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Added {
+    /// Its number in all events.
+    pub id: TargetId,
+    /// How it is probed.
+    pub sockets: Sockets,
+}
+
+impl Engine {
+    /// Makes the kernel stamp what it receives, and waits until it does, at most [`Limits::settle`]. Probes nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stamps`] if the process may have no sockets.
+    pub fn start(limits: Limits) -> Result<(Self, Events)> {
+        let stamping = ReceiveStamping::enable()?;
+        // Where the loopback interface is down nobody can tell; an answer without a stamp says so.
+        let _ = stamping.settle(limits.settle);
+        let (sender, receiver) = mpsc::sync_channel(limits.events);
+        let engine = Self {
+            limits,
+            events: Some(sender),
+            workers: HashMap::new(),
+            past: Report::default(),
+            next: 0,
+            _stamping: stamping,
+        };
+        Ok((engine, Events(receiver)))
+    }
+
+    /// Begins to probe a target. The first of a network namespace starts the thread that enters it, with CAP_SYS_ADMIN unless it
+    /// is our own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] and [`Error::Refused`] for settings that cannot be, [`Error::Namespace`], [`Error::NoIcmpSocket`],
+    /// [`Error::Finished`] after [`finish`](Self::finish).
+    pub fn add(&mut self, target: Target) -> Result<Added> {
+        target.check()?;
+        let namespace = target.namespace.clone();
+        let id = TargetId(self.next);
+        let worker = self.worker(&namespace)?;
+        let (reply, answer) = mpsc::channel();
+        worker.command(Command::Add(id, Box::new(target), reply));
+        let sockets = answer.recv().map_err(|_| Error::Ended(namespace))??;
+        self.next += 1;
+        Ok(Added { id, sockets })
+    }
+
+    fn worker(&mut self, namespace: &Namespace) -> Result<&Handle> {
+        let events = self.events.clone().ok_or(Error::Finished)?;
+        // Its namespace was gone; there may be a new one of the same name.
+        let has_ended = |worker: &Handle| worker.thread.is_finished();
+        if self.workers.get(namespace).is_some_and(has_ended)
+            && let Some(ended) = self.workers.remove(namespace)
+        {
+            self.past.add(&ended.report());
+        }
+        if !self.workers.contains_key(namespace) {
+            let worker = Handle::start(namespace.clone(), events, &self.limits)?;
+            self.workers.insert(namespace.clone(), worker);
+        }
+        Ok(&self.workers[namespace])
+    }
+
+    /// Ends a target: [`End::Removed`](crate::End::Removed), unless it has ended already.
+    pub fn remove(&mut self, target: TargetId) {
+        for worker in self.workers.values() {
+            worker.command(Command::Remove(target));
+        }
+    }
+
+    /// No more targets come: the events end with the last one.
+    pub fn finish(&mut self) {
+        self.events = None;
+        for worker in self.workers.values() {
+            worker.command(Command::Finish);
+        }
+    }
+
+    /// Ends all targets and waits for the threads. What finds no room among the events is dropped and counted.
+    pub fn stop(&mut self) {
+        self.events = None;
+        for worker in self.workers.values() {
+            worker.command(Command::Stop);
+        }
+        for (_, worker) in self.workers.drain() {
+            let shared = Arc::clone(&worker.shared);
+            // A panic there was printed there.
+            let _ = worker.thread.join();
+            self.past
+                .add(&shared.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    /// What was seen until now.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.report().counters
+    }
+
+    /// How late probes were sent, against the times that were planned.
+    #[must_use]
+    pub fn lateness(&self) -> Histogram {
+        self.report().lateness
+    }
+
+    fn report(&self) -> Report {
+        let mut report = self.past.clone();
+        for worker in self.workers.values() {
+            report.add(&worker.report());
+        }
+        report
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Handle {
+    fn start(namespace: Namespace, events: SyncSender<Event>, limits: &Limits) -> Result<Self> {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let wake = EventFd::from_flags(flags).map_err(Error::call("eventfd", "a prober"))?;
+        let wake = Arc::new(wake);
+        let shared = Arc::new(Mutex::new(Report::default()));
+        let (commands, received) = mpsc::channel();
+        let setup = Setup {
+            namespace,
+            commands: received,
+            wake: Arc::clone(&wake),
+            events,
+            shared: Arc::clone(&shared),
+            stamp_wait: limits.stamp_wait.into(),
+        };
+        let (ready, is_ready) = mpsc::channel();
+        let probe = move || match Worker::new(setup) {
+            Ok(worker) => {
+                // Who started it waits for this.
+                let _ = ready.send(Ok(()));
+                drop(ready);
+                worker.run();
+            }
+            Err(error) => {
+                let _ = ready.send(Err(error));
+            }
+        };
+        let thread = thread::Builder::new()
+            .name("sockstamp-ping".to_owned())
+            .spawn(probe)
+            .map_err(Error::call("clone", "a prober"))?;
+        is_ready.recv().map_err(|_| Error::Finished)??;
+        Ok(Self {
+            commands,
+            wake,
+            shared,
+            thread,
+        })
+    }
+
+    fn command(&self, command: Command) {
+        // A worker that has ended obeys nobody: its targets have ended.
+        let _ = self.commands.send(command);
+        // Its counter is full: then it will look anyway.
+        let _ = self.wake.write(1);
+    }
+
+    fn report(&self) -> Report {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// What becomes of probes, of all targets, in the order in which each thread sees it. Ends when the engine is stopped, and
+/// after [`Engine::finish`] with the last target.
+#[derive(Debug)]
+pub struct Events(Receiver<Event>);
+
+/// What [`Events::next_within`] found.
+#[derive(Debug)]
+pub enum Next {
+    /// An event.
+    Event(Event),
+    /// None within that time.
+    Timeout,
+    /// There will be none.
+    Over,
+}
+
+impl Events {
+    /// Waits for the next event, at most that long.
+    pub fn next_within(&mut self, patience: Duration) -> Next {
+        match self.0.recv_timeout(patience) {
+            Ok(event) => Next::Event(event),
+            Err(RecvTimeoutError::Timeout) => Next::Timeout,
+            Err(RecvTimeoutError::Disconnected) => Next::Over,
+        }
+    }
+}
+
+impl Iterator for Events {
+    type Item = Event;
+
+    /// Waits.
+    fn next(&mut self) -> Option<Event> {
+        self.0.recv().ok()
+    }
+}

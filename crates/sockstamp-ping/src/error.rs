@@ -1,0 +1,80 @@
+use std::io;
+
+use crate::Namespace;
+
+/// What was tried, on what, and what the kernel said.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A system call failed.
+    #[error("{call} on {on}: {errno}")]
+    Call {
+        /// The system call, with its option.
+        call: &'static str,
+        /// What it was tried on.
+        on: &'static str,
+        /// What the kernel said.
+        errno: io::Error,
+    },
+
+    /// Neither kind of socket for ICMP is allowed.
+    #[error(
+        "no socket for ICMP: net.ipv4.ping_group_range of this network namespace leaves our group out, and a raw socket \
+         needs CAP_NET_RAW"
+    )]
+    NoIcmpSocket,
+
+    /// A network namespace cannot be entered.
+    #[error("cannot enter {namespace}: {errno}")]
+    Namespace {
+        /// Which.
+        namespace: Namespace,
+        /// What the kernel said: EPERM without CAP_SYS_ADMIN, ENOENT where there is none.
+        errno: io::Error,
+    },
+
+    /// A setting cannot be.
+    #[error("the {setting} cannot be as it is: {reason}")]
+    Setting {
+        /// Which.
+        setting: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+
+    /// The kernel refuses a setting.
+    #[error("the kernel refuses the {setting} {value}: {errno}")]
+    Refused {
+        /// Which.
+        setting: &'static str,
+        /// Its value.
+        value: String,
+        /// What it said.
+        errno: io::Error,
+    },
+
+    /// The library of stamps failed.
+    #[error(transparent)]
+    Stamps(#[from] sockstamp::Error),
+
+    /// No targets are taken after [`Engine::finish`](crate::Engine::finish).
+    #[error("the engine takes no more targets")]
+    Finished,
+
+    /// The thread of a namespace has ended: its namespace is gone, or the engine was stopped.
+    #[error("the prober in {0} has ended")]
+    Ended(Namespace),
+}
+
+/// The result of everything here that calls the kernel.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn call<E: Into<io::Error>>(call: &'static str, on: &'static str) -> impl FnOnce(E) -> Self {
+        move |errno| Self::Call {
+            call,
+            on,
+            errno: errno.into(),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! The probes of one destination that are remembered: a ring, found again by the low bits of their number.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use socket2::Socket;
+
+use crate::times::{Arrival, Departure};
+use crate::{AnswerKind, MAX_IN_FLIGHT, TargetId};
+
+/// One probe.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    /// Of the destination, counted from 0. Its low 16 bits travel.
+    pub(crate) number: u64,
+    pub(crate) target: TargetId,
+    /// Of the target, counted from 1.
+    pub(crate) seq: u64,
+    /// Bytes of payload that it carried.
+    pub(crate) payload: usize,
+    pub(crate) departure: Departure,
+    pub(crate) state: State,
+    /// Of a SYN that connect(2) sent.
+    pub(crate) connection: Option<Socket>,
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    /// For its answer.
+    Waiting,
+    /// The answer is here, and stamps of the probe may still come.
+    Held(Heard, Arrival),
+    Answered,
+    /// The timeout has passed, and this was told.
+    Lost,
+    /// Refused, not sent, or of a target that has ended.
+    Over,
+}
+
+impl State {
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self, Self::Waiting | Self::Held(..))
+    }
+}
+
+/// What an answer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Heard {
+    pub(crate) kind: AnswerKind,
+    pub(crate) from: IpAddr,
+    pub(crate) hop_limit: Option<u8>,
+    pub(crate) bytes: usize,
+    pub(crate) missing: usize,
+    pub(crate) reordered: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Flights {
+    /// A power of two, so that numbers keep their places when they wrap.
+    ring: Vec<Option<Flight>>,
+    next: u64,
+    /// The highest number that was answered.
+    answered: Option<u64>,
+}
+
+/// Never fewer: with an interval above the timeout late answers and duplicates are still recognised.
+const FEWEST: usize = 16;
+
+impl Flights {
+    /// Of twice the timeout, so that late answers are recognised for as long again.
+    pub(crate) fn places(timeout: Duration, interval: Duration) -> usize {
+        let probes = 2 * timeout.as_nanos() / interval.as_nanos().max(1) + 2;
+        usize::try_from(probes)
+            .unwrap_or(MAX_IN_FLIGHT)
+            .clamp(FEWEST, MAX_IN_FLIGHT)
+            .next_power_of_two()
+    }
+
+    pub(crate) fn new(places: usize) -> Self {
+        let mut ring = Vec::new();
+        ring.resize_with(places, || None);
+        Self {
+            ring,
+            next: 0,
+            answered: None,
+        }
+    }
+
+    /// For another target with the same destination.
+    pub(crate) fn grow(&mut self, places: usize) {
+        if places <= self.ring.len() {
+            return;
+        }
+        let old = std::mem::replace(self, Self::new(places));
+        (self.next, self.answered) = (old.next, old.answered);
+        for flight in old.ring.into_iter().flatten() {
+            let place = self.place(flight.number);
+            self.ring[place] = Some(flight);
+        }
+    }
+
+    /// The number of the next probe.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Remembers the next probe, in the place of the oldest, which it returns.
+    pub(crate) fn push(
+        &mut self,
+        target: TargetId,
+        seq: u64,
+        payload: usize,
+        departure: Departure,
+        connection: Option<Socket>,
+    ) -> Option<Flight> {
+        let number = self.next;
+        self.next += 1;
+        let place = self.place(number);
+        self.ring[place].replace(Flight {
+            number,
+            target,
+            seq,
+            payload,
+            departure,
+            state: State::Waiting,
+            connection,
+        })
+    }
+
+    pub(crate) fn get(&mut self, number: u64) -> Option<&mut Flight> {
+        let place = self.place(number);
+        self.ring[place].as_mut().filter(|flight| flight.number == number)
+    }
+
+    /// The latest probe whose number has these low bits, of those that were sent.
+    pub(crate) fn latest(&self, low: u64, bits: u32) -> Option<u64> {
+        let newest = self.next.checked_sub(1)?;
+        let back = newest.wrapping_sub(low) & ((1 << bits) - 1);
+        newest.checked_sub(back)
+    }
+
+    /// Notes that this one was answered; whether a later one was before.
+    pub(crate) fn answered(&mut self, number: u64) -> bool {
+        let overtaken = self.answered.is_some_and(|highest| number < highest);
+        self.answered = self.answered.max(Some(number));
+        overtaken
+    }
+
+    /// Those that have no outcome yet, in the order of their numbers.
+    pub(crate) fn open(&self) -> Vec<u64> {
+        let mut open: Vec<_> = self
+            .ring
+            .iter()
+            .flatten()
+            .filter(|flight| flight.state.is_open())
+            .map(|flight| flight.number)
+            .collect();
+        open.sort_unstable();
+        open
+    }
+
+    fn place(&self, number: u64) -> usize {
+        let mask = self.ring.len() - 1;
+        usize::try_from(number & mask as u64).expect("the ring has fewer places")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::clocks::Reading;
+
+    fn push(flights: &mut Flights, seq: u64) -> Option<Flight> {
+        flights.push(TargetId(0), seq, 56, Departure::new(Reading::take(), None), None)
+    }
+
+    fn filled(places: usize, probes: u64) -> Flights {
+        let mut flights = Flights::new(places);
+        for seq in 0..probes {
+            push(&mut flights, seq + 1);
+        }
+        flights
+    }
+
+    #[test]
+    fn the_oldest_makes_room() {
+        let mut flights = filled(16, 16);
+        let gone = push(&mut flights, 17).unwrap();
+        assert_eq!((gone.number, gone.seq), (0, 1));
+        assert!(flights.get(0).is_none());
+        assert_eq!(flights.get(16).unwrap().seq, 17);
+    }
+
+    #[test]
+    fn a_larger_ring_keeps_what_the_smaller_had() {
+        let mut flights = filled(16, 40);
+        flights.grow(64);
+        assert_eq!(flights.open(), (24..40).collect::<Vec<_>>());
+        assert_eq!(flights.next(), 40);
+    }
+
+    #[test]
+    fn who_is_overtaken_is_reordered_and_once_answered_is_not_open() {
+        let mut flights = filled(16, 3);
+        assert!(!flights.answered(0));
+        assert!(!flights.answered(2));
+        assert!(flights.answered(1));
+        flights.get(1).unwrap().state = State::Answered;
+        assert_eq!(flights.open(), [0, 2]);
+    }
+
+    #[test]
+    fn places_follow_the_timeout() {
+        let places = |timeout, interval| {
+            Flights::places(Duration::from_millis(timeout), Duration::from_millis(interval))
+        };
+        assert_eq!(places(1_000, 1_000), 16);
+        assert_eq!(places(1_000, 10), 256);
+        assert_eq!(places(100_000, 1), MAX_IN_FLIGHT);
+    }
+
+    proptest! {
+        #[test]
+        fn low_bits_name_the_latest_probe_that_has_them(sent in 1_u64..200_000, low: u16) {
+            let flights = Flights { ring: Vec::new(), next: sent, answered: None };
+            let expected = (0..sent).rev().take(1 << 16).find(|number| number & 0xffff == u64::from(low));
+            prop_assert_eq!(flights.latest(low.into(), 16), expected);
+        }
+
+        #[test]
+        fn each_of_the_last_probes_is_found(probes in 0_u64..200) {
+            let mut flights = filled(32, probes);
+            for number in 0..probes + 5 {
+                let remembered = number < probes && number + 32 >= probes;
+                prop_assert_eq!(flights.get(number).is_some(), remembered);
+            }
+        }
+    }
+}

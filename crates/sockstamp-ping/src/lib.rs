@@ -1,0 +1,62 @@
+//! A prober whose round-trip times are the kernel's.
+//!
+//! A prober that reads its own clock adds the time that it waited for a processor to the network's. Here a round trip goes
+//! from the kernel's stamp of the probe to its stamp of the answer; what the prober itself added is told beside it.
+//!
+//! ```no_run
+//! use std::net::Ipv4Addr;
+//! use sockstamp_ping::{Engine, Event, Limits, Outcome, Protocol, Target};
+//!
+//! # fn main() -> sockstamp_ping::Result<()> {
+//! let (mut engine, events) = Engine::start(Limits::default())?;
+//! let mut target = Target::new(Ipv4Addr::LOCALHOST.into(), Protocol::Icmp);
+//! target.settings.count = Some(3);
+//! engine.add(target)?;
+//! engine.finish();
+//! for event in events {
+//!     if let Event::Probe { seq, outcome: Outcome::Answered(answer), .. } = event {
+//!         println!("{seq}: {} (ours: {})", answer.times.rtt, answer.times.prober_delay());
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What holds
+//!
+//! - **Each probe has one [`Outcome`]**, by [`Event::Probe`], however late: answered, lost, refused, not sent. What comes
+//!   for it afterwards is [`Event::Late`] or [`Event::Duplicate`].
+//! - **Each target ends once**, by [`Event::Ended`], after its last outcome.
+//! - **A round trip is never computed from two clocks.** Where a kernel stamp is missing on either side, or CLOCK_REALTIME
+//!   was stepped between the two, it is user space's, and [`Times::fallback`] says why.
+//! - **Sends are paced.** The phases of targets are spread over the interval; what could not be sent in time is skipped and
+//!   counted ([`Counters::skipped`]), never made up for by a burst.
+//! - **Memory is bounded**: [`MAX_IN_FLIGHT`] probes of a target at most are remembered, and [`Limits::events`] events wait
+//!   at most. What does not fit is counted.
+//! - **One thread a network namespace.** It enters the namespace, makes its sockets there and ends there.
+
+#![forbid(unsafe_code)]
+
+mod clocks;
+mod counters;
+mod engine;
+mod error;
+mod event;
+mod flights;
+mod lane;
+mod namespace;
+mod pacing;
+mod packet;
+mod target;
+mod times;
+mod worker;
+
+pub use counters::Counters;
+pub use engine::{Added, Engine, Events, Limits, Next, Sockets};
+pub use error::{Error, Result};
+pub use event::{
+    Answer, AnswerKind, End, Event, Fallback, Outcome, Refusal, RefusalKind, RxKind, Stray, TargetId, Times,
+    TxKind, Waits,
+};
+pub use namespace::Namespace;
+pub use target::{MAX_IN_FLIGHT, MAX_PAYLOAD, Protocol, Settings, Target};

@@ -1,0 +1,71 @@
+//! When each target is probed next.
+
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
+
+/// Where in its interval the n-th target of a thread is probed: multiples of the golden ratio, modulo 1, lie evenly however many
+/// there are, and none has to move for the next (the three-gap theorem: gaps differ by a factor of 2.62 at most).
+pub(crate) fn phase(n: u64, interval: Nanos) -> Nanos {
+    /// 2^64 divided by the golden ratio.
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let share = n.wrapping_mul(STEP);
+    let nanos = (u128::from(share) * u128::from(interval.0)) >> 64;
+    Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+/// The next time to send, after one that was due at `due` was sent at `now`, and how many in between are skipped: whoever is late
+/// by an interval or more goes on with the present one.
+pub(crate) fn next(
+    due: Timestamp<Monotonic>,
+    interval: Nanos,
+    now: Timestamp<Monotonic>,
+) -> (Timestamp<Monotonic>, u64) {
+    let late = now.since(due).unwrap_or_default();
+    let missed = late.0 / interval.0.max(1);
+    let steps = Nanos(interval.0.saturating_mul(missed.saturating_add(1)));
+    (due + steps, missed)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_first_target_begins_at_once() {
+        assert_eq!(phase(0, Nanos::from_secs(1)), Nanos::ZERO);
+    }
+
+    #[test]
+    fn phases_leave_no_gap_much_larger_than_even_ones() {
+        const TARGETS: u64 = 1_000;
+        let interval = Nanos::from_millis(100);
+        let mut phases: Vec<_> = (0..TARGETS).map(|n| phase(n, interval).0).collect();
+        phases.push(interval.0);
+        phases.sort_unstable();
+        let even = interval.0 / TARGETS;
+        for pair in phases.windows(2) {
+            let gap = pair[1] - pair[0];
+            assert!(gap > even / 3 && gap < even * 3, "{gap} is not about {even}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_next_time_is_ahead_and_on_the_grid(due in 0_u64..1 << 40, interval in 1_u64..1 << 32, late in 0_u64..1 << 36) {
+            let now = Timestamp::from_nanos(due + late);
+            let (next, skipped) = next(Timestamp::from_nanos(due), Nanos(interval), now);
+            let ahead = next.as_nanos() - due;
+            prop_assert!(next > now && ahead - late <= interval);
+            prop_assert_eq!(ahead % interval, 0);
+            prop_assert_eq!(skipped, ahead / interval - 1);
+        }
+
+        #[test]
+        fn who_is_early_goes_on_as_planned(due in 1_u64..1 << 40, early in 0_u64..1 << 20) {
+            let now = Timestamp::from_nanos(due.saturating_sub(early));
+            let (next, skipped) = next(Timestamp::from_nanos(due), Nanos(1_000), now);
+            prop_assert_eq!((next.as_nanos(), skipped), (due + 1_000, 0));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What is sent and what comes back, as bytes. No system call is made here, and nothing that comes is trusted.
+
+pub(crate) mod icmp;
+pub(crate) mod tcp;
+
+/// A number that a forger does not know, in front of each payload.
+pub(crate) const COOKIE: usize = 8;
+
+/// RFC 1071, of `parts` as if they were one; each but the last has an even length.
+fn checksum(parts: &[&[u8]]) -> u16 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let sum: u64 = words
+        .map(|word| u64::from(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)])))
+        .sum();
+    // A packet has at most 2^15 words: two rounds carry all that is above 16 bits.
+    let carried = (sum & 0xffff) + (sum >> 16);
+    let carried = (carried & 0xffff) + (carried >> 16);
+    !u16::try_from(carried).unwrap_or(u16::MAX)
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    array(bytes, at).map(u16::from_be_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    array(bytes, at).map(u32::from_be_bytes)
+}
+
+/// What follows the header of an IPv4 packet, which raw sockets of IPv4 give.
+pub(crate) fn without_ipv4_header(packet: &[u8]) -> Option<&[u8]> {
+    let words = usize::from(packet.first()? & 0xf);
+    packet.get((words >= 5).then_some(4 * words)?..)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_checksum_of_the_rfc_s_example() {
+        // RFC 1071, section 3: the sum is ddf2.
+        let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(checksum(&[&bytes]), !0xddf2);
+        assert_eq!(checksum(&[&bytes[..4], &bytes[4..]]), !0xddf2);
+    }
+
+    proptest! {
+        #[test]
+        fn what_carries_its_checksum_sums_up_to_nothing(mut bytes in prop::collection::vec(any::<u8>(), 2..200)) {
+            bytes[..2].copy_from_slice(&[0, 0]);
+            let sum = checksum(&[&bytes]);
+            bytes[..2].copy_from_slice(&sum.to_be_bytes());
+            prop_assert_eq!(checksum(&[&bytes]), 0);
+        }
+
+        #[test]
+        fn a_header_is_cut_off_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Some(rest) = without_ipv4_header(&bytes) {
+                prop_assert!(bytes.ends_with(rest) && bytes.len() - rest.len() >= 20);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::{Error, Namespace, Result};
+
+/// Probes of one target that are remembered at most, whether they wait for their answer or have an outcome already. A
+/// probe that is pushed out while it waits is lost, and counted ([`Counters::evicted`](crate::Counters::evicted)).
+pub const MAX_IN_FLIGHT: usize = 4096;
+
+/// The largest payload: what an IPv4 packet of 65535 bytes leaves beside its header and eight bytes of ICMP or UDP.
+pub const MAX_PAYLOAD: usize = 65_507;
+
+/// What is probed, how, and from where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Target {
+    /// Whom. Names are the caller's business.
+    pub address: IpAddr,
+    /// The interface that a link-local address of IPv6 belongs to, as its index; else 0.
+    pub scope: u32,
+    /// By which protocol.
+    pub protocol: Protocol,
+    /// From which network namespace.
+    pub namespace: Namespace,
+    /// How.
+    pub settings: Settings,
+}
+
+impl Target {
+    /// From our own network namespace, with the default settings.
+    #[must_use]
+    pub fn new(address: IpAddr, protocol: Protocol) -> Self {
+        Self {
+            address,
+            scope: 0,
+            protocol,
+            namespace: Namespace::Own,
+            settings: Settings::default(),
+        }
+    }
+}
+
+/// What a probe is, and what answers it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Protocol {
+    /// An echo request; the echo reply. By a ping socket where `net.ipv4.ping_group_range` allows one, else by a raw
+    /// socket, which needs CAP_NET_RAW.
+    Icmp,
+    /// A datagram; any datagram from that port, or ICMP's "port unreachable".
+    Udp {
+        /// The port.
+        port: u16,
+    },
+    /// A SYN; the SYN-ACK, to which the kernel answers with RST, or a RST. No data are sent and no connection is made.
+    ///
+    /// Without CAP_NET_RAW a connection is made and closed at once, and the times are user space's
+    /// ([`Fallback::NoPrivilege`](crate::Fallback::NoPrivilege)).
+    Tcp {
+        /// The port.
+        port: u16,
+    },
+}
+
+/// How a target is probed. The defaults are those of ping(8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// Ends after that many probes. `None`: goes on.
+    pub count: Option<u64>,
+    /// From one probe to the next. Default: 1 s.
+    pub interval: Duration,
+    /// A probe without an answer after this time is lost. Default: 1 s.
+    pub timeout: Duration,
+    /// Ends that long after the target was added, whatever is still in flight. Default: none.
+    pub deadline: Option<Duration>,
+    /// Sends the next probe as soon as an answer comes, or after 10 ms, in the place of the interval.
+    pub flood: bool,
+    /// Bytes of payload, of ICMP and UDP. Fewer than 8 weaken the protection against forged answers. Default: 56.
+    pub payload: usize,
+    /// TTL of IPv4, hop limit of IPv6. Default: the system's.
+    pub hop_limit: Option<u8>,
+    /// TOS of IPv4, traffic class of IPv6. Default: 0.
+    pub traffic_class: Option<u8>,
+    /// The source address. Default: the route's.
+    pub source: Option<IpAddr>,
+    /// The interface (SO_BINDTODEVICE). Default: the route's.
+    pub interface: Option<String>,
+    /// Sets the DF bit of IPv4 and fragments nothing here, of IPv6 either.
+    pub dont_fragment: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            count: None,
+            interval: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            deadline: None,
+            flood: false,
+            payload: 56,
+            hop_limit: None,
+            traffic_class: None,
+            source: None,
+            interface: None,
+            dont_fragment: false,
+        }
+    }
+}
+
+/// Longer is no time to wait, and its nanoseconds fit into 64 bits wherever they are added up.
+const LONGEST: Duration = Duration::from_secs(1_000_000_000);
+/// Shorter is a burst.
+const SHORTEST_INTERVAL: Duration = Duration::from_micros(10);
+
+impl Target {
+    pub(crate) fn check(&self) -> Result<()> {
+        let settings = &self.settings;
+        let refuse = |setting, reason| Err(Error::Setting { setting, reason });
+        if settings.count == Some(0) {
+            return refuse("count", "no probe is nothing to do");
+        }
+        if settings.interval < SHORTEST_INTERVAL || settings.interval > LONGEST {
+            return refuse("interval", "it is from 10 µs to 10^9 s");
+        }
+        if settings.timeout.is_zero() || settings.timeout > LONGEST {
+            return refuse("timeout", "it is more than 0 and at most 10^9 s");
+        }
+        if settings.deadline.is_some_and(|deadline| deadline > LONGEST) {
+            return refuse("deadline", "it is at most 10^9 s");
+        }
+        if settings.payload > MAX_PAYLOAD {
+            return refuse("payload", "a packet takes 65507 bytes at most");
+        }
+        if settings.hop_limit == Some(0) {
+            return refuse("hop_limit", "it is from 1 to 255");
+        }
+        if settings
+            .source
+            .is_some_and(|source| source.is_ipv4() != self.address.is_ipv4())
+        {
+            return refuse("source", "it has another IP version than the target");
+        }
+        if self.address.is_unspecified() || self.address.is_multicast() {
+            return refuse("address", "it is nobody's own");
+        }
+        if matches!(
+            self.protocol,
+            Protocol::Udp { port: 0 } | Protocol::Tcp { port: 0 }
+        ) {
+            return refuse("port", "it is from 1 to 65535");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    fn refused(change: impl FnOnce(&mut Target)) -> &'static str {
+        let mut target = Target::new(Ipv4Addr::LOCALHOST.into(), Protocol::Udp { port: 7 });
+        change(&mut target);
+        match target.check() {
+            Err(Error::Setting { setting, .. }) => setting,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_name() {
+        assert_eq!(refused(|target| target.settings.count = Some(0)), "count");
+        assert_eq!(
+            refused(|target| target.settings.interval = Duration::ZERO),
+            "interval"
+        );
+        assert_eq!(
+            refused(|target| target.settings.timeout = Duration::MAX),
+            "timeout"
+        );
+        assert_eq!(
+            refused(|target| target.settings.payload = MAX_PAYLOAD + 1),
+            "payload"
+        );
+        assert_eq!(refused(|target| target.settings.hop_limit = Some(0)), "hop_limit");
+        let other = Some(Ipv6Addr::LOCALHOST.into());
+        assert_eq!(refused(|target| target.settings.source = other), "source");
+        assert_eq!(
+            refused(|target| target.address = Ipv4Addr::UNSPECIFIED.into()),
+            "address"
+        );
+        assert_eq!(
+            refused(|target| target.protocol = Protocol::Tcp { port: 0 }),
+            "port"
+        );
+    }
+
+    #[test]
+    fn the_defaults_are_accepted() {
+        let target = Target::new(Ipv6Addr::LOCALHOST.into(), Protocol::Icmp);
+        assert!(target.check().is_ok());
+    }
+}

@@ -1,0 +1,149 @@
+//! What a socket has to say: taken from it in a few system calls, and looked at afterwards.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use sockstamp::error_queue::{ErrorQueue, NetworkError, Original, Originals, Report};
+use sockstamp::timestamping::{ReceiveBatch, Received, TxStamp};
+
+use crate::clocks::Reading;
+
+/// Bytes of a packet that are looked at: the longest header of IPv4 (60), one of TCP (20), or one of ICMP and the cookie (16).
+const HEAD: usize = 96;
+/// What a datagram has at most.
+const LARGEST: usize = 1 << 16;
+/// One system call each tells of a pending error of the socket, which the error queue has as well.
+const PENDING_ERRORS: usize = 64;
+
+/// The beginning of a packet.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Head {
+    bytes: [u8; HEAD],
+    length: usize,
+}
+
+impl Head {
+    fn of(packet: &[u8]) -> Self {
+        let length = packet.len().min(HEAD);
+        let mut bytes = [0; HEAD];
+        bytes[..length].copy_from_slice(&packet[..length]);
+        Self { bytes, length }
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// A packet that came.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) received: Received,
+    pub(super) head: Head,
+    /// After it was read.
+    pub(super) read: Reading,
+}
+
+/// An entry of the error queue.
+#[derive(Debug)]
+pub(super) enum Told {
+    Stamp(TxStamp),
+    Error(Box<Trouble>),
+}
+
+/// An ICMP error.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    pub(super) error: NetworkError,
+    /// Where to the packet was sent that it is about.
+    pub(super) destination: Option<SocketAddr>,
+    pub(super) quoted: Head,
+    pub(super) read: Reading,
+}
+
+#[derive(Debug)]
+pub(super) struct Inbox {
+    batch: ReceiveBatch,
+    queue: ErrorQueue,
+    originals: Originals,
+    pub(super) incoming: Vec<Incoming>,
+    pub(super) told: Vec<Told>,
+}
+
+impl Inbox {
+    pub(super) fn new() -> Self {
+        Self {
+            batch: ReceiveBatch::new(LARGEST),
+            queue: ErrorQueue::new(),
+            originals: Originals::new(),
+            incoming: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Entries of error queues that were not understood, so far.
+    pub(super) fn malformed(&self) -> u64 {
+        self.queue.counters().lost()
+    }
+
+    /// Takes what is there. The packets first: the stamps of the probes that they answer were there before them.
+    pub(super) fn collect(&mut self, socket: impl AsFd) -> io::Result<()> {
+        self.incoming.clear();
+        self.told.clear();
+        self.receive(&socket)?;
+        self.drain(&socket)
+    }
+
+    fn receive(&mut self, socket: impl AsFd) -> io::Result<()> {
+        let mut pending_errors = 0;
+        loop {
+            let before = self.incoming.len();
+            let incoming = &mut self.incoming;
+            let nobody_knows_yet = Reading::NEVER;
+            let taken = self.batch.receive(&socket, |received, payload| {
+                incoming.push(Incoming {
+                    received,
+                    head: Head::of(payload),
+                    read: nobody_knows_yet,
+                });
+            });
+            let read = Reading::take();
+            self.incoming[before..]
+                .iter_mut()
+                .for_each(|incoming| incoming.read = read);
+            match taken {
+                Ok(ReceiveBatch::MESSAGES) => {}
+                Ok(_) => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if pending_errors == PENDING_ERRORS => return Err(error),
+                Err(_) => pending_errors += 1,
+            }
+        }
+    }
+
+    fn drain(&mut self, socket: impl AsFd) -> io::Result<()> {
+        let told = &mut self.told;
+        self.queue
+            .drain_with_originals(&mut self.originals, socket, |report, original| {
+                told.extend(Told::of(report, original))
+            })?;
+        Ok(())
+    }
+}
+
+impl Told {
+    fn of(report: Report<'_>, original: Original<'_>) -> Option<Self> {
+        match report {
+            Report::Stamp { stamp, .. } => Some(Self::Stamp(stamp)),
+            Report::Network(error) => Some(Self::Error(Box::new(Trouble {
+                error,
+                destination: original.destination,
+                quoted: Head::of(original.packet),
+                read: Reading::take(),
+            }))),
+            // Nothing here sends without a copy, or at a time of its own.
+            _ => None,
+        }
+    }
+}

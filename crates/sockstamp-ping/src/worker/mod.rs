@@ -1,0 +1,537 @@
+//! The thread that probes from one network namespace.
+
+mod destination;
+mod hear;
+mod inbox;
+mod outbox;
+mod schedule;
+mod send;
+
+use std::collections::hash_map::{Entry, RandomState};
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasher;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::EventFd;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use sockstamp::timestamping::Support;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
+
+use crate::clocks::now;
+use crate::flights::{Flight, Flights, State};
+use crate::lane::{Key, Lane, Probe};
+use crate::namespace::Presence;
+use crate::{
+    End, Error, Event, Namespace, Outcome, Protocol, Result, Settings, Sockets, Target, TargetId, pacing,
+};
+
+use destination::Destination;
+use inbox::Inbox;
+use outbox::Outbox;
+pub(crate) use outbox::{Report, Shared};
+use schedule::{Schedule, Timer};
+
+/// What the engine asks of a worker.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Add(TargetId, Box<Target>, Sender<Result<Sockets>>),
+    Remove(TargetId),
+    /// No more targets: end with the last one.
+    Finish,
+    /// End now.
+    Stop,
+}
+
+/// What a worker is made of.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    pub(crate) namespace: Namespace,
+    pub(crate) commands: Receiver<Command>,
+    pub(crate) wake: Arc<EventFd>,
+    pub(crate) events: SyncSender<Event>,
+    pub(crate) shared: Shared,
+    pub(crate) stamp_wait: Nanos,
+}
+
+/// A target that is probed.
+#[derive(Debug)]
+struct Watched {
+    destination: u32,
+    settings: Settings,
+    /// When the next probe is due; other timers of this kind are out of date.
+    due: Timestamp<Monotonic>,
+    sent: u64,
+    /// Probes without an outcome.
+    open: usize,
+    /// Until when an answer is in time, and of which probe; as many as are remembered at most.
+    expiries: VecDeque<(Timestamp<Monotonic>, u64)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Worker {
+    commands: Receiver<Command>,
+    wake: Arc<EventFd>,
+    outbox: Outbox,
+    epoll: Epoll,
+    timer: TimerFd,
+    armed: Option<Timestamp<Monotonic>>,
+    presence: Presence,
+    support: Support,
+    stamp_wait: Nanos,
+    lanes: HashMap<u32, Lane>,
+    lane_of: HashMap<Key, u32>,
+    destinations: HashMap<u32, Destination>,
+    destination_of: HashMap<(u32, IpAddr, u16), u32>,
+    targets: HashMap<TargetId, Watched>,
+    schedule: Schedule,
+    /// Lanes and destinations ever made, which is how they are numbered; targets ever added.
+    made: u32,
+    added: u64,
+    /// Makes cookies: a keyed hash whose key nobody else has.
+    secret: RandomState,
+    packet: Vec<u8>,
+    /// When the thread began to run again.
+    woken: Timestamp<Monotonic>,
+    finishing: bool,
+}
+
+/// What epoll tells of other things than lanes. A lane's is its number and that of the port; a connection's has the high bit.
+const WAKE: u64 = u64::MAX;
+const TIMER: u64 = u64::MAX - 1;
+const CONNECTION: u64 = 1 << 63;
+/// Ports of a lane fit into these bits.
+const PORT: u32 = 8;
+
+/// Sockets that one call of epoll_wait(2) tells of.
+const TOLD: usize = 512;
+
+/// How soon the end of a network namespace is seen.
+const LOOK: Nanos = Nanos::from_millis(250);
+/// How long an end that found no room waits until it is tried again.
+const RETRY: Nanos = Nanos::from_millis(20);
+/// Timers of expiry come that much later: an answer that came at the last moment is on its way through the kernel.
+const GRACE: Nanos = Nanos::from_millis(1);
+
+impl Worker {
+    /// On the thread that enters the namespace for good.
+    pub(crate) fn new(setup: Setup) -> Result<Self> {
+        let presence = setup.namespace.enter().map_err(|errno| Error::Namespace {
+            namespace: setup.namespace.clone(),
+            errno,
+        })?;
+        let epoll =
+            Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(Error::call("epoll_create1", "a prober"))?;
+        let timer = TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK,
+        )
+        .map_err(Error::call("timerfd_create", "CLOCK_MONOTONIC"))?;
+        let readable = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
+        epoll
+            .add(&*setup.wake, readable(WAKE))
+            .and_then(|()| epoll.add(&timer, readable(TIMER)))
+            .map_err(Error::call("epoll_ctl", "a prober"))?;
+        let mut worker = Self {
+            commands: setup.commands,
+            wake: setup.wake,
+            outbox: Outbox::new(setup.events, setup.shared),
+            epoll,
+            timer,
+            armed: None,
+            presence,
+            support: Support::probe()?,
+            stamp_wait: setup.stamp_wait,
+            lanes: HashMap::new(),
+            lane_of: HashMap::new(),
+            destinations: HashMap::new(),
+            destination_of: HashMap::new(),
+            targets: HashMap::new(),
+            schedule: Schedule::default(),
+            made: 0,
+            added: 0,
+            secret: RandomState::new(),
+            packet: Vec::new(),
+            woken: now(),
+            finishing: false,
+        };
+        worker.schedule.at(now() + LOOK, Timer::Look);
+        Ok(worker)
+    }
+
+    /// Until there is nothing left to do, or the namespace is gone.
+    pub(crate) fn run(mut self) {
+        let mut inbox = Inbox::new();
+        let mut told = vec![EpollEvent::empty(); TOLD];
+        while !self.is_done() {
+            let ended = match self.turn(&mut inbox, &mut told) {
+                Ok(ended) => ended,
+                Err(error) => Some(Ended::Failed(error)),
+            };
+            self.outbox.publish();
+            if let Some(ended) = ended {
+                return self.end_all(&ended);
+            }
+        }
+        self.leave_ends();
+    }
+
+    /// Waits until all ends have found room, unless nobody wants them.
+    fn leave_ends(&mut self) {
+        self.outbox.publish();
+        while self.outbox.has_ends() && !self.outbox.is_closed {
+            if let Ok(Command::Stop) | Err(RecvTimeoutError::Disconnected) =
+                self.commands.recv_timeout(RETRY.into())
+            {
+                return;
+            }
+            self.outbox.publish();
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.outbox.is_closed || (self.finishing && self.targets.is_empty())
+    }
+
+    fn turn(&mut self, inbox: &mut Inbox, told: &mut [EpollEvent]) -> Result<Option<Ended>> {
+        self.arm()?;
+        let count = match self.epoll.wait(told, EpollTimeout::NONE) {
+            Err(Errno::EINTR) => 0,
+            count => count.map_err(Error::call("epoll_wait", "a prober"))?,
+        };
+        self.woken = now();
+        for event in &told[..count] {
+            match event.data() {
+                WAKE => {
+                    // It says that there are commands, however often it was written.
+                    let _ = self.wake.read();
+                }
+                TIMER => self.armed = None,
+                token if token & CONNECTION != 0 => self.connection_told(token),
+                token => self.lane_told(token, inbox)?,
+            }
+        }
+        if let Some(ended) = self.obey() {
+            return Ok(Some(ended));
+        }
+        self.run_timers()
+    }
+
+    /// Sets the timer to what comes next. That it has expired is forgotten by this.
+    fn arm(&mut self) -> Result<()> {
+        let retry = self.outbox.has_ends().then(|| now() + RETRY);
+        let next = self.schedule.wakes_at().into_iter().chain(retry).min();
+        if next == self.armed {
+            return Ok(());
+        }
+        self.armed = next;
+        let Some(next) = next else { return Ok(()) };
+        // Zero would switch it off.
+        let time = TimeSpec::from(Duration::from_nanos(next.as_nanos().max(1)));
+        self.timer
+            .set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+            .map_err(Error::call("timerfd_settime", "CLOCK_MONOTONIC"))
+    }
+
+    fn obey(&mut self) -> Option<Ended> {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Add(id, target, reply)) => {
+                    // Who asked may have gone: then the target ends with the engine.
+                    let _ = reply.send(self.add(id, &target));
+                }
+                Ok(Command::Remove(id)) => self.end(id, End::Removed),
+                Ok(Command::Finish) => self.finishing = true,
+                Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return Some(Ended::Stopped),
+                Err(TryRecvError::Empty) => return None,
+            }
+        }
+    }
+
+    fn add(&mut self, id: TargetId, target: &Target) -> Result<Sockets> {
+        let (number, sockets) = self.lane(target)?;
+        let port = match target.protocol {
+            Protocol::Icmp => 0,
+            Protocol::Udp { port } | Protocol::Tcp { port } => port,
+        };
+        let settings = &target.settings;
+        let places = Flights::places(settings.timeout, settings.interval);
+        let destination = self.destination(number, target, port, places);
+        self.schedule.count_in(settings.interval, settings.flood);
+        let first = now() + pacing::phase(self.added, settings.interval.into());
+        self.added += 1;
+        self.schedule.at(first, Timer::Due(id));
+        if let Some(deadline) = settings.deadline {
+            self.schedule
+                .at(now() + Nanos::from(deadline), Timer::Deadline(id));
+        }
+        let watched = Watched {
+            destination,
+            settings: settings.clone(),
+            due: first,
+            sent: 0,
+            open: 0,
+            expiries: VecDeque::new(),
+        };
+        self.targets.insert(id, watched);
+        Ok(sockets)
+    }
+
+    fn lane(&mut self, target: &Target) -> Result<(u32, Sockets)> {
+        let key = Key::of(target);
+        if let Some(number) = self.lane_of.get(&key) {
+            return Ok((*number, self.lanes[number].sockets()));
+        }
+        let [low, high, ..] = self.secret.hash_one(self.made).to_le_bytes();
+        let lane = Lane::open(key.clone(), &self.support, u16::from_le_bytes([low, high]))?;
+        self.made += 1;
+        let number = self.made;
+        for (index, port) in lane.ports.iter().enumerate() {
+            let token = u64::from(number) << PORT | index as u64;
+            self.epoll
+                .add(port, EpollEvent::new(EpollFlags::EPOLLIN, token))
+                .map_err(Error::call("epoll_ctl", "a lane"))?;
+        }
+        let sockets = lane.sockets();
+        self.lanes.insert(number, lane);
+        self.lane_of.insert(key, number);
+        Ok((number, sockets))
+    }
+
+    fn destination(&mut self, lane: u32, target: &Target, port: u16, places: usize) -> u32 {
+        let number = match self.destination_of.entry((lane, target.address, port)) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => {
+                self.made += 1;
+                let destination = Destination {
+                    lane,
+                    address: self.lanes[&lane].key.peer(target.address, port),
+                    flights: Flights::new(places),
+                    targets: 0,
+                    source: None,
+                };
+                self.destinations.insert(self.made, destination);
+                *new.insert(self.made)
+            }
+        };
+        if let Some(destination) = self.destinations.get_mut(&number) {
+            destination.flights.grow(places);
+            destination.targets += 1;
+        }
+        number
+    }
+
+    fn run_timers(&mut self) -> Result<Option<Ended>> {
+        // What came before this was read above.
+        let now = self.woken;
+        while let Some((time, timer)) = self.schedule.take(now) {
+            match timer {
+                Timer::Due(id) if self.targets.get(&id).is_some_and(|target| target.due == time) => {
+                    self.schedule.is_ready(id);
+                }
+                // Of a flood that went on earlier, or of a target that has ended.
+                Timer::Due(_) => {}
+                Timer::Expire(id) => self.expire(id, now),
+                Timer::GiveUp(probe) => self.release(probe),
+                Timer::Deadline(id) => self.end(id, End::Deadline),
+                Timer::Look if self.presence.is_gone() => return Ok(Some(Ended::NamespaceGone)),
+                Timer::Look => {
+                    self.count_drops();
+                    self.schedule.at(now + LOOK, Timer::Look);
+                }
+            }
+        }
+        while let Some(id) = self.schedule.next_to_send(crate::clocks::now()) {
+            self.send(id)?;
+        }
+        Ok(None)
+    }
+
+    fn count_drops(&mut self) {
+        let ports = self.lanes.values_mut().flat_map(|lane| &mut lane.ports);
+        let drops: u64 = ports.map(|port| port.new_drops()).sum();
+        self.outbox.counters.receive_drops += drops;
+    }
+
+    /// Probes of a target that have had their time are lost.
+    fn expire(&mut self, id: TargetId, now: Timestamp<Monotonic>) {
+        while let Some(target) = self.targets.get_mut(&id) {
+            let destination = target.destination;
+            match target.expiries.front() {
+                Some((time, number)) if *time <= now => {
+                    let probe = Probe {
+                        destination,
+                        number: *number,
+                    };
+                    target.expiries.pop_front();
+                    self.lose(probe);
+                }
+                Some((time, _)) => return self.schedule.at(*time, Timer::Expire(id)),
+                None => return,
+            }
+        }
+    }
+
+    fn lose(&mut self, probe: Probe) {
+        let flight = self.flight(probe);
+        if flight.is_some_and(|flight| matches!(flight.state, State::Waiting)) {
+            self.conclude(probe, State::Lost, Outcome::Lost);
+        }
+    }
+
+    fn flight(&mut self, probe: Probe) -> Option<&mut Flight> {
+        self.destinations
+            .get_mut(&probe.destination)?
+            .flights
+            .get(probe.number)
+    }
+
+    /// The outcome of a probe.
+    fn conclude(&mut self, probe: Probe, state: State, outcome: Outcome) {
+        let Some(flight) = self.flight(probe) else { return };
+        flight.state = state;
+        flight.connection = None;
+        let (target, seq) = (flight.target, flight.seq);
+        self.tell(target, seq, outcome);
+        self.end_if_complete(target);
+    }
+
+    fn tell(&mut self, target: TargetId, seq: u64, outcome: Outcome) {
+        let counters = &mut self.outbox.counters;
+        match &outcome {
+            Outcome::Answered(answer) => {
+                counters.answered += 1;
+                counters.reordered += u64::from(answer.reordered);
+                counters.truncated += u64::from(answer.missing > 0);
+                self.outbox.count_fallback(&answer.times);
+            }
+            Outcome::Lost => counters.lost += 1,
+            Outcome::Refused(_) => counters.refused += 1,
+            Outcome::Abandoned => counters.abandoned += 1,
+            Outcome::NotSent(_) => counters.not_sent += 1,
+        }
+        self.outbox.send(Event::Probe { target, seq, outcome });
+        if let Some(watched) = self.targets.get_mut(&target) {
+            watched.open -= 1;
+            if watched.settings.flood {
+                watched.due = now();
+                self.schedule.at(watched.due, Timer::Due(target));
+            }
+        }
+    }
+
+    fn end_if_complete(&mut self, id: TargetId) {
+        let is_complete = |target: &Watched| target.open == 0 && Some(target.sent) == target.settings.count;
+        if self.targets.get(&id).is_some_and(is_complete) {
+            self.end(id, End::Count);
+        }
+    }
+
+    /// Nothing more comes of this target.
+    fn end(&mut self, id: TargetId, end: End) {
+        let Some(destination) = self.targets.get(&id).map(|target| target.destination) else {
+            return;
+        };
+        for number in self.open_probes(id, destination) {
+            self.abandon(Probe { destination, number });
+        }
+        // To abandon the last may have ended it.
+        let Some(target) = self.targets.remove(&id) else {
+            return;
+        };
+        self.schedule
+            .count_out(target.settings.interval, target.settings.flood);
+        self.leave(destination);
+        self.outbox.send(Event::Ended { target: id, end });
+    }
+
+    fn open_probes(&mut self, id: TargetId, destination: u32) -> Vec<u64> {
+        let Some(destination) = self.destinations.get_mut(&destination) else {
+            return Vec::new();
+        };
+        let mut open = destination.flights.open();
+        open.retain(|number| {
+            destination
+                .flights
+                .get(*number)
+                .is_some_and(|flight| flight.target == id)
+        });
+        open
+    }
+
+    fn abandon(&mut self, probe: Probe) {
+        self.release(probe);
+        let flight = self.flight(probe);
+        if flight.is_some_and(|flight| flight.state.is_open()) {
+            self.conclude(probe, State::Over, Outcome::Abandoned);
+        }
+    }
+
+    /// A destination without targets is forgotten, and so is a lane without destinations.
+    fn leave(&mut self, number: u32) {
+        let Some(destination) = self.destinations.get_mut(&number) else {
+            return;
+        };
+        destination.targets -= 1;
+        if destination.targets > 0 {
+            return;
+        }
+        let lane = destination.lane;
+        self.destinations.remove(&number);
+        self.destination_of.retain(|_, known| *known != number);
+        if !self.destinations.values().any(|other| other.lane == lane) {
+            self.lanes.remove(&lane);
+            self.lane_of.retain(|_, known| *known != lane);
+        }
+    }
+
+    fn end_all(mut self, ended: &Ended) {
+        let mut ids: Vec<_> = self.targets.keys().copied().collect();
+        ids.sort_unstable();
+        for id in ids {
+            self.end(id, ended.end());
+        }
+        match ended {
+            // Who stops does not read until we have ended.
+            Ended::Stopped => self.outbox.publish(),
+            Ended::NamespaceGone | Ended::Failed(_) => self.leave_ends(),
+        }
+    }
+
+    /// What a probe carries that nobody else can know.
+    fn cookie(&self, probe: Probe) -> u64 {
+        cookie(&self.secret, probe)
+    }
+}
+
+fn cookie(secret: &RandomState, probe: Probe) -> u64 {
+    secret.hash_one((probe.destination, probe.number))
+}
+
+/// Why a worker ends before its targets do.
+#[derive(Debug)]
+enum Ended {
+    Stopped,
+    NamespaceGone,
+    Failed(Error),
+}
+
+impl Ended {
+    fn end(&self) -> End {
+        match self {
+            Self::Stopped => End::Removed,
+            Self::NamespaceGone => End::NamespaceGone,
+            Self::Failed(error) => End::Failed(error.to_string()),
+        }
+    }
+}
+
+fn os_error(errno: Errno) -> io::Error {
+    errno.into()
+}

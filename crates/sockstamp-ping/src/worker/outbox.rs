@@ -1,0 +1,100 @@
+//! Events on their way to whoever reads them, and what is counted.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use sockstamp_model::Histogram;
+
+use crate::event::{Fallback, Times};
+use crate::{Counters, Event};
+
+/// What a worker tells about itself.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Report {
+    pub(crate) counters: Counters,
+    /// How late probes were sent.
+    pub(crate) lateness: Histogram,
+}
+
+impl Report {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.counters.add(&other.counters);
+        self.lateness.merge(&other.lateness);
+    }
+}
+
+pub(crate) type Shared = Arc<Mutex<Report>>;
+
+#[derive(Debug)]
+pub(super) struct Outbox {
+    events: SyncSender<Event>,
+    /// Ends that found no room. Others are dropped and counted, but who waits for an end waits for ever: there is one for each target.
+    ends: VecDeque<Event>,
+    pub(super) counters: Counters,
+    pub(super) lateness: Histogram,
+    shared: Shared,
+    /// Nobody reads any more.
+    pub(super) is_closed: bool,
+}
+
+impl Outbox {
+    pub(super) fn new(events: SyncSender<Event>, shared: Shared) -> Self {
+        Self {
+            events,
+            ends: VecDeque::new(),
+            counters: Counters::default(),
+            lateness: Histogram::new(),
+            shared,
+            is_closed: false,
+        }
+    }
+
+    pub(super) fn send(&mut self, event: Event) {
+        if !self.ends.is_empty() && matches!(event, Event::Ended { .. }) {
+            self.ends.push_back(event);
+            return;
+        }
+        match self.events.try_send(event) {
+            Ok(()) => {}
+            Err(TrySendError::Full(end @ Event::Ended { .. })) => self.ends.push_back(end),
+            Err(TrySendError::Full(_)) => self.counters.dropped_events += 1,
+            Err(TrySendError::Disconnected(_)) => self.is_closed = true,
+        }
+    }
+
+    /// Tries again to send what found no room, and tells the counters.
+    pub(super) fn publish(&mut self) {
+        while let Some(end) = self.ends.pop_front() {
+            match self.events.try_send(end) {
+                Ok(()) => {}
+                Err(TrySendError::Full(end)) => {
+                    self.ends.push_front(end);
+                    break;
+                }
+                Err(TrySendError::Disconnected(_)) => self.is_closed = true,
+            }
+        }
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.counters = self.counters;
+        if shared.lateness.count() != self.lateness.count() {
+            shared.lateness.clone_from(&self.lateness);
+        }
+    }
+
+    pub(super) fn has_ends(&self) -> bool {
+        !self.ends.is_empty()
+    }
+
+    pub(super) fn count_fallback(&mut self, times: &Times) {
+        let counters = &mut self.counters;
+        match times.fallback {
+            Some(Fallback::NoTxStamp) => counters.no_tx_stamp += 1,
+            Some(Fallback::NoRxStamp) => counters.no_rx_stamp += 1,
+            Some(Fallback::ClockStep) => counters.clock_step += 1,
+            Some(Fallback::Implausible) => counters.implausible += 1,
+            Some(Fallback::NoId) => counters.no_id += 1,
+            Some(Fallback::NoPrivilege) | None => {}
+        }
+    }
+}

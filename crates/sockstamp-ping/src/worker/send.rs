@@ -1,0 +1,185 @@
+//! From a target that is due to a packet.
+
+use std::io;
+use std::net::IpAddr;
+
+use nix::sys::epoll::{EpollEvent, EpollFlags};
+use socket2::Socket;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
+
+use crate::clocks::{Reading, now};
+use crate::event::Fallback;
+use crate::flights::State;
+use crate::lane::{Kind, PORTS, Probe};
+use crate::packet::{icmp, tcp};
+use crate::times::Departure;
+use crate::{Outcome, Result, TargetId, pacing};
+
+use super::destination::{SOURCE_HOLDS, initial_sequence};
+use super::schedule::Timer;
+use super::{CONNECTION, GRACE, Worker};
+
+/// A flood without answers goes on that often.
+const FLOOD: Nanos = Nanos::from_millis(10);
+
+/// What became of a send call.
+struct Sent {
+    result: io::Result<()>,
+    unstamped: Option<Fallback>,
+    connection: Option<Socket>,
+}
+
+impl Worker {
+    /// Sends the next probe of a target, and says when the one after it is due.
+    pub(super) fn send(&mut self, id: TargetId) -> Result<()> {
+        let Some(target) = self.targets.get_mut(&id) else {
+            return Ok(());
+        };
+        let now = now();
+        let interval = match target.settings.flood {
+            true => FLOOD,
+            false => target.settings.interval.into(),
+        };
+        self.outbox
+            .lateness
+            .record(now.since(target.due).unwrap_or_default(), 1);
+        let (due, skipped) = pacing::next(target.due, interval, now);
+        self.outbox.counters.skipped += skipped;
+        target.due = due;
+        target.sent += 1;
+        target.open += 1;
+        let (seq, destination) = (target.sent, target.destination);
+        if target.settings.count != Some(seq) {
+            self.schedule.at(due, Timer::Due(id));
+        }
+        self.launch(id, seq, destination, now);
+        Ok(())
+    }
+
+    fn launch(&mut self, id: TargetId, seq: u64, destination: u32, now: Timestamp<Monotonic>) {
+        let Some(known) = self.destinations.get(&destination) else {
+            return;
+        };
+        let probe = Probe {
+            destination,
+            number: known.flights.next(),
+        };
+        let payload = self.targets[&id].settings.payload;
+        let before = Reading::take();
+        let sent = self.transmit(probe, payload, now);
+        let departure = Departure::new(before, sent.unstamped);
+        if let Some(known) = self.destinations.get_mut(&destination) {
+            let evicted = known.flights.push(id, seq, payload, departure, sent.connection);
+            if let Some(flight) = evicted.filter(|flight| flight.state.is_open()) {
+                self.outbox.counters.evicted += 1;
+                self.tell(flight.target, flight.seq, Outcome::Lost);
+            }
+        }
+        match sent.result {
+            Ok(()) => {
+                self.outbox.counters.sent += 1;
+                self.expect(id, probe.number, before.at);
+            }
+            Err(error) => self.conclude(probe, State::Over, Outcome::NotSent(error)),
+        }
+    }
+
+    /// Notes until when an answer is in time.
+    fn expect(&mut self, id: TargetId, number: u64, sent: Timestamp<Monotonic>) {
+        let Some(target) = self.targets.get_mut(&id) else {
+            return;
+        };
+        let until = sent + target.settings.timeout.into() + GRACE;
+        if target.expiries.is_empty() {
+            self.schedule.at(until, Timer::Expire(id));
+        }
+        if target.expiries.len() == crate::MAX_IN_FLIGHT {
+            // Pushed out of the ring before.
+            target.expiries.pop_front();
+        }
+        target.expiries.push_back((until, number));
+    }
+
+    fn transmit(&mut self, probe: Probe, payload: usize, now: Timestamp<Monotonic>) -> Sent {
+        let failed = |error| Sent {
+            result: Err(error),
+            unstamped: None,
+            connection: None,
+        };
+        let Some(known) = self.destinations.get(&probe.destination) else {
+            return failed(super::os_error(nix::errno::Errno::EDESTADDRREQ));
+        };
+        let (lane, peer) = (known.lane, known.address);
+        if matches!(self.lanes[&lane].kind, Kind::Connect) {
+            return self.connect(probe, lane).unwrap_or_else(failed);
+        }
+        let source = match self.lanes[&lane].kind {
+            Kind::RawTcp { .. } if peer.is_ipv4() => match self.source(probe.destination, now) {
+                Ok(source) => Some(source),
+                Err(error) => return failed(error),
+            },
+            _ => None,
+        };
+        let cookie = self.cookie(probe);
+        let Some(lane) = self.lanes.get_mut(&lane) else {
+            return failed(super::os_error(nix::errno::Errno::EDESTADDRREQ));
+        };
+        let mut to = lane.key.peer(peer.ip(), 0);
+        match &lane.kind {
+            Kind::Ping | Kind::RawIcmp { .. } => {
+                lane.echo_request(&mut self.packet, probe.number, cookie, payload);
+            }
+            Kind::RawTcp { ports, .. } => {
+                let from = ports[usize::from(crate::lane::low(probe.number)) % PORTS];
+                let sequence = initial_sequence(probe.number, cookie);
+                let ends = source.map(|source| (source, peer.ip()));
+                self.packet.clear();
+                self.packet.extend(tcp::syn(from, peer.port(), sequence, ends));
+            }
+            Kind::Udp | Kind::Connect => {
+                to = peer;
+                self.packet.clear();
+                icmp::write_payload(&mut self.packet, cookie, payload);
+            }
+        }
+        let index = lane.port_of(probe.number);
+        let (result, unstamped) = lane.ports[index].send(probe, &self.packet, to, now);
+        Sent {
+            result,
+            unstamped,
+            connection: None,
+        }
+    }
+
+    /// Our address on the way to a destination. Routes change: it is asked for again from time to time, and the checksum of a
+    /// SYN in between would be wrong, so that it would be lost.
+    fn source(&mut self, destination: u32, now: Timestamp<Monotonic>) -> io::Result<IpAddr> {
+        let known = &self.destinations[&destination];
+        let holds = |found: Timestamp<Monotonic>| now.since(found).is_some_and(|age| age < SOURCE_HOLDS);
+        match known.source {
+            Some((source, found)) if holds(found) => Ok(source),
+            _ => {
+                let source = self.lanes[&known.lane].source_towards(known.address)?;
+                if let Some(known) = self.destinations.get_mut(&destination) {
+                    known.source = Some((source, now));
+                }
+                Ok(source)
+            }
+        }
+    }
+
+    fn connect(&mut self, probe: Probe, lane: u32) -> io::Result<Sent> {
+        let peer = self.destinations[&probe.destination].address;
+        let socket = self.lanes[&lane].connect(peer)?;
+        let [a, b, c, d, ..] = probe.number.to_le_bytes();
+        let number = u32::from_le_bytes([a, b, c, d]);
+        let token = CONNECTION | u64::from(probe.destination) << 32 | u64::from(number);
+        self.epoll
+            .add(&socket, EpollEvent::new(EpollFlags::EPOLLOUT, token))?;
+        Ok(Sent {
+            result: Ok(()),
+            unstamped: Some(Fallback::NoPrivilege),
+            connection: Some(socket),
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Probes of targets in hosts of their own, and what became of them.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_ping::{
+    Answer, Counters, End, Engine, Event, Limits, Namespace, Next, Outcome, Protocol, RxKind, Target,
+    TargetId, TxKind,
+};
+use testbed::{Family, Host};
+
+pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+/// How long a test waits for what must come, on a machine that does other things as well.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A few probes, quick ones.
+pub fn target(host: &Host, address: IpAddr, protocol: Protocol, count: u64) -> Target {
+    let mut target = Target::new(address, protocol);
+    target.namespace = Namespace::named(host.netns_name());
+    target.settings.count = Some(count);
+    target.settings.interval = Duration::from_millis(10);
+    target
+}
+
+/// All that was told of some targets.
+#[derive(Debug)]
+pub struct Story {
+    pub events: Vec<Event>,
+    pub counters: Counters,
+}
+
+/// Probes the targets to their end.
+pub fn probe(targets: impl IntoIterator<Item = Target>) -> Story {
+    probe_meanwhile(targets, |_| {})
+}
+
+/// The same, and does something else as soon as all are added.
+pub fn probe_meanwhile(
+    targets: impl IntoIterator<Item = Target>,
+    meanwhile: impl FnOnce(&mut Engine),
+) -> Story {
+    let (mut engine, mut events) = Engine::start(Limits::default()).unwrap();
+    for target in targets {
+        engine.add(target).unwrap();
+    }
+    engine.finish();
+    meanwhile(&mut engine);
+    let (start, mut told) = (Instant::now(), Vec::new());
+    loop {
+        match events.next_within(PATIENCE) {
+            Next::Event(event) => told.push(event),
+            Next::Over => break,
+            Next::Timeout => panic!("nothing came after {} events: {:?}", told.len(), told.last()),
+        }
+        assert!(start.elapsed() < PATIENCE, "it does not end: {:?}", told.last());
+    }
+    Story {
+        events: told,
+        counters: engine.counters(),
+    }
+}
+
+impl Story {
+    pub fn outcomes(&self) -> Vec<&Outcome> {
+        let events = self.events.iter();
+        events
+            .filter_map(|event| match event {
+                Event::Probe { outcome, .. } => Some(outcome),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn answers(&self) -> Vec<Answer> {
+        let outcomes = self.outcomes().into_iter();
+        outcomes
+            .filter_map(|outcome| match outcome {
+                Outcome::Answered(answer) => Some(*answer),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn ends(&self) -> Vec<(TargetId, &End)> {
+        let events = self.events.iter();
+        events
+            .filter_map(|event| match event {
+                Event::Ended { target, end } => Some((*target, end)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// That all probes were answered, and the answers.
+    pub fn all_answered(&self, probes: u64) -> Vec<Answer> {
+        let answers = self.answers();
+        assert_eq!(
+            answers.len() as u64,
+            probes,
+            "{:?} {:?}",
+            self.outcomes(),
+            self.counters
+        );
+        assert_eq!(self.outcomes().len() as u64, probes);
+        answers
+    }
+}
+
+/// That both ends were stamped by the kernel.
+pub fn assert_stamped(answer: &Answer) {
+    let times = &answer.times;
+    assert_eq!(
+        (times.tx, times.rx, times.fallback),
+        (TxKind::Software, RxKind::Software, None),
+        "{answer:?}"
+    );
+    assert!(
+        times.rtt > Nanos::ZERO && times.rtt < times.user_rtt,
+        "{answer:?}"
+    );
+    let waits = times.waits;
+    assert!(
+        waits.send.is_some() && waits.qdisc.is_some() && waits.read.is_some(),
+        "{answer:?}"
+    );
+}

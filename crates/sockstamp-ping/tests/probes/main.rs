@@ -1,0 +1,4 @@
+//! Probes of each kind over real links.
+
+mod answers;
+mod common;

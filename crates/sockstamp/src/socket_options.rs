@@ -1,0 +1,134 @@
+//! Options of sockets that have no safe wrapper elsewhere, for programs that make packets of their own.
+
+use std::os::fd::AsFd;
+
+use crate::sys::options::{get, set};
+use crate::{Error, Result};
+
+/// An IP version, of an option that has two names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// IPv4.
+    V4,
+    /// IPv6.
+    V6,
+}
+
+/// Sends no fragments: IPv4 with DF, IPv6 without a fragment header. What is larger than the path is known to take is
+/// EMSGSIZE.
+///
+/// Source: IP_PMTUDISC_DO in ip(7), IPV6_PMTUDISC_DO in include/uapi/linux/in6.h, v6.18.
+///
+/// # Errors
+///
+/// [`Error::Call`] if `socket` is none of that version.
+pub fn never_fragment(socket: impl AsFd, version: Version) -> Result<()> {
+    let (level, name, value) = match version {
+        Version::V4 => (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO),
+        Version::V6 => (
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_DO,
+        ),
+    };
+    set(socket, level, name, &value).map_err(Error::call("setsockopt(IP_MTU_DISCOVER)", "a socket"))
+}
+
+/// The kernel fills in the checksum, with its pseudo-header, that is this many bytes behind the beginning of what a raw
+/// socket of IPv6 sends; and drops what comes with a wrong one.
+///
+/// Source: IPV6_CHECKSUM in RFC 3542, section 3.1; `rawv6_push_pending_frames()` in net/ipv6/raw.c, v6.18.
+///
+/// # Errors
+///
+/// [`Error::Call`] if `socket` is no raw socket of IPv6, or the offset is odd.
+pub fn checksum_at(socket: impl AsFd, offset: u16) -> Result<()> {
+    set(
+        socket,
+        libc::IPPROTO_IPV6,
+        libc::IPV6_CHECKSUM,
+        &i32::from(offset),
+    )
+    .map_err(Error::call("setsockopt(IPV6_CHECKSUM)", "a socket"))
+}
+
+/// How many packets for `socket` were dropped since its receive buffer was full, modulo 2^32. Those that a filter of its own
+/// rejects do not count, nor do entries of its error queue.
+///
+/// Source: SO_MEMINFO and SK_MEMINFO_DROPS in include/uapi/linux/sock_diag.h; `__sock_queue_rcv_skb()` and
+/// `sock_queue_err_skb()`, v6.18.
+///
+/// # Errors
+///
+/// [`Error::Call`] if it is no socket.
+pub fn receive_drops(socket: impl AsFd) -> Result<u32> {
+    const SK_MEMINFO_DROPS: usize = 8;
+    let (numbers, _) = get(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_MEMINFO,
+        [0_u32; SK_MEMINFO_DROPS + 1],
+    )
+    .map_err(Error::call("getsockopt(SO_MEMINFO)", "a socket"))?;
+    Ok(numbers[SK_MEMINFO_DROPS])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use socket2::SockRef;
+
+    use super::*;
+
+    #[test]
+    fn a_full_receive_buffer_drops_and_counts() {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        SockRef::from(&receiver).set_recv_buffer_size(1).unwrap();
+        assert_eq!(receive_drops(&receiver).unwrap(), 0);
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        for _ in 0..20 {
+            sender
+                .send_to(&[0; 1_000], receiver.local_addr().unwrap())
+                .unwrap();
+        }
+        receiver.set_nonblocking(true).unwrap();
+        let mut read = 0;
+        while receiver.recv(&mut [0; 1_000]).is_ok() {
+            read += 1;
+        }
+        assert!(read < 20);
+        assert_eq!(receive_drops(&receiver).unwrap(), 20 - read);
+    }
+
+    #[test]
+    fn each_version_has_its_option() {
+        let (v4, v6) = (
+            UdpSocket::bind("127.0.0.1:0").unwrap(),
+            UdpSocket::bind("[::1]:0").unwrap(),
+        );
+        never_fragment(&v4, Version::V4).unwrap();
+        never_fragment(&v6, Version::V6).unwrap();
+        let set = |socket, level, name| get(socket, level, name, 0_i32).unwrap().0;
+        assert_eq!(
+            set(&v4, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER),
+            libc::IP_PMTUDISC_DO
+        );
+        assert_eq!(
+            set(&v6, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER),
+            libc::IPV6_PMTUDISC_DO
+        );
+        assert!(never_fragment(&v4, Version::V6).is_err());
+    }
+
+    #[test]
+    fn a_checksum_is_for_raw_sockets() {
+        let error = checksum_at(UdpSocket::bind("[::1]:0").unwrap(), 16).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .starts_with("setsockopt(IPV6_CHECKSUM) on a socket: "),
+            "{error}"
+        );
+    }
+}
