@@ -13,7 +13,8 @@ const HEADER: &str = "include/sockstamp.h";
 const SONAME: &str = "libsockstamp.so.0";
 
 /// What libc has, and handles, which are types of this crate.
-const NOT_GENERATED: &str = "sockaddr.*|iovec|socklen_t|sockstamp_queue";
+const NOT_GENERATED: &str = "sockaddr.*|iovec|socklen_t|\
+    sockstamp_(batch|completions|matcher|queue|receiver|registration|sender|stamping)";
 
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed={HEADER}");

@@ -610,6 +610,608 @@ void sockstamp_queue_free(struct sockstamp_queue *queue);
 int sockstamp_report_parse(const void *control, size_t length, struct sockstamp_report *report,
 			   struct sockstamp_statistics *statistics);
 
+/**
+ * DOC: sockstamp_batch - receives many messages in one system call
+ *
+ * The messages are in memory of the batch, until its next call.
+ */
+
+/**
+ * struct sockstamp_message - a message of a batch
+ * @data: Its bytes.
+ * @length: How many.
+ * @received: What is known of it.
+ */
+struct sockstamp_message {
+	const void *data;
+	size_t length;
+	struct sockstamp_received received;
+};
+
+struct sockstamp_batch;
+
+/**
+ * sockstamp_batch_create() - makes room for 32 messages
+ * @batch: Where to put the handle.
+ * @size: For datagrams of at most this many bytes.
+ *
+ * Return: 0. -EINVAL if @size is 0.
+ */
+int sockstamp_batch_create(struct sockstamp_batch **batch, size_t size);
+
+/**
+ * sockstamp_batch_receive() - receives the messages that are there
+ * @batch: The batch.
+ * @fd: The socket. Waits for the first message as it does, and for no other.
+ * @messages: Where to put a pointer to them, valid until the next call with this batch.
+ *
+ * Return: how many messages there are, 1 to 32. As recvmmsg(2).
+ */
+int sockstamp_batch_receive(struct sockstamp_batch *batch, int fd,
+			    const struct sockstamp_message **messages);
+
+/**
+ * sockstamp_batch_free() - frees a batch
+ * @batch: The batch, or NULL.
+ */
+void sockstamp_batch_free(struct sockstamp_batch *batch);
+
+/**
+ * DOC: sockstamp_stamping - has received packets stamped before anybody asks
+ *
+ * The kernel stamps received packets only while a socket of the host has asked for it, and begins
+ * some milliseconds after that: the first messages of a program have no stamp. Who holds this asks
+ * for all.
+ */
+
+struct sockstamp_stamping;
+
+/**
+ * sockstamp_stamping_create() - has received packets stamped, until it is freed
+ * @stamping: Where to put the handle.
+ * @timeout_ms: How long to wait until they are.
+ *
+ * Return: 1 if they are stamped now, 0 if not yet.
+ */
+int sockstamp_stamping_create(struct sockstamp_stamping **stamping, unsigned int timeout_ms);
+
+/**
+ * sockstamp_stamping_free() - needs the stamps no longer
+ * @stamping: The handle, or NULL.
+ */
+void sockstamp_stamping_free(struct sockstamp_stamping *stamping);
+
+/**
+ * DOC: sockstamp_matcher - which message a stamp is of
+ *
+ * Tell a matcher of each send right after the call, before the error queue is drained, and give it
+ * each stamp. It remembers the last messages, as many as it has room for. Stamps may come out of
+ * order, twice, or not at all, ids wrap, and TCP gives one stamp for several messages: the last
+ * one's is exact, and for the earlier ones it is merged, a time when they had passed.
+ */
+
+/**
+ * enum sockstamp_transport - what ids count
+ * @SOCKSTAMP_DATAGRAMS: Sends: UDP and all others.
+ * @SOCKSTAMP_STREAM: Bytes: TCP.
+ */
+enum sockstamp_transport {
+	SOCKSTAMP_DATAGRAMS = 1,
+	SOCKSTAMP_STREAM = 2,
+};
+
+/**
+ * enum sockstamp_coverage - whether a stamp is the message's own
+ * @SOCKSTAMP_EXACT: It is.
+ * @SOCKSTAMP_MERGED: It is of a later byte of the same connection: the message was there at this
+ * time, or before.
+ */
+enum sockstamp_coverage {
+	SOCKSTAMP_EXACT = 1,
+	SOCKSTAMP_MERGED = 2,
+};
+
+/**
+ * struct sockstamp_match - a message that a stamp is of
+ * @message: What sockstamp_matcher_sent() was given.
+ * @coverage: Whether it is its own stamp.
+ */
+struct sockstamp_match {
+	uint64_t message;
+	enum sockstamp_coverage coverage;
+	uint32_t reserved;
+};
+
+/**
+ * struct sockstamp_matcher_counters - what a matcher has seen
+ * @matched: Stamps matched to their own message.
+ * @merged: Messages that got the stamp of a later one.
+ * @duplicate: Stamps that their messages had already.
+ * @past: Stamps of messages that are forgotten.
+ * @unknown: Stamps of no message that was told.
+ * @unfinished: Messages that were forgotten without all the stamps expected.
+ */
+struct sockstamp_matcher_counters {
+	uint64_t matched;
+	uint64_t merged;
+	uint64_t duplicate;
+	uint64_t past;
+	uint64_t unknown;
+	uint64_t unfinished;
+};
+
+struct sockstamp_matcher;
+
+/**
+ * sockstamp_matcher_create() - makes a matcher for one socket
+ * @matcher: Where to put it.
+ * @transport: What the socket's ids count.
+ * @outstanding: Bytes that were written to a stream and not acknowledged when SOCKSTAMP_OPT_ID was
+ * set (SIOCOUTQ); 0 on a quiet connection, with SOCKSTAMP_OPT_ID_TCP, and for datagrams.
+ * @capacity: How many messages it remembers.
+ * @expected: Bits 1 << enum sockstamp_kind: the stamps that each message is to get.
+ *
+ * Return: 0. -EINVAL.
+ */
+int sockstamp_matcher_create(struct sockstamp_matcher **matcher, enum sockstamp_transport transport,
+			     uint32_t outstanding, size_t capacity, uint32_t expected);
+
+/**
+ * sockstamp_matcher_sent() - tells of a send that asked for stamps
+ * @matcher: The matcher.
+ * @bytes: What the send call returned.
+ * @message: What is to be told with its stamps: a number, or a pointer.
+ * @forgotten: Where to put the message that had to be forgotten for it; may be NULL.
+ *
+ * Not for datagrams with an id of their own.
+ *
+ * Return: 1 if a message was forgotten that lacked an expected stamp, else 0.
+ */
+int sockstamp_matcher_sent(struct sockstamp_matcher *matcher, size_t bytes, uint64_t message,
+			   uint64_t *forgotten);
+
+/**
+ * sockstamp_matcher_sent_unstamped() - tells of bytes of a stream that asked for no stamp
+ * @matcher: The matcher.
+ * @bytes: How many.
+ *
+ * Datagrams without stamps are not counted by the kernel, nor here.
+ *
+ * Return: 0.
+ */
+int sockstamp_matcher_sent_unstamped(struct sockstamp_matcher *matcher, size_t bytes);
+
+/**
+ * sockstamp_matcher_stamp() - gives a stamp to its messages
+ * @matcher: The matcher.
+ * @stamp: The stamp.
+ * @matches: Where to put a pointer to them, oldest first, valid until the next call with this
+ * matcher.
+ *
+ * Return: how many messages the stamp is of, 0 if they have it already. -ESTALE if they are
+ * forgotten, -ENOENT if no such message was told. Each is counted.
+ */
+int sockstamp_matcher_stamp(struct sockstamp_matcher *matcher, const struct sockstamp_stamp *stamp,
+			    const struct sockstamp_match **matches);
+
+/**
+ * sockstamp_matcher_unfinished() - tells which messages lack an expected stamp
+ * @matcher: The matcher.
+ * @messages: Where to put them, oldest first; may be NULL if @capacity is 0.
+ * @capacity: How many there is room for.
+ *
+ * Return: how many there are, which may be more than @capacity.
+ */
+int sockstamp_matcher_unfinished(const struct sockstamp_matcher *matcher, uint64_t *messages,
+				 size_t capacity);
+
+/**
+ * sockstamp_matcher_counters() - tells what a matcher has seen
+ * @matcher: The matcher.
+ * @counters: Where to put the counts.
+ *
+ * Return: 0.
+ */
+int sockstamp_matcher_counters(const struct sockstamp_matcher *matcher,
+			       struct sockstamp_matcher_counters *counters);
+
+/**
+ * sockstamp_matcher_free() - frees a matcher
+ * @matcher: The matcher, or NULL.
+ */
+void sockstamp_matcher_free(struct sockstamp_matcher *matcher);
+
+/**
+ * DOC: sockstamp_completions - completions and stamps from memory
+ *
+ * Where the service sockstamp-completions(1) runs, it writes what comes into the error queues of
+ * registered sockets into memory that their program alone can read: to look there costs no system
+ * call. The error queue remains the truth. What the service missed, or wrote over before it was
+ * read, is found there, and it is there that reports go on if the service ends: read it too, but
+ * rarely. While it is not empty, poll(2) reports POLLERR.
+ */
+
+/**
+ * struct sockstamp_registration_state - what is known of a registered socket
+ * @lost: Reports that were written over before they were read.
+ * @torn: Entries that left the error queue while the service read them.
+ * @queued: About how many entries the error queue has since sockstamp_registration_queue_is_read().
+ * @has_stamps: 1 if sends of TCP are stamped without entries in the error queue, else 0.
+ */
+struct sockstamp_registration_state {
+	uint64_t lost;
+	uint64_t torn;
+	uint64_t queued;
+	uint32_t has_stamps;
+	uint32_t reserved;
+};
+
+struct sockstamp_completions;
+struct sockstamp_registration;
+
+/**
+ * sockstamp_completions_create() - connects to the service
+ * @completions: Where to put the connection; one is enough for a program.
+ * @path: The path of the service's socket; NULL for the usual one.
+ *
+ * Return: 0. -ENOENT or -ECONNREFUSED if nobody listens there, -EACCES, -ENOSPC if it serves as
+ * many programs as it may, -EPROTO if it is of another version.
+ */
+int sockstamp_completions_create(struct sockstamp_completions **completions, const char *path);
+
+/**
+ * sockstamp_completions_register() - has what comes to a socket written into memory from now on
+ * @completions: The connection. May be freed before the registration.
+ * @fd: The socket, of TCP or UDP.
+ * @stamps: Not 0: on TCP and from Linux 6.15 on, each send is stamped without SO_TIMESTAMPING and
+ * without an entry in the error queue, with ids as by SOCKSTAMP_OPT_ID_TCP.
+ * @registration: Where to put the registration, which ends when it is freed.
+ *
+ * Return: 0. -EBUSY if the socket is registered already, -EPROTONOSUPPORT for another kind of
+ * socket, -ENOSPC, -EPROTO if the service has ended.
+ */
+int sockstamp_completions_register(const struct sockstamp_completions *completions, int fd,
+				   int stamps, struct sockstamp_registration **registration);
+
+/**
+ * sockstamp_completions_free() - ends a connection
+ * @completions: The connection, or NULL.
+ */
+void sockstamp_completions_free(struct sockstamp_completions *completions);
+
+/**
+ * sockstamp_registration_read() - reads what has come since the last time
+ * @registration: The registration.
+ * @reports: Where to put a pointer to completed ranges and stamps, valid until the next call with
+ * this registration.
+ *
+ * Reads memory only, and never waits. A range or a stamp may come again.
+ *
+ * Return: how many reports there are.
+ */
+int sockstamp_registration_read(struct sockstamp_registration *registration,
+				const struct sockstamp_report **reports);
+
+/**
+ * sockstamp_registration_state() - tells what is known of the socket
+ * @registration: The registration.
+ * @state: Where to put it.
+ *
+ * Return: 0.
+ */
+int sockstamp_registration_state(const struct sockstamp_registration *registration,
+				 struct sockstamp_registration_state *state);
+
+/**
+ * sockstamp_registration_queue_is_read() - says that the error queue is about to be read to its end
+ * @registration: The registration.
+ *
+ * Return: 0.
+ */
+int sockstamp_registration_queue_is_read(struct sockstamp_registration *registration);
+
+/**
+ * sockstamp_registration_is_served() - asks whether the service is there
+ * @registration: The registration.
+ *
+ * One system call.
+ *
+ * Return: 1 or 0. If not, the error queue is all there is.
+ */
+int sockstamp_registration_is_served(const struct sockstamp_registration *registration);
+
+/**
+ * sockstamp_registration_free() - ends a registration
+ * @registration: The registration, or NULL.
+ */
+void sockstamp_registration_free(struct sockstamp_registration *registration);
+
+/**
+ * DOC: sockstamp_sender - sends without copying
+ *
+ * A sender has buffers, and a buffer has one owner at a time. sockstamp_sender_acquire() gives it
+ * to the program, which fills it; sockstamp_sender_submit() gives it to the kernel, which reads it
+ * where it is, and the program must not write to it any more. When the kernel is done with it,
+ * which for TCP is when the peer has acknowledged its bytes, it is there to be acquired again. A
+ * buffer that is not the program's cannot be submitted.
+ *
+ * The sender reads the error queue of the socket. What it finds beside completions,
+ * sockstamp_sender_reports() gives. Nobody else sends with MSG_ZEROCOPY by the same socket.
+ *
+ * It pays from about 10 kB a send, to receivers on another host, over devices that can gather.
+ * Elsewhere the kernel copies after all and says so; stop_when_copied stops asking then. Memory in
+ * flight is locked: RLIMIT_MEMLOCK, net.core.optmem_max. Beyond these, sends are copied, and
+ * counted as refused.
+ */
+
+/**
+ * struct sockstamp_sender_options - how a sender works
+ * @buffer_size: Bytes of each buffer.
+ * @buffers: How many buffers.
+ * @threshold: Sends of fewer bytes are copied; SOCKSTAMP_THRESHOLD is 10240.
+ * @stop_when_copied: After so many sends in a row that the kernel copied after all, copy at once; 0
+ * for never.
+ */
+struct sockstamp_sender_options {
+	size_t buffer_size;
+	uint32_t buffers;
+	uint32_t threshold;
+	uint32_t stop_when_copied;
+	uint32_t reserved;
+};
+
+/* Pinning pages costs about what copying so many bytes costs. */
+#define SOCKSTAMP_THRESHOLD 10240
+
+/**
+ * struct sockstamp_how - how one buffer is sent
+ * @to: Where to; AF_UNSPEC for where the socket is connected.
+ * @segment: Not 0: datagrams of so many bytes each are made of it (UDP_SEGMENT).
+ * @more: Not 0: more follows (MSG_MORE).
+ */
+struct sockstamp_how {
+	union sockstamp_address to;
+	uint16_t segment;
+	uint16_t more;
+};
+
+/**
+ * enum sockstamp_zerocopy_support - whether a socket can send without a copy
+ * @SOCKSTAMP_ZEROCOPY_AVAILABLE: It can.
+ * @SOCKSTAMP_ZEROCOPY_UNSUPPORTED: It cannot: everything is copied.
+ * @SOCKSTAMP_ZEROCOPY_IN_USE: SO_ZEROCOPY was set before, so completions may be of somebody else's
+ * sends: everything is copied.
+ */
+enum sockstamp_zerocopy_support {
+	SOCKSTAMP_ZEROCOPY_AVAILABLE = 1,
+	SOCKSTAMP_ZEROCOPY_UNSUPPORTED = 2,
+	SOCKSTAMP_ZEROCOPY_IN_USE = 3,
+};
+
+/**
+ * struct sockstamp_sender_counters - what a sender has done
+ * @lent: Send calls that the kernel took without a copy, or so it said.
+ * @completed: Of these, complete by now.
+ * @completed_copied: Of these, copied after all.
+ * @below_threshold: Send calls that were copied as they are short.
+ * @not_asked: Send calls that were copied since the socket cannot do otherwise, or all was copied
+ * lately.
+ * @refused: Send calls that were copied since the kernel had no memory for one without.
+ * @repeated: Ids that were reported again.
+ * @foreign: Ids that no send of this sender has: somebody else sends with MSG_ZEROCOPY by the same
+ * socket. Sends are copied from then on.
+ * @in_flight: Buffers that are the kernel's now.
+ * @reports_lost: Reports beside completions that there was no room for.
+ */
+struct sockstamp_sender_counters {
+	uint64_t lent;
+	uint64_t completed;
+	uint64_t completed_copied;
+	uint64_t below_threshold;
+	uint64_t not_asked;
+	uint64_t refused;
+	uint64_t repeated;
+	uint64_t foreign;
+	uint64_t in_flight;
+	uint64_t reports_lost;
+};
+
+struct sockstamp_sender;
+
+/**
+ * sockstamp_sender_create() - makes a sender and its buffers
+ * @sender: Where to put it.
+ * @fd: The socket, of which the sender keeps a duplicate: the connection ends by shutdown(2), or
+ * when both are closed.
+ * @options: How it works.
+ *
+ * Return: 0. -ENOTSOCK, -EINVAL, -ENOMEM.
+ */
+int sockstamp_sender_create(struct sockstamp_sender **sender, int fd,
+			    const struct sockstamp_sender_options *options);
+
+/**
+ * sockstamp_sender_support() - tells whether the socket can send without a copy
+ * @sender: The sender.
+ *
+ * Return: one of enum sockstamp_zerocopy_support.
+ */
+int sockstamp_sender_support(const struct sockstamp_sender *sender);
+
+/**
+ * sockstamp_sender_use_memory() - learns of completions from memory from now on
+ * @sender: The sender.
+ * @completions: The connection to the service. May be freed before the sender.
+ * @stamps: As of sockstamp_completions_register().
+ *
+ * If the service ends, the sender goes back to the error queue.
+ *
+ * Return: 0. As sockstamp_completions_register(); then nothing has changed.
+ */
+int sockstamp_sender_use_memory(struct sockstamp_sender *sender,
+				const struct sockstamp_completions *completions, int stamps);
+
+/**
+ * sockstamp_sender_acquire() - takes a buffer to fill
+ * @sender: The sender.
+ * @timeout_ms: How long to wait for one that the kernel has; -1 for as long as it takes, 0 for not
+ * at all.
+ * @buffer: Where to put the buffer, which begins a page and has buffer_size bytes of any content.
+ *
+ * Return: 0. -EAGAIN if the kernel gave none back in that time, -ENOBUFS if the program has them
+ * all.
+ */
+int sockstamp_sender_acquire(struct sockstamp_sender *sender, int timeout_ms, void **buffer);
+
+/**
+ * sockstamp_sender_submit() - sends a buffer
+ * @sender: The sender.
+ * @buffer: A buffer that was acquired.
+ * @length: How many bytes of it.
+ * @how: How; NULL for to where the socket is connected.
+ *
+ * Blocks as the socket does. Whatever it returns but -EAGAIN, the buffer is no longer the
+ * program's.
+ *
+ * Return: 0 if all is sent, or how many bytes a stream has not taken yet: they go before anything
+ * else, by sockstamp_sender_flush(). -EAGAIN if the socket has no room: the buffer is to be
+ * submitted again, or released. -EINVAL if the buffer is not the program's, -EMSGSIZE if @length is
+ * more than it has. As sendmsg(2).
+ */
+int sockstamp_sender_submit(struct sockstamp_sender *sender, void *buffer, size_t length,
+			    const struct sockstamp_how *how);
+
+/**
+ * sockstamp_sender_release() - gives back a buffer that is not to be sent
+ * @sender: The sender.
+ * @buffer: A buffer that was acquired.
+ *
+ * Return: 0. -EINVAL if it is not the program's.
+ */
+int sockstamp_sender_release(struct sockstamp_sender *sender, void *buffer);
+
+/**
+ * sockstamp_sender_flush() - sends what a stream has not taken yet
+ * @sender: The sender.
+ *
+ * Return: how many bytes it has still not taken. As sendmsg(2): then what was left is not sent.
+ */
+int sockstamp_sender_flush(struct sockstamp_sender *sender);
+
+/**
+ * sockstamp_sender_reports() - gives what the error queue had beside completions
+ * @sender: The sender.
+ * @reports: Where to put stamps and errors of the network.
+ * @capacity: How many there is room for.
+ *
+ * Looks for more in the error queue first, and never blocks. Where memory is used it looks there,
+ * and in the error queue every 10 ms. The sender keeps 256.
+ *
+ * Return: how many reports were put there. Fewer than @capacity: there are no more.
+ */
+int sockstamp_sender_reports(struct sockstamp_sender *sender, struct sockstamp_report *reports,
+			     size_t capacity);
+
+/**
+ * sockstamp_sender_wait_idle() - waits until the kernel has no buffer
+ * @sender: The sender.
+ * @timeout_ms: How long; -1 for as long as it takes.
+ *
+ * Return: how many buffers it has still.
+ */
+int sockstamp_sender_wait_idle(struct sockstamp_sender *sender, int timeout_ms);
+
+/**
+ * sockstamp_sender_ask_again() - begins anew to ask for sends without a copy, after
+ * stop_when_copied
+ * @sender: The sender.
+ *
+ * Return: 0.
+ */
+int sockstamp_sender_ask_again(struct sockstamp_sender *sender);
+
+/**
+ * sockstamp_sender_counters() - tells what a sender has done
+ * @sender: The sender.
+ * @counters: Where to put the counts.
+ *
+ * Return: 0.
+ */
+int sockstamp_sender_counters(const struct sockstamp_sender *sender,
+			      struct sockstamp_sender_counters *counters);
+
+/**
+ * sockstamp_sender_free() - frees a sender and its buffers
+ * @sender: The sender, or NULL.
+ *
+ * Buffers that the kernel still reads stay in memory for good: wait before, with
+ * sockstamp_sender_wait_idle().
+ */
+void sockstamp_sender_free(struct sockstamp_sender *sender);
+
+/**
+ * DOC: sockstamp_receiver - receives from TCP without copying
+ *
+ * The kernel maps the pages that payload arrived in, where it can (TCP_ZEROCOPY_RECEIVE), and
+ * copies elsewhere. A page is mapped if payload fills it from its first byte to its last: from the
+ * network that wants an interface that splits headers from payload, and an MSS that is a multiple
+ * of the page size. It is faster from some tens of kB on.
+ */
+
+/**
+ * struct sockstamp_view - the next bytes of a stream: what is mapped, then what is copied
+ * @mapped: Pages of the packets themselves, to be read only.
+ * @mapped_length: How many bytes.
+ * @copied: What followed and could not be mapped.
+ * @copied_length: How many bytes.
+ */
+struct sockstamp_view {
+	const void *mapped;
+	size_t mapped_length;
+	const void *copied;
+	size_t copied_length;
+};
+
+struct sockstamp_receiver;
+
+/**
+ * sockstamp_receiver_create() - makes a receiver
+ * @receiver: Where to put it.
+ * @fd: The socket, of which the receiver keeps a duplicate.
+ * @window: How many bytes to map at a time, rounded up to whole pages.
+ * @copy: How many bytes to copy at a time, at least a page. Where no more wait, none is mapped.
+ *
+ * Return: 0. -EINVAL if @window is 0, -ENODEV if it is no socket of TCP.
+ */
+int sockstamp_receiver_create(struct sockstamp_receiver **receiver, int fd, size_t window,
+			      size_t copy);
+
+/**
+ * sockstamp_receiver_receive() - receives what there is
+ * @receiver: The receiver.
+ * @view: Where to put where it is. Valid until the next call with this receiver.
+ *
+ * Never blocks.
+ *
+ * Return: how many bytes, 0 at the end of the stream. -EAGAIN if nothing is there yet; what the
+ * connection ended by.
+ */
+int sockstamp_receiver_receive(struct sockstamp_receiver *receiver, struct sockstamp_view *view);
+
+/**
+ * sockstamp_receiver_release() - gives the mapped pages back to the kernel
+ * @receiver: The receiver. Its view is valid no longer.
+ *
+ * Return: 0.
+ */
+int sockstamp_receiver_release(struct sockstamp_receiver *receiver);
+
+/**
+ * sockstamp_receiver_free() - frees a receiver
+ * @receiver: The receiver, or NULL. Its view is valid no longer.
+ */
+void sockstamp_receiver_free(struct sockstamp_receiver *receiver);
+
 #ifdef __cplusplus
 }
 #endif

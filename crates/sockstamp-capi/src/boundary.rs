@@ -21,6 +21,8 @@ use std::{io, slice};
 use sockstamp::Error;
 use sockstamp::completions::protocol::Refusal;
 
+use crate::header::sockstamp_address;
+
 /// A number of errno(3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Errno(pub(crate) c_int);
@@ -66,6 +68,13 @@ fn refused(refusal: Refusal) -> Errno {
 /// What a function that can fail returns: 0 or more, or a negative errno. [`guard`] alone makes it.
 #[repr(transparent)]
 pub struct Status(c_int);
+
+impl Status {
+    /// Another good end than 0.
+    pub(crate) fn with(self, count: u16) -> Self {
+        if self.0 < 0 { self } else { Self(count.into()) }
+    }
+}
 
 /// Does the work of a function: what it returns may not be greater than an int, and no panic goes on into C.
 pub(crate) fn guard(work: impl FnOnce() -> Result<usize>) -> Status {
@@ -130,6 +139,13 @@ impl<'a, T> Out<'a, T> {
     pub(crate) fn write(self, value: T) -> Result<()> {
         self.slice(1)?[0].write(value);
         Ok(())
+    }
+}
+
+impl Out<'_, c_void> {
+    /// For looking it up: it is not used.
+    pub(crate) fn address(&self) -> usize {
+        self.0.map_or(0, |place| place.addr().get())
     }
 }
 
@@ -199,6 +215,22 @@ fn fits<T>(count: usize) -> Result<()> {
     }
 }
 
+/// The bytes of an address of IP, none for AF_UNSPEC.
+pub(crate) fn address_bytes(address: &sockstamp_address) -> Result<&[u8]> {
+    // SAFETY: the members begin with the family, and C has initialised the one that it says (the module's first lines); with
+    // AF_UNSPEC this one.
+    let family = unsafe { address.any.sa_family };
+    let length = match i32::from(family) {
+        libc::AF_UNSPEC => 0,
+        libc::AF_INET => size_of::<libc::sockaddr_in>(),
+        libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
+        _ => return Err(Errno(libc::EAFNOSUPPORT)),
+    };
+    // SAFETY: the union is as large as its largest member, and the one of `length` bytes, which has no padding, is
+    // initialised.
+    Ok(unsafe { slice::from_raw_parts(std::ptr::from_ref(address).cast(), length) })
+}
+
 /// A string that C gives.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
@@ -206,10 +238,14 @@ pub struct Text<'a>(Option<NonNull<c_char>>, PhantomData<&'a c_char>);
 
 impl<'a> Text<'a> {
     pub(crate) fn get(self) -> Result<&'a CStr> {
-        let start = self.0.required()?;
+        self.optional().required()
+    }
+
+    pub(crate) fn optional(self) -> Option<&'a CStr> {
+        let start = self.0?;
         // SAFETY: it points to a string that ends with a zero byte and that nobody writes during the call (the module's
         // first lines).
-        Ok(unsafe { CStr::from_ptr(start.as_ptr()) })
+        Some(unsafe { CStr::from_ptr(start.as_ptr()) })
     }
 }
 

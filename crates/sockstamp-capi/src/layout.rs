@@ -6,12 +6,15 @@ use std::path::Path;
 use std::process::Command;
 
 use sockstamp::timestamping::Flag;
+use sockstamp::zerocopy::Options;
 use tempfile::tempdir;
 
 use crate::header::{
-    sockstamp_address, sockstamp_error, sockstamp_interface, sockstamp_offset, sockstamp_queue_counters,
-    sockstamp_range, sockstamp_received, sockstamp_report, sockstamp_request, sockstamp_stamp,
-    sockstamp_statistics, sockstamp_time,
+    sockstamp_address, sockstamp_error, sockstamp_how, sockstamp_interface, sockstamp_match,
+    sockstamp_matcher_counters, sockstamp_message, sockstamp_offset, sockstamp_queue_counters,
+    sockstamp_range, sockstamp_received, sockstamp_registration_state, sockstamp_report, sockstamp_request,
+    sockstamp_sender_counters, sockstamp_sender_options, sockstamp_stamp, sockstamp_statistics,
+    sockstamp_time, sockstamp_view,
 };
 
 /// An assertion for the size of each structure and for the place of each field.
@@ -55,15 +58,38 @@ fn layouts() -> String {
         struct sockstamp_queue_counters {
             entries = entries, cut = cut, malformed = malformed, without_time = without_time,
         }
+        struct sockstamp_message { data = data, length = length, received = received }
+        struct sockstamp_match { message = message, coverage = coverage, reserved = reserved }
+        struct sockstamp_matcher_counters {
+            matched = matched, merged = merged, duplicate = duplicate, past = past, unknown = unknown,
+            unfinished = unfinished,
+        }
+        struct sockstamp_registration_state {
+            lost = lost, torn = torn, queued = queued, has_stamps = has_stamps, reserved = reserved,
+        }
+        struct sockstamp_sender_options {
+            buffer_size = buffer_size, buffers = buffers, threshold = threshold,
+            stop_when_copied = stop_when_copied, reserved = reserved,
+        }
+        struct sockstamp_how { to = to, segment = segment, more = more }
+        struct sockstamp_sender_counters {
+            lent = lent, completed = completed, completed_copied = completed_copied,
+            below_threshold = below_threshold, not_asked = not_asked, refused = refused, repeated = repeated,
+            foreign = foreign, in_flight = in_flight, reports_lost = reports_lost,
+        }
+        struct sockstamp_view {
+            mapped = mapped, mapped_length = mapped_length, copied = copied, copied_length = copied_length,
+        }
     }
 }
 
-fn flags() -> String {
+fn numbers() -> String {
     let mut source = String::new();
     for flag in Flag::ALL.into_iter().filter(|flag| *flag != Flag::SysHardware) {
         let name = flag.name().replace("SOF_TIMESTAMPING_", "SOCKSTAMP_");
         assert_equal(&mut source, &name, flag.bit());
     }
+    assert_equal(&mut source, "SOCKSTAMP_THRESHOLD", Options::THRESHOLD);
     source
 }
 
@@ -94,8 +120,8 @@ fn structures_have_the_same_layout_in_c() {
 }
 
 #[test]
-fn flags_are_those_of_the_library() {
-    assert!(compiles(&flags()));
+fn numbers_are_those_of_the_library() {
+    assert!(compiles(&numbers()));
 }
 
 #[test]

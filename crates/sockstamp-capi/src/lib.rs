@@ -6,12 +6,16 @@
 #![deny(unsafe_code)]
 
 mod address;
+mod batch;
 #[expect(
     unsafe_code,
     reason = "what C passes is pointers; they are dereferenced here and nowhere else"
 )]
 mod boundary;
+#[expect(unsafe_code, reason = "to be lent to the kernel is a promise")]
+mod buffer;
 mod clock;
+mod completions;
 #[expect(
     unsafe_code,
     reason = "a name that C can link to is one that nobody else may have"
@@ -21,10 +25,13 @@ mod header;
 mod interface;
 #[cfg(test)]
 mod layout;
+mod matcher;
 mod message;
 mod options;
 mod queue;
+mod receiver;
 mod report;
+mod sender;
 #[cfg(test)]
 #[expect(
     unsafe_code,
@@ -32,3 +39,4 @@ mod report;
     reason = "declarations of C are unsafe, and know nothing of what is behind a handle"
 )]
 mod signatures;
+mod stamping;

@@ -74,7 +74,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usiz
     Ok((received.length, in_c(&received)))
 }
 
-fn in_c(received: &Received) -> sockstamp_received {
+pub(crate) fn in_c(received: &Received) -> sockstamp_received {
     let packet = received.stamp.packet;
     let cut = if received.truncated {
         SOCKSTAMP_RECEIVED_CUT

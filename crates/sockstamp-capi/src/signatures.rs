@@ -1,23 +1,32 @@
 //! Each function of sockstamp.h against the one that is exported: the same parameters and results, or this does not
 //! compile.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::io::IoSlice;
 
+use crate::batch::Batch;
 use crate::boundary::{In, Out, Socket, Status, Text};
+use crate::completions::{Completions, Registration};
 use crate::header::{
-    sockstamp_interface, sockstamp_offset, sockstamp_queue_counters, sockstamp_received, sockstamp_report,
-    sockstamp_request, sockstamp_statistics, sockstamp_time,
+    sockstamp_how, sockstamp_interface, sockstamp_match, sockstamp_matcher_counters, sockstamp_message,
+    sockstamp_offset, sockstamp_queue_counters, sockstamp_received, sockstamp_registration_state,
+    sockstamp_report, sockstamp_request, sockstamp_sender_counters, sockstamp_sender_options,
+    sockstamp_stamp, sockstamp_statistics, sockstamp_time, sockstamp_view,
 };
+use crate::matcher::Matcher;
 use crate::queue::Queue;
+use crate::receiver::Receiver;
+use crate::sender::Sender;
+use crate::stamping::Stamping;
 
 /// The functions as bindgen has them.
 mod header {
     use super::{
-        Queue as sockstamp_queue, sockstamp_interface, sockstamp_offset, sockstamp_queue_counters,
-        sockstamp_received, sockstamp_report, sockstamp_request, sockstamp_statistics, sockstamp_time,
+        Batch as sockstamp_batch, Completions as sockstamp_completions, Matcher as sockstamp_matcher,
+        Queue as sockstamp_queue, Receiver as sockstamp_receiver, Registration as sockstamp_registration,
+        Sender as sockstamp_sender, Stamping as sockstamp_stamping,
     };
-    use crate::header::sockstamp_clock;
+    use crate::header::*;
     use libc::{iovec, sockaddr, socklen_t};
 
     include!(concat!(env!("OUT_DIR"), "/functions.rs"));
@@ -40,21 +49,37 @@ same_in_c!(
     (),
     c_char,
     c_int,
+    c_uint,
     c_void,
-    u32,
     u64,
     i64,
     usize,
     libc::sockaddr,
+    sockstamp_how,
     sockstamp_interface,
+    sockstamp_match,
+    sockstamp_matcher_counters,
+    sockstamp_message,
     sockstamp_offset,
     sockstamp_queue_counters,
     sockstamp_received,
+    sockstamp_registration_state,
     sockstamp_report,
     sockstamp_request,
+    sockstamp_sender_counters,
+    sockstamp_sender_options,
+    sockstamp_stamp,
     sockstamp_statistics,
     sockstamp_time,
+    sockstamp_view,
+    Batch,
+    Completions,
+    Matcher,
     Queue,
+    Receiver,
+    Registration,
+    Sender,
+    Stamping,
 );
 
 impl OfC for Status {
@@ -96,6 +121,10 @@ impl<T: OfC> OfC for Option<Box<T>> {
 
 impl<T: OfC> OfC for *const T {
     type Type = *const T::Type;
+}
+
+impl<T: OfC> OfC for *mut T {
+    type Type = *mut T::Type;
 }
 
 macro_rules! functions {

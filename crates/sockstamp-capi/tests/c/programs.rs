@@ -1,9 +1,11 @@
 //! The examples, each linked both ways, under valgrind and built with the address sanitizer: no error, no leak, and the right
 //! output.
 
-use std::net::{SocketAddr, UdpSocket};
-use std::path::PathBuf;
-use std::process::Command;
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::installed::{Linkage, installed, root, run};
@@ -35,12 +37,7 @@ fn checked(source: PathBuf, linkage: Linkage, checker: Checker) -> Command {
     };
     if let Checker::Valgrind = checker {
         command
-            .args([
-                "--quiet",
-                "--error-exitcode=99",
-                "--leak-check=full",
-                "--track-fds=yes",
-            ])
+            .args(["--quiet", "--error-exitcode=99", "--leak-check=full"])
             .args(["--errors-for-leak-kinds=definite,indirect,possible"])
             .arg(&program);
     }
@@ -87,6 +84,89 @@ fn a_udp_request_is_stamped_on_its_way() {
             let answer = nanoseconds(&output, "answer");
             assert!(scheduler <= driver, "{output}");
             assert!((1..2_000_000_000).contains(&answer), "{output}");
+        }
+    }
+}
+
+/// A server that reads whatever comes, until the test ends.
+fn reader(address: &str) -> SocketAddr {
+    let listener = TcpListener::bind(address).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            io::copy(&mut connection.unwrap(), &mut io::sink()).unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn each_stage_of_each_tcp_send_is_printed() {
+    let servers = ["127.0.0.1:0", "[::1]:0"].map(reader);
+    for (linkage, checker) in ALL {
+        for server in servers {
+            let mut program = checked(example("tcp_stages"), linkage, checker);
+            let output = run(program.args([server.ip().to_string(), server.port().to_string()]));
+            for message in 0..5 {
+                let after = |kind| nanoseconds(&output, &format!("message {message} {kind}"));
+                let [scheduler, driver, acknowledged] = ["sched", "snd", "ack"].map(after);
+                assert!(0 < scheduler && scheduler <= driver, "{output}");
+                assert!(driver <= acknowledged, "{output}");
+            }
+        }
+    }
+}
+
+fn checksum(path: &Path) -> String {
+    run(Command::new("sha256sum").arg(path))[..64].to_owned()
+}
+
+#[test]
+fn curl_gets_the_file_as_it_is() {
+    let [served, fetched] = ["served", "fetched"].map(|name| installed().path(name));
+    let lengths = [0, 5_000_003];
+    for (linkage, checker) in ALL {
+        for length in lengths {
+            let content: Vec<u8> = (0..length)
+                .map(|at: u32| ((at / 4096) ^ at).to_le_bytes()[0])
+                .collect();
+            fs::write(&served, content).unwrap();
+            let mut program = checked(example("zerocopy_file_server"), linkage, checker);
+            program.arg(&served).args(["0", "2"]);
+            let mut server = program
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let mut output = BufReader::new(server.stdout.take().unwrap());
+            let mut line = String::new();
+            output.read_line(&mut line).unwrap();
+            let port = line.trim().strip_prefix("port ").unwrap().to_owned();
+            for host in ["127.0.0.1", "[::1]"] {
+                run(Command::new("curl")
+                    .args([
+                        "--silent",
+                        "--show-error",
+                        "--fail",
+                        "--max-time",
+                        "30",
+                        "--output",
+                    ])
+                    .arg(&fetched)
+                    .arg(format!("http://{host}:{port}/")));
+                assert_eq!(checksum(&fetched), checksum(&served));
+            }
+            let ended = server.wait_with_output().unwrap();
+            let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
+            assert!(ended.status.success() && errors.is_empty(), "{errors}");
+            line.clear();
+            output.read_to_string(&mut line).unwrap();
+            assert_eq!(line.lines().count(), 2, "{line}");
+            let copied_only = |counters: &str| counters.starts_with("lent 0,");
+            assert!(
+                line.lines().all(|line| copied_only(line) == (length == 0)),
+                "{line}"
+            );
         }
     }
 }
