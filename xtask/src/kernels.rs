@@ -30,6 +30,7 @@ struct Report {
     plan: BTreeMap<String, Way>,
     udp: Way,
     host_path: HostPath,
+    completions: Completions,
     /// `HOOK works`, or `HOOK refused REASON`.
     hooks: Vec<String>,
 }
@@ -39,6 +40,18 @@ struct Report {
 enum Way {
     Hooks(String),
     Absent(String),
+}
+
+#[derive(Debug, Deserialize)]
+struct Completions {
+    entries: Trial,
+    tcp_stamps: Trial,
+}
+
+#[derive(Debug, Deserialize)]
+struct Trial {
+    state: String,
+    reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -85,6 +98,12 @@ fn page(kernels: &Kernels) -> String {
     row(&mut text, "`--host-path`", kernels, |report| {
         report.host_path.text()
     });
+    row(&mut text, "completions in memory", kernels, |report| {
+        report.completions.entries.text()
+    });
+    row(&mut text, "stamps of TCP in memory", kernels, |report| {
+        report.completions.tcp_stamps.text()
+    });
     text.push_str("\n## Hooks in use\n\n");
     head(&mut text, "hook", &names);
     let hooks: BTreeSet<&str> = kernels
@@ -118,6 +137,15 @@ impl Way {
         match self {
             Way::Hooks(hooks) => hooks.clone(),
             Way::Absent(reason) => format!("*absent: {reason}*"),
+        }
+    }
+}
+
+impl Trial {
+    fn text(&self) -> String {
+        match &self.reason {
+            Some(reason) => format!("*absent: {reason}*"),
+            None => self.state.clone(),
         }
     }
 }
@@ -158,9 +186,13 @@ mod tests {
     #[test]
     fn a_column_a_kernel_by_version() {
         let newer = r#"{"plan":{"tx.copy":{"hooks":"tp a → b"}},"udp":{"hooks":"c"},
-            "host_path":{"reason":null},"hooks":["tp_btf/a works","tp_btf/a works"]}"#;
+            "host_path":{"reason":null},
+            "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"works","reason":null}},
+            "hooks":["tp_btf/a works","tp_btf/a works"]}"#;
         let older = r#"{"plan":{"tx.copy":{"absent":"needs Linux 6.9"}},"udp":{"absent":"no"},
-            "host_path":{"reason":"none"},"hooks":["kprobe/x refused why"]}"#;
+            "host_path":{"reason":"none"},
+            "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"refused","reason":"no"}},
+            "hooks":["kprobe/x refused why"]}"#;
         let page = page(&Kernels::from([kernel("6.12", newer), kernel("6.9", older)]));
         for line in [
             "| stage | 6.9 | 6.12 |",

@@ -113,7 +113,7 @@ pub fn functions_can_be_traced() -> bool {
 }
 
 /// Why trying would tell nothing about the kernel.
-fn obstacle(support: &Support) -> Option<&'static str> {
+pub(crate) fn obstacle(support: &Support) -> Option<&'static str> {
     if !support.btf {
         return Some("no kernel BTF");
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{Link, MapCore, MapFlags, Program, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBufferBuilder};
 use nix::errno::Errno;
 use sockstamp::ReceiveStamping;
 use sockstamp::clock::RealtimeOffset;
@@ -407,16 +407,7 @@ impl Session {
     ///
     /// [`Error::Io`] if the kernel does not tell, as before Linux 5.16.
     pub fn verified(&self) -> Result<Vec<(String, u32)>, Error> {
-        let programs = self.skeleton.object().progs();
-        let of_one = |program: Program<'_>| {
-            let name = program.name().to_string_lossy().into_owned();
-            let instructions = verified::instructions(program.as_fd()).tried(format!("look at {name}"))?;
-            Ok((name, instructions))
-        };
-        programs
-            .filter(|program| program.autoload())
-            .map(of_one)
-            .collect()
+        verified::of(self.skeleton.object())
     }
 }
 

@@ -2,11 +2,26 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libbpf_rs::{Object, Program};
+
+use crate::error::{Error, Tried};
+
+/// How many instructions it looked at in each program that was loaded, by its name.
+pub(crate) fn of(object: &Object) -> Result<Vec<(String, u32)>, Error> {
+    let of_one = |program: Program<'_>| {
+        let name = program.name().to_string_lossy().into_owned();
+        let instructions = instructions(program.as_fd()).tried(format!("look at {name}"))?;
+        Ok((name, instructions))
+    };
+    let loaded = object.progs().filter(|program| program.autoload());
+    loaded.map(of_one).collect()
+}
 
 /// Instructions, those counted again that it came to on several ways. 1,000,000 is the limit
 /// (BPF_COMPLEXITY_LIMIT_INSNS, include/linux/bpf.h, v6.18).
-pub(crate) fn instructions(program: BorrowedFd<'_>) -> io::Result<u32> {
+fn instructions(program: BorrowedFd<'_>) -> io::Result<u32> {
     // bpf_prog_show_fdinfo(), kernel/bpf/syscall.c, since v5.16.
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))?;
     parse(&text).ok_or_else(|| io::Error::other("no verified_insns in its fdinfo"))

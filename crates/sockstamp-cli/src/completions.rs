@@ -43,8 +43,8 @@ fn serve(options: &cli::Completions) -> Result<()> {
 fn status(options: &cli::Completions) -> Result<()> {
     let status = sockstamp::completions::status(&options.socket)?;
     println!(
-        "{} applications, {} sockets, {} requests refused",
-        status.applications, status.sockets, status.refused
+        "{} applications, {} sockets, {} requests refused, {} entries torn",
+        status.applications, status.sockets, status.refused, status.torn
     );
     Ok(())
 }

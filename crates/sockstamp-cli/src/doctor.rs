@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use sockstamp::ReceiveStamping;
 use sockstamp::interface::{self, InterfaceCapabilities};
+use sockstamp_bpf::completions::Offer;
 use sockstamp_bpf::hooks::{self, Hook};
 use sockstamp_bpf::plan::{self, Plan};
 use sockstamp_bpf::support::{Capability, Support};
@@ -31,6 +32,7 @@ pub(crate) struct Report {
     receive_stamping: Option<bool>,
     hooks: Vec<Hook>,
     plan: Plan,
+    completions: Offer,
     missing_capabilities: Vec<Capability>,
     /// What keeps sockstamp from measuring here, and what to do about it; empty if nothing does.
     obstacles: Vec<String>,
@@ -53,6 +55,7 @@ impl Report {
             receive_stamping,
             hooks,
             plan: Plan::new(&support),
+            completions: Offer::try_all(&support),
             missing_capabilities: plan::missing_capabilities(&support),
             self_test: if obstacles.is_empty() {
                 self_test::run()
@@ -174,6 +177,10 @@ pub(crate) mod tests {
                 ),
             ],
             plan: Plan::new(&support),
+            completions: Offer {
+                entries: Trial::Works,
+                tcp_stamps: Trial::Refused("no BPF timestamping".into()),
+            },
             missing_capabilities: Vec::new(),
             obstacles: Vec::new(),
             self_test: SelfTest::Done {
@@ -198,6 +205,10 @@ pub(crate) mod tests {
             host_path_obstacle: Some("needs tracepoint net_dev_start_xmit"),
             receive_stamping: None,
             hooks: vec![unknown("sockops")],
+            completions: Offer {
+                entries: Trial::Unknown("missing capabilities".into()),
+                tcp_stamps: Trial::Unknown("missing capabilities".into()),
+            },
             missing_capabilities: plan::missing_capabilities(&support),
             obstacles: plan::obstacles(&support)
                 .iter()

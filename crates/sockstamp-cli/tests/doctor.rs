@@ -47,6 +47,7 @@ fn as_root_every_hook_is_tried_and_the_self_test_passes() {
     for (hook, state) in states(&report, false) {
         assert_ne!(state, "unknown", "{hook}");
     }
+    assert_eq!(report["completions"]["entries"]["state"], "works");
     assert!(report["plan"]["tx.network"]["hooks"].is_string());
     let test = &report["self_test"];
     assert_eq!(test["messages"], 40);
@@ -97,6 +98,7 @@ fn without_privilege_it_says_what_it_could_not_see() {
         assert_eq!(state, "unknown", "{hook}");
     }
     assert!(report["self_test"].is_null());
+    assert_eq!(report["completions"]["tcp_stamps"]["state"], "unknown");
 
     let output = copy.command().arg("doctor").output().unwrap();
     assert_succeeded(&output);

@@ -9,16 +9,21 @@
 
 #include "common.bpf.h"
 #include "completions.h"
+#include "../flow/mark.bpf.h"
 
 /* Places for sockets of an application: the element count of each of the inner maps. */
 const volatile __u32 setting_sockets = 1;
 
-/* User space writes the first three fields when a socket is registered; the others are ours. */
+/* Of all applications, since the start. */
+__u64 entries_torn;
+
+/* User space writes the first four fields when a socket is registered; the others are ours. */
 struct completions_mark {
-	__u64 registration; /* a number that is never given twice */
+	__u8 kind; /* MARK_SELECTED: it is stamped without error-queue entries; or nothing */
+	__u8 select; /* that is asked for, and not done yet */
 	__u32 place; /* which of the application's, behind those of the applications before it */
-	__u32 select; /* to be stamped without error-queue entries, which is not done yet */
-	__u32 origin; /* of that: sequence number of the byte with id 0 */
+	__u64 registration; /* a number that is never given twice */
+	__u32 origin; /* of stamps: sequence number of the byte with id 0 */
 	struct bpf_spin_lock lock; /* reports come on several CPUs at once */
 	bool range_known; /* what follows was published: */
 	__u32 range_first;
@@ -33,7 +38,7 @@ struct {
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
 	__type(value, struct completions_mark);
-} completions_marks SEC(".maps");
+} sockstamp_marks SEC(".maps");
 
 /* The registration that a place belongs to; 0: to none. Sized by user space. */
 struct {

@@ -3,12 +3,14 @@
 
 mod closing;
 mod listener;
+mod offer;
 mod publisher;
 mod server;
 
 use sockstamp::completions::area::layout;
 
 pub use listener::Listener;
+pub use offer::Offer;
 pub use publisher::Publisher;
 pub use server::{Limits, Server};
 

@@ -4,19 +4,30 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
-use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType};
 
 use rustix::net::sockopt::set_ip_ttl;
 
 use crate::error::{Error, Tried};
 use crate::object;
+use crate::plan::no_capability;
 use crate::record::raw;
 use crate::skeleton::completions::{CompletionsSkel, CompletionsSkelBuilder};
 use crate::support::Support;
+use crate::verified;
 
 /// BPF_F_MMAPABLE and BPF_F_INNER_MAP of include/uapi/linux/bpf.h: as the inner map that the programs declare.
 const MEMORY_FLAGS: u32 = 1 << 10 | 1 << 12;
+
+/// `struct completions_mark`: the fields that user space sets come first.
+mod mark {
+    use std::ops::Range;
+
+    pub(super) const SELECT: usize = 1;
+    pub(super) const PLACE: Range<usize> = 4..8;
+    pub(super) const REGISTRATION: Range<usize> = 8..16;
+}
 
 /// The programs, attached, and the memory of applications.
 pub struct Publisher {
@@ -24,7 +35,7 @@ pub struct Publisher {
     _links: Vec<Link>,
     sockets: u32,
     registrations: u64,
-    /// Where stamps of TCP can be had, from the first time that they are asked for.
+    /// While a connection is stamped.
     callbacks: Option<Link>,
     cgroup2: Option<File>,
 }
@@ -47,9 +58,15 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] where the kernel refuses.
+    /// [`Error::NoBtf`], [`Error::NoCapability`], and [`Error::Bpf`] where the kernel refuses.
     pub fn attach(applications: u32, sockets: u32) -> Result<Self, Error> {
         let support = Support::probe();
+        if !support.btf {
+            return Err(Error::NoBtf);
+        }
+        if let Some(missing) = no_capability(&support) {
+            return Err(missing);
+        }
         let mut open = object::open(CompletionsSkelBuilder::default())?;
         if let Some(settings) = open.maps.rodata_data.as_mut() {
             settings.setting_sockets = sockets;
@@ -167,12 +184,11 @@ impl Publisher {
         self.registrations += 1;
         let registration = self.registrations;
         self.set_registration(place, registration)?;
-        // `struct completions_mark`: the fields that user space sets come first.
-        let marks = &self.skeleton.maps.completions_marks;
+        let marks = &self.skeleton.maps.sockstamp_marks;
         let mut mark = vec![0; marks.value_size() as usize];
-        mark[..8].copy_from_slice(&registration.to_ne_bytes());
-        mark[8..12].copy_from_slice(&place.to_ne_bytes());
-        mark[12..16].copy_from_slice(&u32::from(select).to_ne_bytes());
+        mark[mark::SELECT] = u8::from(select);
+        mark[mark::PLACE].copy_from_slice(&place.to_ne_bytes());
+        mark[mark::REGISTRATION].copy_from_slice(&registration.to_ne_bytes());
         marks
             .update(&socket.as_raw_fd().to_ne_bytes(), &mark, MapFlags::ANY)
             .tried("mark the socket")?;
@@ -189,7 +205,7 @@ impl Publisher {
         let Some(mark) = self.look(socket)? else {
             return Ok(false);
         };
-        let (registration, place) = (&mark[..8], &mark[8..12]);
+        let (registration, place) = (&mark[mark::REGISTRATION], &mark[mark::PLACE]);
         let current = self
             .skeleton
             .maps
@@ -200,7 +216,7 @@ impl Publisher {
     }
 
     fn look(&self, socket: BorrowedFd<'_>) -> Result<Option<Vec<u8>>, Error> {
-        let marks = &self.skeleton.maps.completions_marks;
+        let marks = &self.skeleton.maps.sockstamp_marks;
         marks
             .lookup(&socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
             .tried("look at the socket")
@@ -216,21 +232,50 @@ impl Publisher {
     pub(super) fn select(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Error> {
         /// No packet lives that long (`do_ip_setsockopt()`, net/ipv4/ip_sockglue.c): EINVAL.
         const IMPOSSIBLE: u32 = 256;
+        self.start_callbacks()?;
         let Some(cgroup2) = &self.cgroup2 else {
             return Ok(false);
         };
-        let root = cgroup2.as_raw_fd();
-        let programs = &self.skeleton.progs;
-        if self.callbacks.is_none() {
-            let link = programs.completions_sockops.attach_cgroup(root);
-            self.callbacks = Some(link.tried("attach to the callbacks of TCP")?);
-        }
-        let link = programs.completions_select.attach_cgroup(root);
+        let select = &self.skeleton.progs.completions_select;
+        let link = select.attach_cgroup(cgroup2.as_raw_fd());
         let link = link.tried("attach to setsockopt")?;
         let _ = set_ip_ttl(socket, IMPOSSIBLE);
         drop(link);
         let mark = self.look(socket)?;
-        Ok(mark.is_some_and(|mark| mark[12..16] == [0; 4]))
+        Ok(mark.is_some_and(|mark| mark[mark::SELECT] == 0))
+    }
+
+    /// Marked connections are stamped from now on.
+    pub(super) fn start_callbacks(&mut self) -> Result<(), Error> {
+        if let (None, Some(cgroup2)) = (&self.callbacks, &self.cgroup2) {
+            let callbacks = &self.skeleton.progs.completions_sockops;
+            let link = callbacks.attach_cgroup(cgroup2.as_raw_fd());
+            self.callbacks = Some(link.tried("attach to the callbacks of TCP")?);
+        }
+        Ok(())
+    }
+
+    /// No marked connection is stamped any more. Each connection of the host would go on to pay for the callbacks.
+    pub(super) fn stop_callbacks(&mut self) {
+        self.callbacks = None;
+    }
+
+    /// Entries that left a queue while they were read, of all sockets.
+    pub(super) fn torn(&self) -> u64 {
+        self.skeleton
+            .maps
+            .bss_data
+            .as_ref()
+            .map_or(0, |data| data.entries_torn)
+    }
+
+    /// As [`Session::verified`](crate::Session::verified).
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn verified(&self) -> Result<Vec<(String, u32)>, Error> {
+        verified::of(self.skeleton.object())
     }
 
     fn set_registration(&self, place: u32, registration: u64) -> Result<(), Error> {

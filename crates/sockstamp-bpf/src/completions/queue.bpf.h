@@ -145,6 +145,7 @@ static __always_inline int queue_read(struct sock *sk, const struct completions_
 			break;
 		if (!entry_read(skb, next, &entries[count])) {
 			__sync_fetch_and_add(&area->torn, 1);
+			__sync_fetch_and_add(&entries_torn, 1);
 			break;
 		}
 		if (entry_known(mark, &entries[count]))
@@ -159,7 +160,7 @@ static __always_inline int queue_read(struct sock *sk, const struct completions_
 
 static __always_inline void queue_report(struct sock *sk)
 {
-	struct completions_mark *mark = bpf_sk_storage_get(&completions_marks, sk, NULL, 0);
+	struct completions_mark *mark = bpf_sk_storage_get(&sockstamp_marks, sk, NULL, 0);
 	struct queue_entry entries[QUEUE_DEPTH] = {};
 	struct area *area;
 	int count, i;

@@ -69,7 +69,11 @@ struct Application {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Free,
-    Registered(u64),
+    Registered {
+        registration: u64,
+        /// Its sends are stamped without error-queue entries.
+        stamped: bool,
+    },
     /// A program that runs may still write it.
     Released,
 }
@@ -271,7 +275,10 @@ impl Server {
             let publisher = &mut self.publisher;
             let selected = self.lowered.raised(|| publisher.select(socket));
             match selected {
-                Ok(stamps) => registered.stamps = stamps,
+                Ok(stamped) => {
+                    registered.stamps = stamped;
+                    self.note_stamped(client, registered);
+                }
                 Err(error) => {
                     self.release(client, registered.slot, registered.registration);
                     return Err(self.failed(&error));
@@ -281,20 +288,41 @@ impl Server {
         Ok(Reply::Registered(registered))
     }
 
-    fn release(&mut self, client: usize, slot: u32, registration: u64) {
+    fn note_stamped(&mut self, client: usize, registered: Registered) {
+        let application = self.clients[client].application.as_mut();
+        let slot = application.and_then(|application| application.slots.get_mut(registered.slot as usize));
+        if let Some(Slot::Registered { stamped, .. }) = slot {
+            *stamped = registered.stamps;
+        }
+        self.keep_callbacks_for_stamped();
+    }
+
+    fn keep_callbacks_for_stamped(&mut self) {
+        let applications = self
+            .clients
+            .iter()
+            .filter_map(|client| client.application.as_ref());
+        let mut slots = applications.flat_map(|application| &application.slots);
+        if !slots.any(|slot| matches!(slot, Slot::Registered { stamped: true, .. })) {
+            self.publisher.stop_callbacks();
+        }
+    }
+
+    fn release(&mut self, client: usize, slot: u32, released: u64) {
         let Some(application) = &mut self.clients[client].application else {
             return;
         };
         let place = application.place(&self.publisher, slot);
-        let Some(slot) = application.slots.get_mut(slot as usize) else {
-            return;
-        };
-        if *slot == Slot::Registered(registration) {
-            *slot = Slot::Released;
-            if let Err(error) = self.publisher.unmark(place) {
-                self.failed(&error);
+        match application.slots.get_mut(slot as usize) {
+            Some(slot @ &mut Slot::Registered { registration, .. }) if registration == released => {
+                *slot = Slot::Released;
             }
+            _ => return,
         }
+        if let Err(error) = self.publisher.unmark(place) {
+            self.failed(&error);
+        }
+        self.keep_callbacks_for_stamped();
     }
 
     fn status(&self) -> Status {
@@ -307,6 +335,7 @@ impl Server {
             applications: u32::try_from(joined.count()).unwrap_or(u32::MAX),
             sockets: u32::try_from(sockets).unwrap_or(u32::MAX),
             refused: self.refused,
+            torn: self.publisher.torn(),
         }
     }
 
@@ -327,6 +356,7 @@ impl Server {
             if let Err(error) = result {
                 self.failed(&error);
             }
+            self.keep_callbacks_for_stamped();
         }
         self.closing.close(user, connection);
     }
@@ -367,7 +397,10 @@ impl Application {
         let Some(registration) = publisher.mark(self.place(publisher, number), socket, select)? else {
             return Ok(Err(Refusal::AlreadyRegistered));
         };
-        self.slots[slot] = Slot::Registered(registration);
+        self.slots[slot] = Slot::Registered {
+            registration,
+            stamped: false,
+        };
         Ok(Ok(Registered {
             slot: number,
             stamps: false,
@@ -392,7 +425,7 @@ impl Application {
     }
 
     fn registered(&self) -> usize {
-        let registered = |slot: &&Slot| matches!(slot, Slot::Registered(_));
+        let registered = |slot: &&Slot| matches!(slot, Slot::Registered { .. });
         self.slots.iter().filter(registered).count()
     }
 

@@ -7,6 +7,7 @@
  * with it. The service has the socket when it is registered: it sets an option, to a value that
  * the kernel refuses, while completions_select is attached. That is called before
  * (__cgroup_bpf_run_filter_setsockopt(), kernel/bpf/cgroup.c, v6.18), under the socket's lock.
+ * What asks is one bit for everybody: a measurement that ends leaves it to a socket with our mark.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_TCP_BPF_H
 #define SOCKSTAMP_COMPLETIONS_TCP_BPF_H
@@ -29,13 +30,15 @@ static __always_inline void tcp_select(struct bpf_sockopt *ctx)
 
 	if (!sk)
 		return;
-	mark = bpf_sk_storage_get(&completions_marks, sk, NULL, 0);
+	mark = bpf_sk_storage_get(&sockstamp_marks, sk, NULL, 0);
 	if (!mark || !mark->select)
 		return;
 	kern = bpf_cast_to_kern_ctx(ctx);
 	mark->origin = cast_kernel(kern->sk, struct tcp_sock)->write_seq;
-	if (!bpf_setsockopt(sk, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags)))
-		mark->select = false;
+	if (bpf_setsockopt(sk, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags)))
+		return;
+	mark->kind = MARK_SELECTED;
+	mark->select = false;
 }
 
 /* As OPT_ID_TCP counts: __skb_complete_tx_timestamp(), net/core/skbuff.c, v6.18. */
@@ -80,8 +83,8 @@ static __always_inline void tcp_callback(struct bpf_sock_ops *ctx)
 
 	if (!sk)
 		return;
-	mark = bpf_sk_storage_get(&completions_marks, sk, NULL, 0);
-	if (!mark || mark->select)
+	mark = bpf_sk_storage_get(&sockstamp_marks, sk, NULL, 0);
+	if (!mark || mark->kind != MARK_SELECTED)
 		return;
 	area = area_of(mark);
 	if (!area)

@@ -9,6 +9,7 @@
 #define SOCKSTAMP_FLOW_BPF_H
 
 #include "common.bpf.h"
+#include "mark.bpf.h"
 #include "../filter/filter.bpf.h"
 #include "../group/group.bpf.h"
 #include "../histogram/histogram.bpf.h"
@@ -155,13 +156,6 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-enum mark_kind {
-	MARK_LISTENER = 1, /* of a selected task: what it accepts inherits the mark */
-	MARK_SELECTED,
-	MARK_HELD, /* a connection that a selected task has open: to be adopted */
-	MARK_DATAGRAM, /* a selected UDP socket */
-};
-
 enum opened_by {
 	OPENED_BEFORE, /* nobody saw by whom */
 	OPENED_BY_US,
@@ -169,7 +163,7 @@ enum opened_by {
 };
 
 struct mark {
-	__u8 kind; /* the first byte, which another instance of any version reads */
+	__u8 kind; /* the first byte, which others read */
 	__u8 adopted; /* the flow was there before us */
 	__u32 retransmits; /* how much of the kernel's count is in ours */
 	__u32 tx_seq; /* where the first message starts */
@@ -179,11 +173,7 @@ struct mark {
 	__u8 asked_entry; /* we had the callback for header options switched on */
 };
 
-/*
- * Ours, unlike the bit on the socket, which is everybody's who uses BPF timestamping. By the name,
- * of which the kernel keeps 15 characters, an instance knows the marks of others.
- */
-#define MARKS_NAME "sockstamp_marks"
+/* Ours, unlike the bit on the socket, which is everybody's who uses BPF timestamping. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);

@@ -242,13 +242,7 @@ pub fn obstacles(support: &Support) -> Vec<Error> {
     if support.cgroup2.is_none() {
         obstacles.push(Error::NoCgroup2);
     }
-    let missing = missing_capabilities(support);
-    if !missing.is_empty() {
-        let names: Vec<_> = missing.iter().map(|capability| capability.name()).collect();
-        obstacles.push(Error::NoCapability {
-            missing: names.join(", "),
-        });
-    }
+    obstacles.extend(no_capability(support));
     let plan = Plan::new(support);
     if let (true, Err(tx), None, false) = (support.btf, stamps(support), plan.rx, plan.measures_udp()) {
         obstacles.push(Error::NothingToMeasure {
@@ -257,6 +251,15 @@ pub fn obstacles(support: &Support) -> Vec<Error> {
         });
     }
     obstacles
+}
+
+/// That capabilities are missing, if so.
+pub(crate) fn no_capability(support: &Support) -> Option<Error> {
+    let missing = missing_capabilities(support);
+    let names: Vec<_> = missing.iter().map(|capability| capability.name()).collect();
+    (!names.is_empty()).then(|| Error::NoCapability {
+        missing: names.join(", "),
+    })
 }
 
 /// The capabilities that loading and attaching need and this process lacks.

@@ -27,6 +27,10 @@ pub(super) fn report(report: &Report) -> Value {
         "plan": plan(&report.plan),
         "host_path": { "available": report.host_path_obstacle.is_none(), "reason": report.host_path_obstacle },
         "udp": way(&report.plan.udp),
+        "completions": {
+            "entries": trial(&report.completions.entries),
+            "tcp_stamps": trial(&report.completions.tcp_stamps),
+        },
         "obstacles": report.obstacles,
         "self_test": self_test(&report.self_test),
     })
@@ -37,12 +41,21 @@ fn names<T: ToString>(items: impl Iterator<Item = T>) -> Vec<String> {
 }
 
 fn hook(hook: &Hook) -> Value {
-    let (state, reason) = match &hook.trial {
+    let (state, reason) = state(&hook.trial);
+    json!({ "hook": hook.section, "used": hook.used, "state": state, "reason": reason })
+}
+
+fn trial(trial: &Trial) -> Value {
+    let (state, reason) = state(trial);
+    json!({ "state": state, "reason": reason })
+}
+
+fn state(trial: &Trial) -> (&'static str, Option<&str>) {
+    match trial {
         Trial::Works => ("works", None),
         Trial::Refused(reason) => ("refused", Some(reason)),
         Trial::Unknown(reason) => ("unknown", Some(reason)),
-    };
-    json!({ "hook": hook.section, "used": hook.used, "state": state, "reason": reason })
+    }
 }
 
 fn interface((name, can): &(String, InterfaceCapabilities)) -> Value {
@@ -96,6 +109,7 @@ mod tests {
                 "btf",
                 "capabilities",
                 "cgroup2",
+                "completions",
                 "hooks",
                 "host_path",
                 "interfaces",
@@ -118,6 +132,10 @@ mod tests {
             json!({ "hooks": "sockops HDR_OPT_LEN → TSTAMP_SENDMSG" })
         );
         assert_eq!(found["plan"]["tx.nic"], json!({ "absent": "NIC clock unused" }));
+        assert_eq!(
+            found["completions"]["tcp_stamps"],
+            json!({ "state": "refused", "reason": "no BPF timestamping" })
+        );
         assert_eq!(found["self_test"], json!({ "messages": 40, "valid": 40 }));
         assert_eq!(
             found["hooks"][0],

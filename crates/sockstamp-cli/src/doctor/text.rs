@@ -28,6 +28,14 @@ pub(super) fn report(report: &Report) -> String {
         "Plan, once nothing is missing"
     };
     section(&mut text, when, plan(report));
+    section(
+        &mut text,
+        "For applications, by `sockstamp completions`",
+        [
+            line("error queues in memory", trial(&report.completions.entries)),
+            line("stamps of TCP in memory", trial(&report.completions.tcp_stamps)),
+        ],
+    );
     section(&mut text, "Result", result(report));
     text
 }
@@ -129,13 +137,16 @@ fn list(capabilities: impl Iterator<Item = Capability>) -> String {
 }
 
 fn hook(hook: &Hook) -> Line {
-    let trial = match &hook.trial {
+    let note = if hook.used { "" } else { " (not needed)" };
+    line(&hook.section, trial(&hook.trial) + note)
+}
+
+fn trial(trial: &Trial) -> String {
+    match trial {
         Trial::Works => "works".to_owned(),
         Trial::Refused(reason) => format!("refused: {reason}"),
         Trial::Unknown(reason) => format!("not tried: {reason}"),
-    };
-    let note = if hook.used { "" } else { " (not needed)" };
-    line(&hook.section, trial + note)
+    }
 }
 
 fn interface((name, can): &(String, InterfaceCapabilities)) -> Line {

@@ -1,14 +1,17 @@
 //! The service in a folder of its own, and sockets whose sends complete.
 
+use std::fs::{self, Permissions};
 use std::io::IoSlice;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::sys::signal::Signal;
 use nix::sys::socket::{MsgFlags, sendmsg};
 use sockstamp::completions::{Completions, Registration};
 use sockstamp::error_queue::{ErrorQueue, Report, ZeroCopyRange};
@@ -27,8 +30,13 @@ pub struct Service {
 
 impl Service {
     pub fn start(options: &[&str]) -> Service {
+        Service::start_by(Command::new(env!("CARGO_BIN_EXE_sockstamp")), options)
+    }
+
+    /// By a command that runs `sockstamp`, as whatever user.
+    pub fn start_by(mut command: Command, options: &[&str]) -> Service {
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sockstamp"));
+        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
         command
             .args(["completions", "--socket"])
             .arg(folder.path().join("socket"));
@@ -55,6 +63,10 @@ impl Service {
 
     pub fn id(&self) -> u32 {
         self.process.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal).unwrap();
     }
 
     /// What it says on standard error.

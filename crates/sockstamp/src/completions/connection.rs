@@ -81,7 +81,7 @@ impl Connection {
             None,
         );
         let mut answer = [0; REPLY_BYTES];
-        let (length, came) = descriptor::receive(&self.socket, &mut answer).map_err(|_| self.no_answer())?;
+        let (length, came) = self.receive(&mut answer).map_err(|_| self.no_answer())?;
         match Reply::from_bytes(&answer[..length]) {
             Some(Reply::Refused(refusal)) => Err(Error::Refused {
                 server: self.server.clone(),
@@ -89,6 +89,15 @@ impl Connection {
             }),
             Some(reply) => Ok((reply, came)),
             None => Err(self.no_answer()),
+        }
+    }
+
+    /// A service that closes before it has read what we sent leaves an error in front of its reply, once (`unix_release_sock()`,
+    /// net/unix/af_unix.c, v6.18).
+    fn receive(&self, answer: &mut [u8]) -> nix::Result<(usize, Option<OwnedFd>)> {
+        match descriptor::receive(&self.socket, answer) {
+            Err(Errno::ECONNRESET) => descriptor::receive(&self.socket, answer),
+            result => result,
         }
     }
 

@@ -5,7 +5,7 @@
 //! application registered is forgotten when the connection ends.
 
 /// The first word of every message: rises when anything of the protocol or of the memory's layout changes.
-pub const VERSION: u32 = 0x5353_0001;
+pub const VERSION: u32 = 0x5353_0002;
 
 /// The length of a request.
 pub const REQUEST_BYTES: usize = 24;
@@ -73,6 +73,9 @@ pub struct Status {
     pub sockets: u32,
     /// Requests and connections that were refused since the start.
     pub refused: u64,
+    /// Entries that left an error queue while they were read, since the start
+    /// ([`Registration::torn`](super::Registration::torn)).
+    pub torn: u64,
 }
 
 /// Why something was refused.
@@ -158,7 +161,11 @@ impl Reply {
                 [at.slot, u32::from(at.stamps)],
                 [at.registration, at.ranges_written, at.stamps_written],
             ),
-            Self::Status(status) => (3, [status.applications, status.sockets], [status.refused, 0, 0]),
+            Self::Status(status) => (
+                3,
+                [status.applications, status.sockets],
+                [status.refused, status.torn, 0],
+            ),
             Self::Refused(refusal) => (4, [refusal as u32, 0], [0; 3]),
         };
         let mut bytes = [0; REPLY_BYTES];
@@ -187,6 +194,7 @@ impl Reply {
                 applications: first,
                 sockets: second,
                 refused: numbers[0],
+                torn: numbers[1],
             }),
             (VERSION, 4) => Self::Refused(
                 Refusal::ALL
@@ -254,6 +262,7 @@ mod tests {
             applications: 5,
             sockets: 6,
             refused: 7,
+            torn: 8,
         });
         let refused = Refusal::ALL.map(Reply::Refused);
         for reply in [Reply::Joined { sockets: 8 }, registered, status]

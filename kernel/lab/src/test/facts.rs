@@ -16,7 +16,15 @@ pub(crate) const BINARY: &str = "sockstamp-bpf/verified";
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
 const MARK: &str = "#lab doctor ";
 /// What doctor says that follows from the kernel's series, and not from this host.
-const KEPT: [&str; 6] = ["bpf_timestamping", "hooks", "host_path", "plan", "ready", "udp"];
+const KEPT: [&str; 7] = [
+    "bpf_timestamping",
+    "completions",
+    "hooks",
+    "host_path",
+    "plan",
+    "ready",
+    "udp",
+];
 
 /// What was found on one kernel.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,0 +1,56 @@
+//! What the service can give on this host, tried.
+
+use super::publisher::Publisher;
+use crate::error::Error;
+use crate::hooks::{self, Trial};
+use crate::support::Support;
+
+/// What applications can have from `sockstamp completions` here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offer {
+    /// What comes into error queues: completions of zerocopy sends, and stamps.
+    pub entries: Trial,
+    /// Stamps of TCP without entries in the error queue.
+    pub tcp_stamps: Trial,
+}
+
+impl Offer {
+    /// Loads and attaches the programs, and takes them away at once; no socket is touched.
+    #[must_use]
+    pub fn try_all(support: &Support) -> Self {
+        if let Some(reason) = hooks::obstacle(support) {
+            let unknown = Trial::Unknown(reason.to_owned());
+            return Self {
+                entries: unknown.clone(),
+                tcp_stamps: unknown,
+            };
+        }
+        match Publisher::attach(1, 1) {
+            Ok(mut publisher) => Self {
+                entries: Trial::Works,
+                tcp_stamps: tcp_stamps(support, &mut publisher),
+            },
+            Err(error) => Self {
+                entries: refused(&error),
+                tcp_stamps: refused(&error),
+            },
+        }
+    }
+}
+
+fn tcp_stamps(support: &Support, publisher: &mut Publisher) -> Trial {
+    if !support.tx_timestamping {
+        return Trial::Refused("no BPF timestamping".to_owned());
+    }
+    if support.cgroup2.is_none() {
+        return Trial::Refused("no cgroup2 mounted".to_owned());
+    }
+    publisher
+        .start_callbacks()
+        .map_or_else(|error| refused(&error), |()| Trial::Works)
+}
+
+fn refused(error: &Error) -> Trial {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+    Trial::Refused(format!("{error}{}", cause.unwrap_or_default()))
+}

@@ -1,0 +1,327 @@
+//! What an application, or its socket, may do to the service and to others; and what the service needs.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::net::TcpStream;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::process::Command;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, connect,
+    recvmsg, sendmsg, setsockopt, socket, sockopt,
+};
+use sockstamp::completions::area::layout;
+use sockstamp::completions::protocol::{REPLY_BYTES, Reply, Request};
+use sockstamp::timestamping::TxKind;
+use sockstamp_bpf::support::Support;
+use testbed::{Family, Process};
+
+use crate::common::unprivileged::Unprivileged;
+use crate::scene::{PATIENCE, Scene, Service, completed, counts, send, until};
+
+static DATA: [u8; 20_000] = [7; 20_000];
+
+/// An application that speaks the protocol by itself.
+struct Raw {
+    connection: OwnedFd,
+    map: OwnedFd,
+    /// Of the memory, in bytes.
+    length: usize,
+}
+
+impl Raw {
+    fn join(path: &Path) -> Raw {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let connection = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
+        connect(connection.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+        ask(&connection, Request::Join, None);
+        let (reply, map) = answer(&connection);
+        let Reply::Joined { sockets } = reply else {
+            panic!("{reply:?}");
+        };
+        Raw {
+            connection,
+            map: map.unwrap(),
+            length: sockets as usize * layout::AREA * 8,
+        }
+    }
+
+    fn map(&self, length: usize, protection: i32) -> nix::Result<Mapping> {
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length,
+                protection,
+                libc::MAP_SHARED,
+                self.map.as_raw_fd(),
+                0,
+            )
+        };
+        match start == libc::MAP_FAILED {
+            true => Err(Errno::last()),
+            false => Ok(Mapping { start, length }),
+        }
+    }
+}
+
+struct Mapping {
+    start: *mut libc::c_void,
+    length: usize,
+}
+
+impl Mapping {
+    fn bytes(&self) -> Vec<u8> {
+        // SAFETY: the mapping is readable and of that length; bytes of it may change while they are copied, which a test can bear.
+        unsafe { std::slice::from_raw_parts(self.start.cast::<u8>(), self.length) }.to_vec()
+    }
+
+    fn make_writable(&self) -> nix::Result<()> {
+        // SAFETY: our own mapping, in its length.
+        let result = unsafe { libc::mprotect(self.start, self.length, libc::PROT_READ | libc::PROT_WRITE) };
+        Errno::result(result).map(drop)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, of which no borrow is left.
+        unsafe { libc::munmap(self.start, self.length) };
+    }
+}
+
+fn ask(connection: &OwnedFd, request: Request, passed: Option<i32>) {
+    let bytes = request.to_bytes();
+    let rights = [ControlMessage::ScmRights(passed.as_slice())];
+    let control = if passed.is_some() { &rights[..] } else { &[] };
+    let parts = [IoSlice::new(&bytes)];
+    sendmsg::<()>(
+        connection.as_raw_fd(),
+        &parts,
+        control,
+        MsgFlags::MSG_NOSIGNAL,
+        None,
+    )
+    .unwrap();
+}
+
+fn answer(connection: &OwnedFd) -> (Reply, Option<OwnedFd>) {
+    let (mut bytes, mut space) = ([0; REPLY_BYTES], nix::cmsg_space!(i32));
+    let mut parts = [IoSliceMut::new(&mut bytes)];
+    let message = recvmsg::<()>(
+        connection.as_raw_fd(),
+        &mut parts,
+        Some(&mut space),
+        MsgFlags::empty(),
+    )
+    .unwrap();
+    let passed = message.cmsgs().unwrap().find_map(|control| match control {
+        ControlMessageOwned::ScmRights(descriptors) => descriptors.first().copied(),
+        _ => None,
+    });
+    // SAFETY: the kernel has just made the descriptor for us, and nobody else knows it.
+    let passed = passed.map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) });
+    (Reply::from_bytes(&bytes).unwrap(), passed)
+}
+
+/// bpf(2), BPF_MAP_UPDATE_ELEM, on the first element.
+fn update(map: &OwnedFd) -> nix::Result<()> {
+    const BPF_MAP_UPDATE_ELEM: libc::c_long = 2;
+    /// `union bpf_attr` of include/uapi/linux/bpf.h, as far as this command reads it.
+    #[repr(C)]
+    struct Attributes {
+        map: u32,
+        padding: u32,
+        key: u64,
+        value: u64,
+        flags: u64,
+    }
+    let (key, value) = (0_u32, [0xff_u8; layout::AREA * 8]);
+    let attributes = Attributes {
+        map: map.as_raw_fd().try_into().unwrap(),
+        padding: 0,
+        key: ptr::from_ref(&key) as u64,
+        value: value.as_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: the kernel reads the attributes, a key and a value of the map's sizes, all alive.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            BPF_MAP_UPDATE_ELEM,
+            &raw const attributes,
+            size_of::<Attributes>(),
+        )
+    };
+    Errno::result(result).map(drop)
+}
+
+/// Not even by root, who may do everything else.
+#[test]
+fn an_application_cannot_write_its_memory() {
+    let service = Service::start(&[]);
+    let application = Raw::join(&service.path());
+    let writable = application.map(application.length, libc::PROT_READ | libc::PROT_WRITE);
+    assert_eq!(writable.map(drop), Err(Errno::EPERM));
+    let memory = application.map(application.length, libc::PROT_READ).unwrap();
+    assert_eq!(memory.make_writable(), Err(Errno::EACCES));
+    assert_eq!(update(&application.map), Err(Errno::EPERM));
+    assert!(memory.bytes().iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn an_application_cannot_see_anothers_memory() {
+    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (sender, receiver) = scene.udp(Family::V4);
+    drop(receiver);
+    let other = Raw::join(&service.path());
+    let mut registration = service.connect().register(&sender, false).unwrap();
+    until(|| send(&sender, &DATA) > 0);
+    completed(&mut registration, &mut Vec::new(), 1);
+    let memory = other.map(other.length, libc::PROT_READ).unwrap();
+    assert!(memory.bytes().iter().all(|byte| *byte == 0));
+    let page = 4096;
+    let beyond = other.map(other.length.next_multiple_of(page) + page, libc::PROT_READ);
+    assert_eq!(beyond.map(drop), Err(Errno::EINVAL));
+}
+
+/// Joins, registers a socket, sends without a copy to who does not read, says so, and is killed.
+const DOOMED: &str = "\
+import array, socket, struct, sys, time
+version = int(sys.argv[4])
+service = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+service.connect(sys.argv[1])
+service.send(struct.pack('=IIIIQ', version, 1, 0, 0, 0))
+_, held, _, _ = socket.recv_fds(service, 48, 1)
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sender.setsockopt(socket.SOL_SOCKET, 60, 1)
+sender.connect((sys.argv[2], int(sys.argv[3])))
+socket.send_fds(service, [struct.pack('=IIIIQ', version, 2, 0, 0, 0)], [sender.fileno()])
+assert struct.unpack('=II', service.recv(48)[:8]) == (version, 2)
+for _ in range(5):
+    sender.send(bytes(20000), 0x4000000)
+print('in flight', flush=True)
+time.sleep(60)
+";
+
+fn status(service: &Service) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sockstamp"));
+    command
+        .args(["completions", "--status", "--socket"])
+        .arg(service.path());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
+    let (scene, service) = (Scene::new(), Service::start(&["--sockets", "1"]));
+    let (other, receiver) = scene.udp(Family::V4);
+    let to = receiver.local_addr().unwrap();
+    let path = service.path();
+    let version = sockstamp::completions::protocol::VERSION.to_string();
+    let words = [
+        "-c",
+        DOOMED,
+        path.to_str().unwrap(),
+        &to.ip().to_string(),
+        &to.port().to_string(),
+        &version,
+    ];
+    let mut application = scene.sender.spawn("python3", &words).unwrap();
+    application.wait_for_stdout("in flight", PATIENCE).unwrap();
+    assert!(
+        status(&service).starts_with("1 applications, 1 sockets, "),
+        "{}",
+        status(&service)
+    );
+    application.kill().unwrap();
+    until(|| status(&service) == "0 applications, 0 sockets, 0 requests refused, 0 entries torn\n");
+    // What was in flight completes now; nobody's memory has it.
+    drop(receiver);
+    let mut registration = service.connect().register(&other, false).unwrap();
+    until(|| send(&other, &DATA) > 0);
+    let mut ranges = Vec::new();
+    completed(&mut registration, &mut ranges, 1);
+    assert_eq!(counts(&ranges), [1]);
+}
+
+/// The last to close it waits for what is not sent: that is the service, since it was asked while it stood still.
+#[test]
+fn a_socket_that_lingers_holds_up_nobody() {
+    const LINGERS_SECONDS: i32 = 60;
+    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (sender, _receiver) = scene.tcp(Family::V4);
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: LINGERS_SECONDS,
+    };
+    setsockopt(&sender, sockopt::Linger, &linger).unwrap();
+    fill(&sender);
+    let application = Raw::join(&service.path());
+    service.signal(Signal::SIGSTOP);
+    ask(
+        &application.connection,
+        Request::Register { stamps: false },
+        Some(sender.as_raw_fd()),
+    );
+    drop(sender);
+    service.signal(Signal::SIGCONT);
+
+    let start = Instant::now();
+    let (reply, _) = answer(&application.connection);
+    assert!(matches!(reply, Reply::Registered(_)), "{reply:?}");
+    let (other, _peer) = scene.udp(Family::V4);
+    drop(service.connect().register(&other, false).unwrap());
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+/// Until nothing more fits into the buffers of both sides.
+fn fill(sender: &TcpStream) {
+    sender.set_nonblocking(true).unwrap();
+    while nix::sys::socket::send(sender.as_raw_fd(), &DATA, MsgFlags::empty()).is_ok() {}
+    sender.set_nonblocking(false).unwrap();
+}
+
+/// As docs/shared-completions.md says.
+#[test]
+fn three_capabilities_are_enough_for_the_service() {
+    let copy = Unprivileged::new();
+    let service = Service::start_by(copy.with_capabilities("-all,+bpf,+perfmon,+net_admin"), &[]);
+    let scene = Scene::new();
+    let (sender, receiver) = scene.udp(Family::V4);
+    drop(receiver);
+    let mut registration = service.connect().register(&sender, false).unwrap();
+    until(|| send(&sender, &DATA) > 0);
+    completed(&mut registration, &mut Vec::new(), 1);
+
+    if Support::probe().tx_timestamping {
+        let (sender, _receiver) = scene.tcp(Family::V4);
+        let mut registration = service.connect().register(&sender, true).unwrap();
+        assert!(registration.has_stamps(), "{}", service.log());
+        until(|| {
+            let mut sent = false;
+            nix::sys::socket::send(sender.as_raw_fd(), &[0; 10], MsgFlags::empty()).unwrap();
+            registration.stamps(|stamp| sent |= stamp.kind == TxKind::Snd);
+            sent
+        });
+    }
+}
+
+#[test]
+fn without_capabilities_the_service_says_what_is_missing() {
+    let (copy, folder) = (Unprivileged::new(), tempfile::tempdir().unwrap());
+    let mut command = copy.command();
+    command
+        .args(["completions", "--socket"])
+        .arg(folder.path().join("socket"));
+    let mut process = Process::spawn(command).unwrap();
+    assert!(!process.wait_status(PATIENCE).unwrap().success());
+    let said = process.stderr();
+    assert!(said.contains("setcap"), "{said}");
+}
