@@ -115,6 +115,7 @@ fn protocol() -> Vec<Vec<u8>> {
             applications: 5,
             sockets: 6,
             refused: 7,
+            torn: 8,
         }),
         Reply::Refused(Refusal::TooManySockets),
     ];

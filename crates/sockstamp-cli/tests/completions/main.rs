@@ -5,6 +5,7 @@
 mod common;
 
 mod bad_days;
+mod example;
 mod interference;
 mod ranges;
 mod scene;

@@ -1,13 +1,15 @@
 //! The service in a folder of its own, and sockets whose sends complete.
 
 use std::fs::{self, Permissions};
-use std::io::IoSlice;
+use std::io::{IoSlice, Read};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -144,6 +146,47 @@ impl Scene {
         let sender = self.sender.tcp_connect(listener.local_addr().unwrap()).unwrap();
         let (receiver, _) = listener.accept().unwrap();
         (sender, receiver)
+    }
+}
+
+/// Reads and forgets, so that what is sent completes.
+pub struct Reader {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<usize>>,
+}
+
+impl Reader {
+    pub fn of_datagrams(socket: UdpSocket) -> Reader {
+        socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        Reader::start(move |buffer| socket.recv(buffer).unwrap_or(0))
+    }
+
+    pub fn of_stream(mut socket: TcpStream) -> Reader {
+        socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        Reader::start(move |buffer| socket.read(buffer).unwrap_or(0))
+    }
+
+    fn start(mut read: impl FnMut(&mut [u8]) -> usize + Send + 'static) -> Reader {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let (mut total, mut buffer) = (0, vec![0; 1 << 20]);
+            while !stopping.load(Ordering::Relaxed) {
+                total += read(&mut buffer);
+            }
+            total
+        });
+        Reader {
+            stop,
+            thread: Some(thread),
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

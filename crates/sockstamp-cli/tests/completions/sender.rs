@@ -1,12 +1,8 @@
 //! Sends whose buffers come back by what is in memory, and by the error queue where memory lacks it.
 
 use std::collections::BTreeSet;
-use std::io::Read;
-use std::net::{TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::os::fd::AsFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use sockstamp::completions::Completions;
@@ -15,7 +11,7 @@ use sockstamp::timestamping;
 use sockstamp::zerocopy::{CompletionsBy, NotSent, Options, Sent, ZeroCopySender};
 use testbed::Family;
 
-use crate::scene::{PATIENCE, Scene, Service, until};
+use crate::scene::{PATIENCE, Reader, Scene, Service, until};
 
 const LENGTH: usize = 20_000;
 
@@ -60,47 +56,6 @@ fn take<S: AsFd>(sender: &mut Buffers<S>, back: &mut BTreeSet<u32>) {
 fn look<S: AsFd>(sender: &mut Buffers<S>, queue: &mut ErrorQueue, back: &mut BTreeSet<u32>) {
     sender.drain(queue, |other| panic!("{other:?}")).unwrap();
     take(sender, back);
-}
-
-/// Reads and forgets, so that what is sent completes.
-struct Reader {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<usize>>,
-}
-
-impl Reader {
-    fn of_datagrams(socket: UdpSocket) -> Reader {
-        socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
-        Reader::start(move |buffer| socket.recv(buffer).unwrap_or(0))
-    }
-
-    fn of_stream(mut socket: TcpStream) -> Reader {
-        socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
-        Reader::start(move |buffer| socket.read(buffer).unwrap_or(0))
-    }
-
-    fn start(mut read: impl FnMut(&mut [u8]) -> usize + Send + 'static) -> Reader {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopping = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
-            let (mut total, mut buffer) = (0, vec![0; 1 << 20]);
-            while !stopping.load(Ordering::Relaxed) {
-                total += read(&mut buffer);
-            }
-            total
-        });
-        Reader {
-            stop,
-            thread: Some(thread),
-        }
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
 }
 
 /// Sends one after the other, and waits for each; the error queue is read once in 10 ms.

@@ -35,6 +35,19 @@ pub(crate) fn send(
     Errno::result(sent).map(isize::unsigned_abs)
 }
 
+/// Sends an empty message with `control`, into which some kernel may write.
+pub(crate) fn send_and_read_back(socket: impl AsFd, control: &mut [u8]) -> nix::Result<()> {
+    let socket = socket.as_fd();
+    let mut header = empty_header();
+    header.msg_control = pointer_mut(control).cast();
+    header.msg_controllen = control.len();
+    // SAFETY: all pointers of `header` are null with a length of zero, but for the one to `control`, which is borrowed
+    // mutably for the call, with its length beside it; any bytes are valid there. The header is ours, and mutable. No
+    // pointer is kept. The descriptor is open, as it is borrowed for the call.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw mut header, 0) };
+    Errno::result(sent).map(drop)
+}
+
 /// Where one message goes. Empty slices are for what nobody wants.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers<'a> {

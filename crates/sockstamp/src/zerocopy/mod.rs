@@ -58,6 +58,7 @@
 //!   ([`Counters::refused`]).
 
 mod calls;
+mod copy_back;
 mod held;
 mod memory;
 mod options;
@@ -70,6 +71,7 @@ mod transport;
 
 pub use crate::sys::zerocopy::StableBuffer;
 pub use calls::{Support, ZeroCopySender};
+pub use copy_back::copies_back;
 pub use held::Returned;
 pub use memory::{CompletionCounters, CompletionsBy};
 pub use options::{How, Options};

@@ -1,0 +1,25 @@
+//! The library's example, where the service runs and where it does not.
+
+#[path = "../../../sockstamp/examples/completions_by_memory.rs"]
+#[expect(dead_code, reason = "its main() is the example's")]
+mod completions_by_memory;
+
+use testbed::Family;
+
+use crate::scene::{Reader, Scene, Service};
+
+const SENDS: u64 = 1000;
+
+#[test]
+fn where_the_service_runs_it_is_memory_and_elsewhere_the_queue() {
+    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let nowhere = service.path().with_extension("none");
+    let [with, without] = [service.path(), nowhere].map(|path| {
+        let (stream, receiver) = scene.plain_tcp(Family::V4);
+        let _reader = Reader::of_stream(receiver);
+        completions_by_memory::send(&stream, path.to_str().unwrap()).unwrap()
+    });
+    assert_eq!(with.by_memory + with.by_queue, SENDS);
+    assert!(with.by_memory > SENDS / 2, "{with:?}");
+    assert_eq!((without.by_memory, without.by_queue), (0, SENDS));
+}
