@@ -224,6 +224,9 @@ impl Worker {
         let Some(flight) = known.flights.get(probe.number) else {
             return;
         };
+        if !self.targets.contains_key(&flight.target) {
+            return self.stray(from, Stray::Unknown, Some(probe.destination));
+        }
         match flight.state {
             State::Waiting => {
                 let waits = flight.departure.may_improve(&arrival.stamp);

@@ -97,6 +97,8 @@ pub(crate) struct Worker {
     /// Makes cookies: a keyed hash whose key nobody else has.
     secret: RandomState,
     packet: Vec<u8>,
+    /// Before it was asked which sockets have something. What came until then has been looked at.
+    asked: Timestamp<Monotonic>,
     /// When the thread began to run again.
     woken: Timestamp<Monotonic>,
     finishing: bool,
@@ -158,6 +160,7 @@ impl Worker {
             added: 0,
             secret: RandomState::new(),
             packet: Vec::new(),
+            asked: now(),
             woken: now(),
             finishing: false,
         };
@@ -201,6 +204,7 @@ impl Worker {
 
     fn turn(&mut self, inbox: &mut Inbox, told: &mut [EpollEvent]) -> Result<Option<Ended>> {
         self.arm()?;
+        self.asked = now();
         let count = match self.epoll.wait(told, EpollTimeout::NONE) {
             Err(Errno::EINTR) => 0,
             count => count.map_err(Error::call("epoll_wait", "a prober"))?,
@@ -328,16 +332,18 @@ impl Worker {
     }
 
     fn run_timers(&mut self) -> Result<Option<Ended>> {
-        // What came before this was read above.
         let now = self.woken;
+        let mut unheard = Vec::new();
         while let Some((time, timer)) = self.schedule.take(now) {
             match timer {
+                // A thread that is kept from running loses its time right here: what came meanwhile is heard first.
+                Timer::Expire(_) | Timer::GiveUp(_) if time > self.asked => unheard.push((time, timer)),
                 Timer::Due(id) if self.targets.get(&id).is_some_and(|target| target.due == time) => {
                     self.schedule.is_ready(id);
                 }
                 // Of a flood that went on earlier, or of a target that has ended.
                 Timer::Due(_) => {}
-                Timer::Expire(id) => self.expire(id, now),
+                Timer::Expire(id) => self.expire(id, self.asked),
                 Timer::GiveUp(probe) => self.release(probe),
                 Timer::Deadline(id) => self.end(id, End::Deadline),
                 Timer::Look if self.presence.is_gone() => return Ok(Some(Ended::NamespaceGone)),
@@ -346,6 +352,9 @@ impl Worker {
                     self.schedule.at(now + LOOK, Timer::Look);
                 }
             }
+        }
+        for (time, timer) in unheard {
+            self.schedule.at(time, timer);
         }
         while let Some(id) = self.schedule.next_to_send(crate::clocks::now()) {
             self.send(id)?;

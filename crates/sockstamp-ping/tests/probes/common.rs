@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{
-    Answer, Counters, End, Engine, Event, Limits, Namespace, Next, Outcome, Protocol, RxKind, Target,
-    TargetId, TxKind,
+    Answer, Counters, End, Engine, Event, Events, Limits, Namespace, Next, Outcome, Protocol, Refusal,
+    RxKind, Target, TargetId, TxKind,
 };
 use testbed::{Family, Host};
 
@@ -24,41 +24,66 @@ pub fn target(host: &Host, address: IpAddr, protocol: Protocol, count: u64) -> T
 }
 
 /// All that was told of some targets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Story {
     pub events: Vec<Event>,
     pub counters: Counters,
 }
 
-/// Probes the targets to their end.
-pub fn probe(targets: impl IntoIterator<Item = Target>) -> Story {
-    probe_meanwhile(targets, |_| {})
+/// A story that is still told.
+#[derive(Debug)]
+pub struct Run {
+    pub engine: Engine,
+    events: Events,
+    pub story: Story,
 }
 
-/// The same, and does something else as soon as all are added.
-pub fn probe_meanwhile(
-    targets: impl IntoIterator<Item = Target>,
-    meanwhile: impl FnOnce(&mut Engine),
-) -> Story {
-    let (mut engine, mut events) = Engine::start(Limits::default()).unwrap();
-    for target in targets {
-        engine.add(target).unwrap();
-    }
-    engine.finish();
-    meanwhile(&mut engine);
-    let (start, mut told) = (Instant::now(), Vec::new());
-    loop {
-        match events.next_within(PATIENCE) {
-            Next::Event(event) => told.push(event),
-            Next::Over => break,
-            Next::Timeout => panic!("nothing came after {} events: {:?}", told.len(), told.last()),
+impl Run {
+    pub fn start(targets: impl IntoIterator<Item = Target>) -> Self {
+        let (mut engine, events) = Engine::start(Limits::default()).unwrap();
+        for target in targets {
+            engine.add(target).unwrap();
         }
-        assert!(start.elapsed() < PATIENCE, "it does not end: {:?}", told.last());
+        Self {
+            engine,
+            events,
+            story: Story::default(),
+        }
     }
-    Story {
-        events: told,
-        counters: engine.counters(),
+
+    /// Listens until it has come that far.
+    pub fn until(&mut self, is_there: impl Fn(&Story) -> bool) {
+        let start = Instant::now();
+        while !is_there(&self.story) {
+            match self.events.next_within(PATIENCE) {
+                Next::Event(event) => self.story.events.push(event),
+                Next::Over => panic!("it ended after {} events", self.story.events.len()),
+                Next::Timeout => panic!("nothing came after {} events", self.story.events.len()),
+            }
+            assert!(start.elapsed() < PATIENCE, "{:?}", self.story.events.last());
+        }
     }
+
+    /// Listens to the end.
+    pub fn end(mut self) -> Story {
+        self.engine.finish();
+        let start = Instant::now();
+        loop {
+            match self.events.next_within(PATIENCE) {
+                Next::Event(event) => self.story.events.push(event),
+                Next::Over => break,
+                Next::Timeout => panic!("nothing came after {} events", self.story.events.len()),
+            }
+            assert!(start.elapsed() < PATIENCE, "{:?}", self.story.events.last());
+        }
+        self.story.counters = self.engine.counters();
+        self.story
+    }
+}
+
+/// Probes the targets to their end.
+pub fn probe(targets: impl IntoIterator<Item = Target>) -> Story {
+    Run::start(targets).end()
 }
 
 impl Story {
@@ -90,6 +115,20 @@ impl Story {
                 _ => None,
             })
             .collect()
+    }
+
+    pub fn refusals(&self) -> Vec<Refusal> {
+        let outcomes = self.outcomes().into_iter();
+        outcomes
+            .filter_map(|outcome| match outcome {
+                Outcome::Refused(refusal) => Some(*refusal),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn count(&self, which: impl Fn(&Event) -> bool) -> u64 {
+        self.events.iter().filter(|event| which(event)).count() as u64
     }
 
     /// That all probes were answered, and the answers.

@@ -2,3 +2,5 @@
 
 mod answers;
 mod common;
+mod links;
+mod weather;
