@@ -29,6 +29,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -s V -l version -d 'Pr
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Count: a table of the stages, their distributions and shares'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Watch: a line for each message as it completes'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "top" -d 'Live: where the time goes, full screen'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "ping" -d 'Probe: round-trip times as the kernel saw them, and what the prober itself added'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Look: what this kernel and this process can measure, and what is missing'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "completions" -d 'Serve: completions of zerocopy sends and stamps, in memory of the applications that ask for it'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for, or hold at the start' -r
@@ -126,6 +127,26 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-sched -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and stop'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l targets -d 'Read further hosts from this file, one a line; - is standard input' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l udp -d 'Send datagrams to this port: a reply answers, and so does ICMP\'s "port unreachable"' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l tcp -d 'Send SYNs to this port: a SYN-ACK answers, and so does a RST' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s c -l count -d 'Stop after N probes to each host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s i -l interval -d 'From one probe of a host to its next; less than 2ms is root\'s alone' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s w -l deadline -d 'Stop after this time, whatever is still under way' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s W -l timeout -d 'A probe that is not answered after this time is lost' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s s -l size -d 'Bytes of payload, of ICMP and UDP' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s t -l ttl -d 'TTL of IPv4, hop limit of IPv6' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s Q -l tos -d 'TOS of IPv4, traffic class of IPv6: a number, or 0x and hexadecimal digits' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s I -l interface -d 'Send by this interface, or from this source address' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l netns -d 'Probe from this network namespace: a name of ip-netns(8), or a process in it; of several, from each' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l container -d 'Probe from the network namespace of this container, by a prefix of id or name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 4 -d 'Use IPv4 alone'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s 6 -d 'Use IPv6 alone'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s D -l timestamps -d 'Begin each line with the time of day, in seconds since 1970'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s q -l quiet -d 'Print the summary alone'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s f -l flood -d 'Send the next probe as soon as the last is answered, or after 10 ms; root only'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l json -d 'Print a JSON object for each probe, and the summary as the last one; all times in nanoseconds'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -37,6 +37,24 @@ pub(crate) fn cgroup_of(wanted: &str) -> Result<PathBuf> {
     Ok(root.join(&choose(wanted, &candidates)?.cgroup))
 }
 
+/// A process of the one container that `wanted` means.
+pub(crate) fn process_of(wanted: &str) -> Result<u32> {
+    let cgroup = cgroup_of(wanted)?;
+    first_process(&cgroup).with_context(|| format!("no process runs in container {wanted}"))
+}
+
+/// In the cgroup or below it.
+fn first_process(cgroup: &Path) -> Option<u32> {
+    // Of another pid namespace than ours it is 0: cgroups(7).
+    let processes = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    let mut ids = processes.lines().filter_map(|line| line.parse().ok());
+    ids.find(|id| *id > 0).or_else(|| {
+        entries(cgroup)
+            .filter(|path| path.is_dir())
+            .find_map(|path| first_process(&path))
+    })
+}
+
 /// A container and what it may be called by.
 #[derive(Debug)]
 struct Candidate {

@@ -15,6 +15,7 @@ mod groups;
 mod interfaces;
 mod janitor;
 mod measure;
+mod ping;
 mod stat;
 mod target;
 mod text;
@@ -29,13 +30,19 @@ use crate::cli::{Cli, Subcommand};
 
 /// Runs the command line of this process.
 ///
-/// Exit status: 0 done, 1 failed, 2 wrong usage; with a command, the command's own.
+/// Exit status: 0 done, 1 failed, 2 wrong usage; with a command, the command's own; of `ping`, ping(8)'s.
 #[must_use]
 pub fn run() -> ExitCode {
-    let result = match Cli::parse().subcommand {
+    let subcommand = Cli::parse().subcommand;
+    let failed = match subcommand {
+        Subcommand::Ping(_) => ping::FAILED,
+        _ => 1,
+    };
+    let result = match subcommand {
         Subcommand::Stat(options) => stat::run(&options),
         Subcommand::Trace(options) => trace::run(&options),
         Subcommand::Top(options) => top::run(&options),
+        Subcommand::Ping(options) => ping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),
         Subcommand::Completions(options) => completions::run(&options),
         Subcommand::Janitor(options) => janitor::run(&options),
@@ -44,7 +51,7 @@ pub fn run() -> ExitCode {
         eprintln!("sockstamp: {error:#}");
         let status = error
             .downcast_ref::<command::CannotRun>()
-            .map_or(1, command::CannotRun::status);
+            .map_or(failed, command::CannotRun::status);
         ExitCode::from(status)
     })
 }

@@ -63,8 +63,14 @@ fn cgroup_directory(path: &Path) -> Result<PathBuf> {
 }
 
 fn netns_inode(name: &str) -> Result<NetnsInode> {
+    inode(&existing_netns(name)?)
+}
+
+/// The file of a namespace that there is.
+pub(crate) fn existing_netns(name: &str) -> Result<PathBuf> {
     let path = netns_path(name);
-    inode(&path).with_context(|| format!("no network namespace {name} ({})", path.display()))
+    fs::metadata(&path).with_context(|| format!("no network namespace {name} ({})", path.display()))?;
+    Ok(path)
 }
 
 fn own_netns() -> Result<NetnsInode> {
@@ -88,7 +94,7 @@ fn inode(path: &Path) -> Result<NetnsInode> {
     ))
 }
 
-fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
+pub(crate) fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
     let Some(netns) = netns else {
         return index_here(name);
     };

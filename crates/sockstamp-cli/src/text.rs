@@ -82,13 +82,8 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
 }
 
 fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, part: &DirectionSummary) -> io::Result<()> {
-    write!(output, " {name:<12}{:>10}", histogram.count())?;
-    for value in figures(histogram) {
-        match value {
-            Some(value) => write!(output, "{value:>10}")?,
-            None => write!(output, "{:>10}", "-")?,
-        }
-    }
+    write!(output, " {name:<12}")?;
+    cells(output, histogram)?;
     // It lies before the message and is no share of it.
     let share = if name == Stage::AppService.name() {
         "-".to_owned()
@@ -96,6 +91,18 @@ fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, part: &Directi
         share(histogram.sum_ns(), part.total.sum_ns())
     };
     writeln!(output, "{share:>8}")
+}
+
+/// How many, and [`figures`].
+pub(crate) fn cells(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
+    write!(output, "{:>10}", histogram.count())?;
+    for value in figures(histogram) {
+        match value {
+            Some(value) => write!(output, "{value:>10}")?,
+            None => write!(output, "{:>10}", "-")?,
+        }
+    }
+    Ok(())
 }
 
 /// The quantiles and the largest.
@@ -128,7 +135,7 @@ fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary) -> io::
     Ok(())
 }
 
-fn share(part: u128, whole: u128) -> String {
+pub(crate) fn share(part: u128, whole: u128) -> String {
     if whole == 0 {
         return "-".to_owned();
     }

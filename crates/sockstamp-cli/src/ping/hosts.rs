@@ -1,0 +1,353 @@
+//! From what the user names to targets. What can be refused is refused here, before anything is sent.
+
+use std::fs;
+use std::io::{self, Read};
+use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use nix::unistd::geteuid;
+use sockstamp_ping::{Namespace, Protocol, Settings, Target};
+
+use crate::{cli, container, target};
+
+/// Less than this is root's alone, as in ping(8).
+const USERS_INTERVAL: Duration = Duration::from_millis(2);
+/// Names that are looked up at once.
+const LOOKUPS: usize = 16;
+
+/// A target, by the user's words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Host {
+    /// As it was named.
+    pub(super) name: String,
+    pub(super) address: IpAddr,
+    /// The namespace or container that it is probed from, as it was named.
+    pub(super) place: Option<String>,
+}
+
+/// Everybody who is to be probed, from everywhere.
+pub(super) fn read(options: &cli::Ping) -> Result<Vec<(Host, Target)>> {
+    check_privilege(options)?;
+    let names = names(options)?;
+    let places = places(options)?;
+    let interface = options.interface.as_deref().map(Interface::read);
+    let family = family(options, interface.as_ref());
+    let addresses = resolve_all(&names, family)?;
+    let mut targets = Vec::with_capacity(names.len() * places.len());
+    for place in &places {
+        let via = interface.as_ref().map(|via| via.within(place)).transpose()?;
+        for (name, found) in names.iter().zip(&addresses) {
+            let target = target(options, place, found, via.as_ref())?;
+            let host = Host {
+                name: name.clone(),
+                address: found.address,
+                place: place.label.clone(),
+            };
+            targets.push((host, target));
+        }
+    }
+    Ok(targets)
+}
+
+fn check_privilege(options: &cli::Ping) -> Result<()> {
+    let is_root = geteuid().is_root();
+    ensure!(is_root || !options.flood, "only root may flood (-f)");
+    ensure!(
+        is_root || options.interval >= USERS_INTERVAL,
+        "only root may probe more often than every 2 ms (-i)"
+    );
+    Ok(())
+}
+
+/// Those among the arguments and those of the file.
+fn names(options: &cli::Ping) -> Result<Vec<String>> {
+    let mut names = options.hosts.clone();
+    if let Some(path) = &options.targets {
+        let text = contents(path).with_context(|| format!("cannot read {}", path.display()))?;
+        names.extend(listed(&text));
+        ensure!(!names.is_empty(), "no host in {}", path.display());
+    }
+    Ok(names)
+}
+
+fn contents(path: &Path) -> io::Result<String> {
+    if path != Path::new("-") {
+        return fs::read_to_string(path);
+    }
+    let mut text = String::new();
+    io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A line each; a comment goes from a # to the end of its line.
+fn listed(text: &str) -> impl Iterator<Item = String> {
+    text.lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+}
+
+/// A network namespace to probe from.
+#[derive(Debug)]
+struct Place {
+    label: Option<String>,
+    /// A name of ip-netns(8) or a process in it; none is our own.
+    netns: Option<String>,
+    namespace: Namespace,
+}
+
+impl Place {
+    fn of(label: &str, netns: String) -> Result<Self> {
+        Ok(Self {
+            label: Some(label.to_owned()),
+            namespace: Namespace::Path(target::existing_netns(&netns)?),
+            netns: Some(netns),
+        })
+    }
+}
+
+fn places(options: &cli::Ping) -> Result<Vec<Place>> {
+    let mut places = Vec::new();
+    for name in &options.netns {
+        places.push(Place::of(name, name.clone())?);
+    }
+    for name in &options.container {
+        let process = container::process_of(name)?;
+        places.push(Place::of(name, process.to_string())?);
+    }
+    if places.is_empty() {
+        places.push(Place {
+            label: None,
+            netns: None,
+            namespace: Namespace::Own,
+        });
+    }
+    Ok(places)
+}
+
+/// What -I says.
+#[derive(Debug)]
+enum Interface {
+    Source(IpAddr),
+    Name(String),
+}
+
+/// An interface that there is, or a source address.
+#[derive(Debug)]
+enum Via {
+    Source(IpAddr),
+    Interface { name: String, index: u32 },
+}
+
+impl Interface {
+    fn read(word: &str) -> Self {
+        word.parse()
+            .map_or_else(|_| Self::Name(word.to_owned()), Self::Source)
+    }
+
+    fn within(&self, place: &Place) -> Result<Via> {
+        Ok(match self {
+            Self::Source(address) => Via::Source(*address),
+            Self::Name(name) => Via::Interface {
+                name: name.clone(),
+                index: target::interface_index(name, place.netns.as_deref())?.get(),
+            },
+        })
+    }
+}
+
+/// An IP version that alone will do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    fn fits(self, address: IpAddr) -> bool {
+        address.is_ipv4() == (self == Self::V4)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+}
+
+fn family(options: &cli::Ping, interface: Option<&Interface>) -> Option<Family> {
+    match interface {
+        _ if options.ipv4 => Some(Family::V4),
+        _ if options.ipv6 => Some(Family::V6),
+        Some(Interface::Source(IpAddr::V4(_))) => Some(Family::V4),
+        Some(Interface::Source(IpAddr::V6(_))) => Some(Family::V6),
+        _ => None,
+    }
+}
+
+/// Where a name leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Found {
+    address: IpAddr,
+    /// The interface of a link-local address, as it was named behind the %.
+    zone: Option<String>,
+}
+
+/// All of them, or the first that is none and how many others.
+fn resolve_all(names: &[String], family: Option<Family>) -> Result<Vec<Found>> {
+    let share = names.len().div_ceil(LOOKUPS).max(1);
+    let resolve_share = |names: &[String]| names.iter().map(|name| resolve(name, family)).collect::<Vec<_>>();
+    let found: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> = names
+            .chunks(share)
+            .map(|names| scope.spawn(move || resolve_share(names)))
+            .collect();
+        let results = threads.into_iter().map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| vec![Err(anyhow!("a lookup of names failed"))])
+        });
+        results.flatten().collect()
+    });
+    let failed = found.iter().filter(|found| found.is_err()).count();
+    let all: Result<Vec<_>> = found.into_iter().collect();
+    match failed {
+        0 | 1 => all,
+        several => all.map_err(|first| anyhow!("{first:#} (and {} others)", several - 1)),
+    }
+}
+
+fn resolve(name: &str, family: Option<Family>) -> Result<Found> {
+    let (host, zone) = match name.split_once('%') {
+        Some((host, zone)) => (host, Some(zone.to_owned())),
+        None => (name, None),
+    };
+    let fits = |address: IpAddr| family.is_none_or(|family| family.fits(address));
+    let lacks = || match family {
+        Some(family) => anyhow!("{name} has no {} address", family.name()),
+        None => anyhow!("{name} has no address"),
+    };
+    let address = if let Ok(address) = host.parse::<IpAddr>() {
+        Some(address).filter(|address| fits(*address))
+    } else {
+        let addresses = (host, 0).to_socket_addrs();
+        let addresses = addresses.with_context(|| format!("cannot resolve {name}"))?;
+        addresses.map(|found| found.ip()).find(|address| fits(*address))
+    };
+    let address = address.ok_or_else(lacks)?.to_canonical();
+    ensure!(
+        !address.is_unspecified() && !address.is_multicast(),
+        "{name} is nobody's own address"
+    );
+    ensure!(
+        zone.is_none() || is_link_local(address),
+        "{name}: only link-local addresses of IPv6 have an interface"
+    );
+    Ok(Found { address, zone })
+}
+
+fn is_link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(address) if Ipv6Addr::is_unicast_link_local(&address))
+}
+
+fn target(options: &cli::Ping, place: &Place, found: &Found, via: Option<&Via>) -> Result<Target> {
+    Ok(Target {
+        address: found.address,
+        scope: scope(place, found, via)?,
+        protocol: match (options.udp, options.tcp) {
+            (Some(port), _) => Protocol::Udp { port },
+            (None, Some(port)) => Protocol::Tcp { port },
+            (None, None) => Protocol::Icmp,
+        },
+        namespace: place.namespace.clone(),
+        settings: settings(options, via),
+    })
+}
+
+/// The index of the interface that a link-local address belongs to.
+fn scope(place: &Place, found: &Found, via: Option<&Via>) -> Result<u32> {
+    match (&found.zone, via) {
+        _ if !is_link_local(found.address) => Ok(0),
+        (Some(zone), _) => Ok(target::interface_index(zone, place.netns.as_deref())?.get()),
+        (None, Some(Via::Interface { index, .. })) => Ok(*index),
+        (None, _) => bail!(
+            "{} is link-local: name its interface, as {}%IFACE or by -I",
+            found.address,
+            found.address
+        ),
+    }
+}
+
+fn settings(options: &cli::Ping, via: Option<&Via>) -> Settings {
+    Settings {
+        count: options.count,
+        interval: options.interval,
+        timeout: options.timeout,
+        deadline: options.deadline,
+        flood: options.flood,
+        payload: options.size.into(),
+        hop_limit: options.ttl,
+        traffic_class: options.tos,
+        source: match via {
+            Some(Via::Source(address)) => Some(*address),
+            _ => None,
+        },
+        interface: match via {
+            Some(Via::Interface { name, .. }) => Some(name.clone()),
+            _ => None,
+        },
+        ..Settings::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_a_host_a_line_and_comments() {
+        let text = "# ours\n10.0.0.1\n\n  example.org   # theirs\r\n::1";
+        assert_eq!(
+            listed(text).collect::<Vec<_>>(),
+            ["10.0.0.1", "example.org", "::1"]
+        );
+    }
+
+    #[test]
+    fn addresses_need_no_lookup_and_keep_to_their_version() {
+        let found = |name, family| resolve(name, family).map(|found| found.address.to_string());
+        assert_eq!(found("127.0.0.1", None).unwrap(), "127.0.0.1");
+        assert_eq!(found("::1", Some(Family::V6)).unwrap(), "::1");
+        assert_eq!(found("::ffff:10.0.0.1", None).unwrap(), "10.0.0.1");
+        let error = |name, family| found(name, family).unwrap_err().to_string();
+        assert_eq!(error("::1", Some(Family::V4)), "::1 has no IPv4 address");
+        assert_eq!(error("0.0.0.0", None), "0.0.0.0 is nobody's own address");
+        assert_eq!(error("ff02::1", None), "ff02::1 is nobody's own address");
+        assert!(error("10.0.0.1%lo", None).contains("only link-local"));
+    }
+
+    #[test]
+    fn an_interface_behind_the_address_is_kept() {
+        let found = resolve("fe80::1%eth0", None).unwrap();
+        assert_eq!(found.zone.as_deref(), Some("eth0"));
+    }
+
+    #[test]
+    fn the_first_failure_is_told_and_the_others_counted() {
+        let names = ["0.0.0.0", "127.0.0.1", "ff02::1", "::"].map(str::to_owned);
+        let error = resolve_all(&names, None).unwrap_err().to_string();
+        assert_eq!(error, "0.0.0.0 is nobody's own address (and 2 others)");
+    }
+
+    #[test]
+    fn many_names_keep_their_order() {
+        let names: Vec<_> = (1..100).map(|n| format!("10.0.0.{n}")).collect();
+        let found = resolve_all(&names, None).unwrap();
+        let addresses: Vec<_> = found.iter().map(|found| found.address.to_string()).collect();
+        assert_eq!(addresses, names);
+    }
+}

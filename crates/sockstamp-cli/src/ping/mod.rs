@@ -1,0 +1,317 @@
+//! `sockstamp ping`: round-trip times as the kernel saw them.
+
+mod chart;
+mod hosts;
+mod jitter;
+mod json;
+mod line;
+#[cfg(test)]
+mod samples;
+mod statistics;
+mod summary;
+
+use std::collections::BTreeSet;
+use std::io::{self, BufWriter, Stdout, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::flag;
+use sockstamp_model::clock::Nanos;
+use sockstamp_ping::{Answer, End, Engine, Event, Events, Limits, Next, Outcome, Target, TargetId};
+
+use crate::cli;
+use hosts::Host;
+use statistics::{Stamps, Statistics};
+use summary::Summary;
+
+/// The exit status of errors, as ping(8)'s.
+pub(crate) const FAILED: u8 = 2;
+const UNANSWERED: u8 = 1;
+
+/// How soon a signal is noticed.
+const STEP: Duration = Duration::from_millis(50);
+
+pub(crate) fn run(options: &cli::Ping) -> Result<ExitCode> {
+    let (hosts, targets): (Vec<_>, Vec<_>) = hosts::read(options)?.into_iter().unzip();
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
+        flag::register(signal, Arc::clone(&interrupted)).context("cannot catch signals")?;
+    }
+    let (mut engine, events) = Engine::start(Limits::default())?;
+    let began = Instant::now();
+    let mut report = Report::new(options, hosts);
+    let added = add(&mut engine, targets);
+    let printed = added.and_then(|sockets| {
+        report.head(&sockets)?;
+        report.follow(&mut engine, events, &interrupted)
+    });
+    engine.stop();
+    printed?;
+    report.summary(&engine, began.elapsed().into())?;
+    Ok(report.exit_code())
+}
+
+/// By what kinds of sockets they are probed.
+fn add(engine: &mut Engine, targets: Vec<Target>) -> Result<BTreeSet<String>> {
+    let mut sockets = BTreeSet::new();
+    for target in targets {
+        let address = target.address;
+        let added = engine
+            .add(target)
+            .with_context(|| format!("cannot probe {address}"))?;
+        sockets.insert(added.sockets.to_string());
+    }
+    engine.finish();
+    Ok(sockets)
+}
+
+/// What is printed and kept of all events.
+struct Report<'a> {
+    options: &'a cli::Ping,
+    hosts: Vec<Host>,
+    statistics: Statistics,
+    output: BufWriter<Stdout>,
+    /// Whose kinds of stamps were told.
+    told: Vec<Stamps>,
+    failed: bool,
+    /// Nobody reads any more.
+    unread: bool,
+}
+
+impl<'a> Report<'a> {
+    fn new(options: &'a cli::Ping, hosts: Vec<Host>) -> Self {
+        Self {
+            options,
+            statistics: Statistics::new(hosts.len()),
+            hosts,
+            output: BufWriter::new(io::stdout()),
+            told: Vec::new(),
+            failed: false,
+            unread: false,
+        }
+    }
+
+    fn is_silent(&self) -> bool {
+        self.options.quiet || self.unread
+    }
+
+    fn head(&mut self, sockets: &BTreeSet<String>) -> Result<()> {
+        if self.options.json || self.is_silent() {
+            return Ok(());
+        }
+        let whom = match self.hosts.as_slice() {
+            [only] => line::label(only),
+            several => format!("{} targets", several.len()),
+        };
+        let sockets = sockets.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        let printed = writeln!(self.output, "PING {whom} by {sockets}");
+        self.written(printed)
+    }
+
+    /// Until there are no more events.
+    fn follow(&mut self, engine: &mut Engine, mut events: Events, interrupted: &AtomicBool) -> Result<()> {
+        let mut stopped = false;
+        loop {
+            let next = match events.next_within(Duration::ZERO) {
+                Next::Timeout => {
+                    let flushed = self.output.flush();
+                    self.written(flushed)?;
+                    events.next_within(STEP)
+                }
+                next => next,
+            };
+            match next {
+                Next::Event(event) => self.take(&event)?,
+                Next::Timeout => {}
+                Next::Over => return Ok(()),
+            }
+            if !stopped && (self.unread || interrupted.load(Ordering::Relaxed)) {
+                engine.stop();
+                stopped = true;
+            }
+        }
+    }
+
+    fn take(&mut self, event: &Event) -> Result<()> {
+        match event {
+            Event::Probe { target, seq, outcome } => self.outcome(place(*target), *seq, outcome),
+            Event::Late { target, seq, answer } => {
+                self.statistics
+                    .count(Some(place(*target)), |counts| counts.late += 1);
+                self.remarkable(place(*target), *seq, answer, "late")
+            }
+            Event::Duplicate { target, seq, answer } => {
+                self.statistics
+                    .count(Some(place(*target)), |counts| counts.duplicates += 1);
+                self.remarkable(place(*target), *seq, answer, "duplicate")
+            }
+            Event::Stray { target, from, why } => {
+                let target = target.map(place);
+                self.statistics.count(target, |counts| counts.strays += 1);
+                if self.options.json {
+                    let host = target.and_then(|target| self.hosts.get(target));
+                    let object = json::stray(host, *from, *why);
+                    return self.object(&object);
+                }
+                self.text(|output, _| line::stray(output, *from, *why))
+            }
+            Event::Ended { target, end } => self.ended(place(*target), end),
+        }
+    }
+
+    fn outcome(&mut self, target: usize, seq: u64, outcome: &Outcome) -> Result<()> {
+        self.statistics.outcome(target, outcome);
+        if self.is_silent() {
+            return Ok(());
+        }
+        if self.options.json {
+            let time = self.time();
+            let object = json::Line::outcome(&self.hosts[target], seq, outcome).at(time);
+            let printed = write_object(&mut self.output, &object);
+            return self.written(printed);
+        }
+        if let Outcome::Answered(answer) = outcome {
+            self.tell_stamps(answer)?;
+        }
+        if matches!(outcome, Outcome::Abandoned) {
+            return Ok(());
+        }
+        self.text(|output, hosts| line::outcome(output, &hosts[target], seq, outcome))
+    }
+
+    /// Once each, since most often all probes are stamped alike.
+    fn tell_stamps(&mut self, answer: &Answer) -> Result<()> {
+        let stamps = Stamps::from(&answer.times);
+        if answer.times.fallback.is_some() || self.told.contains(&stamps) {
+            return Ok(());
+        }
+        self.told.push(stamps);
+        let printed = writeln!(self.output, "stamps: {}", line::stamps(stamps));
+        self.written(printed)
+    }
+
+    /// An answer that is no outcome.
+    fn remarkable(&mut self, target: usize, seq: u64, answer: &Answer, what: &'static str) -> Result<()> {
+        if self.options.json {
+            if self.is_silent() {
+                return Ok(());
+            }
+            let time = self.time();
+            let object = json::Line::event(&self.hosts[target], seq, answer, what).at(time);
+            let printed = write_object(&mut self.output, &object);
+            return self.written(printed);
+        }
+        let remark = format!(" {what}");
+        self.text(|output, hosts| line::answered(output, &hosts[target], seq, answer, &remark))
+    }
+
+    fn ended(&mut self, target: usize, end: &End) -> Result<()> {
+        let host = &self.hosts[target];
+        let why = match end {
+            End::Count | End::Deadline | End::Removed => return Ok(()),
+            End::NamespaceGone => "its network namespace is gone".to_owned(),
+            End::Failed(error) => error.to_string(),
+        };
+        self.failed = true;
+        eprintln!("sockstamp: {}: {why}", line::label(host));
+        match json::ended(host, end) {
+            Some(object) if self.options.json => self.object(&object),
+            _ => Ok(()),
+        }
+    }
+
+    fn summary(&mut self, engine: &Engine, duration: Nanos) -> Result<()> {
+        if self.unread {
+            return Ok(());
+        }
+        let (lateness, counters) = (engine.lateness(), engine.counters());
+        let summary = Summary {
+            hosts: &self.hosts,
+            statistics: &self.statistics,
+            duration,
+            lateness: &lateness,
+            counters: &counters,
+        };
+        let printed = if self.options.json {
+            write_object(&mut self.output, &json::summary(&summary))
+        } else {
+            summary.print(&mut self.output)
+        };
+        let printed = printed.and_then(|()| self.output.flush());
+        self.written(printed)
+    }
+
+    fn exit_code(&self) -> ExitCode {
+        let wanted = self
+            .options
+            .count
+            .filter(|_| self.options.deadline.is_some())
+            .unwrap_or(1);
+        let is_missing = |target: &statistics::OfTarget| target.counts.answered < wanted;
+        if self.failed {
+            ExitCode::from(FAILED)
+        } else if self.statistics.targets.iter().any(is_missing) {
+            ExitCode::from(UNANSWERED)
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+
+    fn text(&mut self, print: impl FnOnce(&mut dyn Write, &[Host]) -> io::Result<()>) -> Result<()> {
+        if self.is_silent() {
+            return Ok(());
+        }
+        let stamped = match self.time() {
+            Some(Nanos(time)) => write!(
+                self.output,
+                "[{}.{:06}] ",
+                time / 1_000_000_000,
+                time / 1000 % 1_000_000
+            ),
+            None => Ok(()),
+        };
+        let printed = stamped.and_then(|()| print(&mut self.output, &self.hosts));
+        self.written(printed)
+    }
+
+    fn object(&mut self, object: &impl serde::Serialize) -> Result<()> {
+        if self.is_silent() {
+            return Ok(());
+        }
+        let printed = write_object(&mut self.output, object);
+        self.written(printed)
+    }
+
+    /// By CLOCK_REALTIME, with -D.
+    fn time(&self) -> Option<Nanos> {
+        let now = || clock_gettime(ClockId::CLOCK_REALTIME).ok();
+        let now = self.options.timestamps.then(now).flatten()?;
+        Some(Duration::from(now).into())
+    }
+
+    /// A reader that has seen enough is no failure.
+    fn written(&mut self, result: io::Result<()>) -> Result<()> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.unread = true;
+                Ok(())
+            }
+            result => result.context("cannot write"),
+        }
+    }
+}
+
+fn write_object(output: &mut impl Write, object: &impl serde::Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *output, object)?;
+    output.write_all(b"\n")
+}
+
+/// Targets are numbered as they were added, which is the order of the hosts.
+fn place(target: TargetId) -> usize {
+    usize::try_from(target.number()).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,281 @@
+//! The summary for people.
+
+use std::io::{self, Write};
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::histogram::Histogram;
+use sockstamp_ping::Counters;
+
+use super::hosts::Host;
+use super::statistics::{Counts, OfTarget, Statistics};
+use super::{chart, line};
+use crate::text;
+
+/// What a summary is made of.
+#[derive(Debug)]
+pub(super) struct Summary<'a> {
+    pub(super) hosts: &'a [Host],
+    pub(super) statistics: &'a Statistics,
+    pub(super) duration: Nanos,
+    /// How late probes were sent.
+    pub(super) lateness: &'a Histogram,
+    pub(super) counters: &'a Counters,
+}
+
+impl Summary<'_> {
+    pub(super) fn print(&self, output: &mut dyn Write) -> io::Result<()> {
+        let all = &self.statistics.all;
+        writeln!(output)?;
+        match self.hosts {
+            [only] => write!(output, " {}: ", line::label(only))?,
+            several => {
+                targets(output, several, &self.statistics.targets)?;
+                write!(output, "\n {} targets: ", several.len())?;
+            }
+        }
+        counts(output, &all.counts)?;
+        writeln!(output, " in {}", self.duration)?;
+        self.stages(output)?;
+        if let Some(jitter) = self.statistics.jitter() {
+            writeln!(output, " jitter of the network: {jitter} (RFC 3550)")?;
+        }
+        if !all.rtt.is_empty() {
+            writeln!(output, "\n network, round trips:")?;
+            chart::print(output, &all.rtt)?;
+            writeln!(output)?;
+        }
+        self.stamps(output)?;
+        self.lateness(output)?;
+        self.losses(output)
+    }
+
+    fn stages(&self, output: &mut dyn Write) -> io::Result<()> {
+        let all = &self.statistics.all;
+        let whole = all.user_rtt.sum_ns();
+        let row = |output: &mut dyn Write, name: &str, histogram: &Histogram| {
+            write!(output, " {name:<15}")?;
+            text::cells(output, histogram)?;
+            writeln!(output, "{:>8}", text::share(histogram.sum_ns(), whole))
+        };
+        writeln!(
+            output,
+            "\n {:<15}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}",
+            "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
+        )?;
+        for (name, stage) in all.stages() {
+            row(output, name, stage)?;
+        }
+        row(output, "total", &all.user_rtt)?;
+        row(output, "prober delay", &all.prober_delay)
+    }
+
+    /// Who took them, and why user space did where the kernel should have.
+    fn stamps(&self, output: &mut dyn Write) -> io::Result<()> {
+        let all = &self.statistics.all;
+        for (stamps, count) in &all.stamps {
+            writeln!(output, " stamps: {}: {count}", line::stamps(*stamps))?;
+        }
+        for (reason, count) in &all.fallbacks {
+            writeln!(output, " by user space: {count}, since {reason}")?;
+        }
+        Ok(())
+    }
+
+    fn lateness(&self, output: &mut dyn Write) -> io::Result<()> {
+        let late = self.lateness;
+        let (Some(p50), Some(p99), Some(max)) = (late.quantile(0.5), late.quantile(0.99), late.max()) else {
+            return Ok(());
+        };
+        writeln!(output, " sent late by: p50 {p50}, p99 {p99}, max {max}")
+    }
+
+    /// Counters that are in no line above.
+    fn losses(&self, output: &mut dyn Write) -> io::Result<()> {
+        const SAID: [&str; 11] = [
+            "sent",
+            "not_sent",
+            "answered",
+            "lost",
+            "refused",
+            "abandoned",
+            "late",
+            "duplicate",
+            "reordered",
+            "truncated",
+            "clock_step",
+        ];
+        let rare = self
+            .counters
+            .iter()
+            .filter(|(name, count)| *count > 0 && !SAID.contains(name));
+        let rare: Vec<_> = rare
+            .map(|(name, count)| format!("{} {count}", name.replace('_', "-")))
+            .collect();
+        if rare.is_empty() {
+            return Ok(());
+        }
+        writeln!(output, " lost or odd: {}", rare.join(", "))
+    }
+}
+
+fn counts(output: &mut dyn Write, counts: &Counts) -> io::Result<()> {
+    write!(output, "{} sent, {} answered", counts.sent, counts.answered)?;
+    if let Some(loss) = counts.loss_per_mille() {
+        write!(output, ", {}.{} % lost", loss / 10, loss % 10)?;
+    }
+    let rare = rare(counts);
+    write!(output, "{}{rare}", if rare.is_empty() { "" } else { "; " })
+}
+
+/// What is mostly zero.
+fn rare(counts: &Counts) -> String {
+    let rare: Vec<_> = counts
+        .rare()
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    rare.join(", ")
+}
+
+/// A line each, as fping(8)'s.
+fn targets(output: &mut dyn Write, hosts: &[Host], targets: &[OfTarget]) -> io::Result<()> {
+    const TITLE: &str = "target";
+    let labels: Vec<_> = hosts.iter().map(line::label).collect();
+    let width = labels
+        .iter()
+        .map(|label| label.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max(TITLE.len());
+    writeln!(
+        output,
+        " {TITLE:<width$}{:>10}{:>10}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        "sent", "answered", "lost", "p50", "p90", "p99", "max", "jitter"
+    )?;
+    for (label, target) in labels.iter().zip(targets) {
+        let counts = &target.counts;
+        let loss = counts.loss_per_mille();
+        let loss = loss.map_or_else(|| "-".to_owned(), |loss| format!("{}.{} %", loss / 10, loss % 10));
+        write!(
+            output,
+            " {label:<width$}{:>10}{:>10}{loss:>9}",
+            counts.sent, counts.answered
+        )?;
+        let quantiles = [0.5, 0.9, 0.99].map(|quantile| target.rtt.quantile(quantile));
+        for figure in quantiles
+            .into_iter()
+            .chain([target.rtt.max(), target.jitter.value()])
+        {
+            match figure {
+                Some(figure) => write!(output, "{figure:>10}")?,
+                None => write!(output, "{:>10}", "-")?,
+            }
+        }
+        let rare = rare(counts);
+        writeln!(output, "{}{rare}", if rare.is_empty() { "" } else { "  " })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use sockstamp_ping::Outcome;
+
+    use super::super::samples::{answer, refusal};
+    use super::*;
+
+    fn host(last: u8) -> Host {
+        let address = Ipv4Addr::new(10, 0, 0, last);
+        Host {
+            name: address.to_string(),
+            address: address.into(),
+            place: None,
+        }
+    }
+
+    fn printed(hosts: &[Host], statistics: &Statistics, counters: &Counters) -> String {
+        let mut output = Vec::new();
+        let mut lateness = Histogram::new();
+        lateness.record(Nanos::from_micros(50), 4);
+        let summary = Summary {
+            hosts,
+            statistics,
+            duration: Nanos::from_secs(3),
+            lateness: &lateness,
+            counters,
+        };
+        summary.print(&mut output).unwrap();
+        String::from_utf8(output).unwrap()
+    }
+
+    #[test]
+    fn of_one_target() {
+        let mut statistics = Statistics::new(1);
+        for outcome in [
+            Outcome::Answered(answer(10)),
+            Outcome::Answered(answer(10)),
+            Outcome::Answered(answer(12)),
+            Outcome::Lost,
+        ] {
+            statistics.outcome(0, &outcome);
+        }
+        statistics.count(Some(0), |counts| counts.duplicates += 1);
+        let mut counters = Counters::default();
+        counters.skipped = 3;
+        counters.sent = 4;
+        assert_eq!(
+            printed(&[host(2)], &statistics, &counters),
+            concat!(
+                "\n",
+                " 10.0.0.2: 4 sent, 3 answered, 25.0 % lost; duplicates 1 in 3.00 s\n",
+                "\n",
+                " stage               count       p50       p90       p99     p99.9       max   share\n",
+                " tx.copy                 3   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs   0.2 %\n",
+                " tx.qdisc                3   1.00 µs   1.00 µs   1.00 µs   1.00 µs   1.00 µs   0.0 %\n",
+                " network                 3   10.0 ms   12.0 ms   12.0 ms   12.0 ms   12.0 ms  99.1 %\n",
+                " rx.stack+wakeup         3   70.0 µs   70.0 µs   70.0 µs   70.0 µs   70.0 µs   0.7 %\n",
+                " rx.app                  3   9.00 µs   9.00 µs   9.00 µs   9.00 µs   9.00 µs   0.1 %\n",
+                " total                   3   10.1 ms   12.1 ms   12.1 ms   12.1 ms   12.1 ms 100.0 %\n",
+                " prober delay            3    100 µs    100 µs    100 µs    100 µs    100 µs   0.9 %\n",
+                " jitter of the network: 125 µs (RFC 3550)\n",
+                "\n",
+                " network, round trips:\n",
+                "    9.29 ms to 10.1 ms            2  ########################################\n",
+                "    10.1 ms to 11.0 ms            0  \n",
+                "    11.0 ms to 12.0 ms            1  ####################\n",
+                "\n",
+                " stamps: probes software (the driver), answers software (the kernel): 3\n",
+                " sent late by: p50 50.0 µs, p99 50.0 µs, max 50.0 µs\n",
+                " lost or odd: skipped 3\n",
+            )
+        );
+    }
+
+    #[test]
+    fn of_several_a_line_each_and_all_together() {
+        let mut statistics = Statistics::new(2);
+        statistics.outcome(0, &Outcome::Answered(answer(10)));
+        statistics.outcome(1, &Outcome::Refused(refusal()));
+        let text = printed(&[host(2), host(10)], &statistics, &Counters::default());
+        let expected = concat!(
+            "\n",
+            " target         sent  answered     lost       p50       p90       p99       max    jitter\n",
+            " 10.0.0.2          1         1    0.0 %   10.0 ms   10.0 ms   10.0 ms   10.0 ms      0 ns\n",
+            " 10.0.0.10         1         0  100.0 %         -         -         -         -         -  refused 1\n",
+            "\n",
+            " 2 targets: 2 sent, 1 answered, 50.0 % lost; refused 1 in 3.00 s\n",
+        );
+        assert!(text.starts_with(expected), "{text}");
+        assert!(!text.contains("jitter of"), "{text}");
+    }
+
+    #[test]
+    fn where_nobody_answered_there_is_no_chart() {
+        let mut statistics = Statistics::new(1);
+        statistics.outcome(0, &Outcome::Lost);
+        let text = printed(&[host(2)], &statistics, &Counters::default());
+        assert!(text.contains("1 sent, 0 answered, 100.0 % lost in"), "{text}");
+        assert!(!text.contains('#') && !text.contains("round trips"), "{text}");
+    }
+}
