@@ -58,7 +58,8 @@ pub type ZeroCopySender<S, B> = Sender<Calls<S>, B>;
 pub enum Support {
     /// It can.
     Available,
-    /// The kernel has no SO_ZEROCOPY (before Linux 4.14), or the protocol does not: TCP and UDP do.
+    /// The kernel has no SO_ZEROCOPY (before Linux 4.14), or not for this kind of socket: TCP and UDP have it; Unix, ping, raw and
+    /// packet sockets do not (`sk_setsockopt()` in net/core/sock.c, v6.18).
     Unsupported,
     /// SO_ZEROCOPY was set before, so ids may have been given to sends of someone else. A connection that was accepted
     /// has it from its listening socket.

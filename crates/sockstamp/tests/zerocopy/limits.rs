@@ -1,8 +1,11 @@
 //! What is copied although it might not be.
 
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpStream};
 use std::num::NonZeroU32;
+use std::{panic, thread};
 
+use caps::{CapSet, Capability};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::{setsockopt, sockopt};
 use sockstamp::zerocopy::{How, Options, Sent, ZeroCopySender};
 use testbed::{Family, Host};
@@ -55,33 +58,104 @@ fn a_stream_without_memory_for_completions_is_copied_and_arrives() {
     }
     for address in LOOPBACKS {
         let (client, server) = host.enter(|| tcp_pair(address));
-        // Beyond net.core.wmem_max, which is too little for all of it on some kernels.
-        setsockopt(&client, sockopt::SndBufForce, &20_000_000).unwrap();
-        let mut sender = ZeroCopySender::new(client, always()).unwrap();
-        // Nobody reads yet: what the receive buffer does not take stays in flight.
-        let (mut sent, length) = (0, 400_000);
-        for _ in 0..20 {
-            let mut buffer = vec![0; length];
-            fill(&mut buffer, 7, sent);
-            sent += length;
-            if let Sent::Partly { .. } = sender.send(buffer).unwrap() {
-                panic!("the socket blocks");
-            }
-        }
-        let refused = sender.counters().refused;
-        assert!(refused > 0, "{:?}", sender.counters());
-        let reader = reads_stream(server, 7);
-        all_back(&mut sender);
-        // What is free again is used again.
+        assert_refused_and_arrives(client, server);
+    }
+}
+
+/// Sends more than is taken without a copy before anybody reads.
+fn assert_refused_and_arrives(client: TcpStream, server: TcpStream) {
+    // Beyond net.core.wmem_max, which is too little for all of it on some kernels.
+    setsockopt(&client, sockopt::SndBufForce, &20_000_000).unwrap();
+    let mut sender = ZeroCopySender::new(client, always()).unwrap();
+    // Nobody reads yet: what the receive buffer does not take stays in flight.
+    let (mut sent, length) = (0, 400_000);
+    for _ in 0..20 {
         let mut buffer = vec![0; length];
         fill(&mut buffer, 7, sent);
         sent += length;
-        assert_eq!(sender.send(buffer).unwrap(), Sent::InFlight);
-        all_back(&mut sender);
-        sender.socket().shutdown(Shutdown::Write).unwrap();
-        assert_eq!(reader.join().unwrap(), sent);
-        assert_eq!(sender.counters().refused, refused);
+        if let Sent::Partly { .. } = sender.send(buffer).unwrap() {
+            panic!("the socket blocks");
+        }
     }
+    let refused = sender.counters().refused;
+    assert!(refused > 0, "{:?}", sender.counters());
+    let reader = reads_stream(server, 7);
+    all_back(&mut sender);
+    // What is free again is used again.
+    let mut buffer = vec![0; length];
+    fill(&mut buffer, 7, sent);
+    sent += length;
+    assert_eq!(sender.send(buffer).unwrap(), Sent::InFlight);
+    all_back(&mut sender);
+    sender.socket().shutdown(Shutdown::Write).unwrap();
+    assert_eq!(reader.join().unwrap(), sent);
+    assert_eq!(sender.counters().refused, refused);
+}
+
+/// What a user without CAP_IPC_LOCK may lock, while this lives. Others of this process have the capability: for them it is no limit.
+struct LockedMemory {
+    before: (u64, u64),
+}
+
+impl LockedMemory {
+    fn limit(bytes: u64) -> Self {
+        let before = getrlimit(Resource::RLIMIT_MEMLOCK).unwrap();
+        setrlimit(Resource::RLIMIT_MEMLOCK, bytes, before.1).unwrap();
+        Self { before }
+    }
+}
+
+impl Drop for LockedMemory {
+    fn drop(&mut self) {
+        setrlimit(Resource::RLIMIT_MEMLOCK, self.before.0, self.before.1).unwrap();
+    }
+}
+
+/// Runs on a thread of its own that lacks CAP_IPC_LOCK.
+fn without_the_capability(run: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            caps::drop(None, CapSet::Effective, Capability::CAP_IPC_LOCK).unwrap();
+            run();
+        });
+        if let Err(panic) = thread.join() {
+            panic::resume_unwind(panic);
+        }
+    });
+}
+
+/// Source: `mm_account_pinned_pages()` in net/core/skbuff.c, v6.18.
+#[test]
+fn a_stream_that_may_not_lock_its_memory_is_copied_and_arrives() {
+    let _limit = LockedMemory::limit(1_000_000);
+    for address in LOOPBACKS {
+        let (client, server) = tcp_pair(address);
+        without_the_capability(|| assert_refused_and_arrives(client, server));
+    }
+}
+
+/// Datagrams of 1000 bytes, each of which counts for two pages, wait for a neighbour that never answers.
+#[test]
+fn datagrams_that_may_not_lock_their_memory_are_copied() {
+    const PAGES: u64 = 20;
+    let _limit = LockedMemory::limit(PAGES * 4096);
+    let network = Network::new();
+    let mut sender = ZeroCopySender::new(network.udp_to_nobody(), always()).unwrap();
+    without_the_capability(|| {
+        let sends = (0..PAGES).map(|_| send(&mut sender, vec![1; 1000], How::default()));
+        let copied = sends.flatten().collect::<Vec<_>>();
+        assert!(copied.iter().all(|buffer| *buffer == [1; 1000]));
+        let counters = sender.counters();
+        assert!(counters.lent > 0 && counters.refused > 0, "{counters:?}");
+        assert_eq!(counters.lent + copied.len() as u64, PAGES);
+        assert_eq!(all_back(&mut sender).len() as u64, counters.lent);
+        assert_eq!(
+            send(&mut sender, vec![2; 1000], How::default()),
+            None,
+            "it is free again"
+        );
+        all_back(&mut sender);
+    });
 }
 
 /// Datagrams wait for a neighbour that never answers.

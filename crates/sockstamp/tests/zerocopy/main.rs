@@ -4,6 +4,7 @@
 mod common;
 mod file_server;
 mod ids;
+mod kinds;
 mod limits;
 mod receive;
 mod ring;
