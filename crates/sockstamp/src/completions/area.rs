@@ -258,6 +258,10 @@ impl Readers {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
+    use sockstamp_model::clock::Delta;
+
     use super::*;
 
     fn area() -> Vec<AtomicU64> {
@@ -272,10 +276,17 @@ mod tests {
         &area[layout::RANGES + 2 * (range % layout::RANGES_LENGTH)]
     }
 
+    /// Fully ordered: `area_publish()` of the programs.
+    fn publish(written: &AtomicU64) {
+        fence(Ordering::SeqCst);
+        written.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
     /// What the programs do.
     fn put_range(area: &[AtomicU64], first: u32, last: u32) {
         ids(area, written(area)).store(u64::from(last) << 32 | u64::from(first), Ordering::Relaxed);
-        area[layout::RANGES_WRITTEN].fetch_add(1, Ordering::Release);
+        publish(&area[layout::RANGES_WRITTEN]);
     }
 
     fn grow_newest(area: &[AtomicU64], last: u32) {
@@ -365,6 +376,62 @@ mod tests {
             assert!((reader.position.next, reader.lost()) >= before);
         }
         assert_eq!(reader.position.next, u64::MAX);
+    }
+
+    /// Few under Miri, which tries more of what the memory model allows than a machine does.
+    const WRITTEN: u32 = if cfg!(miri) { 150 } else { 100_000 };
+
+    #[test]
+    fn ranges_are_whole_while_others_are_written() {
+        let area = area();
+        let mut reader = RangeReader::starting_at(0);
+        let (mut handed, mut behind) = (0, 0);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for range in 0..WRITTEN {
+                    let copied = &area[layout::RANGES + 2 * (range as usize % layout::RANGES_LENGTH) + 1];
+                    copied.store(u64::from(range % 2), Ordering::Relaxed);
+                    put_range(&area, 2 * range, 2 * range);
+                    grow_newest(&area, 2 * range + 1);
+                }
+            });
+            while reader.position.next < WRITTEN.into() {
+                reader.read(&area, |range| {
+                    let whole =
+                        range.first / 2 == range.last / 2 && range.copied == (range.last / 2 % 2 == 1);
+                    assert!(whole && range.first >= behind, "{range:?} behind {behind}");
+                    behind = range.last + 1;
+                    handed += u64::from(range.first.is_multiple_of(2));
+                });
+            }
+        });
+        assert!(handed <= WRITTEN.into());
+        assert!(handed + reader.lost() >= WRITTEN.into());
+    }
+
+    #[test]
+    fn stamps_are_whole_while_others_are_written() {
+        let area = area();
+        let mut reader = StampReader::starting_at(0);
+        let mut handed = 0;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for stamp in 0..WRITTEN {
+                    let place = layout::STAMPS + 2 * (stamp as usize % layout::STAMPS_LENGTH);
+                    area[place].store(stamp.into(), Ordering::Relaxed);
+                    area[place + 1].store(u64::from(stamp) + 1, Ordering::Relaxed);
+                    publish(&area[layout::STAMPS_WRITTEN]);
+                }
+            });
+            while reader.position.next < WRITTEN.into() {
+                reader.read(&area, ClockOffset::new(Delta(0)), |stamp| {
+                    let time = TxTime::Software(Timestamp::from_nanos(u64::from(stamp.id) + 1));
+                    assert_eq!(stamp.time, time);
+                    handed += 1;
+                });
+            }
+        });
+        assert_eq!(handed + reader.lost(), WRITTEN.into());
     }
 
     #[test]
