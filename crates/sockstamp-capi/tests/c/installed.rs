@@ -27,26 +27,12 @@ pub(crate) fn installed() -> &'static Installed {
 impl Installed {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Where this test is, below the folder of the profile.
-        let test = env::current_exe().unwrap();
-        let built = test.ancestors().nth(2).unwrap();
-        let target = built.parent().unwrap();
         // The tests link no C library, so nobody has built it for them.
-        run(Command::new(env!("CARGO"))
-            .args([
-                "build",
-                "--quiet",
-                "--locked",
-                "--package",
-                "sockstamp-capi",
-                "--target-dir",
-            ])
-            .arg(target)
-            .current_dir(root()));
+        cargo(&["build", "--package", "sockstamp-capi"]);
         run(Command::new("make")
             .args(["--silent", "install-library"])
             .arg(format!("PREFIX={}", folder.path().display()))
-            .arg(format!("RELEASE={}", built.display()))
+            .arg(format!("RELEASE={}", profile().display()))
             .env_remove("DESTDIR")
             .current_dir(root()));
         Self { folder }
@@ -56,10 +42,8 @@ impl Installed {
         self.folder.path().join(below)
     }
 
-    /// Compiles a program with the flags of the .pc file; the program.
-    pub(crate) fn compile(&self, source: &Path, linkage: Linkage, flags: &[&str]) -> PathBuf {
-        let name = source.file_stem().unwrap().to_str().unwrap();
-        let program = self.path(&format!("{name}-{linkage:?}-{}", flags.join("")));
+    /// Compiles a program with the flags of the .pc file.
+    pub(crate) fn compile(&self, source: &Path, linkage: Linkage, flags: &[&str], program: &Path) {
         let library = match linkage {
             Linkage::Shared => self.pkg_config(&["--libs"]),
             Linkage::Static => self
@@ -73,8 +57,7 @@ impl Installed {
             .args(self.pkg_config(&["--cflags"]).split_whitespace())
             .args(library.split_whitespace())
             .arg("-o")
-            .arg(&program));
-        program
+            .arg(program));
     }
 
     fn pkg_config(&self, what: &[&str]) -> String {
@@ -83,6 +66,26 @@ impl Installed {
             .arg("sockstamp")
             .env("PKG_CONFIG_PATH", self.path("lib/pkgconfig")))
     }
+}
+
+/// Where cargo puts what it builds like this test.
+fn profile() -> PathBuf {
+    let test = env::current_exe().unwrap();
+    test.ancestors().nth(2).unwrap().to_owned()
+}
+
+fn cargo(arguments: &[&str]) {
+    run(Command::new(env!("CARGO"))
+        .args(arguments)
+        .args(["--quiet", "--locked", "--target-dir"])
+        .arg(profile().parent().unwrap())
+        .current_dir(root()));
+}
+
+/// The program `sockstamp`, as all tests of the workspace have it: built already, if these are run with the others.
+pub(crate) fn sockstamp() -> PathBuf {
+    cargo(&["test", "--no-run", "--workspace", "--test", "completions"]);
+    profile().join("sockstamp")
 }
 
 /// The output of a command that succeeds.

@@ -5,10 +5,11 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::installed::{Linkage, installed, root, run};
+use crate::installed::{Linkage, installed, root, run, sockstamp};
 
 /// What looks for faults of memory while a program runs.
 #[derive(Debug, Clone, Copy)]
@@ -26,11 +27,13 @@ const ALL: [(Linkage, Checker); 4] = [
 
 /// The program, built, with what it is run by.
 fn checked(source: PathBuf, linkage: Linkage, checker: Checker) -> Command {
-    let flags: &[&str] = match checker {
-        Checker::Valgrind => &[],
-        Checker::AddressSanitizer => &["-fsanitize=address,undefined"],
-    };
-    let program = installed().compile(&source, linkage, flags);
+    let mut flags = vec![concat!("-DVERSION=\"", env!("CARGO_PKG_VERSION"), "\"")];
+    if let Checker::AddressSanitizer = checker {
+        flags.push("-fsanitize=address,undefined");
+    }
+    let name = source.file_stem().unwrap().to_string_lossy();
+    let program = installed().path(&format!("{name}-{linkage:?}-{checker:?}"));
+    installed().compile(&source, linkage, &flags, &program);
     let mut command = match checker {
         Checker::Valgrind => Command::new("valgrind"),
         Checker::AddressSanitizer => Command::new(&program),
@@ -50,6 +53,10 @@ fn checked(source: PathBuf, linkage: Linkage, checker: Checker) -> Command {
 
 fn example(name: &str) -> PathBuf {
     root().join(format!("crates/sockstamp-capi/examples/{name}.c"))
+}
+
+fn test_program(name: &str) -> PathBuf {
+    root().join(format!("crates/sockstamp-capi/tests/c/{name}.c"))
 }
 
 /// A server that sends everything back, until the test ends.
@@ -168,5 +175,53 @@ fn curl_gets_the_file_as_it_is() {
                 "{line}"
             );
         }
+    }
+}
+
+#[test]
+fn everything_is_as_the_header_says() {
+    for (linkage, checker) in ALL {
+        run(&mut checked(test_program("everything"), linkage, checker));
+    }
+}
+
+/// `sockstamp completions`, until this is dropped.
+struct Service {
+    process: Child,
+    path: PathBuf,
+}
+
+impl Service {
+    fn start() -> Self {
+        let path = installed().path("completions.sock");
+        let process = Command::new(sockstamp())
+            .args(["completions", "--socket"])
+            .arg(&path)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut service = Self { process, path };
+        let start = Instant::now();
+        while !service.path.exists() {
+            assert!(start.elapsed() < Duration::from_secs(60), "it does not listen");
+            assert!(service.process.try_wait().unwrap().is_none(), "it has ended");
+            thread::sleep(Duration::from_millis(10));
+        }
+        service
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+#[test]
+fn completions_and_stamps_are_read_from_memory() {
+    let service = Service::start();
+    for (linkage, checker) in ALL {
+        run(checked(test_program("completions"), linkage, checker).arg(&service.path));
     }
 }

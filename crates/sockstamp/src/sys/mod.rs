@@ -70,12 +70,11 @@ impl InterfaceName {
 /// ETHTOOL_GET_TS_INFO: what the interface can stamp, in the network namespace of `socket`.
 pub(crate) fn ts_info(socket: impl AsFd, name: InterfaceName) -> nix::Result<TsInfo> {
     let mut info = TsInfo::request();
-    let mut request = libc::ifreq {
-        ifr_name: name.0,
-        ifr_ifru: libc::__c_anonymous_ifr_ifru {
-            ifru_data: (&raw mut info).cast(),
-        },
-    };
+    // SAFETY: `struct ifreq` has integers and pointers only, for which zero bytes are valid. (As a literal it would leave bytes of
+    // the union as they were, and the kernel reads them all.)
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name = name.0;
+    request.ifr_ifru.ifru_data = (&raw mut info).cast();
     // SAFETY: SIOCETHTOOL takes a pointer to a `struct ifreq` that may be read and written, whose ifr_data points
     // to the structure of the command in its first word, to be read and written in its full size. `request` and
     // `info` are alive and not otherwise borrowed for the whole call, which keeps neither pointer; `info` has the
