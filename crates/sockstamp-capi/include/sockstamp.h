@@ -347,6 +347,8 @@ enum sockstamp_received_flag {
  * @interface: The index of the interface, with SOCKSTAMP_OPT_PKTINFO and a hardware stamp; else 0.
  * @packet_length: The length of the packet at layer 2, with the same.
  * @flags: Bits of enum sockstamp_received_flag.
+ * @hop_limit: The TTL or hop limit that it came with, if the socket has IP_RECVTTL or
+ * IPV6_RECVHOPLIMIT; else -1.
  * @from: Who sent it; none for streams.
  */
 struct sockstamp_received {
@@ -355,6 +357,7 @@ struct sockstamp_received {
 	uint32_t interface;
 	uint32_t packet_length;
 	uint32_t flags;
+	int32_t hop_limit;
 	union sockstamp_address from;
 };
 
@@ -368,6 +371,18 @@ struct sockstamp_received {
  * Return: how many bytes were received. As recvmsg(2).
  */
 int sockstamp_receive(int fd, void *buffer, size_t size, struct sockstamp_received *received);
+
+/**
+ * sockstamp_received_parse() - reads what control messages say of a received message
+ * @control: The control messages, from a recvmsg(2) of the program's own, which tells MSG_TRUNC,
+ * MSG_CTRUNC and the sender.
+ * @length: Their length.
+ * @received: Where to put what they say; from is none.
+ *
+ * Return: 0. What is not understood sets SOCKSTAMP_RECEIVED_STAMP_LOST.
+ */
+int sockstamp_received_parse(const void *control, size_t length,
+			     struct sockstamp_received *received);
 
 /**
  * DOC: sockstamp_queue - what the kernel tells of sent messages

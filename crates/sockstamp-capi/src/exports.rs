@@ -123,6 +123,15 @@ pub extern "C" fn sockstamp_receive(
 }
 
 #[unsafe(no_mangle)]
+pub extern "C" fn sockstamp_received_parse(
+    control: In<'_, c_void>,
+    length: usize,
+    received: Out<'_, sockstamp_received>,
+) -> Status {
+    guard_only(|| received.write(message::parse(control.bytes(length)?)))
+}
+
+#[unsafe(no_mangle)]
 pub extern "C" fn sockstamp_queue_create(queue: Out<'_, Option<Box<Queue>>>) -> Status {
     queue.create(|| Ok(Queue::new()))
 }

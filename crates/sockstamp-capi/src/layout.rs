@@ -42,7 +42,7 @@ fn layouts() -> String {
         union sockstamp_address { any = any, v4 = v4, v6 = v6 }
         struct sockstamp_received {
             software = software, hardware = hardware, interface = interface, packet_length = packet_length,
-            flags = flags, from = from,
+            flags = flags, hop_limit = hop_limit, from = from,
         }
         struct sockstamp_stamp { time = time, id = id, kind = kind, interface = interface, reserved = reserved }
         struct sockstamp_range { first = first, last = last, copied = copied }

@@ -74,6 +74,11 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usiz
     Ok((received.length, in_c(&received)))
 }
 
+/// Of control messages alone.
+pub(crate) fn parse(control: &[u8]) -> sockstamp_received {
+    in_c(&Received::parse(control))
+}
+
 pub(crate) fn in_c(received: &Received) -> sockstamp_received {
     let packet = received.stamp.packet;
     let cut = if received.truncated {
@@ -92,6 +97,7 @@ pub(crate) fn in_c(received: &Received) -> sockstamp_received {
         interface: packet.map_or(0, |packet| packet.interface),
         packet_length: packet.map_or(0, |packet| packet.length),
         flags: cut | lost,
+        hop_limit: received.hop_limit.map_or(-1, i32::from),
         from: received.from.map_or_else(address::none, address::of_socket),
     }
 }

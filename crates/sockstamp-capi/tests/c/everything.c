@@ -37,6 +37,7 @@ static void null_is_refused(void)
 	EXPECT(sockstamp_options_set(-1, 0, 0), -EBADF);
 	EXPECT(sockstamp_send(0, NULL, 1, NULL, 0, NULL), -EFAULT);
 	EXPECT(sockstamp_receive(0, NULL, 0, NULL), -EFAULT);
+	EXPECT(sockstamp_received_parse(NULL, 1, NULL), -EFAULT);
 	EXPECT(sockstamp_queue_create(NULL), -EFAULT);
 	EXPECT(sockstamp_queue_drain(NULL, 0, &report, NULL, 1), -EFAULT);
 	EXPECT(sockstamp_queue_counters(NULL, NULL), -EFAULT);
@@ -170,8 +171,9 @@ static void batches(void)
 	struct sockstamp_received received;
 	struct sockstamp_batch *batch;
 	struct sockaddr_in address;
-	char bytes[2];
-	int pair[2];
+	char control[512], bytes[2];
+	struct msghdr message = {.msg_control = control, .msg_controllen = sizeof(control)};
+	int pair[2], on = 1, hops = 33;
 
 	address = udp_pair(pair);
 	EXPECT(sockstamp_stamping_create(&stamping, 5000), 1);
@@ -196,6 +198,20 @@ static void batches(void)
 	EXPECT(sockstamp_receive(pair[1], bytes, sizeof(bytes), &received), 2);
 	EXPECT(received.flags, SOCKSTAMP_RECEIVED_CUT);
 	EXPECT(memcmp(bytes, "cu", 2), 0);
+	EXPECT(received.hop_limit, -1);
+
+	EXPECT(setsockopt(pair[1], IPPROTO_IP, IP_RECVTTL, &on, sizeof(on)), 0);
+	EXPECT(setsockopt(pair[0], IPPROTO_IP, IP_TTL, &hops, sizeof(hops)), 0);
+	EXPECT(send(pair[0], "mine", 4, 0), 4);
+	EXPECT(recvmsg(pair[1], &message, 0), 0);
+	EXPECT(sockstamp_received_parse(control, message.msg_controllen, &received), 0);
+	EXPECT(received.software.clock, SOCKSTAMP_CLOCK_REALTIME);
+	EXPECT(received.hop_limit, hops);
+	EXPECT(received.flags, 0);
+	EXPECT(received.from.any.sa_family, AF_UNSPEC);
+	EXPECT(sockstamp_received_parse(control, 7, &received), 0);
+	EXPECT(received.flags, SOCKSTAMP_RECEIVED_STAMP_LOST);
+	EXPECT(received.software.clock, SOCKSTAMP_CLOCK_NONE);
 	sockstamp_stamping_free(stamping);
 	close_pair(pair);
 }

@@ -29,29 +29,41 @@ pub struct Received {
 }
 
 impl Received {
-    fn new(received: message::Received, address: &[u8], control: &[u8]) -> Self {
-        let mut stamp = RxStamp::default();
-        let mut hop_limit = None;
-        let mut stamp_lost = received.flags & libc::MSG_CTRUNC != 0;
-        for message in parse(&control[..received.control]) {
+    /// What control messages say of a received message, for programs that call recvmsg(2) for themselves. Its length, its
+    /// sender and whether anything was cut they know from there: here these are 0, `None` and `false`.
+    #[must_use]
+    pub fn parse(control: &[u8]) -> Self {
+        let mut received = Self {
+            length: 0,
+            truncated: false,
+            from: None,
+            hop_limit: None,
+            stamp: RxStamp::default(),
+            stamp_lost: false,
+        };
+        for message in parse(control) {
             match message {
                 Ok(Control::Timestamping(stamps)) => {
-                    stamp.software = stamps.software;
-                    stamp.hardware = stamps.hardware;
+                    received.stamp.software = stamps.software;
+                    received.stamp.hardware = stamps.hardware;
                 }
-                Ok(Control::TimestampingPacketInfo(packet)) => stamp.packet = Some(packet),
-                Ok(Control::HopLimit(hops)) => hop_limit = Some(hops),
+                Ok(Control::TimestampingPacketInfo(packet)) => received.stamp.packet = Some(packet),
+                Ok(Control::HopLimit(hops)) => received.hop_limit = Some(hops),
                 Ok(_) => {}
-                Err(_) => stamp_lost = true,
+                Err(_) => received.stamp_lost = true,
             }
         }
+        received
+    }
+
+    fn new(received: message::Received, address: &[u8], control: &[u8]) -> Self {
+        let said = Self::parse(&control[..received.control]);
         Self {
             length: received.payload,
             truncated: received.flags & libc::MSG_TRUNC != 0,
             from: control::socket_address(&address[..received.address]),
-            hop_limit,
-            stamp,
-            stamp_lost,
+            stamp_lost: said.stamp_lost || received.flags & libc::MSG_CTRUNC != 0,
+            ..said
         }
     }
 }
