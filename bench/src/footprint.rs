@@ -1,9 +1,8 @@
 //! What there is to pay before the first message: time to load and attach; and the memory of a
 //! `sockstamp stat` that has measured.
 
-use std::env;
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::Effort;
+use crate::command;
 use crate::condition::Condition;
 use crate::load::{Load, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};
@@ -106,23 +106,12 @@ struct Stat(Child);
 
 impl Stat {
     fn start(load: &Load) -> Result<Self> {
-        let program = env::current_exe()?.with_file_name("sockstamp");
-        if !program.exists() {
-            bail!(
-                "{} is not there: build sockstamp-cli with the same profile",
-                program.display()
-            );
-        }
-        let mut command = Command::new(&program);
+        let mut command = command::sockstamp()?;
         command
             .args(["stat", "--cgroup"])
             .arg(load.cgroup())
             .stdout(Stdio::null());
-        Ok(Self(
-            command
-                .spawn()
-                .with_context(|| format!("cannot run {}", program.display()))?,
-        ))
+        Ok(Self(command.spawn().context("cannot run sockstamp stat")?))
     }
 
     fn end(&mut self) -> Result<()> {

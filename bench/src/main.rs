@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod command;
 mod condition;
 mod crowd;
 mod footprint;
@@ -13,11 +14,14 @@ mod interrupt;
 mod latency;
 mod load;
 mod machine;
+mod network;
 mod paired;
 mod processor;
 mod program_statistics;
 mod report;
 mod ring;
+mod service;
+mod stamps;
 mod throughput;
 mod zerocopy;
 
@@ -38,7 +42,7 @@ use crate::report::Report;
     about = "What measuring with sockstamp costs, as ratios against their budgets"
 )]
 struct Cli {
-    /// Six times the rounds: more than half an hour in place of six minutes
+    /// Six times the rounds: almost an hour in place of eight minutes
     #[arg(long)]
     full: bool,
     /// One round of each: shows that all of it works; the figures tell nothing
@@ -47,11 +51,14 @@ struct Cli {
     /// Only these benchmarks
     #[arg(long, value_enum, value_name = "NAME", num_args = 1..)]
     only: Vec<Benchmark>,
+    /// Of zerocopy, threshold and stamps, only what has this in its name
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    part: String,
     /// A table as it grows, or one object at the end
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(subcommand)]
-    part: Option<Part>,
+    process: Option<Process>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -61,7 +68,7 @@ enum Format {
 }
 
 #[derive(Debug, Subcommand)]
-enum Part {
+enum Process {
     /// The client and the server, in a process of their own
     #[command(hide = true)]
     Load { processor: usize },
@@ -86,12 +93,16 @@ enum Benchmark {
     Ring,
     /// Sends without a copy: ways to learn of completions, TCP and UDP
     Zerocopy,
+    /// From which size on sends without a copy are faster
+    Threshold,
+    /// Sends that are each stamped: ways to read the stamps, TCP and UDP
+    Stamps,
     /// Time to load, attach and adopt; memory of the reader
     Footprint,
 }
 
 impl Benchmark {
-    fn run(self, load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
+    fn run(self, load: &mut Load, processors: Processors, effort: Effort, report: &mut Report) -> Result<()> {
         match self {
             Self::Hooks => hooks::run(load, effort, report),
             Self::Latency => latency::run(load, effort, report),
@@ -99,7 +110,9 @@ impl Benchmark {
             Self::Hol => hol::run(effort, report),
             Self::Idle => idle::run(load, effort, report),
             Self::Ring => ring::run(load, effort, report),
-            Self::Zerocopy => zerocopy::run(effort, report),
+            Self::Zerocopy => zerocopy::run(processors, effort, report),
+            Self::Threshold => zerocopy::threshold(processors, effort, report),
+            Self::Stamps => stamps::run(processors, effort, report),
             Self::Footprint => footprint::run(load, effort, report),
         }
     }
@@ -133,9 +146,9 @@ impl Effort {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = match cli.part {
-        Some(Part::Load { processor }) => load::serve(processor),
-        Some(Part::Crowd { connections }) => crowd::serve(connections),
+    let done = match cli.process {
+        Some(Process::Load { processor }) => load::serve(processor),
+        Some(Process::Crowd { connections }) => crowd::serve(connections),
         None => bench(&cli),
     };
     match done {
@@ -158,9 +171,10 @@ fn bench(cli: &Cli) -> Result<()> {
     let processors = Processors::find()?;
     let mut load = Load::start(processors.load)?;
     processor::stay_on(processors.sockstamp)?;
-    let mut report = Report::new(Machine::describe(processors)?, cli.format == Format::Text);
+    let machine = Machine::describe(processors)?;
+    let mut report = Report::new(machine, cli.format == Format::Text, cli.part.clone());
     for benchmark in wanted {
-        benchmark.run(&mut load, effort, &mut report)?;
+        benchmark.run(&mut load, processors, effort, &mut report)?;
     }
     report.finish(&mut io::stdout())?;
     Ok(())

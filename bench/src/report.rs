@@ -80,10 +80,13 @@ pub(crate) struct Report {
     hooks: Vec<HookCost>,
     #[serde(skip)]
     text: bool,
+    #[serde(skip)]
+    part: String,
 }
 
 impl Report {
-    pub(crate) fn new(machine: Machine, text: bool) -> Self {
+    /// `part` is in the names of those figures that are wanted, of benchmarks that ask.
+    pub(crate) fn new(machine: Machine, text: bool, part: String) -> Self {
         if text {
             println!("{machine}\n");
             println!(
@@ -97,6 +100,19 @@ impl Report {
             figures: Vec::new(),
             hooks: Vec::new(),
             text,
+            part,
+        }
+    }
+
+    /// Whether figures whose names begin so are.
+    pub(crate) fn wants(&self, name: &str) -> bool {
+        name.contains(&self.part)
+    }
+
+    /// What is not a figure, for who reads along.
+    pub(crate) fn note(&self, text: impl std::fmt::Display) {
+        if self.text {
+            println!("{text}");
         }
     }
 

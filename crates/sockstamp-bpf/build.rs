@@ -56,6 +56,7 @@ fn main() -> Result<()> {
     compile(&clang, "src/bpf/floor.bpf.c", &out.join("floor.skel.rs"), &out)?;
     compile(&clang, "src/bpf/points.bpf.c", &out.join("points.skel.rs"), &out)?;
     compile(&clang, "src/bpf/probe.bpf.c", &out.join("probe.skel.rs"), &out)?;
+    compile(&clang, "src/bpf/sink.bpf.c", &out.join("sink.skel.rs"), &out)?;
     compile(
         &clang,
         "src/filter/filter_test.bpf.c",

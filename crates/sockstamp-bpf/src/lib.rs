@@ -30,6 +30,7 @@ mod sample;
 mod sched;
 mod session;
 mod settings;
+pub mod sink;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
 pub mod support;

@@ -41,3 +41,7 @@ pub(crate) mod probe {
 pub(crate) mod sample_test {
     include!(concat!(env!("OUT_DIR"), "/sample_test.skel.rs"));
 }
+
+pub(crate) mod sink {
+    include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
+}

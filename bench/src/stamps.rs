@@ -1,0 +1,321 @@
+//! Sends that are each stamped, by the time when the stamps are in the program's hands: SND of a datagram, and SCHED, SND and
+//! ACK of a send of TCP. The program looks for stamps after every send, or after every 32.
+
+use std::hint::black_box;
+use std::io::IoSliceMut;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
+use nix::sys::time::TimeSpec;
+use sockstamp::completions::{Completions, Registration};
+use sockstamp::error_queue::{ErrorQueue, Report as Entry};
+use sockstamp::timestamping::Options;
+use testbed::Family;
+
+use crate::Effort;
+use crate::network::{Network, Peer};
+use crate::paired::{Spread, in_turn, to_float};
+use crate::processor::Processors;
+use crate::report::{Budget, Report};
+use crate::service::Service;
+
+const ROUND: Duration = Duration::from_millis(50);
+/// The loop looks at the clock after so many sends.
+const SENDS: u64 = 64;
+/// Entries of stamps that may be in an error queue: a third of what fits into a receive buffer of the usual size.
+const ENTRIES: u64 = 96;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Tcp,
+    Udp,
+}
+
+impl Transport {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+        }
+    }
+
+    fn options(self) -> Options {
+        let options = Options::new().tx_software().only_stamps();
+        match self {
+            Self::Tcp => options.tx_sched().tx_ack().tcp_id(),
+            Self::Udp => options.id(),
+        }
+    }
+
+    fn stamps_of_a_send(self) -> u64 {
+        match self {
+            Self::Tcp => 3,
+            Self::Udp => 1,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Nothing is stamped.
+    Off,
+    /// By recvmsg(2) on the error queue, a stamp a call, until there is none.
+    Naive,
+    /// By the library, from the error queue, many stamps a call.
+    Batched,
+    /// By the library, from memory that `sockstamp completions` writes.
+    Memory,
+}
+
+impl Way {
+    const ALL: [Self; 4] = [Self::Off, Self::Naive, Self::Batched, Self::Memory];
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Setting {
+    transport: Transport,
+    bytes: usize,
+    interval: u64,
+}
+
+impl Setting {
+    fn all() -> impl Iterator<Item = Self> {
+        [Transport::Tcp, Transport::Udp]
+            .into_iter()
+            .flat_map(|transport| {
+                [64, 1200].into_iter().flat_map(move |bytes| {
+                    [1, 32].into_iter().map(move |interval| Self {
+                        transport,
+                        bytes,
+                        interval,
+                    })
+                })
+            })
+    }
+
+    fn name(self) -> String {
+        let Self {
+            transport,
+            bytes,
+            interval,
+        } = self;
+        format!("stamps.{}.{bytes}-B.every-{interval}", transport.name())
+    }
+
+    /// Sends a second.
+    fn measure(self, network: &Network, way: Way) -> Result<f64> {
+        if way != Way::Memory {
+            return self.run(network, way, None);
+        }
+        let mut service = Service::start()?;
+        let rate = self.run(network, way, Some(&service.connect()?));
+        service.stop()?;
+        rate
+    }
+
+    fn run(self, network: &Network, way: Way, completions: Option<&Completions>) -> Result<f64> {
+        if self.transport == Transport::Udp {
+            let (socket, _receiver) = network.udp(Family::V4)?;
+            return self.sends(socket.as_fd(), way, completions);
+        }
+        let (socket, far) = network.tcp(Family::V4)?;
+        let rate = self.sends(socket.as_fd(), way, completions);
+        socket.shutdown(Shutdown::Both)?;
+        far.finish()?;
+        rate
+    }
+
+    fn sends(self, socket: BorrowedFd<'_>, way: Way, completions: Option<&Completions>) -> Result<f64> {
+        let message = vec![0; self.bytes];
+        let mut reading = self.reading(socket, way, completions)?;
+        let (mut sent, started) = (0, Instant::now());
+        while started.elapsed() < ROUND {
+            for _ in 0..SENDS {
+                send(socket.as_raw_fd(), &message, MsgFlags::empty())?;
+                sent += 1;
+                if sent % self.interval == 0 {
+                    reading.read(socket)?;
+                }
+            }
+        }
+        let elapsed = started.elapsed().as_secs_f64();
+        let wanted = sent * self.transport.stamps_of_a_send();
+        if let Some(stamps) = reading.stamps() {
+            ensure!(stamps == wanted, "{way:?}: {stamps} stamps of {wanted}");
+        }
+        Ok(to_float(sent) / elapsed)
+    }
+
+    fn reading(
+        self,
+        socket: BorrowedFd<'_>,
+        way: Way,
+        completions: Option<&Completions>,
+    ) -> Result<Box<dyn Reading>> {
+        let registration = completions
+            .map(|completions| completions.register(socket, self.transport == Transport::Tcp))
+            .transpose()?;
+        let queued = registration
+            .as_ref()
+            .is_none_or(|registration| !registration.has_stamps());
+        if way != Way::Off && queued {
+            self.transport.options().apply(socket)?;
+        }
+        Ok(match (way, registration) {
+            (_, Some(registration)) => Box::new(Memory {
+                registration,
+                queue: queued.then(ErrorQueue::new),
+                stamps: 0,
+            }),
+            (Way::Naive, None) => Box::new(Naive { stamps: 0 }),
+            (Way::Batched, None) => Box::new(Batched {
+                queue: ErrorQueue::new(),
+                stamps: 0,
+            }),
+            (Way::Off | Way::Memory, None) => Box::new(Nothing),
+        })
+    }
+}
+
+trait Reading {
+    /// All stamps that are there.
+    fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()>;
+    /// How many there were.
+    fn stamps(&self) -> Option<u64>;
+}
+
+struct Nothing;
+
+impl Reading for Nothing {
+    fn read(&mut self, _: BorrowedFd<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn stamps(&self) -> Option<u64> {
+        None
+    }
+}
+
+struct Naive {
+    stamps: u64,
+}
+
+impl Naive {
+    /// `false`: there was none.
+    fn read_one(&mut self, socket: BorrowedFd<'_>) -> Result<bool> {
+        let mut control = nix::cmsg_space!([TimeSpec; 3], [u8; 64]);
+        let mut parts: [IoSliceMut<'_>; 0] = [];
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let message = match recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut control), flags) {
+            Ok(message) => message,
+            Err(Errno::EAGAIN) => return Ok(false),
+            Err(errno) => return Err(errno).context("recvmsg(MSG_ERRQUEUE)"),
+        };
+        for part in message.cmsgs()? {
+            match part {
+                ControlMessageOwned::ScmTimestampsns(times) => {
+                    black_box(times.system);
+                }
+                ControlMessageOwned::Ipv4RecvErr(error, _) => {
+                    black_box((error.ee_info, error.ee_data));
+                }
+                other => bail!("not of a stamp: {other:?}"),
+            }
+        }
+        self.stamps += 1;
+        Ok(true)
+    }
+}
+
+impl Reading for Naive {
+    fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()> {
+        while self.read_one(socket)? {}
+        Ok(())
+    }
+
+    fn stamps(&self) -> Option<u64> {
+        Some(self.stamps)
+    }
+}
+
+struct Batched {
+    queue: ErrorQueue,
+    stamps: u64,
+}
+
+impl Reading for Batched {
+    fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()> {
+        let stamps = &mut self.stamps;
+        self.queue.drain(socket, |entry| {
+            if let Entry::Stamp { stamp, .. } = entry {
+                black_box(stamp);
+                *stamps += 1;
+            }
+        })?;
+        Ok(())
+    }
+
+    fn stamps(&self) -> Option<u64> {
+        Some(self.stamps)
+    }
+}
+
+struct Memory {
+    registration: Registration,
+    /// Where stamps are in the error queue, too.
+    queue: Option<ErrorQueue>,
+    stamps: u64,
+}
+
+impl Reading for Memory {
+    fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()> {
+        let stamps = &mut self.stamps;
+        self.registration.stamps(|stamp| {
+            black_box(stamp);
+            *stamps += 1;
+        });
+        if let Some(queue) = &mut self.queue
+            && self.registration.entries_queued() >= ENTRIES
+        {
+            self.registration.queue_is_read();
+            queue.drain(socket, |_| {})?;
+        }
+        Ok(())
+    }
+
+    fn stamps(&self) -> Option<u64> {
+        Some(self.stamps)
+    }
+}
+
+pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -> Result<()> {
+    let network = Network::new(Peer::Sink, processors.load)?;
+    for setting in Setting::all() {
+        let name = setting.name();
+        if !report.wants(&name) {
+            continue;
+        }
+        let rates = in_turn(effort.rounds(10), Way::ALL, |way| setting.measure(&network, way))?;
+        let rates_of = |way: Way| &rates[way as usize];
+        let batched = (setting.interval > 1).then_some(Budget::AtLeast(1.15));
+        let memory = (setting.transport == Transport::Tcp).then_some(Budget::AtLeast(0.95));
+        for (way, base, budget) in [
+            (Way::Batched, Way::Naive, batched),
+            (Way::Memory, Way::Naive, None),
+            (Way::Naive, Way::Off, None),
+            (Way::Batched, Way::Off, None),
+            (Way::Memory, Way::Off, memory),
+        ] {
+            let spread = Spread::of_ratios(rates_of(way), rates_of(base));
+            let name = format!("{name}.{way:?}/{base:?}").to_lowercase();
+            report.add(name, "×", spread, budget);
+        }
+        let thousands: Vec<_> = rates_of(Way::Off).iter().map(|rate| rate / 1e3).collect();
+        report.add(format!("{name}.off"), "k/s", Spread::of(&thousands), None);
+    }
+    Ok(())
+}

@@ -1,0 +1,332 @@
+//! How a program learns that it may use a buffer again.
+
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::libc;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, send};
+use sockstamp::completions::Completions;
+use sockstamp::error_queue::ErrorQueue;
+use sockstamp::zerocopy::{NotSent, Options, RingSender, Sent, Support, ZeroCopySender};
+
+use crate::paired::to_float;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The loop looks at the clock after so many sends.
+const SENDS: u64 = 32;
+/// More than are ever in flight where completions are looked for after every send.
+const BUFFERS: usize = 64;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By recvmsg(2) on the error queue, an entry a call, until there is none; after poll(2) if more are to come. So does
+    /// the kernel's own test, tools/testing/selftests/net/msg_zerocopy.c (v6.18).
+    Classic,
+    /// The same, but it counts, and reads no further than it must.
+    Counting,
+    /// By the library, from the error queue, many entries a call.
+    Batched,
+    /// By the library, from memory that `sockstamp completions` writes.
+    Memory,
+    /// By the library and io_uring.
+    Ring,
+    /// Not at all: what completions could cost at least.
+    Never,
+    /// It need not: each send is copied.
+    Copied,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 7] = [
+        Self::Classic,
+        Self::Counting,
+        Self::Batched,
+        Self::Memory,
+        Self::Ring,
+        Self::Never,
+        Self::Copied,
+    ];
+
+    pub(super) fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
+
+    /// Whether the library does it.
+    pub(super) fn is_ours(self) -> bool {
+        matches!(self, Self::Batched | Self::Memory | Self::Ring)
+    }
+}
+
+/// What a socket is put to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Task<'a> {
+    pub(super) way: Way,
+    /// Of a send.
+    pub(super) bytes: usize,
+    /// So many sends, and completions are looked for.
+    pub(super) interval: u64,
+    pub(super) time: Duration,
+    /// For [`Way::Memory`].
+    pub(super) completions: Option<&'a Completions>,
+}
+
+impl Task<'_> {
+    /// Bytes a second.
+    pub(super) fn run<S: AsFd>(&self, socket: &S) -> Result<f64> {
+        let mut sends = self.start(socket)?;
+        let (mut sent, started) = (0, Instant::now());
+        while started.elapsed() < self.time {
+            for _ in 0..SENDS {
+                sends.send()?;
+                sent += 1;
+                if sent % self.interval == 0 {
+                    sends.look()?;
+                }
+            }
+        }
+        let elapsed = started.elapsed().as_secs_f64();
+        Ok(to_float(sent * self.bytes as u64) / elapsed)
+    }
+
+    fn start<'a, S: AsFd>(&self, socket: &'a S) -> Result<Box<dyn Sends + 'a>> {
+        // As many for all, so that all find as much in the caches.
+        let buffers = vec![vec![1; self.bytes]; BUFFERS];
+        let wanted = usize::try_from(self.interval)?;
+        let options = Options::default().threshold(0);
+        Ok(match self.way {
+            Way::Classic => Box::new(Bare::new(socket, buffers, Reading::All(wanted))?),
+            Way::Counting => Box::new(Bare::new(socket, buffers, Reading::Expected(wanted))?),
+            Way::Never => Box::new(Bare::new(socket, buffers, Reading::Nothing)?),
+            Way::Copied => Box::new(Copied(socket, Turns::new(buffers))),
+            Way::Batched => Box::new(Library::new(socket, buffers, options, wanted, None)?),
+            Way::Memory => Box::new(Library::new(socket, buffers, options, wanted, self.completions)?),
+            Way::Ring => Box::new(Ring {
+                sender: RingSender::new(socket, options, u32::try_from(BUFFERS)?)?,
+                free: buffers.into(),
+                wanted,
+            }),
+        })
+    }
+}
+
+trait Sends {
+    fn send(&mut self) -> Result<()>;
+    /// Learns what is complete by now, and waits only if there are no buffers for the next sends.
+    fn look(&mut self) -> Result<()>;
+}
+
+/// Buffers that nobody waits for.
+struct Turns(Vec<Vec<u8>>, usize);
+
+impl Turns {
+    fn new(buffers: Vec<Vec<u8>>) -> Self {
+        Self(buffers, 0)
+    }
+
+    fn next(&mut self) -> &[u8] {
+        self.1 = (self.1 + 1) % self.0.len();
+        &self.0[self.1]
+    }
+}
+
+struct Copied<'a, S>(&'a S, Turns);
+
+impl<S: AsFd> Sends for Copied<'_, S> {
+    fn send(&mut self) -> Result<()> {
+        send_all(self.0, self.1.next(), MsgFlags::empty())?;
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// How far completions are read, and how many buffers are wanted then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    All(usize),
+    Expected(usize),
+    Nothing,
+}
+
+/// System calls alone.
+struct Bare<'a, S> {
+    socket: &'a S,
+    buffers: Turns,
+    reading: Reading,
+    sent: u32,
+    completed: u32,
+}
+
+impl<'a, S: AsFd> Bare<'a, S> {
+    fn new(socket: &'a S, buffers: Vec<Vec<u8>>, reading: Reading) -> Result<Self> {
+        let sender = ZeroCopySender::<_, Vec<u8>>::new(socket, Options::default())?;
+        ensure!(sender.support() == Support::Available, "no SO_ZEROCOPY");
+        Ok(Self {
+            socket,
+            buffers: Turns::new(buffers),
+            reading,
+            sent: 0,
+            completed: 0,
+        })
+    }
+
+    /// `false`: there was none.
+    fn read_completion(&mut self) -> Result<bool> {
+        let mut control = nix::cmsg_space!([u8; 64]);
+        let mut parts: [IoSliceMut<'_>; 0] = [];
+        let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+        let fd = self.socket.as_fd().as_raw_fd();
+        let message = match recvmsg::<()>(fd, &mut parts, Some(&mut control), flags) {
+            Ok(message) => message,
+            Err(Errno::EAGAIN) => return Ok(false),
+            Err(errno) => return Err(errno).context("recvmsg(MSG_ERRQUEUE)"),
+        };
+        for part in message.cmsgs()? {
+            let (ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _)) =
+                part
+            else {
+                bail!("not a completion: {part:?}");
+            };
+            self.completed += error.ee_data - error.ee_info + 1;
+        }
+        Ok(true)
+    }
+}
+
+impl<S: AsFd> Sends for Bare<'_, S> {
+    fn send(&mut self) -> Result<()> {
+        let flags = MsgFlags::from_bits_retain(libc::MSG_ZEROCOPY);
+        self.sent += send_all(self.socket, self.buffers.next(), flags)?;
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let (Reading::All(wanted) | Reading::Expected(wanted)) = self.reading else {
+            return Ok(());
+        };
+        loop {
+            let found = self.read_completion()?;
+            let in_flight = self.sent - self.completed;
+            if in_flight == 0 && matches!(self.reading, Reading::Expected(_)) {
+                return Ok(());
+            }
+            if found {
+                continue;
+            }
+            if in_flight as usize + wanted <= BUFFERS {
+                return Ok(());
+            }
+            await_events(self.socket, PollFlags::empty())?;
+        }
+    }
+}
+
+struct Library<'a, S> {
+    sender: ZeroCopySender<&'a S, Vec<u8>>,
+    queue: ErrorQueue,
+    free: VecDeque<Vec<u8>>,
+    wanted: usize,
+}
+
+impl<'a, S: AsFd> Library<'a, S> {
+    fn new(
+        socket: &'a S,
+        buffers: Vec<Vec<u8>>,
+        options: Options,
+        wanted: usize,
+        completions: Option<&Completions>,
+    ) -> Result<Self> {
+        let mut sender = ZeroCopySender::new(socket, options)?;
+        if let Some(completions) = completions {
+            sender.use_memory(completions, false)?;
+        }
+        Ok(Self {
+            sender,
+            queue: ErrorQueue::new(),
+            free: buffers.into(),
+            wanted,
+        })
+    }
+}
+
+impl<S: AsFd> Sends for Library<'_, S> {
+    fn send(&mut self) -> Result<()> {
+        let buffer = self.free.pop_front().context("as many buffers as sends")?;
+        match self.sender.send(buffer) {
+            Ok(Sent::InFlight) => Ok(()),
+            other => bail!("copied: {:?}", other.is_ok()),
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.sender.drain(&mut self.queue, |_| {})?;
+        while let Some(returned) = self.sender.next_returned() {
+            self.free.push_back(returned.buffer);
+        }
+        while self.free.len() < self.wanted {
+            let returned = self.sender.wait_returned(&mut self.queue, PATIENCE, |_| {})?;
+            self.free.push_back(returned.context("in flight")?.buffer);
+        }
+        Ok(())
+    }
+}
+
+struct Ring<'a, S> {
+    sender: RingSender<&'a S, Vec<u8>>,
+    free: VecDeque<Vec<u8>>,
+    wanted: usize,
+}
+
+impl<S: AsFd> Sends for Ring<'_, S> {
+    fn send(&mut self) -> Result<()> {
+        let mut buffer = self.free.pop_front().context("as many buffers as sends")?;
+        loop {
+            match self.sender.send(buffer) {
+                Ok(Sent::InFlight | Sent::Partly { .. }) => return Ok(()),
+                Err(NotSent::WouldBlock(same)) => buffer = same,
+                _ => bail!("not sent, or copied"),
+            }
+            await_events(self.sender.socket(), PollFlags::POLLOUT)?;
+        }
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.sender.reap()?;
+        while let Some(returned) = self.sender.next_returned() {
+            self.free.push_back(returned.buffer);
+        }
+        while self.free.len() < self.wanted {
+            while !self.sender.flush()? {
+                await_events(self.sender.socket(), PollFlags::POLLOUT)?;
+            }
+            let returned = self.sender.wait_returned(PATIENCE)?;
+            self.free.push_back(returned.context("in flight")?.buffer);
+        }
+        Ok(())
+    }
+}
+
+/// In how many calls: TCP may take a part of what it is given.
+fn send_all(socket: &impl AsFd, bytes: &[u8], flags: MsgFlags) -> Result<u32> {
+    let (mut sent, mut calls) = (0, 0);
+    while sent < bytes.len() {
+        sent += send(socket.as_fd().as_raw_fd(), &bytes[sent..], flags)?;
+        calls += 1;
+    }
+    Ok(calls)
+}
+
+/// Besides errors, which poll(2) always tells.
+fn await_events(socket: &impl AsFd, events: PollFlags) -> Result<()> {
+    let mut fds = [PollFd::new(socket.as_fd(), events)];
+    let ready = poll(&mut fds, PollTimeout::try_from(PATIENCE)?)?;
+    ensure!(ready == 1, "nothing for {PATIENCE:?}");
+    Ok(())
+}
