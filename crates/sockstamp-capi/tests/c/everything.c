@@ -335,13 +335,14 @@ static void stream_sender_and_receiver(void)
 	struct sockstamp_view view;
 	size_t received = 0;
 	void *buffer;
-	int pair[2], left, got;
+	int pair[2], room = 1 << 18, left, got;
 
 	tcp_pair(pair);
 	EXPECT(sockstamp_receiver_create(&receiver, pair[1], 0, 1), -EINVAL);
 	EXPECT(sockstamp_receiver_create(&receiver, pair[1], 1 << 20, 1 << 16), 0);
 	EXPECT(sockstamp_receiver_receive(receiver, &view), -EAGAIN);
 	EXPECT(fcntl(pair[0], F_SETFL, O_NONBLOCK), 0);
+	EXPECT(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)), 0);
 	EXPECT(sockstamp_sender_create(&sender, pair[0], &options), 0);
 	EXPECT(sockstamp_sender_acquire(sender, 0, &buffer), 0);
 	for (int at = 0; at < SIZE; at++)
