@@ -185,7 +185,7 @@ impl Engine {
         self.report().counters
     }
 
-    /// How late probes were sent, against the times that were planned.
+    /// How far from the times that were planned probes were sent: late, or some 100 µs early.
     #[must_use]
     pub fn lateness(&self) -> Histogram {
         self.report().lateness

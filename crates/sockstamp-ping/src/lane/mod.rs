@@ -183,6 +183,8 @@ pub(crate) struct Lane {
     pub(crate) kind: Kind,
     /// One, or as many as there are source ports.
     pub(crate) ports: Vec<Port>,
+    /// How many destinations are reached by it.
+    pub(crate) destinations: usize,
 }
 
 #[derive(Debug)]
@@ -212,7 +214,12 @@ impl Lane {
             Transport::Udp => (Kind::Udp, udp_ports(&key, support)?),
             Transport::Tcp => tcp_ports(&key, support)?,
         };
-        Ok(Self { key, kind, ports })
+        Ok(Self {
+            key,
+            kind,
+            ports,
+            destinations: 0,
+        })
     }
 
     pub(crate) fn sockets(&self) -> Sockets {

@@ -5,6 +5,7 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sockstamp_model::Histogram;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
 use crate::event::{Fallback, Times};
 use crate::{Counters, Event};
@@ -13,7 +14,7 @@ use crate::{Counters, Event};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
     pub(crate) counters: Counters,
-    /// How late probes were sent.
+    /// How far from their time probes were sent.
     pub(crate) lateness: Histogram,
 }
 
@@ -26,6 +27,9 @@ impl Report {
 
 pub(crate) type Shared = Arc<Mutex<Report>>;
 
+/// How old the counters are at most that others see, while something happens.
+const TELL: Nanos = Nanos::from_millis(50);
+
 #[derive(Debug)]
 pub(super) struct Outbox {
     events: SyncSender<Event>,
@@ -34,6 +38,8 @@ pub(super) struct Outbox {
     pub(super) counters: Counters,
     pub(super) lateness: Histogram,
     shared: Shared,
+    /// When the counters were told last.
+    told: Timestamp<Monotonic>,
     /// Nobody reads any more.
     pub(super) is_closed: bool,
 }
@@ -46,6 +52,7 @@ impl Outbox {
             counters: Counters::default(),
             lateness: Histogram::new(),
             shared,
+            told: Timestamp::from_nanos(0),
             is_closed: false,
         }
     }
@@ -63,8 +70,16 @@ impl Outbox {
         }
     }
 
-    /// Tries again to send what found no room, and tells the counters.
-    pub(super) fn publish(&mut self) {
+    /// Tries again to send what found no room, and tells the counters from time to time.
+    pub(super) fn publish(&mut self, now: Timestamp<Monotonic>) {
+        self.send_ends();
+        if now.since(self.told).is_some_and(|age| age >= TELL) {
+            self.told = now;
+            self.tell();
+        }
+    }
+
+    pub(super) fn send_ends(&mut self) {
         while let Some(end) = self.ends.pop_front() {
             match self.events.try_send(end) {
                 Ok(()) => {}
@@ -75,11 +90,12 @@ impl Outbox {
                 Err(TrySendError::Disconnected(_)) => self.is_closed = true,
             }
         }
+    }
+
+    pub(super) fn tell(&self) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         shared.counters = self.counters;
-        if shared.lateness.count() != self.lateness.count() {
-            shared.lateness.clone_from(&self.lateness);
-        }
+        shared.lateness.clone_from(&self.lateness);
     }
 
     pub(super) fn has_ends(&self) -> bool {

@@ -40,9 +40,7 @@ impl Worker {
             true => FLOOD,
             false => target.settings.interval.into(),
         };
-        self.outbox
-            .lateness
-            .record(now.since(target.due).unwrap_or_default(), 1);
+        self.outbox.lateness.record((now - target.due).abs(), 1);
         let (due, skipped) = pacing::next(target.due, interval, now);
         self.outbox.counters.skipped += skipped;
         target.due = due;

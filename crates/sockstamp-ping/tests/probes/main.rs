@@ -3,4 +3,5 @@
 mod answers;
 mod common;
 mod links;
+mod many;
 mod weather;

@@ -23,7 +23,7 @@ fn routed() -> (Host, Host, Host, Link, Link) {
     for (name, value) in [
         ("net.ipv4.ip_forward", "1"),
         ("net.ipv6.conf.all.forwarding", "1"),
-        ("net.ipv4.icmp_ratelimit", "0"),
+        ("net.ipv4.icmp_ratemask", "0"),
         ("net.ipv6.icmp.ratelimit", "0"),
     ] {
         router.set_sysctl(name, value).unwrap();

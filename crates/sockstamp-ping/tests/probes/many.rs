@@ -1,0 +1,102 @@
+//! Many targets at once, and a prober that hardly gets to run.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_ping::{Engine, Event, Limits, Namespace, Next, Protocol, Target};
+use testbed::Host;
+
+use crate::common::{assert_stamped, target};
+
+const TARGETS: u16 = 1_000;
+const PROBES: u64 = 20;
+
+/// Addresses of the loopback interface: each answers.
+fn targets(host: &Host) -> Vec<Target> {
+    let address = |number: u16| {
+        let [high, low] = number.to_be_bytes();
+        IpAddr::from(Ipv4Addr::new(127, 1, high, low))
+    };
+    (1..=TARGETS)
+        .map(|number| {
+            let mut target = target(host, address(number), Protocol::Icmp, PROBES);
+            target.settings.interval = Duration::from_millis(100);
+            target.namespace = Namespace::Own;
+            target
+        })
+        .collect()
+}
+
+/// Gives the threads of engines one processor, where they run before all ordinary ones: what others do to them is not measured.
+fn run_probers_first() {
+    for task in fs::read_dir("/proc/self/task").unwrap() {
+        let task = task.unwrap();
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let id = task.file_name().into_string().unwrap();
+        for command in [["taskset", "-cp", "0", &id], ["chrt", "-fp", "1", &id]] {
+            if name.trim() == "sockstamp-ping" {
+                let mut program = Command::new(command[0]);
+                let status = program.args(&command[1..]).stdout(Stdio::null()).status();
+                assert!(status.unwrap().success(), "{command:?}");
+            }
+        }
+    }
+}
+
+/// 10 000 probes a second.
+#[test]
+fn a_thousand_targets_at_ten_probes_a_second_from_one_core() {
+    let host = Host::new("many").unwrap();
+    let targets = targets(&host);
+    let (lateness, counters, events) = host.enter(|| {
+        let (mut engine, mut events) = Engine::start(Limits::default()).unwrap();
+        let mut targets = targets.into_iter();
+        engine.add(targets.next().unwrap()).unwrap();
+        run_probers_first();
+        for target in targets {
+            engine.add(target).unwrap();
+        }
+        engine.finish();
+        // Woken for each event it would be another's time on that processor that is measured.
+        let mut told = Vec::new();
+        loop {
+            match events.next_within(Duration::ZERO) {
+                Next::Event(event) => told.push(event),
+                Next::Timeout => thread::sleep(Duration::from_millis(20)),
+                Next::Over => break,
+            }
+        }
+        (engine.lateness(), engine.counters(), told)
+    });
+    let probes = u64::from(TARGETS) * PROBES;
+    assert_eq!(
+        (counters.sent, counters.answered),
+        (probes, probes),
+        "{counters:?}"
+    );
+    assert_eq!(lateness.count(), probes);
+    let p99 = lateness.quantile(0.99).unwrap();
+    let all = [0.1, 0.5, 0.9, 0.95, 0.99, 1.0].map(|q| lateness.quantile(q).unwrap().to_string());
+    assert!(p99 <= Nanos::from_millis(1), "pacing error: {all:?}");
+    // Each stamp that is lost is a fallback that is counted.
+    let mut fallbacks = 0;
+    for event in &events {
+        if let Event::Probe {
+            outcome: sockstamp_ping::Outcome::Answered(answer),
+            ..
+        } = event
+        {
+            match answer.times.fallback {
+                Some(_) => fallbacks += 1,
+                None => assert_stamped(answer),
+            }
+        }
+    }
+    let counted = counters.no_tx_stamp + counters.no_rx_stamp + counters.clock_step + counters.implausible;
+    assert_eq!(fallbacks, counted);
+    assert_eq!(events.len() as u64, probes + u64::from(TARGETS), "{counters:?}");
+}
