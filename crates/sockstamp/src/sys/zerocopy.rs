@@ -1,13 +1,13 @@
 //! Buffers that the kernel reads after the call, and pages of a socket's receive queue in our memory.
 
-use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd};
-use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::Arc;
 
 use nix::errno::Errno;
+
+use super::mapping::Mapping;
 
 /// A buffer that can be lent to the kernel: it is moved about while the kernel reads its bytes.
 ///
@@ -105,54 +105,33 @@ pub(crate) struct Transfer {
 
 /// Addresses at which pages of receive queues can be mapped, read-only.
 ///
-/// Invariant: `start` is a mapping of `length` bytes by [`new`](Self::new) that nobody else knows of. Its first `mapped` bytes
-/// are pages that the last [`receive`](Self::receive) has put there.
+/// Invariant: `mapping` is of a TCP socket, and nobody else knows of it. Its first `mapped` bytes are pages that the last
+/// [`receive`](Self::receive) has put there.
 #[derive(Debug)]
 pub(crate) struct ReceiveMapping {
-    start: NonNull<c_void>,
-    length: usize,
+    mapping: Mapping,
     mapped: usize,
 }
 
 impl ReceiveMapping {
     /// `length` is rounded up to whole pages. Nothing is there until something is received.
     pub(crate) fn new(socket: impl AsFd, length: NonZeroUsize) -> nix::Result<Self> {
-        let length = length.get().next_multiple_of(page_size());
-        // SAFETY: a new mapping at an address of the kernel's choice replaces none. The descriptor is open, as it is
-        // borrowed for the call.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                length,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                socket.as_fd().as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(Errno::last());
-        }
-        let start = NonNull::new(start).ok_or(Errno::EINVAL)?;
-        Ok(Self {
-            start,
-            length,
-            mapped: 0,
-        })
+        let mapping = Mapping::new(socket, length.get().next_multiple_of(page_size()))?;
+        Ok(Self { mapping, mapped: 0 })
     }
 
     /// Maps what it can of the queue of `socket` in the place of what was mapped before, and copies what remains before the
     /// next page that can be mapped to `copy`, as far as it fits.
     pub(crate) fn receive(&mut self, socket: impl AsFd, copy: &mut [u8]) -> nix::Result<Transfer> {
         let mut request = TcpZeroCopyReceive {
-            address: self.start.as_ptr().addr() as u64,
-            length: u32::try_from(self.length).unwrap_or(u32::MAX),
+            address: self.mapping.start().addr() as u64,
+            length: u32::try_from(self.mapping.length()).unwrap_or(u32::MAX),
             copybuf_address: copy.as_mut_ptr().addr() as u64,
             copybuf_len: i32::try_from(copy.len()).unwrap_or(i32::MAX),
             ..TcpZeroCopyReceive::default()
         };
         copy.as_mut_ptr().expose_provenance();
-        self.start.as_ptr().expose_provenance();
+        self.mapping.start().expose_provenance();
         self.mapped = 0;
         let mut length: libc::socklen_t = 64;
         // SAFETY: the kernel reads and writes `length` bytes at `request`, which has that size (asserted above), is alive
@@ -170,7 +149,7 @@ impl ReceiveMapping {
             )
         };
         Errno::result(result)?;
-        self.mapped = (request.length as usize).min(self.length);
+        self.mapped = (request.length as usize).min(self.mapping.length());
         Ok(Transfer {
             mapped: self.mapped,
             copied: usize::try_from(request.copybuf_len).unwrap_or(0).min(copy.len()),
@@ -186,7 +165,7 @@ impl ReceiveMapping {
         // Nobody writes to them: they are pages that carry a packet's payload, and page cache and memory of
         // processes are refused (`can_map_frag()`: no `page->mapping`); the mapping holds them, so that their driver
         // cannot use them again.
-        unsafe { slice::from_raw_parts(self.start.as_ptr().cast(), self.mapped) }
+        unsafe { slice::from_raw_parts(self.mapping.start().cast(), self.mapped) }
     }
 
     /// Gives the pages back to the kernel.
@@ -194,22 +173,9 @@ impl ReceiveMapping {
         self.mapped = 0;
         // SAFETY: the range is a mapping of ours (invariant), of which nothing is borrowed, as `self` is borrowed mutably.
         // What it held is not read again before `receive` has filled it.
-        unsafe { libc::madvise(self.start.as_ptr(), self.length, libc::MADV_DONTNEED) };
+        unsafe { libc::madvise(self.mapping.start(), self.mapping.length(), libc::MADV_DONTNEED) };
     }
 }
-
-impl Drop for ReceiveMapping {
-    fn drop(&mut self) {
-        // SAFETY: the range is a mapping of ours (invariant), of which nothing is borrowed any more.
-        unsafe { libc::munmap(self.start.as_ptr(), self.length) };
-    }
-}
-
-// SAFETY: the mapping belongs to the process, no thread in particular, and this value is its one owner.
-unsafe impl Send for ReceiveMapping {}
-
-// SAFETY: through a shared reference it is only read.
-unsafe impl Sync for ReceiveMapping {}
 
 /// The size of a page, in bytes.
 pub(crate) fn page_size() -> usize {
