@@ -2,9 +2,8 @@
 
 use nix::errno::Errno;
 use nix::net::if_::if_nameindex;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-use crate::{Error, Result, sys};
+use crate::{Error, Result, socket, sys};
 
 /// Which stamps an interface can give. The default is none at all.
 ///
@@ -57,13 +56,7 @@ pub fn capabilities(name: &str) -> Result<InterfaceCapabilities> {
     let request = sys::InterfaceName::new(name).ok_or_else(|| Error::InterfaceName {
         name: name.to_owned(),
     })?;
-    let socket = socket(
-        AddressFamily::Inet,
-        SockType::Datagram,
-        SockFlag::SOCK_CLOEXEC,
-        None,
-    )
-    .map_err(Error::call("socket(SOCK_DGRAM)", "IPv4 UDP"))?;
+    let socket = socket::unbound()?;
     match sys::ts_info(&socket, request) {
         Ok(info) => Ok(InterfaceCapabilities::from_ts_info(&info)),
         Err(Errno::EOPNOTSUPP) => Ok(InterfaceCapabilities::default()),

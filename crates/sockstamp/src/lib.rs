@@ -25,6 +25,7 @@ pub mod error_queue;
 mod headers;
 pub mod interface;
 mod receive_stamping;
+mod socket;
 pub mod socket_options;
 #[expect(
     unsafe_code,

@@ -5,11 +5,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
-use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg, setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 
-use crate::{Error, Result};
+use crate::{Error, Result, socket};
 
 /// Makes the kernel stamp received packets for as long as this is held.
 ///
@@ -35,13 +33,7 @@ impl ReceiveStamping {
     /// [`Error::Call`] if the process has no file descriptor left (EMFILE, ENFILE), no memory, or may not create
     /// sockets (a seccomp filter: EPERM, EACCES).
     pub fn enable() -> Result<Self> {
-        let stamped = socket(
-            AddressFamily::Inet,
-            SockType::Datagram,
-            SockFlag::SOCK_CLOEXEC,
-            None,
-        )
-        .map_err(Error::call("socket(SOCK_DGRAM)", "IPv4 UDP"))?;
+        let stamped = socket::unbound()?;
         setsockopt(&stamped, sockopt::ReceiveTimestampns, &true)
             .map_err(Error::call("setsockopt(SO_TIMESTAMPNS)", "IPv4 UDP"))?;
         Ok(Self { _socket: stamped })

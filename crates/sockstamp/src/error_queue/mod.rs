@@ -353,21 +353,26 @@ mod tests {
         assert_eq!((drain(usize::MAX), drain(usize::MAX)), (2, 0));
     }
 
-    #[test]
-    fn cut_control_messages_are_a_loss_even_if_the_rest_makes_sense() {
-        let socket = refused("127.0.0.1:0", 1);
-        let mut control = [0; CONTROL];
+    fn receive_one(socket: &impl AsFd, control: &mut [u8]) -> Received {
         let buffers = Buffers {
-            control: &mut control,
+            control,
             ..Buffers::default()
         };
         let mut received = [Received::default(); BATCH];
         let buffers = std::iter::once(buffers);
-        receive_many(&socket, buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
-        assert!(understand(received[0], &control).is_ok());
+        receive_many(socket, buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
+        received[0]
+    }
+
+    #[test]
+    fn cut_control_messages_are_a_loss_even_if_the_rest_makes_sense() {
+        let socket = refused("127.0.0.1:0", 1);
+        let mut control = [0; CONTROL];
+        let received = receive_one(&socket, &mut control);
+        assert!(understand(received, &control).is_ok());
         let cut = Received {
-            flags: received[0].flags | libc::MSG_CTRUNC,
-            ..received[0]
+            flags: received.flags | libc::MSG_CTRUNC,
+            ..received
         };
         assert_eq!(understand(cut, &control), Err(Unreported::Truncated));
     }
@@ -377,14 +382,8 @@ mod tests {
     fn the_kernel_says_when_it_cuts() {
         let socket = refused("127.0.0.1:0", 1);
         let mut control = [0; 40];
-        let buffers = Buffers {
-            control: &mut control,
-            ..Buffers::default()
-        };
-        let mut received = [Received::default(); BATCH];
-        let buffers = std::iter::once(buffers);
-        receive_many(&socket, buffers, &mut received, libc::MSG_ERRQUEUE).unwrap();
-        assert_eq!(understand(received[0], &control), Err(Unreported::Truncated));
+        let received = receive_one(&socket, &mut control);
+        assert_eq!(understand(received, &control), Err(Unreported::Truncated));
     }
 
     #[test]

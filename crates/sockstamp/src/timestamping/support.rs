@@ -3,12 +3,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
 use crate::control::{Address, SO_TIMESTAMPING, SO_TIMESTAMPING_NEW};
 use crate::sys::message::send;
 use crate::sys::options::{SoTimestamping, get, set};
-use crate::{Error, Result};
+use crate::{Result, socket};
 
 use super::flag::Flag;
 use super::message::MessageOptions;
@@ -33,13 +32,7 @@ impl Support {
     ///
     /// [`Error::Call`] if the process may have no UDP socket.
     pub fn probe() -> Result<Self> {
-        let socket = socket(
-            AddressFamily::Inet,
-            SockType::Datagram,
-            SockFlag::SOCK_CLOEXEC,
-            None,
-        )
-        .map_err(Error::call("socket(SOCK_DGRAM)", "IPv4 UDP"))?;
+        let socket = socket::unbound()?;
         let own_id = takes_own_id(&socket);
         let accepted = Flag::ALL.into_iter().filter(|flag| accepts(&socket, *flag));
         Ok(Self {

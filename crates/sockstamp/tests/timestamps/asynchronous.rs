@@ -1,16 +1,15 @@
 //! Error queues in a runtime of tokio.
 
-use std::io::IoSlice;
 use std::time::Duration;
 
 use sockstamp::error_queue::{AsyncErrorQueue, Report};
-use sockstamp::timestamping::{MessageOptions, Options, TxKind, send};
+use sockstamp::timestamping::{Options, TxKind};
 use testbed::Family;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::time::timeout;
 
-use crate::common::{FAMILIES, PATIENCE, loopback};
+use crate::common::{FAMILIES, PATIENCE, SND, loopback, send_to};
 
 /// Waits until `count` stamps have come; their ids and kinds.
 async fn drained(queue: &mut AsyncErrorQueue, count: usize) -> Vec<(u32, TxKind)> {
@@ -31,21 +30,10 @@ async fn each_datagram_wakes_the_task() {
     for family in FAMILIES {
         let socket = UdpSocket::bind(loopback(family, 0)).await.unwrap();
         let to = socket.local_addr().unwrap();
-        Options::new()
-            .tx_software()
-            .id()
-            .only_stamps()
-            .apply(&socket)
-            .unwrap();
+        SND.apply(&socket).unwrap();
         let mut queue = AsyncErrorQueue::new(&socket).unwrap();
         for id in 0..50 {
-            send(
-                &socket,
-                &[IoSlice::new(b"x")],
-                Some(to.into()),
-                MessageOptions::new(),
-            )
-            .unwrap();
+            send_to(&socket, to);
             assert_eq!(drained(&mut queue, 1).await, [(id, TxKind::Snd)]);
         }
         assert_eq!(queue.counters().entries, 50);

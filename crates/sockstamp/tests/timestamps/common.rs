@@ -9,7 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 use sockstamp::error_queue::{ErrorQueue, Report};
-use sockstamp::timestamping::{Destination, Flag, MessageOptions, Options, Support, TxStamp, TxTime, send};
+use sockstamp::timestamping::{
+    Destination, Flag, MessageOptions, Options, Support, TxKind, TxStamp, TxTime, send,
+};
 use testbed::{Family, Host};
 
 /// How long stamps may take, on a machine that does other things as well.
@@ -17,6 +19,10 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// Bytes that each message carries beside its headers.
 pub const PAYLOAD: usize = 10;
+/// What is sent is stamped when the driver has it, and the packet does not come back.
+pub const SND: Options = Options::new().tx_software().id().only_stamps();
+/// Two stamps of each message, with its packet.
+pub const SCHED_AND_SND: Options = Options::new().tx_sched().tx_software().id();
 /// For experiments (RFC 3692): nobody answers to it.
 const PROTOCOL: i32 = 253;
 
@@ -38,6 +44,15 @@ pub fn supported(test: &str, options: Options) -> Option<Options> {
     }
     skip(test, &format!("this kernel lacks {}", missing.join(", ")));
     None
+}
+
+/// Whether a message can have an id of its own; says so where not.
+pub fn own_ids(test: &str) -> bool {
+    let supported = Support::probe().unwrap().own_id;
+    if !supported {
+        skip(test, "this kernel lacks SCM_TS_OPT_ID");
+    }
+    supported
 }
 
 /// A host with its loopback interface, on which root may open ping sockets.
@@ -147,6 +162,13 @@ impl Sender {
         }
     }
 
+    /// Of UDP, and its messages are stamped as by [`SND`].
+    pub fn stamped(host: &Host) -> Self {
+        let sender = Self::new(host, Kind::Udp, Family::V4);
+        SND.apply(&sender).unwrap();
+        sender
+    }
+
     pub fn send(&self, options: MessageOptions) -> io::Result<usize> {
         send(&self.socket, &[IoSlice::new(&self.message)], self.to, options)
     }
@@ -186,6 +208,23 @@ pub fn read_all(mut stream: TcpStream) {
         let mut bytes = [0; 65_536];
         while stream.read(&mut bytes).is_ok_and(|read| read > 0) {}
     });
+}
+
+/// One byte.
+pub fn send_to(socket: impl AsFd, to: SocketAddr) {
+    let bytes = [IoSlice::new(b"x")];
+    assert_eq!(
+        send(socket, &bytes, Some(to.into()), MessageOptions::new()).unwrap(),
+        1
+    );
+}
+
+/// What tells the stamps apart that have come when there are `count`.
+pub fn ids_and_kinds(socket: impl AsFd, count: usize) -> Vec<(u32, TxKind)> {
+    stamps(socket, count)
+        .iter()
+        .map(|stamp| (stamp.id, stamp.kind))
+        .collect()
 }
 
 /// Within [`Host::enter`] the index there.

@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use sockstamp::error_queue::{ErrorQueue, Report, RingReport, StampRing};
 use sockstamp::timestamping::{MessageOptions, Options, TxKind, TxStamp};
-use testbed::Family;
 
 use crate::common::{FAMILIES, Kind, PATIENCE, Sender, host, now, skip, software};
 
@@ -83,13 +82,7 @@ fn stamps_of_several_sockets_come_by_one_ring() {
 
 #[test]
 fn what_is_not_watched_stays_in_the_error_queue() {
-    let sender = Sender::new(&host("unwatch"), Kind::Udp, Family::V4);
-    Options::new()
-        .tx_software()
-        .id()
-        .only_stamps()
-        .apply(&sender)
-        .unwrap();
+    let sender = Sender::stamped(&host("unwatch"));
     let mut ring = StampRing::new(8).unwrap();
     ring.watch(&sender, 3).unwrap();
     sender.send(MessageOptions::new()).unwrap();
@@ -106,13 +99,7 @@ fn what_is_not_watched_stays_in_the_error_queue() {
 /// More stamps than the ring has room for: the others are in the error queue, and each is in one of the two.
 #[test]
 fn a_full_ring_loses_nothing() {
-    let sender = Sender::new(&host("full-ring"), Kind::Udp, Family::V4);
-    Options::new()
-        .tx_software()
-        .id()
-        .only_stamps()
-        .apply(&sender)
-        .unwrap();
+    let sender = Sender::stamped(&host("full-ring"));
     let mut ring = StampRing::new(2).unwrap();
     ring.watch(&sender, 0).unwrap();
     for _ in 0..40 {

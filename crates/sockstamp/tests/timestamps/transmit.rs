@@ -1,19 +1,16 @@
 //! Stamps of sent messages: each kind of socket, each IP version, each stamp.
 
-use std::io::IoSlice;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use sockstamp::error_queue::{ErrorQueue, Report};
-use sockstamp::timestamping::{
-    Flag, Matcher, MessageOptions, Options, Outcome, Support, TxKind, TxStamp, send,
-};
+use sockstamp::timestamping::{Flag, Matcher, MessageOptions, Options, Outcome, TxKind, TxStamp};
 use testbed::{Family, Host, Link};
 
 use crate::common::{
-    FAMILIES, KINDS, Kind, PAYLOAD, Sender, host, interface_index, now, skip, software, stamps, supported,
-    udp, wait_for_error_queue,
+    FAMILIES, KINDS, Kind, PAYLOAD, SCHED_AND_SND, Sender, host, ids_and_kinds, interface_index, now,
+    own_ids, send_to, software, stamps, supported, udp, wait_for_error_queue,
 };
 
 const MESSAGES: u32 = 3;
@@ -148,11 +145,7 @@ fn a_message_asks_without_packets() {
 
 #[test]
 fn a_message_has_an_id_of_its_own() {
-    if !Support::probe().unwrap().own_id {
-        skip(
-            "transmit::a_message_has_an_id_of_its_own",
-            "this kernel lacks SCM_TS_OPT_ID",
-        );
+    if !own_ids("transmit::a_message_has_an_id_of_its_own") {
         return;
     }
     let host = host("own-id");
@@ -189,20 +182,10 @@ fn an_own_id_is_refused_where_the_kernel_cannot() {
 
 #[test]
 fn messages_with_an_own_id_are_not_counted() {
-    if !Support::probe().unwrap().own_id {
-        skip(
-            "transmit::messages_with_an_own_id_are_not_counted",
-            "this kernel lacks SCM_TS_OPT_ID",
-        );
+    if !own_ids("transmit::messages_with_an_own_id_are_not_counted") {
         return;
     }
-    let sender = Sender::new(&host("mixed-ids"), Kind::Udp, Family::V6);
-    Options::new()
-        .tx_software()
-        .id()
-        .only_stamps()
-        .apply(&sender)
-        .unwrap();
+    let sender = Sender::stamped(&host("mixed-ids"));
     let plain = MessageOptions::new();
     for options in [plain, plain.id(77), plain, plain.unstamped(), plain] {
         sender.send(options).unwrap();
@@ -337,27 +320,15 @@ fn mapped_addresses_are_stamped() {
         let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
         (UdpSocket::bind(any).unwrap(), udp(Family::V4))
     });
-    Options::new()
-        .tx_sched()
-        .tx_software()
-        .id()
-        .apply(&socket)
-        .unwrap();
+    SCHED_AND_SND.apply(&socket).unwrap();
     let port = peer.local_addr().unwrap().as_socket().unwrap().port();
     let to = SocketAddr::from((Ipv4Addr::LOCALHOST.to_ipv6_mapped(), port));
     for id in 0..2 {
-        send(
-            &socket,
-            &[IoSlice::new(b"x")],
-            Some(to.into()),
-            MessageOptions::new(),
-        )
-        .unwrap();
-        let seen: Vec<_> = stamps(&socket, 2)
-            .iter()
-            .map(|stamp| (stamp.id, stamp.kind))
-            .collect();
-        assert_eq!(seen, [(id, TxKind::Sched), (id, TxKind::Snd)]);
+        send_to(&socket, to);
+        assert_eq!(
+            ids_and_kinds(&socket, 2),
+            [(id, TxKind::Sched), (id, TxKind::Snd)]
+        );
     }
 }
 
@@ -393,19 +364,14 @@ fn a_veth_is_stamped() {
         let peer = server.udp_bind((link.address_b(family), 0).into()).unwrap();
         let socket = client.udp_bind((link.address_a(family), 0).into()).unwrap();
         socket.connect(peer.local_addr().unwrap()).unwrap();
-        Options::new()
-            .tx_sched()
-            .tx_software()
-            .id()
-            .apply(&socket)
-            .unwrap();
+        SCHED_AND_SND.apply(&socket).unwrap();
         for id in 0..3 {
             socket.send(b"x").unwrap();
-            let seen: Vec<_> = stamps(&socket, 2)
-                .iter()
-                .map(|stamp| (stamp.id, stamp.kind))
-                .collect();
-            assert_eq!(seen, [(id, TxKind::Sched), (id, TxKind::Snd)], "{family:?}");
+            assert_eq!(
+                ids_and_kinds(&socket, 2),
+                [(id, TxKind::Sched), (id, TxKind::Snd)],
+                "{family:?}"
+            );
         }
     }
 }
