@@ -106,10 +106,10 @@ pub(crate) fn run(options: &cli::Doctor) -> Result<ExitCode> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     use sockstamp_bpf::hooks::Trial;
-    use sockstamp_bpf::support::{Function, Tracepoint};
+    use sockstamp_bpf::support::Tracepoint;
 
     use super::*;
 
@@ -125,27 +125,14 @@ pub(crate) mod tests {
     pub(crate) fn capable() -> Report {
         let support = Support {
             kernel: "6.15.0-example".into(),
-            btf: true,
             capabilities: Capability::ALL.map(|capability| (capability, true)).into(),
-            cgroup2: Some("/sys/fs/cgroup".into()),
             tracepoints: Tracepoint::ALL
                 .map(|tracepoint| (tracepoint, tracepoint != Tracepoint::TcpSendmsgLocked))
                 .into(),
-            refused: BTreeSet::new(),
-            functions: Function::ALL.map(|function| (function, true)).into(),
-            functions_refused: BTreeSet::new(),
-            sockops_refused: false,
-            socket_bit: true,
-            tx_timestamping: true,
-            stamp_clock: true,
-            casts: true,
-            drops_tell_receiver: true,
-            sched_info: true,
-            perf_events: true,
-            kernel_symbols: true,
             mptcp: true,
             nic_clock: true,
             processors: 4,
+            ..Support::complete()
         };
         let stamps = |hardware, phc_index| InterfaceCapabilities {
             tx_software: true,

@@ -1,40 +1,9 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::*;
 
-/// Everything that a host can have.
-fn complete() -> Support {
-    Support {
-        kernel: "6.18.0".into(),
-        btf: true,
-        capabilities: BTreeMap::from([
-            (Capability::Bpf, true),
-            (Capability::Perfmon, true),
-            (Capability::NetAdmin, true),
-            (Capability::SysAdmin, false),
-        ]),
-        cgroup2: Some("/sys/fs/cgroup".into()),
-        tracepoints: Tracepoint::ALL.map(|tracepoint| (tracepoint, true)).into(),
-        refused: BTreeSet::new(),
-        functions: Function::ALL.map(|function| (function, true)).into(),
-        functions_refused: BTreeSet::new(),
-        sockops_refused: false,
-        socket_bit: true,
-        tx_timestamping: true,
-        stamp_clock: true,
-        casts: true,
-        drops_tell_receiver: true,
-        sched_info: true,
-        perf_events: true,
-        kernel_symbols: true,
-        mptcp: false,
-        nic_clock: false,
-        processors: 2,
-    }
-}
-
 fn without(take: impl FnOnce(&mut Support)) -> Support {
-    let mut support = complete();
+    let mut support = Support::complete();
     take(&mut support);
     support
 }
@@ -55,7 +24,7 @@ fn only_obstacle(support: &Support) -> String {
 
 #[test]
 fn a_complete_host_measures_every_stage_that_there_is() {
-    let plan = Plan::require(&complete()).unwrap();
+    let plan = Plan::require(&Support::complete()).unwrap();
     assert!(
         plan.tx == Some(Stamps::Callbacks)
             && plan.rx == Some(Reads::Tracepoints)
@@ -198,13 +167,15 @@ fn where_functions_cannot_be_traced_reads_alone_are_measured() {
 
 #[test]
 fn a_kernel_that_gives_nothing_is_an_obstacle() {
-    let support = complete().of_an_older_kernel().with_functions_traced(false);
+    let support = Support::complete()
+        .of_an_older_kernel()
+        .with_functions_traced(false);
     assert!(only_obstacle(&support).contains("needs Linux 6.15 or fentry"));
 }
 
 #[test]
 fn an_older_kernel_is_measured_by_its_functions() {
-    let plan = Plan::require(&complete().of_an_older_kernel()).unwrap();
+    let plan = Plan::require(&Support::complete().of_an_older_kernel()).unwrap();
     assert_eq!(plan.tx, Some(Stamps::Packets));
     assert_eq!(plan.rx, Some(Reads::Functions));
 }
@@ -240,7 +211,7 @@ fn without_the_schedulers_clock_wake_ups_are_what_was_stood_in_run_queues() {
             Way::Hooks("tp sk_data_ready → task run_delay")
         );
     }
-    assert!(Plan::new(&complete()).run_clock);
+    assert!(Plan::new(&Support::complete()).run_clock);
 }
 
 #[test]
@@ -279,8 +250,8 @@ fn without_both_its_tracepoints_the_entry_of_sends_is_seen_by_the_callback() {
 
 #[test]
 fn the_hook_of_the_entry_can_be_chosen() {
-    let mut plan = Plan::new(&complete());
-    plan.enter_by(Entry::Callback, &complete()).unwrap();
+    let mut plan = Plan::new(&Support::complete());
+    plan.enter_by(Entry::Callback, &Support::complete()).unwrap();
     assert_eq!(plan.entry, Some(Entry::Callback));
     plan.leave_entry_out();
     assert_eq!(plan.entry, None);
@@ -338,7 +309,7 @@ fn without_reads_there_are_no_wake_ups() {
 
 #[test]
 fn what_is_switched_off_is_said() {
-    let mut plan = Plan::new(&complete());
+    let mut plan = Plan::new(&Support::complete());
     plan.leave_sched_out();
     assert!(plan.rx.is_some() && !plan.sched && !plan.run_clock);
     assert_eq!(
@@ -349,7 +320,10 @@ fn what_is_switched_off_is_said() {
 
 #[test]
 fn udp_needs_the_tracepoints_of_packets_and_the_clock_of_their_stamps() {
-    assert_eq!(Plan::new(&complete()).datagrams, Some(Datagrams::Tracepoints));
+    assert_eq!(
+        Plan::new(&Support::complete()).datagrams,
+        Some(Datagrams::Tracepoints)
+    );
     for (tracepoint, reason) in [
         (Tracepoint::NetDevQueue, "needs tracepoint net_dev_queue"),
         (Tracepoint::NetDevStartXmit, "needs tracepoint net_dev_start_xmit"),
@@ -391,13 +365,15 @@ fn without_one_of_its_functions_udp_is_not_measured_on_an_older_kernel() {
         assert_eq!(plan.udp, Way::Absent("needs Linux 6.11 or fentry"));
         assert!(!plan.measures_udp());
     }
-    let support = complete().of_an_older_kernel().with_functions_traced(false);
+    let support = Support::complete()
+        .of_an_older_kernel()
+        .with_functions_traced(false);
     assert_eq!(Plan::new(&support).udp, Way::Absent("needs Linux 6.11 or fentry"));
 }
 
 #[test]
 fn udp_can_be_left_out() {
-    let mut plan = Plan::new(&complete());
+    let mut plan = Plan::new(&Support::complete());
     plan.leave_udp_out();
     assert_eq!(plan.udp, Way::Absent("switched off"));
     assert!(!plan.measures_udp());
@@ -414,10 +390,10 @@ fn counts_beside_the_stages_have_a_tracepoint_each() {
 
 #[test]
 fn the_way_through_the_host_is_followed_when_asked_for() {
-    let mut plan = Plan::new(&complete());
+    let mut plan = Plan::new(&Support::complete());
     assert!(!plan.host_path);
     let usual = plan.stages[Stage::TxQdisc].clone();
-    plan.follow_host_path(&complete()).unwrap();
+    plan.follow_host_path(&Support::complete()).unwrap();
     assert!(plan.host_path);
     assert_ne!(plan.stages[Stage::TxQdisc], usual);
 }

@@ -111,6 +111,42 @@ pub struct Support {
     pub processors: usize,
 }
 
+/// For tests of what follows from facts.
+#[cfg(any(test, feature = "fixtures"))]
+impl Support {
+    /// Of a host that lacks nothing that a plan needs, and no more than that.
+    #[must_use]
+    pub fn complete() -> Self {
+        Self {
+            kernel: "6.18.0".into(),
+            btf: true,
+            capabilities: BTreeMap::from([
+                (Capability::Bpf, true),
+                (Capability::Perfmon, true),
+                (Capability::NetAdmin, true),
+                (Capability::SysAdmin, false),
+            ]),
+            cgroup2: Some("/sys/fs/cgroup".into()),
+            tracepoints: Tracepoint::ALL.map(|tracepoint| (tracepoint, true)).into(),
+            refused: BTreeSet::new(),
+            functions: Function::ALL.map(|function| (function, true)).into(),
+            functions_refused: BTreeSet::new(),
+            sockops_refused: false,
+            socket_bit: true,
+            tx_timestamping: true,
+            stamp_clock: true,
+            casts: true,
+            drops_tell_receiver: true,
+            sched_info: true,
+            perf_events: true,
+            kernel_symbols: true,
+            mptcp: false,
+            nic_clock: false,
+            processors: 2,
+        }
+    }
+}
+
 impl Support {
     /// Looks at the host. Needs no privilege; what cannot be seen is false.
     #[must_use]
