@@ -35,6 +35,10 @@ impl Worker {
         let Some(target) = self.targets.get_mut(&id) else {
             return Ok(());
         };
+        if Some(target.sent) == target.settings.count {
+            // A flood is due with each answer, that of its last probes as well.
+            return Ok(());
+        }
         let now = now();
         let interval = match target.settings.flood {
             true => FLOOD,

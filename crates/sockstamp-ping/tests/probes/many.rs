@@ -4,13 +4,13 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{Engine, Event, Limits, Namespace, Next, Protocol, Target};
 use testbed::Host;
 
-use crate::common::{assert_stamped, target};
+use crate::common::{assert_stamped, probe, target};
 
 const TARGETS: u16 = 1_000;
 const PROBES: u64 = 20;
@@ -99,4 +99,32 @@ fn a_thousand_targets_at_ten_probes_a_second_from_one_core() {
     let counted = counters.no_tx_stamp + counters.no_rx_stamp + counters.clock_step + counters.implausible;
     assert_eq!(fallbacks, counted);
     assert_eq!(events.len() as u64, probes + u64::from(TARGETS), "{counters:?}");
+}
+
+#[test]
+fn a_flood_goes_on_with_each_answer_and_ends_with_its_count() {
+    const COUNT: u64 = 500;
+    let host = Host::new("flood").unwrap();
+    let mut flood = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, COUNT);
+    flood.settings.flood = true;
+    let start = Instant::now();
+    let story = probe([flood]);
+    story.all_answered(COUNT);
+    assert_eq!(story.counters.sent, COUNT);
+    // Without answers it would take 10 ms a probe.
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+}
+
+/// The timeout is far longer than the interval: with each answer there are others in flight.
+#[test]
+fn a_flood_into_silence_ends_with_its_count_as_well() {
+    const COUNT: u64 = 30;
+    let host = Host::new("flood").unwrap();
+    host.set_sysctl("net.ipv4.icmp_echo_ignore_all", "1").unwrap();
+    let mut flood = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, COUNT);
+    flood.settings.flood = true;
+    flood.settings.timeout = Duration::from_millis(100);
+    let story = probe([flood]);
+    assert_eq!((story.counters.sent, story.counters.lost), (COUNT, COUNT));
+    assert_eq!(story.outcomes().len() as u64, COUNT);
 }
