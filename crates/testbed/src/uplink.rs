@@ -92,6 +92,11 @@ impl Uplink {
         }
     }
 
+    /// The address of the host that forwards by IP, as the container's gateway.
+    pub fn gateway_address(&self, family: Family) -> IpAddr {
+        self.inner.address_b(family)
+    }
+
     /// The interface of the container.
     pub fn container_interface(&self) -> &str {
         self.inner.interface_a()

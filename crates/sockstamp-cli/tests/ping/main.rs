@@ -1,0 +1,11 @@
+//! `sockstamp ping`: what it says of networks whose behaviour is known, and what it refuses.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod known_answers;
+mod namespaces;
+mod output;
+mod refused;
+mod run;
+mod weather;

@@ -1,0 +1,109 @@
+//! Probes from within other network namespaces.
+
+use std::process::Command;
+use std::time::Duration;
+
+use testbed::{Cgroup, Family, Host, Link, Process};
+
+use crate::common::sockstamp;
+use crate::run::{json, text};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// From our own namespace, where nobody has the address that is asked.
+fn ping(arguments: &[&str]) -> Command {
+    let mut command = Command::new(sockstamp());
+    command.arg("ping").args(arguments);
+    command
+}
+
+#[test]
+fn by_name_by_process_and_by_container() {
+    let (prober, target) = (Host::new("prober").unwrap(), Host::new("target").unwrap());
+    let link = Link::veth(&prober, &target).unwrap();
+    let address = link.address_b(Family::V4).to_string();
+    let top = Cgroup::new("containers").unwrap();
+    let id = format!(
+        "{:032x}{:032x}",
+        std::process::id(),
+        link.address_b(Family::V4).is_ipv4() as u8
+    );
+    let cgroup = top.below(&format!("system.slice/docker-{id}.scope")).unwrap();
+    let mut command = prober.command("sleep");
+    command.arg("60");
+    cgroup.start_in(&mut command).unwrap();
+    let process = Process::spawn(command).unwrap();
+    let pid = process.id().to_string();
+    for place in [
+        ["--netns", prober.netns_name()],
+        ["--netns", &pid],
+        ["--container", &id],
+    ] {
+        let run = json(ping(&["-c", "2", "-i", "10ms", place[0], place[1], &address]));
+        assert_eq!(
+            (run.status, run.count("answered")),
+            (0, 2),
+            "{place:?}: {}",
+            run.summary
+        );
+        assert_eq!(run.all("netns"), [place[1], place[1]]);
+    }
+}
+
+/// One process, several places: each asks its own neighbour of the same address.
+#[test]
+fn from_several_at_once() {
+    let hosts = ["first", "second"].map(|name| Host::new(name).unwrap());
+    let places = hosts.each_ref().map(Host::netns_name).join(",");
+    let run = json(ping(&[
+        "-c",
+        "3",
+        "-i",
+        "10ms",
+        "--netns",
+        &places,
+        "127.0.0.1",
+        "::1",
+    ]));
+    assert_eq!((run.status, run.count("answered"), run.probes.len()), (0, 12, 12));
+    let targets = run.summary["targets"].as_array().unwrap();
+    for target in targets {
+        assert_eq!(target["counts"]["answered"], 3, "{target}");
+    }
+    assert_eq!(targets.len(), 4);
+    let text = text(ping(&[
+        "-q",
+        "-c",
+        "1",
+        "--netns",
+        hosts[0].netns_name(),
+        "127.0.0.1",
+    ]));
+    let label = format!("127.0.0.1 from {}: 1 sent", hosts[0].netns_name());
+    assert!(text.stdout.contains(&label), "{}", text.stdout);
+}
+
+/// Where the namespace goes the targets end, and the others go on.
+#[test]
+fn a_namespace_that_disappears() {
+    let (stays, goes) = (Host::new("stays").unwrap(), Host::new("goes").unwrap());
+    let places = [stays.netns_name(), goes.netns_name()].join(",");
+    let mut process =
+        Process::spawn(ping(&["-w", "3s", "-i", "50ms", "--netns", &places, "127.0.0.1"])).unwrap();
+    let line = format!("from {}: seq=3 ", goes.netns_name());
+    process.wait_for_stdout(&line, PATIENCE).unwrap();
+    let gone = goes.netns_name().to_owned();
+    drop(goes);
+    let status = process.wait_status(PATIENCE).unwrap();
+    let (stdout, stderr) = (process.stdout(), process.stderr());
+    assert_eq!(status.code(), Some(2), "{stderr}");
+    assert_eq!(
+        stderr,
+        format!("sockstamp: 127.0.0.1 from {gone}: its network namespace is gone\n")
+    );
+    let after = format!("from {}: seq=40 ", stays.netns_name());
+    assert!(
+        stdout.contains(&after) && stdout.contains(" 2 targets: "),
+        "{stdout}"
+    );
+}
