@@ -26,7 +26,8 @@ const MACHINE: [&str; 9] = [
 ];
 /// The kernel takes a timer that is emulated on a busy host for a broken one, and its clock for one that is not to be
 /// relied on.
-const KERNEL_PARAMETERS: &str = "console=ttyS0 mitigations=off panic=-1 no_timer_check tsc=reliable";
+const KERNEL_PARAMETERS: &str =
+    "console=ttyS0 mitigations=off panic=-1 no_timer_check tsc=reliable sockstamp.lab";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// What makes time pass in a guest.
