@@ -42,6 +42,7 @@ fn entries() -> Vec<Vec<u8>> {
     let statistics = statistics();
     let beside = [
         Control::Interface(2),
+        Control::HopLimit(64),
         Control::TimestampingPacketInfo(PacketInfo {
             interface: 2,
             length: 1514,

@@ -4,10 +4,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sockstamp::control::{Control, ExtendedError, Origin, parse};
+use sockstamp::control::{Control, ExtendedError, Origin, Stamps, parse};
 use sockstamp::error_queue::Report;
 use sockstamp::timestamping::TxTime;
 use sockstamp_fuzz::{EXTENDED_ERROR, HEADER, written};
+use sockstamp_model::clock::{Phc, Realtime, Timestamp};
 
 fuzz_target!(|bytes: &[u8]| {
     let messages: Vec<_> = parse(bytes).flatten().collect();
@@ -45,7 +46,9 @@ fn is_of(report: &Report<'_>, error: &ExtendedError, messages: &[Control<'_>]) -
                 && range.copied == (error.code & 1 == 1)
         }
         Report::Network(network) => {
-            matches!(error.origin, Origin::Local | Origin::Icmp | Origin::Icmp6)
+            let stamps = network.stamp.software.is_some() || network.stamp.hardware.is_some();
+            (!stamps || has_stamps(network.stamp.software, network.stamp.hardware, messages))
+                && matches!(error.origin, Origin::Local | Origin::Icmp | Origin::Icmp6)
                 && (
                     error.origin,
                     error.errno,
@@ -75,4 +78,12 @@ fn is_told(time: TxTime, messages: &[Control<'_>]) -> bool {
         },
         _ => false,
     })
+}
+
+fn has_stamps(
+    software: Option<Timestamp<Realtime>>,
+    hardware: Option<Timestamp<Phc>>,
+    messages: &[Control<'_>],
+) -> bool {
+    messages.contains(&Control::Timestamping(Stamps { software, hardware }))
 }

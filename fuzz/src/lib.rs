@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use sockstamp::control::{Control, ExtendedError, Origin, Writer, space};
+use sockstamp::control::{Control, ExtendedError, Writer, space};
 
 /// SO_TIMESTAMPING_NEW, SCM_TIMESTAMPING_OPT_STATS and SCM_TIMESTAMPING_PKTINFO of include/uapi/asm-generic/socket.h, v6.18.
 const TIMESTAMPING: i32 = 65;
@@ -57,6 +57,11 @@ fn raw(message: &Control<'_>) -> (i32, i32, Vec<u8>) {
             libc::IP_PKTINFO,
             [index.to_ne_bytes(), [0; 4], [0; 4]].concat(),
         ),
+        Control::HopLimit(hops) => (
+            libc::IPPROTO_IP,
+            libc::IP_TTL,
+            u32::from(hops).to_ne_bytes().to_vec(),
+        ),
         Control::ExtendedError(error) => (libc::IPPROTO_IP, libc::IP_RECVERR, extended_error(&error)),
         Control::Other { level, kind, data } => (level, kind, data.to_vec()),
         _ => unreachable!("all that there are"),
@@ -66,7 +71,7 @@ fn raw(message: &Control<'_>) -> (i32, i32, Vec<u8>) {
 /// `struct sock_extended_err` and the address of the offender.
 fn extended_error(error: &ExtendedError) -> Vec<u8> {
     let mut bytes = error.errno.to_ne_bytes().to_vec();
-    bytes.extend([origin(error.origin), error.kind, error.code, 0]);
+    bytes.extend([error.origin.number(), error.kind, error.code, 0]);
     bytes.extend(error.info.to_ne_bytes());
     bytes.extend(error.data.to_ne_bytes());
     let (family, before, octets) = match error.offender {
@@ -79,20 +84,6 @@ fn extended_error(error: &ExtendedError) -> Vec<u8> {
     bytes.extend(octets);
     bytes.extend([0; 8]);
     bytes
-}
-
-/// SO_EE_ORIGIN_* of include/uapi/linux/errqueue.h, v6.18.
-fn origin(origin: Origin) -> u8 {
-    match origin {
-        Origin::Local => 1,
-        Origin::Icmp => 2,
-        Origin::Icmp6 => 3,
-        Origin::Timestamping => 4,
-        Origin::ZeroCopy => 5,
-        Origin::TxTime => 6,
-        Origin::Other(number) => number,
-        _ => unreachable!("all that there are"),
-    }
 }
 
 /// Netlink attributes: a length, a kind, a value, up to the next multiple of four bytes.
