@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use testbed::{Cgroup, Direction, Family, Host, LinkConfig, Process};
+use testbed::{Cgroup, Direction, Family, LinkConfig, Process};
 
 use crate::common::{number, within_three_attempts};
 use crate::run::{Json, json, json_in, ping, scene};
@@ -101,6 +101,7 @@ fn duplicates_and_reordering_are_counted_exactly() {
         (run.count("duplicates"), run.count("reordered")),
         (relay.duplicated, 0)
     );
+    assert_eq!(run.counter("duplicate"), relay.duplicated);
     let events = run
         .events
         .iter()
