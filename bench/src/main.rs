@@ -16,6 +16,7 @@ mod load;
 mod machine;
 mod network;
 mod paired;
+mod pingers;
 mod processor;
 mod program_statistics;
 mod report;
@@ -23,9 +24,11 @@ mod ring;
 mod service;
 mod stamps;
 mod throughput;
+mod user_space_pinger;
 mod zerocopy;
 
 use std::io;
+use std::net::IpAddr;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -75,6 +78,9 @@ enum Process {
     /// Idle connections, in a process of their own
     #[command(hide = true)]
     Crowd { connections: usize },
+    /// One of the pingers
+    #[command(hide = true)]
+    UserSpacePinger { address: IpAddr },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -97,6 +103,8 @@ enum Benchmark {
     Threshold,
     /// Sends that are each stamped: ways to read the stamps, TCP and UDP
     Stamps,
+    /// Round trips by several pingers, with a processor at hand and without
+    Ping,
     /// Time to load, attach and adopt; memory of the reader
     Footprint,
 }
@@ -113,6 +121,7 @@ impl Benchmark {
             Self::Zerocopy => zerocopy::run(processors, effort, report),
             Self::Threshold => zerocopy::threshold(processors, effort, report),
             Self::Stamps => stamps::run(processors, effort, report),
+            Self::Ping => pingers::run(effort, report),
             Self::Footprint => footprint::run(load, effort, report),
         }
     }
@@ -149,6 +158,7 @@ fn main() -> ExitCode {
     let done = match cli.process {
         Some(Process::Load { processor }) => load::serve(processor),
         Some(Process::Crowd { connections }) => crowd::serve(connections),
+        Some(Process::UserSpacePinger { address }) => user_space_pinger::ping(address),
         None => bench(&cli),
     };
     match done {

@@ -1,0 +1,208 @@
+//! Pingers side by side: round trips over a link of 10 ms, with a processor at hand and in a quota of a tenth of one
+//! next to busy loops.
+
+use std::env;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use testbed::{Cgroup, Family, Host, Link, LinkConfig, Process};
+
+use crate::Effort;
+use crate::interrupt;
+use crate::paired::Spread;
+use crate::report::{Budget, Report};
+
+/// Each way.
+const DELAY: Duration = Duration::from_millis(5);
+const QUOTA: Duration = Duration::from_millis(10);
+const PERIOD: Duration = Duration::from_millis(100);
+const BUSY_LOOPS: usize = 4;
+/// From probe to probe: at any time of the quota's period.
+const INTERVAL: &str = "0.007";
+const INTERVAL_MS: &str = "7";
+const SECONDS: &str = "5";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pinger {
+    Sockstamp,
+    Ping,
+    PingUser,
+    Fping,
+    Goroutines,
+}
+
+const PINGERS: [Pinger; 5] = [
+    Pinger::Sockstamp,
+    Pinger::Ping,
+    Pinger::PingUser,
+    Pinger::Fping,
+    Pinger::Goroutines,
+];
+
+/// A view of round trips, by its name: milliseconds at the median and at 99 %.
+struct View {
+    name: &'static str,
+    p50: f64,
+    p99: f64,
+}
+
+pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
+    let scene = Scene::new()?;
+    for _ in 0..effort.rounds(1) {
+        for pinger in PINGERS {
+            interrupt::check()?;
+            let idle = scene.run(pinger, None)?;
+            let throttled = scene.throttled(pinger)?;
+            for (idle, throttled) in idle.iter().zip(&throttled) {
+                add(report, idle, throttled);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add(report: &mut Report, idle: &View, throttled: &View) {
+    let mut figure = |what: &str, unit, value, budget| {
+        let name = format!("ping.{}.{what}", idle.name);
+        report.add(name, unit, Spread::of(&[value]), budget);
+    };
+    figure("idle.p50", "ms", idle.p50, None);
+    figure("idle.p99", "ms", idle.p99, None);
+    figure("quota.p50", "ms", throttled.p50, None);
+    figure("quota.p99", "ms", throttled.p99, None);
+    let budget = (idle.name == "sockstamp").then_some(Budget::AtMost(1.2));
+    figure("quota/idle.p99", "", throttled.p99 / idle.p99, budget);
+}
+
+/// Who pings whom.
+struct Scene {
+    prober: Host,
+    _target: Host,
+    link: Link,
+}
+
+impl Scene {
+    fn new() -> Result<Self> {
+        let (prober, target) = (Host::new("prober")?, Host::new("target")?);
+        let link = Link::relay(&prober, &target, LinkConfig::default().delay(DELAY))?;
+        Ok(Self {
+            prober,
+            _target: target,
+            link,
+        })
+    }
+
+    fn throttled(&self, pinger: Pinger) -> Result<Vec<View>> {
+        let mut quota = Cgroup::new("quota")?;
+        quota.set_cpu_quota(QUOTA, PERIOD)?;
+        let busy_loop = || -> Result<Process> {
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]);
+            quota.start_in(&mut command)?;
+            Ok(Process::spawn(command)?)
+        };
+        let _busy: Vec<_> = (0..BUSY_LOOPS).map(|_| busy_loop()).collect::<Result<_>>()?;
+        self.run(pinger, Some(&quota))
+    }
+
+    fn run(&self, pinger: Pinger, cgroup: Option<&Cgroup>) -> Result<Vec<View>> {
+        let mut command = self.command(pinger)?;
+        if let Some(cgroup) = cgroup {
+            cgroup.start_in(&mut command)?;
+        }
+        let output = command.stdin(Stdio::null()).output();
+        let output = output.with_context(|| format!("cannot run {}", command.get_program().display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let views = views(pinger, &text);
+        views.with_context(|| format!("of {pinger:?}: {text}{}", String::from_utf8_lossy(&output.stderr)))
+    }
+
+    fn command(&self, pinger: Pinger) -> Result<Command> {
+        let address = self.link.address_b(Family::V4).to_string();
+        let ourselves = env::current_exe()?;
+        let (program, arguments): (_, &[&str]) = match pinger {
+            Pinger::Sockstamp => (
+                ourselves.with_file_name("sockstamp"),
+                &["ping", "-q", "--json", "-i", INTERVAL, "-w", SECONDS],
+            ),
+            Pinger::Ping => ("ping".into(), &["-n", "-i", INTERVAL, "-w", SECONDS]),
+            Pinger::PingUser => ("ping".into(), &["-n", "-U", "-i", INTERVAL, "-w", SECONDS]),
+            Pinger::Fping => (
+                "timeout".into(),
+                &[
+                    "--signal",
+                    "INT",
+                    SECONDS,
+                    "fping",
+                    "-l",
+                    "-t",
+                    "1000",
+                    "-p",
+                    INTERVAL_MS,
+                ],
+            ),
+            Pinger::Goroutines => (ourselves, &["user-space-pinger"]),
+        };
+        let mut command = self.prober.command(program);
+        command.args(arguments).arg(address);
+        Ok(command)
+    }
+}
+
+fn views(pinger: Pinger, text: &str) -> Result<Vec<View>> {
+    match pinger {
+        Pinger::Sockstamp => both_views(text),
+        Pinger::Ping => Ok(vec![view("iputils", after(text, "time="))?]),
+        Pinger::PingUser => Ok(vec![view("iputils-U", after(text, "time="))?]),
+        Pinger::Fping => Ok(vec![view("fping", after(text, "bytes, "))?]),
+        Pinger::Goroutines => Ok(vec![view("user-space", after(text, "time="))?]),
+    }
+}
+
+/// What the kernel saw, and what user space did of the same probes.
+fn both_views(text: &str) -> Result<Vec<View>> {
+    let last = text.lines().last().context("nothing was printed")?;
+    let summary: Value = serde_json::from_str(last)?;
+    let view = |name, key: &str| {
+        let figure = |quantile: &str| summary["summary"][key][quantile].as_f64().map(|ns| ns / 1e6);
+        let figures = figure("p50_ns").zip(figure("p99_ns"));
+        figures.map(|(p50, p99)| View { name, p50, p99 })
+    };
+    let views = view("sockstamp", "rtt").zip(view("sockstamp-user", "user_rtt"));
+    let (ours, user) = views.context("nothing was answered")?;
+    Ok(vec![ours, user])
+}
+
+/// Milliseconds, one a line behind a word.
+fn after(text: &str, word: &str) -> Vec<f64> {
+    let number = |line: &str| line.split_once(word)?.1.split(' ').next()?.parse().ok();
+    text.lines().filter_map(number).collect()
+}
+
+fn view(name: &'static str, mut times: Vec<f64>) -> Result<View> {
+    ensure!(!times.is_empty(), "nothing was answered");
+    times.sort_by(f64::total_cmp);
+    let rank = |of_hundred: usize| (times.len() * of_hundred).div_ceil(100) - 1;
+    Ok(View {
+        name,
+        p50: times[rank(50)],
+        p99: times[rank(99)],
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_found_in_what_pingers_print() {
+        let ping = "PING ...\n64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=10.2 ms\n\n1 packets";
+        assert_eq!(after(ping, "time="), [10.2]);
+        let fping = "10.0.0.2 : [0], 64 bytes, 10.3 ms (10.3 avg, 0% loss)\n";
+        assert_eq!(after(fping, "bytes, "), [10.3]);
+        let view = view("x", (1..=200).map(f64::from).collect()).unwrap();
+        assert_eq!((view.p50, view.p99), (100.0, 198.0));
+    }
+}
