@@ -953,7 +953,7 @@ void sockstamp_registration_free(struct sockstamp_registration *registration);
  * The sender reads the error queue of the socket. What it finds beside completions,
  * sockstamp_sender_reports() gives. Nobody else sends with MSG_ZEROCOPY by the same socket.
  *
- * It pays from about 10 kB a send, to receivers on another host, over devices that can gather.
+ * It pays from about 32 KiB a send, to receivers on another host, over devices that can gather.
  * Elsewhere the kernel copies after all and says so; stop_when_copied stops asking then. Memory in
  * flight is locked: RLIMIT_MEMLOCK, net.core.optmem_max. Beyond these, sends are copied, and
  * counted as refused.
@@ -963,7 +963,7 @@ void sockstamp_registration_free(struct sockstamp_registration *registration);
  * struct sockstamp_sender_options - how a sender works
  * @buffer_size: Bytes of each buffer.
  * @buffers: How many buffers.
- * @threshold: Sends of fewer bytes are copied; SOCKSTAMP_THRESHOLD is 10240.
+ * @threshold: Sends of fewer bytes are copied; SOCKSTAMP_THRESHOLD is 32768.
  * @stop_when_copied: After so many sends in a row that the kernel copied after all, copy at once; 0
  * for never.
  */
@@ -976,7 +976,7 @@ struct sockstamp_sender_options {
 };
 
 /* Pinning pages costs about what copying so many bytes costs. */
-#define SOCKSTAMP_THRESHOLD 10240
+#define SOCKSTAMP_THRESHOLD 32768
 
 /**
  * struct sockstamp_how - how one buffer is sent

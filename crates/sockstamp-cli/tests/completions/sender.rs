@@ -19,7 +19,7 @@ type Buffers<S> = ZeroCopySender<S, Vec<u8>>;
 
 /// A socket that asks by the library's sender, by memory of `application`.
 fn by_memory<S: AsFd>(socket: S, application: &Completions) -> Buffers<S> {
-    let mut sender = ZeroCopySender::new(socket, Options::default()).unwrap();
+    let mut sender = ZeroCopySender::new(socket, Options::default().threshold(0)).unwrap();
     sender.use_memory(application, false).unwrap();
     assert_eq!(sender.completions_by(), CompletionsBy::Memory);
     sender
@@ -132,7 +132,7 @@ fn no_buffer_comes_back_early_and_a_wait_ends_when_it_does() {
 fn what_completed_before_memory_was_in_use_is_not_lost() {
     let (scene, service) = (Scene::new(), Service::start(&[]));
     let (socket, receiver) = scene.plain_udp(Family::V4);
-    let mut sender = ZeroCopySender::new(&socket, Options::default()).unwrap();
+    let mut sender = ZeroCopySender::new(&socket, Options::default().threshold(0)).unwrap();
     let (mut queue, mut back) = (ErrorQueue::new(), BTreeSet::new());
     let mut read = vec![0; LENGTH];
     for sent in 0..3 {

@@ -14,7 +14,7 @@
 //! socket.connect(receiver.local_addr()?)?;
 //!
 //! let mut sender = ZeroCopySender::new(socket, Options::default())?;
-//! match sender.send(vec![7; 20_000])? {
+//! match sender.send(vec![7; 40_000])? {
 //!     Sent::InFlight => {}
 //!     Sent::Copied(buffer) => drop(buffer),
 //!     Sent::Partly { .. } => unreachable!("a datagram goes as a whole"),
@@ -37,7 +37,7 @@
 //! # use sockstamp::zerocopy::{Options, ZeroCopySender};
 //! # let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
 //! # let mut sender = ZeroCopySender::new(socket, Options::default()).unwrap();
-//! let mut buffer = vec![0; 20_000];
+//! let mut buffer = vec![0; 40_000];
 //! let _ = sender.send(buffer);
 //! buffer[0] = 1;
 //! ```
@@ -50,7 +50,7 @@
 //!
 //! # When it pays
 //!
-//! - From about 10 kB a send. Less is copied ([`Options::threshold`]).
+//! - From about 32 KiB a send. Less is copied ([`Options::threshold`]).
 //! - Not to receivers on the same host, nor over devices that cannot gather: the kernel copies there after all, later, and
 //!   says so ([`Returned::copied`]). [`Options::stop_when_copied`] stops asking then.
 //! - Memory that is in flight is locked (RLIMIT_MEMLOCK for users without CAP_IPC_LOCK), and each completion that waits to be

@@ -13,9 +13,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Bytes of a send below which it is copied. Pinning pages and telling of the completion cost what copying about
-    /// 10 kB costs (Documentation/networking/msg_zerocopy.rst, v6.18).
-    pub const THRESHOLD: usize = 10 * 1024;
+    /// Bytes of a send below which it is copied. Pinning pages and telling of the completion cost what copying this much does:
+    /// found by the benchmark `threshold` on a virtual machine; its run is in docs/benchmarks.md. The kernel's
+    /// documentation says about 10 kB (Documentation/networking/msg_zerocopy.rst, v6.18): measure where it matters.
+    pub const THRESHOLD: usize = 32 * 1024;
 
     /// Copies sends of fewer than `bytes`, and gives their buffers back at once.
     #[must_use]

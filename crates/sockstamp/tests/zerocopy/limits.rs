@@ -23,7 +23,7 @@ fn what_is_below_the_threshold_is_copied_and_back_at_once() {
         let copied = send(&mut sender, vec![7; length], How::default());
         assert_eq!(copied.is_some(), lent == 0);
         assert_eq!(sender.counters().lent, lent);
-        assert_eq!(receiver.recv(&mut [0; 20_000]).unwrap(), length);
+        assert_eq!(receiver.recv(&mut [0; 2 * Options::THRESHOLD]).unwrap(), length);
     }
     assert_eq!(sender.counters().below_threshold, 2);
     assert_eq!(all_back(&mut sender).len(), 1);
