@@ -27,6 +27,7 @@
 
 #![deny(unsafe_code)]
 
+mod attempts;
 mod cgroup;
 mod error;
 mod hog;
@@ -46,6 +47,7 @@ mod tcp_info;
 mod tmux;
 mod uplink;
 
+pub use attempts::within_three_attempts;
 pub use cgroup::Cgroup;
 pub use error::{Error, Result};
 pub use hog::{Hog, run_first_on};

@@ -13,10 +13,10 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use socket2::SockRef;
 use sockstamp_bpf::plan::Stamps;
-use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
+use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, within_three_attempts};
 
 use crate::answerer::{Answerer, assert_only};
-use crate::common::{Stat, Trace, number, plan, skip, within_three_attempts};
+use crate::common::{Stat, Trace, number, plan, skip};
 use crate::scene::{
     Connection, Message, Messages, ONE_WAY, outline, pause, start, wait_acknowledged, wait_until,
 };

@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link};
+use testbed::{Family, Host, Link, within_three_attempts};
 
-use crate::common::{Stat, Trace, in_short, number, of_direction, stage, within_three_attempts};
+use crate::common::{Stat, Trace, in_short, number, of_direction, stage};
 use crate::scene::PATIENCE;
 
 /// What all programs below begin with: a receiver, and a sender that is connected to it.

@@ -11,9 +11,9 @@ use io_uring::{IoUring, opcode, types::Fd};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::select::{FdSet, select};
-use testbed::{Hog, run_first_on};
+use testbed::{Hog, run_first_on, within_three_attempts};
 
-use crate::common::{skip, within_three_attempts};
+use crate::common::skip;
 use crate::scene::{Connection, Loopback, Message, outline, pause};
 
 /// Where readers run, and are kept from running.

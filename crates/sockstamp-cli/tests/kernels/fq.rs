@@ -2,9 +2,8 @@
 //! else TCP itself does. Either is named.
 
 use serde_json::Value;
-use testbed::Family;
+use testbed::{Family, within_three_attempts};
 
-use crate::common::within_three_attempts;
 use crate::scene::Qdisc;
 use crate::support::{Pair, explains};
 

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::{Family, Host, TcpInfo};
+use testbed::{Family, Host, TcpInfo, within_three_attempts};
 
-use crate::common::{Stat, in_short, number, stage, within_three_attempts};
+use crate::common::{Stat, in_short, number, stage};
 use crate::scene::{Qdisc, kernel_counter};
 use crate::support::{Pair, ms, sum, within};
 

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Uplink};
+use testbed::{Family, Host, Uplink, within_three_attempts};
 
-use crate::common::{Stat, Trace, in_short, median, number, of_direction, peer, within_three_attempts};
+use crate::common::{Stat, Trace, in_short, median, number, of_direction, peer};
 use crate::full_qdisc::{RATE_BITS, TIMEOUT, backlog_bytes, with_full_queue};
 use crate::support::{ms, within};
 

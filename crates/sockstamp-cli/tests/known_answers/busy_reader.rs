@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use testbed::{Family, Host, Link};
+use testbed::{Family, Host, Link, within_three_attempts};
 
-use crate::common::{Stat, Trace, in_short, of_direction, peer, stage, within_three_attempts};
+use crate::common::{Stat, Trace, in_short, of_direction, peer, stage};
 use crate::support::{median_within, ms, over_both_families, within};
 
 over_both_families!(check);

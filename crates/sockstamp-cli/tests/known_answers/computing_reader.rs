@@ -1,8 +1,8 @@
 //! A server computes for 30 ms: before it answers it is `app.service`, before it reads again it is `rx.app`.
 
-use testbed::Family;
+use testbed::{Family, within_three_attempts};
 
-use crate::common::{Stat, in_short, number, stage, within_three_attempts};
+use crate::common::{Stat, in_short, number, stage};
 use crate::support::{Pair, explains, ms, over_both_families, within};
 
 mod before_it_answers {

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Cgroup, Family, Host, Link, Process};
+use testbed::{Cgroup, Family, Host, Link, Process, within_three_attempts};
 
-use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage, within_three_attempts};
+use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage};
 use crate::support::{ms, over_both_families, within};
 
 over_both_families!(check);

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link};
+use testbed::{Family, Host, Link, within_three_attempts};
 
-use crate::common::{Stat, in_short, number, peer, stage, within_three_attempts};
+use crate::common::{Stat, in_short, number, peer, stage};
 use crate::support::{ms, within};
 
 mod of_tcp {

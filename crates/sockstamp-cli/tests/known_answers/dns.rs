@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig};
+use testbed::{Family, Host, Link, LinkConfig, within_three_attempts};
 
-use crate::common::{Trace, median, number, of_direction, within_three_attempts};
+use crate::common::{Trace, median, number, of_direction};
 use crate::support::{ms, over_both_families, within};
 
 over_both_families!(check);

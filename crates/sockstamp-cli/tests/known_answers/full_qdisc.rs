@@ -7,9 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link};
+use testbed::{Family, Host, Link, within_three_attempts};
 
-use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage, within_three_attempts};
+use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage};
 use crate::support::{median_within, ms, over_both_families, within};
 
 over_both_families!(check);

@@ -4,11 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig};
+use testbed::{Family, Host, Link, LinkConfig, within_three_attempts};
 
-use crate::common::{
-    Trace, in_short, number, of_direction, peer, stage, stat_command, within_three_attempts,
-};
+use crate::common::{Trace, in_short, number, of_direction, peer, stage, stat_command};
 use crate::support::{over_both_families, within};
 
 over_both_families!(check);

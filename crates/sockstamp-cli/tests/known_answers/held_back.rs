@@ -1,8 +1,8 @@
 //! A small packet that TCP holds back: by Nagle's algorithm, or because the program asks for it.
 
-use testbed::Family;
+use testbed::{Family, within_three_attempts};
 
-use crate::common::{hooks, peer, sockstamp, within_three_attempts};
+use crate::common::{hooks, peer, sockstamp};
 use crate::support::{Pair, explains, over_both_families};
 
 mod nagle {

@@ -1,8 +1,7 @@
 //! An ACK comes late because the peer's kernel holds it back, not because of the network.
 
-use testbed::Family;
+use testbed::{Family, within_three_attempts};
 
-use crate::common::within_three_attempts;
 use crate::support::{Pair, explains, over_both_families};
 
 mod server_that_thinks {

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, LinkConfig, Process};
+use testbed::{Family, LinkConfig, Process, within_three_attempts};
 
-use crate::common::within_three_attempts;
 use crate::support::{Pair, explains};
 
 /// Of the testbed's client: more than what each limit lets through in a round trip.

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Direction, Family, LinkConfig};
+use testbed::{Direction, Family, LinkConfig, within_three_attempts};
 
-use crate::common::{number, stage, within_three_attempts};
+use crate::common::{number, stage};
 use crate::support::{Pair, ms, over_both_families, sum, within};
 
 over_both_families!(check);

@@ -5,9 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Direction, Family, LinkConfig};
+use testbed::{Direction, Family, LinkConfig, within_three_attempts};
 
-use crate::common::{Stat, in_short, number, peer, within_three_attempts};
+use crate::common::{Stat, in_short, number, peer};
 use crate::support::{Pair, explains_stage, over_both_families};
 
 over_both_families!(check);

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, LinkConfig};
+use testbed::{Family, LinkConfig, within_three_attempts};
 
-use crate::common::{Stat, Trace, in_short, number, of_direction, within_three_attempts};
+use crate::common::{Stat, Trace, in_short, number, of_direction};
 use crate::support::{Pair, REAL_TIME};
 
 const ONE_OF: u64 = 64;

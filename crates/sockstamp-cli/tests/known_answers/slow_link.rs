@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::{Family, Host, Link, LinkConfig, Process};
+use testbed::{Family, Host, Link, LinkConfig, Process, within_three_attempts};
 
-use crate::common::{Stat, Trace, in_short, of_direction, stage, within_three_attempts};
+use crate::common::{Stat, Trace, in_short, of_direction, stage};
 use crate::support::{REAL_TIME, median_within, ms, over_both_families, within};
 
 over_both_families!(check);

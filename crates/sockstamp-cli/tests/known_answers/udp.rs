@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use sockstamp_bpf::plan::{Datagrams, Plan};
 use sockstamp_bpf::support::Support;
-use testbed::{Family, Host};
+use testbed::{Family, Host, within_three_attempts};
 
-use crate::common::{Stat, Trace, hooks, number, of_direction, within_three_attempts};
+use crate::common::{Stat, Trace, hooks, number, of_direction};
 use crate::support::{over_both_families, within};
 
 over_both_families!(check);

@@ -3,9 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use testbed::{Cgroup, Direction, Family, LinkConfig, Process};
+use testbed::{Cgroup, Direction, Family, LinkConfig, Process, within_three_attempts};
 
-use crate::common::{number, within_three_attempts};
+use crate::common::number;
 use crate::run::{Json, json, json_in, ping, scene};
 
 const DELAY: Duration = Duration::from_millis(10);

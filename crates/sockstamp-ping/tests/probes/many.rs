@@ -7,13 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::histogram::Histogram;
 use sockstamp_ping::{Engine, Event, Limits, Namespace, Next, Protocol, Target};
-use testbed::Host;
+use testbed::{Host, within_three_attempts};
 
 use crate::common::{assert_stamped, probe, target};
 
 const TARGETS: u16 = 1_000;
-const PROBES: u64 = 20;
+const PROBES: u64 = 100;
 
 /// Addresses of the loopback interface: each answers.
 fn targets(host: &Host) -> Vec<Target> {
@@ -47,11 +48,28 @@ fn run_probers_first() {
     }
 }
 
-/// 10 000 probes a second.
+/// 10 000 probes a second. Virtual machines stand still for 10 ms and more now and then, even for a thread of the highest
+/// priority, as on any processor that is taken away: ten seconds, so that this alone is no hundredth of them.
 #[test]
 fn a_thousand_targets_at_ten_probes_a_second_from_one_core() {
     let host = Host::new("many").unwrap();
-    let targets = targets(&host);
+    within_three_attempts(|| {
+        let pacing_error = pace(&host);
+        match pacing_error.quantile(0.99) {
+            Some(p99) if p99 <= Nanos::from_millis(1) => Ok(()),
+            _ => Err(format!("pacing error: {}", quantiles(&pacing_error))),
+        }
+    });
+}
+
+fn quantiles(lateness: &Histogram) -> String {
+    let quantile = |q| lateness.quantile(q).map_or("-".into(), |value| value.to_string());
+    [0.1, 0.5, 0.9, 0.95, 0.99, 1.0].map(quantile).join(", ")
+}
+
+/// How late probes were sent. All are answered, and no stamp is lost that is not counted.
+fn pace(host: &Host) -> Histogram {
+    let targets = targets(host);
     let (lateness, counters, events) = host.enter(|| {
         let (mut engine, mut events) = Engine::start(Limits::default()).unwrap();
         let mut targets = targets.into_iter();
@@ -79,10 +97,6 @@ fn a_thousand_targets_at_ten_probes_a_second_from_one_core() {
         "{counters:?}"
     );
     assert_eq!(lateness.count(), probes);
-    let p99 = lateness.quantile(0.99).unwrap();
-    let all = [0.1, 0.5, 0.9, 0.95, 0.99, 1.0].map(|q| lateness.quantile(q).unwrap().to_string());
-    assert!(p99 <= Nanos::from_millis(1), "pacing error: {all:?}");
-    // Each stamp that is lost is a fallback that is counted.
     let mut fallbacks = 0;
     for event in &events {
         if let Event::Probe {
@@ -99,6 +113,7 @@ fn a_thousand_targets_at_ten_probes_a_second_from_one_core() {
     let counted = counters.no_tx_stamp + counters.no_rx_stamp + counters.clock_step + counters.implausible;
     assert_eq!(fallbacks, counted);
     assert_eq!(events.len() as u64, probes + u64::from(TARGETS), "{counters:?}");
+    lateness
 }
 
 #[test]
