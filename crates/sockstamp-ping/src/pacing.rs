@@ -12,6 +12,21 @@ pub(crate) fn phase(n: u64, interval: Nanos) -> Nanos {
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
+/// When the first probe is sent: from `now` on, at `phase` of an interval. Intervals begin at `origin` for all targets, so that
+/// their phases stay as even as they are however long it took to add them.
+pub(crate) fn first(
+    origin: Timestamp<Monotonic>,
+    phase: Nanos,
+    interval: Nanos,
+    now: Timestamp<Monotonic>,
+) -> Timestamp<Monotonic> {
+    let planned = origin + phase;
+    if planned >= now {
+        return planned;
+    }
+    next(planned, interval, now).0
+}
+
 /// The next time to send, after one that was due at `due` was sent at `now`, and how many in between are skipped: whoever is late
 /// by an interval or more goes on with the present one.
 pub(crate) fn next(
@@ -48,6 +63,16 @@ mod tests {
             let gap = pair[1] - pair[0];
             assert!(gap > even / 3 && gap < even * 3, "{gap} is not about {even}");
         }
+    }
+
+    #[test]
+    fn the_first_probe_keeps_to_the_grid_of_all() {
+        let at = Timestamp::from_nanos;
+        let first = |now| first(at(1_000), Nanos(30), Nanos(100), at(now)).as_nanos();
+        assert_eq!(
+            [1_000, 1_030, 1_031, 1_129, 1_531].map(first),
+            [1_030, 1_030, 1_130, 1_130, 1_630]
+        );
     }
 
     proptest! {

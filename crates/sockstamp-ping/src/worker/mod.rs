@@ -94,6 +94,8 @@ pub(crate) struct Worker {
     /// Lanes and destinations ever made, which is how they are numbered; targets ever added.
     made: u32,
     added: u64,
+    /// When the first was.
+    origin: Option<Timestamp<Monotonic>>,
     /// Makes cookies: a keyed hash whose key nobody else has.
     secret: RandomState,
     packet: Vec<u8>,
@@ -160,6 +162,7 @@ impl Worker {
             schedule: Schedule::default(),
             made: 0,
             added: 0,
+            origin: None,
             secret: RandomState::new(),
             packet: Vec::new(),
             asked: now(),
@@ -271,7 +274,9 @@ impl Worker {
         let places = Flights::places(settings.timeout, settings.interval);
         let destination = self.destination(number, target, port, places);
         self.schedule.count_in(settings.interval, settings.flood);
-        let first = now() + pacing::phase(self.added, settings.interval.into());
+        let interval = settings.interval.into();
+        let origin = *self.origin.get_or_insert_with(now);
+        let first = pacing::first(origin, pacing::phase(self.added, interval), interval, now());
         self.added += 1;
         self.schedule.at(first, Timer::Due(id));
         if let Some(deadline) = settings.deadline {
