@@ -30,7 +30,7 @@ impl Support {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`] if the process may have no UDP socket.
+    /// [`Error::Call`](crate::Error::Call) if the process may have no UDP socket.
     pub fn probe() -> Result<Self> {
         let socket = socket::unbound()?;
         let own_id = takes_own_id(&socket);
