@@ -96,7 +96,7 @@ step_doctests() {
 	cargo test --locked --workspace --no-fail-fast --doc
 }
 
-# The same inputs each time, as many as take a minute; CONTRIBUTING.md says how to look for longer.
+# From the same seed each time, as many inputs as take a minute; CONTRIBUTING.md says how to look for longer.
 step_fuzz() {
 	scripts/fuzz.sh -seed=1 -runs=20000
 }
