@@ -45,7 +45,7 @@ fi
 
 base=(gcc libc6-dev libelf-dev make pkg-config zlib1g-dev)
 if [ "$mode" = test ]; then
-	base+=(bind9-dnsutils curl dnsmasq-base fping g++ iperf3 iproute2 iputils-ping jq nginx procps redis-server redis-tools sockperf tmux util-linux)
+	base+=(bind9-dnsutils curl dnsmasq-base fping g++ iperf3 iproute2 iputils-ping jq nginx procps redis-server redis-tools sockperf tcpdump tmux util-linux)
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
 fi

@@ -1,0 +1,383 @@
+//! Datagrams that say which they are, the calls that sent and read them, and whether messages agree with both.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::{Family, Host, Link, LinkConfig};
+
+use crate::capture::{Capture, Packet};
+use crate::clock::now;
+use crate::common::{Trace, number};
+
+/// How far a time may be from its witness: whichever is more.
+const SLACK_NS: u64 = 1_000_000;
+const SLACK_PERCENT: u64 = 5;
+/// Of the messages, how many are to be valid at least.
+const VALID_PERCENT: usize = 95;
+/// Bytes at the beginning of a datagram that say which it is.
+pub(crate) const NUMBER_BYTES: usize = 8;
+/// A reader that hears nothing for so long has everything.
+pub(crate) const SILENCE: Duration = Duration::from_millis(400);
+
+/// One call, or one datagram of a call that takes many.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) local: SocketAddr,
+    pub(crate) number: u64,
+    pub(crate) bytes: u64,
+    pub(crate) begun: u64,
+    pub(crate) ended: u64,
+}
+
+/// Two hosts on a link that is captured at both ends, while every message of this process is traced.
+pub(crate) struct Scene {
+    pub(crate) a: Host,
+    pub(crate) b: Host,
+    pub(crate) link: Link,
+    captures: [Capture; 2],
+    trace: Trace,
+    sent: Mutex<Vec<Call>>,
+    read: Mutex<Vec<Call>>,
+}
+
+impl Scene {
+    pub(crate) fn veth() -> Scene {
+        Scene::on(Link::veth)
+    }
+
+    pub(crate) fn relay(config: LinkConfig) -> Scene {
+        Scene::on(|a, b| Link::relay(a, b, config))
+    }
+
+    fn on(link: impl FnOnce(&Host, &Host) -> testbed::Result<Link>) -> Scene {
+        let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+        let link = link(&a, &b).unwrap();
+        let captures = [
+            Capture::start(&a, link.interface_a(), "udp"),
+            Capture::start(&b, link.interface_b(), "udp"),
+        ];
+        let trace = Trace::start(&["--pid", &std::process::id().to_string(), "udp"]);
+        Scene {
+            a,
+            b,
+            link,
+            captures,
+            trace,
+            sent: Mutex::default(),
+            read: Mutex::default(),
+        }
+    }
+
+    /// A socket of host a.
+    pub(crate) fn sender(&self, family: Family) -> Socket<'_> {
+        self.socket(&self.a, SocketAddr::new(self.link.address_a(family), 0))
+    }
+
+    /// A socket of host b.
+    pub(crate) fn receiver(&self, family: Family) -> Socket<'_> {
+        self.socket(&self.b, SocketAddr::new(self.link.address_b(family), 0))
+    }
+
+    fn socket(&self, host: &Host, address: SocketAddr) -> Socket<'_> {
+        let socket = host.udp_bind(address).unwrap();
+        socket.set_read_timeout(Some(SILENCE)).unwrap();
+        self.adopt(socket)
+    }
+
+    /// A socket that was made otherwise.
+    pub(crate) fn adopt(&self, socket: UdpSocket) -> Socket<'_> {
+        let local = socket.local_addr().unwrap();
+        Socket {
+            scene: self,
+            socket,
+            local,
+        }
+    }
+
+    pub(crate) fn note_sent(&self, call: Call) {
+        self.sent.lock().unwrap().push(call);
+    }
+
+    pub(crate) fn note_read(&self, call: Call) {
+        self.read.lock().unwrap().push(call);
+    }
+
+    /// Ends it all: what was done, seen on the wire, and measured.
+    pub(crate) fn finish(self) -> Evidence {
+        let messages = self.trace.finish();
+        let [at_a, at_b] = self.captures.map(Capture::finish);
+        Evidence {
+            sent: self.sent.into_inner().unwrap(),
+            read: self.read.into_inner().unwrap(),
+            at_a,
+            at_b,
+            messages,
+        }
+    }
+}
+
+/// A socket whose calls are noted.
+pub(crate) struct Socket<'scene> {
+    scene: &'scene Scene,
+    pub(crate) socket: UdpSocket,
+    pub(crate) local: SocketAddr,
+}
+
+impl Socket<'_> {
+    /// Sends datagram `number`, to `to` where the socket is not connected.
+    pub(crate) fn send(&self, number: u64, bytes: usize, to: Option<SocketAddr>) {
+        let data = datagram(number, bytes);
+        let begun = now();
+        let sent = match to {
+            Some(to) => self.socket.send_to(&data, to),
+            None => self.socket.send(&data),
+        };
+        let ended = now();
+        assert_eq!(sent.unwrap(), bytes);
+        self.sent(number, bytes, begun, ended);
+    }
+
+    /// Notes a send that was done otherwise.
+    pub(crate) fn sent(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
+        self.scene.note_sent(self.call(number, bytes, begun, ended));
+    }
+
+    /// Notes a read that was done otherwise.
+    pub(crate) fn read(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
+        self.scene.note_read(self.call(number, bytes, begun, ended));
+    }
+
+    fn call(&self, number: u64, bytes: usize, begun: u64, ended: u64) -> Call {
+        Call {
+            local: self.local,
+            number,
+            bytes: bytes as u64,
+            begun,
+            ended,
+        }
+    }
+
+    /// Reads one datagram; none came for [`SILENCE`] if false.
+    pub(crate) fn receive(&self) -> bool {
+        let mut buffer = vec![0; 1 << 16];
+        let begun = now();
+        let read = self.socket.recv(&mut buffer);
+        let ended = now();
+        match read {
+            Ok(bytes) => {
+                self.read(number_of(&buffer[..bytes]), bytes, begun, ended);
+                true
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Reads with `pause` before each read, until nothing comes any more.
+    pub(crate) fn receive_all(&self, mut pause: impl FnMut() -> Duration) {
+        loop {
+            std::thread::sleep(pause());
+            if !self.receive() {
+                break;
+            }
+        }
+    }
+}
+
+/// The bytes of a datagram.
+pub(crate) fn datagram(number: u64, bytes: usize) -> Vec<u8> {
+    let mut data = vec![0; bytes];
+    data[..NUMBER_BYTES].copy_from_slice(&number.to_be_bytes());
+    data
+}
+
+/// Which datagram begins so.
+pub(crate) fn number_of(data: &[u8]) -> u64 {
+    u64::from_be_bytes(data[..NUMBER_BYTES].try_into().unwrap())
+}
+
+/// What was done, what the wire saw of it, and what was measured.
+pub(crate) struct Evidence {
+    pub(crate) sent: Vec<Call>,
+    pub(crate) read: Vec<Call>,
+    at_a: Vec<Packet>,
+    at_b: Vec<Packet>,
+    pub(crate) messages: Vec<Value>,
+}
+
+impl Evidence {
+    /// Compares each valid message with the wire and with the clock of its call. Every call is a message, and most are
+    /// valid.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        self.check_sends()?;
+        self.check_reads()
+    }
+
+    pub(crate) fn check_sends(&self) -> Result<(), String> {
+        let compare = |message: &Value, call: &Call| self.compare_send(message, call);
+        self.check_direction("tx", "sched", &self.sent, compare)
+    }
+
+    pub(crate) fn check_reads(&self) -> Result<(), String> {
+        let compare = |message: &Value, call: &Call| self.compare_read(message, call);
+        self.check_direction("rx", "read", &self.read, compare)
+    }
+
+    fn check_direction(
+        &self,
+        direction: &str,
+        stamp: &str,
+        calls: &[Call],
+        compare: impl Fn(&Value, &Call) -> Result<(), String>,
+    ) -> Result<(), String> {
+        let messages: Vec<&Value> = self
+            .messages
+            .iter()
+            .filter(|message| message["direction"] == direction)
+            .collect();
+        assert!(!calls.is_empty(), "nothing happened");
+        assert_eq!(messages.len(), calls.len(), "one message a call: {direction}");
+        let valid: Vec<&&Value> = messages
+            .iter()
+            .filter(|message| message["verdict"] == "valid")
+            .collect();
+        println!("{direction}: {} of {} valid", valid.len(), messages.len());
+        let wrong: Vec<String> = valid
+            .iter()
+            .filter_map(|message| {
+                call_of(message, stamp, calls)
+                    .and_then(|call| compare(message, call).map_err(|reason| format!("{reason}; {call:?}")))
+                    .err()
+                    .map(|reason| format!("{reason}: {message}"))
+            })
+            .collect();
+        if !wrong.is_empty() {
+            let mut text = format!(
+                "{direction}: {} of {} valid messages are wrong",
+                wrong.len(),
+                valid.len()
+            );
+            for reason in wrong.iter().take(5) {
+                write!(text, "\n  {reason}").unwrap();
+            }
+            return Err(text);
+        }
+        if valid.len() * 100 < messages.len() * VALID_PERCENT {
+            return Err(format!(
+                "{direction}: {} of {} are valid; {:?}",
+                valid.len(),
+                messages.len(),
+                refusals(&messages)
+            ));
+        }
+        Ok(())
+    }
+
+    /// The last packet of the datagram has left when tcpdump saw it leave, and entered the packet scheduler during
+    /// the call.
+    fn compare_send(&self, message: &Value, call: &Call) -> Result<(), String> {
+        let left = parts(&self.at_a, call.number)
+            .last()
+            .ok_or("no packet has left")?
+            .time;
+        let qdisc = number(&message["stages"]["tx.qdisc"]);
+        let witness = left.saturating_sub(call.ended)..=left.saturating_sub(call.begun);
+        about("tx.qdisc", qdisc, witness)?;
+        about("snd_last", number(&message["stamps"]["snd_last"]), left..=left)?;
+        let copy = message["stages"]["tx.copy"].as_u64().unwrap_or(0);
+        about("tx.copy", copy, 0..=call.ended - call.begun)
+    }
+
+    /// The datagram has come when tcpdump saw its last packet come, and was taken during the call.
+    fn compare_read(&self, message: &Value, call: &Call) -> Result<(), String> {
+        let same = |other: &&Call| other.number == call.number && other.ended < call.ended;
+        let earlier = self.read.iter().filter(same).count();
+        let came = last_parts(&self.at_b, call.number);
+        let came = came.get(earlier).ok_or("no packet has come")?.time;
+        let stamps = &message["stamps"];
+        about("rx_software", number(&stamps["rx_software"]), came..=came)?;
+        let least = call.begun.max(came) - came;
+        let witness = least..=call.ended - came;
+        about("the total", number(&message["total_ns"]), witness.clone())?;
+        let stages = &message["stages"];
+        let inside = stages["rx.app"].as_u64().unwrap_or(0) + stages["rx.wakeup"].as_u64().unwrap_or(0);
+        about("rx.wakeup and rx.app", inside, witness)
+    }
+}
+
+/// The call whose message this may be: by its socket, its bytes and its time.
+fn call_of<'a>(message: &Value, stamp: &str, calls: &'a [Call]) -> Result<&'a Call, String> {
+    let local = message["local"].as_str().unwrap();
+    let (bytes, time) = (number(&message["bytes"]), number(&message["stamps"][stamp]));
+    let mut candidates = calls.iter().filter(|call| {
+        call.local.to_string() == local && call.bytes == bytes && (call.begun..=call.ended).contains(&time)
+    });
+    match (candidates.next(), candidates.next()) {
+        (Some(call), None) => Ok(call),
+        (Some(_), Some(_)) => Err("two calls of the same bytes at once".to_owned()),
+        (None, _) => Err("no such call was under way".to_owned()),
+    }
+}
+
+/// Whether a time is within what a witness leaves, or little beyond.
+fn about(what: &str, value: u64, witness: std::ops::RangeInclusive<u64>) -> Result<(), String> {
+    let beyond = if value < *witness.start() {
+        witness.start() - value
+    } else {
+        value.saturating_sub(*witness.end())
+    };
+    // A stamp has no length that a share could be taken of.
+    let share = match what {
+        "snd_last" | "rx_software" => 0,
+        _ => witness.end() * SLACK_PERCENT / 100,
+    };
+    if beyond <= SLACK_NS.max(share) {
+        Ok(())
+    } else {
+        Err(format!("{what} is {value} ns, not {witness:?}"))
+    }
+}
+
+/// The packets of a datagram: it whole, or its fragments.
+fn parts(packets: &[Packet], number: u64) -> Vec<&Packet> {
+    let is_first = |packet: &&Packet| {
+        packet.fragment.is_none_or(|fragment| fragment.offset == 0)
+            && packet.payload.len() >= NUMBER_BYTES
+            && number_of(&packet.payload) == number
+    };
+    let Some(first) = packets.iter().find(is_first) else {
+        return Vec::new();
+    };
+    if first.fragment.is_none() {
+        return packets.iter().filter(is_first).collect();
+    }
+    let together = |packet: &&Packet| {
+        packet.fragment.is_some()
+            && packet.id == first.id
+            && packet.source.ip() == first.source.ip()
+            && packet.destination.ip() == first.destination.ip()
+    };
+    packets.iter().filter(together).collect()
+}
+
+/// The packet that each copy of a datagram ended with.
+fn last_parts(packets: &[Packet], number: u64) -> Vec<&Packet> {
+    let parts = parts(packets, number);
+    match parts.first() {
+        Some(first) if first.fragment.is_some() => parts.last().copied().into_iter().collect(),
+        _ => parts,
+    }
+}
+
+/// How many have which verdict.
+fn refusals(messages: &[&Value]) -> std::collections::BTreeMap<String, usize> {
+    let mut counts = std::collections::BTreeMap::new();
+    for message in messages {
+        *counts.entry(message["verdict"].to_string()).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,79 @@
+//! UDP: each valid message against the wire and the clocks of sender and reader.
+
+use std::ops::Range;
+use std::thread;
+use std::time::Duration;
+
+use testbed::{Family, LinkConfig, within_three_attempts};
+
+use crate::common::FAMILIES;
+use crate::datagrams::Scene;
+
+/// A length for each datagram of a test, so that a message says which it is.
+fn length(number: u64) -> usize {
+    100 + usize::try_from(number).unwrap() % 1200
+}
+
+#[test]
+fn bursts_to_a_reader_that_waits_are_timed_as_on_the_wire() {
+    within_three_attempts(|| bursts(Duration::ZERO));
+}
+
+#[test]
+fn bursts_to_a_reader_that_comes_late_are_timed_as_on_the_wire() {
+    within_three_attempts(|| bursts(Duration::from_millis(3)));
+}
+
+/// Bursts of twenty, from sockets that are connected and that are not, over both families.
+fn bursts(pause: Duration) -> Result<(), String> {
+    let scene = Scene::veth();
+    for (kind, (family, connected)) in (0..).zip(kinds()) {
+        exchange(&scene, family, connected, kind * 1000..kind * 1000 + 200, pause);
+    }
+    scene.finish().check()
+}
+
+#[test]
+fn what_the_network_loses_doubles_and_reorders_is_timed_as_on_the_wire() {
+    within_three_attempts(|| {
+        let config = LinkConfig::default()
+            .delay(Duration::from_millis(5))
+            .loss(0.05)
+            .duplicate(0.05)
+            .reorder(0.1)
+            .reorder_hold(Duration::from_millis(3));
+        let scene = Scene::relay(config);
+        for (kind, (family, connected)) in (0..).zip(kinds()) {
+            let numbers = kind * 1000..kind * 1000 + 300;
+            exchange(&scene, family, connected, numbers, Duration::from_micros(300));
+        }
+        let evidence = scene.finish();
+        assert_ne!(evidence.read.len(), evidence.sent.len(), "a perfect link");
+        evidence.check()
+    });
+}
+
+/// Connected and not, over both families.
+fn kinds() -> impl Iterator<Item = (Family, bool)> {
+    FAMILIES
+        .into_iter()
+        .flat_map(|family| [(family, true), (family, false)])
+}
+
+/// Sends datagrams of these numbers in bursts of twenty, to a reader that pauses before each read.
+fn exchange(scene: &Scene, family: Family, connected: bool, numbers: Range<u64>, pause: Duration) {
+    let (sender, receiver) = (scene.sender(family), scene.receiver(family));
+    if connected {
+        sender.socket.connect(receiver.local).unwrap();
+    }
+    let to = (!connected).then_some(receiver.local);
+    thread::scope(|scope| {
+        scope.spawn(|| receiver.receive_all(|| pause));
+        for number in numbers {
+            sender.send(number, length(number), to);
+            if number % 20 == 19 {
+                thread::sleep(20 * pause + Duration::from_millis(10));
+            }
+        }
+    });
+}
