@@ -73,6 +73,7 @@ pub(crate) fn selecting(plan: &Plan) -> &'static str {
 pub(crate) fn walking(plan: &Plan, by_process: bool, new_only: bool) -> Vec<&'static str> {
     wanted([
         ("mark_sockets", by_process),
+        ("mark_listening_subflows", by_process),
         ("adopt_flows", !new_only),
         ("mark_datagram_sockets", plan.measures_udp()),
         ("deselect_flows", plan.uses_bit()),

@@ -154,9 +154,7 @@ impl Session {
         session.record(options.record);
         session.attach(&cgroup)?;
         session.started = Instant::now();
-        if !options.new_only {
-            session.adopt(&options.target)?;
-        }
+        session.adopt(options)?;
         Ok(session)
     }
 
@@ -191,21 +189,37 @@ impl Session {
                 .update(&comm_key(comm), &[1], MapFlags::ANY)
                 .tried(format!("select processes called {comm}"))?;
         }
-        flow::mark_sockets(&self.skeleton.progs.mark_sockets)
+        self.mark_sockets(target)
+    }
+
+    /// Marks what the selected tasks have open.
+    fn mark_sockets(&self, target: &Target) -> Result<(), Error> {
+        let programs = &self.skeleton.progs;
+        flow::mark_sockets(&programs.mark_sockets)?;
+        let counted = self.skeleton.maps.bss_data.as_ref();
+        match counted.map_or(0, |data| data.found_listening_subflows) {
+            0 => Ok(()),
+            _ => flow::mark_listening_subflows(&programs.mark_listening_subflows, target.netns),
+        }
     }
 
     /// After the hooks are attached: a connection that is established meanwhile is theirs, or found here.
-    fn adopt(&mut self, target: &Target) -> Result<(), Error> {
+    fn adopt(&mut self, options: &Options) -> Result<(), Error> {
         let begun = Instant::now();
+        let target = &options.target;
         let programs = &self.skeleton.progs;
-        if self.plan.measures_udp() {
-            udp::mark_existing(&programs.mark_datagram_sockets)?;
-        }
-        flow::adopt(&programs.adopt_flows, target.netns)?;
-        if target.by_process() {
-            // What a selected task has accepted or opened since its sockets were marked.
-            flow::mark_sockets(&programs.mark_sockets)?;
+        if !options.new_only {
+            if self.plan.measures_udp() {
+                udp::mark_existing(&programs.mark_datagram_sockets)?;
+            }
             flow::adopt(&programs.adopt_flows, target.netns)?;
+        }
+        if target.by_process() {
+            // What a selected task has accepted or opened since its sockets were marked, and listeners.
+            self.mark_sockets(target)?;
+            if !options.new_only {
+                flow::adopt(&programs.adopt_flows, target.netns)?;
+            }
         }
         let counted = self.skeleton.maps.bss_data.as_ref();
         self.adopted = Adopted {

@@ -543,6 +543,10 @@ struct tcp_sock {
 	struct request_sock *fastopen_rsk;
 };
 
+struct mptcp_sock {
+	struct sock *first; /* of a listener: the subflow that listens */
+};
+
 struct tcp_skb_cb {
 	__u32 seq;
 	__u32 end_seq;

@@ -24,9 +24,21 @@ pub(crate) fn run_once(program: &ProgramMut<'_>, step: &str) -> Result<(), Error
     run(&link).tried(step)
 }
 
-/// Selects connections that exist, in this network namespace or in all that can be entered.
+/// Marks the subflows by which MPTCP sockets of the selected tasks listen.
+pub(crate) fn mark_listening_subflows(
+    program: &ProgramMut<'_>,
+    netns: Option<NetnsInode>,
+) -> Result<(), Error> {
+    run_where_wanted(program, netns, "look at listeners of MPTCP")
+}
+
+/// Selects connections that exist.
 pub(crate) fn adopt(program: &ProgramMut<'_>, netns: Option<NetnsInode>) -> Result<(), Error> {
-    let step = "look at existing connections";
+    run_where_wanted(program, netns, "look at existing connections")
+}
+
+/// Runs an iterator in this network namespace or in all that can be entered.
+fn run_where_wanted(program: &ProgramMut<'_>, netns: Option<NetnsInode>, step: &str) -> Result<(), Error> {
     let link = program.attach().tried(step)?;
     let own = own_namespace().tried(step)?;
     let wanted = |inode| netns.is_none_or(|netns| u64::from(netns.0) == inode);

@@ -37,6 +37,33 @@ static __always_inline void listening_note(const struct sock *sk)
 		count_loss(LOSS_FLOW);
 }
 
+/*
+ * Subflows by which MPTCP sockets of selected tasks listen, by address: a file leads to the MPTCP
+ * socket, but a child clones the subflow, whether it speaks MPTCP or falls back to TCP
+ * (mptcp_stream_accept(), subflow_syn_recv_sock(), v6.18). As many as `listening`.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, __u8);
+} listening_subflows SEC(".maps");
+
+/* How often such a subflow was found. */
+__u64 found_listening_subflows;
+
+static __always_inline void note_listening_subflow(const struct sock *sk)
+{
+	__u64 subflow = (__u64)BPF_CORE_READ((const struct mptcp_sock *)sk, first);
+	__u8 noted = 1;
+
+	if (!subflow || bpf_map_update_elem(&listening_subflows, &subflow, &noted, BPF_ANY)) {
+		count_loss(LOSS_FLOW);
+		return;
+	}
+	found_listening_subflows++;
+}
+
 /* A mark that is there already stays as it is. MPTCP: as flow_select(), its subflows have no file.
  */
 static __always_inline void mark_held(struct sock *sk)
@@ -74,11 +101,31 @@ int mark_sockets(struct bpf_iter__task_file *ctx)
 	case TCP_LISTEN:
 		mark_listener(sk);
 		listening_note(sk);
+		if (bpf_core_type_exists(struct mptcp_sock) && sk->sk_protocol == IPPROTO_MPTCP)
+			note_listening_subflow(sk);
 		break;
 	default:
 		if (setting_adopt)
 			mark_held(sk);
 	}
+	return 0;
+}
+
+/* The iterator alone has pointers to subflows by which marks can be made. */
+SEC("iter/tcp")
+int mark_listening_subflows(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	__u64 address = (__u64)common;
+	struct tcp_sock *tp;
+
+	if (!common || common->skc_state != TCP_LISTEN)
+		return 0;
+	if (!bpf_map_lookup_elem(&listening_subflows, &address))
+		return 0;
+	tp = bpf_skc_to_tcp_sock(common);
+	if (tp && bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp)
+		mark_listener(tp);
 	return 0;
 }
 

@@ -52,7 +52,7 @@ fn programs() -> BTreeSet<u32> {
     ProgInfoIter::default()
         .filter(|program| {
             let name = program.name.to_string_lossy();
-            ["on_", "probe_", "mark_sockets", "adopt_flows", "deselect_flows"]
+            ["on_", "probe_", "mark_", "adopt_flows", "deselect_flows"]
                 .iter()
                 .any(|ours| name.starts_with(ours))
         })

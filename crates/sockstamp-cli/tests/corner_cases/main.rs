@@ -13,6 +13,7 @@ mod filter;
 mod groups;
 mod interference;
 mod life_cycle;
+mod mptcp;
 mod paths;
 mod rx;
 mod scene;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use sockstamp_bpf::plan::Stamps;
 use testbed::{Family, Host, Link, LinkConfig};
 
-use crate::common::{FAMILIES, Stat, Trace, number, plan};
+use crate::common::{FAMILIES, Trace, plan};
 use crate::scene::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
 
 const REQUEST: usize = 100;
@@ -130,36 +130,6 @@ fn a_driver_that_does_not_stamp_is_named() {
         _ => "no-snd-stamp",
     };
     assert_eq!(outline(&sent), [(REQUEST as u64, verdict)]);
-}
-
-const MPTCP: &str = "
-import socket
-IPPROTO_MPTCP = 262
-listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
-listener.bind(('127.0.0.1', 0))
-listener.listen()
-client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
-client.connect(listener.getsockname())
-server, _ = listener.accept()
-client.sendall(b'x' * 100)
-assert len(server.recv(100)) == 100
-server.sendall(b'x' * 100)
-assert len(client.recv(100)) == 100
-";
-
-/// Sends of MPTCP come by no hook (mptcp_sendmsg(), v6.18): its subflows are not selected, and counted.
-#[test]
-fn subflows_of_mptcp_are_counted_and_not_measured() {
-    let host = Host::new("corner").unwrap();
-    host.set_sysctl("net.mptcp.enabled", "1").unwrap();
-    let stat = Stat::start(&["--netns", host.netns_name()]);
-    let program = host.spawn("python3", &["-c", MPTCP]).unwrap();
-    program.wait(PATIENCE).unwrap();
-
-    let report = stat.finish();
-    assert_eq!(number(&report["lost"]["mptcp"]), 2, "{report}");
-    assert_eq!(number(&report["tx"]["messages"]), 0, "{report}");
-    assert_eq!(number(&report["rx"]["messages"]), 0, "{report}");
 }
 
 /// Connects one socket twice: connect(2) with AF_UNSPEC, which is 0, dissolves a connection.
