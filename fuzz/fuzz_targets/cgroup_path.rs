@@ -4,14 +4,16 @@
 
 use libfuzzer_sys::fuzz_target;
 use sockstamp_model::container::{Runtime, container_of};
+use sockstamp_model::name::shows;
 
-fuzz_target!(|path: &str| {
+fuzz_target!(|path: &[u8]| {
     let container = container_of(path);
-    assert_eq!(container_of(&format!("{path}/leaf")), container);
+    assert_eq!(container_of([path, b"/leaf"].concat()), container);
     let Some(container) = container else {
         return;
     };
-    assert!(path.contains(&container.id));
+    assert!(String::from_utf8_lossy(path).contains(&container.id));
+    assert!(container.id.chars().all(shows));
     assert!(container.id.starts_with(container.short_id()));
     if container.runtime != Runtime::Systemd {
         assert_eq!((container.id.len(), container.short_id().len()), (64, 12));

@@ -181,17 +181,17 @@ fn a_group_has_a_value_in_each_dimension() {
     };
     assert_eq!(key.pid, Some(std::process::id()));
     let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
-    assert_eq!(key.comm.as_deref(), Some(comm.trim_end()));
+    assert_eq!(key.comm, Some(comm.trim_end().into()));
     let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
     let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
-    assert_eq!(key.cgroup.as_ref().unwrap().path.as_deref(), Some(own));
+    assert_eq!(key.cgroup.as_ref().unwrap().path, Some(own.into()));
     let container = sockstamp_model::container::container_of(own);
     assert_eq!(
         key.container,
-        Some(container.map_or_else(String::new, |found| found.id))
+        Some(container.map_or_else(Default::default, |found| found.id.into()))
     );
     assert_eq!(key.peer, Some("127.0.0.1".parse().unwrap()));
-    assert_eq!(key.interface.as_ref().unwrap().name.as_deref(), Some("lo"));
+    assert_eq!(key.interface.as_ref().unwrap().name, Some("lo".into()));
     assert_eq!((key.port, key.flow), (None, None));
 }
 

@@ -1,5 +1,6 @@
 //! `sockstamp completions`: the service for applications that use the library.
 
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
@@ -11,6 +12,7 @@ use signal_hook::low_level::pipe;
 use sockstamp_bpf::completions::{Limits, Listener, Publisher, Server};
 
 use crate::cli;
+use crate::escape::complain;
 
 pub(crate) fn run(options: &cli::Completions) -> Result<ExitCode> {
     if options.status {
@@ -34,19 +36,26 @@ fn serve(options: &cli::Completions) -> Result<()> {
         applications: options.applications,
         of_a_user: options.per_user,
     };
-    let mut server = Server::new(publisher, listener, limits, |line| eprintln!("sockstamp: {line}"))?;
-    eprintln!("sockstamp: applications connect to {}", options.socket.display());
+    let mut server = Server::new(publisher, listener, limits, |line| complain(line))?;
+    complain(format_args!(
+        "applications connect to {}",
+        options.socket.display()
+    ));
     server.serve(stop.as_fd())?;
     Ok(())
 }
 
 fn status(options: &cli::Completions) -> Result<()> {
     let status = sockstamp::completions::status(&options.socket)?;
-    println!(
+    writeln!(
+        io::stdout(),
         "{} applications, {} sockets, {} requests refused, {} entries torn",
-        status.applications, status.sockets, status.refused, status.torn
-    );
-    Ok(())
+        status.applications,
+        status.sockets,
+        status.refused,
+        status.torn
+    )
+    .context("cannot write")
 }
 
 fn group_id(name: &str) -> Result<u32> {

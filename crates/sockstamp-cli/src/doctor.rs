@@ -95,7 +95,7 @@ pub(crate) fn run(options: &cli::Doctor) -> Result<ExitCode> {
     let report = Report::gather()?;
     let printed = match options.format {
         Format::Text => text::report(&report),
-        Format::Json => format!("{}\n", json::report(&report)),
+        Format::Json => json::line(&report)?,
     };
     match io::stdout().write_all(printed.as_bytes()) {
         // A reader that has seen enough is no failure.

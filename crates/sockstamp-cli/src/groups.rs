@@ -6,6 +6,9 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{Dimension, GroupDirection, GroupHistogram, GroupSummary, Groups};
 use sockstamp_model::stage::Direction;
 
+/// Columns for names.
+const WIDEST: usize = 80;
+
 /// The first `count` groups, two lines each, and the rest.
 pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io::Result<()> {
     let (top, other) = groups.top(count);
@@ -22,7 +25,8 @@ pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io
         .collect();
     let headline = format!("by {}", groups.by);
     let width = rows.iter().map(|(name, _)| name.chars().count());
-    let width = width.max().unwrap_or(0).max(headline.len());
+    // The path of a cgroup may have 4096 bytes: such a row stands out of the table, and does not widen it.
+    let width = width.max().unwrap_or(0).min(WIDEST).max(headline.len());
 
     writeln!(
         output,
@@ -98,12 +102,15 @@ fn head(groups: &Groups, group: &GroupSummary, direction: Direction, part: &Grou
     fields.join(",")
 }
 
-/// RFC 4180, section 2: the name of a process may hold anything.
+/// A name of others as a field of RFC 4180, section 2. It is escaped, so that it has no end of line. Spreadsheets
+/// take what begins with one of these signs for a formula, also in quotes, but not behind an apostrophe.
 fn quoted(value: &str) -> String {
-    if value.contains([',', '"', '\n', '\r']) {
+    let is_formula = value != "-" && value.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
+    let value = format!("{}{value}", if is_formula { "'" } else { "" });
+    if value.contains([',', '"']) {
         format!("\"{}\"", value.replace('"', "\"\""))
     } else {
-        value.to_owned()
+        value
     }
 }
 
@@ -128,7 +135,7 @@ mod tests {
 
     fn group(comm: &str, messages: u64) -> GroupSummary {
         let mut group = GroupSummary::new(GroupKey {
-            comm: Some(comm.to_owned()),
+            comm: Some(comm.into()),
             port: Some(443),
             ..GroupKey::default()
         });
@@ -170,6 +177,45 @@ mod tests {
         );
         let all = printed(|output| table(output, &groups(), 9));
         assert!(all.contains("\n other "), "{all}");
+    }
+
+    #[test]
+    fn a_hostile_name_stays_in_its_line_and_its_cell() {
+        let hostile = "\u{1b}]0;x\u{7}\n\u{202e},\"";
+        let groups = Groups::new("comm".parse().unwrap(), [group(hostile, 1)]);
+        let table = printed(|output| table(output, &groups, 9));
+        assert!(table.contains(r#" \x1b]0;x\x07\n\u{202e}," 443 tx "#), "{table}");
+        assert_eq!(table.lines().count(), 4, "{table}");
+        let csv = printed(|output| csv(output, &groups));
+        assert!(csv.contains(r#""\x1b]0;x\x07\n\u{202e},""",443,tx,"#), "{csv}");
+        for text in [table, csv] {
+            assert!(text.chars().all(|c| c == '\n' || sockstamp_model::name::shows(c)));
+        }
+    }
+
+    #[test]
+    fn no_cell_is_a_formula() {
+        for (name, cell) in [
+            ("=cmd|'/c calc'!A0", "'=cmd|'/c calc'!A0"),
+            ("+1,2", "\"'+1,2\""),
+            ("-1", "'-1"),
+            ("@SUM", "'@SUM"),
+            ("＝1", "'＝1"),
+            ("-", "-"),
+            ("a=b", "a=b"),
+        ] {
+            assert_eq!(quoted(name), cell);
+        }
+    }
+
+    #[test]
+    fn a_long_name_widens_no_other_row() {
+        let long = format!("/{}", "x".repeat(4000));
+        let groups = Groups::new("comm".parse().unwrap(), [group(&long, 2), group("short", 1)]);
+        let table = printed(|output| table(output, &groups, 9));
+        assert!(table.contains(&long));
+        let short = table.lines().find(|line| line.contains("short")).unwrap();
+        assert!(short.len() < 200, "{short}");
     }
 
     #[test]

@@ -76,7 +76,7 @@ mod tests {
     fn entry(name: &str, netns: u32, medium: Medium, messages: u64) -> InterfaceSummary {
         InterfaceSummary {
             interface: Some(Interface {
-                name: name.to_owned(),
+                name: name.into(),
                 index: 2,
                 netns: NetnsInode(netns),
             }),

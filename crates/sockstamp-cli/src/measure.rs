@@ -18,6 +18,7 @@ use sockstamp_model::summary::Summary;
 
 use crate::cli;
 use crate::command::{Prepared, Running};
+use crate::escape::complain;
 use crate::target;
 
 /// What is to be measured, and when it ends.
@@ -146,9 +147,7 @@ pub(crate) fn run(
 /// What nobody would miss without being told.
 pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<()> {
     if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
-        eprintln!(
-            "sockstamp: existing connections in other network namespaces are left alone: CAP_SYS_ADMIN is missing"
-        );
+        complain("existing connections in other network namespaces are left alone: CAP_SYS_ADMIN is missing");
     }
     Ok(())
 }

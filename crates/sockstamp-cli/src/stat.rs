@@ -10,7 +10,7 @@ use sockstamp_model::summary::Summary;
 
 use crate::cli::{self, StatFormat};
 use crate::measure::{self, Measurement};
-use crate::{command, cumulative, groups, text};
+use crate::{command, cumulative, escape, groups, text};
 
 pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
     let mut output = output(options)?;
@@ -56,7 +56,7 @@ fn print(output: &mut dyn Write, summary: &Summary, options: &cli::Stat) -> io::
         (StatFormat::Csv, None) => text::csv(output, summary)?,
         (StatFormat::Csv, Some(groups)) => groups::csv(output, groups)?,
         (StatFormat::Json, _) => {
-            serde_json::to_writer(&mut *output, summary)?;
+            escape::json(&mut *output, summary)?;
             writeln!(output)?;
         }
     }
@@ -68,7 +68,7 @@ fn print_cumulative(output: &mut dyn Write, summary: &Summary, format: StatForma
         StatFormat::Text => cumulative::table(output, summary)?,
         StatFormat::Csv => cumulative::csv(output, summary)?,
         StatFormat::Json => {
-            serde_json::to_writer(&mut *output, &cumulative::Json::new(summary))?;
+            escape::json(&mut *output, &cumulative::Json::new(summary))?;
             writeln!(output)?;
         }
     }

@@ -12,7 +12,7 @@ use sockstamp_model::message::Message;
 
 use crate::cli::{self, Format};
 use crate::measure::{self, Measurement};
-use crate::{command, text};
+use crate::{command, escape, text};
 
 pub(crate) fn run(options: &cli::Trace) -> Result<ExitCode> {
     let printer = Rc::new(RefCell::new(Printer::new(options)?));
@@ -75,7 +75,7 @@ impl Printer {
     fn line(&mut self, message: &Message) -> io::Result<()> {
         match self.format {
             Format::Text => text::line(&mut self.output, message)?,
-            Format::Json => serde_json::to_writer(&mut self.output, message)?,
+            Format::Json => escape::json(&mut self.output, message)?,
         }
         self.output.write_all(b"\n")?;
         if self.flush_lines {
@@ -103,10 +103,10 @@ impl Printer {
     /// A reader that has seen enough is no failure.
     fn finish(&mut self, lost: u64) -> Result<()> {
         if lost + self.undecoded > 0 {
-            eprintln!(
-                "sockstamp: {} messages could not be shown: the reader of the output was too slow",
+            escape::complain(format_args!(
+                "{} messages could not be shown: the reader of the output was too slow",
                 lost + self.undecoded
-            );
+            ));
         }
         match self.failure.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),

@@ -95,11 +95,13 @@ impl fmt::Display for Container {
 /// Of containers within containers it is the innermost. A service counts where there is no container: what
 /// systemd runs inside of one belongs to that. The processes that look after a container (`conmon`) are not in it.
 #[must_use]
-pub fn container_of(cgroup: &str) -> Option<Container> {
+pub fn container_of(cgroup: impl AsRef<[u8]>) -> Option<Container> {
     let mut in_kubernetes = false;
     let mut parent = "";
     let (mut container, mut service) = (None, None);
-    for name in cgroup.split('/') {
+    for name in cgroup.as_ref().split(|&byte| byte == b'/') {
+        // No runtime makes a name that is no UTF-8, but a user may, on the way to one that a runtime makes.
+        let name = str::from_utf8(name).unwrap_or_default();
         in_kubernetes |= name.starts_with("kubepods");
         container = scope(name)
             .or_else(|| bare(name, parent, in_kubernetes))
@@ -145,7 +147,14 @@ fn is_id(text: &str) -> bool {
 fn unit(name: &str) -> Option<Container> {
     let unit = name.strip_prefix('_').unwrap_or(name);
     let stem = unit.strip_suffix(".service")?;
-    (!stem.is_empty()).then(|| Container::new(Runtime::Systemd, unit))
+    let is_unit = !stem.is_empty() && stem.bytes().all(may_be_in_unit);
+    is_unit.then(|| Container::new(Runtime::Systemd, unit))
+}
+
+/// The characters of a unit's name (`VALID_CHARS`, src/basic/unit-name.c, v252). No other directory is of systemd, so
+/// that no id has a character that does not show as itself.
+fn may_be_in_unit(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte)
 }
 
 #[cfg(test)]
@@ -221,6 +230,12 @@ mod tests {
     }
 
     #[test]
+    fn a_container_is_found_below_a_cgroup_of_any_name() {
+        let path = [b"/caf\xe9/docker-", ID.as_bytes(), b".scope"].concat();
+        assert_eq!(container_of(path), Some(Container::new(Runtime::Docker, ID)));
+    }
+
+    #[test]
     fn what_is_no_container_is_none() {
         let (short, upper) = (&ID[1..], ID.to_uppercase());
         for path in [
@@ -237,6 +252,8 @@ mod tests {
             &format!("/libpod_parent/{ID}"),
             &format!("/{ID}"),
             &format!("docker-{ID}é.scope"),
+            "/user.slice/evil\u{1b}[2J.service",
+            "/user.slice/zero\u{200b}width.service",
         ] {
             assert_eq!(container_of(path), None, "{path}");
         }

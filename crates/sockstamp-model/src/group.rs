@@ -16,6 +16,7 @@ use serde::{Serialize, Serializer};
 
 use crate::UnknownName;
 use crate::flow::{Flow, NetnsInode, canonical};
+use crate::name::Name;
 use crate::part::{Part, PartMap};
 use crate::stage::{Direction, Stage, StageMap};
 use crate::summary::PartSummary;
@@ -148,7 +149,7 @@ pub struct GroupCgroup {
     /// The kernel's number for it, which is the inode of its directory.
     pub id: u64,
     /// From the root of the hierarchy; `None` if it was gone before anybody looked.
-    pub path: Option<String>,
+    pub path: Option<Name>,
 }
 
 /// A network interface.
@@ -159,7 +160,7 @@ pub struct GroupInterface {
     /// Its index there; 0 if the socket had no route when it was looked at.
     pub index: u32,
     /// Its name; `None` if it could not be looked up.
-    pub name: Option<String>,
+    pub name: Option<Name>,
 }
 
 /// What the messages of a group have in common: a value for each dimension of the [`Grouping`].
@@ -168,11 +169,11 @@ pub struct GroupKey {
     /// The process; 0 for what no task did: SYNs that the kernel sent again, data that went with a SYN.
     pub pid: Option<u32>,
     /// The name of that process' task.
-    pub comm: Option<String>,
+    pub comm: Option<Name>,
     /// The cgroup of the socket.
     pub cgroup: Option<GroupCgroup>,
     /// The container, empty where there is none.
-    pub container: Option<String>,
+    pub container: Option<Name>,
     /// The port of the service.
     pub port: Option<u16>,
     /// The remote address.
@@ -195,12 +196,12 @@ impl GroupKey {
     pub fn value(&self, dimension: Dimension) -> Option<String> {
         match dimension {
             Dimension::Pid => self.pid.map(|pid| pid.to_string()),
-            Dimension::Comm => self.comm.as_deref().map(or_dash),
+            Dimension::Comm => self.comm.as_ref().map(or_dash),
             Dimension::Cgroup => self.cgroup.as_ref().map(|cgroup| match &cgroup.path {
-                Some(path) => path.clone(),
+                Some(path) => path.to_string(),
                 None => format!("#{}", cgroup.id),
             }),
-            Dimension::Container => self.container.as_deref().map(or_dash),
+            Dimension::Container => self.container.as_ref().map(or_dash),
             Dimension::Port => self.port.map(|port| port.to_string()),
             Dimension::Peer => self.peer.map(|peer| peer.to_canonical().to_string()),
             Dimension::Interface => self.interface.as_ref().map(interface_name),
@@ -209,13 +210,17 @@ impl GroupKey {
     }
 }
 
-fn or_dash(text: &str) -> String {
-    if text.is_empty() { "-" } else { text }.to_owned()
+fn or_dash(name: &Name) -> String {
+    if name.is_empty() {
+        "-".to_owned()
+    } else {
+        name.to_string()
+    }
 }
 
 fn interface_name(interface: &GroupInterface) -> String {
     match (&interface.name, interface.index) {
-        (Some(name), _) => name.clone(),
+        (Some(name), _) => name.to_string(),
         (None, 0) => "-".to_owned(),
         (None, index) => format!("#{index}@{}", interface.netns),
     }
@@ -515,7 +520,7 @@ mod tests {
 
     fn group(comm: &str, messages: u64) -> GroupSummary {
         let mut group = GroupSummary::new(GroupKey {
-            comm: Some(comm.to_owned()),
+            comm: Some(comm.into()),
             ..GroupKey::default()
         });
         group.tx.messages = messages;
@@ -542,9 +547,9 @@ mod tests {
     fn keys_print_what_people_know() {
         let key = GroupKey {
             pid: Some(7),
-            comm: Some("nginx".to_owned()),
+            comm: Some("nginx".into()),
             cgroup: Some(GroupCgroup { id: 42, path: None }),
-            container: Some(String::new()),
+            container: Some(Name::default()),
             peer: Some("::ffff:10.0.0.1".parse().unwrap()),
             interface: Some(GroupInterface {
                 netns: NetnsInode(4_026_531_840),

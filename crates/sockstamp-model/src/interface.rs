@@ -4,13 +4,14 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use crate::flow::NetnsInode;
+use crate::name::Name;
 
 /// A network interface. Its index and its name are those of its network namespace: two containers both have an
 /// `eth0`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Interface {
     /// The name when it was first seen.
-    pub name: String,
+    pub name: Name,
     /// The index: if_nametoindex(3).
     pub index: u32,
     /// The namespace.
@@ -23,7 +24,7 @@ impl Interface {
     #[must_use]
     pub fn seen_from(&self, home: NetnsInode) -> String {
         if self.netns == home {
-            self.name.clone()
+            self.name.to_string()
         } else {
             format!("{}@{}", self.name, self.netns)
         }
@@ -105,7 +106,7 @@ mod tests {
 
     fn eth0() -> Interface {
         Interface {
-            name: "eth0".to_owned(),
+            name: "eth0".into(),
             index: 2,
             netns: NetnsInode(4_026_532_001),
         }

@@ -14,6 +14,7 @@
 //! | [`filter`] | which flows are meant, in the words of pcap-filter(7) |
 //! | [`container`] | containers and services, by the paths of their cgroups |
 //! | [`interface`] | the network interfaces by which messages leave |
+//! | [`name`] | names that other users chose, escaped where they become text |
 //! | [`message`] | the timeline of one message, and its JSON |
 //! | [`group`] | messages summed by whose they are |
 //! | [`summary`] | the timelines of many messages, and its JSON |
@@ -31,6 +32,7 @@ pub mod group;
 pub mod histogram;
 pub mod interface;
 pub mod message;
+pub mod name;
 pub mod part;
 pub mod stage;
 pub mod summary;
@@ -44,6 +46,7 @@ pub use group::{Dimension, GroupHistogram, GroupKey, GroupSummary, Grouping, Gro
 pub use histogram::Histogram;
 pub use interface::{Interface, InterfaceSummary, Medium};
 pub use message::{Interfaces, Message, Stamps};
+pub use name::Name;
 pub use part::{Part, PartMap};
 pub use stage::{Direction, Stage, StageMap};
 pub use summary::{DirectionSummary, Lost, PartSummary, StageSummary, Summary};

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use crate::clock::{Monotonic, Nanos, Phc, Realtime, Timestamp};
 use crate::flow::{Flow, canonical};
 use crate::interface::Interface;
+use crate::name::Name;
 use crate::part::PartMap;
 use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
@@ -119,7 +120,7 @@ pub struct Message {
     /// The process that made the call.
     pub pid: u32,
     /// The name of the thread that made the call, at most 15 bytes of it.
-    pub comm: String,
+    pub comm: Name,
     /// Bytes sent or read.
     pub bytes: u64,
     /// How many messages this one stands for; 1 unless sampled.
@@ -231,7 +232,7 @@ mod tests {
                 cookie: SocketCookie(77),
             },
             pid: 4242,
-            comm: "nginx".to_owned(),
+            comm: "nginx".into(),
             bytes: 1448,
             weight: 1,
             retransmits: 0,
@@ -258,7 +259,7 @@ mod tests {
         sent.repeats = 2;
         sent.coalesced = true;
         sent.interfaces.last = Some(Interface {
-            name: "eth0".to_owned(),
+            name: "eth0".into(),
             index: 2,
             netns: NetnsInode(4_026_531_840),
         });

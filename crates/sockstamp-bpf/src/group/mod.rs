@@ -25,6 +25,7 @@ use sockstamp_model::group::{
     Dimension, GroupCgroup, GroupDirection, GroupHistogram, GroupInterface, GroupKey, GroupSummary, Grouping,
     Groups, SLOTS,
 };
+use sockstamp_model::name::Name;
 use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 
@@ -296,7 +297,7 @@ impl Table {
             pid: has(Dimension::Pid).then_some(key.identity.pid),
             comm: has(Dimension::Comm).then(|| record::comm(&key.identity)),
             container: has(Dimension::Container)
-                .then(|| container(key.cgroup, path.as_ref().and_then(Option::as_deref))),
+                .then(|| container(key.cgroup, path.as_ref().and_then(Option::as_ref))),
             cgroup: has(Dimension::Cgroup).then(|| GroupCgroup {
                 id: key.cgroup,
                 path: path.flatten(),
@@ -314,10 +315,12 @@ impl Table {
 }
 
 /// The container's id; empty outside of one. Whose path is not known has the number of its cgroup.
-fn container(cgroup: u64, path: Option<&str>) -> String {
+fn container(cgroup: u64, path: Option<&Name>) -> Name {
     match path {
-        Some(path) => container_of(path).map_or_else(String::new, |container| container.id),
-        None => format!("#{cgroup}"),
+        Some(path) => {
+            container_of(path.as_bytes()).map_or_else(Name::default, |container| container.id.into())
+        }
+        None => format!("#{cgroup}").into(),
     }
 }
 
@@ -489,8 +492,11 @@ mod tests {
 
     #[test]
     fn containers_are_known_by_the_paths_of_their_cgroups() {
-        assert_eq!(container(3, Some("/system.slice/nginx.service")), "nginx.service");
-        assert_eq!(container(3, Some("/")), "");
+        assert_eq!(
+            container(3, Some(&"/system.slice/nginx.service".into())),
+            "nginx.service"
+        );
+        assert_eq!(container(3, Some(&"/".into())), "");
         assert_eq!(container(3, None), "#3");
     }
 }

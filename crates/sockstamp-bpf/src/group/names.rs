@@ -9,6 +9,7 @@ use std::thread;
 use nix::net::if_::if_nameindex;
 use nix::sched::{CloneFlags, setns};
 use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::name::Name;
 
 use crate::flow::network_namespaces;
 
@@ -17,8 +18,8 @@ use crate::flow::network_namespaces;
 #[derive(Debug)]
 pub(crate) struct Names {
     cgroup2: PathBuf,
-    cgroups: HashMap<u64, Option<String>>,
-    interfaces: HashMap<(NetnsInode, u32), Option<String>>,
+    cgroups: HashMap<u64, Option<Name>>,
+    interfaces: HashMap<(NetnsInode, u32), Option<Name>>,
 }
 
 impl Names {
@@ -33,7 +34,7 @@ impl Names {
     /// The path of a cgroup from the root of the hierarchy; `None` if it is gone.
     ///
     /// The number is the inode of its directory (`kernfs_ino()`, include/linux/kernfs.h, v6.18).
-    pub(crate) fn cgroup(&mut self, id: u64) -> Option<String> {
+    pub(crate) fn cgroup(&mut self, id: u64) -> Option<Name> {
         if !self.cgroups.contains_key(&id) {
             self.read_cgroups();
         }
@@ -42,7 +43,7 @@ impl Names {
 
     fn read_cgroups(&mut self) {
         if let Ok(root) = fs::metadata(&self.cgroup2) {
-            self.cgroups.insert(root.ino(), Some("/".to_owned()));
+            self.cgroups.insert(root.ino(), Some("/".into()));
         }
         let mut pending = vec![self.cgroup2.clone()];
         while let Some(directory) = pending.pop() {
@@ -51,8 +52,8 @@ impl Names {
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     let path = entry.path();
                     let below = path.strip_prefix(&self.cgroup2).unwrap_or(&path);
-                    let name = format!("/{}", below.display());
-                    self.cgroups.insert(entry.ino(), Some(name));
+                    let name = Path::new("/").join(below);
+                    self.cgroups.insert(entry.ino(), Some(name.as_os_str().into()));
                     pending.push(path);
                 }
             }
@@ -60,7 +61,7 @@ impl Names {
     }
 
     /// The name of an interface in a network namespace; `None` if it is gone or we may not enter the namespace.
-    pub(crate) fn interface(&mut self, netns: NetnsInode, index: u32) -> Option<String> {
+    pub(crate) fn interface(&mut self, netns: NetnsInode, index: u32) -> Option<Name> {
         if !self.interfaces.contains_key(&(netns, index)) {
             let names = interface_names(netns).into_iter();
             self.interfaces
@@ -70,7 +71,7 @@ impl Names {
     }
 }
 
-fn interface_names(netns: NetnsInode) -> Vec<(u32, String)> {
+fn interface_names(netns: NetnsInode) -> Vec<(u32, Name)> {
     let is_own = fs::metadata("/proc/self/ns/net").is_ok_and(|own| own.ino() == u64::from(netns.0));
     if is_own {
         return own_interface_names();
@@ -90,11 +91,11 @@ fn interface_names(netns: NetnsInode) -> Vec<(u32, String)> {
     .unwrap_or_default()
 }
 
-fn own_interface_names() -> Vec<(u32, String)> {
+fn own_interface_names() -> Vec<(u32, Name)> {
     let interfaces = if_nameindex().ok();
     interfaces
         .iter()
         .flatten()
-        .map(|interface| (interface.index(), interface.name().to_string_lossy().into_owned()))
+        .map(|interface| (interface.index(), interface.name().to_bytes().into()))
         .collect()
 }

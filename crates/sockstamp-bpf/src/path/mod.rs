@@ -6,9 +6,10 @@ use std::mem::offset_of;
 use libbpf_rs::{MapCore, MapFlags};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
+use sockstamp_model::name::Name;
 
 use crate::plan::Plan;
-use crate::record::{Bank, raw, text};
+use crate::record::{Bank, raw};
 
 /// How many messages left by each interface, the busiest first. Only those that have some are looked up.
 pub(crate) fn interfaces(banks: &[Bank], plan: &Plan, table: &impl MapCore) -> Vec<InterfaceSummary> {
@@ -44,14 +45,14 @@ fn parse(entry: &[u8]) -> Option<(Interface, Medium)> {
     let medium = u32::from_ne_bytes(field(entry, offset_of!(raw::interface, medium))?);
     let [netns, index] = [id >> 32, id & 0xffff_ffff].map(|half| u32::try_from(half).ok());
     let interface = Interface {
-        name: text(&name),
+        name: Name::from_c(&name),
         index: index?,
         netns: NetnsInode(netns?),
     };
     let medium = match medium {
         raw::medium::MEDIUM_PHYSICAL => Medium::Physical,
         raw::medium::MEDIUM_LOOPBACK => Medium::Loopback,
-        _ => Medium::Virtual(text(&kind)),
+        _ => Medium::Virtual(Name::from_c(&kind).to_string()),
     };
     Some((interface, medium))
 }

@@ -6,6 +6,7 @@ use sockstamp_model::clock::{Clock, ClockOffset, Monotonic, Nanos, Realtime, Tim
 use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
+use sockstamp_model::name::Name;
 use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::PartSummary;
@@ -202,20 +203,14 @@ pub(crate) fn flow(identity: &raw::flow_identity) -> Flow {
     }
 }
 
-pub(crate) fn comm(identity: &raw::flow_identity) -> String {
-    text(&identity.comm.map(i8::cast_unsigned))
+pub(crate) fn comm(identity: &raw::flow_identity) -> Name {
+    Name::from_c(&identity.comm.map(i8::cast_unsigned))
 }
 
 fn interface(name: &raw::interface_name) -> Option<Interface> {
     (name.index != 0).then(|| Interface {
-        name: text(&name.name.map(i8::cast_unsigned)),
+        name: Name::from_c(&name.name.map(i8::cast_unsigned)),
         index: name.index,
         netns: NetnsInode(name.netns),
     })
-}
-
-/// A string of C, which ends with its buffer if it has no zero.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

@@ -7,6 +7,16 @@ use sockstamp_bpf::plan::{Plan, Way};
 
 use super::Report;
 use super::self_test::SelfTest;
+use crate::escape;
+
+/// The report on a line of its own.
+pub(super) fn line(of: &Report) -> serde_json::Result<String> {
+    let mut line = Vec::new();
+    escape::json(&mut line, &report(of))?;
+    line.push(b'\n');
+    // It is ASCII but for characters that JSON has as they are.
+    Ok(String::from_utf8_lossy(&line).into_owned())
+}
 
 pub(super) fn report(report: &Report) -> Value {
     let support = &report.support;

@@ -6,6 +6,7 @@ use sockstamp::interface::InterfaceCapabilities;
 use sockstamp_bpf::hooks::{Hook, Trial};
 use sockstamp_bpf::plan::{Stamps, Way};
 use sockstamp_bpf::support::Capability;
+use sockstamp_model::name::Escaped;
 
 use super::Report;
 use super::self_test::SelfTest;
@@ -51,6 +52,7 @@ fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = Line>
     let separator = if text.is_empty() { "" } else { "\n" };
     let _ = writeln!(text, "{separator}{title}");
     for (name, value) in lines {
+        let [name, value] = [&name, &value].map(|text| Escaped(text.as_bytes()).to_string());
         let _ = writeln!(text, "  {name:<27} {value}");
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::unistd::geteuid;
+use sockstamp_model::name::Name;
 use sockstamp_ping::{Namespace, Protocol, Settings, Target};
 
 use crate::{cli, container, target};
@@ -22,10 +23,10 @@ const LOOKUPS: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host {
     /// As it was named.
-    pub(super) name: String,
+    pub(super) name: Name,
     pub(super) address: IpAddr,
     /// The namespace or container that it is probed from, as it was named.
-    pub(super) place: Option<String>,
+    pub(super) place: Option<Name>,
 }
 
 /// Everybody who is to be probed, from everywhere.
@@ -42,9 +43,9 @@ pub(super) fn read(options: &cli::Ping) -> Result<Vec<(Host, Target)>> {
         for (name, found) in names.iter().zip(&addresses) {
             let target = target(options, place, found, via.as_ref())?;
             let host = Host {
-                name: name.clone(),
+                name: name.as_str().into(),
                 address: found.address,
-                place: place.label.clone(),
+                place: place.label.as_deref().map(Name::from),
             };
             targets.push((host, target));
         }

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
+use sockstamp_model::name::Name;
 use sockstamp_model::summary::StageSummary;
 use sockstamp_ping::{
     Answer, AnswerKind, End, Fallback, Outcome, Refusal, RefusalKind, RxKind, Stray, Times, TxKind,
@@ -22,7 +23,7 @@ const VERSION: u32 = 1;
 /// of them.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Line<'a> {
-    target: &'a str,
+    target: Option<&'a Name>,
     seq: u64,
     #[serde(flatten)]
     times: Option<RoundTrip>,
@@ -33,7 +34,7 @@ pub(super) struct Line<'a> {
     event: Option<&'static str>,
     address: Option<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    netns: Option<&'a str>,
+    netns: Option<&'a Name>,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<IpAddr>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,10 +76,10 @@ struct Refused {
 impl<'a> Line<'a> {
     fn new(host: &'a Host, seq: u64) -> Self {
         Self {
-            target: &host.name,
+            target: Some(&host.name),
             seq,
             address: Some(host.address),
-            netns: host.place.as_deref(),
+            netns: host.place.as_ref(),
             ..Self::default()
         }
     }
@@ -303,7 +304,7 @@ mod tests {
 
     fn host() -> Host {
         Host {
-            name: "db".to_owned(),
+            name: "db".into(),
             address: TARGET,
             place: None,
         }

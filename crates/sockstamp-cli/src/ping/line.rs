@@ -13,10 +13,10 @@ const ICMP_HEADER: usize = 8;
 
 /// Name and address, and from where.
 pub(super) fn label(host: &Host) -> String {
-    let address = host.address.to_string();
-    let label = match host.name.split('%').next() {
-        Some(literal) if literal == address => host.name.clone(),
-        _ => format!("{} ({address})", host.name),
+    let (name, address) = (host.name.to_string(), host.address.to_string());
+    let label = match name.split('%').next() {
+        Some(literal) if literal == address => name,
+        _ => format!("{name} ({address})"),
     };
     match &host.place {
         Some(place) => format!("{label} from {place}"),
@@ -137,6 +137,7 @@ pub(super) fn stamps(stamps: Stamps) -> String {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_model::name::Name;
     use sockstamp_ping::Fallback;
 
     use super::super::samples::{ROUTER, TARGET, answer, refusal};
@@ -144,9 +145,9 @@ mod tests {
 
     fn host(name: &str, place: Option<&str>) -> Host {
         Host {
-            name: name.to_owned(),
+            name: name.into(),
             address: TARGET,
-            place: place.map(str::to_owned),
+            place: place.map(Name::from),
         }
     }
 

@@ -24,7 +24,8 @@ use signal_hook::flag;
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{Answer, End, Engine, Event, Events, Limits, Next, Outcome, Target, TargetId};
 
-use crate::cli;
+use crate::escape::complain;
+use crate::{cli, escape};
 use hosts::Host;
 use statistics::{Stamps, Statistics};
 use summary::Summary;
@@ -218,7 +219,7 @@ impl<'a> Report<'a> {
             End::Failed(error) => error.to_string(),
         };
         self.failed = true;
-        eprintln!("sockstamp: {}: {why}", line::label(host));
+        complain(format_args!("{}: {why}", line::label(host)));
         match json::ended(host, end) {
             Some(object) if self.options.json => self.object(&object),
             _ => Ok(()),
@@ -307,7 +308,7 @@ impl<'a> Report<'a> {
 }
 
 fn write_object(output: &mut impl Write, object: &impl serde::Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *output, object)?;
+    escape::json(&mut *output, object)?;
     output.write_all(b"\n")
 }
 

@@ -190,7 +190,7 @@ mod tests {
     fn host(last: u8) -> Host {
         let address = Ipv4Addr::new(10, 0, 0, last);
         Host {
-            name: address.to_string(),
+            name: address.to_string().into(),
             address: address.into(),
             place: None,
         }

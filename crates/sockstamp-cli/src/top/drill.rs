@@ -91,7 +91,7 @@ impl Drill {
         self.flows.retain(|_, log| !full || log.counted.messages() > 0);
         for (&flow, log) in &mut self.flows {
             let counted = std::mem::take(&mut log.counted);
-            log.row = Some(Row::new(Key::Flow(flow), &name(&flow), &counted, time));
+            log.row = Some(Row::new(Key::Flow(flow), name(&flow), &counted, time));
         }
     }
 

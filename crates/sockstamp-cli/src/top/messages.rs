@@ -112,7 +112,7 @@ fn waterfall_of(message: &Message, width: usize, paint: Paint) -> Vec<Line<'stat
         message.direction.name(),
         message.bytes,
         message.pid,
-        message.comm.replace(char::is_control, "?"),
+        message.comm,
     );
     if message.weight > 1 {
         title += &format!("for {} ", message.weight);

@@ -37,7 +37,7 @@ const STUCK: [(Stage, u64); 7] = [
 
 pub(super) fn key(comm: &str, port: u16) -> GroupKey {
     GroupKey {
-        comm: Some(comm.to_owned()),
+        comm: Some(comm.into()),
         port: Some(port),
         ..GroupKey::default()
     }
@@ -152,7 +152,7 @@ pub(super) fn message(number: u64) -> Message {
         direction,
         flow: flow(if number % 4 < 2 { 50_001 } else { 50_002 }),
         pid: 4242,
-        comm: "redis-server".to_owned(),
+        comm: "redis-server".into(),
         bytes: 100 + number,
         weight: 1,
         retransmits: 0,

@@ -14,6 +14,7 @@ mod groups;
 mod interference;
 mod life_cycle;
 mod mptcp;
+mod names;
 mod paths;
 mod rx;
 mod scene;

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::table::MAX_TESTS;
+use crate::name::shows;
 
 /// An expression that cannot be used. It prints as a line that says why, the expression, and a line that points.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +72,7 @@ impl FilterError {
     /// `start` and `length` count characters.
     pub(super) fn new(text: &str, start: usize, length: usize, problem: Problem) -> Self {
         // In one line, so that what points at it does.
-        let in_line = |c: char| if c.is_control() { ' ' } else { c };
+        let in_line = |c: char| if shows(c) { c } else { ' ' };
         Self {
             text: text.chars().map(in_line).collect(),
             start,

@@ -1,0 +1,245 @@
+//! Names that other users chose: none drives a terminal, forges a line or hides, and JSON has them as they are.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::{Command, Output};
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+use sockstamp_model::name::shows;
+use tempfile::NamedTempFile;
+use testbed::{Cgroup, Host, Process, Tmux};
+
+use crate::common::{hooks, sockstamp, wait_attached};
+use crate::scene::PATIENCE;
+
+/// Sets a terminal's title, and turns the direction of what follows.
+const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{202e}";
+const ESCAPED: &str = r"\x1b]0;x\x07\u{202e}";
+/// For the end of a line, which no name of a cgroup or an interface may have.
+const COMM: &str = "\u{1b}]0;x\u{7}\u{202e}\nabc";
+const ESCAPED_COMM: &str = r"\x1b]0;x\x07\u{202e}\nabc";
+
+/// Calls itself so, connects, and answers each byte with one.
+const ANSWERS: &str = "
+import ctypes, os, socket, sys
+ctypes.CDLL(None).prctl(15, os.fsencode(sys.argv[2]))
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+print('connected', flush=True)
+while s.recv(1):
+    s.sendall(b'x')
+";
+
+/// A task, a cgroup and an interface of hostile names.
+struct Scene {
+    host: Host,
+    /// Before the cgroup that they are in.
+    answerers: Vec<(Process, TcpStream)>,
+    _cgroup: Cgroup,
+    top: Cgroup,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let host = Host::new("names").unwrap();
+        for change in [&["down"][..], &["name", HOSTILE]] {
+            host.run("ip", &[&["link", "set", "dev", "lo"], change].concat())
+                .unwrap();
+        }
+        host.run("ip", &["link", "set", "dev", HOSTILE, "up"]).unwrap();
+        let top = Cgroup::new("names").unwrap();
+        Scene {
+            _cgroup: top.below(HOSTILE).unwrap(),
+            host,
+            top,
+            answerers: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, comm: &[u8]) {
+        use std::os::unix::ffi::OsStrExt;
+        let listener = self.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let mut command = self.host.command("python3");
+        command.args(["-c", ANSWERS, &port]);
+        command.arg(std::ffi::OsStr::from_bytes(comm));
+        self._cgroup.start_in(&mut command).unwrap();
+        let mut process = Process::spawn(command).unwrap();
+        process.wait_for_stdout("connected\n", PATIENCE).unwrap();
+        self.answerers.push((process, listener.accept().unwrap().0));
+    }
+
+    fn ask(&mut self) {
+        for (_, socket) in &mut self.answerers {
+            socket.write_all(&[1]).unwrap();
+            socket.read_exact(&mut [0]).unwrap();
+        }
+    }
+
+    fn cgroup(&self) -> &str {
+        self.top.path().to_str().unwrap()
+    }
+
+    /// What is written while each answerer answers once.
+    fn measured(&mut self, words: &[&str]) -> String {
+        let output = NamedTempFile::new().unwrap();
+        let mut command = Command::new(sockstamp());
+        command.args(words).args(["--every", "--cgroup", self.cgroup()]);
+        command.args(hooks()).arg("-o").arg(output.path());
+        let mut process = Process::spawn(command).unwrap();
+        wait_attached(&mut process);
+        self.ask();
+        process.signal(Signal::SIGINT).unwrap();
+        assert!(process.wait_status(PATIENCE).unwrap().success());
+        String::from_utf8(fs::read(output.path()).unwrap()).unwrap()
+    }
+}
+
+#[track_caller]
+fn assert_shows(text: &str) {
+    let hidden: Vec<_> = text.chars().filter(|&c| c != '\n' && !shows(c)).collect();
+    assert!(hidden.is_empty(), "{hidden:?} in {text:?}");
+}
+
+#[track_caller]
+fn complaint(mut command: Command) -> String {
+    let Output { stdout, stderr, .. } = command.output().unwrap();
+    assert!(stdout.is_empty());
+    let text = String::from_utf8(stderr).unwrap();
+    assert_shows(&text);
+    text
+}
+
+const BY: [&str; 3] = ["stat", "--by", "comm,cgroup,interface"];
+
+#[test]
+fn hostile_names_are_escaped_in_every_text() {
+    let mut scene = Scene::new();
+    scene.add(COMM.as_bytes());
+
+    let lines = scene.measured(&["trace"]);
+    assert_shows(&lines);
+    assert_eq!(lines.lines().count(), 2, "a read and a send: {lines}");
+    for line in lines.lines() {
+        assert!(line.contains(&format!("/{ESCAPED_COMM} 127.0.0.1:")), "{line}");
+    }
+    assert!(lines.contains(&format!("via {ESCAPED}")), "{lines}");
+
+    let path = format!(
+        "{}/{ESCAPED}",
+        &scene.cgroup()[scene.cgroup().rfind('/').unwrap()..]
+    );
+    let table = scene.measured(&BY);
+    assert_shows(&table);
+    let row = format!(" {ESCAPED_COMM} {path} {ESCAPED} tx ");
+    assert!(table.contains(&row), "{row} in {table}");
+    assert!(table.contains(&format!("interfaces: {ESCAPED}@")), "{table}");
+
+    let csv = scene.measured(&[&BY[..], &["--format", "csv"]].concat());
+    assert_shows(&csv);
+    assert!(
+        csv.contains(&format!("\n{ESCAPED_COMM},{path},{ESCAPED},tx,")),
+        "{csv}"
+    );
+}
+
+#[test]
+fn json_has_hostile_names_exactly_and_in_escapes() {
+    let mut scene = Scene::new();
+    scene.add(COMM.as_bytes());
+    scene.add(b"caf\xe9");
+    let lines = scene.measured(&["trace", "--format", "json"]);
+    assert_shows(&lines);
+    let messages: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let of = |comm: &str| messages.iter().filter(|message| message["comm"] == *comm).count();
+    assert_eq!((of(COMM), of(r"caf\xe9")), (2, 2), "{lines}");
+    let sent = messages
+        .iter()
+        .find(|message| message["direction"] == "tx")
+        .unwrap();
+    assert_eq!(sent["interfaces"]["last"]["name"], HOSTILE);
+
+    let report = scene.measured(&[&BY[..], &["--format", "json"]].concat());
+    assert_shows(&report);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let groups = report["groups"].as_array().unwrap();
+    let key = &groups.iter().find(|group| group["key"]["comm"] == COMM).unwrap()["key"];
+    assert!(
+        key["cgroup"]["path"]
+            .as_str()
+            .unwrap()
+            .ends_with(&format!("/{HOSTILE}"))
+    );
+    assert_eq!(key["interface"]["name"], json!(HOSTILE));
+}
+
+#[test]
+fn hostile_names_do_not_reach_the_terminal_of_top() {
+    let mut scene = Scene::new();
+    scene.add(COMM.as_bytes());
+    let tmux = Tmux::new(200, 24).unwrap();
+    let title = tmux.state("pane_title").unwrap();
+    let hooks = hooks().join(" ");
+    let line = format!(
+        "{} top {hooks} --every --by comm,cgroup --interval 300ms --cgroup {}",
+        sockstamp(),
+        scene.cgroup()
+    );
+    tmux.type_line(&line).unwrap();
+    tmux.wait_for("no messages yet", PATIENCE).unwrap();
+    scene.ask();
+    let row = format!("> {ESCAPED_COMM} /");
+    let screen = tmux.wait_for(&row, PATIENCE).unwrap();
+    assert_shows(&screen);
+    tmux.press(&["Enter"]).unwrap();
+    tmux.wait_for("flows of", PATIENCE).unwrap();
+    assert_shows(&tmux.screen().unwrap());
+    assert_eq!(tmux.state("pane_title").unwrap(), title);
+    tmux.press(&["q"]).unwrap();
+}
+
+#[test]
+fn errors_show_what_they_quote() {
+    let command = |words: &[&str]| {
+        let mut command = Command::new(sockstamp());
+        command.args(words);
+        command
+    };
+    for words in [
+        &["stat", "--cgroup", HOSTILE][..],
+        &["stat", "--container", HOSTILE],
+        &["stat", "--netns", HOSTILE],
+        &["stat", "-i", HOSTILE],
+        &["stat", "--by", HOSTILE],
+        &["stat", HOSTILE],
+        &["stat", "--duration", HOSTILE],
+        &["trace", "-o", "/no/\u{1b}]0;x\u{7}\u{202e}", "--duration", "1s"],
+        &["stat", "--", HOSTILE],
+        &["ping", HOSTILE],
+        &[HOSTILE],
+    ] {
+        let text = complaint(command(words));
+        assert!(!text.is_empty(), "{words:?}");
+    }
+    let file = NamedTempFile::new().unwrap();
+    fs::write(file.path(), format!("{HOSTILE}.invalid\n")).unwrap();
+    let text = complaint(command(&["ping", "--targets", file.path().to_str().unwrap()]));
+    assert!(text.contains(ESCAPED), "{text}");
+}
+
+#[test]
+fn doctor_shows_interfaces_of_hostile_names() {
+    let host = Scene::new().host;
+    let text = host.run(sockstamp(), &["doctor"]).unwrap();
+    assert_shows(&text);
+    assert!(text.contains(&format!("  {ESCAPED} ")), "{text}");
+    let text = host.run(sockstamp(), &["doctor", "--format", "json"]).unwrap();
+    assert_shows(&text);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let mut interfaces = report["interfaces"].as_array().unwrap().iter();
+    assert!(interfaces.any(|interface| interface["name"] == HOSTILE), "{text}");
+}

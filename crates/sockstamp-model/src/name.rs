@@ -1,0 +1,267 @@
+//! Names that other users chose, and how they become text.
+//!
+//! A task calls itself what it likes (prctl(2), `PR_SET_NAME`), and any byte but a few may be in the name of a cgroup or
+//! of an interface in a user's own network namespace. Raw on a terminal, such a name is a command to it, or a line
+//! that nobody wrote. So a [`Name`] has no text but its `Display`, which escapes.
+
+use std::ffi::OsStr;
+use std::fmt::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+
+use serde::{Serialize, Serializer};
+
+/// A name as the kernel has it: any bytes.
+///
+/// It prints with every character escaped that does not show as itself ([`shows`]): `\n`, `\t`, `\r`, `\xNN` for
+/// other control characters of ASCII and for bytes that are no UTF-8, `\u{NNNN}` for the rest. A backslash stays one, so
+/// that a name without hidden characters can be copied back into an option.
+///
+/// In JSON it is the string itself, exactly, unless it is no UTF-8: then each byte that is none is written `\xNN`. It stays
+/// a string in any case, so that no user can change the type of a key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Name(Box<[u8]>);
+
+impl Name {
+    /// The bytes in front of the first zero, which ends a string of C; all of them if there is none.
+    #[must_use]
+    pub fn from_c(bytes: &[u8]) -> Self {
+        Self(bytes.split(|&byte| byte == 0).next().unwrap_or_default().into())
+    }
+
+    /// The bytes, as the kernel has them.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        Self(text.as_bytes().into())
+    }
+}
+
+impl From<String> for Name {
+    fn from(text: String) -> Self {
+        Self(text.into_bytes().into())
+    }
+}
+
+impl From<&[u8]> for Name {
+    fn from(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl From<&OsStr> for Name {
+    fn from(text: &OsStr) -> Self {
+        text.as_bytes().into()
+    }
+}
+
+impl PartialEq<str> for Name {
+    fn eq(&self, other: &str) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for Name {
+    fn eq(&self, other: &&str) -> bool {
+        self == *other
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if f.width().is_none() && f.precision().is_none() {
+            return Escaped(&self.0).fmt(f);
+        }
+        f.pad(&Escaped(&self.0).to_string())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{self}\"")
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Ok(text) = str::from_utf8(&self.0) {
+            return serializer.serialize_str(text);
+        }
+        let mut text = String::new();
+        for chunk in self.0.utf8_chunks() {
+            text += chunk.valid();
+            // To a string nothing fails.
+            let _ = invalid(&mut text, chunk.invalid());
+        }
+        serializer.serialize_str(&text)
+    }
+}
+
+/// Bytes whose text has nothing that a terminal would obey or a reader would not see; see [`Name`].
+#[derive(Debug, Clone, Copy)]
+pub struct Escaped<'a>(pub &'a [u8]);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for chunk in self.0.utf8_chunks() {
+            for character in chunk.valid().chars() {
+                escape(f, character)?;
+            }
+            invalid(f, chunk.invalid())?;
+        }
+        Ok(())
+    }
+}
+
+fn escape(output: &mut impl Write, character: char) -> fmt::Result {
+    match character {
+        _ if shows(character) => output.write_char(character),
+        '\n' | '\t' | '\r' => write!(output, "{}", character.escape_default()),
+        _ if character.is_ascii() => write!(output, "\\x{:02x}", u32::from(character)),
+        _ => write!(output, "{}", character.escape_unicode()),
+    }
+}
+
+fn invalid(output: &mut impl Write, bytes: &[u8]) -> fmt::Result {
+    bytes.iter().try_for_each(|byte| write!(output, "\\x{byte:02x}"))
+}
+
+/// Letters and symbols of no ink, which Unicode counts among those that have some: fillers of Hangul, an empty pattern
+/// of Braille.
+const BLANK: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
+
+/// Whether a character shows as itself, whatever stands around it. Control characters do not, nor what changes the
+/// direction of text or has no width of its own, nor any blank but that of ASCII.
+#[must_use]
+pub fn shows(character: char) -> bool {
+    // The standard library escapes what is not printable or combines with the character before it, and these three.
+    matches!(character, '\'' | '"' | '\\')
+        || character.escape_debug().len() == 1 && !BLANK.contains(&character)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn text(bytes: &[u8]) -> String {
+        Name::from(bytes).to_string()
+    }
+
+    fn json(bytes: &[u8]) -> String {
+        serde_json::to_string(&Name::from(bytes)).unwrap()
+    }
+
+    #[test]
+    fn ordinary_names_print_as_they_are() {
+        for name in [
+            "nginx",
+            "Web Content",
+            "kworker/0:1-ev",
+            "größe",
+            "服务",
+            "it's \"so\"",
+            r"dev-disk\x2dby.slice",
+            "(sd-pam)",
+            "",
+        ] {
+            assert_eq!(text(name.as_bytes()), name);
+            assert_eq!(Name::from(name), name);
+        }
+    }
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        assert_eq!(text(b"\x1b]0;x\x07\n"), r"\x1b]0;x\x07\n");
+        assert_eq!(text(b"a\tb\rc\x7fd\x08"), r"a\tb\rc\x7fd\x08");
+        // CSI as one character of C1, and as one byte.
+        assert_eq!(text("\u{9b}2J".as_bytes()), r"\u{9b}2J");
+        assert_eq!(text(b"\x9b2J"), r"\x9b2J");
+    }
+
+    #[test]
+    fn what_misleads_a_reader_is_escaped() {
+        for hidden in [
+            '\u{202e}',
+            '\u{2066}',
+            '\u{200f}',
+            '\u{61c}', // directions
+            '\u{200b}',
+            '\u{200d}',
+            '\u{feff}',
+            '\u{2060}',
+            '\u{ad}',
+            '\u{e0041}', // no width
+            '\u{301}',
+            '\u{fe0f}',
+            '\u{34f}', // of the character before
+            '\u{a0}',
+            '\u{2003}',
+            '\u{3000}',
+            '\u{3164}',
+            '\u{2800}', // blanks
+            '\u{2028}',
+            '\u{2029}',
+            '\u{85}', // ends of lines
+            '\u{e000}',
+            '\u{fff9}', // no meaning of their own
+        ] {
+            assert!(!shows(hidden), "{hidden:?}");
+            let expected = format!("a\\u{{{:x}}}b", u32::from(hidden));
+            assert_eq!(text(format!("a{hidden}b").as_bytes()), expected);
+        }
+    }
+
+    #[test]
+    fn json_is_exact() {
+        let hostile = "\u{1b}]0;x\u{7}\n\u{202e}";
+        let read: String = serde_json::from_str(&json(hostile.as_bytes())).unwrap();
+        assert_eq!(read, hostile);
+        assert_eq!(json(b"caf\xe9\n"), r#""caf\\xe9\n""#);
+    }
+
+    #[test]
+    fn a_name_of_c_ends_with_its_zero_or_its_buffer() {
+        assert_eq!(Name::from_c(b"lo\0\0x"), "lo");
+        assert_eq!(Name::from_c(b"lo"), "lo");
+        assert!(Name::from_c(b"\0").is_empty());
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_what_is_printed() {
+        assert_eq!(format!("{:<6}|", Name::from("a\n")), "a\\n   |");
+        assert_eq!(format!("{:?}", Name::from("a\n")), "\"a\\n\"");
+    }
+
+    proptest! {
+        #[test]
+        fn no_byte_gets_through(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            prop_assert!(text(&bytes).chars().all(shows));
+            prop_assert!(text(&bytes).chars().all(|character| !character.is_control()));
+        }
+
+        #[test]
+        fn no_character_gets_through(name in any::<String>()) {
+            prop_assert!(text(name.as_bytes()).chars().all(shows));
+            let read: String = serde_json::from_str(&json(name.as_bytes())).unwrap();
+            prop_assert_eq!(read, name);
+        }
+
+        #[test]
+        fn escaped_text_is_escaped_no_further(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+            let once = text(&bytes);
+            prop_assert_eq!(text(once.as_bytes()), once);
+        }
+    }
+}
