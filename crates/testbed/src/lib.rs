@@ -30,6 +30,7 @@
 mod attempts;
 mod cgroup;
 mod error;
+mod held_socket;
 mod hog;
 mod host;
 mod leftovers;
@@ -50,6 +51,7 @@ mod uplink;
 pub use attempts::within_three_attempts;
 pub use cgroup::Cgroup;
 pub use error::{Error, Result};
+pub use held_socket::HeldSocket;
 pub use hog::{Hog, run_first_on};
 pub use host::Host;
 pub use leftovers::clean_up_leftovers;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -109,6 +109,73 @@ pub(crate) fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> i
             len,
         )
     })
+}
+
+/// A page of memory that never comes: whatever reads it waits, also inside the kernel.
+#[derive(Debug)]
+pub(crate) struct AbsentPage {
+    start: *mut libc::c_void,
+}
+
+// SAFETY: the mapping belongs to this value alone, and no reference into it is ever made.
+unsafe impl Send for AbsentPage {}
+
+impl AbsentPage {
+    const BYTES: usize = 4096;
+
+    /// A page, and a descriptor that can be read once a task waits for it. Once that is closed the page is there, all zeros
+    /// (userfaultfd(2); `userfaultfd_release()`, fs/userfaultfd.c, v6.18). It takes CAP_SYS_PTRACE.
+    pub(crate) fn new() -> io::Result<(Self, OwnedFd)> {
+        // include/uapi/linux/userfaultfd.h
+        const UFFD_API: u64 = 0xaa;
+        const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
+        const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
+        const UFFDIO_REGISTER_MODE_MISSING: u64 = 1;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            libc::mmap(std::ptr::null_mut(), Self::BYTES, libc::PROT_READ, flags, -1, 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let page = Self { start };
+        // SAFETY: the call takes its flags by value; no memory of ours is touched.
+        let result = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
+        let descriptor = libc::c_int::try_from(result).map_err(io::Error::other)?;
+        check(descriptor)?;
+        // SAFETY: the call succeeded, so this is a new descriptor that nobody else knows.
+        let faults = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let mut api = [UFFD_API, 0, 0];
+        // SAFETY: the kernel reads and writes a `struct uffdio_api`, three words as this live local.
+        check(unsafe { libc::ioctl(descriptor, UFFDIO_API, api.as_mut_ptr()) })?;
+        let mut register = [start as u64, Self::BYTES as u64, UFFDIO_REGISTER_MODE_MISSING, 0];
+        // SAFETY: the kernel reads and writes a `struct uffdio_register`, four words as this live local; the range in it is
+        // our own mapping, which nothing refers to.
+        check(unsafe { libc::ioctl(descriptor, UFFDIO_REGISTER, register.as_mut_ptr()) })?;
+        Ok((page, faults))
+    }
+
+    /// Sends the page.
+    pub(crate) fn send(&self, socket: impl AsFd) -> io::Result<()> {
+        // SAFETY: the kernel alone reads the page, which stays mapped for as long as `self` lives.
+        let sent = unsafe {
+            libc::send(
+                socket.as_fd().as_raw_fd(),
+                self.start,
+                Self::BYTES,
+                libc::MSG_NOSIGNAL,
+            )
+        };
+        check(libc::c_int::try_from(sent).unwrap_or(-1))
+    }
+}
+
+impl Drop for AbsentPage {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, in its length, which nothing refers to any more.
+        unsafe { libc::munmap(self.start, Self::BYTES) };
+    }
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
