@@ -42,11 +42,16 @@ use crate::verified;
 /// How long the kernel may take to begin to stamp packets.
 const STAMPING_PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long connections are adopted after they were last waited for. It is waited for more often by far.
+const ADOPTION_LEASE_NS: u64 = 1_000_000_000;
+
 /// What a session found at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Adopted {
     /// Connections that existed and were selected.
     pub connections: u64,
+    /// Those that could not be looked at, since a task does not release the lock of one.
+    pub missed: u64,
     /// How long that took.
     pub took: Duration,
 }
@@ -199,7 +204,11 @@ impl Session {
         let counted = self.skeleton.maps.bss_data.as_ref();
         match counted.map_or(0, |data| data.found_listening_subflows) {
             0 => Ok(()),
-            _ => flow::mark_listening_subflows(&programs.mark_listening_subflows, target.netns),
+            _ => {
+                let mut visited = || counted.map_or(0, |data| data.visited_sockets);
+                let program = &programs.mark_listening_subflows;
+                flow::mark_listening_subflows(program, target.netns, &mut visited)
+            }
         }
     }
 
@@ -208,25 +217,43 @@ impl Session {
         let begun = Instant::now();
         let target = &options.target;
         let programs = &self.skeleton.progs;
+        let mut missed = 0;
         if !options.new_only {
             if self.plan.measures_udp() {
                 udp::mark_existing(&programs.mark_datagram_sockets)?;
             }
-            flow::adopt(&programs.adopt_flows, target.netns)?;
+            missed = self.adopt_flows(target)?;
         }
         if target.by_process() {
             // What a selected task has accepted or opened since its sockets were marked, and listeners.
             self.mark_sockets(target)?;
             if !options.new_only {
-                flow::adopt(&programs.adopt_flows, target.netns)?;
+                missed = self.adopt_flows(target)?;
             }
         }
         let counted = self.skeleton.maps.bss_data.as_ref();
         self.adopted = Adopted {
             connections: counted.map_or(0, |data| data.adopted_flows),
+            missed,
             took: begun.elapsed(),
         };
         Ok(())
+    }
+
+    /// Returns how many connections it did not come to.
+    fn adopt_flows(&mut self, target: &Target) -> Result<u64, Error> {
+        let data = &mut self.skeleton.maps.bss_data;
+        let mut visited = || {
+            data.as_mut().map_or(0, |data| {
+                data.adopt_until_ns = monotonic_now().saturating_add(ADOPTION_LEASE_NS);
+                data.visited_sockets
+            })
+        };
+        let missed = flow::adopt(&self.skeleton.progs.adopt_flows, target.netns, &mut visited);
+        if let Some(data) = data.as_mut() {
+            data.adopt_until_ns = 0;
+        }
+        missed
     }
 
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
@@ -314,6 +341,7 @@ impl Session {
         summary.interfaces = path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;
+        summary.lost.not_adopted = self.adopted.missed;
         summary.lost.skipped = self.programs().iter().map(|(_, program)| skipped(*program)).sum();
         summary
     }
@@ -429,7 +457,9 @@ impl Drop for Session {
     fn drop(&mut self) {
         self.detach();
         if self.plan.uses_bit() {
-            flow::deselect(&self.skeleton.progs.deselect_flows);
+            let data = &self.skeleton.maps.bss_data;
+            let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
+            flow::deselect(&self.skeleton.progs.deselect_flows, &mut visited);
         }
     }
 }
@@ -458,6 +488,12 @@ impl Decoder {
     pub fn message(&self, record: &Record) -> Option<Message> {
         record::message(record, self.offset.offset)
     }
+}
+
+/// As `bpf_ktime_get_ns()`.
+fn monotonic_now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
 /// How often the kernel left a program out: it runs none that it has interrupted, on that CPU

@@ -165,6 +165,9 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()
     if summary.groups.is_some() {
         write!(output, ", groups {}", lost.groups)?;
     }
+    if lost.not_adopted > 0 {
+        write!(output, ", not adopted {}", lost.not_adopted)?;
+    }
     writeln!(output, "\n")
 }
 

@@ -260,6 +260,9 @@ pub struct Lost {
     /// How often the kernel left one of our programs out, because it had interrupted the same one on that CPU.
     /// Messages of which a stamp is missing for that reason are refused, or stay in flight.
     pub skipped: u64,
+    /// Connections that existed at the start and were not looked at, because a task does not release the lock of one: that
+    /// one and those that the kernel comes to after it.
+    pub not_adopted: u64,
 }
 
 /// What was measured in a stretch of time.
@@ -407,6 +410,7 @@ mod tests {
             host_path: 10,
             groups: 11,
             skipped: 12,
+            not_adopted: 13,
         };
         assert_eq!(
             serde_json::to_string(&summary).unwrap(),
@@ -428,7 +432,7 @@ mod tests {
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
                 r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"#,
-                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"groups":11,"skipped":12},"interfaces":[]}"#,
+                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"groups":11,"skipped":12,"not_adopted":13},"interfaces":[]}"#,
             )
         );
     }

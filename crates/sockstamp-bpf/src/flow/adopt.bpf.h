@@ -21,6 +21,11 @@ const volatile __u64 setting_cgroup;
 
 /* Flows selected by adopt_flows(), of which one runs at a time. */
 __u64 adopted_flows;
+/*
+ * Until when it selects any, by CLOCK_MONOTONIC: user space, while it waits. A walk that was left
+ * behind at a locked socket must select none when it goes on.
+ */
+volatile __u64 adopt_until_ns;
 
 /*
  * Whether the sockops program would run for this socket. `ancestors` holds a cgroup's way from the
@@ -141,8 +146,10 @@ int adopt_flows(struct bpf_iter__tcp *ctx)
 	if (!common)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
-	if (tp && adoptable((struct sock *)tp))
-		adopt(tp);
+	if (!tp || !adoptable((struct sock *)tp) || bpf_ktime_get_ns() > adopt_until_ns)
+		return 0;
+	visited_sockets++;
+	adopt(tp);
 	return 0;
 }
 

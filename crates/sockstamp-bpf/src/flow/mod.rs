@@ -1,10 +1,16 @@
 //! Sockets that exist already: marked and adopted at the start, given back at the end.
 
+#[expect(
+    unsafe_code,
+    reason = "fork(2) has no safe wrapper, and libbpf-rs shows no descriptor of an iterator"
+)]
+mod walk;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use libbpf_rs::{Iter, Link, ProgramMut};
@@ -13,73 +19,122 @@ use sockstamp_model::flow::NetnsInode;
 
 use crate::error::{Error, Tried};
 
+use walk::Walk;
+
 /// Marks the TCP sockets that a selected task holds.
 pub(crate) fn mark_sockets(program: &ProgramMut<'_>) -> Result<(), Error> {
     run_once(program, "look at the selected processes' sockets")
 }
 
-/// Lets an iterator program see everything once.
+/// Lets an iterator program see everything once that it can see without locking a socket.
 pub(crate) fn run_once(program: &ProgramMut<'_>, step: &str) -> Result<(), Error> {
+    let run = |link: &Link| {
+        let mut iterator = Iter::new(link).map_err(io::Error::other)?;
+        io::copy(&mut iterator.by_ref(), &mut io::sink()).map(drop)
+    };
     let link = program.attach().tried(step)?;
     run(&link).tried(step)
 }
 
-/// Marks the subflows by which MPTCP sockets of the selected tasks listen.
+/// Marks the subflows by which MPTCP sockets of the selected tasks listen. A walk comes to listeners first.
 pub(crate) fn mark_listening_subflows(
     program: &ProgramMut<'_>,
     netns: Option<NetnsInode>,
+    visited: &mut dyn FnMut() -> u64,
 ) -> Result<(), Error> {
-    run_where_wanted(program, netns, "look at listeners of MPTCP")
+    walk_where_wanted(program, netns, "look at listeners of MPTCP", visited).map(drop)
 }
 
-/// Selects connections that exist.
-pub(crate) fn adopt(program: &ProgramMut<'_>, netns: Option<NetnsInode>) -> Result<(), Error> {
-    run_where_wanted(program, netns, "look at existing connections")
+/// Selects connections that exist. Returns how many it could not come to, since a task does not release the lock of one.
+/// `visited` counts the connections that the program has seen, and is asked all the time.
+pub(crate) fn adopt(
+    program: &ProgramMut<'_>,
+    netns: Option<NetnsInode>,
+    visited: &mut dyn FnMut() -> u64,
+) -> Result<u64, Error> {
+    walk_where_wanted(program, netns, "look at existing connections", visited)
 }
 
-/// Runs an iterator in this network namespace or in all that can be entered.
-fn run_where_wanted(program: &ProgramMut<'_>, netns: Option<NetnsInode>, step: &str) -> Result<(), Error> {
+/// Walks over the sockets of this network namespace or of all that can be entered. Returns how many connections it did not
+/// come to.
+fn walk_where_wanted(
+    program: &ProgramMut<'_>,
+    netns: Option<NetnsInode>,
+    step: &str,
+    visited: &mut dyn FnMut() -> u64,
+) -> Result<u64, Error> {
     let link = program.attach().tried(step)?;
     let own = own_namespace().tried(step)?;
     let wanted = |inode| netns.is_none_or(|netns| u64::from(netns.0) == inode);
+    let mut missed = 0;
     if wanted(own) {
-        run(&link).tried(step)?;
+        let before = visited();
+        let iterator = walk::open(&link).tried(step)?;
+        if walk::run(iterator, visited).tried(step)? == Walk::Stuck {
+            missed += unvisited(connections(), visited() - before);
+        }
     }
     let others = network_namespaces()
         .into_iter()
         .filter(|&(inode, _)| inode != own && wanted(inode));
-    run_in(link, others.map(|(_, namespace)| namespace).collect());
-    Ok(())
+    for (_, namespace) in others {
+        let before = visited();
+        if walk_in(&namespace, &link, visited) == Some(Walk::Stuck) {
+            let there = enter(&namespace, connections).unwrap_or_default();
+            missed += unvisited(there, visited() - before);
+        }
+    }
+    Ok(missed)
 }
 
-/// Takes the selecting bit off every socket of ours, in every network namespace.
-pub(crate) fn deselect(program: &ProgramMut<'_>) {
+/// Takes the selecting bit off every socket of ours, in every network namespace. Where a task does not release the lock of
+/// one, a process stays behind until it does. `visited` counts the sockets that the program has seen.
+pub(crate) fn deselect(program: &ProgramMut<'_>, visited: &mut dyn FnMut() -> u64) {
     let Ok(link) = program.attach() else { return };
     // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
-    let _ = run(&link);
-    run_in(link, network_namespaces().into_values().collect());
-}
-
-/// Runs an iterator in each of these namespaces. Best effort: one that vanishes meanwhile takes its
-/// sockets along.
-fn run_in(link: Link, namespaces: Vec<PathBuf>) {
-    // The iterator walks the namespace of the thread that opens it (bpf_iter_init_seq_net(),
-    // fs/proc/proc_net.c), and a thread that went elsewhere must not be used for anything else.
-    let _ = thread::spawn(move || {
-        for namespace in namespaces {
-            let entered = File::open(namespace).map(|file| setns(file, CloneFlags::CLONE_NEWNET));
-            if matches!(entered, Ok(Ok(()))) {
-                let _ = run(&link);
-            }
+    let _ = walk::open(&link).and_then(|iterator| walk::run(iterator, visited));
+    let own = own_namespace().unwrap_or_default();
+    for (inode, namespace) in network_namespaces() {
+        if inode != own {
+            walk_in(&namespace, &link, visited);
         }
-    })
-    .join();
+    }
 }
 
-/// Runs an iterator program to its end; it has no output.
-fn run(link: &Link) -> io::Result<()> {
-    let mut iterator = Iter::new(link).map_err(io::Error::other)?;
-    io::copy(&mut iterator.by_ref(), &mut io::sink()).map(drop)
+/// Walks over the sockets of another namespace. Best effort: one that vanishes meanwhile takes its sockets along.
+fn walk_in(namespace: &Path, link: &Link, visited: &mut dyn FnMut() -> u64) -> Option<Walk> {
+    let iterator = enter(namespace, || walk::open(link))?.ok()?;
+    walk::run(iterator, visited).ok()
+}
+
+/// Does something in another network namespace, on a thread that ends there: one that went elsewhere must not be used for
+/// anything else.
+fn enter<T: Send>(namespace: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
+    let inside = || {
+        let file = File::open(namespace).ok()?;
+        setns(file, CloneFlags::CLONE_NEWNET).ok()?;
+        Some(work())
+    };
+    thread::scope(|scope| scope.spawn(inside).join().ok()?)
+}
+
+/// A connection that a walk is stuck at has not been visited: it may have come since they were counted.
+fn unvisited(connections: u64, visited: u64) -> u64 {
+    connections.saturating_sub(visited).max(1)
+}
+
+/// Count the connections of the calling thread's network namespace, whose table takes no socket's lock.
+fn connections() -> u64 {
+    let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].map(fs::read_to_string);
+    let count = |table: String| table.lines().filter(|line| is_connection(line)).count() as u64;
+    tables.into_iter().flatten().map(count).sum()
+}
+
+/// As `adoptable()` in adopt.bpf.h: states as the table prints them (`tcp4_seq_show()`, net/ipv4/tcp_ipv4.c).
+fn is_connection(line: &str) -> bool {
+    const STATES: [&str; 5] = ["01", "02", "04", "05", "08"];
+    let state = line.split_whitespace().nth(3);
+    state.is_some_and(|state| STATES.contains(&state))
 }
 
 fn own_namespace() -> io::Result<u64> {
@@ -100,4 +155,22 @@ fn entries(directory: &str) -> impl Iterator<Item = PathBuf> {
         .into_iter()
         .flatten()
         .filter_map(|entry| Some(entry.ok()?.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_told_from_listeners_and_headings() {
+        let heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid";
+        let line =
+            |state: &str| format!("   0: 0100007F:1F90 0100007F:8000 {state} 00000000:00000000 00:00000000");
+        assert!(!is_connection(heading));
+        assert!(is_connection(&line("01")));
+        assert!(is_connection(&line("08")));
+        // A listener, and one that only waits for its time to pass.
+        assert!(!is_connection(&line("0A")));
+        assert!(!is_connection(&line("06")));
+    }
 }

@@ -5,6 +5,9 @@
 
 #include "flow.bpf.h"
 
+/* Sockets that a walk has come to: user space sees by it that the walk goes on. */
+volatile __u64 visited_sockets;
+
 struct listening {
 	__u32 netns;
 	__u32 port;
@@ -119,7 +122,10 @@ int mark_listening_subflows(struct bpf_iter__tcp *ctx)
 	__u64 address = (__u64)common;
 	struct tcp_sock *tp;
 
-	if (!common || common->skc_state != TCP_LISTEN)
+	if (!common)
+		return 0;
+	visited_sockets++;
+	if (common->skc_state != TCP_LISTEN)
 		return 0;
 	if (!bpf_map_lookup_elem(&listening_subflows, &address))
 		return 0;
@@ -151,6 +157,7 @@ int deselect_flows(struct bpf_iter__tcp *ctx)
 	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp)
 		return 0;
+	visited_sockets++;
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 	if (!mark || mark->kind != MARK_SELECTED)
 		return 0;

@@ -139,7 +139,8 @@ fn lost(banks: &[Bank]) -> Lost {
         mptcp: of(raw::loss::LOSS_MPTCP),
         host_path: of(raw::loss::LOSS_HOST_PATH),
         groups: of(raw::loss::LOSS_GROUP),
-        // The kernel counts these.
+        // The kernel counts these, and the session those.
         skipped: 0,
+        not_adopted: 0,
     }
 }

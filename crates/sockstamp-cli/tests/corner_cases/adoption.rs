@@ -305,7 +305,7 @@ fn by_pid_a_connection_that_waits_to_be_accepted_is_adopted() {
 
 /// How often the sockops program of another measurement runs while `work` is done: every stamp of a socket
 /// with the bit makes the kernel call it, whoever set the bit.
-fn calls_of_others(work: impl FnOnce()) -> u64 {
+pub(crate) fn calls_of_others(work: impl FnOnce()) -> u64 {
     const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
     let nowhere = Host::new("nowhere").unwrap();
     let other = start(&["stat", "--new-only", "--netns", nowhere.netns_name()]);
@@ -334,10 +334,10 @@ fn sockops_calls(pid: u32) -> u64 {
     found.unwrap()
 }
 
-const ROUNDS: usize = 500;
+pub(crate) const ROUNDS: usize = 500;
 
 /// Whether connections are selected by their bit here; says so where they are not.
-fn selects_by_bit(test: &str) -> bool {
+pub(crate) fn selects_by_bit(test: &str) -> bool {
     let by_bit = plan().tx == Some(Stamps::Callbacks);
     if !by_bit {
         skip(

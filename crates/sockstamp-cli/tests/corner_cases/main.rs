@@ -11,6 +11,7 @@ mod containers;
 mod fast_open;
 mod filter;
 mod groups;
+mod held_lock;
 mod interference;
 mod life_cycle;
 mod mptcp;

@@ -169,7 +169,7 @@ pub(crate) fn wait_acknowledged(socket: impl AsFd) {
 }
 
 /// Looks again and again until it is so.
-pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
         assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");

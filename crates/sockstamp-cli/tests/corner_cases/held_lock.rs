@@ -1,0 +1,102 @@
+//! Connections whose lock a task holds and does not release.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::{Duration, Instant};
+
+use testbed::{HeldSocket, Host};
+
+use crate::adoption::{ROUNDS, calls_of_others, selects_by_bit};
+use crate::common::{Stat, number};
+use crate::scene::{Connection, wait_acknowledged, wait_until};
+
+/// What starting and ending may take on a busy machine, beyond the two seconds that a locked socket is waited for.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A host with a connection that exists before the measurement.
+struct Older {
+    host: Host,
+    listener: TcpListener,
+    connection: Connection,
+}
+
+impl Older {
+    fn new() -> Older {
+        let host = Host::new("held").unwrap();
+        let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        let connection = Connection::to(&host, &listener, Ipv4Addr::LOCALHOST.into());
+        Older {
+            host,
+            listener,
+            connection,
+        }
+    }
+
+    fn hold(&self) -> HeldSocket {
+        HeldSocket::hold(self.connection.client.try_clone().unwrap()).unwrap()
+    }
+
+    fn stat(&self) -> Stat {
+        Stat::start(&["--netns", self.host.netns_name()])
+    }
+}
+
+/// One byte from the client to the server.
+fn talk(connection: &mut Connection) {
+    connection.client.write_all(&[1]).unwrap();
+    connection.server.read_exact(&mut [0]).unwrap();
+    wait_acknowledged(&connection.client);
+}
+
+#[test]
+fn a_locked_socket_delays_neither_the_start_nor_the_end_of_stat() {
+    let older = Older::new();
+    let lock = older.hold();
+    let started = Instant::now();
+    let stat = older.stat();
+    talk(&mut Connection::to(
+        &older.host,
+        &older.listener,
+        Ipv4Addr::LOCALHOST.into(),
+    ));
+    let report = stat.finish();
+    assert!(started.elapsed() < SOON, "{:?}", started.elapsed());
+    drop(lock);
+    // Two ends of the older connection; the kernel may come to the one first that is not locked.
+    let [adopted, missed] = [&report["adopted"], &report["lost"]["not_adopted"]].map(number);
+    assert!(missed >= 1 && adopted + missed == 2, "{report}");
+    assert_eq!(number(&report["tx"]["messages"]), 1, "{report}");
+}
+
+#[test]
+fn the_bit_of_a_locked_socket_is_taken_back_when_the_lock_is_released() {
+    if !selects_by_bit("held_lock::the_bit_of_a_locked_socket_is_taken_back_when_the_lock_is_released") {
+        return;
+    }
+    let mut older = Older::new();
+    let stat = older.stat();
+    let lock = older.hold();
+    let stopped = Instant::now();
+    let report = stat.finish();
+    assert!(stopped.elapsed() < SOON, "{:?}", stopped.elapsed());
+    assert_eq!(number(&report["adopted"]), 2, "{report}");
+    drop(lock);
+    wait_until("the bit is gone", || {
+        let calls = calls_of_others(|| (0..ROUNDS).for_each(|_| talk(&mut older.connection)));
+        calls < ROUNDS as u64
+    });
+}
+
+#[test]
+fn a_connection_that_is_released_after_the_start_is_not_adopted_late() {
+    let mut older = Older::new();
+    let lock = older.hold();
+    let stat = older.stat();
+    drop(lock);
+    older.connection.server.read_exact(&mut [0; 4096]).unwrap();
+    (0..ROUNDS).for_each(|_| talk(&mut older.connection));
+    let report = stat.finish();
+    let [adopted, missed] = [&report["adopted"], &report["lost"]["not_adopted"]].map(number);
+    assert!(missed >= 1 && adopted + missed == 2, "{report}");
+    assert_eq!(number(&report["tx"]["messages"]), 0, "{report}");
+}
