@@ -33,6 +33,7 @@ struct udp_arrival {
 	__u32 stack_ns; /* RX software stamp to time, or one of the ARRIVAL_ codes */
 	__u32 length;
 	struct udp_remote remote; /* only where udp_peer_wanted() */
+	__u32 stamp; /* low half of skb->tstamp, which tells it from a later skb of the name */
 };
 
 enum udp_send_state {
@@ -85,7 +86,8 @@ struct udp_flow {
 	__s64 rx_ahead; /* datagrams known to be taken by reads whose end is not seen yet */
 	__u64 rx_doubt; /* when rx_ahead changed */
 	__u32 rx_reader; /* the thread that read last */
-	__u32 rx_shared; /* more than one thread reads */
+	__u16 rx_shared; /* more than one thread reads */
+	__u16 rx_proven; /* the queue holds nothing but what is in the ring */
 	__u64 tx_used; /* a bit a slot */
 	__u64 tx_order;
 	__s64 tx_untracked; /* packets between scheduler and driver that are no message's */

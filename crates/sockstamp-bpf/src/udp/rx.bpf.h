@@ -5,11 +5,12 @@
  * ring, in order, and a read (sock_recv_length) takes the oldest.
  *
  * That this is the datagram that was read is checked at each read by the skb that the kernel has at
- * the head of its queue then, the next to be read: it has to be the ring's next one too, or the
- * queue and the ring have to be empty together. Otherwise the read is refused, and the head of the
- * queue tells where to go on. So a datagram that left by another way (a bad checksum, found when it
- * is read), readers side by side, or datagrams queued before the start cost refusals, never a wrong
- * time.
+ * the head of its queue then, the next to be read: it has to be the ring's next one too. Where the
+ * queue is empty, the ring has to be empty, or its next one must still be on its way to the queue,
+ * which its memory tells. Otherwise the read is refused, and the ring goes on where the kernel is.
+ * So a datagram that left by another way (a bad checksum, found when it is read or polled for),
+ * CPUs that deliver in another order, readers side by side, or datagrams queued before the start
+ * cost refusals, never a wrong time.
  *
  * Where functions are traced, one of them shows the skb, and no order is needed.
  */
@@ -23,13 +24,11 @@
 #define UDP_HEADER_LENGTH 8 /* RFC 768 */
 #define EFAULT		  14 /* include/uapi/asm-generic/errno-base.h */
 
-/* From our hook to the queue; a task that reads alone need not wonder about ones younger. */
-#define UDP_QUEUEING_NS 100000
 /*
  * From taking a datagram to the end of the read call, a page fault and a preemption included. After
- * it, what seemed to be taken by another thread is believed to be gone.
+ * it, a datagram that another thread seemed to have taken is believed to be gone.
  */
-#define UDP_READING_NS 100000000
+#define UDP_READING_NS 1000000000
 
 static __always_inline struct udp_arrival *udp_arrival_slot(struct udp_flow *flow, __u64 counter)
 {
@@ -66,6 +65,7 @@ static __always_inline void udp_arrived(const void *receiver, const struct sk_bu
 	arrival->stack_ns = clock_since_stamp(skb, arrival->time);
 	arrival->length = udp_length(skb);
 	arrival->skb = udp_name(sk, skb);
+	arrival->stamp = skb->tstamp;
 	if (udp_peer_wanted())
 		udp_peer(sk, skb, true, &arrival->remote);
 	sched_note(sk, &flow->waiter, counter);
@@ -147,6 +147,7 @@ __noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u64 head, __u64 ot
 
 struct udp_read {
 	__u64 now;
+	__u64 socket; /* its address, which makes names addresses again */
 	__u64 next; /* what the kernel has at the head of its queue */
 	__u64 skb; /* what was read, where that is seen */
 	__u64 head;
@@ -162,16 +163,51 @@ struct udp_read {
 };
 
 /*
+ * Whether a datagram is still between our hook and the queue. __udp_enqueue_schedule_skb() writes
+ * over skb->dev (udp_set_dev_scratch(), v6.18; the upper half is a length and two flags), a packet
+ * that takes the memory later has another stamp, and no read can have taken what is not queued.
+ */
+static __always_inline bool udp_on_its_way(const struct udp_read *read,
+					   const struct udp_arrival *arrival)
+{
+	const struct sk_buff *skb = (void *)(read->socket + arrival->skb);
+	__s64 device = 0;
+	__u64 stamp = 0;
+
+	if (bpf_core_read(&device, sizeof(device), &skb->dev) ||
+	    bpf_core_read(&stamp, sizeof(stamp), &skb->tstamp))
+		return false;
+	/* A pointer of the kernel is negative. */
+	return device < 0 && stamp && (__u32)stamp == arrival->stamp;
+}
+
+/* The first from `counter` on that is still on its way to the queue; `head` if none is. */
+__noinline __u64 udp_unqueued(struct udp_flow *flow, const struct udp_read *read, __u64 counter)
+{
+	if (!flow || !read)
+		return 0;
+	for (int i = 0; i < UDP_ARRIVALS && counter != read->head; i++, counter++) {
+		struct udp_arrival *arrival = udp_arrival_slot(flow, counter);
+
+		if (arrival->skb && udp_on_its_way(read, arrival))
+			return counter;
+	}
+	return read->head;
+}
+
+/*
  * Goes on where the kernel is. Where threads read side by side, datagrams were taken by reads whose
  * end is still to come: those ends must not be taken for reads of what follows.
  */
 static __always_inline enum verdict udp_resync(struct udp_flow *flow, const struct udp_read *read,
 					       __u64 counter)
 {
-	__u64 tail = read->head;
+	__u64 tail;
 
 	if (read->next)
-		tail = udp_find(flow, read->next, read->head, counter + 1);
+		tail = udp_find(flow, read->next, read->head, counter);
+	else
+		tail = udp_unqueued(flow, read, counter);
 	if (flow->rx_shared) {
 		__s64 ahead = flow->rx_ahead + (__s64)(tail - counter) - 1;
 
@@ -179,6 +215,7 @@ static __always_inline enum verdict udp_resync(struct udp_flow *flow, const stru
 		flow->rx_doubt = read->now;
 	}
 	flow->rx_tail = tail;
+	flow->rx_proven = false;
 	return VERDICT_UNMATCHED_READ;
 }
 
@@ -190,10 +227,15 @@ static __always_inline bool udp_in_step(struct udp_flow *flow, const struct udp_
 
 	if (read->next)
 		return following != read->head && arrival->skb == read->next;
-	if (following == read->head)
-		return true;
-	/* On its way to the queue, on another CPU. */
-	return !flow->rx_shared && read->now - arrival->time < UDP_QUEUEING_NS;
+	return following == read->head || udp_on_its_way(read, arrival);
+}
+
+/* Whether the datagram that seemed to be read is still to be read. */
+static __always_inline bool udp_unread(const struct udp_flow *flow, const struct udp_read *read)
+{
+	if (read->next)
+		return read->arrival.skb == read->next;
+	return !flow->rx_proven && udp_on_its_way(read, &read->arrival);
 }
 
 static __always_inline bool udp_doubtful(const struct udp_flow *flow, const struct udp_read *read)
@@ -205,6 +247,7 @@ static __always_inline bool udp_doubtful(const struct udp_flow *flow, const stru
 __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 {
 	__u64 tail, counter, following;
+	bool in_step;
 
 	if (!flow || !read)
 		return VERDICT_LOST_EVENT;
@@ -223,17 +266,20 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 	}
 	read->counter = counter;
 	read->arrival = *udp_arrival_slot(flow, counter);
-	if (read->arrival.skb == read->next) {
-		/* Still to be read: what was read came before we knew, or is another thread's. */
+	following = udp_kept(flow, counter + 1, read->head);
+	in_step = udp_in_step(flow, read, following);
+	/* A datagram that came since may have the memory of the one that was read. */
+	if ((!in_step || !read->next) && udp_unread(flow, read)) {
+		/* What was read came before we knew, or is another thread's. */
 		if (flow->rx_ahead)
 			flow->rx_ahead--;
 		flow->rx_tail = counter;
 		return VERDICT_UNMATCHED_READ;
 	}
-	following = udp_kept(flow, counter + 1, read->head);
-	if (!udp_in_step(flow, read, following) || read->length > read->arrival.length)
+	if (!in_step || read->length > read->arrival.length)
 		return udp_resync(flow, read, counter);
 	flow->rx_tail = following;
+	flow->rx_proven = true;
 	if (udp_doubtful(flow, read))
 		return VERDICT_UNMATCHED_READ;
 	flow->rx_ahead = 0;
@@ -387,6 +433,7 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 	if (!flow || (!result && udp_nothing_read(sk, flow)))
 		return;
 	udp_read_now(&read, result < 0 ? 0 : result);
+	read.socket = (__u64)sk;
 	if (flow->rx_reader != read.tid) {
 		flow->rx_shared |= !!flow->rx_reader;
 		flow->rx_reader = read.tid;

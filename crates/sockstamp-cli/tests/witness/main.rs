@@ -8,3 +8,4 @@ mod capture;
 mod clock;
 mod datagrams;
 mod udp;
+mod udp_queue;
