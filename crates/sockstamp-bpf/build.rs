@@ -61,6 +61,12 @@ fn main() -> Result<()> {
     compile(&clang, "src/bpf/sink.bpf.c", &out.join("sink.skel.rs"), &out)?;
     compile(
         &clang,
+        "src/bpf/stranger.bpf.c",
+        &out.join("stranger.skel.rs"),
+        &out,
+    )?;
+    compile(
+        &clang,
         "src/filter/filter_test.bpf.c",
         &out.join("filter_test.skel.rs"),
         &out,

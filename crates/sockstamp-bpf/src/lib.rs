@@ -33,6 +33,7 @@ mod settings;
 pub mod sink;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
+pub mod stranger;
 pub mod support;
 mod udp;
 mod verified;

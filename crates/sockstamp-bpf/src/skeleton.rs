@@ -45,3 +45,7 @@ pub(crate) mod sample_test {
 pub(crate) mod sink {
     include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
 }
+
+pub(crate) mod stranger {
+    include!(concat!(env!("OUT_DIR"), "/stranger.skel.rs"));
+}

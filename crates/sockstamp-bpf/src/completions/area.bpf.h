@@ -17,9 +17,10 @@ const volatile __u32 setting_sockets = 1;
 /* Of all applications, since the start. */
 __u64 entries_torn;
 
-/* User space writes the first four fields when a socket is registered; the others are ours. */
+/* User space writes the first five fields when a socket is registered; the others are ours. */
 struct completions_mark {
 	__u8 kind; /* MARK_SELECTED: it is stamped without error-queue entries; or nothing */
+	__u8 asked; /* enum asked: of earlier registrations, too */
 	__u8 select; /* that is asked for, and not done yet */
 	__u32 place; /* which of the application's, behind those of the applications before it */
 	__u64 registration; /* a number that is never given twice */

@@ -24,7 +24,8 @@ const MEMORY_FLAGS: u32 = 1 << 10 | 1 << 12;
 mod mark {
     use std::ops::Range;
 
-    pub(super) const SELECT: usize = 1;
+    pub(super) const ASKED: usize = 1;
+    pub(super) const SELECT: usize = 2;
     pub(super) const PLACE: Range<usize> = 4..8;
     pub(super) const REGISTRATION: Range<usize> = 8..16;
 }
@@ -186,6 +187,9 @@ impl Publisher {
         self.set_registration(place, registration)?;
         let marks = &self.skeleton.maps.sockstamp_marks;
         let mut mark = vec![0; marks.value_size() as usize];
+        if let Some(earlier) = self.look(socket)? {
+            mark[mark::ASKED] = earlier[mark::ASKED];
+        }
         mark[mark::SELECT] = u8::from(select);
         mark[mark::PLACE].copy_from_slice(&place.to_ne_bytes());
         mark[mark::REGISTRATION].copy_from_slice(&registration.to_ne_bytes());

@@ -13,6 +13,7 @@
 #define SOCKSTAMP_COMPLETIONS_TCP_BPF_H
 
 #include "area.bpf.h"
+#include "../flow/asked.bpf.h"
 
 #define SCM_TSTAMP_SND	 0 /* include/uapi/linux/errqueue.h */
 #define SCM_TSTAMP_SCHED 1
@@ -26,7 +27,7 @@ static __always_inline void tcp_select(struct bpf_sockopt *ctx)
 	struct bpf_sock *sk = ctx->sk;
 	struct completions_mark *mark;
 	struct bpf_sockopt_kern *kern;
-	int flags = SK_BPF_CB_TX_TIMESTAMPING;
+	const struct tcp_sock *tp;
 
 	if (!sk)
 		return;
@@ -34,8 +35,9 @@ static __always_inline void tcp_select(struct bpf_sockopt *ctx)
 	if (!mark || !mark->select)
 		return;
 	kern = bpf_cast_to_kern_ctx(ctx);
-	mark->origin = cast_kernel(kern->sk, struct tcp_sock)->write_seq;
-	if (bpf_setsockopt(sk, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags)))
+	tp = cast_kernel(kern->sk, struct tcp_sock);
+	mark->origin = tp->write_seq;
+	if (!bits_ask(sk, tp, ASKED_STAMPS, &mark->asked))
 		return;
 	mark->kind = MARK_SELECTED;
 	mark->select = false;

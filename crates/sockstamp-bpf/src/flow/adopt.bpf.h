@@ -106,8 +106,6 @@ static __always_inline bool waits_for_accept(const struct sock *sk)
 static __always_inline void adopt(struct tcp_sock *tp)
 {
 	const struct sock *sk = (struct sock *)tp;
-	int flags = SK_BPF_CB_TX_TIMESTAMPING;
-	int entry_flags = tp->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
 	__u8 directions;
 	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 
@@ -121,8 +119,7 @@ static __always_inline void adopt(struct tcp_sock *tp)
 		return;
 	}
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!mark || (setting_bit &&
-		      bpf_setsockopt(tp, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags)))) {
+	if (!mark || !mark_asks(mark, tp, tp)) {
 		count_loss(LOSS_FLOW);
 		return;
 	}
@@ -130,9 +127,6 @@ static __always_inline void adopt(struct tcp_sock *tp)
 		bpf_get_socket_cookie(tp);
 	mark_selected(mark, tp, directions);
 	mark->adopted = true;
-	if (setting_entry_callback && mark_asks_entry(mark, tp))
-		bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &entry_flags,
-			       sizeof(entry_flags));
 	adopted_flows++;
 	adopt_under_way(sk, tp);
 }

@@ -9,6 +9,7 @@
 #define SOCKSTAMP_FLOW_BPF_H
 
 #include "common.bpf.h"
+#include "asked.bpf.h"
 #include "mark.bpf.h"
 #include "../filter/filter.bpf.h"
 #include "../group/group.bpf.h"
@@ -163,14 +164,14 @@ enum opened_by {
 };
 
 struct mark {
-	__u8 kind; /* the first byte, which others read */
+	__u8 kind; /* this byte and the next are read by others, too */
+	__u8 asked; /* enum asked */
 	__u8 adopted; /* the flow was there before us */
 	__u32 retransmits; /* how much of the kernel's count is in ours */
 	__u32 tx_seq; /* where the first message starts */
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */
 	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */
 	__u8 opened_by;
-	__u8 asked_entry; /* we had the callback for header options switched on */
 };
 
 /* Ours, unlike the bit on the socket, which is everybody's who uses BPF timestamping. */
@@ -390,53 +391,17 @@ static __always_inline void mark_selected(struct mark *mark, const struct tcp_so
 	mark->directions = directions;
 	mark->kind = MARK_SELECTED;
 	mark->adopted = false;
-	mark->asked_entry = false;
 	mark->tx_seq = tp->write_seq;
 	mark->ooopack = tp->rcv_ooopack;
 	mark->retransmits = tp->total_retrans;
 }
 
-/* Of other programs' storages of one socket, the most that are looked at. */
-#define STORAGES_MAX 64
-
-/*
- * Whether another sockstamp has selected this socket, too: each has its own map of marks, all of
- * one name. What is on the list is read as it is, since others may change it meanwhile; their
- * selecting, and taking back, of this socket waits for its lock, which we hold.
- */
-static __always_inline bool selected_by_others(const struct sock *sk)
+/* Have the socket call back, in the ways that are used. */
+static __always_inline bool mark_asks(struct mark *mark, void *socket, const struct tcp_sock *tp)
 {
-	const struct hlist_node *node = BPF_CORE_READ(sk, sk_bpf_storage, list.first);
-	int i;
+	__u8 wanted = ASKED_STAMPS | (setting_entry_callback ? ASKED_ENTRY : 0);
 
-	bpf_for(i, 0, STORAGES_MAX)
-	{
-		const struct bpf_local_storage_elem *elem;
-		char name[sizeof(MARKS_NAME)];
-		__u8 kind = 0;
-
-		if (!node)
-			break;
-		elem = (void *)node - bpf_core_field_offset(struct bpf_local_storage_elem, snode);
-		BPF_CORE_READ_STR_INTO(&name, elem, sdata.smap, map.name);
-		BPF_CORE_READ_INTO(&kind, elem, sdata.data[0]);
-		if (!bpf_strncmp(name, sizeof(name), MARKS_NAME) && kind == MARK_SELECTED)
-			return true;
-		node = BPF_CORE_READ(node, next);
-	}
-	return false;
-}
-
-/*
- * Whether this socket's sends must be asked to call back: somebody else may want that as well, and
- * whoever is the last sockstamp on the socket takes it back.
- */
-static __always_inline bool mark_asks_entry(struct mark *mark, const struct tcp_sock *tp)
-{
-	bool asked = tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
-
-	mark->asked_entry = !asked || selected_by_others((struct sock *)tp);
-	return !asked;
+	return !setting_bit || bits_ask(socket, tp, wanted, &mark->asked);
 }
 
 /*
@@ -446,7 +411,6 @@ static __always_inline bool mark_asks_entry(struct mark *mark, const struct tcp_
 static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct sock *kernel_sk)
 {
 	const struct tcp_sock *tp = tcp_of(kernel_sk);
-	int flags = SK_BPF_CB_TX_TIMESTAMPING;
 	struct bpf_sock *sk = ctx->sk;
 	struct bank *bank = this_bank();
 	struct mark *mark;
@@ -462,8 +426,7 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 		return;
 	}
 	mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!mark || (setting_bit &&
-		      bpf_setsockopt(ctx, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags)))) {
+	if (!mark || !mark_asks(mark, ctx, tp)) {
 		count_loss(LOSS_FLOW);
 		return;
 	}
@@ -471,9 +434,6 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(ctx);
 	mark_selected(mark, tp, directions);
-	if (setting_entry_callback && mark_asks_entry(mark, tp))
-		bpf_sock_ops_cb_flags_set(ctx, tp->bpf_sock_ops_cb_flags |
-						       BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 	mark->opened_by = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? OPENED_BY_US : OPENED_BY_PEER;
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
 	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX)) {

@@ -135,22 +135,14 @@ int mark_listening_subflows(struct bpf_iter__tcp *ctx)
 	return 0;
 }
 
-static __always_inline void forget_entry(struct tcp_sock *tp)
-{
-	int flags = tp->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
-
-	bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
-}
-
-/* The bit would make the kernel call other sockops programs for stamps that nobody wants now. */
+/* The bits would make the kernel call other sockops programs for what nobody wants now. */
 SEC("iter/tcp")
 int deselect_flows(struct bpf_iter__tcp *ctx)
 {
 	struct sock_common *common = ctx->sk_common;
 	struct tcp_sock *tp;
-	bool asked_entry;
 	struct mark *mark;
-	int flags = 0;
+	__u8 asked;
 
 	if (!common)
 		return 0;
@@ -159,15 +151,11 @@ int deselect_flows(struct bpf_iter__tcp *ctx)
 		return 0;
 	visited_sockets++;
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
-	if (!mark || mark->kind != MARK_SELECTED)
+	if (!mark || !mark->asked)
 		return 0;
-	asked_entry = mark->asked_entry;
+	asked = mark->asked;
 	bpf_sk_storage_delete(&sockstamp_marks, tp);
-	if (selected_by_others((struct sock *)tp))
-		return 0;
-	bpf_setsockopt(tp, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags));
-	if (asked_entry)
-		forget_entry(tp);
+	bits_give_back(tp, tp, asked);
 	return 0;
 }
 

@@ -19,7 +19,8 @@ use testbed::Host;
 use crate::common::{Stat, messages, number, report, sockstamp};
 use crate::scene::{Connection, PATIENCE, bpf_objects, start, trace_into, wait_acknowledged, wait_until};
 
-fn wait_unloaded([programs, maps]: &[BTreeSet<u32>; 2]) {
+/// The kernel frees what a process had some time after its end.
+pub(crate) fn wait_unloaded([programs, maps]: &[BTreeSet<u32>; 2]) {
     assert!(!programs.is_empty() && !maps.is_empty());
     wait_until("the programs are gone", || {
         ProgInfoIter::default().all(|program| !programs.contains(&program.id))

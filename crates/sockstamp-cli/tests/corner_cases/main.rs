@@ -6,6 +6,7 @@ mod common;
 
 mod adoption;
 mod answerer;
+mod asked_bits;
 mod clock;
 mod containers;
 mod fast_open;

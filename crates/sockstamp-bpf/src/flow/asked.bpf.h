@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Bits on a socket that make the kernel call sockops programs. Each is one bit for all programs of
+ * the host, and nothing tells how many want it. So the mark of each sockstamp has the bits that it
+ * has to give back: those that it set, and those that it found set by another sockstamp, which has
+ * them in its own mark. The last mark that has a bit clears it. A bit that was set before all of
+ * them is in no mark, and stays. A program that sets a bit which one of ours has set already
+ * changes nothing that could be seen, and loses it with ours.
+ *
+ * The socket is locked in all of this, so no two sockstamps look at one at a time.
+ */
+#ifndef SOCKSTAMP_ASKED_BPF_H
+#define SOCKSTAMP_ASKED_BPF_H
+
+#include "common.bpf.h"
+#include "mark.bpf.h"
+
+/* Of programs' storages of one socket, the most that are looked at. */
+#define STORAGES_MAX 64
+
+/*
+ * Which bits marks on this socket have, ours among them: each sockstamp has its own map of marks,
+ * all of one name. What is on the list is read as it is, since storages of other programs may
+ * change meanwhile.
+ */
+static __always_inline __u8 asked_by_marks(const struct sock *sk)
+{
+	const struct hlist_node *node = BPF_CORE_READ(sk, sk_bpf_storage, list.first);
+	__u8 all = 0;
+	int i;
+
+	bpf_for(i, 0, STORAGES_MAX)
+	{
+		const struct bpf_local_storage_elem *elem;
+		char name[sizeof(MARKS_NAME)];
+		__u8 asked = 0;
+
+		if (!node)
+			break;
+		elem = (void *)node - bpf_core_field_offset(struct bpf_local_storage_elem, snode);
+		BPF_CORE_READ_STR_INTO(&name, elem, sdata.smap, map.name);
+		BPF_CORE_READ_INTO(&asked, elem, sdata.data[MARK_ASKED]);
+		if (!bpf_strncmp(name, sizeof(name), MARKS_NAME))
+			all |= asked;
+		node = BPF_CORE_READ(node, next);
+	}
+	return all;
+}
+
+static __always_inline __u8 bits_on(const struct tcp_sock *tp)
+{
+	const struct sock *sk = (const struct sock *)tp;
+	__u8 bits = 0;
+
+	if (sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING)
+		bits |= ASKED_STAMPS;
+	if (tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
+		bits |= ASKED_ENTRY;
+	return bits;
+}
+
+/* Switch these bits on or off, and no other. `socket` is what bpf_setsockopt() takes here. */
+static __always_inline bool bits_switch(void *socket, const struct tcp_sock *tp, __u8 bits, bool on)
+{
+	int stamps = ((const struct sock *)tp)->sk_bpf_cb_flags & ~SK_BPF_CB_TX_TIMESTAMPING;
+	int entry = tp->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+
+	if (on) {
+		stamps |= SK_BPF_CB_TX_TIMESTAMPING;
+		entry |= BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+	}
+	if (bits & ASKED_STAMPS &&
+	    bpf_setsockopt(socket, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamps, sizeof(stamps)))
+		return false;
+	return !(bits & ASKED_ENTRY) ||
+	       !bpf_setsockopt(socket, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &entry, sizeof(entry));
+}
+
+/* Have these bits set from here on. `asked` is the mark's, which stays when a socket is reused. */
+static __always_inline bool bits_ask(void *socket, const struct tcp_sock *tp, __u8 wanted,
+				     __u8 *asked)
+{
+	__u8 found = bits_on(tp) & wanted;
+	__u8 missing = wanted & ~found;
+
+	if (found)
+		*asked |= found & asked_by_marks((const struct sock *)tp);
+	if (missing && !bits_switch(socket, tp, missing, true))
+		return false;
+	*asked |= missing;
+	return true;
+}
+
+/* Clear what a mark had that is deleted by now, but for what other marks have. */
+static __always_inline void bits_give_back(void *socket, const struct tcp_sock *tp, __u8 asked)
+{
+	__u8 last = asked & ~asked_by_marks((const struct sock *)tp);
+
+	if (last)
+		bits_switch(socket, tp, last, false);
+}
+
+#endif

@@ -1,0 +1,80 @@
+//! Another user of the bits that a session asks of sockets, and a look at them: for tests of what is left behind.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Iter, Link};
+use sockstamp_model::flow::NetnsInode;
+
+use crate::error::{Error, Tried};
+use crate::object;
+use crate::skeleton::stranger::{StrangerSkel, StrangerSkelBuilder};
+
+/// The bits of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bits {
+    /// `SK_BPF_CB_TX_TIMESTAMPING`
+    pub stamps: bool,
+    /// `BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG`
+    pub entry: bool,
+}
+
+/// Programs that set both bits on some connections, attached.
+pub struct Stranger {
+    _link: Link,
+    skeleton: StrangerSkel<'static>,
+}
+
+impl std::fmt::Debug for Stranger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Stranger").finish_non_exhaustive()
+    }
+}
+
+impl Stranger {
+    /// Sets the bits on each connection from or to `port` that is made in `netns` from now on, before any program
+    /// does that is attached to the same cgroup later.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
+    pub fn attach(cgroup: &Path, netns: NetnsInode, port: u16) -> Result<Self, Error> {
+        let mut open = object::open(StrangerSkelBuilder::default())?;
+        if let Some(settings) = open.maps.rodata_data.as_mut() {
+            settings.stranger_netns = netns.0;
+            settings.stranger_port = port.into();
+        }
+        let skeleton = open.load().tried("load the programs")?;
+        let cgroup = File::open(cgroup).tried(format!("open {}", cgroup.display()))?;
+        let link = skeleton.progs.stranger_asks.attach_cgroup(cgroup.as_raw_fd());
+        Ok(Self {
+            _link: link.tried("attach to the cgroup")?,
+            skeleton,
+        })
+    }
+
+    /// The bits of each connection of the calling thread's network namespace, by its local and remote port.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
+    pub fn look(&self) -> Result<BTreeMap<(u16, u16), Bits>, Error> {
+        let step = "look at connections";
+        let link = self.skeleton.progs.stranger_looks.attach().tried(step)?;
+        let mut text = String::new();
+        let mut iterator = Iter::new(&link).tried(step)?;
+        iterator.read_to_string(&mut text).tried(step)?;
+        Ok(text.lines().filter_map(parse).collect())
+    }
+}
+
+fn parse(line: &str) -> Option<((u16, u16), Bits)> {
+    let mut numbers = line.split(' ').map_while(|word| word.parse::<u16>().ok());
+    let ports = (numbers.next()?, numbers.next()?);
+    let (stamps, entry) = (numbers.next()? != 0, numbers.next()? != 0);
+    Some((ports, Bits { stamps, entry }))
+}

@@ -1,0 +1,175 @@
+//! Two bits on a socket make the kernel call sockops programs. Any program may want them: a measurement gives each back as
+//! it found it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+
+use nix::sys::signal::Signal;
+use sockstamp_bpf::plan::Stamps;
+use sockstamp_bpf::stranger::{Bits, Stranger};
+use sockstamp_bpf::support::Support;
+use sockstamp_model::flow::NetnsInode;
+use testbed::{Host, Process};
+
+use crate::common::{plan, skip};
+use crate::life_cycle::wait_unloaded;
+use crate::scene::{Connection, PATIENCE, bpf_objects, start};
+
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+/// Of the connections that another program asks for the same callbacks.
+const SHARED: u16 = 7001;
+/// Of those that it leaves alone.
+const OWN: u16 = 7002;
+
+const SET: Bits = Bits {
+    stamps: true,
+    entry: true,
+};
+const CLEAR: Bits = Bits {
+    stamps: false,
+    entry: false,
+};
+/// While one sees the entry of sends by its callback, or by the tracepoint.
+const BY_CALLBACK: Bits = SET;
+const BY_TRACEPOINT: Bits = Bits {
+    stamps: true,
+    entry: false,
+};
+
+/// A host with connections of both kinds, and the other program.
+struct Scene {
+    host: Host,
+    listeners: [TcpListener; 2],
+    stranger: Stranger,
+    connections: Vec<Connection>,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let host = Host::new("corner").unwrap();
+        let root = Support::probe().cgroup2.unwrap();
+        let netns = NetnsInode(host.netns_inode().try_into().unwrap());
+        let stranger = Stranger::attach(&root, netns, SHARED).unwrap();
+        let listeners = [SHARED, OWN].map(|port| host.tcp_listen(SocketAddr::new(LOCALHOST, port)).unwrap());
+        let mut scene = Scene {
+            host,
+            listeners,
+            stranger,
+            connections: Vec::new(),
+        };
+        scene.connect();
+        scene
+    }
+
+    /// One connection of each kind.
+    fn connect(&mut self) {
+        let new = self.listeners.each_ref();
+        let new = new.map(|listener| Connection::to(&self.host, listener, LOCALHOST));
+        self.connections.extend(new);
+    }
+
+    fn measure(&self, entry: &str) -> Process {
+        start(&["stat", "--netns", self.host.netns_name(), "--entry", entry])
+    }
+
+    /// Both ends of each connection have these bits, by its kind.
+    fn assert_bits(&self, shared: Bits, own: Bits, when: &str) {
+        let seen = self.host.enter(|| self.stranger.look().unwrap());
+        assert_eq!(seen.len(), 2 * self.connections.len(), "{when}: {seen:?}");
+        for ((local, remote), bits) in seen {
+            let expected = match [local, remote].contains(&SHARED) {
+                true => shared,
+                false => own,
+            };
+            assert_eq!(bits, expected, "{when}: {local} to {remote}");
+        }
+    }
+}
+
+/// Ends a measurement; its marks are gone when this returns.
+fn end(mut process: Process, signal: Signal) {
+    let objects = bpf_objects(&process);
+    process.signal(signal).unwrap();
+    process.wait_status(PATIENCE).unwrap();
+    wait_unloaded(&objects);
+}
+
+fn uses_no_bits(test: &str) -> bool {
+    let none = plan().tx != Some(Stamps::Callbacks);
+    if none {
+        skip(test, "these hooks ask for no callbacks");
+    }
+    none
+}
+
+fn bits_of(entry: &str) -> Bits {
+    match entry {
+        "callback" => BY_CALLBACK,
+        _ => BY_TRACEPOINT,
+    }
+}
+
+#[test]
+fn bits_that_another_program_has_set_are_left_to_it() {
+    if uses_no_bits("bits_that_another_program_has_set_are_left_to_it") {
+        return;
+    }
+    let mut scene = Scene::new();
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        scene.assert_bits(SET, CLEAR, "before");
+        let measurement = scene.measure("callback");
+        scene.connect();
+        scene.assert_bits(SET, SET, "meanwhile");
+        end(measurement, signal);
+        // One that is killed can clear none, and needs to touch none of the others.
+        let own = if signal == Signal::SIGKILL { SET } else { CLEAR };
+        scene.assert_bits(SET, own, "afterwards");
+    }
+}
+
+/// Whichever starts and whichever ends first, however that ends, and whichever bits each of them wants.
+#[test]
+fn of_two_measurements_the_last_gives_the_bits_back() {
+    if uses_no_bits("of_two_measurements_the_last_gives_the_bits_back") {
+        return;
+    }
+    for (entries, signals) in [
+        (["callback", "callback"], &[Signal::SIGINT][..]),
+        (["callback", "tracepoint"], &[Signal::SIGINT, Signal::SIGKILL]),
+        (["tracepoint", "callback"], &[Signal::SIGINT]),
+    ] {
+        for &signal in signals {
+            for first_to_end in [0, 1] {
+                two_measurements(entries, first_to_end, signal);
+            }
+        }
+    }
+}
+
+fn two_measurements(entries: [&str; 2], first_to_end: usize, signal: Signal) {
+    let case = format!("{entries:?}, the first to end is {first_to_end}, by {signal}");
+    println!("{case}");
+    let mut scene = Scene::new();
+    let mut measurements = Vec::from(entries.map(|entry| {
+        let measurement = scene.measure(entry);
+        scene.connect();
+        measurement
+    }));
+    scene.assert_bits(SET, bits_of("callback"), &format!("{case}: with both"));
+    end(measurements.remove(first_to_end), signal);
+    let left = entries[1 - first_to_end];
+    // What one that was killed wanted alone stays.
+    let remains = match signal {
+        Signal::SIGKILL => bits_of("callback"),
+        _ => bits_of(left),
+    };
+    scene.assert_bits(SET, remains, &format!("{case}: with one"));
+    end(measurements.remove(0), Signal::SIGINT);
+    let remains = match (signal, left) {
+        (Signal::SIGKILL, "tracepoint") => Bits {
+            stamps: false,
+            entry: true,
+        },
+        _ => CLEAR,
+    };
+    scene.assert_bits(SET, remains, &format!("{case}: afterwards"));
+}
