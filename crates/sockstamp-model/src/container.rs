@@ -62,12 +62,27 @@ pub struct Container {
     pub runtime: Runtime,
     /// 64 hexadecimal digits; of a service, the name of its unit (`nginx.service`).
     pub id: String,
+    /// The user below whose slice of systemd it is, where cgroups have the names that the user gives them: the id is
+    /// what that user claims.
+    pub user: Option<u32>,
 }
 
 impl Container {
     fn new(runtime: Runtime, id: &str) -> Self {
-        let id = id.to_owned();
-        Self { runtime, id }
+        Self {
+            runtime,
+            id: id.to_owned(),
+            user: None,
+        }
+    }
+
+    /// The id, in front of which stands whose claim it is: `user-1000/nginx.service`.
+    #[must_use]
+    pub fn qualified_id(&self) -> String {
+        match self.user {
+            Some(user) => format!("user-{user}/{}", self.id),
+            None => self.id.clone(),
+        }
     }
 
     /// The id as it is usually shown: its first 12 digits; the whole name of a service.
@@ -80,12 +95,13 @@ impl Container {
     }
 }
 
-/// As `docker/0123456789ab`, or `nginx.service`.
+/// As `docker/0123456789ab`, or `nginx.service`; of a user, `user-1000/podman/0123456789ab`.
 impl fmt::Display for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = self.user.map_or_else(String::new, |user| format!("user-{user}/"));
         match self.runtime {
-            Runtime::Systemd => f.pad(&self.id),
-            runtime => f.pad(&format!("{runtime}/{}", self.short_id())),
+            Runtime::Systemd => f.pad(&format!("{user}{}", self.id)),
+            runtime => f.pad(&format!("{user}{runtime}/{}", self.short_id())),
         }
     }
 }
@@ -98,6 +114,7 @@ impl fmt::Display for Container {
 pub fn container_of(cgroup: impl AsRef<[u8]>) -> Option<Container> {
     let mut in_kubernetes = false;
     let mut parent = "";
+    let mut user = None;
     let (mut container, mut service) = (None, None);
     for name in cgroup.as_ref().split(|&byte| byte == b'/') {
         // No runtime makes a name that is no UTF-8, but a user may, on the way to one that a runtime makes.
@@ -107,9 +124,16 @@ pub fn container_of(cgroup: impl AsRef<[u8]>) -> Option<Container> {
             .or_else(|| bare(name, parent, in_kubernetes))
             .or(container);
         service = unit(name).or(service);
+        user = user.or_else(|| user_slice(name, parent));
         parent = name;
     }
-    container.or(service)
+    container.or(service).map(|found| Container { user, ..found })
+}
+
+/// systemd.special(7), "user.slice": what a user runs is below `user.slice/user-UID.slice`, which root makes.
+fn user_slice(name: &str, parent: &str) -> Option<u32> {
+    let id = name.strip_prefix("user-")?.strip_suffix(".slice")?;
+    (parent == "user.slice").then(|| id.parse().ok()).flatten()
 }
 
 /// What the drivers of systemd (`docker-ID.scope`), of CRI-O and podman (`crio-ID`), and containerd's own where
@@ -257,6 +281,32 @@ mod tests {
         ] {
             assert_eq!(container_of(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn what_a_user_claims_is_told_from_what_root_runs() {
+        let slice = "/user.slice/user-1000.slice/user@1000.service";
+        for (path, qualified) in [
+            (
+                format!("{slice}/app.slice/nginx.service"),
+                "user-1000/nginx.service".to_owned(),
+            ),
+            (
+                format!("{slice}/user.slice/libpod-{ID}.scope"),
+                format!("user-1000/{ID}"),
+            ),
+            // A name below the first says nothing any more.
+            (
+                format!("{slice}/user.slice/user-0.slice/docker-{ID}.scope"),
+                format!("user-1000/{ID}"),
+            ),
+            (format!("/user-1000.slice/docker-{ID}.scope"), ID.to_owned()),
+            (format!("/system.slice/docker-{ID}.scope"), ID.to_owned()),
+        ] {
+            assert_eq!(container_of(&path).unwrap().qualified_id(), qualified, "{path}");
+        }
+        let container = container_of(format!("{slice}/libpod-{ID}.scope")).unwrap();
+        assert_eq!(container.to_string(), "user-1000/podman/0123456789ab");
     }
 
     #[test]

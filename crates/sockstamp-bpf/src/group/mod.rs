@@ -317,9 +317,8 @@ impl Table {
 /// The container's id; empty outside of one. Whose path is not known has the number of its cgroup.
 fn container(cgroup: u64, path: Option<&Name>) -> Name {
     match path {
-        Some(path) => {
-            container_of(path.as_bytes()).map_or_else(Name::default, |container| container.id.into())
-        }
+        Some(path) => container_of(path.as_bytes())
+            .map_or_else(Name::default, |container| container.qualified_id().into()),
         None => format!("#{cgroup}").into(),
     }
 }

@@ -1,13 +1,17 @@
 //! `--container`: cgroups as container runtimes name them, with real processes in them.
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::chown;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use testbed::{Cgroup, Host};
+use nix::sys::signal::Signal;
+use tempfile::{NamedTempFile, TempDir};
+use testbed::{Cgroup, Host, Process};
 
 use crate::answerer::{Answerer, assert_only};
-use crate::common::{Trace, sockstamp};
-use crate::scene::Messages;
+use crate::common::{self, Stat, Trace, sockstamp, wait_attached};
+use crate::scene::{Messages, PATIENCE};
 
 /// Ids that nothing else on this host has, alike but for their last digits.
 fn ids<const N: usize>() -> [String; N] {
@@ -150,4 +154,161 @@ fn a_cgroup_and_a_container_must_share_sockets() {
     command.args(["--cgroup", &path(&elsewhere)]);
     let text = complaint(command, &id);
     assert!(text.contains("neither cgroup is below the other"), "{text}");
+}
+
+/// A user who is in no file of this host.
+const USER: u32 = 54_321;
+
+/// A container of root's, one of a user's, and the user's home, which that user filled.
+struct Claims {
+    top: Cgroup,
+    root: (String, Cgroup),
+    user: (String, Cgroup),
+    home: TempDir,
+    number: u32,
+}
+
+impl Claims {
+    fn new() -> Claims {
+        let top = Cgroup::new("containers").unwrap();
+        let [root, user] = ids();
+        let in_slice = format!("user.slice/user-{USER}.slice/user@{USER}.service/libpod-{user}.scope");
+        let home = tempfile::tempdir().unwrap();
+        chown(home.path(), Some(USER), None).unwrap();
+        Claims {
+            root: (root.clone(), top.below(&format!("docker-{root}.scope")).unwrap()),
+            user: (user, top.below(&in_slice).unwrap()),
+            top,
+            home,
+            number: std::process::id(),
+        }
+    }
+
+    /// sockstamp where root's container is called `web-NUMBER`, and the user's list is what `make` makes of `$list`.
+    fn command(&self, make: &str, arguments: &[&str]) -> Command {
+        let Claims {
+            number, home, root, ..
+        } = self;
+        let home = home.path().display();
+        let script = format!(
+            r#"set -e; mount -t tmpfs -o dev none /var/lib; mount -t tmpfs -o dev,mode=711 none {home}
+            chown {USER} {home}
+            mkdir -p /var/lib/docker/containers/{0} {home}/.local/share/containers/storage/overlay-containers
+            echo '{{"ID":"{0}","Name":"/web-{number}"}}' > /var/lib/docker/containers/{0}/config.v2.json
+            {{ cat /etc/passwd; echo claims:x:{USER}:{USER}::{home}:/bin/false; }} > /var/lib/passwd
+            mount --bind /var/lib/passwd /etc/passwd
+            list={home}/.local/share/containers/storage/overlay-containers/containers.json
+            {make}
+            chown -hR {USER} {home}/.local
+            exec "$@""#,
+            root.0
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &script, "sh", sockstamp()]);
+        command.args(arguments);
+        command
+    }
+
+    /// What it says of a name, having ended soon.
+    fn says(&self, make: &str, wanted: &str) -> (Option<i32>, String) {
+        let begin = Instant::now();
+        let command = self.command(make, &["stat", "--duration", "50ms", "--container", wanted]);
+        let mut process = Process::spawn(command).unwrap();
+        let status = process.wait_status(PATIENCE).unwrap();
+        assert!(begin.elapsed() < PATIENCE);
+        (status.code(), process.stderr())
+    }
+}
+
+#[test]
+fn hostile_files_of_a_user_neither_block_nor_fill_nor_lead_elsewhere() {
+    let claims = Claims::new();
+    let web = format!("web-{}", claims.number);
+    for (make, why) in [
+        ("mkfifo $list", "it is no regular file"),
+        ("mknod $list c 1 5", "it is no regular file"),
+        ("mkdir $list", "it is no regular file"),
+        ("truncate -s 1T $list", "it has more than"),
+        ("ln -s /dev/zero $list", "Too many levels of symbolic links"),
+        (
+            "rmdir ${list%/*}; ln -s /etc ${list%/*}",
+            "Too many levels of symbolic links",
+        ),
+        (
+            "mount -t tmpfs none ${list%/*}; echo [] > $list",
+            "Invalid cross-device link",
+        ),
+        ("echo '[{' > $list", "EOF while parsing"),
+    ] {
+        let (status, said) = claims.says(make, &web);
+        assert_eq!(status, Some(0), "{make}: {said}");
+        let (status, said) = claims.says(make, "no-such-container");
+        assert_eq!(status, Some(1), "{make}: {said}");
+        let note = format!("; not read: the containers.json of user {USER}: ");
+        let (_, found) = said.split_once(&note).unwrap_or_else(|| panic!("{make}: {said}"));
+        assert!(found.starts_with(why), "{make}: {said}");
+    }
+    // A link to somebody else's file is that file, and its owner's.
+    let (_, said) = claims.says(
+        "echo [] > $list; chown 0 $list; chown() { :; }",
+        "no-such-container",
+    );
+    assert!(said.contains("it belongs to another user"), "{said}");
+}
+
+/// The user calls a container of its own as root's is called, and root's as nobody calls it.
+#[test]
+fn a_user_names_no_container_but_its_own() {
+    let claims = Claims::new();
+    let host = Host::new("corner").unwrap();
+    let mut answerers = [&claims.root.1, &claims.user.1].map(|cgroup| Answerer::start(&host, Some(cgroup)));
+    let number = claims.number;
+    let make = format!(
+        r#"echo '[{{"id":"{}","names":["evil-{number}"]}},
+            {{"id":"{}","names":["web-{number}","hers-{number}"]}}]' > $list"#,
+        claims.root.0, claims.user.0
+    );
+    let (status, said) = claims.says(&make, &format!("evil-{number}"));
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("no container evil-"), "{said}");
+
+    for (name, index) in [("web", 0), ("hers", 1)] {
+        let output = NamedTempFile::new().unwrap();
+        let name = format!("{name}-{number}");
+        let mut arguments = vec!["trace", "--every", "--format", "json", "--container", &name];
+        arguments.extend(["-o", output.path().to_str().unwrap()]);
+        let hooks = common::hooks();
+        arguments.extend(hooks.iter().map(String::as_str));
+        let mut process = Process::spawn(claims.command(&make, &arguments)).unwrap();
+        wait_attached(&mut process);
+        answerers.iter_mut().for_each(Answerer::ask);
+        process.signal(Signal::SIGINT).unwrap();
+        process.wait_status(PATIENCE).unwrap();
+        let messages = Messages::new(common::messages(output.path()));
+        assert_only(&messages, &answerers[index], &[&answerers[1 - index]]);
+        let claimed = process.stderr().contains(&format!("is user-{USER}/podman/"));
+        assert_eq!(claimed, index == 1, "{}", process.stderr());
+    }
+
+    // A group of its own, also for an id of root's.
+    let forged = format!("user.slice/user-{USER}.slice/docker-{}.scope", claims.root.0);
+    let forged = claims.top.below(&forged).unwrap();
+    let mut forger = Answerer::start(&host, Some(&forged));
+    let stat = Stat::start(&[
+        "--cgroup",
+        claims.top.path().to_str().unwrap(),
+        "--by",
+        "container",
+    ]);
+    answerers[0].ask();
+    forger.ask();
+    let report = stat.finish();
+    let keys: BTreeSet<_> = report["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|group| group["key"]["container"].as_str().unwrap())
+        .collect();
+    let forged = format!("user-{USER}/{}", claims.root.0);
+    assert_eq!(keys, [claims.root.0.as_str(), &forged].into());
 }

@@ -1,0 +1,349 @@
+//! `--container`: from an id or a name to the container's cgroup.
+//!
+//! Ids, and the names of services, are in the paths of cgroups. Other names are looked up in the state
+//! that docker and podman keep, and in the names of the log files that kubelet links, each where it is by
+//! default; no runtime is asked.
+
+mod file;
+mod names;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use sockstamp_model::container::{Container, Runtime, container_of};
+use sockstamp_model::name::Name;
+
+use self::names::{DOCKER, KUBERNETES, Names, PODMAN};
+use crate::cgroup;
+use crate::escape::complain;
+
+/// The directory of the cgroup of the one container that `wanted` means.
+pub(crate) fn cgroup_of(wanted: &str) -> Result<PathBuf> {
+    let root = cgroup::root()?;
+    let mut candidates = Vec::new();
+    collect(&root, Path::new(""), Place::default(), &mut candidates);
+    let users: BTreeSet<_> = candidates
+        .iter()
+        .filter_map(|found| found.container.user)
+        .collect();
+    let names = Names::read(&users);
+    for Candidate {
+        container,
+        names: of_it,
+        ..
+    } in &mut candidates
+    {
+        *of_it = names.of(container.user, &container.id);
+    }
+    let found = choose(wanted, &candidates, &names.unread)?;
+    if found.is_claimed() {
+        complain(format_args!(
+            "{wanted} is {}: what a user or a container calls so in a cgroup of its own",
+            found.container
+        ));
+    }
+    Ok(root.join(&found.cgroup))
+}
+
+/// A process of the one container that `wanted` means.
+pub(crate) fn process_of(wanted: &str) -> Result<u32> {
+    let cgroup = cgroup_of(wanted)?;
+    first_process(&cgroup).with_context(|| format!("no process runs in container {wanted}"))
+}
+
+/// In the cgroup or below it.
+fn first_process(cgroup: &Path) -> Option<u32> {
+    // Of another pid namespace than ours it is 0: cgroups(7).
+    let processes = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    let mut ids = processes.lines().filter_map(|line| line.parse().ok());
+    ids.find(|id| *id > 0).or_else(|| {
+        entries(cgroup)
+            .filter(|path| path.is_dir())
+            .find_map(|path| first_process(&path))
+    })
+}
+
+/// A container and what it may be called by.
+#[derive(Debug)]
+struct Candidate {
+    container: Container,
+    names: Vec<Name>,
+    /// From the root of the hierarchy.
+    cgroup: PathBuf,
+    /// It lies in another container.
+    nested: bool,
+}
+
+/// How good an answer a container is: what root runs before what others claim to be a container of that id or name.
+type Rank = (bool, Fit);
+
+/// How well a container fits what was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    Prefix,
+    Exact,
+}
+
+impl Candidate {
+    /// The name of its cgroup was chosen by a user, or from within a container.
+    fn is_claimed(&self) -> bool {
+        self.nested || self.container.user.is_some()
+    }
+
+    fn rank(&self, wanted: &str) -> Option<Rank> {
+        self.fit(wanted.as_bytes()).map(|fit| (!self.is_claimed(), fit))
+    }
+
+    fn fit(&self, wanted: &[u8]) -> Option<Fit> {
+        let id = [self.container.id.as_str(), unit_stem(&self.container)].map(str::as_bytes);
+        let called = || id.into_iter().chain(self.names.iter().map(Name::as_bytes));
+        if called().any(|name| name == wanted) {
+            Some(Fit::Exact)
+        } else if called().any(|name| name.starts_with(wanted)) {
+            Some(Fit::Prefix)
+        } else {
+            None
+        }
+    }
+}
+
+/// `nginx` of `nginx.service`.
+fn unit_stem(container: &Container) -> &str {
+    match container.runtime {
+        Runtime::Systemd => container.id.trim_end_matches(".service"),
+        _ => &container.id,
+    }
+}
+
+/// What root runs goes before what others claim, what fits exactly before what merely starts so.
+fn choose<'a>(wanted: &str, candidates: &'a [Candidate], unread: &[String]) -> Result<&'a Candidate> {
+    let rank = |candidate: &Candidate| candidate.rank(wanted);
+    let best = candidates.iter().filter_map(rank).max();
+    let fitting: Vec<_> = candidates
+        .iter()
+        .filter(|candidate| best.is_some() && rank(candidate) == best)
+        .collect();
+    match fitting.as_slice() {
+        [] => bail!(
+            "no container {wanted}: no id, service or name among {} cgroups of containers starts so \
+             (names: {DOCKER}, {PODMAN}, {KUBERNETES}){}",
+            candidates.len(),
+            unread
+                .iter()
+                .take(LISTED)
+                .map(|file| format!("; not read: {file}"))
+                .collect::<String>()
+        ),
+        [one] => Ok(one),
+        several => bail!("{wanted} is ambiguous: {}", list(several)),
+    }
+}
+
+/// The most that an error lists.
+const LISTED: usize = 8;
+
+fn list(candidates: &[&Candidate]) -> String {
+    let mut text = String::new();
+    for candidate in candidates.iter().take(LISTED) {
+        let separator = if text.is_empty() { "" } else { ", " };
+        let names = match candidate.names.as_slice() {
+            [] => String::new(),
+            names => {
+                let names: Vec<_> = names.iter().map(Name::to_string).collect();
+                format!(" ({})", names.join(", "))
+            }
+        };
+        // To a string nothing fails.
+        let _ = write!(text, "{separator}{}{names}", candidate.container);
+    }
+    match candidates.len().checked_sub(LISTED) {
+        Some(more @ 1..) => text + &format!(" and {more} more"),
+        _ => text,
+    }
+}
+
+/// What is known of a cgroup from those that it is in.
+#[derive(Debug, Clone, Default)]
+struct Place {
+    container: Option<Container>,
+    /// It is in a container, not merely in a service.
+    contained: bool,
+    /// The user who may make cgroups there: delegation is the ownership of a directory (cgroups(7), "Cgroups
+    /// delegation: delegating a hierarchy to a less privileged user").
+    user: Option<u32>,
+}
+
+/// The cgroups of containers below `directory`, whose path from the root is `path`: the outermost of each.
+fn collect(directory: &Path, path: &Path, within: Place, found: &mut Vec<Candidate>) {
+    // A cgroup that vanishes meanwhile has no container any more.
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let Ok(metadata) = entry.metadata() else {
+            continue;
+        };
+        if !metadata.is_dir() {
+            continue;
+        }
+        let path = path.join(entry.file_name());
+        let container = container_of(OsStr::as_bytes(path.as_os_str()));
+        if let Some(own) = container
+            .clone()
+            .filter(|own| Some(own) != within.container.as_ref())
+        {
+            found.push(Candidate {
+                container: Container {
+                    // Root's own slice is as good as the system's.
+                    user: own.user.or(within.user).filter(|&user| user != 0),
+                    ..own
+                },
+                names: Vec::new(),
+                cgroup: path.clone(),
+                nested: within.contained,
+            });
+        }
+        let is_container = |own: &Container| own.runtime != Runtime::Systemd;
+        let below = Place {
+            contained: container.as_ref().is_some_and(is_container),
+            user: within.user.or(Some(metadata.uid()).filter(|&user| user != 0)),
+            container,
+        };
+        collect(&entry.path(), &path, below, found);
+    }
+}
+
+fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
+/// The one that is within the other: a socket is in both only there.
+pub(crate) fn inner(one: PathBuf, other: PathBuf) -> Result<PathBuf> {
+    let canonical = |path: &Path| {
+        fs::canonicalize(path).with_context(|| format!("cannot find the cgroup {}", path.display()))
+    };
+    let (first, second) = (canonical(&one)?, canonical(&other)?);
+    if first.starts_with(&second) {
+        Ok(one)
+    } else if second.starts_with(&first) {
+        Ok(other)
+    } else {
+        bail!(
+            "no socket is in both {} and {}: neither cgroup is below the other",
+            one.display(),
+            other.display()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    const OTHER: &str = "0123fedcba9876543210fedcba9876543210fedcba9876543210fedcba987654";
+
+    fn candidate(runtime: Runtime, id: &str, names: &[&str]) -> Candidate {
+        Candidate {
+            container: Container {
+                runtime,
+                id: id.to_owned(),
+                user: None,
+            },
+            names: names.iter().map(|&name| name.into()).collect(),
+            cgroup: id.into(),
+            nested: false,
+        }
+    }
+
+    fn host() -> Vec<Candidate> {
+        vec![
+            candidate(Runtime::Docker, ID, &["web"]),
+            candidate(Runtime::Podman, OTHER, &["web-db"]),
+            candidate(Runtime::Systemd, "nginx.service", &[]),
+            candidate(Runtime::Systemd, "nginx-exporter.service", &[]),
+        ]
+    }
+
+    #[test]
+    fn an_id_a_name_or_the_beginning_of_one_is_enough() {
+        let host = host();
+        for (wanted, index) in [
+            (ID, 0),
+            ("01234", 0),
+            ("0123f", 1),
+            ("web", 0),
+            ("web-", 1),
+            ("nginx", 2),
+            ("nginx.service", 2),
+            ("nginx-", 3),
+        ] {
+            assert_eq!(
+                choose(wanted, &host, &[]).unwrap().cgroup,
+                host[index].cgroup,
+                "{wanted}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_fits_several_is_refused_with_their_list() {
+        let error = choose("0123", &host(), &[]).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "0123 is ambiguous: docker/0123456789ab (web), podman/0123fedcba98 (web-db)"
+        );
+        let many: Vec<_> = (0..20)
+            .map(|n| candidate(Runtime::Systemd, &format!("worker@{n}.service"), &[]))
+            .collect();
+        let error = choose("worker", &many, &[]).unwrap_err().to_string();
+        assert!(error.ends_with("worker@7.service and 12 more"), "{error}");
+    }
+
+    #[test]
+    fn what_fits_none_is_refused_with_the_places() {
+        let error = choose("mail", &host(), &["a list: too long".to_owned()])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.starts_with("no container mail: ")
+                && error.contains("among 4 cgroups")
+                && error.ends_with("; not read: a list: too long"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn what_root_runs_goes_before_what_a_user_claims() {
+        let claimed = |runtime, id: &str, names: &[&str]| {
+            let mut claimed = candidate(runtime, id, names);
+            claimed.container.user = Some(1000);
+            claimed.cgroup = Path::new("user").join(id);
+            claimed
+        };
+        let mut host = host();
+        host.insert(0, claimed(Runtime::Podman, ID, &["web", "web-db", "mail"]));
+        host.insert(0, claimed(Runtime::Systemd, "nginx.service", &[]));
+        let inside = Candidate {
+            nested: true,
+            cgroup: Path::new("inside").join(ID),
+            ..candidate(Runtime::Docker, ID, &["web"])
+        };
+        host.insert(0, inside);
+        for (wanted, cgroup) in [
+            (ID, ID),
+            ("web", ID),
+            ("web-d", OTHER),
+            ("nginx", "nginx.service"),
+            ("mail", &format!("user/{ID}")),
+        ] {
+            let found = choose(wanted, &host, &[]).unwrap();
+            assert_eq!(found.cgroup, Path::new(cgroup), "{wanted}");
+            assert_eq!(found.is_claimed(), wanted == "mail");
+        }
+    }
+}
