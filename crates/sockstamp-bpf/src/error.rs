@@ -3,43 +3,14 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::plan::Obstacle;
+
 /// Why a measurement could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The kernel has no description of its types.
-    #[error(
-        "this kernel has no BTF (/sys/kernel/btf/vmlinux): sockstamp needs one built with CONFIG_DEBUG_INFO_BTF=y"
-    )]
-    NoBtf,
-    /// No cgroup version 2 hierarchy is mounted.
-    #[error("no cgroup2 file system is mounted: try `mount -t cgroup2 none /sys/fs/cgroup`")]
-    NoCgroup2,
-    /// The process may not load programs.
-    #[error("missing {missing}: run as root, or `setcap cap_bpf,cap_perfmon,cap_net_admin+ep` the binary")]
-    NoCapability {
-        /// Names of the capabilities that are missing.
-        missing: String,
-    },
-    /// Not one stage can be measured on this kernel.
-    #[error("Linux {kernel} gives no stage of any message: {reason}; `sockstamp doctor` tells more")]
-    NothingToMeasure {
-        /// Release of the running kernel.
-        kernel: String,
-        /// What is missing.
-        reason: String,
-    },
-    /// The host does not let packets be followed behind the last interface that calls back.
-    #[error("packets cannot be followed through this host: {reason}; leave --host-path out")]
-    NoHostPath {
-        /// What is missing.
-        reason: &'static str,
-    },
-    /// The host has not the hook that was to show the entry of send calls.
-    #[error("the entry of send calls cannot be seen by this hook: {reason}; leave --entry out")]
-    NoEntry {
-        /// What is missing.
-        reason: &'static str,
-    },
+    /// There is no plan.
+    #[error(transparent)]
+    Plan(#[from] Obstacle),
     /// libbpf or the kernel refused a step.
     #[error("cannot {step}")]
     Bpf {

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::filter::Filter;
-use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::flow::{NetnsInode, Protocol};
 
 use crate::group::Grouped;
-use crate::plan::Entry;
+use crate::plan::{EntryHook, Hooks, Request};
 use crate::record::raw::INTERFACES;
 
 /// Which messages are measured. All conditions must hold.
@@ -45,29 +45,6 @@ pub enum Sampling {
     RateCap(u32),
     /// One of so many.
     OneIn(u32),
-}
-
-/// The hook that shows the entry of send calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum EntryHook {
-    /// The best that the host has.
-    #[default]
-    Auto,
-    /// This one.
-    By(Entry),
-    /// None: there is no `tx.copy`.
-    Off,
-}
-
-/// The hooks that stamps come from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Hooks {
-    /// The best that the kernel has.
-    #[default]
-    Best,
-    /// Those for kernels without BPF timestamping and without the tracepoints that came after v6.1: to compare
-    /// them with the others.
-    Older,
 }
 
 /// What is done with the time that a read waited for a missing segment.
@@ -138,6 +115,23 @@ impl Default for Options {
             ring_bytes: 8 << 20,
             interfaces: INTERFACES,
             paths: 16 << 10,
+        }
+    }
+}
+
+impl Options {
+    /// Return the part of the options that a plan follows from.
+    #[must_use]
+    pub fn request(&self) -> Request {
+        let filter = self.target.filter.as_ref();
+        Request {
+            hooks: self.hooks,
+            entry: self.entry,
+            host_path: self.host_path,
+            sched: self.sched,
+            udp: self.udp && filter.is_none_or(|filter| filter.wants(Protocol::Udp)),
+            existing: !self.new_only,
+            by_process: self.target.by_process(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use caps::CapSet;
 
 use crate::error::{Error, Tried};
-use crate::support::Capability;
+use crate::facts::Capability;
 
 /// While this lives, the calling thread has the capabilities of [`Capability::ALL`] out of effect, so
 /// that a fault in what it does meanwhile reaches no further than any user's.
@@ -28,9 +28,7 @@ impl Lowered {
         };
         for capability in Capability::ALL {
             let step = || format!("drop {capability}");
-            let held = caps::has_cap(None, CapSet::Effective, known(capability))
-                .map_err(failed)
-                .tried(step())?;
+            let held = in_effect(capability).map_err(failed).tried(step())?;
             if held {
                 caps::drop(None, CapSet::Effective, known(capability))
                     .map_err(failed)
@@ -67,6 +65,11 @@ impl Drop for Lowered {
     }
 }
 
+/// Return whether the calling thread has a capability in effect.
+pub(crate) fn in_effect(capability: Capability) -> Result<bool, caps::errors::CapsError> {
+    caps::has_cap(None, CapSet::Effective, known(capability))
+}
+
 fn failed(error: caps::errors::CapsError) -> std::io::Error {
     std::io::Error::other(error)
 }
@@ -84,21 +87,20 @@ const fn known(capability: Capability) -> caps::Capability {
 mod tests {
     use super::*;
 
-    fn in_effect() -> Vec<Capability> {
-        let held =
-            |capability: &Capability| caps::has_cap(None, CapSet::Effective, known(*capability)).unwrap();
+    fn all_in_effect() -> Vec<Capability> {
+        let held = |capability: &Capability| in_effect(*capability).unwrap();
         Capability::ALL.into_iter().filter(held).collect()
     }
 
     /// As root; without privilege there is nothing to lower, and nothing is raised either.
     #[test]
     fn capabilities_are_out_of_effect_while_it_lives() {
-        let before = in_effect();
+        let before = all_in_effect();
         let lowered = Lowered::lower().unwrap();
         assert_eq!(lowered.capabilities, before);
-        assert_eq!(in_effect(), []);
+        assert_eq!(all_in_effect(), []);
         drop(lowered);
-        assert_eq!(in_effect(), before);
+        assert_eq!(all_in_effect(), before);
     }
 
     #[test]

@@ -1,96 +1,197 @@
-//! Which programs a plan needs.
+//! The table of programs. Loading, attaching, what `doctor` tries and docs/kernel-support.md follow it.
 
-use crate::plan::{Datagrams, Entry, Plan, Reads, Stamps};
+use crate::facts::Function::{
+    DoTcpSendpages, SkStreamWaitMemory, SkbConsumeUdp, SockDefReadable, TcpPushPendingFrames,
+    TcpRcvStateProcess, TcpRecvmsg, UdpEnqueueScheduleSkb, UdpSendmsg, Udpv6Sendmsg,
+};
+use crate::facts::Hook::{Cgroup, Entry, Return, Sockops, Timer, Walk};
+use crate::facts::{Function, Hook, Tracepoint};
+use crate::plan::{self, Datagrams, Plan, Reads, Stamps};
 
-/// Those on tracepoints and functions, in the order in which they are attached.
-pub(crate) fn traced(plan: &Plan) -> Vec<&'static str> {
-    let udp = plan.measures_udp();
-    let udp_called = plan.datagrams == Some(Datagrams::Tracepoints);
-    let udp_functions = udp && !udp_called;
-    let drops_unnamed = plan.datagrams
-        == Some(Datagrams::Functions {
-            drops_tell_receiver: false,
-        });
-    let packets = plan.tx == Some(Stamps::Packets);
-    let by_tracepoints = plan.rx == Some(Reads::Tracepoints);
-    let by_functions = plan.rx == Some(Reads::Functions);
-    let entry = plan.entry == Some(Entry::Tracepoint);
-    wanted([
-        ("on_tcp_sendmsg_locked", entry),
-        ("on_sock_send_length", entry || udp_called),
-        ("on_tcp_retransmit_skb", plan.retransmits),
-        ("on_tcp_probe", plan.segments),
-        ("on_rcv_state_process", plan.half_closed),
-        ("on_sk_data_ready", by_tracepoints),
-        ("on_sock_def_readable", by_functions),
-        ("on_sock_recv_length", by_tracepoints || udp_called),
-        ("on_recvmsg_ended", by_functions),
-        ("on_inet_sock_set_state", plan.close),
-        ("on_host_xmit", plan.host_path),
-        ("on_net_dev_queue", packets || udp),
-        ("on_net_dev_start_xmit", packets || udp),
-        ("on_kfree_skb", udp && !drops_unnamed),
-        ("on_packet_dropped", drops_unnamed),
-        ("on_datagram", udp_functions),
-        ("on_datagram_queued", drops_unnamed),
-        ("on_datagram_read", udp_functions),
-        // The end of a send before its beginning: what is under way now is nobody's.
-        ("on_sendmsg_ended", packets),
-        ("on_sendpages_ended", plan.pages),
-        ("on_udp_send_ended", udp_functions),
-        ("on_udpv6_send_ended", udp_functions),
-        ("on_wait_ended", plan.waits),
-        ("on_wait_begun", plan.waits),
-        ("on_push", packets),
-        ("on_sendpages_begun", plan.pages),
-        ("on_sendmsg_begun", packets),
-        ("on_udp_send_begun", udp_functions),
-        ("on_udpv6_send_begun", udp_functions),
-    ])
+/// A program of `sockstamp.bpf.c`.
+#[derive(Debug, Clone, Copy)]
+pub struct Program {
+    /// Its name in C.
+    pub name: &'static str,
+    /// Where it attaches.
+    pub hook: Hook,
+    /// Whose work pays for it, selected or not.
+    pub costs: &'static str,
+    needed: fn(&Plan) -> bool,
 }
 
-/// Those in the target's cgroup that are about UDP, in the order in which they are attached.
-pub(crate) fn of_udp(plan: &Plan) -> Vec<&'static str> {
-    let called = plan.datagrams == Some(Datagrams::Tracepoints);
-    wanted([
-        ("on_cgroup_ingress", called),
-        ("on_sendmsg4", called),
-        ("on_sendmsg6", called),
-        ("on_sock_create", plan.measures_udp()),
-    ])
-}
-
-/// The one in the target's cgroup that selects connections.
-pub(crate) fn selecting(plan: &Plan) -> &'static str {
-    match plan.tx {
-        Some(Stamps::Callbacks) => "on_sockops",
-        _ => "on_connections",
+impl Program {
+    /// Return whether a plan needs it.
+    #[must_use]
+    pub fn is_needed(&self, plan: &Plan) -> bool {
+        (self.needed)(plan)
     }
 }
 
-/// Those that run once over what exists, at the start or at the end; `by_process`: only messages of some
-/// processes are meant.
-pub(crate) fn walking(plan: &Plan, by_process: bool, new_only: bool) -> Vec<&'static str> {
-    wanted([
-        ("mark_sockets", by_process),
-        ("mark_listening_subflows", by_process),
-        ("adopt_flows", !new_only),
-        ("mark_datagram_sockets", plan.measures_udp()),
-        ("deselect_flows", plan.uses_bit()),
-    ])
+const fn program(name: &'static str, hook: Hook, needed: fn(&Plan) -> bool, costs: &'static str) -> Program {
+    Program {
+        name,
+        hook,
+        costs,
+        needed,
+    }
 }
 
-/// Every program that some request may use under this plan.
-pub(crate) fn all(plan: &Plan) -> Vec<&'static str> {
-    let others = wanted([
-        ("on_run_clock", plan.run_clock),
-        ("on_host_xmit", plan.tx.is_some()),
-        (selecting(plan), true),
-    ]);
-    [traced(plan), of_udp(plan), walking(plan, true, false), others].concat()
+const fn tp(tracepoint: Tracepoint) -> Hook {
+    Hook::Tracepoint(tracepoint)
 }
 
-fn wanted<const N: usize>(programs: [(&'static str, bool); N]) -> Vec<&'static str> {
-    let wanted = programs.into_iter().filter(|(_, wanted)| *wanted);
-    wanted.map(|(name, _)| name).collect()
+const SENDMSG: Function = Function::TcpSendmsgLocked;
+
+const TCP_SEND: &str = "every TCP send";
+const SEND: &str = "every send call";
+const SEGMENT: &str = "every segment that arrives on an established TCP connection";
+const DATA_READY: &str = "every wake-up of a socket's readers";
+const READ: &str = "every read call";
+const TCP_READ: &str = "every TCP read";
+const PACKET: &str = "every packet that an interface sends";
+const DROP: &str = "every packet that the kernel drops";
+const UDP_SEND: &str = "every UDP send";
+const DATAGRAM: &str = "every UDP datagram that is queued";
+const UDP_READ: &str = "every UDP datagram that is read";
+const CALLBACKS: &str = "stamps of selected sockets; connects and accepts in the target's cgroup";
+const ONCE: &str = "nobody: once for each open file or socket, at the start or the end";
+
+/// Every program, in the order in which they are attached.
+///
+/// The end of a send comes before its beginning, so that sends under way are not taken for new ones. Hooks of the
+/// cgroup come behind those of the host: what a marked UDP socket does is seen from its first packet on. Selection of
+/// connections comes last: all hooks of a flow's first message are in place then.
+#[rustfmt::skip]
+pub const PROGRAMS: [Program; 41] = [
+    program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
+    program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND),
+    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   |plan| entry_tracepoint(plan) || udp_calls(plan), SEND),
+    program("on_tcp_retransmit_skb",  tp(Tracepoint::TcpRetransmitSkb), |plan| plan.retransmits, "every TCP retransmission"),
+    program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         |plan| plan.segments,    SEGMENT),
+    program("on_rcv_state_process",   Entry(TcpRcvStateProcess),        |plan| plan.half_closed, "every segment of TCP handshakes and closes"),
+    program("on_sk_data_ready",       tp(Tracepoint::SkDataReady),      read_tracepoints,        DATA_READY),
+    program("on_sock_def_readable",   Entry(SockDefReadable),           read_functions,          DATA_READY),
+    program("on_sock_recv_length",    tp(Tracepoint::SockRecvLength),   |plan| read_tracepoints(plan) || udp_calls(plan), READ),
+    program("on_recvmsg_ended",       Return(TcpRecvmsg),               read_functions,          TCP_READ),
+    program("on_inet_sock_set_state", tp(Tracepoint::InetSockSetState), |plan| plan.close,       "every change of a TCP socket's state"),
+    program("on_host_xmit",           tp(Tracepoint::NetDevStartXmit),  |plan| plan.host_path,   PACKET),
+    program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      packets,                 PACKET),
+    program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  packets,                 PACKET),
+    program("on_kfree_skb",           tp(Tracepoint::KfreeSkb),         |plan| plan.measures_udp() && !drops_unnamed(plan), DROP),
+    program("on_packet_dropped",      tp(Tracepoint::KfreeSkb),         drops_unnamed,           DROP),
+    program("on_datagram",            Entry(UdpEnqueueScheduleSkb),     udp_functions,           DATAGRAM),
+    program("on_datagram_queued",     Return(UdpEnqueueScheduleSkb),    drops_unnamed,           DATAGRAM),
+    program("on_datagram_read",       Entry(SkbConsumeUdp),             udp_functions,           UDP_READ),
+    program("on_sendmsg_ended",       Return(SENDMSG),                  tcp_packets,             TCP_SEND),
+    program("on_sendpages_ended",     Return(DoTcpSendpages),           |plan| plan.pages,       "every TCP send out of a file"),
+    program("on_udp_send_ended",      Return(UdpSendmsg),               udp_functions,           UDP_SEND),
+    program("on_udpv6_send_ended",    Return(Udpv6Sendmsg),             udp_functions,           UDP_SEND),
+    program("on_wait_ended",          Return(SkStreamWaitMemory),       |plan| plan.waits,       "every wait for a TCP send buffer"),
+    program("on_wait_begun",          Entry(SkStreamWaitMemory),        |plan| plan.waits,       "every wait for a TCP send buffer"),
+    program("on_push",                Entry(TcpPushPendingFrames),      tcp_packets,             TCP_SEND),
+    program("on_sendpages_begun",     Entry(DoTcpSendpages),            |plan| plan.pages,       "every TCP send out of a file"),
+    program("on_sendmsg_begun",       Entry(SENDMSG),                   tcp_packets,             TCP_SEND),
+    program("on_udp_send_begun",      Entry(UdpSendmsg),                udp_functions,           UDP_SEND),
+    program("on_udpv6_send_begun",    Entry(Udpv6Sendmsg),              udp_functions,           UDP_SEND),
+    program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               "every packet that arrives at a socket of the target's cgroup"),
+    program("on_sendmsg4",            Cgroup("cgroup/sendmsg4"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
+    program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
+    program("on_sock_create",         Cgroup("cgroup/sock_create"),     Plan::measures_udp,      "every socket made in the target's cgroup"),
+    program("on_sockops",             Sockops,                          Plan::uses_bit,          CALLBACKS),
+    program("on_connections",         Sockops,                          |plan| !plan.uses_bit(), CALLBACKS),
+    program("mark_sockets",           Walk("task_file"),                |plan| plan.by_process,  ONCE),
+    program("mark_listening_subflows", Walk("tcp"),                     |plan| plan.by_process,  ONCE),
+    program("adopt_flows",            Walk("tcp"),                      |plan| plan.existing,    ONCE),
+    program("mark_datagram_sockets",  Walk("task_file"),                Plan::measures_udp,      ONCE),
+    program("deselect_flows",         Walk("tcp"),                      Plan::uses_bit,          ONCE),
+];
+
+/// Return the programs that a plan needs, in the order in which they are attached.
+pub(crate) fn needed(plan: &Plan) -> impl Iterator<Item = &'static Program> {
+    PROGRAMS.iter().filter(|program| program.is_needed(plan))
+}
+
+fn entry_tracepoint(plan: &Plan) -> bool {
+    plan.entry == Some(plan::Entry::Tracepoint)
+}
+
+fn tcp_packets(plan: &Plan) -> bool {
+    plan.tx == Some(Stamps::Packets)
+}
+
+fn packets(plan: &Plan) -> bool {
+    tcp_packets(plan) || plan.measures_udp()
+}
+
+fn read_tracepoints(plan: &Plan) -> bool {
+    plan.rx == Some(Reads::Tracepoints)
+}
+
+fn read_functions(plan: &Plan) -> bool {
+    plan.rx == Some(Reads::Functions)
+}
+
+fn udp_calls(plan: &Plan) -> bool {
+    plan.udp == Ok(Datagrams::Tracepoints)
+}
+
+fn udp_functions(plan: &Plan) -> bool {
+    matches!(plan.udp, Ok(Datagrams::Functions { .. }))
+}
+
+/// Drops do not tell the socket that they were for.
+fn drops_unnamed(plan: &Plan) -> bool {
+    let drops_tell_receiver = false;
+    plan.udp == Ok(Datagrams::Functions { drops_tell_receiver })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::mem::MaybeUninit;
+
+    use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+
+    use super::*;
+    use crate::skeleton::sockstamp::SockstampSkelBuilder;
+
+    #[test]
+    fn the_table_has_every_program_of_the_object_on_its_hook() {
+        let mut place = MaybeUninit::uninit();
+        let open = SockstampSkelBuilder::default().open(&mut place).unwrap();
+        let compiled: BTreeMap<_, _> = open
+            .open_object()
+            .progs()
+            .map(|program| (program.name().to_owned(), program.section().to_owned()))
+            .collect();
+        let table: BTreeMap<_, _> = PROGRAMS
+            .iter()
+            .map(|program| (program.name.into(), program.hook.section().into()))
+            .collect();
+        assert_eq!(table, compiled);
+        assert_eq!(table.len(), PROGRAMS.len(), "each program is one line");
+    }
+
+    #[test]
+    fn connections_are_selected_when_every_other_hook_is_in_place() {
+        let messages = PROGRAMS.iter().filter(|program| program.hook.runs_for_messages());
+        let selecting: Vec<_> = messages.map(|program| program.hook == Sockops).collect();
+        let first = selecting.iter().position(|&selecting| selecting).unwrap();
+        assert!(selecting[first..].iter().all(|&selecting| selecting));
+    }
+
+    #[test]
+    fn the_end_of_a_send_is_hooked_before_its_beginning() {
+        let place = |hook| PROGRAMS.iter().position(|program| program.hook == hook).unwrap();
+        for function in [
+            SENDMSG,
+            DoTcpSendpages,
+            SkStreamWaitMemory,
+            UdpSendmsg,
+            Udpv6Sendmsg,
+        ] {
+            assert!(place(Return(function)) < place(Entry(function)), "{function:?}");
+        }
+    }
 }

@@ -1,41 +1,41 @@
 //! A measurement under way: the programs loaded and attached for one target, their counters and
 //! records read, and everything taken away at the end.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{Link, MapCore, MapFlags, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, Program, ProgramMut, RingBuffer, RingBufferBuilder};
 use nix::errno::Errno;
 use sockstamp::ReceiveStamping;
 use sockstamp::clock::RealtimeOffset;
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::flow::Protocol;
 use sockstamp_model::group::{GroupKey, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
 use crate::error::{Error, Tried};
+use crate::facts::{Facts, Hook};
 use crate::flow;
 use crate::group;
 use crate::histogram;
-use crate::hooks;
 use crate::map_view::{self, Banks};
 use crate::object;
-use crate::options::{EntryHook, Hooks, Options, Target};
+use crate::options::{Options, Target};
 use crate::path;
-use crate::plan::Plan;
-use crate::programs;
+use crate::plan::{Obstacle, Plan};
+use crate::probe::{self, is_cgroup2};
+use crate::programs::{self, PROGRAMS};
 use crate::record::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::record::{self, Record};
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
-use crate::support::{Support, is_cgroup2};
 use crate::udp;
 use crate::verified;
 
@@ -68,6 +68,8 @@ pub struct Session {
     ring: Option<RingBuffer<'static>>,
     banks: Banks,
     skeleton: SockstampSkel<'static>,
+    /// Those that messages make run, by name.
+    programs: Vec<(String, OwnedFd)>,
     // Held because the kernel stamps received packets only while some socket asks.
     receive_stamping: ReceiveStamping,
     adopted: Adopted,
@@ -92,11 +94,8 @@ impl Session {
     ///
     /// Everything in [`Error`]; nothing stays behind then.
     pub fn start(options: &Options, on_record: impl FnMut(&Record) + 'static) -> Result<Self, Error> {
-        let mut support = Support::probe();
-        if options.hooks == Hooks::Older {
-            support = support.of_an_older_kernel();
-        }
-        Self::start_on(&hooks::try_what_is_used(support), options, on_record)
+        let facts = probe::try_what_is_used(probe::facts(), &options.request());
+        Self::start_on(&facts, options, on_record)
     }
 
     /// As [`Session::start`], on a host that has nothing but this: for tests that take something away.
@@ -106,34 +105,19 @@ impl Session {
     /// Those of [`Session::start`].
     #[doc(hidden)]
     pub fn start_on(
-        support: &Support,
+        facts: &Facts,
         options: &Options,
         on_record: impl FnMut(&Record) + 'static,
     ) -> Result<Self, Error> {
-        let mut plan = Plan::require(support)?;
-        match options.entry {
-            EntryHook::Auto => {}
-            EntryHook::By(entry) => plan.enter_by(entry, support)?,
-            EntryHook::Off => plan.leave_entry_out(),
-        }
-        if options.host_path {
-            plan.follow_host_path(support)?;
-        }
-        if !options.sched {
-            plan.leave_sched_out();
-        }
-        let filter = options.target.filter.as_ref();
-        if !options.udp || filter.is_some_and(|filter| !filter.wants(Protocol::Udp)) {
-            plan.leave_udp_out();
-        }
-        let cgroup2 = support.cgroup2.as_deref().ok_or(Error::NoCgroup2)?;
+        let plan = Plan::new(facts, &options.request())?;
+        let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
         let receive_stamping = ReceiveStamping::enable()
             .map_err(io::Error::from)
             .tried("switch receive stamping on")?;
         let cgroup_id = cgroup.metadata().tried("look at the cgroup")?.ino();
-        let skeleton = load(options, &plan, support, cgroup_id)?;
-        let banks = Banks::map(&skeleton.maps.banks, support.processors).tried("map the counters")?;
+        let skeleton = load(options, &plan, facts, cgroup_id)?;
+        let banks = Banks::map(&skeleton.maps.banks, facts.processors).tried("map the counters")?;
         let ring = options.record.then(|| ring(&skeleton, on_record)).transpose()?;
         let groups = options
             .groups
@@ -144,6 +128,7 @@ impl Session {
             links: Vec::new(),
             ring,
             banks,
+            programs: for_messages(skeleton.object()).tried("hold the programs")?,
             skeleton,
             receive_stamping,
             adopted: Adopted::default(),
@@ -159,7 +144,7 @@ impl Session {
         session.record(options.record);
         session.attach(&cgroup)?;
         session.started = Instant::now();
-        session.adopt(options)?;
+        session.adopt(&options.target)?;
         Ok(session)
     }
 
@@ -176,7 +161,7 @@ impl Session {
     }
 
     fn select_tasks(&self, target: &Target) -> Result<(), Error> {
-        if !target.by_process() {
+        if !self.plan.by_process {
             return Ok(());
         }
         for &pid in &target.pids {
@@ -213,21 +198,20 @@ impl Session {
     }
 
     /// After the hooks are attached: a connection that is established meanwhile is theirs, or found here.
-    fn adopt(&mut self, options: &Options) -> Result<(), Error> {
+    fn adopt(&mut self, target: &Target) -> Result<(), Error> {
         let begun = Instant::now();
-        let target = &options.target;
         let programs = &self.skeleton.progs;
         let mut missed = 0;
-        if !options.new_only {
+        if self.plan.existing {
             if self.plan.measures_udp() {
                 udp::mark_existing(&programs.mark_datagram_sockets)?;
             }
             missed = self.adopt_flows(target)?;
         }
-        if target.by_process() {
+        if self.plan.by_process {
             // What a selected task has accepted or opened since its sockets were marked, and listeners.
             self.mark_sockets(target)?;
-            if !options.new_only {
+            if self.plan.existing {
                 missed = self.adopt_flows(target)?;
             }
         }
@@ -257,29 +241,17 @@ impl Session {
     }
 
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
-        if self.plan.run_clock {
-            let link = sched::attach_clock(&self.skeleton.progs.on_run_clock);
-            self.links.push(link.tried("attach on_run_clock")?);
-        }
-        for name in programs::traced(&self.plan) {
-            let link = self.program(name).attach();
-            self.links.push(link.tried(format!("attach {name}"))?);
-        }
-        // Whatever a marked socket of UDP does is seen from its first packet on. Last comes what selects flows:
-        // all hooks of a flow's first message are in place then.
-        let selecting = programs::selecting(&self.plan);
-        for name in programs::of_udp(&self.plan).into_iter().chain([selecting]) {
-            let link = self.program(name).attach_cgroup(cgroup.as_raw_fd());
-            self.links.push(link.tried("attach to the cgroup")?);
+        for program in programs::needed(&self.plan) {
+            let ours = find(&mut self.skeleton, program.name);
+            let link = match program.hook {
+                Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_) => ours.attach(),
+                Hook::Timer => sched::attach_clock(&ours),
+                Hook::Sockops | Hook::Cgroup(_) => ours.attach_cgroup(cgroup.as_raw_fd()),
+                Hook::Walk(_) => continue,
+            };
+            self.links.push(link.tried(format!("attach {}", program.name))?);
         }
         Ok(())
-    }
-
-    fn program(&mut self, name: &str) -> ProgramMut<'_> {
-        let mut programs = self.skeleton.object_mut().progs_mut();
-        programs
-            .find(|program| program.name() == name)
-            .unwrap_or_else(|| unreachable!("{name} is a program of ours"))
     }
 
     /// The last to come is the first to go: a send whose end is seen has had its entry seen, a read
@@ -399,48 +371,10 @@ impl Session {
     /// Descriptors of the programs that run for messages, by name, for who measures what they cost.
     #[must_use]
     pub fn programs(&self) -> Vec<(String, BorrowedFd<'_>)> {
-        let programs = &self.skeleton.progs;
-        [
-            &programs.on_sockops,
-            &programs.on_connections,
-            &programs.on_tcp_sendmsg_locked,
-            &programs.on_sendmsg_begun,
-            &programs.on_wait_begun,
-            &programs.on_wait_ended,
-            &programs.on_push,
-            &programs.on_sendpages_begun,
-            &programs.on_sendpages_ended,
-            &programs.on_sendmsg_ended,
-            &programs.on_sock_send_length,
-            &programs.on_tcp_retransmit_skb,
-            &programs.on_tcp_probe,
-            &programs.on_rcv_state_process,
-            &programs.on_sk_data_ready,
-            &programs.on_sock_def_readable,
-            &programs.on_sock_recv_length,
-            &programs.on_recvmsg_ended,
-            &programs.on_inet_sock_set_state,
-            &programs.on_net_dev_queue,
-            &programs.on_net_dev_start_xmit,
-            &programs.on_kfree_skb,
-            &programs.on_packet_dropped,
-            &programs.on_udp_send_begun,
-            &programs.on_udpv6_send_begun,
-            &programs.on_udp_send_ended,
-            &programs.on_udpv6_send_ended,
-            &programs.on_datagram,
-            &programs.on_datagram_queued,
-            &programs.on_datagram_read,
-            &programs.on_cgroup_ingress,
-            &programs.on_sock_create,
-            &programs.on_sendmsg4,
-            &programs.on_sendmsg6,
-            &programs.on_host_xmit,
-        ]
-        .into_iter()
-        .filter(|program| program.autoload())
-        .map(|program| (program.name().to_string_lossy().into_owned(), program.as_fd()))
-        .collect()
+        let programs = self.programs.iter();
+        programs
+            .map(|(name, program)| (name.clone(), program.as_fd()))
+            .collect()
     }
 
     /// How many instructions the verifier looked at in each program that was loaded, by its name.
@@ -539,14 +473,33 @@ fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
     File::open(path).tried(format!("open {}", path.display()))
 }
 
+fn find<'a>(skeleton: &'a mut SockstampSkel<'static>, name: &str) -> ProgramMut<'a> {
+    let mut programs = skeleton.object_mut().progs_mut();
+    programs
+        .find(|program| program.name() == name)
+        .unwrap_or_else(|| unreachable!("{name} is a program of ours"))
+}
+
+/// Hold the loaded programs that messages make run, by name.
+fn for_messages(object: &Object) -> io::Result<Vec<(String, OwnedFd)>> {
+    let for_messages = PROGRAMS.iter().filter(|program| program.hook.runs_for_messages());
+    let names: BTreeSet<_> = for_messages.map(|program| program.name).collect();
+    let loaded = object.progs().filter(Program::autoload);
+    loaded
+        .map(|program| (program.name().to_string_lossy().into_owned(), program))
+        .filter(|(name, _)| names.contains(name.as_str()))
+        .map(|(name, program)| Ok((name, program.as_fd().try_clone_to_owned()?)))
+        .collect()
+}
+
 fn load(
     options: &Options,
     plan: &Plan,
-    support: &Support,
+    facts: &Facts,
     cgroup_id: u64,
 ) -> Result<SockstampSkel<'static>, Error> {
     let mut open = object::open(SockstampSkelBuilder::default())?;
-    settings::apply(&mut open, options, plan, support, cgroup_id)?;
+    settings::apply(&mut open, options, plan, facts, cgroup_id)?;
     open.load()
         .tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
 }

@@ -7,6 +7,7 @@ use libbpf_rs::skel::OpenSkel;
 use nix::unistd::{SysconfVar, sysconf};
 
 use crate::error::{Error, Tried};
+use crate::facts::Facts;
 use crate::filter;
 use crate::group;
 use crate::options::{Options, Sampling};
@@ -15,16 +16,15 @@ use crate::programs;
 use crate::record::raw::INTERFACES;
 use crate::sched::WakeFunctions;
 use crate::skeleton::sockstamp::OpenSockstampSkel;
-use crate::support::Support;
 
-/// What the kernel has decided alone.
-pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, support: &Support) {
+/// Set what follows from the plan alone.
+pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Facts) {
     if let Some(settings) = open.maps.rodata_data.as_mut() {
-        settings.setting_casts = support.casts;
+        settings.setting_casts = facts.casts == Some(true);
         settings.setting_bit = plan.uses_bit();
         settings.setting_traced = plan.tx == Some(Stamps::Packets);
         settings.setting_udp = plan.measures_udp();
-        settings.setting_udp_functions = matches!(plan.datagrams, Some(Datagrams::Functions { .. }));
+        settings.setting_udp_functions = matches!(plan.udp, Ok(Datagrams::Functions { .. }));
     }
 }
 
@@ -33,18 +33,17 @@ pub(crate) fn apply(
     open: &mut OpenSockstampSkel<'_>,
     options: &Options,
     plan: &Plan,
-    support: &Support,
+    facts: &Facts,
     cgroup_id: u64,
 ) -> Result<(), Error> {
-    of_plan(open, plan, support);
+    of_plan(open, plan, facts);
     let target = &options.target;
-    let by_pid = target.by_process();
     if let Some(settings) = open.maps.rodata_data.as_mut() {
         settings.setting_record = options.record;
-        settings.setting_by_pid = by_pid;
+        settings.setting_by_pid = plan.by_process;
         settings.setting_pids = !target.pids.is_empty();
         settings.setting_comms = !target.comms.is_empty();
-        settings.setting_adopt = !options.new_only;
+        settings.setting_adopt = plan.existing;
         settings.setting_cgroup = cgroup_id;
         settings.setting_entry = plan.entry.is_some();
         settings.setting_entry_callback = plan.entry == Some(Entry::Callback);
@@ -69,7 +68,7 @@ pub(crate) fn apply(
     if plan.sched {
         set_wake_functions(open, WakeFunctions::find()?);
     }
-    let processors = u32::try_from(support.processors).unwrap_or(u32::MAX);
+    let processors = u32::try_from(facts.processors).unwrap_or(u32::MAX);
     open.maps
         .banks
         .set_max_entries(processors)
@@ -88,19 +87,10 @@ pub(crate) fn apply(
         .paths
         .set_max_entries(if plan.host_path { paths(options) } else { 1 })
         .tried("size the table of packets")?;
-    let wanted: BTreeSet<_> = [
-        programs::traced(plan),
-        programs::of_udp(plan),
-        programs::walking(plan, by_pid, options.new_only),
-        vec![programs::selecting(plan)],
-    ]
-    .concat()
-    .into_iter()
-    .chain(plan.run_clock.then_some("on_run_clock"))
-    .collect();
+    let needed: BTreeSet<_> = programs::needed(plan).map(|program| program.name).collect();
     for mut program in open.open_object_mut().progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
-        program.set_autoload(wanted.contains(name.as_str()));
+        program.set_autoload(needed.contains(name.as_str()));
     }
     Ok(())
 }

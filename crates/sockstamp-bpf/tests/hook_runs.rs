@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd;
 use std::thread;
 use std::time::Duration;
 
+use sockstamp_bpf::plan::{Obstacle, Reason};
 use sockstamp_bpf::{Error, Hooks, Options, Session, Target};
 use testbed::{Direction, Family, Host, Link, LinkConfig};
 
@@ -43,7 +44,10 @@ fn every_hook_runs(hooks: Hooks) {
         ..Options::default()
     };
     let mut session = match Session::start(&options, |_| {}) {
-        Err(Error::NothingToMeasure { reason, .. }) if hooks == Hooks::Older && reason.contains("fentry") => {
+        Err(Error::Plan(Obstacle::NothingToMeasure {
+            reason: reason @ Reason::NeedsOrFentry(_),
+            ..
+        })) if hooks == Hooks::Older => {
             let line = format!("SKIP of_the_plan_for_older_kernels: {reason}\n");
             io::stderr().write_all(line.as_bytes()).unwrap();
             return;

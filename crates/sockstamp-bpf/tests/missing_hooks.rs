@@ -7,9 +7,9 @@ use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
-use sockstamp_bpf::plan::{Plan, Way, obstacles};
-use sockstamp_bpf::support::{Function, Support, Tracepoint};
-use sockstamp_bpf::{Decoder, Options, Session, Target, hooks};
+use sockstamp_bpf::facts::{Facts, Function, Tracepoint};
+use sockstamp_bpf::plan::{Plan, Request, Way, obstacles};
+use sockstamp_bpf::{Decoder, Options, Session, Target, probe};
 use sockstamp_model::flow::Protocol;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
@@ -24,17 +24,17 @@ const VALID: usize = MESSAGES * 9 / 10;
 
 #[test]
 fn of_this_kernel() {
-    without_each("of_this_kernel", Support::probe());
+    without_each("of_this_kernel", probe::facts());
 }
 
 #[test]
 fn of_an_older_kernel() {
-    without_each("of_an_older_kernel", Support::probe().of_an_older_kernel());
+    without_each("of_an_older_kernel", probe::facts().of_an_older_kernel());
 }
 
-fn measurable(test: &str, host: Support) -> Option<Support> {
-    let host = hooks::try_what_is_used(host);
-    let Some(obstacle) = obstacles(&host).into_iter().next() else {
+fn measurable(test: &str, host: Facts) -> Option<Facts> {
+    let host = probe::try_what_is_used(host, &Request::default());
+    let Some(obstacle) = obstacles(&host, &Request::default()).into_iter().next() else {
         return Some(host);
     };
     let line = format!("SKIP {test}: {obstacle}\n");
@@ -42,16 +42,20 @@ fn measurable(test: &str, host: Support) -> Option<Support> {
     None
 }
 
-fn without_each(test: &str, host: Support) {
+fn outlook(host: &Facts) -> Plan {
+    Plan::outlook(host, &Request::default())
+}
+
+fn without_each(test: &str, host: Facts) {
     let Some(host) = measurable(test, host) else {
         return;
     };
-    let plan = Plan::new(&host);
+    let plan = outlook(&host);
     let mut poorer: Vec<_> = poorer(&host)
         .into_iter()
-        .map(|(missing, host)| (missing, hooks::try_what_is_used(host)))
+        .map(|(missing, host)| (missing, probe::try_what_is_used(host, &Request::default())))
         .collect();
-    poorer.retain(|(_, host)| Plan::new(host) != plan);
+    poorer.retain(|(_, host)| outlook(host) != plan);
     assert!(!poorer.is_empty(), "nothing makes a difference to this plan");
     for (missing, host) in &poorer {
         println!("without {missing}");
@@ -59,50 +63,52 @@ fn without_each(test: &str, host: Support) {
     }
 }
 
-type Take = fn(&mut Support);
+type Take = fn(&mut Facts);
 
 /// The same host without each of the things that a stage may need.
-fn poorer(host: &Support) -> Vec<(String, Support)> {
-    let without = |take: &dyn Fn(&mut Support)| {
+fn poorer(host: &Facts) -> Vec<(String, Facts)> {
+    let without = |take: &dyn Fn(&mut Facts)| {
         let mut poorer = host.clone();
         take(&mut poorer);
         poorer
     };
     let facts: [(&str, Take); 7] = [
-        ("the bit on the socket", |host| host.socket_bit = false),
-        ("BPF timestamping", |host| host.tx_timestamping = false),
-        ("the clock of stamps", |host| host.stamp_clock = false),
-        ("the receiver of drops", |host| host.drops_tell_receiver = false),
-        ("sched_info", |host| host.sched_info = false),
-        ("perf events", |host| host.perf_events = false),
-        ("kernel symbols", |host| host.kernel_symbols = false),
+        ("the bit on the socket", |host| host.socket_bit = Some(false)),
+        ("BPF timestamping", |host| host.tx_timestamping = Some(false)),
+        ("the clock of stamps", |host| host.stamp_clock = Some(false)),
+        ("the receiver of drops", |host| {
+            host.drops_tell_receiver = Some(false)
+        }),
+        ("sched_info", |host| host.sched_info = Some(false)),
+        ("perf events", |host| host.perf_events = Some(false)),
+        ("kernel symbols", |host| host.kernel_symbols = Some(false)),
     ];
     let facts = facts.map(|(name, take)| (name.to_owned(), without(&take)));
     let tracepoints = Tracepoint::ALL.map(|tracepoint| {
-        let take = |host: &mut Support| host.tracepoints.extend([(tracepoint, false)]);
+        let take = |host: &mut Facts| host.tracepoints.extend([(tracepoint, Some(false))]);
         (tracepoint.name().to_owned(), without(&take))
     });
     let functions = Function::ALL.map(|function| {
-        let take = |host: &mut Support| host.functions.extend([(function, false)]);
+        let take = |host: &mut Facts| host.functions.extend([(function, Some(false))]);
         (format!("{}()", function.name()), without(&take))
     });
     facts.into_iter().chain(tracepoints).chain(functions).collect()
 }
 
-fn measures_the_rest(host: &Support) {
+fn measures_the_rest(host: &Facts) {
     let (plan, summary, messages) = measure(host);
     for (stage, way) in plan.stages.iter() {
         let measured = &summary.direction(stage.direction()).stages[stage];
         match way {
             Way::Absent(reason) => {
-                assert_eq!(summary.absent[&stage], *reason, "{stage}");
+                assert_eq!(summary.absent[&stage], reason.to_string(), "{stage}");
                 assert!(measured.is_none(), "{stage} is absent: {reason}");
             }
             // No segment is missing here.
-            Way::Hooks(_) if stage == Stage::RxHol => assert!(measured.is_some()),
-            Way::Hooks(hooks) => {
+            _ if stage == Stage::RxHol => assert!(measured.is_some()),
+            way => {
                 let count = measured.as_ref().map_or(0, |histogram| histogram.count());
-                assert!(count > 0, "{stage} by {hooks}: nothing");
+                assert!(count > 0, "{stage} by {way}: nothing");
             }
         }
     }
@@ -126,7 +132,7 @@ fn measures_the_rest(host: &Support) {
     }
 }
 
-fn measure(host: &Support) -> (Plan, Summary, Vec<Message>) {
+fn measure(host: &Facts) -> (Plan, Summary, Vec<Message>) {
     let messages = Rc::new(RefCell::new(Vec::new()));
     let kept = Rc::clone(&messages);
     let decoder = Decoder::new().unwrap();

@@ -9,11 +9,12 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, Result};
-use sockstamp_bpf::support::cgroup2_mount;
+use sockstamp_bpf::plan::Obstacle;
+use sockstamp_bpf::probe::cgroup2_mount;
 
 /// The root of the cgroup2 hierarchy.
 pub(crate) fn root() -> Result<PathBuf> {
-    cgroup2_mount().ok_or_else(|| sockstamp_bpf::Error::NoCgroup2.into())
+    cgroup2_mount().ok_or_else(|| Obstacle::NoCgroup2.into())
 }
 
 /// This process's own cgroup, from the root (cgroups(7), "/proc files").

@@ -55,6 +55,9 @@ pub enum Subcommand {
     /// fewer than -c probes were answered. Ctrl-C ends it with the summary.
     Ping(Ping),
     /// Look: what this kernel and this process can measure, and what is missing
+    ///
+    /// Prints the plan by which `stat` would measure with the same options, hook by hook. Nothing is measured but a
+    /// few messages of its own over the loopback interface.
     Doctor(Doctor),
     /// Serve: completions of zerocopy sends and stamps, in memory of the applications that ask for it
     ///
@@ -296,6 +299,12 @@ pub struct Ping {
 /// Options of `doctor`.
 #[derive(Debug, Args)]
 pub struct Doctor {
+    #[command(flatten)]
+    /// Which messages would be measured.
+    pub target: Target,
+    #[command(flatten)]
+    /// How they would be.
+    pub measuring: Measuring,
     /// How to print
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

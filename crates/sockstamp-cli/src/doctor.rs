@@ -12,25 +12,25 @@ use anyhow::{Context, Result};
 use sockstamp::ReceiveStamping;
 use sockstamp::interface::{self, InterfaceCapabilities};
 use sockstamp_bpf::completions::Offer;
-use sockstamp_bpf::hooks::{self, Hook};
+use sockstamp_bpf::facts::{Capability, Facts, TriedHook};
 use sockstamp_bpf::plan::{self, Plan};
-use sockstamp_bpf::support::{Capability, Support};
+use sockstamp_bpf::probe;
 
 use crate::cli::{self, Format};
+use crate::measure::Measurement;
 use self_test::SelfTest;
 
 /// Everything that is printed.
 pub(crate) struct Report {
-    support: Support,
+    facts: Facts,
     /// In this network namespace.
     interfaces: Vec<(String, InterfaceCapabilities)>,
     /// Those of them that are devices on a bus; `None` if that could not be seen.
     physical: Option<Vec<String>>,
-    /// Why packets cannot be followed through this host, if so.
-    host_path_obstacle: Option<&'static str>,
     /// Before we switched it on ourselves; `None` if that could not be seen.
     receive_stamping: Option<bool>,
-    hooks: Vec<Hook>,
+    hooks: Vec<TriedHook>,
+    /// By which `stat` would measure with the same options; as it would be once nothing is missing.
     plan: Plan,
     completions: Offer,
     missing_capabilities: Vec<Capability>,
@@ -40,30 +40,30 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    fn gather() -> Result<Self> {
+    fn gather(options: &cli::Doctor) -> Result<Self> {
         // First, since every measurement, also that of the self-test, switches it on.
         let receive_stamping = ReceiveStamping::is_on().ok();
-        let support = Support::probe();
-        let hooks = hooks::try_all(&support)?;
-        let support = support.after(&hooks);
-        let obstacles = plan::obstacles(&support);
+        let request = Measurement::of(&options.target, &options.measuring)
+            .options()?
+            .request();
+        let (facts, hooks) = probe::try_all(&probe::facts(), &request)?;
+        let obstacles = plan::obstacles(&facts, &request);
         let interfaces = interfaces();
         Ok(Self {
             physical: physical(interfaces.iter().map(|(name, _)| name.as_str())),
-            host_path_obstacle: plan::host_path_obstacle(&support),
             interfaces,
             receive_stamping,
             hooks,
-            plan: Plan::new(&support),
-            completions: Offer::try_all(&support),
-            missing_capabilities: plan::missing_capabilities(&support),
+            plan: Plan::outlook(&facts, &request),
+            completions: Offer::try_all(&facts),
+            missing_capabilities: plan::missing_capabilities(&facts),
             self_test: if obstacles.is_empty() {
                 self_test::run()
             } else {
                 SelfTest::NotRun
             },
             obstacles: obstacles.iter().map(ToString::to_string).collect(),
-            support,
+            facts,
         })
     }
 }
@@ -92,7 +92,7 @@ fn physical<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
 }
 
 pub(crate) fn run(options: &cli::Doctor) -> Result<ExitCode> {
-    let report = Report::gather()?;
+    let report = Report::gather(options)?;
     let printed = match options.format {
         Format::Text => text::report(&report),
         Format::Json => json::line(&report)?,
@@ -106,15 +106,13 @@ pub(crate) fn run(options: &cli::Doctor) -> Result<ExitCode> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::collections::BTreeMap;
-
-    use sockstamp_bpf::hooks::Trial;
-    use sockstamp_bpf::support::Tracepoint;
+    use sockstamp_bpf::facts::{Tracepoint, Trial};
+    use sockstamp_bpf::plan::{Reason, Request};
 
     use super::*;
 
-    fn hook(section: &str, used: bool, trial: Trial) -> Hook {
-        Hook {
+    fn hook(section: &str, used: bool, trial: Trial) -> TriedHook {
+        TriedHook {
             section: section.into(),
             used,
             trial,
@@ -123,16 +121,16 @@ pub(crate) mod tests {
 
     /// What a host has that lacks nothing but fentry and the entry of sends.
     pub(crate) fn capable() -> Report {
-        let support = Support {
+        let facts = Facts {
             kernel: "6.15.0-example".into(),
-            capabilities: Capability::ALL.map(|capability| (capability, true)).into(),
+            capabilities: Capability::ALL.map(|capability| (capability, Some(true))).into(),
             tracepoints: Tracepoint::ALL
-                .map(|tracepoint| (tracepoint, tracepoint != Tracepoint::TcpSendmsgLocked))
+                .map(|tracepoint| (tracepoint, Some(tracepoint != Tracepoint::TcpSendmsgLocked)))
                 .into(),
-            mptcp: true,
-            nic_clock: true,
+            mptcp: Some(true),
+            nic_clock: Some(true),
             processors: 4,
-            ..Support::complete()
+            ..Facts::complete()
         };
         let stamps = |hardware, phc_index| InterfaceCapabilities {
             tx_software: true,
@@ -148,7 +146,6 @@ pub(crate) mod tests {
                 ("dummy0".into(), InterfaceCapabilities::default()),
             ],
             physical: Some(vec!["eth0".into()]),
-            host_path_obstacle: plan::host_path_obstacle(&support),
             receive_stamping: Some(false),
             hooks: vec![
                 hook("sockops", true, Trial::Works),
@@ -163,7 +160,7 @@ pub(crate) mod tests {
                     Trial::Refused("Operation not permitted (os error 1)".into()),
                 ),
             ],
-            plan: Plan::new(&support),
+            plan: Plan::outlook(&facts, &Request::default()),
             completions: Offer {
                 entries: Trial::Works,
                 tcp_stamps: Trial::Refused("no BPF timestamping".into()),
@@ -174,35 +171,38 @@ pub(crate) mod tests {
                 messages: 40,
                 valid: 40,
             },
-            support,
+            facts,
         }
     }
 
     /// The same host, seen by a process without any privilege.
     pub(crate) fn unprivileged() -> Report {
         let capable = capable();
-        let support = Support {
-            capabilities: BTreeMap::new(),
-            mptcp: false,
-            ..capable.support
+        let facts = Facts {
+            capabilities: Capability::ALL.map(|capability| (capability, Some(false))).into(),
+            mptcp: Some(false),
+            ..capable.facts
         };
         let unknown = |section: &str| hook(section, true, Trial::Unknown("missing capabilities".into()));
         Report {
             physical: Some(Vec::new()),
-            host_path_obstacle: Some("needs tracepoint net_dev_start_xmit"),
+            plan: Plan {
+                host_path_obstacle: Some(Reason::NeedsTracepoint(Tracepoint::NetDevStartXmit)),
+                ..capable.plan
+            },
             receive_stamping: None,
             hooks: vec![unknown("sockops")],
             completions: Offer {
                 entries: Trial::Unknown("missing capabilities".into()),
                 tcp_stamps: Trial::Unknown("missing capabilities".into()),
             },
-            missing_capabilities: plan::missing_capabilities(&support),
-            obstacles: plan::obstacles(&support)
+            missing_capabilities: plan::missing_capabilities(&facts),
+            obstacles: plan::obstacles(&facts, &Request::default())
                 .iter()
                 .map(ToString::to_string)
                 .collect(),
             self_test: SelfTest::NotRun,
-            support,
+            facts,
             ..capable
         }
     }

@@ -10,7 +10,7 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::plan::{Entry, Plan};
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::probe;
 use sockstamp_bpf::{EntryHook, Grouped, HolView, Hooks, Lowered, Options, Record, Sampling, Session};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::Grouping;
@@ -32,7 +32,20 @@ pub(crate) struct Measurement<'a> {
     pub(crate) slower_than: Option<Duration>,
 }
 
-impl Measurement<'_> {
+impl<'a> Measurement<'a> {
+    /// Form one that is only looked at: it has no end.
+    pub(crate) fn of(target: &'a cli::Target, measuring: &'a cli::Measuring) -> Self {
+        Self {
+            target,
+            measuring,
+            command: &[],
+            duration: None,
+            record: false,
+            groups: None,
+            slower_than: None,
+        }
+    }
+
     pub(crate) fn options(&self) -> Result<Options> {
         Ok(Options {
             target: target::resolve(self.target)?,
@@ -100,7 +113,7 @@ pub(crate) fn run(
     let mut signals =
         SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
     // First, so that who may not measure is told so, and not that a cgroup cannot be made.
-    Plan::require(&Support::probe())?;
+    Plan::new(&probe::facts(), &options.request())?;
     let prepared = match measurement.command {
         [] => None,
         words => Some(Prepared::new(words)?),

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use common::leftovers::Leftovers;
 use common::unprivileged::Unprivileged;
-use serde_json::Value;
+use serde_json::{Value, json as value};
+use sockstamp_bpf::plan::{Plan, Way};
+use sockstamp_bpf::{EntryHook, Options, Session, Target};
 
 /// Some tenths of a second when nothing else runs.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -17,6 +19,19 @@ fn json(mut command: Command) -> Value {
     let output = command.args(["doctor", "--format", "json"]).output().unwrap();
     assert_succeeded(&output);
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A plan as doctor's JSON has it.
+fn stages(plan: &Plan) -> Value {
+    let stages = plan.stages.iter();
+    let ways = stages.map(|(stage, way)| {
+        let shown = match way {
+            Way::Absent(reason) => value!({ "absent": reason.to_string() }),
+            way => value!({ "hooks": way.to_string() }),
+        };
+        (stage.name().to_owned(), shown)
+    });
+    Value::Object(ways.collect())
 }
 
 fn assert_succeeded(output: &Output) {
@@ -53,6 +68,61 @@ fn as_root_every_hook_is_tried_and_the_self_test_passes() {
     assert_eq!(test["messages"], 40);
     assert_eq!(test["valid"], test["messages"]);
     before.assert_none();
+}
+
+#[test]
+fn the_plan_is_the_one_by_which_the_same_options_measure() {
+    let of_tcp = Target {
+        filter: Some("tcp".parse().unwrap()),
+        ..Target::default()
+    };
+    let requests: [(&[&str], Options); 4] = [
+        (&[], Options::default()),
+        (
+            &["--host-path", "--no-sched"],
+            Options {
+                host_path: true,
+                sched: false,
+                ..Options::default()
+            },
+        ),
+        (
+            &["--entry", "off"],
+            Options {
+                entry: EntryHook::Off,
+                ..Options::default()
+            },
+        ),
+        (
+            &["tcp"],
+            Options {
+                target: of_tcp,
+                ..Options::default()
+            },
+        ),
+    ];
+    let mut plans = Vec::new();
+    for (words, options) in requests {
+        let output = Command::new(common::sockstamp())
+            .args(["doctor", "--format", "json"])
+            .args(words)
+            .output()
+            .unwrap();
+        assert_succeeded(&output);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let session = Session::start(&options, |_| {}).unwrap();
+        assert_eq!(report["plan"], stages(session.plan()), "{words:?}");
+        let udp = session.plan().udp;
+        let shown = udp.map_or_else(
+            |reason| value!({ "absent": reason.to_string() }),
+            |datagrams| value!({ "hooks": datagrams.to_string() }),
+        );
+        assert_eq!(report["udp"], shown, "{words:?}");
+        plans.push((report["plan"].clone(), report["udp"].clone()));
+    }
+    for (at, plan) in plans.iter().enumerate() {
+        assert!(!plans[..at].contains(plan), "every request makes a difference");
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use super::publisher::Publisher;
 use crate::error::Error;
-use crate::hooks::{self, Trial};
-use crate::support::Support;
+use crate::facts::{Facts, Trial};
+use crate::probe;
 
 /// What applications can have from `sockstamp completions` here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +17,8 @@ pub struct Offer {
 impl Offer {
     /// Loads and attaches the programs, and takes them away at once; no socket is touched.
     #[must_use]
-    pub fn try_all(support: &Support) -> Self {
-        if let Some(reason) = hooks::obstacle(support) {
+    pub fn try_all(facts: &Facts) -> Self {
+        if let Some(reason) = probe::obstacle(facts) {
             let unknown = Trial::Unknown(reason.to_owned());
             return Self {
                 entries: unknown.clone(),
@@ -28,7 +28,7 @@ impl Offer {
         match Publisher::attach(1, 1) {
             Ok(mut publisher) => Self {
                 entries: Trial::Works,
-                tcp_stamps: tcp_stamps(support, &mut publisher),
+                tcp_stamps: tcp_stamps(facts, &mut publisher),
             },
             Err(error) => Self {
                 entries: refused(&error),
@@ -38,11 +38,11 @@ impl Offer {
     }
 }
 
-fn tcp_stamps(support: &Support, publisher: &mut Publisher) -> Trial {
-    if !support.tx_timestamping {
+fn tcp_stamps(facts: &Facts, publisher: &mut Publisher) -> Trial {
+    if facts.tx_timestamping != Some(true) {
         return Trial::Refused("no BPF timestamping".to_owned());
     }
-    if support.cgroup2.is_none() {
+    if facts.cgroup2.is_none() {
         return Trial::Refused("no cgroup2 mounted".to_owned());
     }
     publisher

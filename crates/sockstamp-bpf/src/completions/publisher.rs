@@ -11,10 +11,10 @@ use rustix::net::sockopt::set_ip_ttl;
 
 use crate::error::{Error, Tried};
 use crate::object;
-use crate::plan::no_capability;
+use crate::plan::{no_btf, no_capability};
+use crate::probe;
 use crate::record::raw;
 use crate::skeleton::completions::{CompletionsSkel, CompletionsSkelBuilder};
-use crate::support::Support;
 use crate::verified;
 
 /// BPF_F_MMAPABLE and BPF_F_INNER_MAP of include/uapi/linux/bpf.h: as the inner map that the programs declare.
@@ -59,19 +59,17 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`Error::NoBtf`], [`Error::NoCapability`], and [`Error::Bpf`] where the kernel refuses.
+    /// [`Error::Plan`] where something is missing, and [`Error::Bpf`] where the kernel refuses.
     pub fn attach(applications: u32, sockets: u32) -> Result<Self, Error> {
-        let support = Support::probe();
-        if !support.btf {
-            return Err(Error::NoBtf);
+        let facts = probe::facts();
+        if let Some(obstacle) = no_btf(&facts).or_else(|| no_capability(&facts)) {
+            return Err(obstacle.into());
         }
-        if let Some(missing) = no_capability(&support) {
-            return Err(missing);
-        }
+        let tx_timestamping = facts.tx_timestamping == Some(true);
         let mut open = object::open(CompletionsSkelBuilder::default())?;
         if let Some(settings) = open.maps.rodata_data.as_mut() {
             settings.setting_sockets = sockets;
-            settings.setting_casts = support.casts;
+            settings.setting_casts = facts.casts == Some(true);
         }
         open.maps
             .registrations
@@ -82,10 +80,10 @@ impl Publisher {
             &mut open.progs.completions_select,
             &mut open.progs.completions_sockops,
         ] {
-            program.set_autoload(support.tx_timestamping);
+            program.set_autoload(tx_timestamping);
         }
-        let cgroup2 = match &support.cgroup2 {
-            Some(root) if support.tx_timestamping => {
+        let cgroup2 = match &facts.cgroup2 {
+            Some(root) if tx_timestamping => {
                 Some(File::open(root).tried(format!("open {}", root.display()))?)
             }
             _ => None,

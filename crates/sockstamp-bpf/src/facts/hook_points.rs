@@ -47,12 +47,6 @@ impl Tracepoint {
             Self::KfreeSkb => "kfree_skb",
         }
     }
-
-    /// The one that a program attaches to, if it attaches to any.
-    pub(super) fn of_section(section: &str) -> Option<Self> {
-        let name = section.strip_prefix("tp_btf/")?;
-        Self::ALL.into_iter().find(|tracepoint| tracepoint.name() == name)
-    }
 }
 
 /// A function of the kernel that is traced where there is no tracepoint (fentry, fexit). All have callers in
@@ -107,12 +101,45 @@ impl Function {
             Self::SkbConsumeUdp => "skb_consume_udp",
         }
     }
+}
 
-    /// The one that a program attaches to, if it attaches to any.
-    pub(super) fn of_section(section: &str) -> Option<Self> {
-        let name = section
-            .strip_prefix("fentry/")
-            .or_else(|| section.strip_prefix("fexit/"))?;
-        Self::ALL.into_iter().find(|function| function.name() == name)
+/// Where a program attaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Hook {
+    /// A tracepoint of the kernel, with arguments as BTF describes them.
+    Tracepoint(Tracepoint),
+    /// The entry of a function (fentry).
+    Entry(Function),
+    /// The return of a function (fexit).
+    Return(Function),
+    /// Callbacks of TCP sockets in a cgroup.
+    Sockops,
+    /// Another hook of a cgroup, by the name of its section.
+    Cgroup(&'static str),
+    /// A timer of the perf subsystem.
+    Timer,
+    /// An iterator, by what it walks over; it runs when it is read.
+    Walk(&'static str),
+}
+
+impl Hook {
+    /// Return the name of the section that libbpf knows it by.
+    #[must_use]
+    pub fn section(self) -> String {
+        match self {
+            Self::Tracepoint(tracepoint) => format!("tp_btf/{}", tracepoint.name()),
+            Self::Entry(function) => format!("fentry/{}", function.name()),
+            Self::Return(function) => format!("fexit/{}", function.name()),
+            Self::Sockops => "sockops".to_owned(),
+            Self::Cgroup(name) => name.to_owned(),
+            Self::Timer => "perf_event".to_owned(),
+            Self::Walk(over) => format!("iter/{over}"),
+        }
+    }
+
+    /// Return whether messages make it run; what is left runs by time, or once.
+    #[must_use]
+    pub fn runs_for_messages(self) -> bool {
+        !matches!(self, Self::Timer | Self::Walk(_))
     }
 }

@@ -32,7 +32,7 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use self::names::Names;
 use crate::error::{Error, Tried};
 use crate::map_view;
-use crate::plan::{Plan, Way};
+use crate::plan::Plan;
 use crate::record::{self, raw};
 use crate::skeleton::sockstamp::{OpenSockstampMaps, SockstampMaps};
 
@@ -423,7 +423,7 @@ fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection
     let index = direction as usize;
     let counts = &group.counts[index];
     let stages = StageMap::from_fn(|stage| {
-        let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
+        let measured = stage.direction() == direction && plan.stages[stage].is_measured();
         measured.then(|| distribution(&group.distributions[stage as usize]))
     });
     let mut summary = GroupDirection {

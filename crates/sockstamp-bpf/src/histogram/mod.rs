@@ -9,7 +9,7 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{Cumulative, DirectionSummary, Lost, PartSummary, Reads, Summary};
 use sockstamp_model::verdict::Verdict;
 
-use crate::plan::{Plan, Way};
+use crate::plan::Plan;
 use crate::record::{Bank, part_index, part_summary, raw};
 
 /// Sums the banks. A stage that the plan does not have stays absent, with its reason.
@@ -25,7 +25,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         in_flight: measured.saturating_sub(ended),
         absent: plan
             .absent()
-            .map(|(stage, why)| (stage, why.to_owned()))
+            .map(|(stage, reason)| (stage, reason.to_string()))
             .collect(),
         verdicts,
         lost: lost(banks),
@@ -41,7 +41,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
 fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> DirectionSummary {
     let index = direction as usize;
     let mut stages = StageMap::from_fn(|stage| {
-        let measured = stage.direction() == direction && matches!(plan.stages[stage], Way::Hooks(_));
+        let measured = stage.direction() == direction && plan.stages[stage].is_measured();
         measured.then(|| distribution(banks, stage as usize))
     });
     let mut total = distribution(banks, Stage::COUNT + index);

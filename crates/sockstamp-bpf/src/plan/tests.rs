@@ -1,30 +1,39 @@
 use std::collections::BTreeMap;
 
+use super::rules::{lacks, lacks_function};
 use super::*;
 
-fn without(take: impl FnOnce(&mut Support)) -> Support {
-    let mut support = Support::complete();
-    take(&mut support);
-    support
+fn plan_of(facts: &Facts) -> Plan {
+    Plan::outlook(facts, &Request::default())
+}
+
+fn required(facts: &Facts) -> Result<Plan, Obstacle> {
+    Plan::new(facts, &Request::default())
+}
+
+fn without(take: impl FnOnce(&mut Facts)) -> Facts {
+    let mut facts = Facts::complete();
+    take(&mut facts);
+    facts
 }
 
 fn without_tracepoint(tracepoint: Tracepoint) -> Plan {
-    Plan::new(&without(|support| {
-        support.tracepoints.insert(tracepoint, false);
+    plan_of(&without(|facts| {
+        facts.tracepoints.insert(tracepoint, Some(false));
     }))
 }
 
-fn only_obstacle(support: &Support) -> String {
-    let obstacles = obstacles(support);
+fn only_obstacle(facts: &Facts) -> String {
+    let obstacles = obstacles(facts, &Request::default());
     assert_eq!(obstacles.len(), 1, "{obstacles:?}");
-    let required = Plan::require(support).unwrap_err().to_string();
-    assert_eq!(required, obstacles[0].to_string());
-    required
+    let required = required(facts).unwrap_err();
+    assert_eq!(required, obstacles[0]);
+    required.to_string()
 }
 
 #[test]
 fn a_complete_host_measures_every_stage_that_there_is() {
-    let plan = Plan::require(&Support::complete()).unwrap();
+    let plan = required(&Facts::complete()).unwrap();
     assert!(
         plan.tx == Some(Stamps::Callbacks)
             && plan.rx == Some(Reads::Tracepoints)
@@ -39,26 +48,23 @@ fn a_complete_host_measures_every_stage_that_there_is() {
 
 #[test]
 fn without_btf_nothing_is_planned() {
-    let support = without(|support| support.btf = false);
-    assert!(only_obstacle(&support).contains("no BTF"));
-    assert_eq!(
-        Plan::new(&support).stages[Stage::TxQueue],
-        Way::Absent("no kernel BTF")
-    );
+    let facts = without(|facts| facts.btf = Some(false));
+    assert!(only_obstacle(&facts).contains("no BTF"));
+    assert_eq!(plan_of(&facts).stages[Stage::TxQueue], Way::Absent(Reason::NoBtf));
 }
 
 #[test]
 fn without_cgroup2_nothing_can_be_attached() {
-    assert!(only_obstacle(&without(|support| support.cgroup2 = None)).contains("mount -t cgroup2"));
+    assert!(only_obstacle(&without(|facts| facts.cgroup2 = None)).contains("mount -t cgroup2"));
 }
 
 #[test]
 fn every_missing_capability_is_named() {
     for capability in [Capability::Bpf, Capability::Perfmon, Capability::NetAdmin] {
-        let support = without(|support| {
-            support.capabilities.insert(capability, false);
+        let facts = without(|facts| {
+            facts.capabilities.insert(capability, Some(false));
         });
-        let obstacle = only_obstacle(&support);
+        let obstacle = only_obstacle(&facts);
         assert!(
             obstacle.starts_with(&format!("missing {capability}:")),
             "{obstacle}"
@@ -69,9 +75,13 @@ fn every_missing_capability_is_named() {
 #[test]
 fn sys_admin_covers_bpf_and_perfmon_alone() {
     let capabilities = |net_admin| {
-        without(|support| {
-            support.capabilities =
-                BTreeMap::from([(Capability::SysAdmin, true), (Capability::NetAdmin, net_admin)]);
+        without(|facts| {
+            facts.capabilities = BTreeMap::from([
+                (Capability::SysAdmin, Some(true)),
+                (Capability::NetAdmin, Some(net_admin)),
+                (Capability::Bpf, Some(false)),
+                (Capability::Perfmon, Some(false)),
+            ]);
         })
     };
     assert!(missing_capabilities(&capabilities(true)).is_empty());
@@ -81,17 +91,17 @@ fn sys_admin_covers_bpf_and_perfmon_alone() {
 #[test]
 fn other_namespaces_need_sys_admin() {
     let with = |held| {
-        without(|support| {
-            support.capabilities.insert(Capability::SysAdmin, held);
+        without(|facts| {
+            facts.capabilities.insert(Capability::SysAdmin, Some(held));
         })
     };
-    assert!(Plan::new(&with(true)).namespaces);
-    assert!(!Plan::new(&with(false)).namespaces);
+    assert!(plan_of(&with(true)).namespaces);
+    assert!(!plan_of(&with(false)).namespaces);
 }
 
 #[test]
 fn without_the_bit_on_the_socket_stamps_are_taken_from_packets() {
-    let plan = Plan::require(&without(|support| support.socket_bit = false)).unwrap();
+    let plan = required(&without(|facts| facts.socket_bit = Some(false))).unwrap();
     assert_eq!(plan.tx, Some(Stamps::Packets));
     assert_eq!(plan.entry, Some(Entry::Function));
     assert!(plan.waits && plan.half_closed && plan.retransmits);
@@ -100,11 +110,11 @@ fn without_the_bit_on_the_socket_stamps_are_taken_from_packets() {
 }
 
 /// A host whose kernel has no BPF timestamping, and lacks something else.
-fn before_6_15(take: impl FnOnce(&mut Support)) -> Support {
-    without(|support| {
-        support.socket_bit = false;
-        support.tx_timestamping = false;
-        take(support);
+fn before_6_15(take: impl FnOnce(&mut Facts)) -> Facts {
+    without(|facts| {
+        facts.socket_bit = Some(false);
+        facts.tx_timestamping = Some(false);
+        take(facts);
     })
 }
 
@@ -115,25 +125,25 @@ fn stamps_are_taken_from_packets_with_all_their_hooks_or_not_at_all() {
         Tracepoint::NetDevStartXmit,
         Tracepoint::TcpProbe,
     ] {
-        let support = before_6_15(|support| {
-            support.tracepoints.insert(tracepoint, false);
+        let facts = before_6_15(|facts| {
+            facts.tracepoints.insert(tracepoint, Some(false));
         });
-        let plan = Plan::require(&support).unwrap();
+        let plan = required(&facts).unwrap();
         assert!(plan.tx.is_none() && plan.entry.is_none() && plan.rx.is_some());
         assert_eq!(
             plan.stages[Stage::TxNetwork],
-            Way::Absent(lacks(&support, tracepoint).unwrap())
+            Way::Absent(lacks(&facts, tracepoint).unwrap())
         );
     }
     for function in [Function::TcpSendmsgLocked, Function::TcpPushPendingFrames] {
-        let support = before_6_15(|support| {
-            support.functions.insert(function, false);
+        let facts = before_6_15(|facts| {
+            facts.functions.insert(function, Some(false));
         });
-        let plan = Plan::require(&support).unwrap();
+        let plan = required(&facts).unwrap();
         assert!(plan.tx.is_none() && plan.rx.is_some());
         assert_eq!(
             plan.stages[Stage::TxQueue],
-            Way::Absent(lacks_function(&support, function).unwrap())
+            Way::Absent(lacks_function(&facts, function).unwrap())
         );
     }
 }
@@ -141,8 +151,8 @@ fn stamps_are_taken_from_packets_with_all_their_hooks_or_not_at_all() {
 #[test]
 fn what_packets_do_without_is_left_out() {
     let without_function = |function| {
-        Plan::new(&before_6_15(|support| {
-            support.functions.insert(function, false);
+        plan_of(&before_6_15(|facts| {
+            facts.functions.insert(function, Some(false));
         }))
     };
     let plan = without_function(Function::SkStreamWaitMemory);
@@ -155,27 +165,27 @@ fn what_packets_do_without_is_left_out() {
 
 #[test]
 fn where_functions_cannot_be_traced_reads_alone_are_measured() {
-    let support = before_6_15(|_| ()).with_functions_traced(false);
-    let plan = Plan::require(&support).unwrap();
+    let facts = before_6_15(|_| ()).with_functions_traced(false);
+    let plan = required(&facts).unwrap();
     assert!(plan.tx.is_none() && plan.rx == Some(Reads::Tracepoints));
     assert!(!plan.traces_functions());
     assert_eq!(
         plan.stages[Stage::TxNetwork],
-        Way::Absent("needs Linux 6.15 or fentry")
+        Way::Absent(Reason::NeedsOrFentry(Release(6, 15)))
     );
 }
 
 #[test]
 fn a_kernel_that_gives_nothing_is_an_obstacle() {
-    let support = Support::complete()
+    let facts = Facts::complete()
         .of_an_older_kernel()
         .with_functions_traced(false);
-    assert!(only_obstacle(&support).contains("needs Linux 6.15 or fentry"));
+    assert!(only_obstacle(&facts).contains("needs Linux 6.15 or fentry"));
 }
 
 #[test]
 fn an_older_kernel_is_measured_by_its_functions() {
-    let plan = Plan::require(&Support::complete().of_an_older_kernel()).unwrap();
+    let plan = required(&Facts::complete().of_an_older_kernel()).unwrap();
     assert_eq!(plan.tx, Some(Stamps::Packets));
     assert_eq!(plan.rx, Some(Reads::Functions));
 }
@@ -183,79 +193,98 @@ fn an_older_kernel_is_measured_by_its_functions() {
 #[test]
 fn reads_need_their_functions_where_there_are_no_tracepoints() {
     for function in [Function::SockDefReadable, Function::TcpRecvmsg] {
-        let plan = Plan::new(&without(|support| {
-            support.tracepoints.insert(Tracepoint::SkDataReady, false);
-            support.functions.insert(function, false);
+        let plan = plan_of(&without(|facts| {
+            facts.tracepoints.insert(Tracepoint::SkDataReady, Some(false));
+            facts.functions.insert(function, Some(false));
         }));
         assert!(plan.tx.is_some() && plan.rx.is_none());
         assert_eq!(
             plan.stages[Stage::RxStack],
-            Way::Absent("needs Linux 6.12 or fentry")
+            Way::Absent(Reason::NeedsOrFentry(Release(6, 12)))
         );
     }
 }
 
 #[test]
 fn without_the_schedulers_clock_wake_ups_are_what_was_stood_in_run_queues() {
-    let takes: [fn(&mut Support); 2] = [
-        |support| support.casts = false,
-        |support| {
-            support.perf_events = false;
+    let takes: [fn(&mut Facts); 2] = [
+        |facts| facts.casts = Some(false),
+        |facts| {
+            facts.perf_events = Some(false);
         },
     ];
     for take in takes {
-        let plan = Plan::new(&without(take));
+        let plan = plan_of(&without(take));
         assert!(plan.sched && !plan.run_clock);
         assert_eq!(
-            plan.stages[Stage::RxWakeup],
-            Way::Hooks("tp sk_data_ready → task run_delay")
+            plan.stages[Stage::RxWakeup].to_string(),
+            "tp sk_data_ready → task run_delay"
         );
     }
-    assert!(Plan::new(&Support::complete()).run_clock);
+    assert!(plan_of(&Facts::complete()).run_clock);
 }
 
 #[test]
 fn without_the_kfunc_stamps_are_taken_from_packets() {
-    let plan = Plan::require(&without(|support| support.tx_timestamping = false)).unwrap();
+    let plan = required(&without(|facts| facts.tx_timestamping = Some(false))).unwrap();
     assert_eq!(plan.tx, Some(Stamps::Packets));
 }
 
 #[test]
 fn without_the_clock_of_stamps_sends_alone_are_measured() {
-    let plan = Plan::require(&without(|support| support.stamp_clock = false)).unwrap();
+    let plan = required(&without(|facts| facts.stamp_clock = Some(false))).unwrap();
     assert!(plan.tx.is_some() && plan.entry.is_some() && plan.rx.is_none());
-    assert_eq!(plan.stages[Stage::RxStack], Way::Absent("needs Linux 5.18"));
+    assert_eq!(
+        plan.stages[Stage::RxStack],
+        Way::Absent(Reason::Needs(Release(5, 18)))
+    );
 }
 
 #[test]
 fn without_both_its_tracepoints_the_entry_of_sends_is_seen_by_the_callback() {
     for (tracepoint, reason) in [
-        (Tracepoint::TcpSendmsgLocked, "needs Linux 6.16"),
-        (Tracepoint::SockSendLength, "needs tracepoint sock_send_length"),
+        (Tracepoint::TcpSendmsgLocked, Reason::Needs(Release(6, 16))),
+        (
+            Tracepoint::SockSendLength,
+            Reason::NeedsTracepoint(Tracepoint::SockSendLength),
+        ),
     ] {
-        let support = without(|support| {
-            support.tracepoints.insert(tracepoint, false);
+        let facts = without(|facts| {
+            facts.tracepoints.insert(tracepoint, Some(false));
         });
-        let mut plan = Plan::new(&support);
+        let plan = plan_of(&facts);
         assert_eq!(plan.entry, Some(Entry::Callback));
         assert_eq!(
-            plan.stages[Stage::TxCopy],
-            Way::Hooks("sockops HDR_OPT_LEN → TSTAMP_SENDMSG")
+            plan.stages[Stage::TxCopy].to_string(),
+            "sockops HDR_OPT_LEN → TSTAMP_SENDMSG"
         );
-        let refused = plan.enter_by(Entry::Tracepoint, &support).unwrap_err();
-        assert!(refused.to_string().contains(reason), "{refused}");
-        assert_eq!(plan.entry, Some(Entry::Callback));
+        let by_tracepoint = entered(EntryHook::By(Entry::Tracepoint));
+        assert_eq!(Plan::new(&facts, &by_tracepoint), Err(Obstacle::NoEntry(reason)));
+        let outlook = Plan::outlook(&facts, &by_tracepoint);
+        assert_eq!(outlook.entry, None);
+        assert_eq!(outlook.stages[Stage::TxCopy], Way::Absent(reason));
+    }
+}
+
+fn entered(entry: EntryHook) -> Request {
+    Request {
+        entry,
+        ..Request::default()
     }
 }
 
 #[test]
 fn the_hook_of_the_entry_can_be_chosen() {
-    let mut plan = Plan::new(&Support::complete());
-    plan.enter_by(Entry::Callback, &Support::complete()).unwrap();
+    let facts = Facts::complete();
+    let plan = Plan::new(&facts, &entered(EntryHook::By(Entry::Callback))).unwrap();
     assert_eq!(plan.entry, Some(Entry::Callback));
-    plan.leave_entry_out();
+    let plan = Plan::new(&facts, &entered(EntryHook::Off)).unwrap();
     assert_eq!(plan.entry, None);
-    assert_eq!(plan.stages[Stage::TxCopy], Way::Absent("switched off"));
+    assert_eq!(plan.stages[Stage::TxCopy], Way::Absent(Reason::SwitchedOff));
+    assert_eq!(
+        Plan::new(&facts, &entered(EntryHook::By(Entry::Function))),
+        Err(Obstacle::NoEntry(Reason::Callbacks))
+    );
 }
 
 #[test]
@@ -273,80 +302,85 @@ fn without_a_look_at_segments_reads_that_waited_are_refused() {
     assert!(!plan.segments && plan.tx.is_some() && plan.rx.is_some());
     assert_eq!(
         plan.stages[Stage::RxHol],
-        Way::Absent("needs tracepoint tcp_probe")
+        Way::Absent(Reason::NeedsTracepoint(Tracepoint::TcpProbe))
     );
 }
 
 #[test]
 fn wake_ups_need_what_the_scheduler_notes_and_the_names_of_functions() {
-    let takes: [(fn(&mut Support), _); 2] = [
+    let takes: [(fn(&mut Facts), _); 3] = [
         (
-            |support| support.sched_info = false,
+            |facts| facts.sched_info = Some(false),
             "in rx.app: needs CONFIG_SCHED_INFO",
         ),
         (
-            |support| support.kernel_symbols = false,
+            |facts| facts.kernel_symbols = Some(false),
             "in rx.app: needs CAP_SYSLOG",
+        ),
+        (
+            |facts| facts.kernel_symbols = None,
+            "in rx.app: kernel symbols could not be seen",
         ),
     ];
     for (take, reason) in takes {
-        let plan = Plan::new(&without(take));
+        let plan = plan_of(&without(take));
         assert!(plan.rx.is_some() && !plan.sched);
-        assert_eq!(plan.stages[Stage::RxWakeup], Way::Absent(reason));
-        assert!(matches!(plan.stages[Stage::RxApp], Way::Hooks(_)));
+        let absent = plan.stages[Stage::RxWakeup].absent().unwrap();
+        assert_eq!(absent.to_string(), reason);
+        assert!(plan.stages[Stage::RxApp].is_measured());
     }
 }
 
 #[test]
 fn without_reads_there_are_no_wake_ups() {
-    let support = without(|support| {
-        support.tracepoints.insert(Tracepoint::SockRecvLength, false);
+    let facts = without(|facts| {
+        facts.tracepoints.insert(Tracepoint::SockRecvLength, Some(false));
     });
-    let plan = Plan::new(&support.with_functions_traced(false));
+    let plan = plan_of(&facts.with_functions_traced(false));
     assert!(!plan.sched);
-    assert!(matches!(plan.stages[Stage::RxWakeup], Way::Absent(_)));
+    assert!(!plan.stages[Stage::RxWakeup].is_measured());
 }
 
 #[test]
 fn what_is_switched_off_is_said() {
-    let mut plan = Plan::new(&Support::complete());
-    plan.leave_sched_out();
+    let request = Request {
+        sched: false,
+        ..Request::default()
+    };
+    let plan = Plan::new(&Facts::complete(), &request).unwrap();
     assert!(plan.rx.is_some() && !plan.sched && !plan.run_clock);
     assert_eq!(
         plan.stages[Stage::RxWakeup],
-        Way::Absent("in rx.app: switched off")
+        Way::Absent(Reason::InRxApp(&Reason::SwitchedOff))
     );
 }
 
 #[test]
 fn udp_needs_the_tracepoints_of_packets_and_the_clock_of_their_stamps() {
-    assert_eq!(
-        Plan::new(&Support::complete()).datagrams,
-        Some(Datagrams::Tracepoints)
-    );
-    for (tracepoint, reason) in [
-        (Tracepoint::NetDevQueue, "needs tracepoint net_dev_queue"),
-        (Tracepoint::NetDevStartXmit, "needs tracepoint net_dev_start_xmit"),
-        (Tracepoint::KfreeSkb, "needs tracepoint kfree_skb"),
+    assert_eq!(plan_of(&Facts::complete()).udp, Ok(Datagrams::Tracepoints));
+    for tracepoint in [
+        Tracepoint::NetDevQueue,
+        Tracepoint::NetDevStartXmit,
+        Tracepoint::KfreeSkb,
     ] {
         let plan = without_tracepoint(tracepoint);
-        assert_eq!(plan.udp, Way::Absent(reason));
+        assert_eq!(plan.udp, Err(Reason::NeedsTracepoint(tracepoint)));
         assert!(!plan.measures_udp());
     }
-    let plan = Plan::new(&without(|support| support.stamp_clock = false));
-    assert_eq!(plan.udp, Way::Absent("needs Linux 5.18"));
+    let plan = plan_of(&without(|facts| facts.stamp_clock = Some(false)));
+    assert_eq!(plan.udp, Err(Reason::Needs(Release(5, 18))));
 }
 
 #[test]
 fn functions_of_udp_take_the_place_of_what_an_older_kernel_lacks() {
-    let functions = |drops_tell_receiver| Some(Datagrams::Functions { drops_tell_receiver });
+    let functions = |drops_tell_receiver| Ok(Datagrams::Functions { drops_tell_receiver });
     for tracepoint in [Tracepoint::SockSendLength, Tracepoint::SockRecvLength] {
-        assert_eq!(without_tracepoint(tracepoint).datagrams, functions(true));
+        assert_eq!(without_tracepoint(tracepoint).udp, functions(true));
     }
-    let plan = Plan::new(&without(|support| support.casts = false));
-    assert_eq!(plan.datagrams, functions(true));
-    let plan = Plan::new(&without(|support| support.drops_tell_receiver = false));
-    assert_eq!(plan.datagrams, functions(false));
+    let plan = plan_of(&without(|facts| facts.casts = Some(false)));
+    assert_eq!(plan.udp, functions(true));
+    let plan = plan_of(&without(|facts| facts.drops_tell_receiver = Some(false)));
+    assert_eq!(plan.udp, functions(false));
     assert!(plan.traces_functions() && plan.measures_udp());
 }
 
@@ -358,24 +392,27 @@ fn without_one_of_its_functions_udp_is_not_measured_on_an_older_kernel() {
         Function::UdpEnqueueScheduleSkb,
         Function::SkbConsumeUdp,
     ] {
-        let plan = Plan::new(&without(|support| {
-            support.drops_tell_receiver = false;
-            support.functions.insert(function, false);
+        let plan = plan_of(&without(|facts| {
+            facts.drops_tell_receiver = Some(false);
+            facts.functions.insert(function, Some(false));
         }));
-        assert_eq!(plan.udp, Way::Absent("needs Linux 6.11 or fentry"));
+        assert_eq!(plan.udp, Err(Reason::NeedsOrFentry(Release(6, 11))));
         assert!(!plan.measures_udp());
     }
-    let support = Support::complete()
+    let facts = Facts::complete()
         .of_an_older_kernel()
         .with_functions_traced(false);
-    assert_eq!(Plan::new(&support).udp, Way::Absent("needs Linux 6.11 or fentry"));
+    assert_eq!(plan_of(&facts).udp, Err(Reason::NeedsOrFentry(Release(6, 11))));
 }
 
 #[test]
 fn udp_can_be_left_out() {
-    let mut plan = Plan::new(&Support::complete());
-    plan.leave_udp_out();
-    assert_eq!(plan.udp, Way::Absent("switched off"));
+    let request = Request {
+        udp: false,
+        ..Request::default()
+    };
+    let plan = Plan::new(&Facts::complete(), &request).unwrap();
+    assert_eq!(plan.udp, Err(Reason::SwitchedOff));
     assert!(!plan.measures_udp());
     assert!(plan.tx.is_some() && plan.rx.is_some());
 }
@@ -388,54 +425,147 @@ fn counts_beside_the_stages_have_a_tracepoint_each() {
     assert!(!plan.close && plan.tx.is_some() && plan.retransmits);
 }
 
+fn through_the_host() -> Request {
+    Request {
+        host_path: true,
+        ..Request::default()
+    }
+}
+
 #[test]
 fn the_way_through_the_host_is_followed_when_asked_for() {
-    let mut plan = Plan::new(&Support::complete());
-    assert!(!plan.host_path);
-    let usual = plan.stages[Stage::TxQdisc].clone();
-    plan.follow_host_path(&Support::complete()).unwrap();
+    let usual = plan_of(&Facts::complete());
+    assert!(!usual.host_path && usual.host_path_obstacle.is_none());
+    let plan = Plan::new(&Facts::complete(), &through_the_host()).unwrap();
     assert!(plan.host_path);
-    assert_ne!(plan.stages[Stage::TxQdisc], usual);
+    for (stage, way) in [
+        (Stage::TxQdisc, "sockops TSTAMP_SCHED → tp net_dev_start_xmit"),
+        (Stage::TxNetwork, "tp net_dev_start_xmit → sockops TSTAMP_ACK"),
+    ] {
+        assert_eq!(plan.stages[stage].to_string(), way);
+        assert_ne!(plan.stages[stage], usual.stages[stage]);
+    }
 }
 
 #[test]
 fn the_way_through_the_host_needs_sends_and_its_tracepoint() {
-    let refused = |take: &dyn Fn(&mut Support)| {
-        let support = without(take);
-        let mut plan = Plan::new(&support);
-        let error = plan.follow_host_path(&support).unwrap_err().to_string();
-        assert!(!plan.host_path, "{error}");
-        error
+    let refused = |take: &dyn Fn(&mut Facts)| {
+        let facts = without(take);
+        assert!(!Plan::outlook(&facts, &through_the_host()).host_path);
+        Plan::new(&facts, &through_the_host()).unwrap_err()
     };
-    let no_tracepoint = refused(&|support| {
-        support.tracepoints.insert(Tracepoint::NetDevStartXmit, false);
+    let tracepoint = Tracepoint::NetDevStartXmit;
+    let no_tracepoint = refused(&|facts| {
+        facts.tracepoints.insert(tracepoint, Some(false));
     });
-    assert!(
-        no_tracepoint.contains("needs tracepoint net_dev_start_xmit"),
-        "{no_tracepoint}"
+    assert_eq!(
+        no_tracepoint,
+        Obstacle::NoHostPath(Reason::NeedsTracepoint(tracepoint))
     );
-    let no_sends = refused(&|support| {
-        support.tx_timestamping = false;
-        support.functions_refused.extend(Function::ALL);
+    let no_sends = refused(&|facts| {
+        facts.tx_timestamping = Some(false);
+        facts.functions_refused.extend(Function::ALL);
     });
-    assert!(no_sends.contains("needs Linux 6.15 or fentry"), "{no_sends}");
+    let reason = Reason::NeedsOrFentry(Release(6, 15));
+    assert_eq!(no_sends, Obstacle::NoHostPath(reason));
+}
+
+#[test]
+fn what_could_not_be_seen_is_not_called_missing() {
+    let facts = without(|facts| facts.btf = None);
+    assert_eq!(required(&facts), Err(Obstacle::UnreadableBtf));
+    let facts = without(|facts| facts.nic_clock = None);
+    assert_eq!(
+        plan_of(&facts).stages[Stage::TxNic],
+        Way::Absent(Reason::UnseenNicClock)
+    );
+    let facts = without(|facts| facts.capabilities.values_mut().for_each(|held| *held = None));
+    assert_eq!(missing_capabilities(&facts), []);
+    assert!(required(&facts).is_ok_and(|plan| !plan.namespaces));
+}
+
+#[test]
+fn a_request_for_older_hooks_sees_an_older_kernel() {
+    let request = Request {
+        hooks: Hooks::Older,
+        ..Request::default()
+    };
+    let complete = Facts::complete();
+    assert_eq!(
+        Plan::new(&complete, &request),
+        required(&complete.clone().of_an_older_kernel())
+    );
+    let without_fentry = complete.with_functions_traced(false);
+    assert!(matches!(
+        Plan::new(&without_fentry, &request),
+        Err(Obstacle::NothingToMeasure { .. })
+    ));
+}
+
+#[test]
+fn every_way_reads_as_the_documentation_has_it() {
+    let ways = |facts: &Facts| {
+        let plan = plan_of(facts);
+        let of_stages: Vec<_> = plan.stages.iter().map(|(_, way)| way.to_string()).collect();
+        (of_stages, plan.udp.unwrap().to_string())
+    };
+    let (stages, udp) = ways(&Facts::complete());
+    assert_eq!(
+        stages,
+        [
+            "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG",
+            "sockops TSTAMP_SENDMSG → TSTAMP_SCHED",
+            "sockops TSTAMP_SCHED → TSTAMP_SND_SW",
+            "absent: no NIC clock",
+            "sockops TSTAMP_SND_SW → TSTAMP_ACK",
+            "absent: no NIC clock",
+            "RX software stamp → tp sk_data_ready",
+            "RX software stamps at tp tcp_probe",
+            "tp sk_data_ready → task sched_info",
+            "tp sk_data_ready → tp sock_recv_length",
+            "tp sock_recv_length → the next send",
+        ]
+    );
+    assert_eq!(
+        udp,
+        "tp net_dev_queue, net_dev_start_xmit; cgroup_skb ingress → tp sock_recv_length"
+    );
+    let (stages, udp) = ways(&Facts::complete().of_an_older_kernel());
+    assert_eq!(
+        stages,
+        [
+            "fentry tcp_sendmsg_locked → fentry __tcp_push_pending_frames",
+            "fentry __tcp_push_pending_frames → tp net_dev_queue",
+            "tp net_dev_queue → tp net_dev_start_xmit",
+            "absent: no NIC clock",
+            "tp net_dev_start_xmit → tp tcp_probe",
+            "absent: no NIC clock",
+            "RX software stamp → fentry sock_def_readable",
+            "RX software stamps at tp tcp_probe",
+            "fentry sock_def_readable → task sched_info",
+            "fentry sock_def_readable → fexit tcp_recvmsg",
+            "fexit tcp_recvmsg → the next send",
+        ]
+    );
+    assert_eq!(
+        udp,
+        "fentry udp_sendmsg, tp net_dev_queue, net_dev_start_xmit; \
+         fentry __udp_enqueue_schedule_skb → skb_consume_udp"
+    );
 }
 
 #[test]
 fn a_refused_program_is_no_matter_of_the_version() {
-    let plan = Plan::new(&without(|support| {
-        support.refused.insert(Tracepoint::TcpProbe);
+    let plan = plan_of(&without(|facts| {
+        facts.refused.insert(Tracepoint::TcpProbe);
     }));
-    assert_eq!(
-        plan.stages[Stage::RxHol],
-        Way::Absent("tracepoint program refused")
-    );
-    let support = without(|support| support.sockops_refused = true);
-    assert!(only_obstacle(&support).contains("sockops program refused"));
+    assert_eq!(plan.stages[Stage::RxHol], Way::Absent(Reason::TracepointRefused));
+    let facts = without(|facts| facts.sockops_refused = true);
+    assert!(only_obstacle(&facts).contains("sockops program refused"));
 }
 
 #[test]
 fn a_nic_that_stamps_is_not_called_missing() {
-    let plan = Plan::new(&without(|support| support.nic_clock = true));
-    assert_eq!(plan.stages[Stage::TxNic], Way::Absent("NIC clock unused"));
+    let plan = plan_of(&without(|facts| facts.nic_clock = Some(true)));
+    assert_eq!(plan.stages[Stage::TxNic], Way::Absent(Reason::UnusedNicClock));
 }

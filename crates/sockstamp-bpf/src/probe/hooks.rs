@@ -8,98 +8,83 @@ use libbpf_rs::ProgramType;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
 use crate::error::{Error, Tried};
+use crate::facts::{Facts, Trial, TriedHook};
 use crate::object::quiet_libbpf;
-use crate::plan::{Plan, missing_capabilities, obstacles};
+use crate::plan::{self, Plan, Request, missing_capabilities};
 use crate::programs;
 use crate::sched;
 use crate::settings;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;
-use crate::support::Support;
 
-/// What became of the attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trial {
-    /// The kernel took the program.
-    Works,
-    /// It refused, with this reason.
-    Refused(String),
-    /// Not tried, for this reason.
-    Unknown(String),
-}
-
-/// A program of ours and what the kernel says to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hook {
-    /// Where it attaches: the section of the program, such as `tp_btf/sk_data_ready`.
-    pub section: String,
-    /// Whether sockstamp uses it; the others are only looked at.
-    pub used: bool,
-    /// What became of the attempt.
-    pub trial: Trial,
-}
-
-/// Tries every hook that sockstamp would use, and where one is refused those that take its place. Takes
-/// some hundredths of a second for each; no connection is touched.
+/// Try every hook that a request would use, those of each option that costs hooks among them, and where one is
+/// refused those that take its place. Takes some hundredths of a second for each; no connection is touched.
+///
+/// Return the facts with what came of it.
 ///
 /// # Errors
 ///
 /// [`Error::Bpf`] if the programs in this binary cannot be read: that of a loader that refuses is in
 /// the [`Trial`].
-pub fn try_all(support: &Support) -> Result<Vec<Hook>, Error> {
-    let obstacle = obstacle(support);
+pub fn try_all(facts: &Facts, request: &Request) -> Result<(Facts, Vec<TriedHook>), Error> {
+    let obstacle = obstacle(facts);
     let attempt = |outcome: &dyn Fn() -> libbpf_rs::Result<()>| match obstacle {
         Some(reason) => Trial::Unknown(reason.to_owned()),
         None => outcome().map_or_else(|error| Trial::Refused(root_cause(&error)), |()| Trial::Works),
     };
-    let sections = sections(SockstampSkelBuilder::default())?;
+    let request = request.with_every_program();
+    let mut found = facts.clone();
     let mut tried = BTreeSet::new();
     let mut hooks = Vec::new();
     loop {
-        let found = support.clone().after(&hooks);
-        let plan = Plan::new(&found);
-        let open = tried.len();
-        for (name, section) in &sections {
-            if programs::all(&plan).contains(&name.as_str()) && tried.insert(name) {
-                let trial = attempt(&|| try_ours(&plan, &found, name));
-                hooks.push(Hook {
-                    section: section.clone(),
-                    used: true,
-                    trial,
-                });
-            }
-        }
-        if tried.len() == open {
+        let plan = Plan::outlook(&found, &request);
+        let untried: Vec<_> = programs::needed(&plan)
+            .filter(|program| tried.insert(program.name))
+            .collect();
+        if untried.is_empty() {
             break;
         }
+        for program in untried {
+            let trial = attempt(&|| try_ours(&plan, facts, program.name));
+            if matches!(trial, Trial::Refused(_)) {
+                found.refuse(program.hook);
+            }
+            hooks.push(TriedHook {
+                section: program.hook.section(),
+                used: true,
+                trial,
+            });
+        }
     }
-    for (name, section) in crate::hooks::sections(ProbeSkelBuilder::default())? {
+    for (name, section) in sections(ProbeSkelBuilder::default())? {
         let trial = attempt(&|| {
             try_one(
                 ProbeSkelBuilder::default().open(&mut MaybeUninit::uninit())?,
                 &name,
             )
         });
-        hooks.push(Hook {
+        hooks.push(TriedHook {
             section,
             used: false,
             trial,
         });
     }
-    Ok(hooks)
+    Ok((found, hooks))
 }
 
-/// Adds to what the host has what it lets us do, tried where that would be used.
+/// Add to the facts what the kernel lets us do, tried where a request would use it.
 #[must_use]
-pub fn try_what_is_used(mut support: Support) -> Support {
-    if !obstacles(&support).is_empty() {
-        return support;
+pub fn try_what_is_used(mut facts: Facts, request: &Request) -> Facts {
+    if !plan::obstacles(&facts, request).is_empty() {
+        return facts;
     }
-    support.perf_events &= sched::clock_is_shown();
-    if Plan::new(&support).traces_functions() {
-        support = support.with_functions_traced(functions_can_be_traced());
+    if facts.perf_events == Some(true) {
+        facts.perf_events = Some(sched::clock_is_shown());
     }
-    support
+    if Plan::outlook(&facts, request).traces_functions() {
+        facts = facts.with_functions_traced(functions_can_be_traced());
+    }
+    facts
 }
 
 /// Whether the kernel lets functions be traced: an empty program on one that every kernel has is loaded,
@@ -112,12 +97,13 @@ pub fn functions_can_be_traced() -> bool {
     open.and_then(|open| try_one(open, "probe_fentry")).is_ok()
 }
 
-/// Why trying would tell nothing about the kernel.
-pub(crate) fn obstacle(support: &Support) -> Option<&'static str> {
-    if !support.btf {
-        return Some("no kernel BTF");
+/// Return why trying would tell nothing about the kernel, if so.
+pub(crate) fn obstacle(facts: &Facts) -> Option<&'static str> {
+    match facts.btf {
+        Some(false) => Some("no kernel BTF"),
+        None => Some("kernel BTF not readable"),
+        Some(true) => (!missing_capabilities(facts).is_empty()).then_some("missing capabilities"),
     }
-    (!missing_capabilities(support).is_empty()).then_some("missing capabilities")
 }
 
 /// Name and section of every program.
@@ -135,10 +121,10 @@ fn sections(builder: impl for<'place> SkelBuilder<'place>) -> Result<Vec<(String
 }
 
 /// One of the programs that measure, with the settings it would have.
-fn try_ours(plan: &Plan, support: &Support, name: &str) -> libbpf_rs::Result<()> {
+fn try_ours(plan: &Plan, facts: &Facts, name: &str) -> libbpf_rs::Result<()> {
     let mut place = MaybeUninit::uninit();
     let mut open = SockstampSkelBuilder::default().open(&mut place)?;
-    settings::of_plan(&mut open, plan, support);
+    settings::of_plan(&mut open, plan, facts);
     try_one(open, name)
 }
 

@@ -5,7 +5,7 @@ mod timer;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::fd::IntoRawFd;
 
 use libbpf_rs::{Link, ProgramMut};
@@ -64,18 +64,22 @@ fn symbol(line: &str) -> Option<(u64, &str)> {
     Some((address, fields.nth(1)?))
 }
 
-/// Whether the kernel shows us where its functions are: to others it shows zeros (`kallsyms_show_value()`,
+/// Return whether the kernel shows us where its functions are: to others it shows zeros (`kallsyms_show_value()`,
 /// kernel/kallsyms.c).
-pub(crate) fn symbols_are_shown() -> bool {
+pub(crate) fn symbols_are_shown() -> Option<bool> {
     /// A few symbols of processor-local data may really be at 0.
     const ENOUGH: usize = 100;
-    let Ok(symbols) = File::open(SYMBOLS) else {
-        return false;
+    let symbols = match File::open(SYMBOLS) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            return Some(false);
+        }
+        opened => opened.ok()?,
     };
     let lines = BufReader::new(symbols).lines().map_while(Result::ok);
-    lines
+    let shown = lines
         .take(ENOUGH)
-        .any(|line| symbol(&line).is_some_and(|(address, _)| address != 0))
+        .any(|line| symbol(&line).is_some_and(|(address, _)| address != 0));
+    Some(shown)
 }
 
 /// Whether the kernel lets us see its scheduler's clock. Debian's gives perf events to nobody without

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use sockstamp::interface::InterfaceCapabilities;
-use sockstamp_bpf::hooks::{Hook, Trial};
-use sockstamp_bpf::plan::{Plan, Way};
+use sockstamp_bpf::facts::{Trial, TriedHook};
+use sockstamp_bpf::plan::{Plan, Reason, Way};
 
 use super::Report;
 use super::self_test::SelfTest;
@@ -19,24 +19,26 @@ pub(super) fn line(of: &Report) -> serde_json::Result<String> {
 }
 
 pub(super) fn report(report: &Report) -> Value {
-    let support = &report.support;
+    let facts = &report.facts;
+    let bpf_timestamping = facts.socket_bit.zip(facts.tx_timestamping);
+    let host_path = report.plan.host_path_obstacle.as_ref().map(Reason::to_string);
     json!({
         "version": 1,
         "ready": report.obstacles.is_empty(),
-        "kernel": support.kernel,
-        "btf": support.btf,
-        "cgroup2": support.cgroup2,
-        "capabilities": names(support.capabilities.iter().filter(|(_, held)| **held).map(|(name, _)| name)),
+        "kernel": facts.kernel,
+        "btf": facts.btf,
+        "cgroup2": facts.cgroup2,
+        "capabilities": names(facts.capabilities.keys().filter(|capability| facts.holds(**capability))),
         "missing_capabilities": names(report.missing_capabilities.iter()),
-        "bpf_timestamping": support.socket_bit && support.tx_timestamping,
+        "bpf_timestamping": bpf_timestamping.map(|(bit, kfunc)| bit && kfunc),
         "receive_stamping": report.receive_stamping,
-        "mptcp": { "enabled": support.mptcp, "measured": false },
+        "mptcp": { "enabled": facts.mptcp, "measured": false },
         "hooks": report.hooks.iter().map(hook).collect::<Vec<_>>(),
         "interfaces": report.interfaces.iter().map(interface).collect::<Vec<_>>(),
         "physical_interfaces": report.physical,
         "plan": plan(&report.plan),
-        "host_path": { "available": report.host_path_obstacle.is_none(), "reason": report.host_path_obstacle },
-        "udp": way(&report.plan.udp),
+        "host_path": { "available": host_path.is_none(), "reason": host_path },
+        "udp": report.plan.udp.map_or_else(absent, |datagrams| hooks(&datagrams)),
         "completions": {
             "entries": trial(&report.completions.entries),
             "tcp_stamps": trial(&report.completions.tcp_stamps),
@@ -50,7 +52,7 @@ fn names<T: ToString>(items: impl Iterator<Item = T>) -> Vec<String> {
     items.map(|item| item.to_string()).collect()
 }
 
-fn hook(hook: &Hook) -> Value {
+fn hook(hook: &TriedHook) -> Value {
     let (state, reason) = state(&hook.trial);
     json!({ "hook": hook.section, "used": hook.used, "state": state, "reason": reason })
 }
@@ -87,10 +89,15 @@ fn plan(plan: &Plan) -> Map<String, Value> {
 }
 
 fn way(way: &Way) -> Value {
-    match way {
-        Way::Hooks(hooks) => json!({ "hooks": hooks }),
-        Way::Absent(reason) => json!({ "absent": reason }),
-    }
+    way.absent().map_or_else(|| hooks(way), absent)
+}
+
+fn hooks(way: &impl ToString) -> Value {
+    json!({ "hooks": way.to_string() })
+}
+
+fn absent(reason: Reason) -> Value {
+    json!({ "absent": reason.to_string() })
 }
 
 fn self_test(test: &SelfTest) -> Value {

@@ -3,9 +3,8 @@
 use std::fmt::Write;
 
 use sockstamp::interface::InterfaceCapabilities;
-use sockstamp_bpf::hooks::{Hook, Trial};
-use sockstamp_bpf::plan::{Stamps, Way};
-use sockstamp_bpf::support::Capability;
+use sockstamp_bpf::facts::{Capability, Trial, TriedHook};
+use sockstamp_bpf::plan::Stamps;
 use sockstamp_model::name::Escaped;
 
 use super::Report;
@@ -58,12 +57,16 @@ fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = Line>
 }
 
 fn facts(report: &Report) -> Vec<Line> {
-    let support = &report.support;
+    let facts = &report.facts;
     let mut lines = vec![
-        line("kernel", format!("Linux {}", support.kernel)),
+        line("kernel", format!("Linux {}", facts.kernel)),
         line(
             "kernel BTF",
-            if support.btf { "yes" } else { "no, or not readable" },
+            match facts.btf {
+                Some(true) => "yes",
+                Some(false) => "no",
+                None => "not readable",
+            },
         ),
         line(
             "BPF timestamping",
@@ -75,7 +78,7 @@ fn facts(report: &Report) -> Vec<Line> {
         ),
         line(
             "cgroup2",
-            support
+            facts
                 .cgroup2
                 .as_ref()
                 .map_or("not mounted".into(), |path| path.display().to_string()),
@@ -85,7 +88,7 @@ fn facts(report: &Report) -> Vec<Line> {
             list(
                 Capability::ALL
                     .into_iter()
-                    .filter(|c| support.capabilities.get(c) == Some(&true)),
+                    .filter(|capability| facts.holds(*capability)),
             ),
         ),
         line(
@@ -95,7 +98,7 @@ fn facts(report: &Report) -> Vec<Line> {
         line("receive stamping now", receive_stamping(report.receive_stamping)),
         line("physical interfaces here", physical(report.physical.as_deref())),
     ];
-    if support.mptcp {
+    if facts.mptcp == Some(true) {
         lines.push(line("MPTCP", MPTCP));
     }
     lines
@@ -138,7 +141,7 @@ fn list(capabilities: impl Iterator<Item = Capability>) -> String {
     }
 }
 
-fn hook(hook: &Hook) -> Line {
+fn hook(hook: &TriedHook) -> Line {
     let note = if hook.used { "" } else { " (not needed)" };
     line(&hook.section, trial(&hook.trial) + note)
 }
@@ -175,22 +178,23 @@ fn directions(tx: bool, rx: bool) -> &'static str {
     }
 }
 
+const HOST_PATH: &str = "tx.qdisc up to the host's last interface, by tp net_dev_start_xmit";
+
 fn plan(report: &Report) -> Vec<Line> {
-    let way = |way: &Way| match way {
-        Way::Hooks(hooks) => (*hooks).to_owned(),
-        Way::Absent(reason) => format!("absent: {reason}"),
-    };
-    let host_path = match report.host_path_obstacle {
+    let plan = &report.plan;
+    let host_path = match plan.host_path_obstacle {
         Some(reason) => format!("absent: {reason}"),
-        None => {
-            "when asked for: tx.qdisc up to the host's last interface, by tp net_dev_start_xmit".to_owned()
-        }
+        None if plan.host_path => HOST_PATH.to_owned(),
+        None => format!("when asked for: {HOST_PATH}"),
     };
-    let stages = report.plan.stages.iter();
+    let udp = match plan.udp {
+        Ok(datagrams) => datagrams.to_string(),
+        Err(reason) => format!("absent: {reason}"),
+    };
+    let stages = plan.stages.iter();
     stages
-        .map(|(stage, found)| line(stage.name(), way(found)))
-        .chain([line("--host-path", host_path)])
-        .chain([line("of UDP", way(&report.plan.udp))])
+        .map(|(stage, way)| line(stage.name(), way.to_string()))
+        .chain([line("--host-path", host_path), line("of UDP", udp)])
         .collect()
 }
 

@@ -33,7 +33,7 @@ use ratatui::layout::Size;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 use sockstamp_bpf::plan::Plan;
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::probe;
 use sockstamp_model::group::Grouping;
 
 use self::app::{App, Wish};
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &cli::Top) -> Result<ExitCode> {
         slower_than: None,
     }
     .options()?;
-    Plan::require(&Support::probe())?;
+    Plan::new(&probe::facts(), &wanted.request())?;
     let feed = Feed::start(&wanted)?;
     let paint = Paint {
         colours: !options.no_color && colours(),

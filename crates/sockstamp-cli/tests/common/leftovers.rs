@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::query::ProgInfoIter;
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::probe;
 
 /// The kernel frees programs after a grace period, from a work queue.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ fn programs() -> BTreeSet<u32> {
 
 fn cgroups() -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
-    collect(&Support::probe().cgroup2.unwrap(), &mut found);
+    collect(&probe::facts().cgroup2.unwrap(), &mut found);
     found
 }
 

@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use sockstamp_bpf::plan::Plan;
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::Hooks;
+use sockstamp_bpf::plan::{Plan, Request};
+use sockstamp_bpf::probe;
 use sockstamp_model::stage::Stage;
 use tempfile::NamedTempFile;
 use testbed::{Family, Host, Process};
@@ -46,11 +47,15 @@ pub fn hooks() -> Vec<String> {
 
 /// What is measured here and how, by those hooks.
 pub fn plan() -> Plan {
-    let support = Support::probe();
-    match hooks().is_empty() {
-        true => Plan::new(&support),
-        false => Plan::new(&support.of_an_older_kernel()),
-    }
+    let hooks = match hooks().contains(&"older".to_owned()) {
+        true => Hooks::Older,
+        false => Hooks::Best,
+    };
+    let request = Request {
+        hooks,
+        ..Request::default()
+    };
+    Plan::outlook(&probe::facts(), &request)
 }
 
 /// Socket programs whose behaviour is known.

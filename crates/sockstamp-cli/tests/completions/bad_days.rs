@@ -17,7 +17,7 @@ use nix::sys::socket::{
 use sockstamp::completions::area::layout;
 use sockstamp::completions::protocol::{REPLY_BYTES, Reply, Request};
 use sockstamp::timestamping::TxKind;
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::probe;
 use testbed::{Family, Process};
 
 use crate::common::unprivileged::Unprivileged;
@@ -300,7 +300,7 @@ fn three_capabilities_are_enough_for_the_service() {
     until(|| send(&sender, &DATA) > 0);
     completed(&mut registration, &mut Vec::new(), 1);
 
-    if Support::probe().tx_timestamping {
+    if probe::facts().tx_timestamping == Some(true) {
         let (sender, _receiver) = scene.tcp(Family::V4);
         let mut registration = service.connect().register(&sender, true).unwrap();
         assert!(registration.has_stamps(), "{}", service.log());

@@ -6,14 +6,14 @@ use std::net::TcpStream;
 
 use sockstamp::completions::Registration;
 use sockstamp::timestamping::TxKind;
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::probe;
 use testbed::Family;
 
 use crate::common::{Stat, number, skip};
 use crate::scene::{Scene, Service, until};
 
 fn can_stamp(test: &str) -> bool {
-    let can = Support::probe().tx_timestamping;
+    let can = probe::facts().tx_timestamping == Some(true);
     if !can {
         skip(test, "BPF timestamping is from Linux 6.15 on");
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sockstamp::error_queue::{ErrorQueue, Report};
 use sockstamp::timestamping::{Options, TxKind, TxStamp};
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::probe;
 use testbed::Family;
 
 use crate::scene::{Scene, Service, until};
@@ -25,7 +25,7 @@ fn is_now(stamp: &TxStamp) -> bool {
 /// What was sent before does not count, and the error queue stays empty.
 #[test]
 fn of_tcp_without_entries() {
-    if !Support::probe().tx_timestamping {
+    if probe::facts().tx_timestamping != Some(true) {
         eprintln!("SKIP of_tcp_without_entries: BPF timestamping is from Linux 6.15 on");
         return;
     }

@@ -12,7 +12,7 @@ use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::probe;
 use tempfile::NamedTempFile;
 use testbed::Host;
 
@@ -34,7 +34,7 @@ pub(crate) fn wait_unloaded([programs, maps]: &[BTreeSet<u32>; 2]) {
 fn cgroup_of(pid: u32) -> PathBuf {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let path = text.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
-    Support::probe().cgroup2.unwrap().join(path)
+    probe::facts().cgroup2.unwrap().join(path)
 }
 
 /// A process that is not ours to wait for. Killed on drop.

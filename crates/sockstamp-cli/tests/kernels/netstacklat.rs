@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use sockstamp_bpf::hooks;
 use sockstamp_bpf::points::Points;
+use sockstamp_bpf::probe;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Family, Host, Link, LinkConfig};
@@ -40,7 +40,7 @@ fn of_udp_over_ipv6() {
 
 fn check(protocol: &str, family: Family) {
     let test = format!("netstacklat::of_{protocol}_over_ip{family:?}").to_lowercase();
-    if !hooks::functions_can_be_traced() {
+    if !probe::functions_can_be_traced() {
         skip(&test, "fentry refused");
         return;
     }

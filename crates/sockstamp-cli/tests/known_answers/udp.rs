@@ -6,11 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use sockstamp_bpf::plan::{Datagrams, Plan};
-use sockstamp_bpf::support::Support;
+use sockstamp_bpf::plan::Datagrams;
 use testbed::{Family, Host, within_three_attempts};
 
-use crate::common::{Stat, Trace, hooks, number, of_direction};
+use crate::common::{Stat, Trace, number, of_direction, plan};
 use crate::support::{over_both_families, within};
 
 over_both_families!(check);
@@ -96,11 +95,7 @@ fn sends_are_counted(sent: &[&Value]) {
 
 /// Whether a hook shows where a connected send begins: a function is one, no tracepoint is.
 fn connected_sends_begin() -> bool {
-    let mut support = Support::probe();
-    if hooks().contains(&"older".to_owned()) {
-        support = support.of_an_older_kernel();
-    }
-    matches!(Plan::new(&support).datagrams, Some(Datagrams::Functions { .. }))
+    matches!(plan().udp, Ok(Datagrams::Functions { .. }))
 }
 
 fn nanos(duration: Duration) -> u64 {

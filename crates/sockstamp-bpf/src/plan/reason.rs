@@ -1,0 +1,120 @@
+//! Why something is not measured, as data.
+
+use std::fmt;
+
+use crate::facts::{Capability, Function, Tracepoint};
+
+/// A release of Linux.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Release(pub u8, pub u8);
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Linux {}.{}", self.0, self.1)
+    }
+}
+
+/// Why a stage is absent, or a hook cannot be used; displayed in three words or so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reason {
+    /// The kernel does not describe its types.
+    NoBtf,
+    /// It does, and we cannot read that.
+    UnreadableBtf,
+    /// The kernel has it since this release.
+    Needs(Release),
+    /// The kernel has it since this release; before, functions that cannot be traced here take its place.
+    NeedsOrFentry(Release),
+    /// The kernel lacks a tracepoint.
+    NeedsTracepoint(Tracepoint),
+    /// The kernel lacks a function, or has it only inlined into others.
+    NeedsFunction(Function),
+    /// The kernel did not take a program on a tracepoint.
+    TracepointRefused,
+    /// The kernel did not take a program on a function.
+    FentryRefused,
+    /// The kernel did not take the sockops program.
+    SockopsRefused,
+    /// BPF timestamping is used, which stamps in another way.
+    Callbacks,
+    /// The kernel was built without CONFIG_SCHED_INFO.
+    NeedsSchedInfo,
+    /// The kernel hides where its functions are.
+    NeedsSyslog,
+    /// Whether the kernel shows where its functions are could not be seen.
+    UnseenSymbols,
+    /// No interface stamps in hardware.
+    NoNicClock,
+    /// Some interface stamps in hardware, which is not used.
+    UnusedNicClock,
+    /// Whether some interface stamps in hardware could not be seen.
+    UnseenNicClock,
+    /// The request leaves it out.
+    SwitchedOff,
+    /// The time is part of `rx.app`, for this reason.
+    InRxApp(&'static Reason),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::NoBtf => "no kernel BTF",
+            Self::UnreadableBtf => "kernel BTF not readable",
+            Self::Needs(release) => return write!(f, "needs {release}"),
+            Self::NeedsOrFentry(release) => return write!(f, "needs {release} or fentry"),
+            Self::NeedsTracepoint(tracepoint) => return write!(f, "needs tracepoint {}", tracepoint.name()),
+            Self::NeedsFunction(function) => return write!(f, "needs function {}", function.name()),
+            Self::TracepointRefused => "tracepoint program refused",
+            Self::FentryRefused => "fentry refused",
+            Self::SockopsRefused => "sockops program refused",
+            Self::Callbacks => "BPF timestamping is used",
+            Self::NeedsSchedInfo => "needs CONFIG_SCHED_INFO",
+            Self::NeedsSyslog => "needs CAP_SYSLOG",
+            Self::UnseenSymbols => "kernel symbols could not be seen",
+            Self::NoNicClock => "no NIC clock",
+            Self::UnusedNicClock => "NIC clock unused",
+            Self::UnseenNicClock => "NIC clock could not be seen",
+            Self::SwitchedOff => "switched off",
+            Self::InRxApp(reason) => return write!(f, "in rx.app: {reason}"),
+        };
+        f.write_str(text)
+    }
+}
+
+/// Why there is no plan, in one line that says what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Obstacle {
+    /// The kernel has no description of its types.
+    #[error(
+        "this kernel has no BTF (/sys/kernel/btf/vmlinux): sockstamp needs one built with CONFIG_DEBUG_INFO_BTF=y"
+    )]
+    NoBtf,
+    /// The description of the kernel's types cannot be read.
+    #[error("the kernel's BTF cannot be read: check the permissions of /sys/kernel/btf/vmlinux")]
+    UnreadableBtf,
+    /// No cgroup version 2 hierarchy is mounted.
+    #[error("no cgroup2 file system is mounted: try `mount -t cgroup2 none /sys/fs/cgroup`")]
+    NoCgroup2,
+    /// The process may not load programs.
+    #[error("missing {}: run as root, or `setcap cap_bpf,cap_perfmon,cap_net_admin+ep` the binary", list(.0))]
+    NoCapability(Vec<Capability>),
+    /// Not one stage can be measured on this kernel.
+    #[error("Linux {kernel} gives no stage of any message: {reason}; `sockstamp doctor` tells more")]
+    NothingToMeasure {
+        /// Release of the running kernel.
+        kernel: String,
+        /// Why sends are not measured.
+        reason: Reason,
+    },
+    /// The host has not the hook that was to show the entry of send calls.
+    #[error("the entry of send calls cannot be seen by this hook: {0}; leave --entry out")]
+    NoEntry(Reason),
+    /// The host does not let packets be followed behind the last interface that calls back.
+    #[error("packets cannot be followed through this host: {0}; leave --host-path out")]
+    NoHostPath(Reason),
+}
+
+fn list(capabilities: &[Capability]) -> String {
+    let names: Vec<_> = capabilities.iter().map(|capability| capability.name()).collect();
+    names.join(", ")
+}

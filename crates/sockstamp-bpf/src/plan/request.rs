@@ -1,0 +1,72 @@
+//! What is asked of a measurement, as far as hooks depend on it.
+
+use super::Entry;
+
+/// The hook that shows the entry of send calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EntryHook {
+    /// The best that the host has.
+    #[default]
+    Auto,
+    /// This one.
+    By(Entry),
+    /// None: there is no `tx.copy`.
+    Off,
+}
+
+/// The hooks that stamps come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Hooks {
+    /// The best that the kernel has.
+    #[default]
+    Best,
+    /// Those for kernels without BPF timestamping and without the tracepoints that came after v6.1: to compare
+    /// them with the others.
+    Older,
+}
+
+/// The part of a request that a plan follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// The hooks that stamps come from.
+    pub hooks: Hooks,
+    /// The hook that shows the entry of send calls.
+    pub entry: EntryHook,
+    /// Follow packets through the host behind the last interface that calls back.
+    pub host_path: bool,
+    /// Tell the wait for a CPU from the rest of `rx.app`.
+    pub sched: bool,
+    /// Measure UDP sockets too.
+    pub udp: bool,
+    /// Measure connections that exist at the start.
+    pub existing: bool,
+    /// Measure messages of some processes only.
+    pub by_process: bool,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            hooks: Hooks::Best,
+            entry: EntryHook::Auto,
+            host_path: false,
+            sched: true,
+            udp: true,
+            existing: true,
+            by_process: false,
+        }
+    }
+}
+
+impl Request {
+    /// Return the request with everything that costs hooks and has to be asked for.
+    #[must_use]
+    pub fn with_every_program(self) -> Self {
+        Self {
+            host_path: true,
+            existing: true,
+            by_process: true,
+            ..self
+        }
+    }
+}

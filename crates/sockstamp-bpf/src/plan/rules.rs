@@ -1,0 +1,369 @@
+//! Each rule by itself. Where there are several ways, the one that tells most comes first.
+
+use std::borrow::Cow;
+
+use sockstamp_model::stage::Stage;
+
+use super::{Callback, Datagrams, Entry, EntryHook, Hooks, Obstacle, Point, Reads, Reason, Release};
+use super::{Request, Stamps, Way};
+use crate::facts::{Capability, Facts, Function, Tracepoint};
+
+const BPF_TIMESTAMPING: Release = Release(6, 15);
+const ENTRY_TRACEPOINT: Release = Release(6, 16);
+const CLOCK_OF_STAMPS: Release = Release(5, 18);
+const READ_TRACEPOINTS: Release = Release(6, 12);
+const RECEIVER_OF_DROPS: Release = Release(6, 11);
+
+/// Return the facts as a request wants them to be seen.
+pub(super) fn seen_by(facts: &Facts, hooks: Hooks) -> Cow<'_, Facts> {
+    match hooks {
+        Hooks::Best => Cow::Borrowed(facts),
+        Hooks::Older => Cow::Owned(facts.clone().of_an_older_kernel()),
+    }
+}
+
+/// Return whether a fact is known to hold: nothing is loaded on a guess.
+fn known(fact: Option<bool>) -> bool {
+    fact == Some(true)
+}
+
+/// Return what is wrong with the kernel's description of its types, if anything is.
+#[must_use]
+pub fn no_btf(facts: &Facts) -> Option<Obstacle> {
+    match facts.btf {
+        Some(true) => None,
+        Some(false) => Some(Obstacle::NoBtf),
+        None => Some(Obstacle::UnreadableBtf),
+    }
+}
+
+/// Return that capabilities are missing, if any is.
+#[must_use]
+pub fn no_capability(facts: &Facts) -> Option<Obstacle> {
+    let missing = missing_capabilities(facts);
+    (!missing.is_empty()).then_some(Obstacle::NoCapability(missing))
+}
+
+/// Return the capabilities that loading and attaching need and this process lacks. Where it could not be seen
+/// whether one is in effect, the kernel will tell.
+#[must_use]
+pub fn missing_capabilities(facts: &Facts) -> Vec<Capability> {
+    // CAP_BPF and CAP_PERFMON were split off CAP_SYS_ADMIN, which still covers them: capabilities(7).
+    let covered = !facts.lacks(Capability::SysAdmin);
+    let needed = [
+        (Capability::Bpf, !covered),
+        (Capability::Perfmon, !covered),
+        (Capability::NetAdmin, true),
+    ];
+    needed
+        .into_iter()
+        .filter_map(|(capability, needed)| (needed && facts.lacks(capability)).then_some(capability))
+        .collect()
+}
+
+pub(super) fn nothing_to_measure(facts: &Facts) -> Option<Obstacle> {
+    if !known(facts.btf) || reads(facts).is_ok() || datagrams(facts, true).is_ok() {
+        return None;
+    }
+    stamps(facts).err().map(|reason| Obstacle::NothingToMeasure {
+        kernel: facts.kernel.clone(),
+        reason,
+    })
+}
+
+/// Return why no flow can be selected, if so.
+fn selection(facts: &Facts) -> Option<Reason> {
+    match facts.btf {
+        Some(false) => Some(Reason::NoBtf),
+        None => Some(Reason::UnreadableBtf),
+        Some(true) => facts.sockops_refused.then_some(Reason::SockopsRefused),
+    }
+}
+
+/// Return how sends of TCP are measured, or why they are not.
+pub(super) fn stamps(facts: &Facts) -> Result<Stamps, Reason> {
+    match (callbacks(facts), packets(facts)) {
+        (None, _) => Ok(Stamps::Callbacks),
+        (_, None) => Ok(Stamps::Packets),
+        (_, Some(reason)) => Err(reason),
+    }
+}
+
+/// Return why no send callback comes, if so.
+fn callbacks(facts: &Facts) -> Option<Reason> {
+    let whole = known(facts.socket_bit) && known(facts.tx_timestamping);
+    selection(facts).or_else(|| (!whole).then_some(Reason::Needs(BPF_TIMESTAMPING)))
+}
+
+/// Return why stamps cannot be taken where packets pass, if so.
+fn packets(facts: &Facts) -> Option<Reason> {
+    let tracepoints = [
+        Tracepoint::NetDevQueue,
+        Tracepoint::NetDevStartXmit,
+        Tracepoint::TcpProbe,
+    ];
+    let functions = [Function::TcpSendmsgLocked, Function::TcpPushPendingFrames];
+    selection(facts)
+        .or_else(|| lacks_any_function(facts, &functions))
+        .or_else(|| lacks_any(facts, &tracepoints))
+        .map(|reason| match reason {
+            Reason::FentryRefused => Reason::NeedsOrFentry(BPF_TIMESTAMPING),
+            other => other,
+        })
+}
+
+/// Return how reads of TCP are measured, or why they are not.
+pub(super) fn reads(facts: &Facts) -> Result<Reads, Reason> {
+    if let Some(reason) = selection(facts) {
+        return Err(reason);
+    }
+    if !known(facts.stamp_clock) {
+        return Err(Reason::Needs(CLOCK_OF_STAMPS));
+    }
+    if lacks_any(facts, &[Tracepoint::SkDataReady, Tracepoint::SockRecvLength]).is_none() {
+        return Ok(Reads::Tracepoints);
+    }
+    match lacks_any_function(facts, &[Function::SockDefReadable, Function::TcpRecvmsg]) {
+        None => Ok(Reads::Functions),
+        Some(_) => Err(Reason::NeedsOrFentry(READ_TRACEPOINTS)),
+    }
+}
+
+/// Return how the entry of sends is seen, or why it is not.
+pub(super) fn entry(facts: &Facts, asked: EntryHook) -> Result<Entry, Reason> {
+    match (asked, stamps(facts)?) {
+        (EntryHook::Off, _) => Err(Reason::SwitchedOff),
+        (EntryHook::By(entry), _) => entry_obstacle(facts, entry).map_or(Ok(entry), Err),
+        (EntryHook::Auto, Stamps::Callbacks) => Ok(best_entry(facts)),
+        (EntryHook::Auto, Stamps::Packets) => Ok(Entry::Function),
+    }
+}
+
+pub(super) fn no_entry(facts: &Facts, asked: EntryHook) -> Option<Obstacle> {
+    let EntryHook::By(entry) = asked else {
+        return None;
+    };
+    entry_obstacle(facts, entry).map(Obstacle::NoEntry)
+}
+
+fn entry_obstacle(facts: &Facts, entry: Entry) -> Option<Reason> {
+    match entry {
+        Entry::Tracepoint => callbacks(facts).or_else(|| entry_tracepoint(facts)),
+        Entry::Callback => callbacks(facts),
+        Entry::Function => (stamps(facts) != Ok(Stamps::Packets)).then_some(Reason::Callbacks),
+    }
+}
+
+/// Return why no tracepoint shows the entry of sends, if so.
+fn entry_tracepoint(facts: &Facts) -> Option<Reason> {
+    // Without the second, the entry of a failed send would be taken for the next one's.
+    lacks_any(facts, &[Tracepoint::TcpSendmsgLocked, Tracepoint::SockSendLength])
+}
+
+/// Either costs a selected flow about the same (docs/benchmarks.md). The callback spares all other flows a hook
+/// per send, but does not tell waiting for the send buffer from copying, which readers of `tx.copy` ask for.
+fn best_entry(facts: &Facts) -> Entry {
+    match entry_tracepoint(facts) {
+        None => Entry::Tracepoint,
+        Some(_) => Entry::Callback,
+    }
+}
+
+/// Return what tells when a task that waited got a CPU, or why nothing does. The scheduler's clock can be read
+/// from the context of a perf event's program, which is given a type.
+pub(super) fn sched(facts: &Facts, wanted: bool) -> Result<Point, Reason> {
+    let obstacle = if !wanted {
+        Some(&Reason::SwitchedOff)
+    } else if !known(facts.sched_info) {
+        Some(&Reason::NeedsSchedInfo)
+    } else {
+        match facts.kernel_symbols {
+            Some(true) => None,
+            Some(false) => Some(&Reason::NeedsSyslog),
+            None => Some(&Reason::UnseenSymbols),
+        }
+    };
+    match obstacle {
+        Some(reason) => Err(Reason::InRxApp(reason)),
+        None if known(facts.casts) && known(facts.perf_events) => Ok(Point::SchedInfo),
+        None => Ok(Point::RunDelay),
+    }
+}
+
+/// Return why packets cannot be followed through the host, if so.
+pub(super) fn host_path_obstacle(facts: &Facts) -> Option<Reason> {
+    let sends = stamps(facts).err();
+    sends.or_else(|| lacks(facts, Tracepoint::NetDevStartXmit))
+}
+
+/// Return how messages of UDP are seen, or why they are not. It is with all of these hooks or not at all: without
+/// one of them, reads could be paired with the wrong datagram, and sends with the wrong packet.
+pub(super) fn datagrams(facts: &Facts, wanted: bool) -> Result<Datagrams, Reason> {
+    if !wanted {
+        return Err(Reason::SwitchedOff);
+    }
+    let packets = [
+        Tracepoint::NetDevQueue,
+        Tracepoint::NetDevStartXmit,
+        Tracepoint::KfreeSkb,
+    ];
+    let missing = selection(facts)
+        .or_else(|| (!known(facts.stamp_clock)).then_some(Reason::Needs(CLOCK_OF_STAMPS)))
+        .or_else(|| lacks_any(facts, &packets));
+    if let Some(reason) = missing {
+        return Err(reason);
+    }
+    let calls = [Tracepoint::SockSendLength, Tracepoint::SockRecvLength];
+    let drops_tell_receiver = known(facts.drops_tell_receiver);
+    if lacks_any(facts, &calls).is_none() && known(facts.casts) && drops_tell_receiver {
+        return Ok(Datagrams::Tracepoints);
+    }
+    let functions = [
+        Function::UdpSendmsg,
+        Function::Udpv6Sendmsg,
+        Function::UdpEnqueueScheduleSkb,
+        Function::SkbConsumeUdp,
+    ];
+    match lacks_any_function(facts, &functions) {
+        None => Ok(Datagrams::Functions { drops_tell_receiver }),
+        Some(_) => Err(Reason::NeedsOrFentry(RECEIVER_OF_DROPS)),
+    }
+}
+
+/// Return why a tracepoint cannot be used, if so.
+pub(super) fn lacks(facts: &Facts, tracepoint: Tracepoint) -> Option<Reason> {
+    if facts.refused.contains(&tracepoint) {
+        return Some(Reason::TracepointRefused);
+    }
+    if known(facts.tracepoints.get(&tracepoint).copied().flatten()) {
+        return None;
+    }
+    Some(match tracepoint {
+        Tracepoint::TcpSendmsgLocked => Reason::Needs(ENTRY_TRACEPOINT),
+        other => Reason::NeedsTracepoint(other),
+    })
+}
+
+fn lacks_any(facts: &Facts, tracepoints: &[Tracepoint]) -> Option<Reason> {
+    tracepoints
+        .iter()
+        .find_map(|&tracepoint| lacks(facts, tracepoint))
+}
+
+/// Return why a function cannot be traced, if so.
+pub(super) fn lacks_function(facts: &Facts, function: Function) -> Option<Reason> {
+    if facts.functions_refused.contains(&function) {
+        return Some(Reason::FentryRefused);
+    }
+    let there = known(facts.functions.get(&function).copied().flatten());
+    (!there).then_some(Reason::NeedsFunction(function))
+}
+
+fn lacks_any_function(facts: &Facts, functions: &[Function]) -> Option<Reason> {
+    functions
+        .iter()
+        .find_map(|&function| lacks_function(facts, function))
+}
+
+/// Return how a stage is measured.
+pub(super) fn way(facts: &Facts, stage: Stage, request: &Request) -> Way {
+    let way = match stage {
+        Stage::TxCopy => copying(facts, request.entry),
+        Stage::TxQueue => sent(facts, QUEUED, SCHED),
+        Stage::TxQdisc => sent(facts, SCHED, snd(facts, request)),
+        Stage::TxNetwork => sent(facts, snd(facts, request), ACK),
+        Stage::RxStack => reads(facts).map(|rx| Way::Between(Point::ReceiveStamp, ready(rx))),
+        Stage::RxApp => reads(facts).map(|rx| Way::Between(ready(rx), read(rx))),
+        Stage::TxNic | Stage::RxNic => Err(nic(facts)),
+        Stage::RxHol => head_of_line(facts),
+        Stage::RxWakeup => wake_up(facts, request.sched),
+        // It ends with a send and starts with a read.
+        Stage::AppService => stamps(facts)
+            .and_then(|_| reads(facts))
+            .map(|rx| Way::Between(read(rx), Point::NextSend)),
+    };
+    way.unwrap_or_else(Way::Absent)
+}
+
+/// The points of a send that stages share: by callbacks, and by packets.
+type Sent = (Point, Point);
+
+const QUEUED: Sent = (
+    Point::Callback(Callback::TstampSendmsg),
+    Point::Entry(Function::TcpPushPendingFrames),
+);
+const SCHED: Sent = (
+    Point::Callback(Callback::TstampSched),
+    Point::Tracepoint(Tracepoint::NetDevQueue),
+);
+const ACK: Sent = (
+    Point::Callback(Callback::TstampAck),
+    Point::Tracepoint(Tracepoint::TcpProbe),
+);
+
+/// With a host path, it is the last interface of the host. Without callbacks, packets are followed by the same
+/// tracepoint as long as they are their socket's.
+fn snd(facts: &Facts, request: &Request) -> Sent {
+    let packets = Point::Tracepoint(Tracepoint::NetDevStartXmit);
+    if request.host_path && host_path_obstacle(facts).is_none() {
+        (packets, packets)
+    } else {
+        (Point::Callback(Callback::TstampSnd), packets)
+    }
+}
+
+fn sent(facts: &Facts, from: Sent, to: Sent) -> Result<Way, Reason> {
+    Ok(match stamps(facts)? {
+        Stamps::Callbacks => Way::Between(from.0, to.0),
+        Stamps::Packets => Way::Between(from.1, to.1),
+    })
+}
+
+fn copying(facts: &Facts, asked: EntryHook) -> Result<Way, Reason> {
+    let (from, to) = match entry(facts, asked)? {
+        Entry::Tracepoint => (Point::Tracepoint(Tracepoint::TcpSendmsgLocked), QUEUED.0),
+        Entry::Callback => (Point::Callback(Callback::HdrOptLen), QUEUED.0),
+        Entry::Function => (Point::Entry(Function::TcpSendmsgLocked), QUEUED.1),
+    };
+    Ok(Way::Between(from, to))
+}
+
+fn ready(rx: Reads) -> Point {
+    match rx {
+        Reads::Tracepoints => Point::Tracepoint(Tracepoint::SkDataReady),
+        Reads::Functions => Point::Entry(Function::SockDefReadable),
+    }
+}
+
+fn read(rx: Reads) -> Point {
+    match rx {
+        Reads::Tracepoints => Point::Tracepoint(Tracepoint::SockRecvLength),
+        Reads::Functions => Point::Return(Function::TcpRecvmsg),
+    }
+}
+
+fn head_of_line(facts: &Facts) -> Result<Way, Reason> {
+    reads(facts)?;
+    match lacks(facts, Tracepoint::TcpProbe) {
+        Some(reason) => Err(reason),
+        None => Ok(Way::ReceiveStampsAt(Point::Tracepoint(Tracepoint::TcpProbe))),
+    }
+}
+
+/// A request that leaves it out is a better reason than what is missing for it.
+fn wake_up(facts: &Facts, wanted: bool) -> Result<Way, Reason> {
+    let point = sched(facts, wanted);
+    if !wanted {
+        point?;
+    }
+    let rx = reads(facts)?;
+    Ok(Way::Between(ready(rx), point?))
+}
+
+fn nic(facts: &Facts) -> Reason {
+    match facts.nic_clock {
+        Some(true) => Reason::UnusedNicClock,
+        Some(false) => Reason::NoNicClock,
+        None => Reason::UnseenNicClock,
+    }
+}

@@ -1,0 +1,59 @@
+//! Find the cgroup2 hierarchy.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
+
+/// Return where this process sees the hierarchy, or else a mount of our own, which nobody else sees: for the
+/// commands that it runs, ip-netns(8) mounts a /sys without what is mounted below. Such a path is this
+/// process's alone.
+#[must_use]
+pub fn mount() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    parse(&mounts).or_else(|| {
+        static DETACHED: OnceLock<Option<OwnedFd>> = OnceLock::new();
+        let mount = DETACHED.get_or_init(|| detached().ok()).as_ref()?;
+        Some(format!("/proc/self/fd/{}", mount.as_raw_fd()).into())
+    })
+}
+
+/// Takes CAP_SYS_ADMIN, and goes with its descriptor: fsmount(2).
+fn detached() -> rustix::io::Result<OwnedFd> {
+    let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(context.as_fd())?;
+    fsmount(
+        context.as_fd(),
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::empty(),
+    )
+}
+
+fn parse(mounts: &str) -> Option<PathBuf> {
+    mounts.lines().find_map(|line| {
+        let mut fields = line.split(' ').skip(1);
+        let (path, kind) = (fields.next()?, fields.next()?);
+        (kind == "cgroup2").then(|| path.replace("\\040", " ").into())
+    })
+}
+
+/// Return whether `path` is a directory of a cgroup2 file system.
+pub(crate) fn is_cgroup2(path: &Path) -> bool {
+    statfs(path).is_ok_and(|found| found.filesystem_type() == CGROUP2_SUPER_MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cgroup2_mount_is_found_beside_version_1() {
+        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+                      cgroup2 /sys/fs/cgroup/my\\040unified cgroup2 rw 0 0\n";
+        assert_eq!(parse(mounts), Some("/sys/fs/cgroup/my unified".into()));
+        assert_eq!(parse("proc /proc proc rw 0 0\n"), None);
+    }
+}
