@@ -147,8 +147,28 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s q -l quiet 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s f -l flood -d 'Send the next probe as soon as the last is answered, or after 10 ms; root only'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l json -d 'Print a JSON object for each probe, and the summary as the last one; all times in nanoseconds'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s p -l pid -d 'Messages that these processes send or read, on connections they opened or listened for, or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l comm -d 'The same, of processes by name (as ps -C); also of those that start later' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount\'s root' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l container -d 'Sockets of this container: docker, containerd, CRI-O, podman or a systemd service, by a prefix of id or name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s i -l interface -d 'Sockets whose route leaves through this interface of our network namespace, or of that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l rate-cap -d 'Measure up to N messages a second of each flow and direction, and above that one of so many' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'Measure one message of N, whatever the rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l entry -d 'The hook that shows the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
+tracepoint\t'A tracepoint that every send of the host passes'
+callback\t'A callback of the selected sockets alone, several times a send'
+off\t'None: tx.copy is absent'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l hooks -d 'The hooks that stamps come from' -r -f -a "best\t'The best that the kernel has'
+older\t'Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Leave connections alone that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l include-hol -d 'Count what a read waited for a missing segment as rx.stack, as if it were one time'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l host-path -d 'Follow the packets of containers and VPNs through this host to the last interface'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-sched -d 'Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l socket -d 'The Unix socket that applications connect to; its directory is made if there is none' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l mode -d 'Who may connect, as chmod(1) has it in digits' -r

@@ -1,12 +1,13 @@
 //! `docs/kernel-support.md`: what `sockstamp doctor` said on each kernel of the lab.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use sockstamp_bpf::programs::PROGRAMS;
 use sockstamp_model::stage::Stage;
 
 /// A file `SERIES.json` for each kernel.
@@ -21,6 +22,14 @@ As `sockstamp doctor` says there. 6.1, 6.12 and 7.2 are Debian's kernels for vir
 asks them, runs tests on them, and fails where the answer is not this one. 6.18 is a kernel without fentry and
 kprobes. What a kernel can do is asked for by symbol: another one of the same version may give less or more.
 How stamps by fentry and by packets differ from those of BPF timestamping: [how it works](how-it-works.md#before-linux-615).
+
+";
+
+const HOOKS: &str = "
+## Hooks in use
+
+Each program runs for what its row names, selected or not: what is not selected is rejected by its first test. A kernel's column is
+empty where its plan does without the hook.
 
 ";
 
@@ -104,15 +113,16 @@ fn page(kernels: &Kernels) -> String {
     row(&mut text, "stamps of TCP in memory", kernels, |report| {
         report.completions.tcp_stamps.text()
     });
-    text.push_str("\n## Hooks in use\n\n");
-    head(&mut text, "hook", &names);
-    let hooks: BTreeSet<&str> = kernels
-        .values()
-        .flat_map(|(_, report)| report.hook_names())
+    text.push_str(HOOKS);
+    head(&mut text, "hook | runs for", &names);
+    // Several programs on one hook run for the same.
+    let hooks: BTreeMap<String, &str> = PROGRAMS
+        .iter()
+        .map(|program| (program.hook.section(), program.costs))
         .collect();
-    for hook in hooks {
-        let cell = |report: &Report| report.state(hook).to_owned();
-        row(&mut text, &format!("`{hook}`"), kernels, cell);
+    for (hook, costs) in hooks {
+        let cell = |report: &Report| report.state(&hook).to_owned();
+        row(&mut text, &format!("`{hook}` | {costs}"), kernels, cell);
     }
     text
 }
@@ -121,9 +131,9 @@ fn head(text: &mut String, what: &str, kernels: &[&str]) {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "| {what} | {} |\n|---{}|",
+        "| {what} | {} |\n{}|",
         kernels.join(" | "),
-        "|---".repeat(kernels.len())
+        "|---".repeat(what.split('|').count() + kernels.len())
     );
 }
 
@@ -160,10 +170,6 @@ impl HostPath {
 }
 
 impl Report {
-    fn hook_names(&self) -> impl Iterator<Item = &str> {
-        self.hooks.iter().filter_map(|hook| Some(hook.split_once(' ')?.0))
-    }
-
     fn state(&self, hook: &str) -> &str {
         let states = self.hooks.iter().filter_map(|line| line.split_once(' '));
         let mut of_hook = states.filter(|(name, _)| *name == hook);
@@ -188,19 +194,20 @@ mod tests {
         let newer = r#"{"plan":{"tx.copy":{"hooks":"tp a → b"}},"udp":{"hooks":"c"},
             "host_path":{"reason":null},
             "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"works","reason":null}},
-            "hooks":["tp_btf/a works","tp_btf/a works"]}"#;
+            "hooks":["tp_btf/tcp_probe works","tp_btf/tcp_probe works"]}"#;
         let older = r#"{"plan":{"tx.copy":{"absent":"needs Linux 6.9"}},"udp":{"absent":"no"},
             "host_path":{"reason":"none"},
             "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"refused","reason":"no"}},
-            "hooks":["kprobe/x refused why"]}"#;
+            "hooks":["sockops refused why"]}"#;
         let page = page(&Kernels::from([kernel("6.12", newer), kernel("6.9", older)]));
         for line in [
             "| stage | 6.9 | 6.12 |",
             "| `tx.copy` | *absent: needs Linux 6.9* | tp a → b |",
             "| stages of UDP | *absent: no* | c |",
             "| `--host-path` | *absent: none* | yes |",
-            "| `kprobe/x` | refused why |  |",
-            "| `tp_btf/a` |  | works |",
+            "| hook | runs for | 6.9 | 6.12 |",
+            "| `sockops` | stamps of selected sockets; connects and accepts in the target's cgroup | refused why |  |",
+            "| `tp_btf/tcp_probe` | every segment that arrives on an established TCP connection |  | works |",
         ] {
             assert!(
                 page.lines().any(|found| found == line),

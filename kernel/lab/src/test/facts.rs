@@ -110,9 +110,11 @@ fn kept(doctor: &str) -> Result<String> {
     let hooks = object.get_mut("hooks").and_then(Value::as_array_mut);
     let hooks = hooks.context("doctor has no hooks")?;
     hooks.retain(|hook| hook["used"] == true);
-    for hook in hooks {
-        *hook = line(hook).into();
-    }
+    let mut lines: Vec<String> = hooks.iter().map(line).collect();
+    // In which order they were tried, and how many programs are on one, is no fact about the kernel.
+    lines.sort_unstable();
+    lines.dedup();
+    *hooks = lines.into_iter().map(Value::from).collect();
     let mut text = serde_json::to_string_pretty(&report)?;
     text.push('\n');
     Ok(text)
