@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use nix::sys::signal::Signal;
 use sockstamp_bpf::plan::Stamps;
+use sockstamp_bpf::probe;
 use sockstamp_bpf::stranger::{Bits, Stranger};
-use sockstamp_bpf::support::Support;
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Host, Process};
 
@@ -46,7 +46,7 @@ struct Scene {
 impl Scene {
     fn new() -> Scene {
         let host = Host::new("corner").unwrap();
-        let root = Support::probe().cgroup2.unwrap();
+        let root = probe::facts().cgroup2.unwrap();
         let netns = NetnsInode(host.netns_inode().try_into().unwrap());
         let stranger = Stranger::attach(&root, netns, SHARED).unwrap();
         let listeners = [SHARED, OWN].map(|port| host.tcp_listen(SocketAddr::new(LOCALHOST, port)).unwrap());
