@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use sockstamp_cli::cli::Cli;
+use sockstamp_cli::Cli;
 
 use crate::Files;
 

@@ -3,18 +3,45 @@
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use clap::Args;
 use nix::unistd::Group;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe;
 use sockstamp_bpf::completions::{Limits, Listener, Publisher, Server};
 
-use crate::cli;
 use crate::escape::complain;
 
-pub(crate) fn run(options: &cli::Completions) -> Result<ExitCode> {
+/// Options of `completions`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The Unix socket that applications connect to; its directory is made if there is none
+    #[arg(long, value_name = "PATH", default_value = sockstamp::completions::DEFAULT_PATH)]
+    pub socket: PathBuf,
+    /// Who may connect, as chmod(1) has it in digits
+    #[arg(long, value_name = "MODE", default_value = "660", value_parser = mode)]
+    pub mode: u32,
+    /// The group of the socket: a name or a number
+    #[arg(long, value_name = "GROUP")]
+    pub group: Option<String>,
+    /// Serve up to N applications at once
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub applications: u32,
+    /// Serve up to N applications of one user at once
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    pub per_user: u32,
+    /// Have room for N sockets of each application, of 4672 bytes each
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
+    pub sockets: u32,
+    /// Print how much of the service that runs is in use, and end
+    #[arg(long)]
+    pub status: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.status {
         status(options)?;
     } else {
@@ -23,7 +50,7 @@ pub(crate) fn run(options: &cli::Completions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve(options: &cli::Completions) -> Result<()> {
+fn serve(options: &Options) -> Result<()> {
     let group = options.group.as_deref().map(group_id).transpose()?;
     let (stop, stopped) = UnixStream::pair().context("cannot catch signals")?;
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
@@ -45,7 +72,7 @@ fn serve(options: &cli::Completions) -> Result<()> {
     Ok(())
 }
 
-fn status(options: &cli::Completions) -> Result<()> {
+fn status(options: &Options) -> Result<()> {
     let status = sockstamp::completions::status(&options.socket)?;
     writeln!(
         io::stdout(),
@@ -65,4 +92,11 @@ fn group_id(name: &str) -> Result<u32> {
     let group = Group::from_name(name).with_context(|| format!("cannot look up the group {name}"))?;
     let group = group.with_context(|| format!("there is no group {name}"))?;
     Ok(group.gid.as_raw())
+}
+
+fn mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("it is three octal digits, such as 660".to_owned()),
+    }
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use clap::Args;
 use sockstamp::ReceiveStamping;
 use sockstamp::interface::{self, InterfaceCapabilities};
 use sockstamp_bpf::completions::Offer;
@@ -16,9 +17,25 @@ use sockstamp_bpf::facts::{Capability, Facts, TriedHook};
 use sockstamp_bpf::plan::{self, Plan};
 use sockstamp_bpf::probe;
 
-use crate::cli::{self, Format};
 use crate::measure::Measurement;
+use crate::measuring::Measuring;
+use crate::output::Format;
+use crate::target::Target;
 use self_test::SelfTest;
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    /// Which messages would be measured.
+    pub target: Target,
+    #[command(flatten)]
+    /// How they would be.
+    pub measuring: Measuring,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
 
 /// Everything that is printed.
 pub(crate) struct Report {
@@ -40,7 +57,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    fn gather(options: &cli::Doctor) -> Result<Self> {
+    fn gather(options: &Options) -> Result<Self> {
         // First, since every measurement, also that of the self-test, switches it on.
         let receive_stamping = ReceiveStamping::is_on().ok();
         let request = Measurement::of(&options.target, &options.measuring)
@@ -91,7 +108,7 @@ fn physical<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
     Some(physical)
 }
 
-pub(crate) fn run(options: &cli::Doctor) -> Result<ExitCode> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let report = Report::gather(options)?;
     let printed = match options.format {
         Format::Text => text::report(&report),

@@ -5,7 +5,8 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use sockstamp_model::filter::{Filter, FilterError};
 
-use crate::cli::TARGET;
+/// The heading of the options that say which messages are meant.
+pub(crate) const HEADING: &str = "Target";
 
 const ID: &str = "filter";
 const HELP: &str = "Messages that go over such flows, in the words of pcap-filter(7): tcp, udp, ip, ip6, \
@@ -40,7 +41,7 @@ impl FromArgMatches for FilterWords {
 impl Args for FilterWords {
     fn augment_args(command: Command) -> Command {
         let words = Arg::new(ID).value_name("FILTER").num_args(0..);
-        command.arg(words.help(HELP).help_heading(TARGET))
+        command.arg(words.help(HELP).help_heading(HEADING))
     }
 
     fn augment_args_for_update(command: Command) -> Command {

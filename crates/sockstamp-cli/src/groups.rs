@@ -2,12 +2,19 @@
 
 use std::io::{self, Write};
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{Dimension, GroupDirection, GroupHistogram, GroupSummary, Groups};
 use sockstamp_model::stage::Direction;
 
 /// Columns for names.
 const WIDEST: usize = 80;
+
+/// Read a dimension by its name, with all names in help and completions.
+pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
+    let names = PossibleValuesParser::new(Dimension::ALL.map(Dimension::name));
+    names.try_map(|name| name.parse::<Dimension>())
+}
 
 /// The first `count` groups, two lines each, and the rest.
 pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io::Result<()> {

@@ -1,13 +1,22 @@
 //! `sockstamp janitor`: removes a command's cgroup when its parent is gone, also by `kill -9`.
 
 use std::io::{self, Read};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 
-use crate::{cgroup, cli};
+use crate::cgroup;
 
-pub(crate) fn run(options: &cli::Janitor) -> Result<ExitCode> {
+/// Options of the process that removes a command's cgroup.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The cgroup, from the root of the hierarchy.
+    pub cgroup: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let cgroup = cgroup::root()?.join(&options.cgroup);
     // Nothing is ever written: reading ends when the parent does.
     let _ = io::stdin().read_to_end(&mut Vec::new());

@@ -9,32 +9,32 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
-use sockstamp_bpf::plan::{Entry, Plan};
+use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
-use sockstamp_bpf::{EntryHook, Grouped, HolView, Hooks, Lowered, Options, Record, Sampling, Session};
+use sockstamp_bpf::{Grouped, Lowered, Options, Record, Session};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::Grouping;
 use sockstamp_model::summary::Summary;
 
-use crate::cli;
 use crate::command::{Prepared, Running};
 use crate::escape::complain;
-use crate::target;
+use crate::measuring::Measuring;
+use crate::target::{self, Target};
 
 /// What is to be measured, and when it ends.
 pub(crate) struct Measurement<'a> {
-    pub(crate) target: &'a cli::Target,
+    pub(crate) target: &'a Target,
     pub(crate) command: &'a [std::ffi::OsString],
     pub(crate) duration: Option<Duration>,
     pub(crate) record: bool,
     pub(crate) groups: Option<Grouping>,
-    pub(crate) measuring: &'a cli::Measuring,
+    pub(crate) measuring: &'a Measuring,
     pub(crate) slower_than: Option<Duration>,
 }
 
 impl<'a> Measurement<'a> {
     /// Form one that is only looked at: it has no end.
-    pub(crate) fn of(target: &'a cli::Target, measuring: &'a cli::Measuring) -> Self {
+    pub(crate) fn of(target: &'a Target, measuring: &'a Measuring) -> Self {
         Self {
             target,
             measuring,
@@ -54,39 +54,14 @@ impl<'a> Measurement<'a> {
             new_only: self.target.new_only || !self.command.is_empty(),
             host_path: self.measuring.host_path,
             groups: self.groups.clone().map(Grouped::by),
-            hooks: match self.measuring.hooks {
-                cli::Hooks::Best => Hooks::Best,
-                cli::Hooks::Older => Hooks::Older,
-            },
-            entry: match self.measuring.entry {
-                cli::Entry::Auto => EntryHook::Auto,
-                cli::Entry::Tracepoint => EntryHook::By(Entry::Tracepoint),
-                cli::Entry::Callback => EntryHook::By(Entry::Callback),
-                cli::Entry::Off => EntryHook::Off,
-            },
-            sampling: self.sampling(),
+            hooks: self.measuring.hooks.into(),
+            entry: self.measuring.entry.into(),
+            sampling: self.measuring.sampling(self.slower_than),
             sched: !self.measuring.no_sched,
             slower_than: self.slower_than.map(Nanos::from),
-            hol: match self.measuring {
-                cli::Measuring {
-                    include_hol: true, ..
-                } => HolView::Include,
-                cli::Measuring {
-                    exclude_hol: true, ..
-                } => HolView::Exclude,
-                _ => HolView::Split,
-            },
+            hol: self.measuring.hol(),
             ..Options::default()
         })
-    }
-
-    /// What is looked for among all messages must not be missed.
-    fn sampling(&self) -> Sampling {
-        match self.measuring.sample {
-            _ if self.measuring.every || self.slower_than.is_some() => Sampling::Every,
-            Some(count) => Sampling::OneIn(count),
-            None => Sampling::RateCap(self.measuring.rate_cap),
-        }
     }
 }
 

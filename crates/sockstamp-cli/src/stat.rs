@@ -1,19 +1,72 @@
 //! `sockstamp stat`: distributions of the stages, counted in the kernel.
 
-use std::fs::File;
+use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sockstamp_model::group::Grouping;
+use clap::{Args, ValueEnum};
+use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
 
-use crate::cli::{self, StatFormat};
+use crate::duration::duration;
 use crate::measure::{self, Measurement};
-use crate::{command, cumulative, escape, groups, text};
+use crate::measuring::Measuring;
+use crate::target::Target;
+use crate::{command, cumulative, escape, groups, output, text};
 
-pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
-    let mut output = output(options)?;
+/// Options of `stat`.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    /// Which messages.
+    pub target: Target,
+    #[command(flatten)]
+    /// How they are measured.
+    pub measuring: Measuring,
+    /// Stop after this time: a number with ms, s (default) or m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Sum messages by whose they are as well, in groups that differ in each of these
+    ///
+    /// The port is the service's: the local one of accepted connections, the remote one of others. A container is
+    /// that of the socket's cgroup. An interface is that of the socket's route at its first message. There is room
+    /// for 1000 groups at once; what finds none is summed as "other".
+    #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = groups::dimension(), conflicts_with = "cumulative")]
+    pub by: Vec<Dimension>,
+    /// How many groups to print as text, those with the most messages first
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "by")]
+    pub top: usize,
+    /// Print the times from a read's RX stamp to each point on its way, by netstacklat's names
+    #[arg(long)]
+    pub cumulative: bool,
+    /// How to print
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Print to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Run this command and measure it alone
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
+    pub command: Vec<OsString>,
+}
+
+/// How a table is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people, times with units
+    #[default]
+    Text,
+    /// One JSON object, all times in nanoseconds
+    Json,
+    /// A line a stage, all times in nanoseconds
+    Csv,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let mut output = output_of(options)?;
     let measurement = Measurement {
         target: &options.target,
         command: &options.command,
@@ -35,27 +88,24 @@ pub(crate) fn run(options: &cli::Stat) -> Result<ExitCode> {
 }
 
 /// Standard output is the command's, where there is one.
-fn output(options: &cli::Stat) -> Result<Box<dyn Write>> {
-    Ok(match &options.output {
-        Some(path) => {
-            let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-            Box::new(io::BufWriter::new(file))
-        }
-        None if options.command.is_empty() => Box::new(io::stdout()),
-        None => Box::new(io::stderr()),
-    })
+fn output_of(options: &Options) -> Result<Box<dyn Write>> {
+    match &options.output {
+        Some(path) => output::create(path),
+        None if options.command.is_empty() => Ok(Box::new(io::stdout())),
+        None => Ok(Box::new(io::stderr())),
+    }
 }
 
-fn print(output: &mut dyn Write, summary: &Summary, options: &cli::Stat) -> io::Result<()> {
+fn print(output: &mut dyn Write, summary: &Summary, options: &Options) -> io::Result<()> {
     match (options.format, &summary.groups) {
-        (StatFormat::Text, None) => text::table(output, summary)?,
-        (StatFormat::Text, Some(groups)) => {
+        (Format::Text, None) => text::table(output, summary)?,
+        (Format::Text, Some(groups)) => {
             text::table(output, summary)?;
             groups::table(output, groups, options.top)?;
         }
-        (StatFormat::Csv, None) => text::csv(output, summary)?,
-        (StatFormat::Csv, Some(groups)) => groups::csv(output, groups)?,
-        (StatFormat::Json, _) => {
+        (Format::Csv, None) => text::csv(output, summary)?,
+        (Format::Csv, Some(groups)) => groups::csv(output, groups)?,
+        (Format::Json, _) => {
             escape::json(&mut *output, summary)?;
             writeln!(output)?;
         }
@@ -63,11 +113,11 @@ fn print(output: &mut dyn Write, summary: &Summary, options: &cli::Stat) -> io::
     output.flush()
 }
 
-fn print_cumulative(output: &mut dyn Write, summary: &Summary, format: StatFormat) -> io::Result<()> {
+fn print_cumulative(output: &mut dyn Write, summary: &Summary, format: Format) -> io::Result<()> {
     match format {
-        StatFormat::Text => cumulative::table(output, summary)?,
-        StatFormat::Csv => cumulative::csv(output, summary)?,
-        StatFormat::Json => {
+        Format::Text => cumulative::table(output, summary)?,
+        Format::Csv => cumulative::csv(output, summary)?,
+        Format::Json => {
             escape::json(&mut *output, &cumulative::Json::new(summary))?;
             writeln!(output)?;
         }

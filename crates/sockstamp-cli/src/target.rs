@@ -1,4 +1,4 @@
-//! From what the user names to what the kernel knows.
+//! Which messages are meant: options that subcommands share, from what the user names to what the kernel knows.
 
 use std::fs::{self, File};
 use std::num::NonZeroU32;
@@ -7,14 +7,46 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
 use sockstamp_model::flow::NetnsInode;
 
-use crate::{cgroup, cli, container};
+use crate::filter::{FilterWords, HEADING};
+use crate::{cgroup, container};
+
+/// Which messages are measured. All conditions must hold.
+#[derive(Debug, Args, Default)]
+pub struct Target {
+    /// Messages that these processes send or read, on connections they opened or listened for, or hold at the start
+    #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', help_heading = HEADING)]
+    pub pids: Vec<u32>,
+    /// The same, of processes by name (as ps -C); also of those that start later
+    #[arg(long = "comm", value_name = "NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = HEADING)]
+    pub comms: Vec<String>,
+    /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount's root
+    #[arg(long, value_name = "PATH", help_heading = HEADING)]
+    pub cgroup: Option<PathBuf>,
+    /// Sockets of this container: docker, containerd, CRI-O, podman or a systemd service, by a prefix of id or name
+    #[arg(long, value_name = "ID|NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = HEADING)]
+    pub container: Option<String>,
+    /// Sockets of this network namespace: a name of ip-netns(8), or a process in it
+    #[arg(long, value_name = "NAME|PID", help_heading = HEADING)]
+    pub netns: Option<String>,
+    /// Sockets whose route leaves through this interface of our network namespace, or of that of --netns
+    #[arg(short, long, value_name = "IFACE", help_heading = HEADING)]
+    pub interface: Option<String>,
+    /// Leave connections alone that exist at the start
+    #[arg(long, help_heading = HEADING)]
+    pub new_only: bool,
+    /// Which flows' messages.
+    #[command(flatten)]
+    pub filter: FilterWords,
+}
 
 /// Looks the names up; nothing on the host is changed.
-pub(crate) fn resolve(target: &cli::Target) -> Result<sockstamp_bpf::Target> {
+pub(crate) fn resolve(target: &Target) -> Result<sockstamp_bpf::Target> {
     let netns = target.netns.as_deref();
     let interface = target.interface.as_deref();
     Ok(sockstamp_bpf::Target {
@@ -38,7 +70,7 @@ pub(crate) fn is_elsewhere(target: &sockstamp_bpf::Target) -> Result<bool> {
 }
 
 /// The one cgroup that is in all that were named.
-fn cgroup(target: &cli::Target) -> Result<Option<PathBuf>> {
+fn cgroup(target: &Target) -> Result<Option<PathBuf>> {
     let cgroup = target.cgroup.as_deref().map(cgroup_directory).transpose()?;
     let container = target
         .container

@@ -1,20 +1,53 @@
 //! `sockstamp trace`: each message as it completes.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use clap::Args;
 use sockstamp_bpf::{Decoder, Record};
 use sockstamp_model::message::Message;
 
-use crate::cli::{self, Format};
+use crate::duration::duration;
 use crate::measure::{self, Measurement};
+use crate::measuring::{self, Measuring};
+use crate::output::{self, Format};
+use crate::target::Target;
 use crate::{command, escape, text};
 
-pub(crate) fn run(options: &cli::Trace) -> Result<ExitCode> {
+/// Options of `trace`.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    /// Which messages.
+    pub target: Target,
+    #[command(flatten)]
+    /// How they are measured.
+    pub measuring: Measuring,
+    /// Stop after this time: a number with ms, s (default) or m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Show only messages that took longer than this in all; every message is measured
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["rate_cap", "sample"],
+          help_heading = measuring::HEADING)]
+    pub slower_than: Option<Duration>,
+    /// How to print: a line of text or a JSON object for each message
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Print to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Run this command and measure it alone
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
+    pub command: Vec<OsString>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let printer = Rc::new(RefCell::new(Printer::new(options)?));
     let measurement = Measurement {
         target: &options.target,
@@ -43,11 +76,9 @@ struct Printer {
 }
 
 impl Printer {
-    fn new(options: &cli::Trace) -> Result<Self> {
-        let output: Box<dyn Write> = match &options.output {
-            Some(path) => Box::new(BufWriter::new(
-                File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
-            )),
+    fn new(options: &Options) -> Result<Self> {
+        let output = match &options.output {
+            Some(path) => output::create(path)?,
             None => Box::new(BufWriter::new(io::stdout())),
         };
         Ok(Self {

@@ -12,7 +12,8 @@ use nix::unistd::geteuid;
 use sockstamp_model::name::Name;
 use sockstamp_ping::{Namespace, Protocol, Settings, Target};
 
-use crate::{cli, container, target};
+use super::Options;
+use crate::{container, target};
 
 /// Less than this is root's alone, as in ping(8).
 const USERS_INTERVAL: Duration = Duration::from_millis(2);
@@ -30,7 +31,7 @@ pub(super) struct Host {
 }
 
 /// Everybody who is to be probed, from everywhere.
-pub(super) fn read(options: &cli::Ping) -> Result<Vec<(Host, Target)>> {
+pub(super) fn read(options: &Options) -> Result<Vec<(Host, Target)>> {
     check_privilege(options)?;
     let names = names(options)?;
     let places = places(options)?;
@@ -53,7 +54,7 @@ pub(super) fn read(options: &cli::Ping) -> Result<Vec<(Host, Target)>> {
     Ok(targets)
 }
 
-fn check_privilege(options: &cli::Ping) -> Result<()> {
+fn check_privilege(options: &Options) -> Result<()> {
     let is_root = geteuid().is_root();
     ensure!(is_root || !options.flood, "only root may flood (-f)");
     ensure!(
@@ -64,7 +65,7 @@ fn check_privilege(options: &cli::Ping) -> Result<()> {
 }
 
 /// Those among the arguments and those of the file.
-fn names(options: &cli::Ping) -> Result<Vec<String>> {
+fn names(options: &Options) -> Result<Vec<String>> {
     let mut names = options.hosts.clone();
     if let Some(path) = &options.targets {
         let text = contents(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -110,7 +111,7 @@ impl Place {
     }
 }
 
-fn places(options: &cli::Ping) -> Result<Vec<Place>> {
+fn places(options: &Options) -> Result<Vec<Place>> {
     let mut places = Vec::new();
     for name in &options.netns {
         places.push(Place::of(name, name.clone())?);
@@ -180,7 +181,7 @@ impl Family {
     }
 }
 
-fn family(options: &cli::Ping, interface: Option<&Interface>) -> Option<Family> {
+fn family(options: &Options, interface: Option<&Interface>) -> Option<Family> {
     match interface {
         _ if options.ipv4 => Some(Family::V4),
         _ if options.ipv6 => Some(Family::V6),
@@ -255,7 +256,7 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if Ipv6Addr::is_unicast_link_local(&address))
 }
 
-fn target(options: &cli::Ping, place: &Place, found: &Found, via: Option<&Via>) -> Result<Target> {
+fn target(options: &Options, place: &Place, found: &Found, via: Option<&Via>) -> Result<Target> {
     Ok(Target {
         address: found.address,
         scope: scope(place, found, via)?,
@@ -283,7 +284,7 @@ fn scope(place: &Place, found: &Found, via: Option<&Via>) -> Result<u32> {
     }
 }
 
-fn settings(options: &cli::Ping, via: Option<&Via>) -> Settings {
+fn settings(options: &Options, via: Option<&Via>) -> Settings {
     Settings {
         count: options.count,
         interval: options.interval,

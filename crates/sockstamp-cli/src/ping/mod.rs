@@ -5,6 +5,7 @@ mod hosts;
 mod jitter;
 mod json;
 mod line;
+mod options;
 #[cfg(test)]
 mod samples;
 mod statistics;
@@ -24,8 +25,10 @@ use signal_hook::flag;
 use sockstamp_model::clock::Nanos;
 use sockstamp_ping::{Answer, End, Engine, Event, Events, Limits, Next, Outcome, Target, TargetId};
 
+use crate::escape;
 use crate::escape::complain;
-use crate::{cli, escape};
+pub use options::Options;
+
 use hosts::Host;
 use statistics::{Stamps, Statistics};
 use summary::Summary;
@@ -37,7 +40,7 @@ const UNANSWERED: u8 = 1;
 /// How soon a signal is noticed.
 const STEP: Duration = Duration::from_millis(50);
 
-pub(crate) fn run(options: &cli::Ping) -> Result<ExitCode> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let (hosts, targets): (Vec<_>, Vec<_>) = hosts::read(options)?.into_iter().unzip();
     let interrupted = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
@@ -73,7 +76,7 @@ fn add(engine: &mut Engine, targets: Vec<Target>) -> Result<BTreeSet<String>> {
 
 /// What is printed and kept of all events.
 struct Report<'a> {
-    options: &'a cli::Ping,
+    options: &'a Options,
     hosts: Vec<Host>,
     statistics: Statistics,
     output: BufWriter<Stdout>,
@@ -85,7 +88,7 @@ struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    fn new(options: &'a cli::Ping, hosts: Vec<Host>) -> Self {
+    fn new(options: &'a Options, hosts: Vec<Host>) -> Self {
         Self {
             options,
             statistics: Statistics::new(hosts.len()),

@@ -10,6 +10,7 @@ mod drill;
 mod feed;
 mod groups;
 mod messages;
+mod options;
 mod pages;
 mod paint;
 #[cfg(test)]
@@ -36,12 +37,13 @@ use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
 use sockstamp_model::group::Grouping;
 
+pub use self::options::Options;
+
 use self::app::{App, Wish};
 use self::feed::Feed;
 use self::paint::Paint;
 use self::screen::Keys;
 use self::terminal::Screen;
-use crate::cli;
 use crate::measure::Measurement;
 
 /// How long a key, a signal or a record waits at most for us to notice.
@@ -49,7 +51,7 @@ const STEP: Duration = Duration::from_millis(50);
 /// What terminals have had since there are any.
 const USUAL: Size = Size::new(80, 24);
 
-pub(crate) fn run(options: &cli::Top) -> Result<ExitCode> {
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if !options.once {
         require_terminal()?;
     }

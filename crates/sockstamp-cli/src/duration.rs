@@ -1,0 +1,38 @@
+//! Durations as users write them.
+
+use std::time::Duration;
+
+/// Read a number with ms, s (default) or m.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let unit = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    let scale = match unit {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" => 60.0,
+        _ => return Err(format!("unknown unit {unit:?}: use ms, s or m")),
+    };
+    let seconds = number
+        .parse::<f64>()
+        .map_err(|_| format!("{number:?} is not a number"))?
+        * scale;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert!(duration("2h").is_err());
+        assert!(duration("s").is_err());
+        assert!(duration("-1").is_err());
+    }
+}

@@ -1,0 +1,127 @@
+//! The options of `sockstamp ping`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+use crate::duration::duration;
+
+/// Options of `ping`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Whom: names or addresses, of names the first address
+    #[arg(value_name = "HOST", required_unless_present = "targets")]
+    pub hosts: Vec<String>,
+    /// Read further hosts from this file, one a line; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub targets: Option<PathBuf>,
+    /// Send datagrams to this port: a reply answers, and so does ICMP's "port unreachable"
+    #[arg(long, value_name = "PORT", conflicts_with = "tcp", value_parser = clap::value_parser!(u16).range(1..))]
+    pub udp: Option<u16>,
+    /// Send SYNs to this port: a SYN-ACK answers, and so does a RST
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
+    pub tcp: Option<u16>,
+    /// Use IPv4 alone
+    #[arg(short = '4', conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Use IPv6 alone
+    #[arg(short = '6')]
+    pub ipv6: bool,
+    /// Stop after N probes to each host
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// From one probe of a host to its next; less than 2ms is root's alone
+    #[arg(short, long, value_name = "TIME", value_parser = pace, default_value = "1s")]
+    pub interval: Duration,
+    /// Stop after this time, whatever is still under way
+    #[arg(short = 'w', long, value_name = "TIME", value_parser = patience)]
+    pub deadline: Option<Duration>,
+    /// A probe that is not answered after this time is lost
+    #[arg(short = 'W', long, value_name = "TIME", value_parser = patience, default_value = "1s")]
+    pub timeout: Duration,
+    /// Bytes of payload, of ICMP and UDP
+    #[arg(short, long, value_name = "BYTES", default_value_t = 56, value_parser = clap::value_parser!(u16).range(..=65507),
+          conflicts_with = "tcp")]
+    pub size: u16,
+    /// TTL of IPv4, hop limit of IPv6
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub ttl: Option<u8>,
+    /// TOS of IPv4, traffic class of IPv6: a number, or 0x and hexadecimal digits
+    #[arg(short = 'Q', long, value_name = "TOS", value_parser = traffic_class)]
+    pub tos: Option<u8>,
+    /// Send by this interface, or from this source address
+    #[arg(short = 'I', long, value_name = "IFACE|ADDRESS", value_parser = NonEmptyStringValueParser::new())]
+    pub interface: Option<String>,
+    /// Probe from this network namespace: a name of ip-netns(8), or a process in it; of several, from each
+    #[arg(long, value_name = "NAME|PID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    pub netns: Vec<String>,
+    /// Probe from the network namespace of this container, by a prefix of id or name
+    #[arg(long, value_name = "ID|NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    pub container: Vec<String>,
+    /// Begin each line with the time of day, in seconds since 1970
+    #[arg(short = 'D', long)]
+    pub timestamps: bool,
+    /// Print the summary alone
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Send the next probe as soon as the last is answered, or after 10 ms; root only
+    #[arg(short, long, conflicts_with = "interval")]
+    pub flood: bool,
+    /// Print a JSON object for each probe, and the summary as the last one; all times in nanoseconds
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What [`sockstamp_ping::Settings::interval`] takes.
+fn pace(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    if (Duration::from_micros(10)..=LONGEST).contains(&interval) {
+        Ok(interval)
+    } else {
+        Err("an interval of probes is from 0.01ms to 10^9 s".to_owned())
+    }
+}
+
+/// What [`sockstamp_ping::Settings::timeout`] takes.
+fn patience(text: &str) -> Result<Duration, String> {
+    let patience = duration(text)?;
+    if patience.is_zero() || patience > LONGEST {
+        Err("it is more than 0 and at most 10^9 s".to_owned())
+    } else {
+        Ok(patience)
+    }
+}
+
+const LONGEST: Duration = Duration::from_secs(1_000_000_000);
+
+fn traffic_class(text: &str) -> Result<u8, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u8::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "it is from 0 to 255, or from 0x00 to 0xff".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_traffic_class_is_decimal_or_hexadecimal() {
+        assert_eq!(
+            (traffic_class("184"), traffic_class("0xb8")),
+            (Ok(0xb8), Ok(0xb8))
+        );
+        for wrong in ["256", "0x100", "b8", "-1", ""] {
+            assert!(traffic_class(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn intervals_and_patience_are_neither_nothing_nor_for_ever() {
+        assert_eq!(pace("0.2ms"), Ok(Duration::from_micros(200)));
+        assert!(pace("0").is_err() && patience("0").is_err() && patience("1e10").is_err());
+    }
+}

@@ -1,0 +1,59 @@
+//! The options of `sockstamp top`.
+
+use std::time::Duration;
+
+use clap::Args;
+use sockstamp_model::group::Dimension;
+
+use crate::duration::duration;
+use crate::groups::dimension;
+use crate::measuring::Measuring;
+use crate::target::Target;
+
+/// Options of `top`.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    /// Which messages.
+    pub target: Target,
+    #[command(flatten)]
+    /// How they are measured.
+    pub measuring: Measuring,
+    /// What a row is: messages that have each of these in common
+    #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = dimension(),
+          default_values = ["comm", "port"])]
+    pub by: Vec<Dimension>,
+    /// Time between two pictures: a number with ms, s (default) or m
+    #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
+    pub interval: Duration,
+    /// Stop after this time: a number with ms, s (default) or m
+    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "once")]
+    pub duration: Option<Duration>,
+    /// Print one screen as text after one interval, and stop
+    #[arg(long)]
+    pub once: bool,
+    /// Use no colours
+    #[arg(long)]
+    pub no_color: bool,
+}
+
+/// Faster than anybody reads, or slower than anybody waits, is a slip of the finger.
+fn interval(text: &str) -> Result<Duration, String> {
+    let interval = duration(text)?;
+    if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {
+        Ok(interval)
+    } else {
+        Err("an interval is from 100ms to 60m".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_neither_too_short_nor_too_long() {
+        assert_eq!(interval("500ms"), Ok(Duration::from_millis(500)));
+        assert!(interval("0").is_err() && interval("61m").is_err());
+    }
+}
