@@ -5,8 +5,9 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sockstamp_bpf::plan::{Obstacle, Reason};
 use sockstamp_bpf::{Error, Hooks, Options, Session, Target};
@@ -164,6 +165,62 @@ fn datagrams(client: &Host, server: &Host, link: &Link, family: Family) {
     }
     drop(bound);
     client.send_to(&REQUEST, address).unwrap();
+}
+
+/// A packet may come while the program for the one before runs on that CPU. Here readers work on packets that came while they
+/// had the socket's lock, with interrupts on, and the other CPU sends to this one.
+#[test]
+fn calls_that_the_kernel_leaves_out_are_counted() {
+    const PATIENCE: Duration = Duration::from_secs(20);
+    let host = Host::new("host").unwrap();
+    let script = format!(
+        "ip netns exec {} sh -c 'echo 3 > /sys/class/net/lo/queues/rx-0/rps_cpus'",
+        host.netns_name()
+    );
+    host.run("sh", &["-c", &script]).unwrap();
+    let target = Target {
+        pids: vec![std::process::id()],
+        ..Target::default()
+    };
+    let account = Account::open();
+    let options = Options {
+        target,
+        ..Options::default()
+    };
+    let mut session = Session::start(&options, |_| {}).unwrap();
+    let enough = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+            let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+            let (mut server, _) = listener.accept().unwrap();
+            let enough = &enough;
+            scope.spawn(move || {
+                while !enough.load(Ordering::Relaxed) {
+                    client.write_all(&[1; 1 << 16]).unwrap();
+                }
+            });
+            scope.spawn(move || while server.read(&mut [0; 1 << 16]).unwrap() > 0 {});
+        }
+        let begun = Instant::now();
+        while session.summary().lost.skipped == 0 && begun.elapsed() < PATIENCE {
+            session.poll(Duration::from_millis(50)).unwrap();
+        }
+        println!("after {:?}", begun.elapsed());
+        enough.store(true, Ordering::Relaxed);
+    });
+    let skipped = session.summary().lost.skipped;
+    let missed: u64 = account.runs(&session).values().map(|runs| runs.missed).sum();
+    println!(
+        "{:?}",
+        account
+            .runs(&session)
+            .iter()
+            .filter(|(_, runs)| runs.missed > 0)
+            .collect::<Vec<_>>()
+    );
+    assert!(skipped > 0);
+    assert_eq!(skipped, missed);
 }
 
 /// The kernel counts the runs of programs while this lives, then does again what it did before.

@@ -83,6 +83,8 @@ pub struct Facts {
     pub sched_info: Option<bool>,
     /// The kernel has perf events, and lets us open one, as far as that was tried.
     pub perf_events: Option<bool>,
+    /// The scheduler's clock is the same on all processors.
+    pub sched_clock_stable: Option<bool>,
     /// The kernel shows us where its functions are (`/proc/kallsyms`).
     pub kernel_symbols: Option<bool>,
     /// The kernel was built with MPTCP, whose messages no callback shows.
@@ -177,6 +179,7 @@ impl Facts {
             drops_tell_receiver: YES,
             sched_info: YES,
             perf_events: YES,
+            sched_clock_stable: YES,
             kernel_symbols: YES,
             mptcp: Some(false),
             nic_clock: Some(false),

@@ -170,7 +170,7 @@ fn best_entry(facts: &Facts) -> Entry {
 }
 
 /// Return what tells when a task that waited got a CPU, or why nothing does. The scheduler's clock can be read
-/// from the context of a perf event's program, which is given a type.
+/// from the context of a perf event's program, which is given a type, and on one processor: it must be the same on all.
 pub(super) fn sched(facts: &Facts, wanted: bool) -> Result<Point, Reason> {
     let obstacle = if !wanted {
         Some(&Reason::SwitchedOff)
@@ -185,8 +185,11 @@ pub(super) fn sched(facts: &Facts, wanted: bool) -> Result<Point, Reason> {
     };
     match obstacle {
         Some(reason) => Err(Reason::InRxApp(reason)),
-        None if known(facts.casts) && known(facts.perf_events) => Ok(Point::SchedInfo),
-        None => Ok(Point::RunDelay),
+        None => {
+            let clock = [facts.casts, facts.perf_events, facts.sched_clock_stable];
+            let shown = clock.into_iter().all(known);
+            Ok(if shown { Point::SchedInfo } else { Point::RunDelay })
+        }
     }
 }
 

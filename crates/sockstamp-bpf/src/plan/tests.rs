@@ -207,11 +207,11 @@ fn reads_need_their_functions_where_there_are_no_tracepoints() {
 
 #[test]
 fn without_the_schedulers_clock_wake_ups_are_what_was_stood_in_run_queues() {
-    let takes: [fn(&mut Facts); 2] = [
+    let takes: [fn(&mut Facts); 4] = [
         |facts| facts.casts = Some(false),
-        |facts| {
-            facts.perf_events = Some(false);
-        },
+        |facts| facts.perf_events = Some(false),
+        |facts| facts.sched_clock_stable = Some(false),
+        |facts| facts.sched_clock_stable = None,
     ];
     for take in takes {
         let plan = plan_of(&without(take));

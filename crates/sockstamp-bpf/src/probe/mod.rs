@@ -48,6 +48,7 @@ pub fn facts() -> Facts {
         sched_info: types.have_field("sched_info", &["last_arrival"]),
         // The documented way to find out: perf_event_open(2).
         perf_events: exists("/proc/sys/kernel/perf_event_paranoid"),
+        sched_clock_stable: sched_clock_is_stable(types.have_function("sched_clock_stable")),
         kernel_symbols: sched::symbols_are_shown(),
         mptcp: exists("/proc/sys/net/mptcp"),
         nic_clock: nic_clock(),
@@ -73,6 +74,24 @@ fn nic_clock() -> Option<bool> {
     found.iter().all(Result::is_ok).then_some(false)
 }
 
+/// Return whether the scheduler's clock is the same on all processors. Only where it may be unstable is
+/// `sched_clock_stable()` a function (`CONFIG_HAVE_UNSTABLE_SCHED_CLOCK`, kernel/sched/clock.c). That is on x86, where the kernel
+/// gives up this clock and the clock source together (`mark_tsc_unstable()`, arch/x86/kernel/tsc.c, v6.1), and does not list
+/// a source that it gave up (`available_clocksource_show()`, kernel/time/clocksource.c).
+fn sched_clock_is_stable(may_be_unstable: Option<bool>) -> Option<bool> {
+    const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
+    if !may_be_unstable? {
+        return Some(true);
+    }
+    fs::read_to_string(AVAILABLE)
+        .ok()
+        .map(|sources| has_tsc(&sources))
+}
+
+fn has_tsc(sources: &str) -> bool {
+    sources.split_whitespace().any(|source| source == "tsc")
+}
+
 fn kernel_release() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease")
         .map_or_else(|_| "unknown".to_owned(), |release| release.trim().to_owned())
@@ -84,4 +103,22 @@ fn processors() -> usize {
         .flatten()
         .and_then(|count| usize::try_from(count).ok())
         .unwrap_or(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_stamp_counter_that_is_only_tried_early_is_not_trusted() {
+        assert!(has_tsc("tsc kvm-clock \n"));
+        assert!(!has_tsc("tsc-early hpet acpi_pm \n"));
+        assert!(!has_tsc("hyperv_clocksource_tsc_page acpi_pm \n"));
+    }
+
+    #[test]
+    fn a_clock_that_cannot_be_unstable_is_stable() {
+        assert_eq!(sched_clock_is_stable(Some(false)), Some(true));
+        assert_eq!(sched_clock_is_stable(None), None);
+    }
 }

@@ -98,6 +98,9 @@ fn facts(report: &Report) -> Vec<Line> {
         line("receive stamping now", receive_stamping(report.receive_stamping)),
         line("physical interfaces here", physical(report.physical.as_deref())),
     ];
+    if facts.sched_clock_stable == Some(false) {
+        lines.push(line("scheduler's clock", UNSTABLE));
+    }
     if facts.mptcp == Some(true) {
         lines.push(line("MPTCP", MPTCP));
     }
@@ -107,6 +110,9 @@ fn facts(report: &Report) -> Vec<Line> {
 /// Where the stamps differ has a table in docs/how-it-works.md.
 const FROM_PACKETS: &str =
     "no: TCP is stamped by its packets, behind tc egress, in front of the driver, and when an ACK arrives";
+
+/// Each processor has its own then (`sched_clock_local()`, kernel/sched/clock.c, v6.18): up to a tick apart.
+const UNSTABLE: &str = "unstable: rx.wakeup is the time in run queues, which each processor measures alone";
 
 /// Seen on v6.18, with the bit set on both subflows: no callback came for any send call, and reads
 /// pass the MPTCP socket, not the subflow. `tcp_tx_timestamp()`, which calls SENDMSG, is only in
@@ -226,6 +232,14 @@ mod tests {
     #[test]
     fn a_capable_host() {
         assert_eq!(report(&capable()), include_str!("capable.txt"));
+    }
+
+    #[test]
+    fn an_unstable_clock_of_the_scheduler_is_said() {
+        assert!(!report(&capable()).contains(UNSTABLE));
+        let mut host = capable();
+        host.facts.sched_clock_stable = Some(false);
+        assert!(report(&host).contains(UNSTABLE));
     }
 
     #[test]
