@@ -24,6 +24,7 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
         settings.setting_bit = plan.uses_bit();
         settings.setting_traced = plan.tx == Some(Stamps::Packets);
         settings.setting_udp = plan.measures_udp();
+        settings.setting_half_closed = plan.half_closed;
         settings.setting_udp_functions = matches!(plan.udp, Ok(Datagrams::Functions { .. }));
     }
 }

@@ -95,6 +95,8 @@ static __always_inline enum verdict clock_verdict(__u32 stack_ns)
 		return VERDICT_HOL;
 	case ARRIVAL_ADOPTED:
 		return VERDICT_ADOPTED;
+	case ARRIVAL_CROWDED:
+		return VERDICT_EVICTED;
 	}
 	return VERDICT_VALID;
 }

@@ -85,11 +85,11 @@ static __always_inline void adopt_under_way(const struct sock *sk, const struct 
 		return;
 	if (sending)
 		flow->tx_crowded = TX_ADOPTED;
-	flow->rx_gap = gap;
+	flow->rx.gap = gap;
 	if (gap)
-		hol_adopt(flow, tp);
+		hol_adopt(&flow->rx, tp);
 	if (unread)
-		rx_adopt(flow, tp->rcv_nxt);
+		rx_adopt(&flow->rx, tp->rcv_nxt);
 }
 
 /*

@@ -14,6 +14,7 @@
 #include "../filter/filter.bpf.h"
 #include "../group/group.bpf.h"
 #include "../histogram/histogram.bpf.h"
+#include "../rx/receiving.bpf.h"
 #include "../sample/sample.bpf.h"
 
 /*
@@ -21,10 +22,6 @@
  * state within one 8 kB slab object. A message that finds no slot is refused as inflight-full.
  */
 #define TX_SLOTS 32
-/* Arrivals of a flow that the application has not read yet. */
-#define RX_SLOTS 32
-/* Segments of a flow that arrived behind a missing one and were not read yet. */
-#define OOO_SLOTS 32
 /* Threads that may be inside send on one socket at once and still be told apart. */
 #define SENDERS 2
 
@@ -48,21 +45,6 @@ struct tx_message {
 	__u8 flags;
 };
 
-struct arrival {
-	__u64 ready;
-	__u32 seq_end;
-	__u32 stack_ns; /* RX software stamp to ready, or one of the ARRIVAL_ codes */
-	__u32 flags;
-	__u32 padding;
-};
-
-/* A segment that came behind a missing one. */
-struct out_of_order {
-	__u64 stamped; /* its RX software stamp; 0: it had none to trust */
-	__u32 seq;
-	__u32 seq_end;
-};
-
 /* How long the head of the write queue has been held, in all, by each cause. */
 struct waiting {
 	__u64 since; /* up to when it is accounted for */
@@ -71,22 +53,12 @@ struct waiting {
 	__u32 seen_by_ack; /* that was found when a segment arrived */
 };
 
-/* Behind a segment that was missing: the read's last byte may have waited for it. */
-#define ARRIVAL_WAITED 1
-
-#define ARRIVAL_NO_STAMP 0xffffffff
-#define ARRIVAL_MISMATCH 0xfffffffe
-#define ARRIVAL_STEP	 0xfffffffd
-#define ARRIVAL_HOL	 0xfffffffc
-#define ARRIVAL_ADOPTED	 0xfffffffb /* it was there before the connection was adopted */
-#define ARRIVAL_LONGEST	 0xfffffffa /* 4.29 s: a longer one counts as a mismatch */
-
 /* The task that waited for the latest arrivals that found one waiting. */
 struct waiter {
 	__u64 task; /* its address: memory that may be gone, so only read through safely */
 	__u64 run_delay; /* how long it had waited for a CPU by then */
 	__u32 runs; /* how often it had got one */
-	__u32 first; /* these arrivals, counted as rx_head */
+	__u32 first; /* these arrivals, by serial number */
 	__u32 last;
 	__u32 asleep; /* and not only about to sleep, or about to look */
 };
@@ -124,19 +96,9 @@ struct flow {
 	__u32 tx_snd; /* first message without a SND stamp; written without the lock */
 	__u32 tx_seq; /* where the next message starts */
 	__u32 tx_crowded; /* no entry is noted: enum crowded */
-	__u32 rx_head;
-	__u32 rx_tail; /* written by readers, without the lock */
-	__u32 rx_seq; /* where the next read starts; written by readers, without the lock */
-	__u32 rx_ooopack; /* segments that had come out of order at the last arrival */
-	__u32 rx_gap; /* some of them were still waiting then */
-	__u32 rx_adopted; /* a read may have been under way when the flow was adopted */
 	__u32 directions; /* as the mark's */
 	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
-	__u32 ooo_head;
-	__u32 ooo_lost; /* end of the newest of those that were overwritten */
 	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
-	__u32 rx_filler_ns; /* its stamp to then, or an ARRIVAL_ code; ARRIVAL_HOL: none wait */
-	__u64 rx_filler; /* when the segment came that is worked on, if others wait behind it */
 	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
 	struct sampler tx_sampler;
 	struct sampler rx_sampler; /* of readers, without the lock */
@@ -145,8 +107,7 @@ struct flow {
 	struct flow_identity identity; /* only where records are sent */
 	struct sender senders[SENDERS];
 	struct tx_message tx[TX_SLOTS];
-	struct arrival rx[RX_SLOTS];
-	struct out_of_order ooo[OOO_SLOTS];
+	struct receiving rx;
 };
 
 /* Made at the flow's first message: a selected connection that is idle costs a mark alone. */
@@ -365,9 +326,12 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 		return NULL;
 	}
 	flow->tx_seq = mark->tx_seq;
-	flow->rx_seq = rx_seq;
-	flow->rx_ooopack = mark->ooopack;
-	flow->rx_adopted = mark->adopted;
+	flow->rx.key = (__u64)sk;
+	flow->rx.seq = rx_seq;
+	flow->rx.done = rx_seq;
+	flow->rx.ooopack = mark->ooopack;
+	flow->rx.adopted = mark->adopted;
+	flow->rx.filler_ns = ARRIVAL_HOL;
 	flow->directions = mark->directions;
 	sample_start(&flow->tx_sampler);
 	sample_start(&flow->rx_sampler);

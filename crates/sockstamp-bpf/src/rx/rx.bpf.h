@@ -13,36 +13,65 @@
 #include "../group/resolve.bpf.h"
 #include "../record/record.bpf.h"
 #include "../sched/sched.bpf.h"
+#include "arrivals.bpf.h"
 #include "hol.bpf.h"
 
-static __always_inline struct arrival *rx_slot(struct flow *flow, __u32 counter)
+/* Segments of a connection whose own side is closed come to no hook, unless functions are traced.
+ */
+static __always_inline bool rx_unprobed(const struct sock *sk)
 {
-	return &flow->rx[counter % RX_SLOTS];
+	__u8 state = sk->__sk_common.skc_state;
+
+	return !setting_half_closed && (state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2);
+}
+
+/* Bytes that can be read with a segment that came while others waited, or with those that waited.
+ */
+static __always_inline __u32 rx_released(const struct sock *sk, struct receiving *rx, __u32 start,
+					 __u64 ready)
+{
+	__u32 added;
+
+	if (rx_unprobed(sk))
+		rx->filler_ns = ARRIVAL_HOL;
+	added = hol_released(rx, start, tcp_of(sk)->rcv_nxt, ready);
+	rx->filler_ns = ARRIVAL_HOL;
+	if (!rx->gap) {
+		rx->unknown = false;
+		if (rx->reordered && ready - rx->needed > GROWN_FOR_NS)
+			hol_release(rx);
+	}
+	rx->needed = ready;
+	return added;
+}
+
+/* Bytes up to `end`; returns how many arrivals it added: one, or none. */
+static __always_inline __u32 rx_arrived(struct receiving *rx, struct unread *grown, __u32 end,
+					__u64 ready, __u32 stack_ns)
+{
+	struct arrival *arrival = arrival_at(rx, grown, arrivals_count(rx));
+
+	if (!arrival)
+		return 0;
+	arrival->ready = ready;
+	arrival->hol = 0;
+	arrival->seq_end = end;
+	arrival->stack_ns = stack_ns;
+	arrival->serial = rx->serial;
+	arrival->span_ns = 0;
+	return 1;
 }
 
 /*
- * Whether some of the bytes that arrived may have waited for a segment in front of them:
- * tcp_data_queue_ofo() counts each segment that comes out of order (net/ipv4/tcp_input.c, v6.18).
+ * Room for what a missing segment may have released. Waits are told apart in 20 steps, and by a
+ * twentieth of their length: where that takes more, the rest is refused.
  */
-static __always_inline bool rx_waited(const struct tcp_sock *tp, struct flow *flow)
+static __always_inline __u32 rx_wanted(struct receiving *rx)
 {
-	bool waited = flow->rx_gap || flow->rx_ooopack != tp->rcv_ooopack;
+	struct reordered *known = hol_known(rx);
+	__u32 wanted = known ? known->end - known->first + 3 : 3;
 
-	flow->rx_gap = !!tp->out_of_order_queue.rb_node;
-	flow->rx_ooopack = tp->rcv_ooopack;
-	return waited;
-}
-
-/* What can be read now came with a segment while others waited, or is those that waited for it. */
-static __always_inline void rx_ready_behind(struct flow *flow, struct arrival *arrival)
-{
-	__u64 since = flow->rx_filler_ns + arrival->ready - flow->rx_filler;
-
-	arrival->stack_ns = flow->rx_filler_ns;
-	if (flow->rx_filler_ns > ARRIVAL_LONGEST)
-		return;
-	arrival->stack_ns = since > ARRIVAL_LONGEST ? ARRIVAL_HOL : since;
-	arrival->flags = ARRIVAL_WAITED;
+	return wanted < UNREAD / 4 ? wanted : UNREAD / 4;
 }
 
 /*
@@ -51,54 +80,54 @@ static __always_inline void rx_ready_behind(struct flow *flow, struct arrival *a
  */
 static __always_inline void rx_ready(const struct sock *sk)
 {
-	struct flow *flow = flow_of(sk);
 	const struct sk_buff *skb = sk->sk_receive_queue.prev;
-	struct arrival *arrival;
-	__u32 end, head;
+	const struct tcp_sock *tp = tcp_of(sk);
+	struct flow *flow = flow_of(sk);
+	__u32 start, end, added;
+	struct receiving *rx;
+	struct unread *grown;
+	bool waited;
+	__u64 ready;
 
 	if (!flow || !flow_wants(flow, DIRECTION_RX) ||
 	    (void *)skb == (void *)&sk->sk_receive_queue)
 		return;
-	end = tcp_of(sk)->rcv_nxt;
-	head = flow->rx_head;
+	rx = &flow->rx;
+	end = tp->rcv_nxt;
 	/* A changed SO_RCVLOWAT reports the same bytes once more. */
-	if (head && rx_slot(flow, head - 1)->seq_end == end)
+	if (rx->serial && rx->end == end)
 		return;
-	arrival = rx_slot(flow, head);
-	if (head - flow->rx_tail >= RX_SLOTS && seq_after(arrival->seq_end, tcp_of(sk)->copied_seq))
-		count_loss(LOSS_EVICTED);
-	/* First of all, so that rx_overwritten() sees it. */
-	arrival->seq_end = end;
-	barrier();
-	arrival->ready = bpf_ktime_get_ns();
-	arrival->flags = 0;
-	if (setting_hol != HOL_UNSEEN && rx_waited(tcp_of(sk), flow))
-		rx_ready_behind(flow, arrival);
+	ready = bpf_ktime_get_ns();
+	start = rx->serial ? rx->end : rx->seq;
+	waited = setting_hol != HOL_UNSEEN && hol_waited(tp, rx);
+	grown = arrivals_open(rx, waited ? rx_wanted(rx) : 1, tp->copied_seq, ready);
+	rx->serial++;
+	if (waited)
+		added = rx_released(sk, rx, start, ready);
 	else
-		arrival->stack_ns = clock_since_stamp(skb, arrival->ready);
-	sched_note(sk, &flow->waiter, head);
-	flow->rx_head = head + 1;
+		added = rx_arrived(rx, grown, end, ready, clock_since_stamp(skb, ready));
+	arrivals_close(rx, added, end);
+	sched_note(sk, &flow->waiter, rx->serial);
 }
 
 /* Bytes that came before the flow was adopted: nobody knows when. */
-static __always_inline void rx_adopt(struct flow *flow, __u32 end)
+static __always_inline void rx_adopt(struct receiving *rx, __u32 end)
 {
-	struct arrival *arrival = rx_slot(flow, flow->rx_head++);
-
-	arrival->ready = bpf_ktime_get_ns();
-	arrival->seq_end = end;
-	arrival->stack_ns = ARRIVAL_ADOPTED;
-	arrival->flags = 0;
+	rx->serial++;
+	arrivals_close(rx, rx_arrived(rx, NULL, end, bpf_ktime_get_ns(), ARRIVAL_ADOPTED), end);
 }
 
 struct read {
 	__u32 start;
 	__u32 end;
+	__u32 copied; /* where the socket's position was behind it */
+	/* The first one may have taken bytes before the flow was adopted: with it, or all of them.
+	 */
+	__u32 adopted;
 	__u32 pid;
 	__u32 weight;
 	__u32 stack_ns;
-	__u32 flags; /* of the arrival of its last byte */
-	__u32 arrival; /* that of the last byte, counted as rx_head */
+	__u32 serial; /* of the arrival of its last byte */
 	__u64 ready;
 	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
 	__u64 app;
@@ -107,100 +136,102 @@ struct read {
 	__u64 hol;
 };
 
-/* When an arrival was stamped, or, without a stamp to trust, could be read. */
-static __always_inline __u64 rx_stamped(const struct arrival *arrival)
+/* When the byte at `start` was stamped, or, without a stamp to trust, could be read. */
+static __always_inline __u64 rx_stamped(const struct arrival *arrival, __u32 start)
 {
-	return arrival->ready - (arrival->stack_ns <= ARRIVAL_LONGEST ? arrival->stack_ns : 0);
+	return arrival_ready(arrival, start + 1) - arrival->hol -
+	       (arrival->stack_ns <= ARRIVAL_LONGEST ? arrival->stack_ns : 0);
 }
 
-/*
- * Whether an arrival was overwritten, or is being, while it was looked at: the CPU that fills is
- * another one. In a full ring the oldest is the next to go, and then ends behind the newest.
- */
-static __always_inline bool rx_overwritten(struct flow *flow, __u32 counter)
-{
-	__u32 head;
+/* The CPU that moves arrivals takes some microseconds for it: so many looks take longer. */
+#define LOOKS 512
 
-	barrier();
-	head = flow->rx_head;
-	if (head - counter != RX_SLOTS)
-		return head - counter > RX_SLOTS;
-	barrier();
-	return seq_after(rx_slot(flow, counter)->seq_end, rx_slot(flow, head - 1)->seq_end);
-}
+enum look {
+	LOOK_FOUND,
+	LOOK_NONE,
+	LOOK_EVICTED,
+	LOOK_AGAIN, /* they were moved meanwhile */
+};
 
-/*
- * Finds when the read's first and last byte became readable. Arrivals of older bytes are passed for
- * good: the next read starts where this one ended. A global function, so that the verifier walks it
- * once.
- */
-__noinline enum verdict rx_match(struct flow *flow, struct read *read)
+static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, struct read *read)
 {
+	bool evicted = state & ARRIVALS_EVICTED;
+	__u32 count = state & ARRIVALS_COUNT;
+	struct unread *grown = NULL;
 	struct arrival *arrival;
-	bool evicted, oldest_known;
-	__u32 head, counter;
+	__u64 key = rx->key;
+
+	if (state & ARRIVALS_GROWN) {
+		grown = bpf_map_lookup_elem(&unread, &key);
+		if (!grown)
+			return LOOK_AGAIN;
+	}
+	if (evicted && !seq_after(read->end, rx->lost))
+		return LOOK_EVICTED;
+	arrival = arrival_at(rx, grown, arrivals_before(rx, grown, count, read->end - 1));
+	if (!arrival || seq_before(arrival->seq_end, read->end))
+		return LOOK_NONE;
+	read->serial = arrival->serial;
+	read->ready = arrival_ready(arrival, read->end);
+	read->stack_ns = arrival->stack_ns;
+	read->hol = arrival->hol;
+	read->oldest = 0;
+	if (evicted && seq_before(read->start, rx->lost))
+		return LOOK_FOUND;
+	arrival = arrival_at(rx, grown, arrivals_before(rx, grown, count, read->start));
+	if (arrival && arrival->stack_ns != ARRIVAL_ADOPTED)
+		read->oldest = rx_stamped(arrival, read->start);
+	return LOOK_FOUND;
+}
+
+/*
+ * Finds when the read's first and last byte became readable. Global functions, so that the verifier
+ * walks them once.
+ */
+__noinline __u32 rx_look(struct flow *flow, struct read *read)
+{
+	struct receiving *rx;
+	enum look look;
+	__u64 state;
 
 	if (!flow || !read)
-		return VERDICT_LOST_EVENT;
-	head = flow->rx_head;
-	counter = flow->rx_tail;
-	evicted = head - counter > RX_SLOTS;
-	oldest_known = !evicted;
-	if (evicted)
-		counter = head - RX_SLOTS;
-	for (int i = 0; i < RX_SLOTS && counter != head; i++, counter++) {
-		arrival = rx_slot(flow, counter);
-		if (!seq_after(arrival->seq_end, read->start)) {
-			/* What was overwritten came before this one: it was read. */
-			evicted = false;
-			oldest_known = true;
-			continue;
-		}
-		if (arrival->stack_ns == ARRIVAL_ADOPTED)
-			oldest_known = false;
-		if (oldest_known && !read->oldest)
-			read->oldest = rx_stamped(arrival);
-		if (seq_before(arrival->seq_end, read->end)) {
-			evicted = false;
-			continue;
-		}
-		read->arrival = counter;
-		read->ready = arrival->ready;
-		read->stack_ns = arrival->stack_ns;
-		read->flags = arrival->flags;
-		/*
-		 * Bytes up to the oldest one left came with it or before: stay until all are read.
-		 */
-		if (evicted && arrival->seq_end != read->end)
+		return LOOK_NONE;
+	rx = &flow->rx;
+	state = arrivals_state(rx);
+	if (state & ARRIVALS_MOVING)
+		return LOOK_AGAIN;
+	look = rx_look_at(rx, state, read);
+	/* More may have been added. */
+	return arrivals_state(rx) - (state & ~(__u64)ARRIVALS_COUNT) > ARRIVALS_COUNT ? LOOK_AGAIN :
+											look;
+}
+
+__noinline enum verdict rx_match(struct flow *flow, struct read *read)
+{
+	for (int i = 0; i < LOOKS; i++) {
+		switch (rx_look(flow, read)) {
+		case LOOK_FOUND:
+			return VERDICT_VALID;
+		case LOOK_EVICTED:
 			return VERDICT_EVICTED;
-		flow->rx_tail = counter + (arrival->seq_end == read->end);
-		if (evicted || rx_overwritten(flow, counter))
-			return VERDICT_EVICTED;
-		return VERDICT_VALID;
+		case LOOK_NONE:
+			return VERDICT_LOST_EVENT;
+		}
 	}
 	return VERDICT_LOST_EVENT;
 }
 
-/* The read's last byte became readable with others: was it one of those that had waited? */
-static __always_inline enum verdict rx_unblock(struct flow *flow, struct read *read)
+/* What --hol wants of a read whose last byte waited for a missing segment. */
+static __always_inline enum verdict rx_hol(struct read *read)
 {
-	__u64 filled = read->ready - read->stack_ns;
-	__u64 arrived = hol_arrived(flow, read->end);
-
-	if (arrived == HOL_UNKNOWN || (arrived && setting_hol == HOL_EXCLUDE))
+	if (setting_hol == HOL_EXCLUDE)
 		return VERDICT_HOL;
-	/* Two CPUs may have stamped them: what came last may have been worked on first. */
-	if (!arrived || arrived >= filled)
+	if (setting_hol != HOL_INCLUDE)
 		return VERDICT_VALID;
-	/* A sequence number comes again after 4 GB: so may what came out of order then. */
-	if (filled - arrived > ARRIVAL_LONGEST)
+	if (read->hol + read->stack_ns > ARRIVAL_LONGEST)
 		return VERDICT_HOL;
-	if (setting_hol == HOL_INCLUDE && read->ready - arrived > ARRIVAL_LONGEST)
-		return VERDICT_HOL;
-	if (setting_hol == HOL_INCLUDE)
-		read->stack_ns = read->ready - arrived;
-	else
-		read->hol = filled - arrived;
+	read->stack_ns += read->hol;
+	read->hol = 0;
 	return VERDICT_VALID;
 }
 
@@ -209,14 +240,17 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 {
 	enum verdict verdict = rx_match(flow, read);
 
+	/* It may have been merged with an arrival that came since. */
+	if (read->ready > read->now)
+		read->ready = read->now;
 	/* Data that came with the SYN was queued before the socket could be selected: RFC 7413. */
-	if (verdict == VERDICT_LOST_EVENT && !flow->rx_head &&
+	if (verdict == VERDICT_LOST_EVENT && !flow->rx.serial &&
 	    BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data_acked))
 		return VERDICT_FAST_OPEN;
 	if (verdict == VERDICT_VALID)
 		verdict = clock_verdict(read->stack_ns);
-	if (verdict == VERDICT_VALID && read->flags & ARRIVAL_WAITED)
-		return rx_unblock(flow, read);
+	if (verdict == VERDICT_VALID && read->hol)
+		return rx_hol(read);
 	return verdict;
 }
 
@@ -266,7 +300,7 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, const str
 {
 	__u64 waited = read->now - read->ready;
 
-	read->wakeup = sched_wakeup(&flow->waiter, read->arrival, read->ready, read->now);
+	read->wakeup = sched_wakeup(&flow->waiter, read->serial, read->ready, read->now);
 	read->app = waited;
 	if (read->wakeup != STAGE_ABSENT) {
 		read->app -= read->wakeup;
@@ -280,16 +314,53 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, const str
 		  read->stack_ns + read->hol + waited, read->weight);
 }
 
-/* What a passed-over read leaves behind: arrivals that are read are not lost when overwritten. */
-static __always_inline void rx_pass(const struct sock *sk, struct flow *flow, __u32 copied)
+static __always_inline void rx_take(const struct sock *sk, struct bank *bank, struct flow *flow,
+				    struct read *read, __u32 group)
 {
-	__u32 head = flow->rx_head;
+	enum verdict verdict;
 
-	/* In this order: what arrives in between is not taken for read. */
-	barrier();
-	if (tcp_of(sk)->rcv_nxt == copied)
-		flow->rx_tail = head;
-	flow->rx_time = sample_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
+	remember_task(flow, read->pid);
+	read->now = bpf_ktime_get_ns();
+	flow->rx_time = read->now;
+	read->weight = sample_take(&flow->rx_sampler);
+	verdict = rx_in_step(sk, read->copied, read->end) ? rx_verdict(sk, flow, read) :
+							    VERDICT_UNMATCHED_READ;
+	if (read->adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
+		verdict = VERDICT_ADOPTED;
+	count_measured(bank, DIRECTION_RX, read->weight);
+	group_measured(group, DIRECTION_RX);
+	if (verdict == VERDICT_VALID) {
+		rx_measure(bank, group, flow, read);
+	} else {
+		refuse_read(bank, verdict, read->weight);
+		group_ended(group, DIRECTION_RX, read->weight);
+	}
+	if (setting_record)
+		rx_record(flow, read, verdict);
+}
+
+static __always_inline void rx_message(const struct sock *sk, struct bank *bank, struct flow *flow,
+				       struct read *read)
+{
+	__u32 length = read->end - read->start;
+	__u32 group;
+
+	if (!flow_wants(flow, DIRECTION_RX))
+		return;
+	if (setting_by_pid || setting_record) {
+		read->pid = bpf_get_current_pid_tgid() >> 32;
+		if (!pid_selected(read->pid))
+			return;
+	}
+	count(&bank->messages[DIRECTION_RX], 1);
+	count(&bank->bytes[DIRECTION_RX], length);
+	group = group_of_task(&flow->group, sk);
+	group_message(group, DIRECTION_RX, length);
+	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
+	if (sample_skip(&flow->rx_sampler))
+		flow->rx_time = sample_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
+	else
+		rx_take(sk, bank, flow, read, group);
 }
 
 /*
@@ -298,59 +369,25 @@ static __always_inline void rx_pass(const struct sock *sk, struct flow *flow, __
  */
 static __always_inline void rx_read(const struct sock *sk, __u32 length)
 {
-	__u32 copied = tcp_of(sk)->copied_seq;
+	struct read read = {.copied = tcp_of(sk)->copied_seq};
 	struct flow *flow = flow_lookup(sk);
 	struct bank *bank = this_bank();
-	struct read read = {};
-	enum verdict verdict;
-	bool adopted;
-	__u32 group;
+	struct receiving *rx;
 
 	if (!flow)
-		flow = flow_create(sk, copied - length);
+		flow = flow_create(sk, read.copied - length);
 	if (!flow || !bank)
 		return;
-	/* The first one may have taken bytes before the flow was adopted: with it, or all of them.
-	 */
-	adopted = flow->rx_adopted;
-	flow->rx_adopted = false;
-	read.start = flow->rx_seq;
+	rx = &flow->rx;
+	read.adopted = rx->adopted;
+	rx->adopted = false;
+	read.start = rx->seq;
 	read.end = read.start + length;
-	flow->rx_seq = copied;
-	if (!flow_wants(flow, DIRECTION_RX))
-		return;
-	if (setting_by_pid || setting_record) {
-		read.pid = bpf_get_current_pid_tgid() >> 32;
-		if (!pid_selected(read.pid))
-			return;
-	}
-	count(&bank->messages[DIRECTION_RX], 1);
-	count(&bank->bytes[DIRECTION_RX], length);
-	group = group_of_task(&flow->group, sk);
-	group_message(group, DIRECTION_RX, length);
-	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
-	if (sample_skip(&flow->rx_sampler)) {
-		rx_pass(sk, flow, copied);
-		return;
-	}
-	remember_task(flow, read.pid);
-	read.now = bpf_ktime_get_ns();
-	flow->rx_time = read.now;
-	read.weight = sample_take(&flow->rx_sampler);
-	verdict = rx_in_step(sk, copied, read.end) ? rx_verdict(sk, flow, &read) :
-						     VERDICT_UNMATCHED_READ;
-	if (adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
-		verdict = VERDICT_ADOPTED;
-	count_measured(bank, DIRECTION_RX, read.weight);
-	group_measured(group, DIRECTION_RX);
-	if (verdict == VERDICT_VALID) {
-		rx_measure(bank, group, flow, &read);
-	} else {
-		refuse_read(bank, verdict, read.weight);
-		group_ended(group, DIRECTION_RX, read.weight);
-	}
-	if (setting_record)
-		rx_record(flow, &read, verdict);
+	rx->seq = read.copied;
+	rx_message(sk, bank, flow, &read);
+	/* Not before it has found its arrivals. */
+	barrier();
+	rx->done = read.copied;
 }
 
 static __always_inline void rx_close(struct bank *bank, const struct sock *sk, struct flow *flow)
@@ -358,7 +395,7 @@ static __always_inline void rx_close(struct bank *bank, const struct sock *sk, s
 	__u32 copied = tcp_of(sk)->copied_seq;
 	__u32 group;
 
-	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx_seq))
+	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx.seq))
 		return;
 	count(&bank->messages[DIRECTION_RX], 1);
 	count_measured(bank, DIRECTION_RX, 1);

@@ -222,7 +222,7 @@ static __always_inline const struct task_struct *sock_waiter(const struct sock *
 	return NULL;
 }
 
-/* At sk_data_ready(): who waits for this arrival, counted as `rx_head`. */
+/* At sk_data_ready(): who waits for this arrival; each has the number after the last one's. */
 static __always_inline void sched_note(const struct sock *sk, struct waiter *waiter, __u32 arrival)
 {
 	const struct task_struct *task;

@@ -255,46 +255,31 @@ fn urgent_data_is_refused_and_what_follows_is_right() {
     assert_eq!(outline(&read), [(1, refused), (100, refused), (200, "valid")]);
 }
 
-/// `RX_SLOTS` of the programs.
-const SLOTS: usize = 32;
+/// More arrivals than have room in a flow: `ARRIVALS` of the programs.
+const PILE: usize = 40;
 
 #[test]
-fn reads_whose_arrivals_were_evicted_are_refused() {
-    const EVICTED: usize = 8;
+fn arrivals_that_pile_up_in_front_of_a_reader_are_told_apart() {
     let scene = Loopback::new();
     let mut connection = scene.connect();
-    send_apart(&connection.client, EVICTED + SLOTS, 10, Duration::from_millis(1));
+    let apart = Duration::from_millis(5);
+    send_apart(&connection.client, PILE, 10, apart);
     pause();
-    for _ in 0..EVICTED + SLOTS {
+    for _ in 0..PILE {
         connection.server.read_exact(&mut [0; 10]).unwrap();
     }
-    // From here on all is well again.
     connection.client.write_all(&[0; 20]).unwrap();
     connection.server.read_exact(&mut [0; 20]).unwrap();
 
     let messages = scene.finish();
     let read = messages.read_at(connection.server_address);
-    // The oldest arrival that is left does not tell which of the bytes up to it came with it.
-    let mut expected = vec![(10, "evicted"); EVICTED + 1];
-    expected.extend([(10, "valid"); SLOTS - 1]);
+    let mut expected = vec![(10, "valid"); PILE];
     expected.push((20, "valid"));
     assert_eq!(outline(&read), expected);
-}
-
-#[test]
-fn evicted_arrivals_are_counted() {
-    const EVICTED: usize = 8;
-    let host = Host::new("corner").unwrap();
-    let stat = Stat::start(&["--netns", host.netns_name()]);
-    let mut connection = Connection::new(&host, &host, [127, 0, 0, 1].into());
-    send_apart(&connection.client, EVICTED + SLOTS, 10, Duration::from_millis(1));
-    connection
-        .server
-        .read_exact(&mut [0; (EVICTED + SLOTS) * 10])
-        .unwrap();
-
-    let report = stat.finish();
-    assert_eq!(number(&report["lost"]["evicted"]), EVICTED as u64, "{report}");
+    for pair in read[..PILE].windows(2) {
+        let came = [pair[0], pair[1]].map(|read| read.stamp("ready"));
+        assert!(came[1] - came[0] >= apart, "{pair:?}");
+    }
 }
 
 /// Reads that are passed over do not look where in the ring their bytes are.
@@ -320,22 +305,19 @@ fn arrivals_of_reads_that_were_passed_over_are_not_missed() {
 }
 
 #[test]
-fn a_read_over_evicted_arrivals_does_not_know_its_oldest_byte() {
-    const EVICTED: usize = 8;
+fn a_read_of_a_pile_of_arrivals_has_the_age_of_its_first_byte() {
     let scene = Loopback::new();
     let mut connection = scene.connect();
-    send_apart(&connection.client, EVICTED + SLOTS, 10, Duration::from_millis(1));
+    send_apart(&connection.client, PILE, 10, Duration::from_millis(1));
     pause();
-    connection
-        .server
-        .read_exact(&mut [0; (EVICTED + SLOTS) * 10])
-        .unwrap();
+    connection.server.read_exact(&mut [0; PILE * 10]).unwrap();
 
     let messages = scene.finish();
     let read = messages.read_at(connection.server_address);
-    assert_eq!(outline(&read), [((EVICTED + SLOTS) as u64 * 10, "valid")]);
+    assert_eq!(outline(&read), [(PILE as u64 * 10, "valid")]);
     assert!(app(read[0]) >= PAUSE, "{read:?}");
-    assert_eq!(read[0].oldest_age(), None);
+    let piled = Duration::from_millis(PILE as u64 - 1);
+    assert!(read[0].oldest_age() >= Some(app(read[0]) + piled), "{read:?}");
 }
 
 #[test]

@@ -7,5 +7,7 @@ mod common;
 mod capture;
 mod clock;
 mod datagrams;
+mod receive;
+mod streams;
 mod udp;
 mod udp_queue;

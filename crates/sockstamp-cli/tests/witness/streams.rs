@@ -1,0 +1,362 @@
+//! TCP connections whose reader notes its calls, and whether the messages of its reads agree with them and with the
+//! wire at its end.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::mem::MaybeUninit;
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::RangeInclusive;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use socket2::SockRef;
+use testbed::{Family, Host, Link, LinkConfig};
+
+use crate::capture::{Capture, Packet};
+use crate::clock::now;
+use crate::common::{Trace, number};
+
+/// How far a time may be from its witness, in time and of the age of the read's last byte: whichever is more.
+const SLACK_NS: u64 = 1_000_000;
+const SLACK_PERCENT: u64 = 5;
+/// Of the reads, how many are to be valid at least.
+const VALID_PERCENT: usize = 95;
+
+/// What one end writes: bursts of sends, with pauses in between.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writer {
+    pub(crate) bytes: usize,
+    pub(crate) burst: usize,
+    pub(crate) bursts: usize,
+    pub(crate) pause: Duration,
+}
+
+impl Writer {
+    fn write(self, mut stream: &TcpStream) {
+        stream.set_nodelay(true).unwrap();
+        let data = vec![7; self.bytes];
+        for _ in 0..self.bursts {
+            for _ in 0..self.burst {
+                stream.write_all(&data).unwrap();
+            }
+            thread::sleep(self.pause);
+        }
+        stream.shutdown(Shutdown::Write).unwrap();
+    }
+}
+
+/// How the other end reads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reader {
+    /// Bytes that it asks for at once.
+    pub(crate) bytes: usize,
+    /// How long it sleeps before it reads all that is there; none: it waits for what comes.
+    pub(crate) sleep: Option<Duration>,
+    /// Each read waits for all bytes that it asks for.
+    pub(crate) wait_all: bool,
+    /// `SO_RCVBUF`.
+    pub(crate) buffer: Option<usize>,
+    /// It has nothing to say, and says so.
+    pub(crate) half_closed: bool,
+}
+
+impl Reader {
+    /// Reads to the end. The calls that returned bytes.
+    fn read(self, stream: &TcpStream) -> Vec<Read> {
+        let mut reads = Vec::new();
+        let mut offset = 0;
+        if self.half_closed {
+            stream.shutdown(Shutdown::Write).unwrap();
+        }
+        loop {
+            if let Some(sleep) = self.sleep {
+                thread::sleep(sleep);
+            }
+            loop {
+                let begun = now();
+                let bytes = match self.read_once(stream) {
+                    Ok(0) => return reads,
+                    Ok(bytes) => bytes as u64,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => panic!("{error}"),
+                };
+                let ended = now();
+                offset += bytes;
+                reads.push(Read {
+                    begun,
+                    ended,
+                    bytes,
+                    end: offset,
+                });
+            }
+        }
+    }
+
+    fn read_once(self, stream: &TcpStream) -> io::Result<usize> {
+        let mut buffer = vec![MaybeUninit::uninit(); self.bytes];
+        let mut flags = 0;
+        if self.sleep.is_some() {
+            flags |= libc::MSG_DONTWAIT;
+        }
+        if self.wait_all {
+            flags |= libc::MSG_WAITALL;
+        }
+        SockRef::from(stream).recv_with_flags(&mut buffer, flags)
+    }
+}
+
+/// A call that took bytes of a stream.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    begun: u64,
+    ended: u64,
+    bytes: u64,
+    /// Bytes of the stream that were read when it returned.
+    end: u64,
+}
+
+/// One connection and what goes over it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream {
+    pub(crate) family: Family,
+    pub(crate) writer: Writer,
+    pub(crate) reader: Reader,
+}
+
+/// Lets all of them run together over a link and compares each valid read with the wire and the reader's clock. All
+/// reads are messages, and of those of each stream most are valid.
+pub(crate) fn compare(config: LinkConfig, streams: &[Stream]) -> Result<(), String> {
+    compare_valid(config, streams, VALID_PERCENT)
+}
+
+/// As [`compare`], where so many are to be valid.
+pub(crate) fn compare_valid(
+    config: LinkConfig,
+    streams: &[Stream],
+    valid_percent: usize,
+) -> Result<(), String> {
+    let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+    let link = Link::relay(&a, &b, config).unwrap();
+    let capture = Capture::start(&b, link.interface_b(), "tcp");
+    let trace = Trace::start(&["--netns", b.netns_name()]);
+    let ended: Vec<Ended> = thread::scope(|scope| {
+        let running: Vec<_> = streams
+            .iter()
+            .map(|stream| scope.spawn(|| run(*stream, &a, &b, &link)))
+            .collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let messages = trace.finish();
+    let packets = capture.finish();
+    let mut complaints = String::new();
+    for ended in &ended {
+        if let Err(reason) = ended.check(&packets, &messages, valid_percent) {
+            writeln!(complaints, "{:?}: {reason}", ended.stream).unwrap();
+        }
+    }
+    if complaints.is_empty() {
+        Ok(())
+    } else {
+        Err(complaints)
+    }
+}
+
+/// A connection that is over.
+struct Ended {
+    stream: Stream,
+    writer: SocketAddr,
+    reader: SocketAddr,
+    reads: Vec<Read>,
+}
+
+fn run(stream: Stream, a: &Host, b: &Host, link: &Link) -> Ended {
+    let listener: TcpListener = b
+        .tcp_listen(SocketAddr::new(link.address_b(stream.family), 0))
+        .unwrap();
+    if let Some(buffer) = stream.reader.buffer {
+        b.set_sysctl("net.core.rmem_max", "16777216").ok();
+        SockRef::from(&listener).set_recv_buffer_size(buffer).unwrap();
+    }
+    let client = a.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (server, writer) = listener.accept().unwrap();
+    let reader = server.local_addr().unwrap();
+    let reads = thread::scope(|scope| {
+        scope.spawn(|| stream.writer.write(&client));
+        stream.reader.read(&server)
+    });
+    Ended {
+        stream,
+        writer,
+        reader,
+        reads,
+    }
+}
+
+impl Ended {
+    fn check(&self, packets: &[Packet], messages: &[Value], valid_percent: usize) -> Result<(), String> {
+        let wire = Wire::new(packets, self.writer, self.reader);
+        let local = self.reader.to_string();
+        let remote = self.writer.to_string();
+        let messages: Vec<&Value> = messages
+            .iter()
+            .filter(|message| {
+                message["direction"] == "rx" && message["local"] == local && message["remote"] == remote
+            })
+            .collect();
+        assert!(!self.reads.is_empty(), "nothing was read");
+        assert_eq!(messages.len(), self.reads.len(), "one message a read");
+        let valid: Vec<(&Value, &Read)> = messages
+            .iter()
+            .copied()
+            .zip(&self.reads)
+            .filter(|(message, _)| message["verdict"] == "valid")
+            .collect();
+        let wrong: Vec<String> = valid
+            .iter()
+            .filter_map(|(message, read)| {
+                let reason = wire.compare(message, read).err()?;
+                Some(format!("{reason}; {read:?}: {message}"))
+            })
+            .collect();
+        println!(
+            "{:?}: {} of {} valid, {} of them wrong, hol {}; {:?}",
+            self.stream,
+            valid.len(),
+            messages.len(),
+            wrong.len(),
+            valid
+                .iter()
+                .filter(|(message, _)| !message["stages"]["rx.hol"].is_null())
+                .count(),
+            refusals(&messages)
+        );
+        if let Some(first) = wrong.first() {
+            return Err(format!("{} of {} are wrong: {first}", wrong.len(), valid.len()));
+        }
+        if valid.len() * 100 < messages.len() * valid_percent {
+            return Err(format!(
+                "{} of {} are valid; {:?}",
+                valid.len(),
+                messages.len(),
+                refusals(&messages)
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// When the bytes of a stream came, as tcpdump saw it.
+struct Wire {
+    /// Sequence number of the first byte.
+    first: u32,
+    /// From a byte up to another, all of which came at a time.
+    came: BTreeMap<u64, (u64, u64)>,
+    /// So many bytes from the first one on were there, since a time.
+    whole: Vec<(u64, u64)>,
+}
+
+impl Wire {
+    fn new(packets: &[Packet], source: SocketAddr, destination: SocketAddr) -> Wire {
+        let of_stream = |packet: &&Packet| packet.source == source && packet.destination == destination;
+        let mut segments = packets
+            .iter()
+            .filter(of_stream)
+            .filter_map(|packet| Some((packet, packet.tcp?)));
+        let (_, syn) = segments
+            .clone()
+            .find(|(_, segment)| segment.flags & 2 != 0)
+            .expect("no SYN");
+        let mut wire = Wire {
+            first: syn.seq.wrapping_add(1),
+            came: BTreeMap::new(),
+            whole: Vec::new(),
+        };
+        let mut whole = 0;
+        for (packet, segment) in segments.by_ref().filter(|(packet, _)| packet.length > 0) {
+            let start = u64::from(segment.seq.wrapping_sub(wire.first));
+            wire.add(start, start + u64::from(packet.length), packet.time);
+            let before = whole;
+            while let Some((end, _)) = wire.at(whole) {
+                whole = end;
+            }
+            if whole > before {
+                wire.whole.push((whole, packet.time));
+            }
+        }
+        wire
+    }
+
+    /// The bytes of a packet that had not come before.
+    fn add(&mut self, mut from: u64, to: u64, time: u64) {
+        while from < to {
+            let end = match self.at(from) {
+                Some((end, _)) => end,
+                None => {
+                    let next = self.came.range(from..to).next().map_or(to, |(start, _)| *start);
+                    self.came.insert(from, (next, time));
+                    next
+                }
+            };
+            from = end;
+        }
+    }
+
+    /// Up to where bytes came with this one, and when.
+    fn at(&self, byte: u64) -> Option<(u64, u64)> {
+        let (_, (end, time)) = self.came.range(..=byte).next_back()?;
+        (*end > byte).then_some((*end, *time))
+    }
+
+    fn compare(&self, message: &Value, read: &Read) -> Result<(), String> {
+        let end = u32::try_from(number(&message["seq_end"])).unwrap();
+        if number(&message["bytes"]) != read.bytes
+            || u64::from(end.wrapping_sub(self.first)) != read.end & 0xffff_ffff
+        {
+            return Err("another read".to_owned());
+        }
+        let (_, came) = self.at(read.end - 1).ok_or("no packet has come")?;
+        let ready = self.whole[self.whole.partition_point(|(whole, _)| *whole < read.end)].1;
+        let stages = &message["stages"];
+        let of = |stage: &str| stages[stage].as_u64().unwrap_or(0);
+        let begun = read.begun.max(ready);
+        let stack = of("rx.stack");
+        let slack = SLACK_NS.max((read.ended - came) * SLACK_PERCENT / 100);
+        let about = |what, value, witness| about(what, value, witness, slack);
+        about("rx.hol", of("rx.hol"), ready - came..=ready - came)?;
+        about("rx.stack", stack, 0..=read.ended - ready)?;
+        about(
+            "rx.wakeup and rx.app",
+            of("rx.wakeup") + of("rx.app"),
+            (begun - ready).saturating_sub(stack)..=read.ended - ready,
+        )?;
+        about(
+            "the total",
+            number(&message["total_ns"]),
+            begun - came..=read.ended - came,
+        )
+    }
+}
+
+/// Whether a time is within what a witness leaves, or little beyond.
+fn about(what: &str, value: u64, witness: RangeInclusive<u64>, slack: u64) -> Result<(), String> {
+    let beyond = witness
+        .start()
+        .saturating_sub(value)
+        .max(value.saturating_sub(*witness.end()));
+    if beyond <= slack {
+        Ok(())
+    } else {
+        Err(format!("{what} is {value} ns, not {witness:?}"))
+    }
+}
+
+/// How many have which verdict.
+fn refusals(messages: &[&Value]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for message in messages {
+        *counts.entry(message["verdict"].to_string()).or_default() += 1;
+    }
+    counts
+}
