@@ -173,8 +173,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l socket -d 'The Unix socket that applications connect to; its directory is made if there is none' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l mode -d 'Who may connect, as chmod(1) has it in digits' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l group -d 'The group of the socket: a name or a number' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l applications -d 'Serve up to N applications at once' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l per-user -d 'Serve up to N applications of one user at once' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l applications -d 'Serve up to N applications at once, and give out memory for as many' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l per-user -d 'Serve up to N applications of one user at once; memory of former ones counts while somebody keeps it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l sockets -d 'Have room for N sockets of each application, of 4672 bytes each' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l status -d 'Print how much of the service that runs is in use, and end'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -10,6 +10,7 @@ use sockstamp::completions::protocol::{Refusal, Registered, Reply, Request, Stat
 use sockstamp::control::{Control, ExtendedError, Origin, PacketInfo, Stamps};
 use sockstamp_fuzz::{attributes, written};
 use sockstamp_model::clock::Timestamp;
+use sockstamp_ping::fuzzing::{echo_request, syn};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder to write to");
@@ -20,6 +21,7 @@ fn main() {
         ("control_messages", entries()),
         ("error_reports", entries()),
         ("filter_expression", expressions()),
+        ("probe_answers", answers()),
         ("tcp_statistics", vec![statistics()]),
     ];
     for (target, inputs) in seeds {
@@ -93,6 +95,20 @@ fn statistics() -> Vec<u8> {
     attributes(values)
 }
 
+/// Echoes and segments, as sockets of both IP versions give them.
+fn answers() -> Vec<Vec<u8>> {
+    const HEADER: [u8; 20] = [
+        0x45, 0, 0, 84, 0, 0, 0x40, 0, 64, 1, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
+    ];
+    let mut reply = echo_request(7, 8, 0x0102_0304_0506_0708, 56);
+    reply[0] = 0;
+    let [mut accepted, mut reset] = [(); 2].map(|()| syn(443, 40_000, 9, None));
+    (accepted[13], reset[13]) = (0x12, 0x14);
+    let bare = [reply, accepted, reset, syn(40_000, 443, 10, None)];
+    let with_header = bare.clone().map(|packet| [&HEADER[..], &packet].concat());
+    bare.into_iter().chain(with_header).collect()
+}
+
 fn protocol() -> Vec<Vec<u8>> {
     let requests = [
         Request::Join,
@@ -117,6 +133,7 @@ fn protocol() -> Vec<Vec<u8>> {
             sockets: 6,
             refused: 7,
             torn: 8,
+            areas: 9,
         }),
         Reply::Refused(Refusal::TooManySockets),
     ];

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{Skel, SkelBuilder};
-use libbpf_rs::{Link, PrintLevel, ProgramType};
+use libbpf_rs::{Link, PrintLevel, ProgramAttachType, ProgramType};
 
 use crate::error::{Error, Tried};
 
@@ -20,6 +20,7 @@ pub(crate) fn attach_traced(skeleton: &mut impl Skel<'static>) -> Result<Vec<Lin
     let programs = skeleton.object_mut().progs_mut();
     programs
         .filter(|program| program.prog_type() == ProgramType::Tracing && program.autoload())
+        .filter(|program| !matches!(program.attach_type(), ProgramAttachType::TraceIter))
         .map(|program| {
             let name = program.name().to_string_lossy().into_owned();
             program.attach().tried(format!("attach {name}"))

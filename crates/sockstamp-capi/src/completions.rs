@@ -5,7 +5,6 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 
 use sockstamp::completions::{self, DEFAULT_PATH};
-use sockstamp::timestamping::Options;
 
 use crate::boundary::Result;
 use crate::header::{sockstamp_registration_state, sockstamp_report};
@@ -27,8 +26,6 @@ impl Completions {
     }
 
     pub(crate) fn register(&self, socket: BorrowedFd<'_>, stamps: bool) -> Result<Registration> {
-        // The service ends the connection of who passes what is no socket, and with it all registrations.
-        let _ = Options::of(socket)?;
         Ok(Registration {
             registration: self.connection.register(socket, stamps)?,
             reports: Vec::new(),

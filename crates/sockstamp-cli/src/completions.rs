@@ -27,10 +27,10 @@ pub struct Options {
     /// The group of the socket: a name or a number
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
-    /// Serve up to N applications at once
+    /// Serve up to N applications at once, and give out memory for as many
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub applications: u32,
-    /// Serve up to N applications of one user at once
+    /// Serve up to N applications of one user at once; memory of former ones counts while somebody keeps it
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub per_user: u32,
     /// Have room for N sockets of each application, of 4672 bytes each
@@ -76,9 +76,10 @@ fn status(options: &Options) -> Result<()> {
     let status = sockstamp::completions::status(&options.socket)?;
     writeln!(
         io::stdout(),
-        "{} applications, {} sockets, {} requests refused, {} entries torn",
+        "{} applications, {} sockets, {} areas of memory, {} requests refused, {} entries torn",
         status.applications,
         status.sockets,
+        status.areas,
         status.refused,
         status.torn
     )

@@ -4,11 +4,19 @@
 #include "common.bpf.h"
 #include "../completions/queue.bpf.h"
 #include "../completions/tcp.bpf.h"
+#include "../completions/alive.bpf.h"
 
 SEC("tp_btf/inet_sk_error_report")
 int BPF_PROG(completions_error_report, struct sock *sk)
 {
 	queue_report(sk);
+	return 0;
+}
+
+SEC("iter/bpf_map")
+int completions_areas(struct bpf_iter__bpf_map *ctx)
+{
+	area_exists(ctx);
 	return 0;
 }
 

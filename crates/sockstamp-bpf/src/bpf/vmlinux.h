@@ -365,6 +365,7 @@ struct hlist_head {
 };
 
 struct bpf_map {
+	u32 id;
 	char name[16];
 };
 
@@ -648,6 +649,11 @@ struct bpf_iter__task_file {
 	struct task_struct *task;
 	u32 fd;
 	struct file *file;
+};
+
+struct bpf_iter__bpf_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
 };
 
 struct bpf_iter__tcp {

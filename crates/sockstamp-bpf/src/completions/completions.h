@@ -38,7 +38,8 @@ struct area {
 	unsigned long long ranges_written;
 	unsigned long long stamps_written;
 	unsigned long long torn; /* entries that left the queue while they were read */
-	unsigned long long reserved[5];
+	unsigned long long selected; /* the last registration that is stamped without entries */
+	unsigned long long reserved[4];
 	struct area_range ranges[AREA_RANGES];
 	struct area_stamp stamps[AREA_STAMPS];
 };

@@ -1,11 +1,15 @@
 //! Completions without system calls: the programs that write them into memory of the application, and the service
 //! that applications register their sockets with. How it works: docs/how-it-works.md.
 
-mod closing;
+mod application;
+mod areas;
+mod attachment;
+mod client;
 mod listener;
 mod offer;
 mod publisher;
 mod server;
+mod workers;
 
 use sockstamp::completions::area::layout;
 
@@ -22,6 +26,7 @@ const _: () = {
     assert!(core::mem::offset_of!(raw::area, ranges_written) == 8 * layout::RANGES_WRITTEN);
     assert!(core::mem::offset_of!(raw::area, stamps_written) == 8 * layout::STAMPS_WRITTEN);
     assert!(core::mem::offset_of!(raw::area, torn) == 8 * layout::TORN);
+    assert!(core::mem::offset_of!(raw::area, selected) == 8 * layout::SELECTED);
     assert!(core::mem::offset_of!(raw::area, ranges) == 8 * layout::RANGES);
     assert!(core::mem::offset_of!(raw::area, stamps) == 8 * layout::STAMPS);
     assert!(raw::AREA_RANGES as usize == layout::RANGES_LENGTH);

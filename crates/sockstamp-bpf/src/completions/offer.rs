@@ -46,7 +46,7 @@ fn tcp_stamps(facts: &Facts, publisher: &mut Publisher) -> Trial {
         return Trial::Refused("no cgroup2 mounted".to_owned());
     }
     publisher
-        .start_callbacks()
+        .let_select()
         .map_or_else(|error| refused(&error), |()| Trial::Works)
 }
 

@@ -1,14 +1,16 @@
 //! The programs and their maps: what the service does to them.
 
+use std::collections::HashSet;
 use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Instant;
 
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType};
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType};
 
-use rustix::net::sockopt::set_ip_ttl;
-
+use super::attachment::Attachment;
 use crate::error::{Error, Tried};
 use crate::object;
 use crate::plan::{no_btf, no_capability};
@@ -34,10 +36,14 @@ mod mark {
 pub struct Publisher {
     skeleton: CompletionsSkel<'static>,
     _links: Vec<Link>,
+    /// Walks over the maps of the host.
+    areas: Link,
     sockets: u32,
     registrations: u64,
+    /// While an application is about to have a connection stamped.
+    selection: Attachment,
     /// While a connection is stamped.
-    callbacks: Option<Link>,
+    callbacks: Attachment,
     cgroup2: Option<File>,
 }
 
@@ -90,12 +96,15 @@ impl Publisher {
         };
         let mut skeleton = open.load().tried("load the programs")?;
         let links = object::attach_traced(&mut skeleton)?;
+        let areas = skeleton.progs.completions_areas.attach();
         Ok(Self {
+            areas: areas.tried("attach completions_areas")?,
             skeleton,
             _links: links,
             sockets,
             registrations: 0,
-            callbacks: None,
+            selection: Attachment::default(),
+            callbacks: Attachment::default(),
             cgroup2,
         })
     }
@@ -105,10 +114,10 @@ impl Publisher {
         self.sockets
     }
 
-    /// Memory for an application, which takes the place of another's. Nobody but the programs can write it: a map that is frozen
+    /// Memory for an application, which takes the place of another's, and its id. Nobody but the programs can write it: a map that is frozen
     /// can be neither mapped writable nor updated, through whatever descriptor (`bpf_map_mmap()`, `map_freeze()`,
     /// kernel/bpf/syscall.c, v6.1).
-    pub(super) fn give_memory(&self, application: u32) -> Result<MapHandle, Error> {
+    pub(super) fn give_memory(&self, application: u32) -> Result<(MapHandle, u32), Error> {
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as _,
             map_flags: MEMORY_FLAGS,
@@ -124,8 +133,9 @@ impl Publisher {
         )
         .tried("make memory for an application")?;
         memory.freeze().tried("make an application's memory read-only")?;
+        let about = memory.info().tried("look at an application's memory")?;
         self.place_memory(application, &memory)?;
-        Ok(memory)
+        Ok((memory, about.info.id))
     }
 
     /// Returns once no program runs any more that began before: a map of maps waits for them whenever it is updated
@@ -149,6 +159,17 @@ impl Publisher {
         applications
             .delete(&application.to_ne_bytes())
             .tried("take an application's memory")
+    }
+
+    /// The ids of the maps that exist and are memory of applications, of this service or another.
+    pub(super) fn existing_areas(&self) -> Result<HashSet<u32>, Error> {
+        let mut ids = Vec::new();
+        let read = Iter::new(&self.areas)
+            .map_err(io::Error::other)
+            .and_then(|mut maps| maps.read_to_end(&mut ids));
+        read.tried("look for memory of applications")?;
+        let (ids, _) = ids.as_chunks::<4>();
+        Ok(ids.iter().map(|id| u32::from_ne_bytes(*id)).collect())
     }
 
     /// What was written in a place of an application.
@@ -229,37 +250,52 @@ impl Publisher {
         self.cgroup2.is_some()
     }
 
-    /// Has sends of a marked connection stamped; whether that worked. The hook is attached for the one call that it is
-    /// there for: it would cost each setsockopt(2) of the host.
-    pub(super) fn select(&mut self, socket: BorrowedFd<'_>) -> Result<bool, Error> {
-        /// No packet lives that long (`do_ip_setsockopt()`, net/ipv4/ip_sockglue.c): EINVAL.
-        const IMPOSSIBLE: u32 = 256;
+    /// Let applications have sends of marked connections stamped: each by a call of setsockopt(2) of its own, soon.
+    pub(super) fn let_select(&mut self) -> Result<(), Error> {
         self.start_callbacks()?;
         let Some(cgroup2) = &self.cgroup2 else {
-            return Ok(false);
+            return Ok(());
         };
         let select = &self.skeleton.progs.completions_select;
-        let link = select.attach_cgroup(cgroup2.as_raw_fd());
-        let link = link.tried("attach to setsockopt")?;
-        let _ = set_ip_ttl(socket, IMPOSSIBLE);
-        drop(link);
-        let mark = self.look(socket)?;
-        Ok(mark.is_some_and(|mark| mark[mark::SELECT] == 0))
+        self.selection.want(|| {
+            let link = select.attach_cgroup(cgroup2.as_raw_fd());
+            link.tried("attach to setsockopt")
+        })?;
+        // It costs each setsockopt(2) of the host.
+        self.selection.leave(Instant::now());
+        Ok(())
     }
 
     /// Marked connections are stamped from now on.
     pub(super) fn start_callbacks(&mut self) -> Result<(), Error> {
-        if let (None, Some(cgroup2)) = (&self.callbacks, &self.cgroup2) {
-            let callbacks = &self.skeleton.progs.completions_sockops;
+        let Some(cgroup2) = &self.cgroup2 else {
+            return Ok(());
+        };
+        let callbacks = &self.skeleton.progs.completions_sockops;
+        self.callbacks.want(|| {
             let link = callbacks.attach_cgroup(cgroup2.as_raw_fd());
-            self.callbacks = Some(link.tried("attach to the callbacks of TCP")?);
-        }
-        Ok(())
+            link.tried("attach to the callbacks of TCP")
+        })
     }
 
     /// No marked connection is stamped any more. Each connection of the host would go on to pay for the callbacks.
-    pub(super) fn stop_callbacks(&mut self) {
-        self.callbacks = None;
+    pub(super) fn leave_callbacks(&mut self) {
+        self.callbacks.leave(Instant::now());
+    }
+
+    /// Tell when there is something to detach.
+    pub(super) fn next_end(&self) -> Option<Instant> {
+        [&self.selection, &self.callbacks]
+            .into_iter()
+            .filter_map(Attachment::ends)
+            .min()
+    }
+
+    /// Detach what nobody has wanted for a while.
+    pub(super) fn expire(&mut self) {
+        let now = Instant::now();
+        self.selection.expire(now);
+        self.callbacks.expire(now);
     }
 
     /// Entries that left a queue while they were read, of all sockets.

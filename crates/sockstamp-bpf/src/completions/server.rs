@@ -1,35 +1,37 @@
-//! The service: one thread, which waits for nobody.
+//! The service: one thread, which waits for nobody. What may wait is done by workers.
 
 use std::collections::VecDeque;
-use std::io::{IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
-use libbpf_rs::MapHandle;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::ipproto::{TCP, UDP};
-use rustix::net::sockopt::{socket_domain, socket_peercred, socket_protocol};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketFlags, accept_with, recvmsg, sendmsg,
-};
-use sockstamp::completions::protocol::{REQUEST_BYTES, Refusal, Registered, Reply, Request, Status};
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SocketFlags, accept_with};
+use sockstamp::completions::protocol::{Refusal, Reply, Request, Status};
 
-use super::closing::Closing;
+use super::application::{Application, Slot};
+use super::areas::Areas;
+use super::client::{Arrived, Client, Gone, Kind, Message, Passed};
 use super::listener::Listener;
 use super::publisher::Publisher;
+use super::workers::Workers;
 use crate::error::{Error, Tried};
 use crate::privilege::Lowered;
 
 /// How much is served.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections, each of one application.
+    /// Connections, each of one application, and areas of memory.
     pub applications: u32,
-    /// Of these, connections of one user.
+    /// Of these, those of one user.
     pub of_a_user: u32,
 }
+
+/// How long no connection is accepted after one could not be, for want of descriptors or memory.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves applications that connect.
 pub struct Server {
@@ -38,10 +40,13 @@ pub struct Server {
     listener: Listener,
     limits: Limits,
     clients: Vec<Client>,
+    /// Clients ever accepted, which is how they are numbered.
+    accepted: u64,
+    workers: Workers,
+    arrivals: (Sender<Arrived>, Receiver<Arrived>),
+    areas: Areas,
     free: VecDeque<u32>,
-    closing: Closing,
-    /// No connection could be accepted the last time, for want of descriptors or memory: not the next moment either.
-    exhausted: bool,
+    accepts_again: Option<Instant>,
     refused: u64,
     log: Box<dyn FnMut(&str)>,
 }
@@ -52,34 +57,13 @@ impl std::fmt::Debug for Server {
     }
 }
 
-struct Client {
-    connection: OwnedFd,
-    user: u32,
-    process: i32,
-    application: Option<Application>,
+/// What there is to do.
+struct Ready {
+    stop: bool,
+    accept: bool,
+    /// By their place.
+    clients: Vec<PollFlags>,
 }
-
-/// What an application has after it joined.
-struct Application {
-    index: u32,
-    memory: MapHandle,
-    slots: Vec<Slot>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Slot {
-    Free,
-    Registered {
-        registration: u64,
-        /// Its sends are stamped without error-queue entries.
-        stamped: bool,
-    },
-    /// A program that runs may still write it.
-    Released,
-}
-
-/// A client has gone, or must go.
-struct Gone;
 
 impl Server {
     /// Takes capabilities out of effect for as long as it serves; `log` gets a line for whatever is done.
@@ -99,9 +83,12 @@ impl Server {
             listener,
             limits,
             clients: Vec::new(),
+            accepted: 0,
+            workers: Workers::new()?,
+            arrivals: channel(),
+            areas: Areas::default(),
             free: (0..limits.applications).collect(),
-            closing: Closing::default(),
-            exhausted: false,
+            accepts_again: None,
             refused: 0,
             log: Box::new(log),
         })
@@ -115,98 +102,127 @@ impl Server {
     pub fn serve(&mut self, stop: BorrowedFd<'_>) -> Result<(), Error> {
         loop {
             let ready = self.wait(stop)?;
-            if ready[0] {
+            if ready.stop {
                 return Ok(());
             }
             // From the last, so that taking one out moves only those that had their turn.
-            for client in (0..self.clients.len()).rev() {
-                if ready[2 + client] && self.serve_client(client).is_err() {
-                    self.forget(client);
-                }
+            for (client, events) in ready.clients.iter().enumerate().rev() {
+                self.look_after(client, *events);
             }
-            if ready[1] {
+            while let Ok(arrived) = self.arrivals.1.try_recv() {
+                self.arrived(&arrived);
+            }
+            if ready.accept {
                 self.accept();
             }
+            self.publisher.expire();
         }
     }
 
-    fn wait(&mut self, stop: BorrowedFd<'_>) -> Result<Vec<bool>, Error> {
-        const PAUSE: Timespec = Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
+    fn wait(&mut self, stop: BorrowedFd<'_>) -> Result<Ready, Error> {
+        let wanted = |wanted: bool| match wanted {
+            true => PollFlags::IN,
+            false => PollFlags::empty(),
         };
-        let exhausted = std::mem::take(&mut self.exhausted);
-        let accepted = if exhausted {
-            PollFlags::empty()
-        } else {
-            PollFlags::IN
-        };
-        let clients = self.clients.iter().map(|client| client.connection.as_fd());
+        let pausing = self.accepts_again.is_some_and(|end| Instant::now() < end);
+        if !pausing {
+            self.accepts_again = None;
+        }
+        let accepts = !pausing && !self.workers.is_full();
         let mut watched = vec![
             PollFd::from_borrowed_fd(stop, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.listener.as_fd(), accepted),
+            PollFd::from_borrowed_fd(self.workers.events(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.listener.as_fd(), wanted(accepts)),
         ];
-        watched.extend(clients.map(|client| PollFd::from_borrowed_fd(client, PollFlags::IN)));
-        match poll(&mut watched, exhausted.then_some(&PAUSE)) {
+        watched.extend(self.clients.iter().map(|client| {
+            let receives = !client.receiving && self.workers.has_room(client.user);
+            PollFd::from_borrowed_fd(client.connection.as_fd(), wanted(receives))
+        }));
+        let end = self
+            .accepts_again
+            .into_iter()
+            .chain(self.publisher.next_end())
+            .min();
+        match poll(&mut watched, end.map(until).as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(std::io::Error::from(errno)).tried("wait for applications"),
         }
-        Ok(watched
-            .iter()
-            .map(|watched| !watched.revents().is_empty())
-            .collect())
+        let events: Vec<_> = watched.iter().map(PollFd::revents).collect();
+        self.workers.rest();
+        Ok(Ready {
+            stop: !events[0].is_empty(),
+            accept: accepts && !events[2].is_empty(),
+            clients: events[3..].to_vec(),
+        })
+    }
+
+    /// What a client has sent is received even if it has gone since, but not behind a message that it did not wait for.
+    fn look_after(&mut self, client: usize, events: PollFlags) {
+        if events.contains(PollFlags::IN) {
+            self.clients[client].receive(&self.workers, self.arrivals.0.clone());
+        } else if !events.is_empty() {
+            self.forget(client);
+        }
     }
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let connection = match accept_with(&self.listener, flags) {
             Ok(connection) => connection,
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return,
             Err(errno) => {
-                self.exhausted = !matches!(errno, Errno::AGAIN | Errno::INTR | Errno::CONNABORTED);
-                if self.exhausted {
-                    (self.log)(&format!("cannot accept a connection: {errno}"));
-                }
-                return;
+                self.accepts_again = Some(Instant::now() + PAUSE);
+                return (self.log)(&format!("cannot accept a connection: {errno}"));
             }
         };
         let Ok(peer) = socket_peercred(&connection) else {
             return;
         };
+        self.accepted += 1;
         let client = Client {
-            connection,
+            number: self.accepted,
+            connection: Arc::new(connection),
             user: peer.uid.as_raw(),
             process: peer.pid.as_raw_nonzero().get(),
+            receiving: false,
             application: None,
         };
-        let of_user = self
-            .clients
-            .iter()
-            .filter(|other| other.user == client.user)
-            .count();
+        let of_user = |other: &&Client| other.user == client.user;
         if self.clients.len() >= self.limits.applications as usize
-            || of_user >= self.limits.of_a_user as usize
-            || !self.closing.has_room(client.user)
+            || self.clients.iter().filter(of_user).count() >= self.limits.of_a_user as usize
         {
-            self.refuse(&client, Refusal::TooManyApplications);
-            self.closing.close(client.user, client.connection);
+            self.refused += 1;
+            let _ = client.send(Reply::Refused(Refusal::TooManyApplications));
+            (self.log)(&format!("{client}: refused: {}", Refusal::TooManyApplications));
+            self.close(client);
             return;
         }
         self.clients.push(client);
     }
 
-    /// One request; an application that sends more waits until the others had their turn.
-    fn serve_client(&mut self, client: usize) -> Result<(), Gone> {
-        let Some(Arrived { request, passed }) = receive(&self.clients[client].connection)? else {
-            return Ok(());
+    /// A worker has received from a client, which may have been forgotten since.
+    fn arrived(&mut self, arrived: &Arrived) {
+        let is_it = |client: &Client| client.number == arrived.client;
+        let Some(client) = self.clients.iter().position(is_it) else {
+            return;
         };
-        let reply = match request {
-            Some(request) => self.answer(client, request, passed.first().map(AsFd::as_fd)),
+        self.clients[client].receiving = false;
+        let result = match &arrived.message {
+            Ok(Some(message)) => self.serve_client(client, message),
+            Ok(None) => Ok(()),
+            Err(Gone) => Err(Gone),
+        };
+        if result.is_err() {
+            self.forget(client);
+        }
+    }
+
+    /// One request; an application that sends more waits until the others had their turn.
+    fn serve_client(&mut self, client: usize, message: &Message) -> Result<(), Gone> {
+        let reply = match message.request {
+            Some(request) => self.answer(client, request, message.passed.as_ref()),
             None => Err(Refusal::Malformed),
         };
-        let user = self.clients[client].user;
-        for descriptor in passed {
-            self.closing.close(user, descriptor);
-        }
         match reply {
             Ok(Some(reply)) => self.clients[client].send(reply),
             Ok(None) => Ok(()),
@@ -214,11 +230,10 @@ impl Server {
                 self.refused += 1;
                 let told = self.clients[client].send(Reply::Refused(refusal));
                 self.say(client, &format!("refused: {refusal}"));
-                if matches!(refusal, Refusal::Malformed | Refusal::NotASocket) || !self.closing.has_room(user)
-                {
-                    return Err(Gone);
+                match refusal {
+                    Refusal::Malformed => Err(Gone),
+                    _ => told,
                 }
-                told
             }
         }
     }
@@ -227,7 +242,7 @@ impl Server {
         &mut self,
         client: usize,
         request: Request,
-        passed: Option<BorrowedFd<'_>>,
+        passed: Option<&Passed>,
     ) -> Result<Option<Reply>, Refusal> {
         match request {
             Request::Join => self.join(client).map(Some),
@@ -239,7 +254,7 @@ impl Server {
                 self.release(client, slot, registration);
                 Ok(None)
             }
-            Request::Status => Ok(Some(Reply::Status(self.status()))),
+            Request::Status => self.status().map(Reply::Status).map(Some),
         }
     }
 
@@ -247,11 +262,13 @@ impl Server {
         if self.clients[client].application.is_some() {
             return Err(Refusal::Malformed);
         }
+        self.require_memory(self.clients[client].user)?;
         let index = *self.free.front().ok_or(Refusal::TooManyApplications)?;
         let publisher = &self.publisher;
         let memory = self.lowered.raised(|| publisher.give_memory(index));
-        let memory = memory.map_err(|error| self.failed(&error))?;
+        let (memory, map) = memory.map_err(|error| self.failed(&error))?;
         self.free.pop_front();
+        self.areas.give(map, self.clients[client].user);
         let sockets = self.publisher.sockets();
         self.clients[client].application = Some(Application {
             index,
@@ -262,81 +279,82 @@ impl Server {
         Ok(Reply::Joined { sockets })
     }
 
-    fn register(&mut self, client: usize, socket: BorrowedFd<'_>, stamps: bool) -> Result<Reply, Refusal> {
-        let tcp = check(socket)?;
-        let select = stamps && tcp && self.publisher.can_select();
+    /// Who keeps the memory of former applications has as much less.
+    fn require_memory(&mut self, user: u32) -> Result<(), Refusal> {
+        let Limits {
+            applications,
+            of_a_user,
+        } = self.limits;
+        let exceeded =
+            |areas: &Areas| areas.count() >= applications as usize || areas.of(user) >= of_a_user as usize;
+        if exceeded(&self.areas) {
+            self.look_for_areas()?;
+        }
+        match exceeded(&self.areas) {
+            true => Err(Refusal::MemoryInUse),
+            false => Ok(()),
+        }
+    }
+
+    fn look_for_areas(&mut self) -> Result<(), Refusal> {
+        let existing = self.publisher.existing_areas();
+        let existing = existing.map_err(|error| self.failed(&error))?;
+        self.areas.keep(&existing);
+        Ok(())
+    }
+
+    fn register(&mut self, client: usize, socket: &Passed, stamps: bool) -> Result<Reply, Refusal> {
+        let select = socket.kind? == Kind::Tcp && stamps && self.publisher.can_select();
         let application = self.clients[client]
             .application
             .as_mut()
             .ok_or(Refusal::Malformed)?;
-        let result = application.register(&mut self.publisher, socket, select);
-        let mut registered = result.map_err(|error| self.failed(&error))??;
+        let result = application.register(&mut self.publisher, socket.as_fd(), select);
+        let registered = result.map_err(|error| self.failed(&error))??;
         if select {
             let publisher = &mut self.publisher;
-            let selected = self.lowered.raised(|| publisher.select(socket));
-            match selected {
-                Ok(stamped) => {
-                    registered.stamps = stamped;
-                    self.note_stamped(client, registered);
-                }
-                Err(error) => {
-                    self.release(client, registered.slot, registered.registration);
-                    return Err(self.failed(&error));
-                }
+            if let Err(error) = self.lowered.raised(|| publisher.let_select()) {
+                self.release(client, registered.slot, registered.registration);
+                return Err(self.failed(&error));
             }
         }
         Ok(Reply::Registered(registered))
-    }
-
-    fn note_stamped(&mut self, client: usize, registered: Registered) {
-        let application = self.clients[client].application.as_mut();
-        let slot = application.and_then(|application| application.slots.get_mut(registered.slot as usize));
-        if let Some(Slot::Registered { stamped, .. }) = slot {
-            *stamped = registered.stamps;
-        }
-        self.keep_callbacks_for_stamped();
-    }
-
-    fn keep_callbacks_for_stamped(&mut self) {
-        let applications = self
-            .clients
-            .iter()
-            .filter_map(|client| client.application.as_ref());
-        let mut slots = applications.flat_map(|application| &application.slots);
-        if !slots.any(|slot| matches!(slot, Slot::Registered { stamped: true, .. })) {
-            self.publisher.stop_callbacks();
-        }
     }
 
     fn release(&mut self, client: usize, slot: u32, released: u64) {
         let Some(application) = &mut self.clients[client].application else {
             return;
         };
-        let place = application.place(&self.publisher, slot);
-        match application.slots.get_mut(slot as usize) {
-            Some(slot @ &mut Slot::Registered { registration, .. }) if registration == released => {
-                *slot = Slot::Released;
-            }
-            _ => return,
-        }
-        if let Err(error) = self.publisher.unmark(place) {
+        if let Err(error) = application.release(&self.publisher, slot, released) {
             self.failed(&error);
         }
         self.keep_callbacks_for_stamped();
     }
 
-    fn status(&self) -> Status {
+    fn keep_callbacks_for_stamped(&mut self) {
+        let mut applications = self
+            .clients
+            .iter()
+            .filter_map(|client| client.application.as_ref());
+        if !applications.any(Application::is_stamped) {
+            self.publisher.leave_callbacks();
+        }
+    }
+
+    fn status(&mut self) -> Result<Status, Refusal> {
+        self.look_for_areas()?;
         let joined = self
             .clients
             .iter()
             .filter_map(|client| client.application.as_ref());
         let sockets = joined.clone().map(Application::registered).sum::<usize>();
-        Status {
+        Ok(Status {
             applications: u32::try_from(joined.count()).unwrap_or(u32::MAX),
             sockets: u32::try_from(sockets).unwrap_or(u32::MAX),
             refused: self.refused,
             torn: self.publisher.torn(),
-        }
+            areas: self.areas.count() as u64,
+        })
     }
 
     /// Nothing of it stays: its marks mean nothing from here on.
@@ -344,13 +362,8 @@ impl Server {
         if self.clients[client].application.is_some() {
             self.say(client, "left");
         }
-        let Client {
-            connection,
-            user,
-            application,
-            ..
-        } = self.clients.swap_remove(client);
-        if let Some(application) = application {
+        let mut client = self.clients.swap_remove(client);
+        if let Some(application) = client.application.take() {
             let result = application.end(&self.publisher);
             self.free.push_back(application.index);
             if let Err(error) = result {
@@ -358,13 +371,12 @@ impl Server {
             }
             self.keep_callbacks_for_stamped();
         }
-        self.closing.close(user, connection);
+        self.close(client);
     }
 
-    fn refuse(&mut self, client: &Client, refusal: Refusal) {
-        self.refused += 1;
-        let _ = client.send(Reply::Refused(refusal));
-        (self.log)(&format!("{client}: refused: {refusal}"));
+    /// Descriptors that nobody has received go with it.
+    fn close(&mut self, client: Client) {
+        self.workers.run(client.user, move || drop(client.connection));
     }
 
     fn failed(&mut self, error: &Error) -> Refusal {
@@ -378,136 +390,8 @@ impl Server {
     }
 }
 
-impl Application {
-    fn place(&self, publisher: &Publisher, slot: u32) -> u32 {
-        self.index * publisher.sockets() + slot
-    }
-
-    fn register(
-        &mut self,
-        publisher: &mut Publisher,
-        socket: BorrowedFd<'_>,
-        select: bool,
-    ) -> Result<Result<Registered, Refusal>, Error> {
-        let Some(slot) = self.free_slot(publisher)? else {
-            return Ok(Err(Refusal::TooManySockets));
-        };
-        let number = u32::try_from(slot).unwrap_or(u32::MAX);
-        let written = Publisher::written(&self.memory, number)?;
-        let Some(registration) = publisher.mark(self.place(publisher, number), socket, select)? else {
-            return Ok(Err(Refusal::AlreadyRegistered));
-        };
-        self.slots[slot] = Slot::Registered {
-            registration,
-            stamped: false,
-        };
-        Ok(Ok(Registered {
-            slot: number,
-            stamps: false,
-            registration,
-            ranges_written: written.ranges,
-            stamps_written: written.stamps,
-        }))
-    }
-
-    /// A place is given again once no program can be writing about its last socket.
-    fn free_slot(&mut self, publisher: &Publisher) -> Result<Option<usize>, Error> {
-        let free = |slots: &[Slot]| slots.iter().position(|slot| *slot == Slot::Free);
-        if free(&self.slots).is_none() && self.slots.contains(&Slot::Released) {
-            publisher.place_memory(self.index, &self.memory)?;
-            for slot in &mut self.slots {
-                if *slot == Slot::Released {
-                    *slot = Slot::Free;
-                }
-            }
-        }
-        Ok(free(&self.slots))
-    }
-
-    fn registered(&self) -> usize {
-        let registered = |slot: &&Slot| matches!(slot, Slot::Registered { .. });
-        self.slots.iter().filter(registered).count()
-    }
-
-    fn end(&self, publisher: &Publisher) -> Result<(), Error> {
-        for (slot, _) in (0..).zip(&self.slots) {
-            publisher.unmark(self.place(publisher, slot))?;
-        }
-        publisher.take_memory(self.index)
-    }
-}
-
-impl Client {
-    /// A client that does not read its replies goes.
-    fn send(&self, reply: Reply) -> Result<(), Gone> {
-        let memory = match (&reply, &self.application) {
-            (Reply::Joined { .. }, Some(application)) => Some([application.memory.as_fd()]),
-            _ => None,
-        };
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if let Some(memory) = &memory {
-            control.push(SendAncillaryMessage::ScmRights(memory));
-        }
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let sent = sendmsg(
-            &self.connection,
-            &[IoSlice::new(&reply.to_bytes())],
-            &mut control,
-            flags,
-        );
-        sent.map(drop).map_err(|_| Gone)
-    }
-}
-
-impl std::fmt::Display for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "process {} of user {}", self.process, self.user)
-    }
-}
-
-/// One message of a client.
-struct Arrived {
-    /// `None` if it is none.
-    request: Option<Request>,
-    passed: Vec<OwnedFd>,
-}
-
-/// Nothing if nothing has come.
-fn receive(connection: &OwnedFd) -> Result<Option<Arrived>, Gone> {
-    // One byte more than there may be: what is longer is seen to be.
-    let mut bytes = [0; REQUEST_BYTES + 1];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-    let mut parts = [IoSliceMut::new(&mut bytes)];
-    let length = match recvmsg(connection, &mut parts, &mut control, flags) {
-        Ok(message) if message.bytes > 0 => message.bytes,
-        Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
-        Ok(_) | Err(_) => return Err(Gone),
-    };
-    let mut passed = Vec::new();
-    for message in control.drain() {
-        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            passed.extend(descriptors);
-        }
-    }
-    Ok(Some(Arrived {
-        request: Request::from_bytes(&bytes[..length]),
-        passed,
-    }))
-}
-
-/// Whether it is TCP, and not UDP; asks nothing that waits, whatever `descriptor` is.
-fn check(descriptor: BorrowedFd<'_>) -> Result<bool, Refusal> {
-    let domain = socket_domain(descriptor).map_err(|_| Refusal::NotASocket)?;
-    let protocol = socket_protocol(descriptor).map_err(|_| Refusal::NotASocket)?;
-    if ![AddressFamily::INET, AddressFamily::INET6].contains(&domain) {
-        return Err(Refusal::WrongSocket);
-    }
-    match protocol {
-        Some(TCP) => Ok(true),
-        Some(UDP) => Ok(false),
-        _ => Err(Refusal::WrongSocket),
-    }
+/// How long it is until then, rounded up.
+fn until(end: Instant) -> Timespec {
+    let left = end.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+    Timespec::try_from(left).unwrap_or_default()
 }

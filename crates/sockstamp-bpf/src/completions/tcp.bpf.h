@@ -4,9 +4,10 @@
  * and nobody is woken.
  *
  * Only a program can ask for them on a socket (SK_BPF_CB_FLAGS), and for that it must be called
- * with it. The service has the socket when it is registered: it sets an option, to a value that
- * the kernel refuses, while completions_select is attached. That is called before
- * (__cgroup_bpf_run_filter_setsockopt(), kernel/bpf/cgroup.c, v6.18), under the socket's lock.
+ * with it. The application sets an option of its registered socket, to a value that the kernel
+ * refuses, while completions_select is attached. That is called before
+ * (__cgroup_bpf_run_filter_setsockopt(), kernel/bpf/cgroup.c, v6.18), under the socket's lock. The
+ * service makes no such call: the application may hold the lock for as long as it likes.
  * What asks is one bit for everybody: a measurement that ends leaves it to a socket with our mark.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_TCP_BPF_H
@@ -14,6 +15,9 @@
 
 #include "area.bpf.h"
 #include "../flow/asked.bpf.h"
+
+#define IPPROTO_IP 0 /* include/uapi/linux/in.h */
+#define IP_TTL	   2
 
 #define SCM_TSTAMP_SND	 0 /* include/uapi/linux/errqueue.h */
 #define SCM_TSTAMP_SCHED 1
@@ -28,11 +32,15 @@ static __always_inline void tcp_select(struct bpf_sockopt *ctx)
 	struct completions_mark *mark;
 	struct bpf_sockopt_kern *kern;
 	const struct tcp_sock *tp;
+	struct area *area;
 
-	if (!sk)
+	if (ctx->level != IPPROTO_IP || ctx->optname != IP_TTL || !sk)
 		return;
 	mark = bpf_sk_storage_get(&sockstamp_marks, sk, NULL, 0);
 	if (!mark || !mark->select)
+		return;
+	area = area_of(mark);
+	if (!area)
 		return;
 	kern = bpf_cast_to_kern_ctx(ctx);
 	tp = cast_kernel(kern->sk, struct tcp_sock);
@@ -41,6 +49,7 @@ static __always_inline void tcp_select(struct bpf_sockopt *ctx)
 		return;
 	mark->kind = MARK_SELECTED;
 	mark->select = false;
+	area->selected = mark->registration;
 }
 
 /* As OPT_ID_TCP counts: __skb_complete_tx_timestamp(), net/core/skbuff.c, v6.18. */

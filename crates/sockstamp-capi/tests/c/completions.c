@@ -40,6 +40,7 @@ static void stamps(const struct sockstamp_completions *completions)
 	EXPECT(sockstamp_completions_register(completions, pair[0], 1, &registration), 0);
 	EXPECT(sockstamp_completions_register(completions, pair[0], 0, &again), -EBUSY);
 	EXPECT(sockstamp_completions_register(completions, 1, 0, &again), -ENOTSOCK);
+	EXPECT(sockstamp_registration_is_served(registration), 1);
 	for (int i = 0; i < 3; i++)
 		EXPECT(send(pair[0], "x", 1, 0), 1);
 	EXPECT(ids_in_memory(registration, 3), 7);

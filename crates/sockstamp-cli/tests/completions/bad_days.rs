@@ -1,11 +1,14 @@
 //! What an application, or its socket, may do to the service and to others; and what the service needs.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
 use std::ptr;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -14,12 +17,15 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, connect,
     recvmsg, sendmsg, setsockopt, socket, sockopt,
 };
+use sockstamp::Error;
+use sockstamp::completions::Completions;
 use sockstamp::completions::area::layout;
-use sockstamp::completions::protocol::{REPLY_BYTES, Reply, Request};
+use sockstamp::completions::protocol::{REPLY_BYTES, Refusal, Reply, Request};
 use sockstamp::timestamping::TxKind;
 use sockstamp_bpf::probe;
-use testbed::{Family, Process};
+use testbed::{Family, HeldSocket, Process};
 
+use crate::common::skip;
 use crate::common::unprivileged::Unprivileged;
 use crate::scene::{PATIENCE, Scene, Service, completed, counts, send, until};
 
@@ -241,7 +247,10 @@ fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
         status(&service)
     );
     application.kill().unwrap();
-    until(|| status(&service) == "0 applications, 0 sockets, 0 requests refused, 0 entries torn\n");
+    until(|| {
+        status(&service)
+            == "0 applications, 0 sockets, 0 areas of memory, 0 requests refused, 0 entries torn\n"
+    });
     // What was in flight completes now; nobody's memory has it.
     drop(receiver);
     let mut registration = service.connect().register(&other, false).unwrap();
@@ -254,15 +263,8 @@ fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
 /// The last to close it waits for what is not sent: that is the service, since it was asked while it stood still.
 #[test]
 fn a_socket_that_lingers_holds_up_nobody() {
-    const LINGERS_SECONDS: i32 = 60;
     let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (sender, _receiver) = scene.tcp(Family::V4);
-    let linger = libc::linger {
-        l_onoff: 1,
-        l_linger: LINGERS_SECONDS,
-    };
-    setsockopt(&sender, sockopt::Linger, &linger).unwrap();
-    fill(&sender);
+    let (sender, _receiver) = lingering(&scene);
     let application = Raw::join(&service.path());
     service.signal(Signal::SIGSTOP);
     ask(
@@ -279,6 +281,147 @@ fn a_socket_that_lingers_holds_up_nobody() {
     let (other, _peer) = scene.udp(Family::V4);
     drop(service.connect().register(&other, false).unwrap());
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+/// The application alone waits for the lock, which a program of the service needs.
+#[test]
+fn a_socket_whose_lock_is_not_released_holds_up_nobody_else() {
+    let (scene, mut service) = (Scene::new(), Service::start(&[]));
+    let (sender, _receiver) = scene.tcp(Family::V4);
+    let lock = HeldSocket::hold(sender.try_clone().unwrap()).unwrap();
+    let own = service.connect();
+    let waiting = thread::spawn(move || own.register(&sender, true).unwrap().has_stamps());
+
+    let start = Instant::now();
+    for _ in 0..10 {
+        let (other, _peer) = scene.tcp(Family::V4);
+        let registration = service.connect().register(&other, true).unwrap();
+        assert_eq!(registration.has_stamps(), can_stamp());
+    }
+    service.signal(Signal::SIGTERM);
+    service.wait();
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    drop(lock);
+    waiting.join().unwrap();
+}
+
+/// As `--status` says: nothing bounds what lives on but the count of what lives.
+#[test]
+fn memory_that_is_kept_counts_until_it_is_given_back() {
+    let service = Service::start(&["--per-user", "3"]);
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        let Raw { map, length, .. } = Raw::join(&service.path());
+        kept.push((map, length));
+    }
+    until(|| status(&service).starts_with("0 applications, 0 sockets, 3 areas of memory, "));
+    assert!(matches!(
+        Completions::connect(service.path()),
+        Err(Error::Refused {
+            refusal: Refusal::MemoryInUse,
+            ..
+        })
+    ));
+    // A mapping keeps it as a descriptor does.
+    let (map, length) = kept.pop().unwrap();
+    let raw = Raw {
+        connection: map.try_clone().unwrap(),
+        map,
+        length,
+    };
+    let mapping = raw.map(raw.length, libc::PROT_READ).unwrap();
+    drop(raw);
+    assert!(Completions::connect(service.path()).is_err());
+    drop(mapping);
+    drop(service.connect());
+    drop(kept);
+    until(|| status(&service).starts_with("0 applications, 0 sockets, 0 areas of memory, "));
+}
+
+fn can_stamp() -> bool {
+    probe::facts().tx_timestamping == Some(true)
+}
+
+/// The ids of links to cgroups that the service has: proc(5), `/proc/pid/fdinfo`.
+fn cgroup_links(service: &Service) -> BTreeSet<u32> {
+    let entries = fs::read_dir(format!("/proc/{}/fdinfo", service.id())).unwrap();
+    let texts = entries
+        .flatten()
+        .filter_map(|entry| fs::read_to_string(entry.path()).ok());
+    texts
+        .filter(|text| text.contains("link_type:\tcgroup"))
+        .filter_map(|text| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("link_id:")?.trim().parse().ok())
+        })
+        .collect()
+}
+
+#[test]
+fn applications_that_come_and_go_do_not_attach_and_detach_programs() {
+    if !can_stamp() {
+        return skip(
+            "bad_days::applications_that_come_and_go_do_not_attach_and_detach_programs",
+            "without BPF timestamping nothing is attached for an application",
+        );
+    }
+    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (sender, _receiver) = scene.tcp(Family::V4);
+    let mut seen = BTreeSet::new();
+    let start = Instant::now();
+    let mut registered = 0;
+    while start.elapsed() < Duration::from_secs(1) {
+        until(|| service.connect().register(&sender, true).is_ok());
+        registered += 1;
+        seen.extend(cgroup_links(&service));
+    }
+    // One of setsockopt(2) and one of the callbacks, and those that came once if it took longer than they are kept.
+    assert!(registered > 10 && seen.len() <= 4, "{registered} by {seen:?}");
+    until(|| cgroup_links(&service).is_empty());
+}
+
+/// Threads that wait for sockets to close; the service goes on.
+#[test]
+fn sockets_that_linger_take_as_many_threads_of_a_user_as_may_be() {
+    const SOCKETS: usize = 40;
+    let (scene, service) = (Scene::new(), Service::start(&["--per-user", "64"]));
+    let sockets: Vec<_> = (0..SOCKETS).map(|_| lingering(&scene)).collect();
+    let applications: Vec<_> = (0..SOCKETS).map(|_| Raw::join(&service.path())).collect();
+    service.signal(Signal::SIGSTOP);
+    let mut peers = Vec::new();
+    for (application, (socket, peer)) in applications.iter().zip(sockets) {
+        let request = Request::Register { stamps: false };
+        ask(&application.connection, request, Some(socket.as_raw_fd()));
+        peers.push(peer);
+    }
+    service.signal(Signal::SIGCONT);
+    until(|| threads(&service) > 16);
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(threads(&service), 17);
+    // The connections of that user wait; they are served when there is a thread again.
+    drop(peers);
+    for application in &applications {
+        let (reply, _) = answer(&application.connection);
+        assert!(matches!(reply, Reply::Registered(_)), "{reply:?}");
+    }
+}
+
+fn threads(service: &Service) -> usize {
+    let tasks = fs::read_dir(format!("/proc/{}/task", service.id()));
+    tasks.unwrap().count()
+}
+
+/// A connection that close(2) waits for, and its other end.
+fn lingering(scene: &Scene) -> (TcpStream, TcpStream) {
+    const SECONDS: i32 = 60;
+    let (sender, receiver) = scene.tcp(Family::V4);
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: SECONDS,
+    };
+    setsockopt(&sender, sockopt::Linger, &linger).unwrap();
+    fill(&sender);
+    (sender, receiver)
 }
 
 /// Until nothing more fits into the buffers of both sides.
@@ -300,7 +443,7 @@ fn three_capabilities_are_enough_for_the_service() {
     until(|| send(&sender, &DATA) > 0);
     completed(&mut registration, &mut Vec::new(), 1);
 
-    if probe::facts().tx_timestamping == Some(true) {
+    if can_stamp() {
         let (sender, _receiver) = scene.tcp(Family::V4);
         let mut registration = service.connect().register(&sender, true).unwrap();
         assert!(registration.has_stamps(), "{}", service.log());

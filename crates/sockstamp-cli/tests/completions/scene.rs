@@ -76,6 +76,11 @@ impl Service {
         self.process.stderr()
     }
 
+    /// Waits for its end.
+    pub fn wait(&mut self) {
+        assert!(self.process.wait_status(PATIENCE).unwrap().success());
+    }
+
     /// As a machine that runs out of memory does.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();

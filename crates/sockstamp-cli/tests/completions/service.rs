@@ -116,17 +116,20 @@ fn what_is_no_socket_of_tcp_or_udp_is_refused() {
         Err(Error::Refused { refusal, .. }) => refusal,
         other => panic!("{other:?}"),
     };
+    let (scene, application) = (Scene::new(), service.connect());
+    let (sender, receiver) = scene.udp(Family::V4);
+    drop(receiver);
+    let mut registration = application.register(&sender, false).unwrap();
     let file = File::open("/proc/self/status").unwrap();
-    assert_eq!(
-        refusal(service.connect().register(&file, false)),
-        Refusal::NotASocket
-    );
+    assert_eq!(refusal(application.register(&file, false)), Refusal::NotASocket);
     let (unix, _peer) = UnixDatagram::pair().unwrap();
-    assert_eq!(
-        refusal(service.connect().register(&unix, false)),
-        Refusal::WrongSocket
-    );
+    assert_eq!(refusal(application.register(&unix, false)), Refusal::WrongSocket);
     until(|| service.log().contains("refused: what was passed is not a socket"));
+
+    // It costs the application nothing that it has.
+    assert!(registration.is_served());
+    until(|| send(&sender, &DATA) > 0);
+    completed(&mut registration, &mut Vec::new(), 1);
 }
 
 #[test]
@@ -196,8 +199,8 @@ fn a_registered_connection_is_closed_when_its_application_closes_it() {
 fn without_descriptors_it_waits_for_some() {
     let service = Service::start(&[]);
     let _served = service.connect();
-    // Those with lower numbers are in use.
-    limit_descriptors(&service, 3);
+    // Those with lower numbers are in use; poll(2) takes as many as may be open.
+    limit_descriptors(&service, 4);
     let path = service.path();
     let late = thread::spawn(move || Completions::connect(path));
     until(|| service.log().contains("cannot accept a connection"));

@@ -21,6 +21,8 @@ pub mod layout {
     pub const STAMPS_WRITTEN: usize = 1;
     /// Entries that the application took out of the queue while they were read.
     pub const TORN: usize = 2;
+    /// The last registration whose sends are stamped without error-queue entries.
+    pub const SELECTED: usize = 3;
     /// The ring of ranges, two words each.
     pub const RANGES: usize = 8;
     /// The ring of stamps, two words each.

@@ -25,6 +25,7 @@ use protocol::{Registered, Reply, Request, Status};
 use sockstamp_model::clock::{ClockOffset, Realtime, Tai};
 
 use crate::error_queue::ZeroCopyRange;
+use crate::sys::options;
 use crate::sys::shared_memory::SharedMemory;
 use crate::timestamping::TxStamp;
 use crate::{Error, Result, clock};
@@ -74,13 +75,19 @@ impl Completions {
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`], [`Error::NoAnswer`] if the service has ended.
+    /// [`Error::Refused`], [`Error::NoAnswer`] if the service has ended. What it was registered before stays so.
     pub fn register(&self, socket: impl AsFd, stamps: bool) -> Result<Registration> {
         let request = Request::Register { stamps };
         let from_tai = clock::measure()?.tai().inverse();
         let (reply, _) = self.joined.connection.ask(request, Some(socket.as_fd()))?;
         match reply {
-            Reply::Registered(at) if self.joined.memory.words().len() / layout::AREA > at.slot as usize => {
+            Reply::Registered(mut at)
+                if self.joined.memory.words().len() / layout::AREA > at.slot as usize =>
+            {
+                if at.stamps {
+                    ask_for_stamps(socket);
+                    at.stamps = word(&self.joined, at, layout::SELECTED) == at.registration;
+                }
                 Ok(Registration::new(Arc::clone(&self.joined), at, from_tai))
             }
             _ => Err(self.joined.connection.no_answer()),
@@ -203,6 +210,14 @@ impl Registration {
     pub fn is_served(&self) -> bool {
         self.joined.connection.is_open()
     }
+}
+
+/// Has a program of the service run with the socket, which asks for stamps: only a program can, and the service must not wait
+/// for the socket's lock. The kernel refuses the value afterwards, since no packet lives that long (`do_ip_setsockopt()`,
+/// net/ipv4/ip_sockglue.c, v6.18).
+fn ask_for_stamps(socket: impl AsFd) {
+    const IMPOSSIBLE: i32 = 256;
+    let _ = options::set(socket, libc::IPPROTO_IP, libc::IP_TTL, &IMPOSSIBLE);
 }
 
 fn area(joined: &Joined, at: Registered) -> &[AtomicU64] {

@@ -5,7 +5,7 @@
 //! application registered is forgotten when the connection ends.
 
 /// The first word of every message: rises when anything of the protocol or of the memory's layout changes.
-pub const VERSION: u32 = 0x5353_0002;
+pub const VERSION: u32 = 0x5353_0003;
 
 /// The length of a request.
 pub const REQUEST_BYTES: usize = 24;
@@ -54,7 +54,8 @@ pub enum Reply {
 pub struct Registered {
     /// The place in the memory.
     pub slot: u32,
-    /// Stamps of TCP come without error-queue entries.
+    /// Stamps of TCP can come without error-queue entries: the application is to ask for them at once, by setting IP_TTL to
+    /// 256, which the kernel refuses.
     pub stamps: bool,
     /// A number that is never given twice.
     pub registration: u64,
@@ -76,6 +77,8 @@ pub struct Status {
     /// Entries that left an error queue while they were read, since the start
     /// ([`Registration::torn`](super::Registration::torn)).
     pub torn: u64,
+    /// Areas of memory that exist: those of applications, and those that somebody keeps of former ones.
+    pub areas: u64,
 }
 
 /// Why something was refused.
@@ -103,10 +106,13 @@ pub enum Refusal {
     /// Memory or privileges are missing; its log says which.
     #[error("it failed, and its log says why")]
     Failed,
+    /// As much as it may give, in all or to this user, is kept by applications that have left as well.
+    #[error("as much of its memory is in use as may be, also by applications that have left")]
+    MemoryInUse,
 }
 
 impl Refusal {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Malformed,
         Self::TooManyApplications,
         Self::TooManySockets,
@@ -114,6 +120,7 @@ impl Refusal {
         Self::WrongSocket,
         Self::AlreadyRegistered,
         Self::Failed,
+        Self::MemoryInUse,
     ];
 }
 
@@ -164,7 +171,7 @@ impl Reply {
             Self::Status(status) => (
                 3,
                 [status.applications, status.sockets],
-                [status.refused, status.torn, 0],
+                [status.refused, status.torn, status.areas],
             ),
             Self::Refused(refusal) => (4, [refusal as u32, 0], [0; 3]),
         };
@@ -195,6 +202,7 @@ impl Reply {
                 sockets: second,
                 refused: numbers[0],
                 torn: numbers[1],
+                areas: numbers[2],
             }),
             (VERSION, 4) => Self::Refused(
                 Refusal::ALL
@@ -263,6 +271,7 @@ mod tests {
             sockets: 6,
             refused: 7,
             torn: 8,
+            areas: 9,
         });
         let refused = Refusal::ALL.map(Reply::Refused);
         for reply in [Reply::Joined { sockets: 8 }, registered, status]
