@@ -59,4 +59,6 @@ pub use event::{
     TxKind, Waits,
 };
 pub use namespace::Namespace;
+#[cfg(fuzzing)]
+pub use packet::fuzzing;
 pub use target::{MAX_IN_FLIGHT, MAX_PAYLOAD, Protocol, Settings, Target};

@@ -1,5 +1,7 @@
 //! What is sent and what comes back, as bytes. No system call is made here, and nothing that comes is trusted.
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub(crate) mod icmp;
 pub(crate) mod tcp;
 

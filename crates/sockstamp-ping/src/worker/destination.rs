@@ -1,9 +1,11 @@
 //! Where probes go, whichever targets they are of.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
+use crate::TargetId;
 use crate::flights::Flights;
 use crate::lane::{PORT_BITS, low};
 use crate::packet::icmp::has_cookie;
@@ -14,8 +16,8 @@ pub(super) struct Destination {
     pub(super) lane: u32,
     pub(super) address: SocketAddr,
     pub(super) flights: Flights,
-    /// How many targets probe it.
-    pub(super) targets: usize,
+    /// The targets that probe it.
+    pub(super) targets: BTreeSet<TargetId>,
     /// Our own address on the way there, and when it was found.
     pub(super) source: Option<(IpAddr, Timestamp<Monotonic>)>,
 }
@@ -34,23 +36,95 @@ pub(super) fn initial_sequence(number: u64, cookie: u64) -> u32 {
     ])
 }
 
-impl Destination {
-    /// The probe that a datagram to the `port`-th of our source ports is about: the one whose cookie it carries, else the latest.
-    pub(super) fn datagram(
-        &mut self,
-        port: usize,
-        payload: &[u8],
-        cookie: impl Fn(u64) -> u64,
-    ) -> Option<u64> {
-        let latest = self.flights.latest(port as u64, PORT_BITS)?;
-        let mut number = Some(latest);
-        while let Some(flight) = number.and_then(|number| self.flights.get(number)) {
-            let candidate = flight.number;
-            if has_cookie(payload, cookie(candidate), flight.payload) == Some(true) {
-                return Some(candidate);
-            }
-            number = candidate.checked_sub(1 << PORT_BITS);
+/// Find the probe that a datagram to the `port`-th of our source ports is about: the one that its first byte names, if the
+/// datagram carries that one's cookie, else the latest. One cookie is computed at most, so that a forged datagram costs the
+/// same however many probes are remembered.
+pub(super) fn datagram(
+    flights: &mut Flights,
+    port: usize,
+    payload: &[u8],
+    cookie: impl Fn(u64) -> u64,
+) -> Option<u64> {
+    let port = port as u64;
+    let latest = flights.latest(port, PORT_BITS);
+    let named = payload
+        .first()
+        .and_then(|turn| flights.latest(u64::from(*turn) << PORT_BITS | port, PORT_BITS + u8::BITS));
+    let sent = named.and_then(|number| flights.get(number));
+    match sent {
+        Some(flight) if has_cookie(payload, cookie(flight.number), flight.payload) == Some(true) => named,
+        _ => latest,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::hash::RandomState;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::MAX_IN_FLIGHT;
+    use crate::clocks::Reading;
+    use crate::lane::{PORTS, Probe};
+    use crate::packet::icmp::write_payload;
+    use crate::times::Departure;
+    use crate::worker::cookie;
+
+    const PAYLOAD: usize = 56;
+
+    fn filled(probes: u64) -> Flights {
+        let mut flights = Flights::new(MAX_IN_FLIGHT);
+        for seq in 0..probes {
+            let departure = Departure::new(Reading::take(), None);
+            flights.push(TargetId(0), seq + 1, PAYLOAD, departure, None);
         }
-        Some(latest)
+        flights
+    }
+
+    fn of(number: u64) -> Probe {
+        Probe {
+            destination: 7,
+            number,
+        }
+    }
+
+    /// The last of a hundred thousand are remembered.
+    #[test]
+    fn each_of_the_remembered_probes_is_found_by_its_cookie_and_by_one_cookie() {
+        const PROBES: u64 = 100_000;
+        let (mut flights, secret) = (filled(PROBES), RandomState::new());
+        let made = Cell::new(0);
+        let count = |number| {
+            made.set(made.get() + 1);
+            cookie(&secret, of(number))
+        };
+        for number in PROBES - MAX_IN_FLIGHT as u64..PROBES {
+            let mut payload = Vec::new();
+            write_payload(&mut payload, cookie(&secret, of(number)), PAYLOAD);
+            let port = usize::try_from(number).unwrap() % PORTS;
+            assert_eq!(datagram(&mut flights, port, &payload, count), Some(number));
+        }
+        assert_eq!(made.get(), MAX_IN_FLIGHT);
+    }
+
+    proptest! {
+        #[test]
+        fn a_forged_datagram_costs_one_cookie_however_many_probes_are_remembered(
+            probes in 1_u64..20_000,
+            port in 0..PORTS,
+            forged in prop::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let (mut flights, secret) = (filled(probes), RandomState::new());
+            let made = Cell::new(0);
+            let found = datagram(&mut flights, port, &forged, |number| {
+                made.set(made.get() + 1);
+                cookie(&secret, of(number))
+            });
+            let latest = (0..probes).rev().find(|number| number % PORTS as u64 == port as u64);
+            prop_assert_eq!(found, latest);
+            prop_assert!(made.get() <= 1);
+        }
     }
 }

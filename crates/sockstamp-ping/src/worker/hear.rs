@@ -15,7 +15,7 @@ use crate::packet::tcp;
 use crate::times::{Arrival, times};
 use crate::{Error, Event, Outcome, Result};
 
-use super::destination::initial_sequence;
+use super::destination::{datagram, initial_sequence};
 use super::inbox::{Inbox, Incoming, Told, Trouble};
 use super::schedule::Timer;
 use super::{CONNECTION, PORT, Worker, cookie};
@@ -191,11 +191,8 @@ impl Worker {
         let unknown = (Stray::Unknown, Some(destination));
         let secret = &self.secret;
         let known = self.destinations.get_mut(&destination).ok_or(unknown)?;
-        let number = known
-            .datagram(index, payload, |number| {
-                cookie(secret, Probe { destination, number })
-            })
-            .ok_or(unknown)?;
+        let cookie = |number| cookie(secret, Probe { destination, number });
+        let number = datagram(&mut known.flights, index, payload, cookie).ok_or(unknown)?;
         Ok(Probe { destination, number })
     }
 
@@ -207,12 +204,8 @@ impl Worker {
             Stray::Unknown => &mut counters.stray_unknown,
             Stray::Truncated => &mut counters.stray_truncated,
         } += 1;
-        let target = destination.and_then(|destination| {
-            let of = |(id, target): (&crate::TargetId, &super::Watched)| {
-                (target.destination == destination).then_some(*id)
-            };
-            self.targets.iter().filter_map(of).min()
-        });
+        let known = destination.and_then(|destination| self.destinations.get(&destination));
+        let target = known.and_then(|known| known.targets.first().copied());
         self.outbox.send(Event::Stray { target, from, why });
     }
 

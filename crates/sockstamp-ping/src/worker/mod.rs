@@ -8,7 +8,7 @@ mod schedule;
 mod send;
 
 use std::collections::hash_map::{Entry, RandomState};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::hash::BuildHasher;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -26,10 +26,11 @@ use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
 use crate::clocks::now;
 use crate::flights::{Flight, Flights, State};
-use crate::lane::{Key, Lane, Probe};
+use crate::lane::{Key, Lane, PORT_BITS, PORTS, Probe};
 use crate::namespace::Presence;
 use crate::{
-    End, Error, Event, Namespace, Outcome, Protocol, Result, Settings, Sockets, Target, TargetId, pacing,
+    End, Error, Event, MAX_IN_FLIGHT, Namespace, Outcome, Protocol, Result, Settings, Sockets, Target,
+    TargetId, pacing,
 };
 
 use destination::Destination;
@@ -272,7 +273,7 @@ impl Worker {
         };
         let settings = &target.settings;
         let places = Flights::places(settings.timeout, settings.interval);
-        let destination = self.destination(number, target, port, places);
+        let destination = self.destination(id, number, target, port, places);
         self.schedule.count_in(settings.interval, settings.flood);
         let interval = settings.interval.into();
         let origin = *self.origin.get_or_insert_with(now);
@@ -316,7 +317,7 @@ impl Worker {
         Ok((number, sockets))
     }
 
-    fn destination(&mut self, lane: u32, target: &Target, port: u16, places: usize) -> u32 {
+    fn destination(&mut self, id: TargetId, lane: u32, target: &Target, port: u16, places: usize) -> u32 {
         let number = match self.destination_of.entry((lane, target.address, port)) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
@@ -330,7 +331,7 @@ impl Worker {
                     lane,
                     address: address.unwrap_or(SocketAddr::new(target.address, port)),
                     flights: Flights::new(places),
-                    targets: 0,
+                    targets: BTreeSet::new(),
                     source: None,
                 };
                 self.destinations.insert(self.made, destination);
@@ -339,7 +340,7 @@ impl Worker {
         };
         if let Some(destination) = self.destinations.get_mut(&number) {
             destination.flights.grow(places);
-            destination.targets += 1;
+            destination.targets.insert(id);
         }
         number
     }
@@ -469,7 +470,7 @@ impl Worker {
         };
         self.schedule
             .count_out(target.settings.interval, target.settings.flood);
-        self.leave(destination);
+        self.leave(id, destination);
         self.outbox.send(Event::Ended { target: id, end });
     }
 
@@ -496,12 +497,12 @@ impl Worker {
     }
 
     /// A destination without targets is forgotten, and so is a lane without destinations.
-    fn leave(&mut self, number: u32) {
+    fn leave(&mut self, id: TargetId, number: u32) {
         let Some(destination) = self.destinations.get_mut(&number) else {
             return;
         };
-        destination.targets -= 1;
-        if destination.targets > 0 {
+        destination.targets.remove(&id);
+        if !destination.targets.is_empty() {
             return;
         }
         let lane = destination.lane;
@@ -537,8 +538,11 @@ impl Worker {
     }
 }
 
+/// Its first byte, which travels first, names the probe among those of its source port.
 fn cookie(secret: &RandomState, probe: Probe) -> u64 {
-    secret.hash_one((probe.destination, probe.number))
+    const _: () = assert!(MAX_IN_FLIGHT <= PORTS << u8::BITS);
+    let turn = probe.number >> PORT_BITS & 0xff;
+    secret.hash_one((probe.destination, probe.number)) >> u8::BITS | turn << (u64::BITS - u8::BITS)
 }
 
 /// Why a worker ends before its targets do.
