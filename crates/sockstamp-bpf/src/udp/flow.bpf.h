@@ -61,7 +61,7 @@ struct udp_send {
 	__u64 skb; /* udp_name() of the last packet */
 	__u64 order; /* in which they began */
 	__u64 state;
-	__u64 outstanding; /* packets that the driver has not got yet */
+	__s64 outstanding; /* packets that the driver has not got yet */
 	__u32 tid;
 	__u32 pid;
 	__u32 bytes;

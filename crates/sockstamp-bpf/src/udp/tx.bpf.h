@@ -71,10 +71,16 @@ __noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
 	return UDP_NO_SLOT;
 }
 
+/*
+ * A send call is over soon after it has queued a packet. One that seems not to be is no call: its
+ * packet was released in another task's time, by the answer of a neighbour (ARP).
+ */
+#define UDP_CALL_NS 1000000000
+
 /* Its packets go on without it. */
 static __always_inline void udp_forget_packets(struct udp_flow *flow, struct udp_send *send)
 {
-	if (send->outstanding)
+	if (send->outstanding > 0)
 		__sync_fetch_and_add(&flow->tx_untracked,
 				     __sync_lock_test_and_set(&send->outstanding, 0));
 }
@@ -163,12 +169,17 @@ static __always_inline void udp_note_queued(struct udp_flow *flow, struct udp_se
 		send->repeats++;
 		send->outstanding += packet->parts;
 	} else {
-		/* A send is one datagram: what was there came from elsewhere. */
+		/* A send is one datagram: corked bytes left first, or a neighbour's answer let one
+		 * go. */
 		if (send->flags & UDP_WHOLE) {
-			send->sched = 0;
-			send->snd = 0;
 			udp_forget_packets(flow, send);
-			send->flags = 0;
+			if (send->flags & UDP_FLUSHED) {
+				send->sched = 0;
+				send->snd = 0;
+				send->flags = 0;
+			} else {
+				send->flags |= UDP_DOUBTED;
+			}
 		}
 		if (send->sched || !packet->last || packet->parts > 1)
 			send->flags |= UDP_SPLIT;
@@ -210,49 +221,6 @@ __noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
 static __always_inline bool udp_alone(const struct sock *sk, const struct sk_buff *skb)
 {
 	return (__u32)sk->sk_wmem_alloc.refs.counter <= skb->truesize + 1;
-}
-
-/* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
-static __always_inline void udp_queued(const struct sock *sk, const struct sk_buff *skb)
-{
-	struct udp_flow *flow = udp_flow_at(sk, skb);
-	struct udp_packet packet = {};
-	struct udp_send *send;
-	bool corked;
-	__u32 slot, tid;
-
-	if (!flow || !udp_own_device(sk, skb->dev))
-		return;
-	/* Not in a send call: what waited for a neighbour's address, in softirq. */
-	tid = bpf_get_current_pid_tgid();
-	if (!tid || bpf_get_current_task_btf()->flags & PF_KTHREAD)
-		return;
-	packet.skb = udp_name(sk, skb);
-	packet.now = bpf_ktime_get_ns();
-	packet.ifindex = skb->dev->ifindex;
-	packet.interface = interface_slot(skb->dev);
-	packet.parts = udp_parts(skb);
-	packet.last = udp_last_fragment(skb);
-	/* Some left where nobody looks: redirected, or given away by their qdisc. */
-	if (flow->tx_untracked && udp_alone(sk, skb))
-		flow->tx_untracked = 0;
-	corked = udp_pending(sk);
-	if (corked)
-		udp_flush(flow, &packet);
-	slot = udp_find_open(flow, tid);
-	if (slot == UDP_NO_SLOT)
-		slot = udp_claim(flow, tid);
-	/* Counted at the end of the call, which finds no slot either. */
-	if (slot == UDP_NO_SLOT) {
-		__sync_fetch_and_add(&flow->tx_untracked, packet.parts);
-		return;
-	}
-	send = udp_send_at(flow, slot);
-	if (udp_peer_wanted() && !send->sched)
-		udp_peer(sk, skb, false, &send->remote);
-	udp_note_queued(flow, send, &packet);
-	if (corked)
-		send->flags |= UDP_FLUSHED;
 }
 
 static __always_inline void udp_send_record(const struct udp_flow *flow,
@@ -339,9 +307,113 @@ static __always_inline void udp_complete_if_over(struct bank *bank, struct udp_f
 {
 	struct udp_send *send = udp_send_at(flow, slot);
 
-	if (!send->outstanding &&
+	if (send->outstanding <= 0 &&
 	    __sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
 		udp_complete(bank, flow, slot);
+}
+
+/* Ends one that waits for a packet whose leaving was missed. */
+static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *flow, __u32 slot)
+{
+	struct udp_send *send = udp_send_at(flow, slot);
+
+	send->flags |= UDP_DOUBTED;
+	if (__sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
+		udp_complete(bank, flow, slot);
+}
+
+/*
+ * A new packet is about to wait, so whatever else had its memory is gone. One that was split is
+ * known by its parts alone from here on.
+ */
+__noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
+			     const struct udp_packet *packet)
+{
+	if (!bank || !flow || !packet)
+		return 0;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->skb != packet->skb || send->ifindex != packet->ifindex)
+			continue;
+		send->skb = 0;
+		if (!(send->flags & UDP_SPLIT) && send->outstanding > 0)
+			udp_end_missed(bank, flow, slot);
+	}
+	return 0;
+}
+
+/*
+ * The socket has no packet but one: a message that still waits for others has missed them, and a
+ * call that is still open never was one. Recent ones are left alone: netem takes packets off the
+ * socket's account before they leave (skb_orphan_partial(), v6.18).
+ */
+__noinline int udp_give_up(struct bank *bank, struct udp_flow *flow, __u64 now)
+{
+	if (!bank || !flow)
+		return 0;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (!send->sched_last || now - send->sched_last < UDP_CALL_NS)
+			continue;
+		if (send->state == UDP_OPEN)
+			udp_release(flow, slot);
+		else
+			udp_end_missed(bank, flow, slot);
+	}
+	return 0;
+}
+
+/* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
+static __always_inline void udp_queued(const struct sock *sk, const struct sk_buff *skb)
+{
+	struct udp_flow *flow = udp_flow_at(sk, skb);
+	struct bank *bank = this_bank();
+	struct udp_packet packet = {};
+	struct udp_send *send;
+	bool corked;
+	__u32 slot, tid;
+
+	if (!flow || !bank || !udp_own_device(sk, skb->dev))
+		return;
+	/* Not in a send call: what waited for a neighbour's address, in softirq. */
+	tid = bpf_get_current_pid_tgid();
+	if (!tid || bpf_get_current_task_btf()->flags & PF_KTHREAD)
+		return;
+	packet.skb = udp_name(sk, skb);
+	packet.now = bpf_ktime_get_ns();
+	packet.ifindex = skb->dev->ifindex;
+	packet.interface = interface_slot(skb->dev);
+	packet.parts = udp_parts(skb);
+	packet.last = udp_last_fragment(skb);
+	/* Some left where nobody looks: redirected, or given away by their qdisc. */
+	if ((flow->tx_untracked || flow->tx_used) && udp_alone(sk, skb)) {
+		flow->tx_untracked = 0;
+		if (flow->tx_used)
+			udp_give_up(bank, flow, packet.now);
+	}
+	if (flow->tx_used)
+		udp_take_name(bank, flow, &packet);
+	corked = udp_pending(sk);
+	if (corked)
+		udp_flush(flow, &packet);
+	slot = udp_find_open(flow, tid);
+	if (slot == UDP_NO_SLOT)
+		slot = udp_claim(flow, tid);
+	/* Counted at the end of the call, which finds no slot either. */
+	if (slot == UDP_NO_SLOT) {
+		__sync_fetch_and_add(&flow->tx_untracked, packet.parts);
+		return;
+	}
+	send = udp_send_at(flow, slot);
+	if (udp_peer_wanted() && !send->sched)
+		udp_peer(sk, skb, false, &send->remote);
+	udp_note_queued(flow, send, &packet);
+	if (corked)
+		send->flags |= UDP_FLUSHED;
 }
 
 static __always_inline void udp_note_started(struct udp_send *send, __u32 parts, __u64 now)
@@ -364,7 +436,7 @@ __noinline __u32 udp_oldest_split(struct udp_flow *flow)
 	{
 		struct udp_send *send = udp_send_at(flow, slot);
 
-		if (send->outstanding && send->flags & UDP_SPLIT &&
+		if (send->outstanding > 0 && send->flags & UDP_SPLIT &&
 		    flow->tx_order - send->order > age) {
 			age = flow->tx_order - send->order;
 			oldest = slot;
@@ -389,8 +461,29 @@ static __always_inline void udp_unnamed_left(struct bank *bank, struct udp_flow 
 		send->flags |= UDP_DOUBTED;
 	if (dropped)
 		send->flags |= UDP_DROPPED;
+	/* It was split: the packet that had the name is gone. */
+	if (send->parts > 1)
+		send->skb = 0;
 	udp_note_started(send, 1, now);
 	udp_complete_if_over(bank, flow, slot);
+}
+
+/*
+ * A packet has left that was queued as a whole. A packet scheduler keeps a flow's order: the parts
+ * of older messages have left unseen, or were taken for others'.
+ */
+__noinline int udp_doubt_older(struct udp_flow *flow, __u64 order)
+{
+	if (!flow)
+		return 0;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->order < order && send->flags & UDP_SPLIT && send->outstanding > 0)
+			send->flags |= UDP_DOUBTED;
+	}
+	return 0;
 }
 
 /*
@@ -414,11 +507,13 @@ static __always_inline void udp_left(const struct sock *sk, const struct sk_buff
 		struct udp_send *send = udp_send_at(flow, slot);
 
 		/* One that was split is gone: its address may be that of a part of another. */
-		if (send->skb != name || send->parts != parts || !send->outstanding)
+		if (send->skb != name || send->parts != parts || send->outstanding <= 0)
 			continue;
 		known = true;
 		if (dropped)
 			send->flags |= UDP_DROPPED;
+		else if (flow->tx_used & (flow->tx_used - 1))
+			udp_doubt_older(flow, send->order);
 		udp_note_started(send, parts, now);
 		udp_complete_if_over(bank, flow, slot);
 	}

@@ -30,6 +30,8 @@ pub(crate) const SILENCE: Duration = Duration::from_millis(400);
 pub(crate) struct Call {
     pub(crate) local: SocketAddr,
     pub(crate) number: u64,
+    /// The number that its packet begins with: another one where a packet carries many datagrams.
+    pub(crate) packet: u64,
     pub(crate) bytes: u64,
     pub(crate) begun: u64,
     pub(crate) ended: u64,
@@ -77,6 +79,14 @@ impl Scene {
             sent: Mutex::default(),
             read: Mutex::default(),
         }
+    }
+
+    /// Puts a token bucket (tc-tbf(8)) in front of host a's end.
+    pub(crate) fn shape(&self, bucket: &str) {
+        let device = self.link.interface_a();
+        let words = format!("qdisc replace dev {device} root tbf {bucket}");
+        let words: Vec<&str> = words.split_whitespace().collect();
+        self.a.run("tc", &words).unwrap();
     }
 
     /// A socket of host a.
@@ -162,6 +172,7 @@ impl Socket<'_> {
         Call {
             local: self.local,
             number,
+            packet: number,
             bytes: bytes as u64,
             begun,
             ended,
@@ -294,7 +305,7 @@ impl Evidence {
     /// The last packet of the datagram has left when tcpdump saw it leave, and entered the packet scheduler during
     /// the call.
     fn compare_send(&self, message: &Value, call: &Call) -> Result<(), String> {
-        let left = parts(&self.at_a, call.number)
+        let left = parts(&self.at_a, call.packet)
             .last()
             .ok_or("no packet has left")?
             .time;
@@ -310,7 +321,7 @@ impl Evidence {
     fn compare_read(&self, message: &Value, call: &Call) -> Result<(), String> {
         let same = |other: &&Call| other.number == call.number && other.ended < call.ended;
         let earlier = self.read.iter().filter(same).count();
-        let came = last_parts(&self.at_b, call.number);
+        let came = last_parts(&self.at_b, call.packet);
         let came = came.get(earlier).ok_or("no packet has come")?.time;
         let stamps = &message["stamps"];
         about("rx_software", number(&stamps["rx_software"]), came..=came)?;

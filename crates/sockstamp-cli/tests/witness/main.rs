@@ -10,4 +10,5 @@ mod datagrams;
 mod receive;
 mod streams;
 mod udp;
+mod udp_calls;
 mod udp_queue;

@@ -83,10 +83,7 @@ fn exchange(scene: &Scene, family: Family, connected: bool, numbers: Range<u64>,
 fn sends_behind_a_token_bucket_are_timed_as_on_the_wire() {
     within_three_attempts(|| {
         let scene = Scene::veth();
-        let device = scene.link.interface_a();
-        let shape = format!("qdisc replace dev {device} root tbf rate 20mbit burst 5kb limit 10mb");
-        let words: Vec<&str> = shape.split_whitespace().collect();
-        scene.a.run("tc", &words).unwrap();
+        scene.shape("rate 20mbit burst 5kb limit 10mb");
         for (kind, (family, connected)) in (0..).zip(kinds()) {
             let numbers = kind * 1000..kind * 1000 + 600;
             exchange(&scene, family, connected, numbers, Duration::ZERO);
