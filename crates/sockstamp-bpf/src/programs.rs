@@ -121,7 +121,7 @@ fn tcp_packets(plan: &Plan) -> bool {
 }
 
 fn packets(plan: &Plan) -> bool {
-    tcp_packets(plan) || plan.measures_udp()
+    plan.looks_at_packets() || plan.measures_udp()
 }
 
 fn read_tracepoints(plan: &Plan) -> bool {

@@ -11,7 +11,7 @@ use crate::facts::Facts;
 use crate::filter;
 use crate::group;
 use crate::options::{Options, Sampling};
-use crate::plan::{Datagrams, Entry, Plan, Stamps};
+use crate::plan::{Datagrams, Entry, Plan};
 use crate::programs;
 use crate::record::raw::INTERFACES;
 use crate::sched::WakeFunctions;
@@ -22,7 +22,7 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
     if let Some(settings) = open.maps.rodata_data.as_mut() {
         settings.setting_casts = facts.casts == Some(true);
         settings.setting_bit = plan.uses_bit();
-        settings.setting_traced = plan.tx == Some(Stamps::Packets);
+        settings.setting_traced = plan.looks_at_packets();
         settings.setting_udp = plan.measures_udp();
         settings.setting_half_closed = plan.half_closed;
         settings.setting_udp_functions = matches!(plan.udp, Ok(Datagrams::Functions { .. }));

@@ -1,4 +1,5 @@
-//! Another user of the bits that a session asks of sockets, and a look at them: for tests of what is left behind.
+//! Another user of the bits that a session asks of sockets, and a look at them and at packets: for tests of what else a session
+//! does to a host.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -25,7 +26,7 @@ pub struct Bits {
 
 /// Programs that set both bits on some connections, attached.
 pub struct Stranger {
-    _link: Link,
+    _links: [Link; 2],
     skeleton: StrangerSkel<'static>,
 }
 
@@ -50,11 +51,22 @@ impl Stranger {
         }
         let skeleton = open.load().tried("load the programs")?;
         let cgroup = File::open(cgroup).tried(format!("open {}", cgroup.display()))?;
-        let link = skeleton.progs.stranger_asks.attach_cgroup(cgroup.as_raw_fd());
+        let asks = skeleton.progs.stranger_asks.attach_cgroup(cgroup.as_raw_fd());
+        let counts = skeleton.progs.stranger_counts.attach();
         Ok(Self {
-            _link: link.tried("attach to the cgroup")?,
+            _links: [
+                asks.tried("attach to the cgroup")?,
+                counts.tried("attach to net_dev_queue")?,
+            ],
             skeleton,
         })
+    }
+
+    /// How many packets have asked for stamps in that namespace.
+    #[must_use]
+    pub fn asking_packets(&self) -> u64 {
+        let counted = self.skeleton.maps.bss_data.as_ref();
+        counted.map_or(0, |data| data.stranger_asking_packets)
     }
 
     /// The bits of each connection of the calling thread's network namespace, by its local and remote port.

@@ -72,7 +72,7 @@ fn poorer(host: &Facts) -> Vec<(String, Facts)> {
         take(&mut poorer);
         poorer
     };
-    let facts: [(&str, Take); 7] = [
+    let facts: [(&str, Take); 9] = [
         ("the bit on the socket", |host| host.socket_bit = Some(false)),
         ("BPF timestamping", |host| host.tx_timestamping = Some(false)),
         ("the clock of stamps", |host| host.stamp_clock = Some(false)),
@@ -81,7 +81,13 @@ fn poorer(host: &Facts) -> Vec<(String, Facts)> {
         }),
         ("sched_info", |host| host.sched_info = Some(false)),
         ("perf events", |host| host.perf_events = Some(false)),
+        ("a stable clock of the scheduler", |host| {
+            host.sched_clock_stable = Some(false)
+        }),
         ("kernel symbols", |host| host.kernel_symbols = Some(false)),
+        ("NICs that leave sends alone", |host| {
+            host.stamping_nics = ["eth0".to_owned()].into()
+        }),
     ];
     let facts = facts.map(|(name, take)| (name.to_owned(), without(&take)));
     let tracepoints = Tracepoint::ALL.map(|tracepoint| {

@@ -64,6 +64,42 @@ pub fn capabilities(name: &str) -> Result<InterfaceCapabilities> {
     }
 }
 
+/// Whether the NIC of an interface stamps packets now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct HardwareStamping {
+    /// Sent packets that ask for it.
+    pub tx: bool,
+    /// Received packets, at least of some protocols.
+    pub rx: bool,
+}
+
+/// Asks the driver of the interface `name`, in the current network namespace, what its NIC has been told to stamp, by ptp4l(8)
+/// or another program (SIOCSHWTSTAMP).
+///
+/// A driver that does not know the question (EOPNOTSUPP) stamps nothing. Needs no privilege.
+///
+/// Source: SIOCGHWTSTAMP in Documentation/networking/timestamping.rst, `dev_get_hwtstamp()` in net/core/dev_ioctl.c, v6.18.
+///
+/// # Errors
+///
+/// As [`capabilities`].
+pub fn hardware_stamping(name: &str) -> Result<HardwareStamping> {
+    /// HWTSTAMP_TX_OFF and HWTSTAMP_FILTER_NONE of include/uapi/linux/net_tstamp.h.
+    const OFF: libc::c_int = 0;
+    let request = sys::InterfaceName::new(name).ok_or_else(|| Error::InterfaceName {
+        name: name.to_owned(),
+    })?;
+    let socket = socket::unbound()?;
+    match sys::hardware_stamping(&socket, request) {
+        Ok(config) => Ok(HardwareStamping {
+            tx: config.tx_type != OFF,
+            rx: config.rx_filter != OFF,
+        }),
+        Err(Errno::EOPNOTSUPP) => Ok(HardwareStamping::default()),
+        Err(errno) => Err(Error::call("ioctl(SIOCGHWTSTAMP)", name)(errno)),
+    }
+}
+
 /// The names of the interfaces of the current network namespace, in the order in which the kernel
 /// lists them. Bytes that are not UTF-8 are replaced by U+FFFD.
 ///
@@ -96,6 +132,21 @@ mod tests {
         for name in names().unwrap() {
             capabilities(&name).unwrap();
         }
+    }
+
+    #[test]
+    fn every_interface_says_whether_its_nic_stamps() {
+        for name in names().unwrap() {
+            hardware_stamping(&name).unwrap();
+        }
+        assert_eq!(hardware_stamping("lo").unwrap(), HardwareStamping::default());
+        let missing = hardware_stamping("sockstamp-none").unwrap_err();
+        assert!(
+            missing
+                .to_string()
+                .starts_with("ioctl(SIOCGHWTSTAMP) on sockstamp-none: "),
+            "{missing}"
+        );
     }
 
     #[test]

@@ -26,7 +26,7 @@ static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_o
 		return;
 	if (ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
 		tx_sendmsg(kern, flow);
-	else
+	else if (!setting_traced)
 		tx_callback(kern, ctx->op, flow);
 }
 

@@ -30,6 +30,22 @@ int stranger_asks(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
+#define SKBTX_BPF (1 << 7) /* include/linux/skbuff.h, v6.18 */
+
+/* Packets of that network namespace that ask for stamps, and so ask the NIC, too. */
+__u64 stranger_asking_packets;
+
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(stranger_counts, const struct sk_buff *skb)
+{
+	const struct sock *sk = skb->sk;
+
+	if (sk && sk->__sk_common.skc_net.net->ns.inum == stranger_netns &&
+	    skb_shared(skb)->tx_flags & SKBTX_BPF)
+		__sync_fetch_and_add(&stranger_asking_packets, 1);
+	return 0;
+}
+
 /* A line for each connection: its ports, and whether each bit is set. */
 SEC("iter/tcp")
 int stranger_looks(struct bpf_iter__tcp *ctx)

@@ -91,6 +91,8 @@ pub struct Facts {
     pub mptcp: Option<bool>,
     /// Some interface of this network namespace stamps in hardware.
     pub nic_clock: Option<bool>,
+    /// Interfaces, of all network namespaces that can be entered, whose NIC was found to stamp sends now, as for PTP.
+    pub stamping_nics: BTreeSet<String>,
     /// Processors that may ever be online: each has a bank of counters.
     pub processors: usize,
 }
@@ -183,6 +185,7 @@ impl Facts {
             kernel_symbols: YES,
             mptcp: Some(false),
             nic_clock: Some(false),
+            stamping_nics: BTreeSet::new(),
             processors: 2,
         }
     }

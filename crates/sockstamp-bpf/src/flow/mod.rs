@@ -118,6 +118,18 @@ fn enter<T: Send>(namespace: &Path, work: impl FnOnce() -> T + Send) -> Option<T
     thread::scope(|scope| scope.spawn(inside).join().ok()?)
 }
 
+/// Does something in this network namespace, and in each other that can be entered.
+pub(crate) fn in_each_namespace<T: Send>(work: impl Fn() -> T + Send + Sync) -> Vec<T> {
+    let own = own_namespace().unwrap_or_default();
+    let mut done = vec![work()];
+    for (inode, namespace) in network_namespaces() {
+        if inode != own {
+            done.extend(enter(&namespace, &work));
+        }
+    }
+    done
+}
+
 /// A connection that a walk is stuck at has not been visited: it may have come since they were counted.
 fn unvisited(connections: u64, visited: u64) -> u64 {
     connections.saturating_sub(visited).max(1)

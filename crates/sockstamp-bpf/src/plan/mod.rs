@@ -22,6 +22,9 @@ use crate::facts::{Capability, Facts, Function, Tracepoint};
 pub enum Stamps {
     /// BPF timestamping: selected sockets call for each.
     Callbacks,
+    /// Selected sockets call when a message is queued, and the others are taken where their packets pass. No packet is
+    /// asked for stamps, which a NIC would give as well.
+    Unasked,
     /// They are taken where the packets of selected sockets pass, and around the functions that send.
     Packets,
 }
@@ -125,6 +128,7 @@ impl Plan {
         let host_path_obstacle = rules::host_path_obstacle(facts);
         let host_path = request.host_path && host_path_obstacle.is_none();
         let packets = tx == Ok(Stamps::Packets);
+        let passing = packets || tx == Ok(Stamps::Unasked);
         let can_trace = |function| rules::lacks_function(facts, function).is_none();
         let has = |tracepoint| rules::lacks(facts, tracepoint).is_none();
         Self {
@@ -133,7 +137,7 @@ impl Plan {
             entry: entry.ok(),
             waits: packets && can_trace(Function::SkStreamWaitMemory),
             pages: packets && can_trace(Function::DoTcpSendpages),
-            half_closed: packets && can_trace(Function::TcpRcvStateProcess),
+            half_closed: passing && can_trace(Function::TcpRcvStateProcess),
             rx: rx.ok(),
             segments: (tx.is_ok() || rx.is_ok()) && has(Tracepoint::TcpProbe),
             sched: rx.is_ok() && sched.is_ok(),
@@ -153,13 +157,19 @@ impl Plan {
     /// Return whether functions of the kernel are traced.
     pub(crate) fn traces_functions(&self) -> bool {
         self.tx == Some(Stamps::Packets)
+            || self.half_closed
             || self.rx == Some(Reads::Functions)
             || matches!(self.udp, Ok(Datagrams::Functions { .. }))
     }
 
     /// Return whether flows are selected by a bit on their sockets, that is to be taken back.
     pub(crate) fn uses_bit(&self) -> bool {
-        self.tx == Some(Stamps::Callbacks)
+        matches!(self.tx, Some(Stamps::Callbacks | Stamps::Unasked))
+    }
+
+    /// Return whether stamps of TCP are taken where its packets pass.
+    pub(crate) fn looks_at_packets(&self) -> bool {
+        matches!(self.tx, Some(Stamps::Packets | Stamps::Unasked))
     }
 
     /// Return whether messages of UDP sockets are measured.

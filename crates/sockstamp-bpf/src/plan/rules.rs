@@ -83,6 +83,11 @@ fn selection(facts: &Facts) -> Option<Reason> {
 /// Return how sends of TCP are measured, or why they are not.
 pub(super) fn stamps(facts: &Facts) -> Result<Stamps, Reason> {
     match (callbacks(facts), packets(facts)) {
+        // A packet that is asked for stamps asks the NIC, too (SKBTX_HW_TSTAMP, include/linux/skbuff.h, v6.18), and one that
+        // has a single place for them (igb_xmit_frame_ring(), drivers/net/ethernet/intel/igb) gives PTP none meanwhile.
+        (None, _) if !facts.stamping_nics.is_empty() => {
+            lacks_any(facts, &PASSING).map_or(Ok(Stamps::Unasked), Err)
+        }
         (None, _) => Ok(Stamps::Callbacks),
         (_, None) => Ok(Stamps::Packets),
         (_, Some(reason)) => Err(reason),
@@ -95,17 +100,19 @@ fn callbacks(facts: &Facts) -> Option<Reason> {
     selection(facts).or_else(|| (!whole).then_some(Reason::Needs(BPF_TIMESTAMPING)))
 }
 
+/// Where packets pass.
+const PASSING: [Tracepoint; 3] = [
+    Tracepoint::NetDevQueue,
+    Tracepoint::NetDevStartXmit,
+    Tracepoint::TcpProbe,
+];
+
 /// Return why stamps cannot be taken where packets pass, if so.
 fn packets(facts: &Facts) -> Option<Reason> {
-    let tracepoints = [
-        Tracepoint::NetDevQueue,
-        Tracepoint::NetDevStartXmit,
-        Tracepoint::TcpProbe,
-    ];
     let functions = [Function::TcpSendmsgLocked, Function::TcpPushPendingFrames];
     selection(facts)
         .or_else(|| lacks_any_function(facts, &functions))
-        .or_else(|| lacks_any(facts, &tracepoints))
+        .or_else(|| lacks_any(facts, &PASSING))
         .map(|reason| match reason {
             Reason::FentryRefused => Reason::NeedsOrFentry(BPF_TIMESTAMPING),
             other => other,
@@ -134,7 +141,7 @@ pub(super) fn entry(facts: &Facts, asked: EntryHook) -> Result<Entry, Reason> {
     match (asked, stamps(facts)?) {
         (EntryHook::Off, _) => Err(Reason::SwitchedOff),
         (EntryHook::By(entry), _) => entry_obstacle(facts, entry).map_or(Ok(entry), Err),
-        (EntryHook::Auto, Stamps::Callbacks) => Ok(best_entry(facts)),
+        (EntryHook::Auto, Stamps::Callbacks | Stamps::Unasked) => Ok(best_entry(facts)),
         (EntryHook::Auto, Stamps::Packets) => Ok(Entry::Function),
     }
 }
@@ -316,10 +323,13 @@ fn snd(facts: &Facts, request: &Request) -> Sent {
 }
 
 fn sent(facts: &Facts, from: Sent, to: Sent) -> Result<Way, Reason> {
-    Ok(match stamps(facts)? {
-        Stamps::Callbacks => Way::Between(from.0, to.0),
-        Stamps::Packets => Way::Between(from.1, to.1),
-    })
+    let stamps = stamps(facts)?;
+    let point = |of: Sent| match stamps {
+        Stamps::Callbacks => of.0,
+        Stamps::Unasked if of == QUEUED => of.0,
+        Stamps::Unasked | Stamps::Packets => of.1,
+    };
+    Ok(Way::Between(point(from), point(to)))
 }
 
 fn copying(facts: &Facts, asked: EntryHook) -> Result<Way, Reason> {

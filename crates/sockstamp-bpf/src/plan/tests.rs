@@ -205,6 +205,34 @@ fn reads_need_their_functions_where_there_are_no_tracepoints() {
     }
 }
 
+/// A NIC with one place for stamps would miss those that PTP needs.
+#[test]
+fn where_a_nic_stamps_sends_no_packet_is_asked_for_stamps() {
+    let ptp = without(|facts| {
+        facts.stamping_nics.insert("eth0".into());
+    });
+    let plan = required(&ptp).unwrap();
+    assert_eq!(plan.tx, Some(Stamps::Unasked));
+    assert!(plan.uses_bit() && plan.looks_at_packets());
+    assert_eq!(plan.entry, Some(Entry::Tracepoint));
+    let ways = [
+        (Stage::TxCopy, "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG"),
+        (Stage::TxQueue, "sockops TSTAMP_SENDMSG → tp net_dev_queue"),
+        (Stage::TxQdisc, "tp net_dev_queue → tp net_dev_start_xmit"),
+        (Stage::TxNetwork, "tp net_dev_start_xmit → tp tcp_probe"),
+    ];
+    for (stage, way) in ways {
+        assert_eq!(plan.stages[stage].to_string(), way, "{stage}");
+    }
+    let blind = Facts {
+        refused: [Tracepoint::NetDevQueue].into(),
+        ..ptp.clone()
+    };
+    assert_eq!(plan_of(&blind).tx, None);
+    // Without BPF timestamping none was asked before.
+    assert_eq!(plan_of(&ptp.of_an_older_kernel()).tx, Some(Stamps::Packets));
+}
+
 #[test]
 fn without_the_schedulers_clock_wake_ups_are_what_was_stood_in_run_queues() {
     let takes: [fn(&mut Facts); 4] = [

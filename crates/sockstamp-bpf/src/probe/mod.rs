@@ -18,7 +18,7 @@ pub use self::hooks::{functions_can_be_traced, try_all, try_what_is_used};
 
 use self::btf::KernelTypes;
 use crate::facts::{Capability, Facts, Function, Tracepoint};
-use crate::{privilege, sched};
+use crate::{flow, privilege, sched};
 
 /// Gather the facts that can be had by looking. Needs no privilege; nothing on the host is changed.
 #[must_use]
@@ -52,6 +52,10 @@ pub fn facts() -> Facts {
         kernel_symbols: sched::symbols_are_shown(),
         mptcp: exists("/proc/sys/net/mptcp"),
         nic_clock: nic_clock(),
+        stamping_nics: flow::in_each_namespace(stamping_nics)
+            .into_iter()
+            .flatten()
+            .collect(),
         processors: processors(),
     }
 }
@@ -59,6 +63,14 @@ pub fn facts() -> Facts {
 /// `None` where a directory on the way cannot be searched.
 fn exists(path: &str) -> Option<bool> {
     Path::new(path).try_exists().ok()
+}
+
+/// Return those of this network namespace. One that vanishes meanwhile is none.
+fn stamping_nics() -> Vec<String> {
+    let names = interface::names().unwrap_or_default().into_iter();
+    names
+        .filter(|name| interface::hardware_stamping(name).is_ok_and(|stamping| stamping.tx))
+        .collect()
 }
 
 /// An interface that vanishes meanwhile, or that does not tell, leaves it unknown whether it was the one.

@@ -236,7 +236,7 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 {
 	const struct sk_buff *skb = kern->skb;
 
-	if (tx_queued(kern->sk, skb, flow, skb_tcp(skb)->seq + skb->len - 1))
+	if (tx_queued(kern->sk, skb, flow, skb_tcp(skb)->seq + skb->len - 1) && !setting_traced)
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 

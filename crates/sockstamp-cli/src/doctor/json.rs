@@ -33,6 +33,7 @@ pub(super) fn report(report: &Report) -> Value {
         "bpf_timestamping": bpf_timestamping.map(|(bit, kfunc)| bit && kfunc),
         "receive_stamping": report.receive_stamping,
         "sched_clock_stable": facts.sched_clock_stable,
+        "stamping_nics": facts.stamping_nics,
         "mptcp": { "enabled": facts.mptcp, "measured": false },
         "hooks": report.hooks.iter().map(hook).collect::<Vec<_>>(),
         "interfaces": report.interfaces.iter().map(interface).collect::<Vec<_>>(),
@@ -141,6 +142,7 @@ mod tests {
                 "receive_stamping",
                 "sched_clock_stable",
                 "self_test",
+                "stamping_nics",
                 "udp",
                 "version",
             ]

@@ -72,6 +72,7 @@ fn facts(report: &Report) -> Vec<Line> {
             "BPF timestamping",
             match report.plan.tx {
                 Some(Stamps::Callbacks) => "yes",
+                Some(Stamps::Unasked) => UNASKED,
                 Some(Stamps::Packets) => FROM_PACKETS,
                 None => "no",
             },
@@ -98,6 +99,10 @@ fn facts(report: &Report) -> Vec<Line> {
         line("receive stamping now", receive_stamping(report.receive_stamping)),
         line("physical interfaces here", physical(report.physical.as_deref())),
     ];
+    if !facts.stamping_nics.is_empty() {
+        let names: Vec<_> = facts.stamping_nics.iter().map(String::as_str).collect();
+        lines.push(line("NICs that stamp sends", names.join(", ")));
+    }
     if facts.sched_clock_stable == Some(false) {
         lines.push(line("scheduler's clock", UNSTABLE));
     }
@@ -110,6 +115,9 @@ fn facts(report: &Report) -> Vec<Line> {
 /// Where the stamps differ has a table in docs/how-it-works.md.
 const FROM_PACKETS: &str =
     "no: TCP is stamped by its packets, behind tc egress, in front of the driver, and when an ACK arrives";
+
+/// `SKBTX_HW_TSTAMP` has `SKBTX_BPF` in it (include/linux/skbuff.h, v6.18).
+const UNASKED: &str = "yes, but it would take a NIC's stamps from PTP: TCP is stamped where its packets pass";
 
 /// Each processor has its own then (`sched_clock_local()`, kernel/sched/clock.c, v6.18): up to a tick apart.
 const UNSTABLE: &str = "unstable: rx.wakeup is the time in run queues, which each processor measures alone";
@@ -225,6 +233,8 @@ fn result(report: &Report) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_bpf::plan::{Plan, Request};
+
     use super::super::tests::{capable, unprivileged};
 
     use super::*;
@@ -232,6 +242,18 @@ mod tests {
     #[test]
     fn a_capable_host() {
         assert_eq!(report(&capable()), include_str!("capable.txt"));
+    }
+
+    #[test]
+    fn a_nic_that_stamps_sends_is_named_and_not_asked() {
+        let mut host = capable();
+        host.facts.stamping_nics = ["eth0".to_owned(), "eth1".to_owned()].into();
+        host.plan = Plan::outlook(&host.facts, &Request::default());
+        let report = report(&host);
+        assert!(
+            report.contains("eth0, eth1\n") && report.contains(UNASKED),
+            "{report}"
+        );
     }
 
     #[test]

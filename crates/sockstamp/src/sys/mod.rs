@@ -68,6 +68,33 @@ impl InterfaceName {
     }
 }
 
+/// `struct hwtstamp_config` of include/uapi/linux/net_tstamp.h, in which it is since v2.6.30.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub(crate) struct HardwareStamping {
+    flags: libc::c_int,
+    pub(crate) tx_type: libc::c_int,
+    pub(crate) rx_filter: libc::c_int,
+}
+
+const _: () = assert!(size_of::<HardwareStamping>() == 12);
+
+/// SIOCGHWTSTAMP: what the interface stamps now, in the network namespace of `socket`.
+pub(crate) fn hardware_stamping(socket: impl AsFd, name: InterfaceName) -> nix::Result<HardwareStamping> {
+    let mut config = HardwareStamping::default();
+    // SAFETY: as in `ts_info`.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    request.ifr_name = name.0;
+    request.ifr_ifru.ifru_data = (&raw mut config).cast();
+    // SAFETY: SIOCGHWTSTAMP takes a pointer to a `struct ifreq` that may be read and written, whose ifr_data points to a
+    // `struct hwtstamp_config` to be written. `request` and `config` are alive and not otherwise borrowed for the whole call, which
+    // keeps neither pointer; `config` has that layout (repr(C), size asserted above). The descriptor is open, as it is borrowed for
+    // the call.
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCGHWTSTAMP, &raw mut request) };
+    Errno::result(result)?;
+    Ok(config)
+}
+
 /// ETHTOOL_GET_TS_INFO: what the interface can stamp, in the network namespace of `socket`.
 pub(crate) fn ts_info(socket: impl AsFd, name: InterfaceName) -> nix::Result<TsInfo> {
     let mut info = TsInfo::request();

@@ -1,0 +1,105 @@
+//! Where a NIC stamps sends, for PTP, no packet of a measurement asks it to. Root.
+
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use sockstamp::interface::{self, HardwareStamping};
+use sockstamp_bpf::facts::Facts;
+use sockstamp_bpf::plan::{Plan, Request, Stamps};
+use sockstamp_bpf::stranger::Stranger;
+use sockstamp_bpf::{Options, Sampling, Session, Target, probe};
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::stage::Stage;
+use sockstamp_model::summary::Summary;
+use sockstamp_model::verdict::Verdict;
+use testbed::{Family, Host, Link, LinkConfig, within_three_attempts};
+
+/// On the connection, and as many answers.
+const REQUESTS: u64 = 50;
+const REQUEST: [u8; 500] = [1; 500];
+const ONE_WAY: Duration = Duration::from_millis(10);
+
+#[test]
+fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
+    let facts = probe::try_what_is_used(probe::facts(), &Request::default());
+    if Plan::outlook(&facts, &Request::default()).tx != Some(Stamps::Callbacks) {
+        let line = "SKIP no_packet_is_asked_for_stamps_and_messages_are_measured: no BPF timestamping\n";
+        io::stderr().write_all(line.as_bytes()).unwrap();
+        return;
+    }
+    let mut ptp = facts.clone();
+    ptp.stamping_nics.insert("eth0".into());
+    let ptp = probe::try_what_is_used(ptp, &Request::default());
+    within_three_attempts(|| {
+        for (facts, asks) in [(&facts, true), (&ptp, false)] {
+            let (summary, asking) = measure(facts);
+            println!("asks: {asks}: {asking} packets, {:?}", summary.verdicts);
+            assert_eq!(asking > 0, asks);
+            assert_eq!(summary.tx.messages, 2 * REQUESTS);
+            assert!(summary.verdict(Verdict::Valid) >= 4 * REQUESTS * 95 / 100);
+            let network = summary.tx.stages[Stage::TxNetwork].as_ref().unwrap();
+            let median = Duration::from(network.quantile(0.5).unwrap());
+            if !(2 * ONE_WAY..3 * ONE_WAY).contains(&median) {
+                return Err(format!("asks: {asks}: tx.network {median:?}"));
+            }
+        }
+        Ok(())
+    });
+}
+
+/// What their drivers answer to SIOCGHWTSTAMP: veth and tun do not know it.
+#[test]
+fn interfaces_without_a_clock_stamp_nothing() {
+    let (here, there) = (Host::new("here").unwrap(), Host::new("there").unwrap());
+    let _links = [
+        Link::veth(&here, &there).unwrap(),
+        Link::relay(&here, &there, LinkConfig::default()).unwrap(),
+    ];
+    let answers = here.enter(|| {
+        let names = interface::names().unwrap().into_iter();
+        let answer = |name: String| (interface::hardware_stamping(&name).unwrap(), name);
+        names.map(answer).collect::<Vec<_>>()
+    });
+    println!("{answers:?}");
+    assert_eq!(answers.len(), 3, "lo, a veth and a tun device: {answers:?}");
+    for (stamping, name) in answers {
+        assert_eq!(stamping, HardwareStamping::default(), "{name}");
+    }
+}
+
+/// What was measured of both ends, and how many packets asked for stamps.
+fn measure(facts: &Facts) -> (Summary, u64) {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let config = LinkConfig {
+        delay: ONE_WAY,
+        ..LinkConfig::default()
+    };
+    let link = Link::relay(&client, &server, config).unwrap();
+    let netns = NetnsInode(client.netns_inode().try_into().unwrap());
+    let stranger = Stranger::attach(facts.cgroup2.as_deref().unwrap(), netns, 0).unwrap();
+    let options = Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        sampling: Sampling::Every,
+        ..Options::default()
+    };
+    let mut session = Session::start_on(facts, &options, |_| {}).unwrap();
+    let listener = server
+        .tcp_listen(SocketAddr::new(link.address_b(Family::V4), 0))
+        .unwrap();
+    let mut client = client.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let mut buffer = REQUEST;
+    for _ in 0..REQUESTS {
+        client.write_all(&REQUEST).unwrap();
+        server.read_exact(&mut buffer).unwrap();
+        server.write_all(&REQUEST).unwrap();
+        client.read_exact(&mut buffer).unwrap();
+    }
+    session.settle(Duration::from_secs(2)).unwrap();
+    let asking = stranger.asking_packets();
+    (session.stop().unwrap(), asking)
+}
