@@ -109,14 +109,20 @@ impl Session {
         options: &Options,
         on_record: impl FnMut(&Record) + 'static,
     ) -> Result<Self, Error> {
-        let plan = Plan::new(facts, &options.request())?;
+        let mut plan = Plan::new(facts, &options.request())?;
         let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
         let receive_stamping = ReceiveStamping::enable()
             .map_err(io::Error::from)
             .tried("switch receive stamping on")?;
         let cgroup_id = cgroup.metadata().tried("look at the cgroup")?.ino();
-        let skeleton = load(options, &plan, facts, cgroup_id)?;
+        let mut skeleton = load(options, &plan, facts, cgroup_id)?;
+        if !admits_udp(&mut skeleton, &plan, &cgroup)? {
+            let mut facts = facts.clone();
+            facts.datagrams_refused = true;
+            plan = Plan::new(&facts, &options.request())?;
+            skeleton = load(options, &plan, &facts, cgroup_id)?;
+        }
         let banks = Banks::map(&skeleton.maps.banks, facts.processors).tried("map the counters")?;
         let ring = options.record.then(|| ring(&skeleton, on_record)).transpose()?;
         let groups = options
@@ -502,6 +508,28 @@ fn load(
     settings::apply(&mut open, options, plan, facts, cgroup_id)?;
     open.load()
         .tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
+}
+
+/// Return whether the cgroup admits the programs of UDP beside those of others: the kernel refuses them where one was
+/// attached without BPF_F_ALLOW_MULTI, to the cgroup or above (`hierarchy_allows_attach()` and
+/// `__cgroup_bpf_attach()`, kernel/bpf/cgroup.c, v6.18). They do nothing in this trial.
+fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File) -> Result<bool, Error> {
+    let stop = |skeleton: &mut SockstampSkel<'static>, stopping| {
+        if let Some(data) = skeleton.maps.bss_data.as_mut() {
+            data.stopping = stopping;
+        }
+    };
+    stop(skeleton, true);
+    let mut admits = true;
+    let of_udp = |program: &&programs::Program| matches!(program.hook, Hook::Cgroup(_));
+    for program in programs::needed(plan).filter(of_udp) {
+        match find(skeleton, program.name).attach_cgroup(cgroup.as_raw_fd()) {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::PermissionDenied => admits = false,
+            attached => drop(attached.tried(format!("attach {}", program.name))?),
+        }
+    }
+    stop(skeleton, false);
+    Ok(admits)
 }
 
 /// Records that are read at one go. Where they come faster than they are read, libbpf would go on forever.

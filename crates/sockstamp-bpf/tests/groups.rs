@@ -247,6 +247,38 @@ fn idle_groups_give_way_when_there_are_too_many() {
     assert!((1..=2).contains(&group.tx.messages));
 }
 
+/// Runs a program whose membarrier(2) fails, as it does on a host with `nohz_full`: seccomp(2), with the filter
+/// of classic BPF that Documentation/userspace-api/seccomp_filter.rst describes.
+const WITHOUT_MEMBARRIER: &str = "
+import ctypes, errno, os, platform, struct, sys
+number = {'x86_64': 324, 'aarch64': 283}[platform.machine()]
+LOAD, EQUAL, RETURN = 0x20, 0x15, 0x06
+steps = [(LOAD, 0, 0, 0), (EQUAL, 0, 1, number), (RETURN, 0, 0, 0x50000 | errno.EINVAL), (RETURN, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *step) for step in steps))
+program = struct.pack('HxxxxxxP', len(steps), ctypes.addressof(code))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+assert libc.prctl(22, 2, program, 0, 0) == 0, ctypes.get_errno()  # PR_SET_SECCOMP, by a filter
+assert libc.syscall(number, 0, 0) == -1 and ctypes.get_errno() == errno.EINVAL
+os.execv(sys.argv[1], sys.argv[1:])
+";
+
+#[test]
+fn groups_give_way_where_membarrier_is_refused() {
+    let output = std::process::Command::new("python3")
+        .args(["-c", WITHOUT_MEMBARRIER])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "idle_groups_give_way_when_there_are_too_many"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("1 passed"),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
 /// The place of a group is not given away while one of its messages is on its way.
 #[test]
 fn messages_in_flight_end_in_the_group_that_sent_them() {

@@ -69,6 +69,8 @@ pub struct Facts {
     pub functions_refused: BTreeSet<Function>,
     /// The kernel does not take our sockops program, as far as that was tried.
     pub sockops_refused: bool,
+    /// The target's cgroup does not take our programs for UDP, as far as that was tried.
+    pub datagrams_refused: bool,
     /// `struct sock` has the bit that selects a socket (`sk_bpf_cb_flags`, v6.15).
     pub socket_bit: Option<bool>,
     /// The kfunc that asks for a message's stamps (`bpf_sock_ops_enable_tx_tstamp`, v6.15).
@@ -174,6 +176,7 @@ impl Facts {
             functions: Function::ALL.map(|function| (function, YES)).into(),
             functions_refused: BTreeSet::new(),
             sockops_refused: false,
+            datagrams_refused: false,
             socket_bit: YES,
             tx_timestamping: YES,
             stamp_clock: YES,

@@ -33,6 +33,30 @@ struct {
 	__type(value, __u32);
 } group_free SEC(".maps");
 
+/*
+ * No program uses these. The update of a map of maps by user space returns when every program that
+ * ran has ended (maybe_wait_bpf_programs(), kernel/bpf/syscall.c, v5.0 to v7.3).
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} group_nothing SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__array(
+		values, struct {
+			__uint(type, BPF_MAP_TYPE_ARRAY);
+			__uint(max_entries, 1);
+			__type(key, __u32);
+			__type(value, __u32);
+		});
+} group_grace SEC(".maps");
+
 /* The token of each key's group. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -14,12 +14,11 @@
 mod names;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, MapImpl};
-use rustix::thread::{MembarrierCommand, membarrier};
 use sockstamp_model::container::container_of;
 use sockstamp_model::group::{
     Dimension, GroupCgroup, GroupDirection, GroupHistogram, GroupInterface, GroupKey, GroupSummary, Grouping,
@@ -260,7 +259,7 @@ impl Table {
 
     /// Frees the retired places that no message in flight holds any more.
     fn collect(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<(), Error> {
-        wait_for_programs()?;
+        wait_for_programs(maps)?;
         let mut waiting = Vec::new();
         let mut quiet = Vec::new();
         for place in self.retired.drain(..) {
@@ -275,7 +274,7 @@ impl Table {
             return Ok(());
         }
         // The program that ended the last message may still be adding to its distributions.
-        wait_for_programs()?;
+        wait_for_programs(maps)?;
         for place in quiet {
             let group = read_group(maps, place)?;
             self.ended.merge(&summary(&group, GroupKey::default(), plan));
@@ -334,12 +333,13 @@ fn in_flight(group: &Group) -> u64 {
         .saturating_sub(group.tx_ended)
 }
 
-/// Returns when every program that runs now has ended: programs run inside RCU read sections, and
-/// `membarrier()` waits for those of all CPUs (kernel/sched/membarrier.c, v6.18). With one CPU it does not, but then
-/// no program runs while we do unless we preempted it; such a one has ended a second later, at the next sweep.
-fn wait_for_programs() -> Result<(), Error> {
-    membarrier(MembarrierCommand::Global)
-        .map_err(io::Error::from)
+/// Returns when every program that runs now has ended. Programs run inside RCU read sections, and the kernel waits for
+/// a grace period when a map of maps is updated, so that no program uses the map that was there before.
+/// membarrier(2) would wait for one, too, but not on a host with `nohz_full` (kernel/sched/membarrier.c, v6.18: EINVAL).
+fn wait_for_programs(maps: &SockstampMaps<'_>) -> Result<(), Error> {
+    let nothing = maps.group_nothing.as_fd().as_raw_fd();
+    maps.group_grace
+        .update(&0_u32.to_ne_bytes(), &nothing.to_ne_bytes(), MapFlags::ANY)
         .tried("wait for programs")
 }
 

@@ -35,6 +35,9 @@ pub enum Reason {
     FentryRefused,
     /// The kernel did not take the sockops program.
     SockopsRefused,
+    /// A program of somebody else's stands alone in the target's cgroup: systemd attaches that of a service which may
+    /// talk to some addresses alone so.
+    NoFurtherProgram,
     /// BPF timestamping is used, which stamps in another way.
     Callbacks,
     /// The kernel was built without CONFIG_SCHED_INFO.
@@ -67,6 +70,9 @@ impl fmt::Display for Reason {
             Self::TracepointRefused => "tracepoint program refused",
             Self::FentryRefused => "fentry refused",
             Self::SockopsRefused => "sockops program refused",
+            Self::NoFurtherProgram => {
+                "a program in the cgroup, such as that of IPAddressAllow= or IPAddressDeny=, admits no further one"
+            }
             Self::Callbacks => "BPF timestamping is used",
             Self::NeedsSchedInfo => "needs CONFIG_SCHED_INFO",
             Self::NeedsSyslog => "needs CAP_SYSLOG",

@@ -212,6 +212,9 @@ pub(super) fn datagrams(facts: &Facts, wanted: bool) -> Result<Datagrams, Reason
     if !wanted {
         return Err(Reason::SwitchedOff);
     }
+    if facts.datagrams_refused {
+        return Err(Reason::NoFurtherProgram);
+    }
     let packets = [
         Tracepoint::NetDevQueue,
         Tracepoint::NetDevStartXmit,

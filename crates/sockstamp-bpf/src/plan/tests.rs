@@ -434,6 +434,17 @@ fn without_one_of_its_functions_udp_is_not_measured_on_an_older_kernel() {
 }
 
 #[test]
+fn udp_is_not_measured_where_the_cgroup_takes_no_further_program() {
+    let facts = Facts {
+        datagrams_refused: true,
+        ..Facts::complete()
+    };
+    let plan = plan_of(&facts);
+    assert_eq!(plan.udp, Err(Reason::NoFurtherProgram));
+    assert!(plan.tx.is_some() && plan.rx.is_some());
+}
+
+#[test]
 fn udp_can_be_left_out() {
     let request = Request {
         udp: false,

@@ -40,6 +40,7 @@ pub fn facts() -> Facts {
             .into(),
         functions_refused: BTreeSet::new(),
         sockops_refused: false,
+        datagrams_refused: false,
         socket_bit: types.have_field("sock", &["sk_bpf_cb_flags"]),
         tx_timestamping: types.have_function("bpf_sock_ops_enable_tx_tstamp"),
         stamp_clock: types.have_field("sk_buff", &["tstamp_type", "mono_delivery_time"]),

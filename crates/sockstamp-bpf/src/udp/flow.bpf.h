@@ -202,8 +202,8 @@ static __always_inline bool task_netns_selected(void)
 /* A socket is made: the task is known, the cgroup is that of the attachment. */
 static __always_inline void udp_created(struct bpf_sock *sk)
 {
-	if (sk->protocol == IPPROTO_UDP && sk->type == SOCK_DGRAM && task_netns_selected() &&
-	    pid_selected(bpf_get_current_pid_tgid() >> 32))
+	if (!stopping && sk->protocol == IPPROTO_UDP && sk->type == SOCK_DGRAM &&
+	    task_netns_selected() && pid_selected(bpf_get_current_pid_tgid() >> 32))
 		udp_select(sk);
 }
 

@@ -1,14 +1,20 @@
 //! Which messages are measured, and which are not.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use nix::sys::signal::Signal;
 use socket2::SockRef;
+use sockstamp_bpf::floor::Floor;
+use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, Link, Process};
 
-use crate::common::{FAMILIES, Stat, Trace, number, stat_command};
+use crate::answerer::{Answerer, assert_only};
+use crate::common::{FAMILIES, Stat, Trace, hooks, messages, number, sockstamp, stat_command, wait_attached};
 use crate::scene::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
 
 const ANY_PORT: &str = "127.0.0.1:0";
@@ -348,4 +354,66 @@ fn two_measurements_at_a_time_do_not_disturb_each_other() {
     assert_eq!(number(&of_host["tx"]["messages"]), 42, "{of_host}");
     assert_eq!(number(&of_host["rx"]["messages"]), 42, "{of_host}");
     assert_eq!(number(&of_host["verdicts"]["valid"]), 84, "{of_host}");
+}
+
+/// The id of a loaded program: `/proc/PID/fdinfo` of its descriptor (`bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c).
+fn program_id(program: &impl AsRawFd) -> String {
+    let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).unwrap();
+    let id = text.lines().find_map(|line| line.strip_prefix("prog_id:"));
+    id.unwrap().trim().to_owned()
+}
+
+/// As systemd attaches IPAddressDeny= and IPAddressAllow= of a service.
+fn admit_no_further_program(cgroup: &Cgroup, programs: &[(String, BorrowedFd<'_>)]) {
+    let (_, program) = programs
+        .iter()
+        .find(|(name, _)| name == "floor_cgroup_ingress")
+        .unwrap();
+    let path = cgroup.path().to_str().unwrap();
+    let attached = Command::new("bpftool")
+        .args([
+            "cgroup",
+            "attach",
+            path,
+            "cgroup_inet_ingress",
+            "id",
+            &program_id(program),
+        ])
+        .status();
+    assert!(attached.unwrap().success());
+}
+
+#[test]
+fn tcp_is_measured_where_the_cgroup_admits_no_program_for_udp() {
+    let (top, elsewhere) = (
+        Cgroup::new("restricted").unwrap(),
+        Cgroup::new("elsewhere").unwrap(),
+    );
+    let floor = Floor::attach(elsewhere.path()).unwrap();
+    admit_no_further_program(&top, &floor.programs());
+    let below = top.below("below").unwrap();
+    let host = Host::new("restricted").unwrap();
+    for cgroup in [&top, &below] {
+        let mut answerer = Answerer::start(&host, Some(cgroup));
+        let mut command = Command::new(sockstamp());
+        let output = NamedTempFile::new().unwrap();
+        command
+            .args(["trace", "--every", "--format", "json", "-o"])
+            .arg(output.path());
+        command.args(hooks()).arg("--cgroup").arg(cgroup.path());
+        let mut process = Process::spawn(command).unwrap();
+        wait_attached(&mut process);
+        answerer.ask();
+        process.signal(Signal::SIGINT).unwrap();
+        assert!(process.wait_status(PATIENCE).unwrap().success());
+        let said = process.stderr();
+        assert!(
+            said.contains("UDP is not measured: a program in the cgroup, such as that of IPAddressAllow="),
+            "{said}"
+        );
+        assert_only(&Messages::new(messages(output.path())), &answerer, &[]);
+    }
+    // Who wants TCP alone is told nothing.
+    let stat = Stat::start(&["--cgroup", top.path().to_str().unwrap(), "tcp"]);
+    drop(stat.finish());
 }
