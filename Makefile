@@ -16,6 +16,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
+	scripts/c-library.sh $(RELEASE)/libsockstamp_capi.a $(RELEASE)/c-library
 
 help:
 	@echo "make build         the release binary, at $(RELEASE)/sockstamp, and the C library"
@@ -65,11 +66,11 @@ install: install-library
 
 install-library: capi = crates/sockstamp-capi
 install-library:
-	@test -e $(RELEASE)/libsockstamp_capi.so || { echo "nothing to install yet: run 'make build' first" >&2; exit 1; }
-	install -D -m 755 $(RELEASE)/libsockstamp_capi.so $(DESTDIR)$(LIBDIR)/libsockstamp.so.$(VERSION)
+	@test -e $(RELEASE)/c-library/libsockstamp.so || { echo "nothing to install yet: run 'make build' first" >&2; exit 1; }
+	install -D -m 755 $(RELEASE)/c-library/libsockstamp.so $(DESTDIR)$(LIBDIR)/libsockstamp.so.$(VERSION)
 	ln -sf libsockstamp.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libsockstamp.so.0
 	ln -sf libsockstamp.so.0 $(DESTDIR)$(LIBDIR)/libsockstamp.so
-	install -D -m 644 $(RELEASE)/libsockstamp_capi.a $(DESTDIR)$(LIBDIR)/libsockstamp.a
+	install -D -m 644 $(RELEASE)/c-library/libsockstamp.a $(DESTDIR)$(LIBDIR)/libsockstamp.a
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include $(capi)/include/sockstamp.h
 	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
 	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|' $(capi)/sockstamp.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/sockstamp.pc

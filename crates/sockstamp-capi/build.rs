@@ -9,16 +9,12 @@ use bindgen::callbacks::{DeriveTrait, ImplementsTrait, ParseCallbacks};
 
 const HEADER: &str = "include/sockstamp.h";
 
-/// Rises when a program has to be compiled anew.
-const SONAME: &str = "libsockstamp.so.0";
-
 /// What libc has, and handles, which are types of this crate.
 const NOT_GENERATED: &str = "sockaddr.*|iovec|socklen_t|\
     sockstamp_(batch|completions|matcher|queue|receiver|registration|sender|stamping)";
 
 fn main() -> Result<()> {
     println!("cargo:rerun-if-changed={HEADER}");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let functions = generate(CodegenConfig::FUNCTIONS)?;
     let write = |name: &str, contents: &str| {

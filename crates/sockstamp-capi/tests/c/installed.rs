@@ -29,6 +29,9 @@ impl Installed {
         let folder = tempfile::tempdir().unwrap();
         // The tests link no C library, so nobody has built it for them.
         cargo(&["build", "--package", "sockstamp-capi"]);
+        run(Command::new(root().join("scripts/c-library.sh"))
+            .arg(profile().join("libsockstamp_capi.a"))
+            .arg(profile().join("c-library")));
         run(Command::new("make")
             .args(["--silent", "install-library"])
             .arg(format!("PREFIX={}", folder.path().display()))

@@ -5,4 +5,5 @@ mod header;
 mod installed;
 mod manual;
 mod programs;
+mod second_library;
 mod symbols;

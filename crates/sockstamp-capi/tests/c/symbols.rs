@@ -1,18 +1,48 @@
-//! What the shared library shows to the linker.
+//! What the libraries show to the linker.
 
 use std::process::Command;
 
 use crate::installed::{declared, installed, run};
 
+/// `nm` of an installed library: names alone, sorted.
+fn symbols(library: &str, options: &[&str]) -> Vec<String> {
+    let listed = run(Command::new("nm")
+        .args(["--defined-only", "--extern-only", "--format=just-symbols"])
+        .args(options)
+        .arg(installed().path(library)));
+    let mut names: Vec<_> = listed
+        .lines()
+        .filter(|line| !line.is_empty() && !line.ends_with(".o:"))
+        .map(str::to_owned)
+        .collect();
+    names.sort_unstable();
+    names
+}
+
 #[test]
 fn the_functions_of_the_header_are_exported_and_nothing_else() {
-    let symbols = run(Command::new("nm")
-        .args(["--dynamic", "--defined-only", "--format=just-symbols"])
-        .arg(installed().path("lib/libsockstamp.so")));
-    let mut exported: Vec<_> = symbols.lines().collect();
-    exported.sort_unstable();
-    assert_eq!(exported, declared());
-    assert!(exported.contains(&"sockstamp_queue_drain"), "{exported:?}");
+    let exported = symbols("lib/libsockstamp.so", &["--dynamic", "--without-symbol-versions"]);
+    let expected = [vec!["SOCKSTAMP_0".to_owned()], declared()].concat();
+    assert_eq!(exported, expected);
+    assert!(
+        expected.iter().any(|name| name == "sockstamp_queue_drain"),
+        "{expected:?}"
+    );
+}
+
+#[test]
+fn the_static_library_shows_the_functions_of_the_header_and_nothing_else() {
+    assert_eq!(symbols("lib/libsockstamp.a", &[]), declared());
+}
+
+#[test]
+fn each_function_has_the_version_of_the_interface() {
+    let exported = symbols("lib/libsockstamp.so", &["--dynamic"]);
+    let versioned: Vec<_> = declared()
+        .iter()
+        .map(|name| format!("{name}@@SOCKSTAMP_0"))
+        .collect();
+    assert_eq!(exported[1..], versioned);
 }
 
 #[test]
