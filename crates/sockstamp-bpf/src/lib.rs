@@ -13,6 +13,7 @@ pub mod floor;
 mod flow;
 pub mod group;
 mod histogram;
+mod limits;
 #[expect(
     unsafe_code,
     reason = "the one place where bytes that the kernel wrote become values"

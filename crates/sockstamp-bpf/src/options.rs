@@ -89,6 +89,10 @@ pub struct Options {
     /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP among
     /// them, has a hook less on its way in, and every packet of the host two on its way out.
     pub udp: bool,
+    /// Connections that may have state at one time: of others no message is measured. None: as many as `memory` is for.
+    pub max_flows: Option<u32>,
+    /// Kernel memory for the state of TCP connections, in bytes.
+    pub memory: u64,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
     /// Room for interfaces to be told apart: a power of two, 512 at most.
@@ -112,6 +116,8 @@ impl Default for Options {
             hol: HolView::Split,
             sched: true,
             udp: true,
+            max_flows: None,
+            memory: 256 << 20,
             ring_bytes: 8 << 20,
             interfaces: INTERFACES,
             paths: 16 << 10,

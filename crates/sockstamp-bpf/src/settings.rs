@@ -10,6 +10,7 @@ use crate::error::{Error, Tried};
 use crate::facts::Facts;
 use crate::filter;
 use crate::group;
+use crate::limits::{Limits, Sizes};
 use crate::options::{Options, Sampling};
 use crate::plan::{Datagrams, Entry, Plan};
 use crate::programs;
@@ -74,6 +75,26 @@ pub(crate) fn apply(
         .banks
         .set_max_entries(processors)
         .tried("size the counters")?;
+    let limits = Limits::new(
+        options.memory,
+        options.max_flows,
+        Sizes {
+            flow: open.maps.flows.value_size(),
+            unread: open.maps.unread.value_size(),
+            reordered: open.maps.reordered.value_size(),
+        },
+    );
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_max_flows = limits.flows;
+    }
+    open.maps
+        .unread
+        .set_max_entries(limits.unread)
+        .tried("size the map of unread arrivals")?;
+    open.maps
+        .reordered
+        .set_max_entries(limits.reordered)
+        .tried("size the map of segments out of order")?;
     group::size_maps(&mut open.maps, options.groups.as_ref())?;
     let ring_bytes = if options.record {
         options.ring_bytes

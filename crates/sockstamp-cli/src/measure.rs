@@ -53,6 +53,8 @@ impl<'a> Measurement<'a> {
             // The cgroup of a command is empty before it runs.
             new_only: self.target.new_only || !self.command.is_empty(),
             host_path: self.measuring.host_path,
+            max_flows: self.measuring.max_flows,
+            memory: u64::from(self.measuring.max_memory) << 20,
             groups: self.groups.clone().map(Grouped::by),
             hooks: self.measuring.hooks.into(),
             entry: self.measuring.entry.into(),

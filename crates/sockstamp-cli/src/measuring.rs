@@ -33,6 +33,13 @@ pub struct Measuring {
     /// Refuse reads that waited for a missing segment
     #[arg(long, help_heading = HEADING)]
     pub exclude_hol: bool,
+    /// Measure messages of up to N TCP connections at one time [default: as many as the memory is for]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HEADING)]
+    pub max_flows: Option<u32>,
+    /// Use up to so many megabytes of kernel memory for the state of TCP connections
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536),
+          help_heading = HEADING)]
+    pub max_memory: u32,
     /// Follow the packets of containers and VPNs through this host to the last interface
     ///
     /// Where this host routes them, the kernel tells of the first interface alone: the wait behind it counts as the

@@ -159,8 +159,15 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()
     let lost = &summary.lost;
     write!(
         output,
-        " lost: ring {}, evicted {}, unmatched {}, flows {}, mptcp {}, host-path {}, skipped {}",
-        lost.ring, lost.evicted, lost.unmatched, lost.flows, lost.mptcp, lost.host_path, lost.skipped
+        " lost: ring {}, evicted {}, unmatched {}, flows {}, turned-away {}, mptcp {}, host-path {}, skipped {}",
+        lost.ring,
+        lost.evicted,
+        lost.unmatched,
+        lost.flows,
+        lost.turned_away,
+        lost.mptcp,
+        lost.host_path,
+        lost.skipped
     )?;
     if summary.groups.is_some() {
         write!(output, ", groups {}", lost.groups)?;

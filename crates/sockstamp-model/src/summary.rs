@@ -255,6 +255,8 @@ pub struct Lost {
     /// Packets that could not be followed through the host for want of room (`--host-path`): their messages have
     /// the SND stamp of the last interface that called back for the socket.
     pub host_path: u64,
+    /// Connections whose messages are not counted, since as many as may be had state (`--max-flows`, `--max-memory`).
+    pub turned_away: u64,
     /// How often a flow looked for its group and there was no room for another one.
     pub groups: u64,
     /// How often the kernel left one of our programs out, because it had interrupted the same one on that CPU.
@@ -408,6 +410,7 @@ mod tests {
             flows: 8,
             mptcp: 9,
             host_path: 10,
+            turned_away: 13,
             groups: 11,
             skipped: 12,
             not_adopted: 13,
@@ -432,7 +435,7 @@ mod tests {
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
                 r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"#,
-                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"groups":11,"skipped":12,"not_adopted":13},"interfaces":[]}"#,
+                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"turned_away":13,"groups":11,"skipped":12,"not_adopted":13},"interfaces":[]}"#,
             )
         );
     }

@@ -34,11 +34,21 @@ static __always_inline void flow_close(const struct sock *sk)
 {
 	struct flow *flow = flow_lookup(sk);
 	struct bank *bank = this_bank();
+	const struct tcp_sock *tp;
+	bool read;
 
 	if (!flow || !bank)
 		return;
 	tx_close(bank, sk, flow);
 	rx_close(bank, sk, flow);
+	flow_ended(flow);
+	tp = tcp_of(sk);
+	read = rx_in_step(sk, tp->rcv_nxt, flow->rx.done);
+	/* What is left can still be read, before the state goes with the socket. */
+	if (!read)
+		return;
+	receiving_clear(flow->rx.key);
+	bpf_sk_storage_delete(&flows, (void *)sk);
 }
 
 /* Whether this was about a connection's beginning. */
@@ -258,7 +268,8 @@ int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int new_state)
 {
-	if (new_state == TCP_CLOSE && sock_selected(sk) && (sk = tcp_known(sk)))
+	if (new_state == TCP_CLOSE && sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage &&
+	    (sk = tcp_known(sk)))
 		flow_close(sk);
 	return 0;
 }

@@ -97,6 +97,7 @@ struct flow {
 	__u32 tx_seq; /* where the next message starts */
 	__u32 tx_crowded; /* no entry is noted: enum crowded */
 	__u32 directions; /* as the mark's */
+	__u32 ended; /* it is not one of live_flows any more */
 	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
 	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
 	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
@@ -117,6 +118,11 @@ struct {
 	__type(key, int);
 	__type(value, struct flow);
 } flows SEC(".maps");
+
+const volatile __u32 setting_max_flows = ~0U; /* flows that have state at one time */
+
+/* Flows that have state, and whose socket is not closed. */
+__u64 live_flows;
 
 enum opened_by {
 	OPENED_BEFORE, /* nobody saw by whom */
@@ -313,20 +319,37 @@ static __always_inline bool flow_wants(const struct flow *flow, enum direction d
 	return !setting_filtered || flow->directions & DIRECTION_BIT(direction);
 }
 
+/* A flow that is turned away stays so: what of it was under way would not be known later on. */
+static __always_inline bool flow_admitted(struct mark *mark)
+{
+	if (__sync_fetch_and_add(&live_flows, 1) < setting_max_flows)
+		return true;
+	__sync_fetch_and_add(&live_flows, -1);
+	mark->directions = 0;
+	count_loss(LOSS_TURNED_AWAY);
+	return false;
+}
+
+/*
+ * Makes the state of a flow, of which a reader and a hook under the socket lock may be the first
+ * together: one of them does. A closed socket gets none, since nothing would count its end.
+ */
 static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
 {
 	struct mark *mark = flow_mark(sk);
 	struct flow *flow;
 
-	if (!mark)
+	if (!mark || sk->__sk_common.skc_state == TCP_CLOSE || !flow_admitted(mark))
 		return NULL;
 	flow = bpf_sk_storage_get(&flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!flow) {
+	if (!flow)
 		count_loss(LOSS_FLOW);
-		return NULL;
+	if (!flow || __sync_val_compare_and_swap(&flow->rx.key, 0, (__u64)sk)) {
+		__sync_fetch_and_add(&live_flows, -1);
+		return flow;
 	}
+	receiving_clear(flow->rx.key);
 	flow->tx_seq = mark->tx_seq;
-	flow->rx.key = (__u64)sk;
 	flow->rx.seq = rx_seq;
 	flow->rx.done = rx_seq;
 	flow->rx.ooopack = mark->ooopack;
@@ -338,6 +361,15 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	if (setting_record)
 		flow_identify(&flow->identity, sk);
 	return flow;
+}
+
+/* Once a flow, with the socket locked. */
+static __always_inline void flow_ended(struct flow *flow)
+{
+	if (flow->ended)
+		return;
+	flow->ended = true;
+	__sync_fetch_and_add(&live_flows, -1);
 }
 
 /* For hooks that run under the socket lock, before the message that they are about. */
@@ -410,7 +442,10 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 static __always_inline void flow_forget(struct bpf_sock *sk)
 {
 	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, 0);
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 
+	if (flow)
+		flow_ended(flow);
 	bpf_sk_storage_delete(&flows, sk);
 	if (mark)
 		mark->directions = 0;

@@ -138,6 +138,7 @@ fn lost(banks: &[Bank]) -> Lost {
         flows: of(raw::loss::LOSS_FLOW),
         mptcp: of(raw::loss::LOSS_MPTCP),
         host_path: of(raw::loss::LOSS_HOST_PATH),
+        turned_away: of(raw::loss::LOSS_TURNED_AWAY),
         groups: of(raw::loss::LOSS_GROUP),
         // The kernel counts these, and the session those.
         skipped: 0,

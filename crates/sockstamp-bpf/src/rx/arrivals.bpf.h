@@ -13,31 +13,6 @@
 
 #include "../flow/flow.bpf.h"
 
-/*
- * A time may be wrong by a twentieth of its age, or by 1 ms, so that twice as much may lie between
- * the first and the last arrival that are merged into one. Of arrivals that never cease to come,
- * 10 + ln(10 s / 20 ms) / ln(1.1) = 75 are left of 10 s, and 24 more of 100 s; where segments are
- * missing now and then, some for each of them. With its head an element fills a slab object of 8
- * kB.
- */
-#define UNREAD 250
-
-struct unread {
-	struct arrival arrivals[UNREAD];
-};
-
-/* Its size is set before it is loaded. Elements are made as they are needed. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 8192);
-	__type(key, __u64);
-	__type(value, struct unread);
-} unread SEC(".maps");
-
-/* What a new element begins as: too large for the stack. */
-const volatile struct unread nothing_unread;
-
 /* Memory that was added goes once it has not been needed for so long. */
 #define GROWN_FOR_NS 1000000000ULL
 

@@ -24,29 +24,6 @@ enum hol_view {
 const volatile __u32 setting_hol;
 const volatile bool setting_half_closed; /* segments of half-closed connections are seen, too */
 
-/*
- * Segments with a missing one in front, of a window: neighbours are merged as arrivals are. With
- * its head an element fills a slab object of 2 kB.
- */
-#define REORDERED 80
-
-struct reordered {
-	__u32 first;
-	__u32 end; /* behind the last */
-	struct out_of_order segments[REORDERED]; /* by sequence number, without overlaps */
-};
-
-/* As `unread`. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 8192);
-	__type(key, __u64);
-	__type(value, struct reordered);
-} reordered SEC(".maps");
-
-const volatile struct reordered nothing_reordered;
-
 /* The skb's RX software stamp on CLOCK_MONOTONIC; 0 without one to trust. */
 static __always_inline __u64 hol_stamp(const struct sk_buff *skb)
 {

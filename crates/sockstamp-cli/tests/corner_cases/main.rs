@@ -15,6 +15,7 @@ mod groups;
 mod held_lock;
 mod interference;
 mod life_cycle;
+mod limits;
 mod mptcp;
 mod names;
 mod paths;

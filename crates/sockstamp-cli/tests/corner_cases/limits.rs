@@ -1,0 +1,75 @@
+//! What the state of connections may take.
+
+use std::io::{Read, Write};
+use std::thread;
+use std::time::Duration;
+
+use testbed::{Family, Host, Link};
+
+use crate::common::{Stat, Trace, number};
+use crate::scene::{Connection, Messages, wait_acknowledged};
+
+fn exchange(connection: &mut Connection) {
+    connection.client.write_all(&[0; 100]).unwrap();
+    connection.server.read_exact(&mut [0; 100]).unwrap();
+}
+
+#[test]
+fn connections_beyond_the_limit_are_counted_and_those_that_end_make_room() {
+    let host = Host::new("corner").unwrap();
+    let connect = || Connection::new(&host, &host, [127, 0, 0, 1].into());
+    // Both ends of a connection are flows.
+    let stat = Stat::start(&["--netns", host.netns_name(), "--max-flows", "4"]);
+    let mut connections: Vec<_> = (0..4).map(|_| connect()).collect();
+    connections.iter_mut().for_each(exchange);
+    drop(connections);
+    exchange(&mut connect());
+
+    let report = stat.finish();
+    assert_eq!(number(&report["lost"]["turned_away"]), 4, "{report}");
+    for direction in ["tx", "rx"] {
+        assert_eq!(number(&report[direction]["messages"]), 3, "{report}");
+    }
+}
+
+#[test]
+fn arrivals_without_memory_are_evicted_and_counted_and_their_reads_refused() {
+    const BEHIND: usize = 40;
+    const PILE: usize = 60;
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = Link::veth(&client, &server).unwrap();
+    let connect = || Connection::new(&client, &server, link.address_b(Family::V4));
+    // Room for 32 of them.
+    let target = ["--netns", server.netns_name(), "--max-memory", "1"];
+    let trace = Trace::start(&target);
+    let stat = Stat::start(&target);
+    let pile = |connection: &Connection, messages: usize, apart: Duration| {
+        for _ in 0..messages {
+            (&connection.client).write_all(&[0; 10]).unwrap();
+            wait_acknowledged(&connection.client);
+            thread::sleep(apart);
+        }
+    };
+    // These take all elements that there are.
+    let behind: Vec<_> = (0..BEHIND).map(|_| connect()).collect();
+    behind
+        .iter()
+        .for_each(|connection| pile(connection, 10, Duration::ZERO));
+    let mut last = connect();
+    pile(&last, PILE, Duration::from_millis(10));
+    for _ in 0..PILE {
+        last.server.read_exact(&mut [0; 10]).unwrap();
+    }
+
+    let evicted = number(&stat.finish()["lost"]["evicted"]);
+    let messages = Messages::new(trace.finish());
+    let read = messages.read_at(last.server_address);
+    let refused = read.iter().filter(|read| read.verdict() == "evicted").count();
+    println!("{evicted} evicted, {refused} of {} refused", read.len());
+    assert!(evicted > 0 && refused > 0 && refused < read.len(), "{read:?}");
+    assert!(
+        read.iter()
+            .all(|read| ["valid", "evicted"].contains(&read.verdict())),
+        "{read:?}"
+    );
+}
