@@ -1,13 +1,12 @@
 //! The states of sockstamp, and of less than it, that traffic is compared under.
 
-use std::hint::black_box;
 use std::process;
 
 use anyhow::Result;
 use sockstamp::ReceiveStamping;
 use sockstamp_bpf::floor::Floor;
 use sockstamp_bpf::plan::Entry;
-use sockstamp_bpf::{Decoder, EntryHook, Options, Record, Sampling, Session, Target};
+use sockstamp_bpf::{EntryHook, Options, Sampling, Session, Target};
 
 use crate::load::Load;
 use crate::program_statistics::{self, Runs};
@@ -39,7 +38,7 @@ pub(crate) enum Condition {
     Selected,
     /// The same, with the entry of sends by callback.
     SelectedCallback,
-    /// As `sockstamp trace`: every record is read and decoded.
+    /// As `sockstamp trace`: every record is read and becomes a message.
     Recorded,
 }
 
@@ -109,9 +108,7 @@ impl Condition {
             },
             ..Options::default()
         };
-        let decoder = Decoder::new()?;
-        let on_record = move |record: &Record| drop(black_box(decoder.message(record)));
-        Ok(Session::start(&options, on_record)?)
+        Ok(Session::start(&options)?)
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use sockstamp_bpf::{HolView, Options, Record, Session, Target};
+use sockstamp_bpf::{HolView, Options, Session, Target};
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Family, Host, Link, LinkConfig};
 
@@ -64,7 +64,7 @@ impl Scene {
             hol,
             ..Options::default()
         };
-        Ok(Session::start(&options, |_: &Record| ())?)
+        Ok(Session::start(&options)?)
     }
 
     fn round(&self, hol: HolView) -> Result<Sample> {

@@ -1,14 +1,12 @@
 //! Reading records: the ring is filled while nobody reads, then emptied against the clock, by one
 //! processor. And the account: every message is a record that was read, or one that is known lost.
 
-use std::cell::Cell;
 use std::hint::black_box;
 use std::path::Path;
-use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use sockstamp_bpf::{Decoder, Options, Record, Session, Target};
+use sockstamp_bpf::{Options, Session, Target};
 
 use crate::Effort;
 use crate::load::{Load, Traffic};
@@ -24,23 +22,15 @@ const CROWDED: u32 = 1 << 20;
 /// How long the last messages may take to be acknowledged.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Clone, Copy)]
-enum Reader {
-    /// Looks at each record.
-    Plain,
-    /// Makes a message of each, as `sockstamp trace` does.
-    Decoding,
-}
-
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
-    let rates = in_turn(effort.rounds(4), [Reader::Plain, Reader::Decoding], |reader| {
-        records_per_second(load, reader)
-    })?;
-    let names = ["ring.read", "ring.decoded"];
-    for (name, rates) in names.into_iter().zip(rates) {
-        let millions: Vec<_> = rates.iter().map(|rate| rate / 1e6).collect();
-        report.add(name, "M/s", Spread::of(&millions), Some(Budget::AtLeast(3.0)));
-    }
+    let rates = in_turn(effort.rounds(4), [()], |()| messages_per_second(load))?.concat();
+    let millions: Vec<_> = rates.iter().map(|rate| rate / 1e6).collect();
+    report.add(
+        "ring.decoded",
+        "M/s",
+        Spread::of(&millions),
+        Some(Budget::AtLeast(3.0)),
+    );
     let account = in_turn(1, [()], |()| Account::take(load))?.concat();
     for Account { lost, uncounted } in account {
         report.add("ring.lost", "share", Spread::of(&[lost]), None);
@@ -54,7 +44,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
     Ok(())
 }
 
-fn start(cgroup: &Path, ring_bytes: u32, on_record: impl FnMut(&Record) + 'static) -> Result<Session> {
+fn start(cgroup: &Path, ring_bytes: u32) -> Result<Session> {
     let options = Options {
         target: Target {
             cgroup: Some(cgroup.to_owned()),
@@ -64,24 +54,19 @@ fn start(cgroup: &Path, ring_bytes: u32, on_record: impl FnMut(&Record) + 'stati
         ring_bytes,
         ..Options::default()
     };
-    Ok(Session::start(&options, on_record)?)
+    Ok(Session::start(&options)?)
 }
 
-fn records_per_second(load: &mut Load, reader: Reader) -> Result<f64> {
-    let seen = Rc::new(Cell::new(0));
-    let decoder = Decoder::new()?;
-    let counter = Rc::clone(&seen);
-    let mut session = start(load.cgroup(), ROOMY, move |record| {
-        match reader {
-            Reader::Plain => drop(black_box(record.time)),
-            Reader::Decoding => drop(black_box(decoder.message(record))),
-        }
-        counter.set(counter.get() + 1);
-    })?;
+fn messages_per_second(load: &mut Load) -> Result<f64> {
+    let mut session = start(load.cgroup(), ROOMY)?;
     load.unattended(Traffic::RequestResponse, FLOOD)?;
+    let mut seen = 0_u64;
     let began = Instant::now();
-    session.poll(Duration::ZERO)?;
-    Ok(to_float(seen.get()) / began.elapsed().as_secs_f64())
+    session.poll(Duration::ZERO, &mut |message| {
+        drop(black_box(message));
+        seen += 1;
+    })?;
+    Ok(to_float(seen) / began.elapsed().as_secs_f64())
 }
 
 /// Of a flood that the ring could not hold.
@@ -95,17 +80,17 @@ struct Account {
 
 impl Account {
     fn take(load: &mut Load) -> Result<Self> {
-        let seen = Rc::new(Cell::new(0));
-        let counter = Rc::clone(&seen);
-        let mut session = start(load.cgroup(), CROWDED, move |_| counter.set(counter.get() + 1))?;
+        let mut seen = 0_u64;
+        let mut count = |_| seen += 1;
+        let mut session = start(load.cgroup(), CROWDED)?;
         load.unattended(Traffic::RequestResponse, FLOOD)?;
-        session.settle(PATIENCE)?;
-        let summary = session.stop()?;
+        session.settle(PATIENCE, &mut count)?;
+        let summary = session.stop(&mut count)?;
         let messages = to_float(summary.tx.messages + summary.rx.messages);
         let lost = to_float(summary.lost.ring);
         Ok(Self {
             lost: lost / messages,
-            uncounted: messages - lost - to_float(seen.get()),
+            uncounted: messages - lost - to_float(seen),
         })
     }
 }

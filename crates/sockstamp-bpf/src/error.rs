@@ -27,6 +27,12 @@ pub enum Error {
         /// The errno.
         source: io::Error,
     },
+    /// The programs sent what this version does not know.
+    #[error("{records} records of messages have a direction or a verdict that is not known")]
+    UnknownRecords {
+        /// How many.
+        records: u64,
+    },
     /// A cgroup that does not exist, or is not one of version 2.
     #[error("{} is not a cgroup2 directory", path.display())]
     NotACgroup {

@@ -44,5 +44,4 @@ pub use group::Grouped;
 pub use options::{HolView, Options, Sampling, Target};
 pub use plan::{EntryHook, Hooks};
 pub use privilege::Lowered;
-pub use record::Record;
-pub use session::{Adopted, Decoder, Session};
+pub use session::{Adopted, Session};

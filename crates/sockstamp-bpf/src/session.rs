@@ -10,11 +10,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, Program, ProgramMut, RingBuffer, RingBufferBuilder};
-use nix::errno::Errno;
+use libbpf_rs::{Link, MapCore, MapFlags, Object, Program, ProgramMut};
 use sockstamp::ReceiveStamping;
-use sockstamp::clock::RealtimeOffset;
-use sockstamp_model::clock::Nanos;
+use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::group::{GroupKey, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
@@ -24,7 +22,7 @@ use crate::facts::{Facts, Hook};
 use crate::flow;
 use crate::group;
 use crate::histogram;
-use crate::map_view::{self, Banks};
+use crate::map_view::Banks;
 use crate::object;
 use crate::options::{Options, Target};
 use crate::path;
@@ -32,7 +30,7 @@ use crate::plan::{Obstacle, Plan};
 use crate::probe::{self, is_cgroup2};
 use crate::programs::{self, PROGRAMS};
 use crate::record::raw::COMM_LENGTH as RAW_COMM_LENGTH;
-use crate::record::{self, Record};
+use crate::record::{self, Record, Ring};
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
@@ -65,7 +63,9 @@ const COMM_LENGTH: usize = RAW_COMM_LENGTH as usize;
 pub struct Session {
     // Fields are dropped in this order: nothing may run any more when the maps go.
     links: Vec<Link>,
-    ring: Option<RingBuffer<'static>>,
+    ring: Option<Ring>,
+    /// As of the last look at the clocks.
+    offset: ClockOffset<Monotonic, Realtime>,
     banks: Banks,
     skeleton: SockstampSkel<'static>,
     /// Those that messages make run, by name.
@@ -87,15 +87,14 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Loads and attaches. `on_record` gets every record from within [`Session::poll`], if records
-    /// were asked for.
+    /// Load and attach. [`Session::poll`] hands messages over, if they were asked for.
     ///
     /// # Errors
     ///
     /// Everything in [`Error`]; nothing stays behind then.
-    pub fn start(options: &Options, on_record: impl FnMut(&Record) + 'static) -> Result<Self, Error> {
+    pub fn start(options: &Options) -> Result<Self, Error> {
         let facts = probe::try_what_is_used(probe::facts(), &options.request());
-        Self::start_on(&facts, options, on_record)
+        Self::start_on(&facts, options)
     }
 
     /// As [`Session::start`], on a host that has nothing but this: for tests that take something away.
@@ -104,11 +103,7 @@ impl Session {
     ///
     /// Those of [`Session::start`].
     #[doc(hidden)]
-    pub fn start_on(
-        facts: &Facts,
-        options: &Options,
-        on_record: impl FnMut(&Record) + 'static,
-    ) -> Result<Self, Error> {
+    pub fn start_on(facts: &Facts, options: &Options) -> Result<Self, Error> {
         let mut plan = Plan::new(facts, &options.request())?;
         let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
@@ -124,7 +119,10 @@ impl Session {
             skeleton = load(options, &plan, &facts, cgroup_id)?;
         }
         let banks = Banks::map(&skeleton.maps.banks, facts.processors).tried("map the counters")?;
-        let ring = options.record.then(|| ring(&skeleton, on_record)).transpose()?;
+        let ring = options
+            .record
+            .then(|| Ring::open(&skeleton.maps.records))
+            .transpose()?;
         let groups = options
             .groups
             .as_ref()
@@ -133,6 +131,10 @@ impl Session {
         let mut session = Self {
             links: Vec::new(),
             ring,
+            offset: sockstamp::clock::measure()
+                .map_err(io::Error::from)
+                .tried("read the clocks")?
+                .offset,
             banks,
             programs: for_messages(skeleton.object()).tried("hold the programs")?,
             skeleton,
@@ -269,20 +271,16 @@ impl Session {
         while self.links.pop().is_some() {}
     }
 
-    /// Waits up to `timeout` (in steps of at most 50 ms), gives new records to the callback and
-    /// keeps the clocks' distance fresh. To be called all the time.
+    /// Wait up to `timeout` (in steps of at most 50 ms), hand new messages over, if they were asked for, and keep the
+    /// clocks' distance fresh. To be called all the time.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
-    pub fn poll(&mut self, timeout: Duration) -> Result<(), Error> {
+    pub fn poll(&mut self, timeout: Duration, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
         let timeout = timeout.min(POLL);
         match &self.ring {
-            // Records below the wake-up mark are there without an event.
-            Some(ring) => {
-                some_or_all(ring.poll(timeout)).tried("wait for records")?;
-                some_or_all(ring.consume()).tried("read records")?;
-            }
+            Some(ring) => hand_over(|take| ring.poll(timeout, take), self.offset, on_message)?,
             None => std::thread::sleep(timeout),
         }
         self.refresh_clock()?;
@@ -292,7 +290,7 @@ impl Session {
         Ok(())
     }
 
-    fn refresh_clock(&mut self) -> Result<RealtimeOffset, Error> {
+    fn refresh_clock(&mut self) -> Result<(), Error> {
         let measured = sockstamp::clock::measure()
             .map_err(io::Error::from)
             .tried("read the clocks")?;
@@ -300,7 +298,8 @@ impl Session {
             data.clock_offsets.realtime_minus_monotonic = measured.offset.delta().0;
             data.clock_offsets.tai_minus_realtime = measured.tai().delta().0;
         }
-        Ok(measured)
+        self.offset = measured.offset;
+        Ok(())
     }
 
     /// Whether records come: at first, if [`Options::record`] asks for them, and not without that. What completes
@@ -337,7 +336,7 @@ impl Session {
             .transpose()
     }
 
-    /// The group that a [`Record`] names in its field `group`, as of the last [`Session::groups`]; the default key for
+    /// The group that a message names in [`Message::group`], as of the last [`Session::groups`]; the default key for
     /// what found no room. `None` for a group that is newer.
     #[must_use]
     pub fn group_at(&self, place: u32) -> Option<&GroupKey> {
@@ -349,10 +348,10 @@ impl Session {
     /// # Errors
     ///
     /// As [`Session::poll`].
-    pub fn settle(&mut self, patience: Duration) -> Result<(), Error> {
+    pub fn settle(&mut self, patience: Duration, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
         let end = Instant::now() + patience;
         while self.summary().in_flight > 0 && Instant::now() < end {
-            self.poll(Duration::from_millis(10))?;
+            self.poll(Duration::from_millis(10), on_message)?;
         }
         Ok(())
     }
@@ -362,11 +361,11 @@ impl Session {
     /// # Errors
     ///
     /// As [`Session::poll`], for the records that were left.
-    pub fn stop(mut self) -> Result<Summary, Error> {
+    pub fn stop(mut self, on_message: &mut impl FnMut(Message)) -> Result<Summary, Error> {
         let duration = Nanos::from(self.started.elapsed());
         self.detach();
         if let Some(ring) = &self.ring {
-            while !some_or_all(ring.consume()).tried("read the last records")? {}
+            hand_over(|take| ring.empty(take), self.offset, on_message)?;
         }
         let mut summary = self.summary();
         summary.duration = duration;
@@ -404,29 +403,20 @@ impl Drop for Session {
     }
 }
 
-/// Turns records into messages; holds the clocks' distance at the time it was made.
-#[derive(Debug, Clone, Copy)]
-pub struct Decoder {
-    offset: RealtimeOffset,
-}
-
-impl Decoder {
-    /// Measures the clocks.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`] if a clock cannot be read.
-    pub fn new() -> Result<Self, Error> {
-        let offset = sockstamp::clock::measure()
-            .map_err(io::Error::from)
-            .tried("read the clocks")?;
-        Ok(Self { offset })
-    }
-
-    /// The message of a record; `None` if it is none of ours.
-    #[must_use]
-    pub fn message(&self, record: &Record) -> Option<Message> {
-        record::message(record, self.offset.offset)
+/// Make messages of the records that `read` gives.
+fn hand_over(
+    read: impl FnOnce(&mut dyn FnMut(&Record)) -> Result<(), Error>,
+    offset: ClockOffset<Monotonic, Realtime>,
+    on_message: &mut impl FnMut(Message),
+) -> Result<(), Error> {
+    let mut unknown = 0_u64;
+    read(&mut |record| match record::message(record, offset) {
+        Some(message) => on_message(message),
+        None => unknown += 1,
+    })?;
+    match unknown {
+        0 => Ok(()),
+        records => Err(Error::UnknownRecords { records }),
     }
 }
 
@@ -530,42 +520,6 @@ fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File)
     }
     stop(skeleton, false);
     Ok(admits)
-}
-
-/// Records that are read at one go. Where they come faster than they are read, libbpf would go on forever.
-const GO: u64 = 10_000;
-
-/// Whether reading came to the end of the ring. If not, a signal came between, or as many records as are read at one
-/// go: the rest stays.
-fn some_or_all<T>(read: libbpf_rs::Result<T>) -> libbpf_rs::Result<bool> {
-    match read {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-fn ring(
-    skeleton: &SockstampSkel<'static>,
-    mut on_record: impl FnMut(&Record) + 'static,
-) -> Result<RingBuffer<'static>, Error> {
-    let mut count = 0_u64;
-    let mut builder = RingBufferBuilder::new();
-    builder
-        .add(&skeleton.maps.records, move |sample| {
-            if let Some(record) = map_view::record(sample) {
-                on_record(record);
-            }
-            count += 1;
-            // A negative number ends the reading behind this record (ringbuf_process_ring() of libbpf).
-            if count.is_multiple_of(GO) {
-                -(Errno::EINTR as i32)
-            } else {
-                0
-            }
-        })
-        .tried("read the ring buffer")?;
-    builder.build().tried("read the ring buffer")
 }
 
 #[cfg(test)]

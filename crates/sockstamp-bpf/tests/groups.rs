@@ -78,7 +78,7 @@ fn start(grouped: Grouped) -> Session {
         groups: Some(grouped),
         ..Options::default()
     };
-    Session::start(&options, |_| {}).unwrap()
+    Session::start(&options).unwrap()
 }
 
 fn by(dimensions: &str) -> Grouped {
@@ -86,8 +86,8 @@ fn by(dimensions: &str) -> Grouped {
 }
 
 fn finish(mut session: Session) -> (Summary, Groups) {
-    session.settle(Duration::from_secs(2)).unwrap();
-    let mut summary = session.stop().unwrap();
+    session.settle(Duration::from_secs(2), &mut drop).unwrap();
+    let mut summary = session.stop(&mut drop).unwrap();
     let groups = summary.groups.take().unwrap();
     assert_adds_up(&groups, &summary);
     (summary, groups)
@@ -217,7 +217,7 @@ fn what_finds_no_room_is_in_other_and_counted() {
 fn poll(session: &mut Session, time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
-        session.poll(Duration::from_millis(20)).unwrap();
+        session.poll(Duration::from_millis(20), &mut drop).unwrap();
     }
 }
 
@@ -298,7 +298,7 @@ fn messages_in_flight_end_in_the_group_that_sent_them() {
         }),
         ..Options::default()
     };
-    let mut session = Session::start(&options, |_| {}).unwrap();
+    let mut session = Session::start(&options).unwrap();
     let mut socket = client.tcp_connect(listener.local_addr().unwrap()).unwrap();
 
     link.set_config(LinkConfig::default().loss(1.0)).unwrap();

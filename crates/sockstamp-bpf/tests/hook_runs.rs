@@ -44,7 +44,7 @@ fn every_hook_runs(hooks: Hooks) {
         host_path: true,
         ..Options::default()
     };
-    let mut session = match Session::start(&options, |_| {}) {
+    let mut session = match Session::start(&options) {
         Err(Error::Plan(Obstacle::NothingToMeasure {
             reason: reason @ Reason::NeedsOrFentry(_),
             ..
@@ -59,9 +59,9 @@ fn every_hook_runs(hooks: Hooks) {
         converse(&client, &server, &link, family);
         datagrams(&client, &server, &link, family);
     }
-    session.settle(Duration::from_secs(2)).unwrap();
+    session.settle(Duration::from_secs(2), &mut drop).unwrap();
     let runs = account.runs(&session);
-    let summary = session.stop().unwrap();
+    let summary = session.stop(&mut drop).unwrap();
 
     for (program, Runs { count, missed }) in &runs {
         println!("{program}: {count} runs, {missed} missed");
@@ -187,7 +187,7 @@ fn calls_that_the_kernel_leaves_out_are_counted() {
         target,
         ..Options::default()
     };
-    let mut session = Session::start(&options, |_| {}).unwrap();
+    let mut session = Session::start(&options).unwrap();
     let enough = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -204,7 +204,7 @@ fn calls_that_the_kernel_leaves_out_are_counted() {
         }
         let begun = Instant::now();
         while session.summary().lost.skipped == 0 && begun.elapsed() < PATIENCE {
-            session.poll(Duration::from_millis(50)).unwrap();
+            session.poll(Duration::from_millis(50), &mut drop).unwrap();
         }
         println!("after {:?}", begun.elapsed());
         enough.store(true, Ordering::Relaxed);

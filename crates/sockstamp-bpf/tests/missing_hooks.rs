@@ -1,15 +1,13 @@
 //! Whatever one thing a kernel lacks, measuring starts, says which stage that costs, and measures the others. Root.
 
-use std::cell::RefCell;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::rc::Rc;
 use std::thread;
 use std::time::Duration;
 
 use sockstamp_bpf::facts::{Facts, Function, Tracepoint};
 use sockstamp_bpf::plan::{Plan, Request, Way, obstacles};
-use sockstamp_bpf::{Decoder, Options, Session, Target, probe};
+use sockstamp_bpf::{Options, Session, Target, probe};
 use sockstamp_model::flow::Protocol;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
@@ -139,9 +137,7 @@ fn measures_the_rest(host: &Facts) {
 }
 
 fn measure(host: &Facts) -> (Plan, Summary, Vec<Message>) {
-    let messages = Rc::new(RefCell::new(Vec::new()));
-    let kept = Rc::clone(&messages);
-    let decoder = Decoder::new().unwrap();
+    let mut messages = Vec::new();
     let options = Options {
         target: Target {
             pids: vec![std::process::id()],
@@ -151,16 +147,14 @@ fn measure(host: &Facts) -> (Plan, Summary, Vec<Message>) {
         new_only: true,
         ..Options::default()
     };
-    let mut session = Session::start_on(host, &options, move |record| {
-        kept.borrow_mut().extend(decoder.message(record));
-    })
-    .unwrap();
+    let mut session = Session::start_on(host, &options).unwrap();
+    let mut keep = |message| messages.push(message);
     converse_by_tcp();
     converse_by_udp();
-    session.settle(Duration::from_secs(2)).unwrap();
+    session.settle(Duration::from_secs(2), &mut keep).unwrap();
     let plan = session.plan().clone();
-    let summary = session.stop().unwrap();
-    (plan, summary, messages.take())
+    let summary = session.stop(&mut keep).unwrap();
+    (plan, summary, messages)
 }
 
 fn converse_by_tcp() {

@@ -86,7 +86,7 @@ fn measure(facts: &Facts) -> (Summary, u64) {
         sampling: Sampling::Every,
         ..Options::default()
     };
-    let mut session = Session::start_on(facts, &options, |_| {}).unwrap();
+    let mut session = Session::start_on(facts, &options).unwrap();
     let listener = server
         .tcp_listen(SocketAddr::new(link.address_b(Family::V4), 0))
         .unwrap();
@@ -99,7 +99,7 @@ fn measure(facts: &Facts) -> (Summary, u64) {
         server.write_all(&REQUEST).unwrap();
         client.read_exact(&mut buffer).unwrap();
     }
-    session.settle(Duration::from_secs(2)).unwrap();
+    session.settle(Duration::from_secs(2), &mut drop).unwrap();
     let asking = stranger.asking_packets();
-    (session.stop().unwrap(), asking)
+    (session.stop(&mut drop).unwrap(), asking)
 }

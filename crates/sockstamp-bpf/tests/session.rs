@@ -1,17 +1,21 @@
 //! Sessions over loopback, in this process: what the command line does not reach. Root.
 
-use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::rc::Rc;
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sockstamp_bpf::plan::Entry;
-use sockstamp_bpf::{Decoder, EntryHook, Options, Session, Target};
+use sockstamp_bpf::probe;
+use sockstamp_bpf::{EntryHook, Options, Session, Target};
+use sockstamp_model::aggregate::Aggregate;
+use sockstamp_model::flow::CgroupId;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{DirectionSummary, Summary};
+use sockstamp_model::summary::Summary;
 
 const REQUEST: [u8; 100] = [1; 100];
 
@@ -37,10 +41,7 @@ fn converse(requests: usize) {
 }
 
 fn measure(options: Options, load: impl FnOnce()) -> (Summary, Vec<Message>) {
-    let messages = Rc::new(RefCell::new(Vec::new()));
-    let decoder = Decoder::new().unwrap();
-    let kept = Rc::clone(&messages);
-    let on_record = move |record: &_| kept.borrow_mut().extend(decoder.message(record));
+    let mut messages = Vec::new();
     let options = Options {
         target: Target {
             pids: vec![std::process::id()],
@@ -48,11 +49,12 @@ fn measure(options: Options, load: impl FnOnce()) -> (Summary, Vec<Message>) {
         },
         ..options
     };
-    let mut session = Session::start(&options, on_record).unwrap();
+    let mut session = Session::start(&options).unwrap();
     load();
-    session.settle(Duration::from_secs(2)).unwrap();
-    let summary = session.stop().unwrap();
-    (summary, messages.take())
+    let mut keep = |message| messages.push(message);
+    session.settle(Duration::from_secs(2), &mut keep).unwrap();
+    let summary = session.stop(&mut keep).unwrap();
+    (summary, messages)
 }
 
 #[test]
@@ -110,6 +112,17 @@ fn the_callback_shows_the_entry_as_the_tracepoint_does() {
     );
 }
 
+/// By the file system, which the programs do not look at.
+fn own_cgroup() -> CgroupId {
+    let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let path = cgroups
+        .lines()
+        .find_map(|line| line.strip_prefix("0::/"))
+        .unwrap();
+    let directory = probe::cgroup2_mount().unwrap().join(path);
+    CgroupId(fs::metadata(directory).unwrap().ino())
+}
+
 #[test]
 fn records_agree_with_the_counters() {
     let options = Options {
@@ -118,6 +131,13 @@ fn records_agree_with_the_counters() {
     };
     let (summary, messages) = measure(options, || converse(500));
     assert_eq!(summary.lost.ring, 0);
+    let mut recorded = Aggregate::new();
+    messages.iter().for_each(|message| recorded.record(message));
+    let recorded = recorded.summary(summary.duration);
+    let counted: BTreeMap<_, _> = summary.verdicts.iter().filter(|(_, count)| **count > 0).collect();
+    assert_eq!(recorded.verdicts.iter().collect::<BTreeMap<_, _>>(), counted);
+    let own_cgroup = own_cgroup();
+    assert!(messages.iter().all(|message| message.cgroup == own_cgroup));
     for direction in [Direction::Tx, Direction::Rx] {
         let counted = summary.direction(direction);
         let of_direction = || messages.iter().filter(|message| message.direction == direction);
@@ -127,9 +147,9 @@ fn records_agree_with_the_counters() {
             counted.bytes
         );
         // Slot by slot: the programs find the same one for a duration as the model does.
-        let mut recorded = DirectionSummary::default();
-        of_direction().for_each(|message| recorded.record(message));
+        let recorded = recorded.direction(direction);
         assert_eq!(recorded.total, counted.total);
+        assert_eq!(recorded.cumulative.tcp, counted.cumulative.tcp);
         for (stage, histogram) in counted.stages.present() {
             let recorded = recorded.stages[stage].clone().unwrap_or_default();
             assert!(recorded == *histogram, "{stage}");
@@ -202,7 +222,7 @@ fn ten_thousand_flows_are_adopted_within_a_second() {
     };
     // The machine may be used by others: the best of three.
     let took = (0..3).map(|_| {
-        let adopted = Session::start(&options, |_| {}).unwrap().adopted();
+        let adopted = Session::start(&options).unwrap().adopted();
         assert_eq!(adopted.connections, 2 * CONNECTIONS as u64);
         println!("{adopted:?}");
         adopted.took

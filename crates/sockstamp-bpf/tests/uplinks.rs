@@ -35,10 +35,10 @@ impl Scene {
             netns: Some(NetnsInode(self.container.netns_inode().try_into().unwrap())),
             ..Target::default()
         };
-        let mut session = Session::start(&Options { target, ..options }, |_| {}).unwrap();
+        let mut session = Session::start(&Options { target, ..options }).unwrap();
         load();
-        session.settle(Duration::from_secs(5)).unwrap();
-        session.stop().unwrap()
+        session.settle(Duration::from_secs(5), &mut drop).unwrap();
+        session.stop(&mut drop).unwrap()
     }
 
     /// One request on each of so many connections, all under way at once.

@@ -14,7 +14,7 @@ fn every_program_is_far_from_the_verifiers_limit() {
         groups: Some(Grouped::by("pid,cgroup,port,peer,interface".parse().unwrap())),
         ..Options::default()
     };
-    let session = Session::start(&options, |_| {}).unwrap();
+    let session = Session::start(&options).unwrap();
     let publisher = Publisher::attach(1, 1).unwrap();
     println!("clang {}", env!("CLANG_VERSION"));
     let verified = [session.verified(), publisher.verified()].map(Result::unwrap);

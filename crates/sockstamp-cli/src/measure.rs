@@ -11,9 +11,10 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
-use sockstamp_bpf::{Grouped, Lowered, Options, Record, Session};
+use sockstamp_bpf::{Grouped, Lowered, Options, Session};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::Grouping;
+use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
 use crate::command::{Prepared, Running};
@@ -67,6 +68,24 @@ impl<'a> Measurement<'a> {
     }
 }
 
+/// Takes what a measurement gives while it runs.
+pub(crate) trait Observer {
+    /// Take a message, where they were asked for.
+    fn message(&mut self, message: &Message);
+
+    /// Do what is due after each round of messages; end the measurement by returning false.
+    fn round_is_over(&mut self) -> bool;
+}
+
+/// Waits for the end.
+impl Observer for () {
+    fn message(&mut self, _: &Message) {}
+
+    fn round_is_over(&mut self) -> bool {
+        true
+    }
+}
+
 /// What a measurement ended with.
 pub(crate) struct Outcome {
     pub(crate) summary: Summary,
@@ -79,13 +98,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How soon the end of a command is noticed.
 const STEP: Duration = Duration::from_millis(10);
 
-/// Measures until the command, the duration or the user ends it. `after_poll` runs after each round
-/// of records and ends the measurement by returning false.
-pub(crate) fn run(
-    measurement: &Measurement<'_>,
-    on_record: impl FnMut(&Record) + 'static,
-    mut after_poll: impl FnMut() -> bool,
-) -> Result<Outcome> {
+/// Measure until the command, the duration, the user or the observer ends it.
+pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -> Result<Outcome> {
     let mut options = measurement.options()?;
     let mut signals =
         SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
@@ -99,7 +113,7 @@ pub(crate) fn run(
         Some(prepared) => Some(prepared.cgroup().to_owned()),
         None => options.target.cgroup,
     };
-    let mut session = Session::start(&options, on_record)?;
+    let mut session = Session::start(&options)?;
     tell_what_is_left_alone(&session, &options)?;
     let mut running = prepared.map(Prepared::start).transpose()?;
     // After the session, so that it goes before it on every way out.
@@ -108,8 +122,8 @@ pub(crate) fn run(
 
     let mut status = None;
     loop {
-        session.poll(STEP)?;
-        if !after_poll() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        session.poll(STEP, &mut |message| observer.message(&message))?;
+        if !observer.round_is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             break;
         }
         if let Some(running) = &mut running {
@@ -122,12 +136,12 @@ pub(crate) fn run(
     // Time that passes while we wait for stragglers is no part of the measurement.
     let duration = session.summary().duration;
     if status.is_some() {
-        session.settle(PATIENCE)?;
+        session.settle(PATIENCE, &mut |message| observer.message(&message))?;
     }
     drop(lowered);
-    let mut summary = session.stop()?;
+    let mut summary = session.stop(&mut |message| observer.message(&message))?;
     summary.duration = duration;
-    after_poll();
+    observer.round_is_over();
     if let (Some(running), None) = (&mut running, status) {
         status = Some(outlive(running, &mut signals)?);
     }

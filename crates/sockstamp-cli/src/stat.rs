@@ -76,7 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         record: false,
         groups: Grouping::new(options.by.iter().copied()),
     };
-    let outcome = measure::run(&measurement, |_| {}, || true)?;
+    let outcome = measure::run(&measurement, &mut ())?;
     let summary = &outcome.summary;
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)

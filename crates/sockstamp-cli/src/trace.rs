@@ -1,20 +1,17 @@
 //! `sockstamp trace`: each message as it completes.
 
-use std::cell::RefCell;
 use std::ffi::OsString;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use sockstamp_bpf::{Decoder, Record};
 use sockstamp_model::message::Message;
 
 use crate::duration::duration;
-use crate::measure::{self, Measurement};
+use crate::measure::{self, Measurement, Observer};
 use crate::measuring::{self, Measuring};
 use crate::output::{self, Format};
 use crate::target::Target;
@@ -48,7 +45,7 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let printer = Rc::new(RefCell::new(Printer::new(options)?));
+    let mut printer = Printer::new(options)?;
     let measurement = Measurement {
         target: &options.target,
         command: &options.command,
@@ -58,11 +55,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         record: true,
         groups: None,
     };
-    let of_records = Rc::clone(&printer);
-    let on_record = move |record: &Record| of_records.borrow_mut().print(record);
-    let after_poll = || printer.borrow_mut().after_round();
-    let outcome = measure::run(&measurement, on_record, after_poll)?;
-    printer.borrow_mut().finish(outcome.summary.lost.ring)?;
+    let outcome = measure::run(&measurement, &mut printer)?;
+    printer.finish(outcome.summary.lost.ring)?;
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
@@ -70,8 +64,6 @@ struct Printer {
     output: Box<dyn Write>,
     format: Format,
     flush_lines: bool,
-    decoder: Decoder,
-    undecoded: u64,
     failure: Option<io::Error>,
 }
 
@@ -85,22 +77,8 @@ impl Printer {
             output,
             format: options.format,
             flush_lines: options.output.is_none() && io::stdout().is_terminal(),
-            decoder: Decoder::new()?,
-            undecoded: 0,
             failure: None,
         })
-    }
-
-    fn print(&mut self, record: &Record) {
-        if self.failure.is_some() {
-            return;
-        }
-        let Some(message) = self.decoder.message(record) else {
-            self.undecoded += 1;
-            return;
-        };
-        let printed = self.line(&message);
-        self.keep(printed);
     }
 
     fn line(&mut self, message: &Message) -> io::Result<()> {
@@ -121,27 +99,32 @@ impl Printer {
         }
     }
 
-    /// Between rounds of records: who reads a pipe waits no longer than a round. False ends it all.
-    fn after_round(&mut self) -> bool {
-        let flushed = self.output.flush();
-        self.keep(flushed);
-        if let Ok(decoder) = Decoder::new() {
-            self.decoder = decoder;
-        }
-        self.failure.is_none()
-    }
-
     /// A reader that has seen enough is no failure.
     fn finish(&mut self, lost: u64) -> Result<()> {
-        if lost + self.undecoded > 0 {
+        if lost > 0 {
             escape::complain(format_args!(
-                "{} messages could not be shown: the reader of the output was too slow",
-                lost + self.undecoded
+                "{lost} messages could not be shown: the reader of the output was too slow"
             ));
         }
         match self.failure.take() {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
             _ => Ok(()),
         }
+    }
+}
+
+impl Observer for Printer {
+    fn message(&mut self, message: &Message) {
+        if self.failure.is_none() {
+            let printed = self.line(message);
+            self.keep(printed);
+        }
+    }
+
+    /// A reader of a pipe waits no longer than a round.
+    fn round_is_over(&mut self) -> bool {
+        let flushed = self.output.flush();
+        self.keep(flushed);
+        self.failure.is_none()
     }
 }

@@ -110,7 +110,7 @@ fn the_plan_is_the_one_by_which_the_same_options_measure() {
             .unwrap();
         assert_succeeded(&output);
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let session = Session::start(&options, |_| {}).unwrap();
+        let session = Session::start(&options).unwrap();
         assert_eq!(report["plan"], stages(session.plan()), "{words:?}");
         let udp = session.plan().udp;
         let shown = udp.map_or_else(

@@ -19,6 +19,17 @@ impl fmt::Display for NetnsInode {
     }
 }
 
+/// The id of a cgroup (version 2): the inode of its directory. The kernel gives none twice since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct CgroupId(pub u64);
+
+impl fmt::Display for CgroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// The kernel's number for a socket, unique since boot: SO_COOKIE of socket(7).
 ///
 /// 0 stands for a socket that the kernel has given no cookie yet.

@@ -8,7 +8,7 @@ use crate::name::Name;
 
 /// A network interface. Its index and its name are those of its network namespace: two containers both have an
 /// `eth0`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Interface {
     /// The name when it was first seen.
     pub name: Name,

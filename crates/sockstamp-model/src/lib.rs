@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
 pub mod clock;
 pub mod container;
 pub mod filter;

@@ -4,12 +4,15 @@ use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use crate::clock::{Monotonic, Nanos, Phc, Realtime, Timestamp};
-use crate::flow::{Flow, canonical};
+use crate::flow::{CgroupId, Flow, canonical};
 use crate::interface::Interface;
 use crate::name::Name;
 use crate::part::PartMap;
 use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
+
+/// The version of the JSON of [`Message`]; raised when a key changes its meaning or goes away.
+pub const JSON_VERSION: u32 = 1;
 
 /// The moments of a message's way that its stages are the differences of; `None` where a stamp did not come.
 ///
@@ -97,10 +100,11 @@ pub struct Interfaces {
 ///
 /// | key | value |
 /// |---|---|
+/// | `version` | [`JSON_VERSION`] |
 /// | `time_ns` | [`time`](Self::time), since 1970 |
 /// | `direction` | `"tx"` or `"rx"` |
 /// | `protocol` | `"tcp"` or `"udp"` |
-/// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `netns` | as here |
+/// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `netns`, `cgroup` | as here |
 /// | `parts` | TX: object of stage name → object of part name → duration |
 /// | `ack_with_data`, `pipelined` | TX: as here |
 /// | `min_rtt_ns` | [`min_rtt`](Self::min_rtt), where known |
@@ -117,6 +121,10 @@ pub struct Message {
     pub direction: Direction,
     /// The socket.
     pub flow: Flow,
+    /// The cgroup of the socket.
+    pub cgroup: CgroupId,
+    /// The place of its group, where messages are grouped. Not in JSON: it has a meaning to the session alone.
+    pub group: Option<u32>,
     /// The process that made the call.
     pub pid: u32,
     /// The name of the thread that made the call, at most 15 bytes of it.
@@ -174,8 +182,9 @@ impl Serialize for Message {
         let stamped = self.interfaces != Interfaces::default();
         let sent = self.direction == Direction::Tx;
         let optional = [stamped, self.oldest_age.is_some(), self.min_rtt.is_some()];
-        let fields = 19 + 3 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
+        let fields = 21 + 3 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
+        object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("time_ns", &self.time)?;
         object.serialize_field("direction", &self.direction)?;
         object.serialize_field("pid", &self.pid)?;
@@ -211,6 +220,7 @@ impl Serialize for Message {
             object.serialize_field("oldest_age_ns", &age)?;
         }
         object.serialize_field("netns", &self.flow.netns)?;
+        object.serialize_field("cgroup", &self.cgroup)?;
         object.end()
     }
 }
@@ -231,6 +241,8 @@ mod tests {
                 remote: "[2001:db8::1]:50000".parse().unwrap(),
                 cookie: SocketCookie(77),
             },
+            cgroup: CgroupId(4711),
+            group: Some(3),
             pid: 4242,
             comm: "nginx".into(),
             bytes: 1448,
@@ -276,14 +288,14 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&sent).unwrap(),
             concat!(
-                r#"{"time_ns":1790000000000000001,"direction":"tx","pid":4242,"comm":"nginx","protocol":"tcp","#,
+                r#"{"version":1,"time_ns":1790000000000000001,"direction":"tx","pid":4242,"comm":"nginx","protocol":"tcp","#,
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
                 r#""stages":{"tx.copy":1200,"tx.queue":0,"tx.network":20100000,"app.service":7},"#,
                 r#""parts":{"tx.queue":{"nagle":0}},"total_ns":20101200,"#,
                 r#""retransmits":1,"cookie":77,"seq_end":4294967295,"stamps":{"entry":1000,"snd_last":2200},"#,
                 r#""verdict":"valid","weight":1,"repeats":2,"coalesced":true,"#,
                 r#""interfaces":{"last":{"name":"eth0","index":2,"netns":4026531840}},"ack_with_data":true,"#,
-                r#""pipelined":false,"min_rtt_ns":20000000,"netns":4026531840}"#,
+                r#""pipelined":false,"min_rtt_ns":20000000,"netns":4026531840,"cgroup":4711}"#,
             )
         );
     }
@@ -299,12 +311,12 @@ mod tests {
         assert_eq!(
             serde_json::to_string(&received).unwrap(),
             concat!(
-                r#"{"time_ns":1790000000000000001,"direction":"rx","pid":4242,"comm":"nginx","protocol":"tcp","#,
+                r#"{"version":1,"time_ns":1790000000000000001,"direction":"rx","pid":4242,"comm":"nginx","protocol":"tcp","#,
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
                 r#""stages":{"rx.stack":900},"total_ns":900,"#,
                 r#""retransmits":0,"cookie":77,"seq_end":4294967295,"stamps":{"read":9000},"#,
                 r#""verdict":"clock-step","weight":8,"repeats":0,"coalesced":false,"oldest_age_ns":5000,"#,
-                r#""netns":4026531840}"#,
+                r#""netns":4026531840,"cgroup":4711}"#,
             )
         );
     }

@@ -143,7 +143,8 @@ pub struct DirectionSummary {
 }
 
 impl DirectionSummary {
-    /// Adds a valid message as often as its weight says. Its verdict and direction are not looked at.
+    /// Adds a message as often as its weight says: to the counters, and to the distributions if it is valid. Its
+    /// direction is not looked at.
     pub fn record(&mut self, message: &Message) {
         let weight = u64::from(message.weight);
         self.messages = self.messages.saturating_add(weight);
@@ -152,6 +153,9 @@ impl DirectionSummary {
         self.retransmits = self
             .retransmits
             .saturating_add(u64::from(message.retransmits) * weight);
+        if !message.verdict.is_valid() {
+            return;
+        }
         self.pipelined = self
             .pipelined
             .saturating_add(u64::from(message.pipelined) * weight);
@@ -199,7 +203,12 @@ impl DirectionSummary {
             let Some(stage) = &self.stages[rest.stage()] else {
                 continue;
             };
-            let others: u128 = self.parts.of(rest.stage()).map(|(_, sum)| sum.sum_ns).sum();
+            let others: u128 = self
+                .parts
+                .of(rest.stage())
+                .filter(|(part, _)| !part.is_rest())
+                .map(|(_, sum)| sum.sum_ns)
+                .sum();
             self.parts[rest] = Some(PartSummary {
                 count: stage.count(),
                 sum_ns: stage.sum_ns().saturating_sub(others),

@@ -241,6 +241,7 @@ static __always_inline void flow_identify(struct flow_identity *identity, const 
 	const struct sock_common *common = &sk->__sk_common;
 
 	identity->cookie = common->skc_cookie.counter;
+	identity->cgroup = sk->sk_cgrp_data.cgroup->kn->id;
 	identity->netns = common->skc_net.net->ns.inum;
 	identity->family = common->skc_family;
 	identity->protocol = sk->sk_protocol;

@@ -19,7 +19,6 @@ enum group_by {
 /* What the messages of a group have in common; all zero but what belongs to the dimensions. */
 struct group_key {
 	struct flow_identity identity;
-	__u64 cgroup; /* inode of its directory */
 	__u32 ifindex;
 	__u16 port; /* host order */
 	__u8 padding[2];

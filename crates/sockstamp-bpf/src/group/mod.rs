@@ -221,7 +221,7 @@ impl Table {
             .retain(|place, seen| used.contains(&(*place, seen.token)));
         for &(place, token) in used {
             let group = read_group(maps, place)?;
-            self.names.cgroup(group.key.cgroup);
+            self.names.cgroup(group.key.identity.cgroup);
             let activity = activity(&group);
             let fresh = || Seen {
                 token,
@@ -290,15 +290,15 @@ impl Table {
         let by = self.grouped.by.clone();
         let has = |dimension| by.contains(dimension);
         let flow = record::flow(&key.identity);
-        let path =
-            (has(Dimension::Cgroup) || has(Dimension::Container)).then(|| self.names.cgroup(key.cgroup));
+        let path = (has(Dimension::Cgroup) || has(Dimension::Container))
+            .then(|| self.names.cgroup(key.identity.cgroup));
         GroupKey {
             pid: has(Dimension::Pid).then_some(key.identity.pid),
             comm: has(Dimension::Comm).then(|| record::comm(&key.identity)),
             container: has(Dimension::Container)
-                .then(|| container(key.cgroup, path.as_ref().and_then(Option::as_ref))),
+                .then(|| container(key.identity.cgroup, path.as_ref().and_then(Option::as_ref))),
             cgroup: has(Dimension::Cgroup).then(|| GroupCgroup {
-                id: key.cgroup,
+                id: key.identity.cgroup,
                 path: path.flatten(),
             }),
             port: has(Dimension::Port).then_some(key.port),

@@ -96,6 +96,7 @@ static __always_inline void group_identify(struct group_key *key, const struct s
 
 	if (setting_groups & (GROUP_BY_FLOW | GROUP_BY_PEER))
 		flow_identify(identity, sk);
+	identity->cgroup = 0;
 	if (!(setting_groups & GROUP_BY_FLOW)) {
 		identity->cookie = 0;
 		identity->netns = 0;
@@ -146,7 +147,7 @@ static __always_inline __u32 group_resolve(const struct sock *sk, __u32 pid)
 
 	group_identify(&key, sk);
 	if (setting_groups & GROUP_BY_CGROUP)
-		key.cgroup = sk->sk_cgrp_data.cgroup->kn->id;
+		key.identity.cgroup = sk->sk_cgrp_data.cgroup->kn->id;
 	if (setting_groups & GROUP_BY_PORT)
 		key.port = group_port(sk);
 	if (pid)

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use sockstamp_model::clock::{Clock, ClockOffset, Monotonic, Nanos, Realtime, Timestamp};
-use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
@@ -12,12 +12,13 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::PartSummary;
 use sockstamp_model::verdict::Verdict;
 
-pub use raw::{bank as Bank, message_record as Record};
+mod ring;
+
+pub(crate) use raw::{bank as Bank, message_record as Record};
+pub(crate) use ring::Ring;
 
 #[expect(
     non_camel_case_types,
-    missing_docs,
-    missing_debug_implementations,
     unreachable_pub,
     dead_code,
     reason = "generated from C, with C's names"
@@ -68,6 +69,8 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
     Some(Message {
         direction,
         flow: flow(&record.flow),
+        cgroup: CgroupId(record.flow.cgroup),
+        group: Some(record.group),
         pid: record.flow.pid,
         comm: comm(&record.flow),
         bytes: u64::from(record.bytes),

@@ -213,6 +213,7 @@ struct rx_stamps {
 /* Whose messages they are: the socket, which stays the same, and the task that used it last. */
 struct flow_identity {
 	__u64 cookie;
+	__u64 cgroup; /* of the socket: inode of the cgroup's directory */
 	__u32 netns; /* inode of the network namespace */
 	__u16 family; /* AF_INET or AF_INET6 */
 	__u16 local_port; /* host order */

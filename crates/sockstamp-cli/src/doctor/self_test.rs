@@ -36,11 +36,11 @@ fn measure() -> Result<SelfTest> {
         udp: false,
         ..Options::default()
     };
-    let mut session = Session::start(&options, |_| {})?;
+    let mut session = Session::start(&options)?;
     wait_for_stamping()?;
     exchange().context("cannot talk over the loopback interface")?;
-    session.settle(PATIENCE)?;
-    let summary = session.stop()?;
+    session.settle(PATIENCE, &mut drop)?;
+    let summary = session.stop(&mut drop)?;
     Ok(SelfTest::Done {
         messages: summary.tx.messages + summary.rx.messages,
         valid: summary.verdict(Verdict::Valid),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sockstamp_model::Flow;
 use sockstamp_model::clock::{Nanos, Timestamp};
-use sockstamp_model::flow::{NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::flow::{CgroupId, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::part::{Part, PartMap};
@@ -151,6 +151,8 @@ pub(super) fn message(number: u64) -> Message {
     Message {
         direction,
         flow: flow(if number % 4 < 2 { 50_001 } else { 50_002 }),
+        cgroup: CgroupId(4711),
+        group: Some(0),
         pid: 4242,
         comm: "redis-server".into(),
         bytes: 100 + number,
