@@ -196,7 +196,8 @@ fn run(stream: Stream, a: &Host, b: &Host, link: &Link) -> Ended {
 
 impl Ended {
     fn check(&self, packets: &[Packet], messages: &[Value], valid_percent: usize) -> Result<(), String> {
-        let wire = Wire::new(packets, self.writer, self.reader);
+        let wire = Wire::new(packets, self.writer, self.reader, false);
+        let taken = Wire::new(packets, self.writer, self.reader, true);
         let local = self.reader.to_string();
         let remote = self.writer.to_string();
         let messages: Vec<&Value> = messages
@@ -217,6 +218,7 @@ impl Ended {
             .iter()
             .filter_map(|(message, read)| {
                 let reason = wire.compare(message, read).err()?;
+                taken.compare(message, read).err()?;
                 Some(format!("{reason}; {read:?}: {message}"))
             })
             .collect();
@@ -257,8 +259,13 @@ struct Wire {
     whole: Vec<(u64, u64)>,
 }
 
+/// What comes again so much later was sent again.
+const AGAIN_NS: u64 = 5_000_000;
+
 impl Wire {
-    fn new(packets: &[Packet], source: SocketAddr, destination: SocketAddr) -> Wire {
+    /// TCP drops what it has no memory for, behind tcpdump's back, and its sender sends it again: `taken` leaves the
+    /// copies out that came so long before another one.
+    fn new(packets: &[Packet], source: SocketAddr, destination: SocketAddr, taken: bool) -> Wire {
         let of_stream = |packet: &&Packet| packet.source == source && packet.destination == destination;
         let mut segments = packets
             .iter()
@@ -273,8 +280,15 @@ impl Wire {
             came: BTreeMap::new(),
             whole: Vec::new(),
         };
+        let last: BTreeMap<u32, u64> = segments
+            .clone()
+            .map(|(packet, segment)| (segment.seq, packet.time))
+            .collect();
         let mut whole = 0;
         for (packet, segment) in segments.by_ref().filter(|(packet, _)| packet.length > 0) {
+            if taken && last[&segment.seq] > packet.time + AGAIN_NS {
+                continue;
+            }
             let start = u64::from(segment.seq.wrapping_sub(wire.first));
             wire.add(start, start + u64::from(packet.length), packet.time);
             let before = whole;
