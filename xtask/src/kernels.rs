@@ -10,7 +10,7 @@ use serde::Deserialize;
 use sockstamp_bpf::programs::PROGRAMS;
 use sockstamp_model::stage::Stage;
 
-/// A file `SERIES.json` for each kernel.
+/// A file `VERSION.json` for each kernel.
 const RESULTS: &str = "kernel/lab/results";
 
 const PREFACE: &str = "\
@@ -83,21 +83,21 @@ fn read(folder: &Path) -> Result<Kernels> {
             continue;
         }
         let reading = || format!("cannot read {}", path.display());
-        let series = path
+        let name = path
             .file_stem()
             .and_then(|stem| stem.to_str())
             .with_context(reading)?;
         let text = fs::read_to_string(&path).with_context(reading)?;
         let report = serde_json::from_str(&text).with_context(reading)?;
-        let version = series.split('.').filter_map(|number| number.parse().ok());
-        kernels.insert(version.collect(), (series.to_owned(), report));
+        let version = name.split('.').filter_map(|number| number.parse().ok());
+        kernels.insert(version.collect(), (name.to_owned(), report));
     }
     Ok(kernels)
 }
 
 fn page(kernels: &Kernels) -> String {
     let mut text = PREFACE.to_owned();
-    let names: Vec<&str> = kernels.values().map(|(series, _)| series.as_str()).collect();
+    let names: Vec<&str> = kernels.values().map(|(name, _)| name.as_str()).collect();
     head(&mut text, "stage", &names);
     for stage in Stage::ALL {
         let cell = |report: &Report| report.plan.get(stage.name()).map_or("–".into(), Way::text);
@@ -181,11 +181,11 @@ impl Report {
 mod tests {
     use super::*;
 
-    fn kernel(series: &str, text: &str) -> (Vec<u32>, (String, Report)) {
-        let version = series.split('.').map(|number| number.parse().unwrap());
+    fn kernel(name: &str, text: &str) -> (Vec<u32>, (String, Report)) {
+        let version = name.split('.').map(|number| number.parse().unwrap());
         (
             version.collect(),
-            (series.to_owned(), serde_json::from_str(text).unwrap()),
+            (name.to_owned(), serde_json::from_str(text).unwrap()),
         )
     }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail};
 
 use crate::cache;
-use crate::series::{Archive, Series};
+use crate::debian::{Archive, DebianKernel};
 
 /// Signs Debian's archives; of the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -21,28 +21,28 @@ pub(crate) struct Apt {
 
 impl Apt {
     /// Reads the suite's lists from the mirror that this host uses.
-    pub(crate) fn update(folder: &Path, series: Series) -> Result<Apt> {
+    pub(crate) fn update(folder: &Path, kernel: DebianKernel) -> Result<Apt> {
         let apt = Apt {
             folder: folder.to_owned(),
         };
         for part in ["lists/partial", "cache/archives/partial"] {
             cache::make(&folder.join(part))?;
         }
-        let site = site(series.archive())?;
-        let source = format!("deb [signed-by={KEYRING}] {site} {} main\n", series.suite());
+        let site = site(kernel.archive())?;
+        let source = format!("deb [signed-by={KEYRING}] {site} {} main\n", kernel.suite());
         fs::write(apt.sources(), source).context("cannot write apt's sources")?;
         apt.call("apt-get", ["update"])
-            .with_context(|| format!("cannot get the package lists of {}", series.suite()))?;
+            .with_context(|| format!("cannot get the package lists of {}", kernel.suite()))?;
         Ok(apt)
     }
 
-    /// The name and version of the newest package `PREFIX SERIES… -cloud-amd64`.
-    pub(crate) fn newest(&self, prefix: &str, series: Series) -> Result<String> {
+    /// The name and version of the newest package `PREFIX VERSION… -cloud-amd64`.
+    pub(crate) fn newest(&self, prefix: &str, kernel: DebianKernel) -> Result<String> {
         let names = self.call("apt-cache", ["pkgnames", prefix])?;
-        let newest = newest(names.lines(), prefix, series.name());
+        let newest = newest(names.lines(), prefix, kernel.name());
         newest
             .map(str::to_owned)
-            .with_context(|| format!("{} has no package {prefix}{series}.*-cloud-amd64", series.suite()))
+            .with_context(|| format!("{} has no package {prefix}{kernel}.*-cloud-amd64", kernel.suite()))
     }
 
     /// Downloads packages into a folder.
@@ -120,10 +120,10 @@ fn find_site(targets: &str, label: &str) -> Option<String> {
 }
 
 /// Debian counts on in the names of its kernels: 6.1.0-56, 6.12.117+deb12. Old ones stay for a while.
-fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str, series: &str) -> Option<&'a str> {
+fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str, kernel: &str) -> Option<&'a str> {
     let version = |name: &'a str| {
         let version = name.strip_prefix(prefix)?.strip_suffix("-cloud-amd64")?;
-        version.strip_prefix(series)?.strip_prefix('.')
+        version.strip_prefix(kernel)?.strip_prefix('.')
     };
     names
         .filter_map(|name| Some((numbers(version(name)?), name)))
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_is_by_number_and_of_the_series() {
+    fn the_newest_is_by_number_and_of_the_version() {
         let names = [
             "linux-image-6.1.0-9-cloud-amd64",
             "linux-image-6.1.0-56-cloud-amd64",
@@ -181,7 +181,7 @@ mod tests {
             "linux-image-6.12-cloud-amd64",
             "linux-image-cloud-amd64",
         ];
-        let newest = |series| newest(names.into_iter(), "linux-image-", series);
+        let newest = |kernel| newest(names.into_iter(), "linux-image-", kernel);
         assert_eq!(newest("6.1"), Some(names[1]));
         assert_eq!(newest("6.12"), Some(names[5]));
         assert_eq!(newest("6.18"), None);

@@ -10,9 +10,9 @@ use anyhow::{Context, Result, ensure};
 
 use crate::apt::Apt;
 use crate::cache;
-use crate::series::Series;
+use crate::debian::DebianKernel;
 
-/// How long a kernel is the newest of its series without asking again.
+/// How long a kernel is the newest of its version without asking again.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The folder of apt's lists, beside the kernel.
@@ -21,7 +21,7 @@ const APT: &str = "apt";
 /// An unpacked kernel.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    pub(crate) series: Series,
+    pub(crate) version: DebianKernel,
     /// With its file system below: `boot`, `usr/lib/modules`.
     root: PathBuf,
     /// What `uname -r` says.
@@ -29,19 +29,19 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// The newest of the series; from the cache if it was the newest a day ago.
-    pub(crate) fn get(series: Series) -> Result<Kernel> {
-        let folder = cache::folder().join(series.name());
+    /// The newest package of a version; from the cache if it was the newest a day ago.
+    pub(crate) fn get(version: DebianKernel) -> Result<Kernel> {
+        let folder = cache::folder().join(version.name());
         cache::make(&folder)?;
         let _lock = cache::lock(&folder)?;
         let current = folder.join("current");
         if !cache::is_fresh(&current, FRESH) {
-            let release = refresh(&folder, series).with_context(|| format!("kernel {series}"))?;
+            let release = refresh(&folder, version).with_context(|| format!("kernel {version}"))?;
             fs::write(&current, release).context("cannot write to the cache")?;
         }
         let release = fs::read_to_string(&current).context("cannot read the cache")?;
         Ok(Kernel {
-            series,
+            version,
             root: folder.join(&release),
             release,
         })
@@ -64,23 +64,27 @@ impl Kernel {
 }
 
 /// Gets these kernels, or all, into the cache.
-pub(crate) fn fetch(series: &[Series]) -> Result<()> {
-    let wanted = if series.is_empty() { &Series::ALL } else { series };
-    for series in wanted {
-        let kernel = Kernel::get(*series)?;
-        println!("{series}: {}", kernel.root.display());
+pub(crate) fn fetch(versions: &[DebianKernel]) -> Result<()> {
+    let wanted = if versions.is_empty() {
+        &DebianKernel::ALL
+    } else {
+        versions
+    };
+    for version in wanted {
+        let kernel = Kernel::get(*version)?;
+        println!("{version}: {}", kernel.root.display());
     }
     Ok(())
 }
 
-/// Makes the newest kernel of the series the only one in its folder. Returns its release.
-fn refresh(folder: &Path, series: Series) -> Result<String> {
-    let apt = Apt::update(&folder.join(APT), series)?;
+/// Makes the newest kernel of the version the only one in its folder. Returns its release.
+fn refresh(folder: &Path, version: DebianKernel) -> Result<String> {
+    let apt = Apt::update(&folder.join(APT), version)?;
     let mut packages = Vec::new();
-    for prefix in series.packages() {
-        packages.push(apt.newest(prefix, series)?);
+    for prefix in version.packages() {
+        packages.push(apt.newest(prefix, version)?);
     }
-    let release = packages[0].trim_start_matches(series.packages()[0]).to_owned();
+    let release = packages[0].trim_start_matches(version.packages()[0]).to_owned();
     if !folder.join(&release).exists() {
         clear(folder)?;
         eprintln!("sockstamp-lab: getting {}", packages.join(", "));

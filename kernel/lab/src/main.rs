@@ -5,13 +5,13 @@
 mod apt;
 mod cache;
 mod cpio;
+mod debian;
 mod guest;
 mod image;
 mod kernel;
 mod libraries;
 mod modules;
 mod run;
-mod series;
 mod setting;
 mod shell;
 mod test;
@@ -33,7 +33,7 @@ enum Task {
     /// Download and unpack kernels
     Fetch {
         /// Which; all if none is given
-        series: Vec<series::Series>,
+        versions: Vec<debian::DebianKernel>,
     },
 }
 
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Task::Run(arguments) => run::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
         Task::Shell(setting) => shell::run(&setting),
-        Task::Fetch { series } => kernel::fetch(&series).map(|()| ExitCode::SUCCESS),
+        Task::Fetch { versions } => kernel::fetch(&versions).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
         eprintln!("sockstamp-lab: {error:#}");

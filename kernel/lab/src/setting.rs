@@ -7,17 +7,17 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 
+use crate::debian::DebianKernel;
 use crate::guest::Time;
 use crate::image::Image;
 use crate::kernel::Kernel;
-use crate::series::Series;
 
 /// The kernel and the files.
 #[derive(Debug, Args)]
 pub(crate) struct Setting {
-    /// Series of the kernel
+    /// Version of the kernel
     #[arg(long)]
-    kernel: Series,
+    kernel: DebianKernel,
     /// File or program to have in the guest, there at the same path if none is given
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     files: Vec<Given>,

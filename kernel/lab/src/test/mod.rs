@@ -15,8 +15,8 @@ use std::thread;
 use anyhow::{Context, Result};
 use clap::Args;
 
+use crate::debian::DebianKernel;
 use crate::kernel::Kernel;
-use crate::series::Series;
 use binaries::Built;
 use facts::{Comparison, Facts};
 use places::{Ran, Tasks};
@@ -30,9 +30,9 @@ const SHOWN_LINES: usize = 40;
 /// What and where.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Series of a kernel; all if none is given
-    #[arg(long = "kernel", value_name = "SERIES")]
-    kernels: Vec<Series>,
+    /// Kernel versions; all if none is given
+    #[arg(long = "kernel", value_name = "VERSION")]
+    kernels: Vec<DebianKernel>,
     /// On this machine's own kernel as well (root)
     #[arg(long)]
     host: bool,
@@ -53,10 +53,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let (mut chosen, left_out) = selection::choose(&built)?;
     chosen.retain(|test| !arguments.facts || test.binary == facts::BINARY);
     let all = arguments.kernels.is_empty();
-    let series = if all { &Series::ALL[..] } else { &arguments.kernels };
-    let kernels: Vec<Kernel> = series
+    let versions = if all {
+        &DebianKernel::ALL[..]
+    } else {
+        &arguments.kernels
+    };
+    let kernels: Vec<Kernel> = versions
         .iter()
-        .map(|series| Kernel::get(*series))
+        .map(|version| Kernel::get(*version))
         .collect::<Result<_>>()?;
     let folder = folder(&built)?;
     let tasks = Tasks::new(&built, &chosen)?;

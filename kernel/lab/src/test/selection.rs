@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::binaries::{self, Built};
+use crate::debian::DebianKernel;
 use crate::guest::Time;
-use crate::series::Series;
 
 const TABLE: &str = include_str!("../../tests.txt");
 
@@ -24,9 +24,9 @@ pub(crate) struct Test {
 }
 
 impl Test {
-    /// Whether it runs on the kernels of this series.
-    pub(crate) fn is_for(&self, series: &str) -> bool {
-        self.kernels.is_empty() || self.kernels.iter().any(|kernel| kernel == series)
+    /// Whether it runs on the kernels of this version.
+    pub(crate) fn is_for(&self, version: &str) -> bool {
+        self.kernels.is_empty() || self.kernels.iter().any(|kernel| kernel == version)
     }
 }
 
@@ -117,7 +117,7 @@ fn rule(line: &str) -> Result<Rule<'_>> {
             time,
         },
         "on" => Verb::Run {
-            kernels: series(kernels)?,
+            kernels: versions(kernels)?,
             time,
         },
         "skip" if time == Time::Host => Verb::Skip { reason },
@@ -128,10 +128,10 @@ fn rule(line: &str) -> Result<Rule<'_>> {
     Ok(Rule { binary, test, verb })
 }
 
-fn series(names: &str) -> Result<Vec<&str>> {
+fn versions(names: &str) -> Result<Vec<&str>> {
     let names: Vec<&str> = names.split(',').collect();
     for name in &names {
-        let known = Series::ALL.iter().any(|series| series.name() == *name);
+        let known = DebianKernel::ALL.iter().any(|version| version.name() == *name);
         ensure!(known, "the lab has no kernel {name}");
     }
     Ok(names)
@@ -195,8 +195,8 @@ mod tests {
         let table = "on 6.1,7.2 a/x one\nrun a/x *\n";
         let tests = vec![test("a/x", "one"), test("a/x", "two")];
         let (chosen, _) = decide(table, tests).unwrap();
-        let series = ["6.1", "6.12", "6.18", "7.2"];
-        let places = |test: &Test| series.map(|series| test.is_for(series));
+        let versions = ["6.1", "6.12", "6.18", "7.2"];
+        let places = |test: &Test| versions.map(|version| test.is_for(version));
         assert_eq!(places(&chosen[0]), [true, false, false, true]);
         assert_eq!(places(&chosen[1]), [true; 4]);
     }

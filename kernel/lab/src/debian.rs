@@ -5,12 +5,12 @@ use std::fmt;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
 
-/// A series of kernels, and where Debian has it.
+/// A kernel version of Debian's, and where its packages are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Series {
+pub(crate) enum DebianKernel {
     /// Debian 12.
     Linux6_1,
-    /// Debian 12, its newer kernel; the series of Debian 13.
+    /// Debian 12, its newer kernel; that of Debian 13.
     Linux6_12,
     /// Debian 13 with its backports.
     Linux7_2,
@@ -23,28 +23,32 @@ pub(crate) enum Archive {
     Security,
 }
 
-impl Series {
-    pub(crate) const ALL: [Series; 3] = [Series::Linux6_1, Series::Linux6_12, Series::Linux7_2];
+impl DebianKernel {
+    pub(crate) const ALL: [DebianKernel; 3] = [
+        DebianKernel::Linux6_1,
+        DebianKernel::Linux6_12,
+        DebianKernel::Linux7_2,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Series::Linux6_1 => "6.1",
-            Series::Linux6_12 => "6.12",
-            Series::Linux7_2 => "7.2",
+            DebianKernel::Linux6_1 => "6.1",
+            DebianKernel::Linux6_12 => "6.12",
+            DebianKernel::Linux7_2 => "7.2",
         }
     }
 
     pub(crate) fn archive(self) -> Archive {
         match self {
-            Series::Linux6_1 | Series::Linux6_12 => Archive::Security,
-            Series::Linux7_2 => Archive::Main,
+            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => Archive::Security,
+            DebianKernel::Linux7_2 => Archive::Main,
         }
     }
 
     pub(crate) fn suite(self) -> &'static str {
         match self {
-            Series::Linux6_1 | Series::Linux6_12 => "bookworm-security",
-            Series::Linux7_2 => "trixie-backports",
+            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => "bookworm-security",
+            DebianKernel::Linux7_2 => "trixie-backports",
         }
     }
 
@@ -52,21 +56,21 @@ impl Series {
     /// 6.19 linux-image is empty, and these are it, with its modules and their lists.
     pub(crate) fn packages(self) -> &'static [&'static str] {
         match self {
-            Series::Linux6_1 | Series::Linux6_12 => &["linux-image-"],
-            Series::Linux7_2 => &["linux-binary-", "linux-modules-", "linux-base-"],
+            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => &["linux-image-"],
+            DebianKernel::Linux7_2 => &["linux-binary-", "linux-modules-", "linux-base-"],
         }
     }
 }
 
-impl fmt::Display for Series {
+impl fmt::Display for DebianKernel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl ValueEnum for Series {
+impl ValueEnum for DebianKernel {
     fn value_variants<'a>() -> &'a [Self] {
-        &Series::ALL
+        &DebianKernel::ALL
     }
 
     fn to_possible_value(&self) -> Option<PossibleValue> {
