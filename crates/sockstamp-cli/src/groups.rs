@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_hostile_name_stays_in_its_line_and_its_cell() {
         let hostile = "\u{1b}]0;x\u{7}\n\u{202e},\"";
-        let groups = Groups::new("comm".parse().unwrap(), [group(hostile, 1)]);
+        let groups = Groups::new("comm,port".parse().unwrap(), [group(hostile, 1)]);
         let table = printed(|output| table(output, &groups, 9));
         assert!(table.contains(r#" \x1b]0;x\x07\n\u{202e}," 443 tx "#), "{table}");
         assert_eq!(table.lines().count(), 4, "{table}");
