@@ -6,13 +6,14 @@ LIBDIR     ?= $(PREFIX)/lib
 DESTDIR    ?=
 BENCH_ARGS ?=
 K          ?=
+SERIES_ARGS ?=
 
 # Empty when we are root already. Only what must be root runs as root; builds never do.
 SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: build help deps run test kernel-test kernel-shell bench install install-library fmt lint clean
+.PHONY: build help deps run test kernel-test kernel-shell kernel-series bench install install-library fmt lint clean
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
@@ -24,6 +25,7 @@ help:
 	@echo "make test          every test there is (root)"
 	@echo "make kernel-test   chosen tests on Debian's kernels, in QEMU; K=6.12 for one of them"
 	@echo "make kernel-shell  a shell on one of them: K=6.12"
+	@echo "make kernel-series the kernel of kernel/series: built (ten minutes, once), its selftests, instructions per message"
 	@echo "make bench         what measuring costs, as ratios; BENCH_ARGS=... (root, else by sudo)"
 	@echo "make install       binary, C library, man pages, completions; PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)"
 	@echo "make deps          what the build needs, by apt"
@@ -49,6 +51,10 @@ kernel-test:
 kernel-shell:
 	@scripts/deps.sh test
 	$(CARGO) run --quiet --locked --package sockstamp-lab -- shell --kernel $(or $(K),$(error name a kernel: make kernel-shell K=6.12))
+
+kernel-series:
+	@scripts/deps.sh test
+	$(CARGO) run --quiet --locked --package sockstamp-lab -- series $(SERIES_ARGS)
 
 bench: build
 	$(CARGO) build --release --locked --package sockstamp-bench

@@ -48,6 +48,7 @@ if [ "$mode" = test ]; then
 	base+=(bind9-dnsutils curl dnsmasq-base fping g++ iperf3 iproute2 iputils-ping jq nginx procps redis-server redis-tools sockperf tcpdump tmux util-linux)
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
+	base+=(bc bison flex libssl-dev openssl patch rsync xxd) # The kernel of kernel/series, and its selftests.
 fi
 
 # Older clang loses the high half of 64-bit enum values, which BPF code reads from the kernel's types.

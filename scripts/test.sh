@@ -10,7 +10,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc msrv deny generated tests kernels doctests fuzz miri)
+all=(rustfmt clang-format clippy doc msrv deny generated tests kernels series doctests fuzz miri)
 steps=("$@")
 if [ $# = 0 ]; then
 	steps=("${all[@]}")
@@ -90,6 +90,15 @@ step_kernels() {
 		return
 	fi
 	cargo run --quiet --locked --package sockstamp-lab -- test --host
+}
+
+# The kernel of kernel/series, its selftests, and its instructions. Built only when that folder has changed since.
+step_series() {
+	if ! grep -qx 'ID=debian' /etc/os-release || [ "$(uname -m)" != x86_64 ]; then
+		echo "SKIP series: its source is Debian's, from the mirror that its apt uses; this is another system"
+		return
+	fi
+	cargo run --quiet --locked --package sockstamp-lab -- series
 }
 
 step_doctests() {

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use anyhow::{Context, Result, bail};
 
 use crate::cache;
-use crate::debian::{Archive, DebianKernel};
+use crate::release::{Archive, DebianKernel};
 
 /// Signs Debian's archives; of the package debian-archive-keyring.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -17,32 +17,40 @@ const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 #[derive(Debug)]
 pub(crate) struct Apt {
     folder: PathBuf,
+    suite: &'static str,
 }
 
 impl Apt {
     /// Reads the suite's lists from the mirror that this host uses.
-    pub(crate) fn update(folder: &Path, kernel: DebianKernel) -> Result<Apt> {
+    pub(crate) fn update(folder: &Path, archive: Archive, suite: &'static str) -> Result<Apt> {
         let apt = Apt {
             folder: folder.to_owned(),
+            suite,
         };
         for part in ["lists/partial", "cache/archives/partial"] {
             cache::make(&folder.join(part))?;
         }
-        let site = site(kernel.archive())?;
-        let source = format!("deb [signed-by={KEYRING}] {site} {} main\n", kernel.suite());
+        let site = site(archive)?;
+        let source = format!("deb [signed-by={KEYRING}] {site} {suite} main\n");
         fs::write(apt.sources(), source).context("cannot write apt's sources")?;
         apt.call("apt-get", ["update"])
-            .with_context(|| format!("cannot get the package lists of {}", kernel.suite()))?;
+            .with_context(|| format!("cannot get the package lists of {suite}"))?;
         Ok(apt)
     }
 
-    /// The name and version of the newest package `PREFIX VERSION… -cloud-amd64`.
-    pub(crate) fn newest(&self, prefix: &str, kernel: DebianKernel) -> Result<String> {
+    /// The name and version of the newest package `PREFIX RELEASE… -cloud-amd64`.
+    pub(crate) fn newest(&self, prefix: &str, release: DebianKernel) -> Result<String> {
         let names = self.call("apt-cache", ["pkgnames", prefix])?;
-        let newest = newest(names.lines(), prefix, kernel.name());
+        let newest = newest(names.lines(), prefix, release.name());
         newest
             .map(str::to_owned)
-            .with_context(|| format!("{} has no package {prefix}{kernel}.*-cloud-amd64", kernel.suite()))
+            .with_context(|| format!("{} has no package {prefix}{release}.*-cloud-amd64", self.suite))
+    }
+
+    /// Whether the suite has a package of this name.
+    pub(crate) fn has(&self, package: &str) -> Result<bool> {
+        let names = self.call("apt-cache", ["pkgnames", package])?;
+        Ok(names.lines().any(|name| name == package))
     }
 
     /// Downloads packages into a folder.
@@ -120,10 +128,10 @@ fn find_site(targets: &str, label: &str) -> Option<String> {
 }
 
 /// Debian counts on in the names of its kernels: 6.1.0-56, 6.12.117+deb12. Old ones stay for a while.
-fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str, kernel: &str) -> Option<&'a str> {
+fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str, release: &str) -> Option<&'a str> {
     let version = |name: &'a str| {
         let version = name.strip_prefix(prefix)?.strip_suffix("-cloud-amd64")?;
-        version.strip_prefix(kernel)?.strip_prefix('.')
+        version.strip_prefix(release)?.strip_prefix('.')
     };
     names
         .filter_map(|name| Some((numbers(version(name)?), name)))
@@ -169,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_is_by_number_and_of_the_version() {
+    fn the_newest_is_by_number_and_of_the_release() {
         let names = [
             "linux-image-6.1.0-9-cloud-amd64",
             "linux-image-6.1.0-56-cloud-amd64",
@@ -181,7 +189,7 @@ mod tests {
             "linux-image-6.12-cloud-amd64",
             "linux-image-cloud-amd64",
         ];
-        let newest = |kernel| newest(names.into_iter(), "linux-image-", kernel);
+        let newest = |release| newest(names.into_iter(), "linux-image-", release);
         assert_eq!(newest("6.1"), Some(names[1]));
         assert_eq!(newest("6.12"), Some(names[5]));
         assert_eq!(newest("6.18"), None);

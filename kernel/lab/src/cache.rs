@@ -8,8 +8,18 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result};
 use nix::fcntl::{Flock, FlockArg};
 
-/// `$XDG_CACHE_HOME/sockstamp/kernels`, else `~/.cache/sockstamp/kernels`, else in /var/cache.
-pub(crate) fn folder() -> PathBuf {
+/// Debian's kernels.
+pub(crate) fn kernels() -> PathBuf {
+    folder().join("kernels")
+}
+
+/// Kernels that were built here.
+pub(crate) fn series() -> PathBuf {
+    folder().join("series")
+}
+
+/// `$XDG_CACHE_HOME/sockstamp`, else `~/.cache/sockstamp`, else in /var/cache.
+fn folder() -> PathBuf {
     let set = |name| {
         env::var_os(name)
             .filter(|value| !value.is_empty())
@@ -18,7 +28,7 @@ pub(crate) fn folder() -> PathBuf {
     set("XDG_CACHE_HOME")
         .or_else(|| Some(set("HOME")?.join(".cache")))
         .unwrap_or_else(|| "/var/cache".into())
-        .join("sockstamp/kernels")
+        .join("sockstamp")
 }
 
 /// Makes a folder of the cache, and all above it.

@@ -1,79 +1,97 @@
-//! The kernels of the lab.
+//! Debian's kernels: downloaded once, unpacked once, never installed.
 
-use std::fmt;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
+use anyhow::{Context, Result, ensure};
 
-/// A kernel version of Debian's, and where its packages are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum DebianKernel {
-    /// Debian 12.
-    Linux6_1,
-    /// Debian 12, its newer kernel; that of Debian 13.
-    Linux6_12,
-    /// Debian 13 with its backports.
-    Linux7_2,
+use crate::apt::Apt;
+use crate::cache;
+use crate::kernel::Kernel;
+use crate::package;
+use crate::release::DebianKernel;
+
+/// How long a kernel is the newest of its release without asking again.
+const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The folder of apt's lists, beside the kernel.
+const APT: &str = "apt";
+
+/// The newest of the release; from the cache if it was the newest a day ago.
+pub(crate) fn get(release: DebianKernel) -> Result<Kernel> {
+    let folder = cache::kernels().join(release.name());
+    cache::make(&folder)?;
+    let _lock = cache::lock(&folder)?;
+    let current = folder.join("current");
+    if !cache::is_fresh(&current, FRESH) {
+        let uname = refresh(&folder, release).with_context(|| format!("kernel {release}"))?;
+        fs::write(&current, uname).context("cannot write to the cache")?;
+    }
+    let uname = fs::read_to_string(&current).context("cannot read the cache")?;
+    let root = folder.join(&uname);
+    let modules = root.join("usr/lib/modules").join(&uname);
+    // Its place in the package changed with 6.19.
+    let in_boot = root.join(format!("boot/vmlinuz-{uname}"));
+    let image = if in_boot.exists() {
+        in_boot
+    } else {
+        modules.join("vmlinuz")
+    };
+    Ok(Kernel {
+        name: release.name().into(),
+        image,
+        modules: Some(modules),
+    })
 }
 
-/// Which of Debian's archives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Archive {
-    Main,
-    Security,
+/// Makes the newest kernel of the release the only one in its folder. Returns what `uname -r` says there.
+fn refresh(folder: &Path, release: DebianKernel) -> Result<String> {
+    let apt = Apt::update(&folder.join(APT), release.archive(), release.suite())?;
+    let mut packages = Vec::new();
+    for prefix in release.packages() {
+        packages.push(apt.newest(prefix, release)?);
+    }
+    let uname = packages[0].trim_start_matches(release.packages()[0]).to_owned();
+    if !folder.join(&uname).exists() {
+        clear(folder)?;
+        eprintln!("sockstamp-lab: getting {}", packages.join(", "));
+        let work = tempfile::tempdir_in(folder).context("cannot write to the cache")?;
+        apt.download(&packages, work.path())?;
+        unpack(work.path(), &uname)?;
+        fs::rename(work.path().join("root"), folder.join(&uname)).context("cannot write to the cache")?;
+    }
+    Ok(uname)
 }
 
-impl DebianKernel {
-    pub(crate) const ALL: [DebianKernel; 3] = [
-        DebianKernel::Linux6_1,
-        DebianKernel::Linux6_12,
-        DebianKernel::Linux7_2,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            DebianKernel::Linux6_1 => "6.1",
-            DebianKernel::Linux6_12 => "6.12",
-            DebianKernel::Linux7_2 => "7.2",
+/// Of older kernels, and of what a lab that was killed left behind.
+fn clear(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).context("cannot read the cache")? {
+        let path = entry.context("cannot read the cache")?.path();
+        if path.is_dir() && !path.ends_with(APT) {
+            fs::remove_dir_all(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }
-
-    pub(crate) fn archive(self) -> Archive {
-        match self {
-            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => Archive::Security,
-            DebianKernel::Linux7_2 => Archive::Main,
-        }
-    }
-
-    pub(crate) fn suite(self) -> &'static str {
-        match self {
-            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => "bookworm-security",
-            DebianKernel::Linux7_2 => "trixie-backports",
-        }
-    }
-
-    /// What the names of the packages with the kernel and with its modules begin with, before the version. Since
-    /// 6.19 linux-image is empty, and these are it, with its modules and their lists.
-    pub(crate) fn packages(self) -> &'static [&'static str] {
-        match self {
-            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => &["linux-image-"],
-            DebianKernel::Linux7_2 => &["linux-binary-", "linux-modules-", "linux-base-"],
-        }
-    }
+    Ok(())
 }
 
-impl fmt::Display for DebianKernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+/// All packages in the folder, into `root` beside them.
+fn unpack(folder: &Path, uname: &str) -> Result<()> {
+    let root = folder.join("root");
+    cache::make(&root.join("usr/lib"))?;
+    // Some packages have /lib, some /usr/lib; depmod looks into /lib.
+    symlink("usr/lib", root.join("lib")).context("cannot write to the cache")?;
+    for package in package::all(folder)? {
+        package::extract(&package, &root)?;
     }
-}
-
-impl ValueEnum for DebianKernel {
-    fn value_variants<'a>() -> &'a [Self] {
-        &DebianKernel::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
-    }
+    let status = Command::new("/sbin/depmod")
+        .arg("-b")
+        .arg(&root)
+        .arg(uname)
+        .status();
+    let status = status.context("cannot run depmod (package kmod)")?;
+    ensure!(status.success(), "depmod: {status}");
+    Ok(())
 }

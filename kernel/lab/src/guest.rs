@@ -154,7 +154,7 @@ fn qemu(kernel: &Kernel, image: &Image, time: Time, folder: &Path) -> Result<Com
         .args(["-append", KERNEL_PARAMETERS]);
     command
         .arg("-kernel")
-        .arg(kernel.image())
+        .arg(&kernel.image)
         .arg("-initrd")
         .arg(initrd);
     Ok(command)

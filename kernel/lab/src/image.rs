@@ -107,8 +107,10 @@ impl Image {
 
     /// The kernel's modules, by number in the order of loading.
     pub(crate) fn modules(&mut self, kernel: &Kernel) -> Result<()> {
-        let modules =
-            modules::read(&kernel.modules()).with_context(|| format!("kernel {}", kernel.version))?;
+        let Some(folder) = &kernel.modules else {
+            return Ok(());
+        };
+        let modules = modules::read(folder).with_context(|| format!("kernel {}", kernel.name))?;
         for (number, module) in modules.into_iter().enumerate() {
             self.file(
                 &format!("/lab/modules/{number:03}-{}.ko", module.name),

@@ -11,14 +11,20 @@ mod image;
 mod kernel;
 mod libraries;
 mod modules;
+mod package;
+mod release;
 mod run;
+mod series;
 mod setting;
 mod shell;
 mod test;
 
 use std::process::ExitCode;
 
+use anyhow::Result;
 use clap::Parser;
+
+use kernel::Choice;
 
 /// Runs commands on the kernels that people run.
 #[derive(Debug, Parser)]
@@ -30,11 +36,13 @@ enum Task {
     Test(test::Arguments),
     /// Boot a guest with a shell on this terminal
     Shell(setting::Setting),
-    /// Download and unpack kernels
+    /// Get kernels into the cache, and print the paths of their images
     Fetch {
-        /// Which; all if none is given
-        versions: Vec<debian::DebianKernel>,
+        /// As of `run`; all of Debian's if none is given
+        kernels: Vec<Choice>,
     },
+    /// Build the kernel of kernel/series, run its selftests in a guest, and count the instructions of each message
+    Series(series::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -42,10 +50,22 @@ fn main() -> ExitCode {
         Task::Run(arguments) => run::run(&arguments),
         Task::Test(arguments) => test::run(&arguments),
         Task::Shell(setting) => shell::run(&setting),
-        Task::Fetch { versions } => kernel::fetch(&versions).map(|()| ExitCode::SUCCESS),
+        Task::Fetch { kernels } => fetch(kernels),
+        Task::Series(arguments) => series::run(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("sockstamp-lab: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+fn fetch(mut kernels: Vec<Choice>) -> Result<ExitCode> {
+    if kernels.is_empty() {
+        kernels = Choice::all_of_debian();
+    }
+    for kernel in kernels {
+        let kernel = kernel.get()?;
+        println!("{}: {}", kernel.name, kernel.image.display());
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -7,17 +7,16 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 
-use crate::debian::DebianKernel;
 use crate::guest::Time;
 use crate::image::Image;
-use crate::kernel::Kernel;
+use crate::kernel::{Choice, Kernel};
 
 /// The kernel and the files.
 #[derive(Debug, Args)]
 pub(crate) struct Setting {
-    /// Version of the kernel
+    /// 6.1, 6.12 or 7.2 of Debian's; patched or stock, built here from kernel/series; or the path of an image
     #[arg(long)]
-    kernel: DebianKernel,
+    kernel: Choice,
     /// File or program to have in the guest, there at the same path if none is given
     #[arg(long = "file", value_name = "HOST[:GUEST]")]
     files: Vec<Given>,
@@ -40,7 +39,7 @@ impl Setting {
 
     /// The kernel, and an image with the files.
     pub(crate) fn prepare(&self) -> Result<(Kernel, Image)> {
-        let kernel = Kernel::get(self.kernel)?;
+        let kernel = self.kernel.get()?;
         let mut image = Image::new()?;
         image.modules(&kernel)?;
         for file in &self.files {

@@ -15,7 +15,7 @@ use super::protocol::{self, Outcome, Verdict};
 pub(crate) const BINARY: &str = "sockstamp-bpf/verified";
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
 const MARK: &str = "#lab doctor ";
-/// What doctor says that follows from the kernel's version, and not from this host.
+/// What doctor says that follows from the kernel, and not from this host.
 const KEPT: [&str; 7] = [
     "bpf_timestamping",
     "completions",
@@ -29,7 +29,7 @@ const KEPT: [&str; 7] = [
 /// What was found on one kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
-    version: String,
+    kernel: String,
     /// JSON, for people to read.
     doctor: String,
     /// Whose counts they are, then a line a program. Not of the host: they depend on its processors.
@@ -56,20 +56,20 @@ pub(crate) fn script(sockstamp: &Path) -> String {
 
 impl Facts {
     /// From the outcomes of a script with [`BINARY`] and from all that it wrote.
-    pub(crate) fn read(version: &str, outcomes: &[Outcome], output: &str, of_guest: bool) -> Result<Facts> {
+    pub(crate) fn read(kernel: &str, outcomes: &[Outcome], output: &str, of_guest: bool) -> Result<Facts> {
         let (_, rest) = output.split_once(MARK).context("doctor did not run")?;
         let (release, doctor) = rest.split_once('\n').context("doctor said nothing")?;
         let mut verified = outcomes.iter().filter(|outcome| outcome.binary == BINARY);
         let verified = verified.find(|outcome| outcome.result == Verdict::Ok);
         let verified = verified.context("the verifier's counts are missing")?;
         Ok(Facts {
-            version: version.to_owned(),
+            kernel: kernel.to_owned(),
             doctor: kept(doctor)?,
             verifier: of_guest.then(|| counts(&verified.output, release)).transpose()?,
         })
     }
 
-    /// With the files of this version; by what they are called.
+    /// With the files of this kernel; by what they are called.
     pub(crate) fn compare(&self) -> Result<Vec<(String, Comparison)>> {
         let mut compared = Vec::new();
         for (name, found) in self.files() {
@@ -83,7 +83,7 @@ impl Facts {
         Ok(compared)
     }
 
-    /// Makes them the files of this version.
+    /// Makes them the files of this kernel.
     pub(crate) fn keep(&self) -> Result<()> {
         for (name, found) in self.files() {
             let path = Path::new(FOLDER).join(name);
@@ -93,10 +93,10 @@ impl Facts {
     }
 
     fn files(&self) -> Vec<(String, &str)> {
-        let version = &self.version;
-        let mut files = vec![(format!("{version}.json"), self.doctor.as_str())];
+        let kernel = &self.kernel;
+        let mut files = vec![(format!("{kernel}.json"), self.doctor.as_str())];
         if let Some(verifier) = &self.verifier {
-            files.push((format!("{version}.verifier.txt"), verifier));
+            files.push((format!("{kernel}.verifier.txt"), verifier));
         }
         files
     }
@@ -220,7 +220,7 @@ test result: ok. 1 passed;
     }
 
     #[test]
-    fn what_is_kept_is_of_every_kernel_of_the_version() {
+    fn what_is_kept_is_of_every_kernel_of_the_release() {
         let doctor: Value = serde_json::from_str(&facts().doctor).unwrap();
         assert_eq!(
             doctor,

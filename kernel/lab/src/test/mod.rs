@@ -15,8 +15,7 @@ use std::thread;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::debian::DebianKernel;
-use crate::kernel::Kernel;
+use crate::kernel::{Choice, Kernel};
 use binaries::Built;
 use facts::{Comparison, Facts};
 use places::{Ran, Tasks};
@@ -30,9 +29,9 @@ const SHOWN_LINES: usize = 40;
 /// What and where.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Kernel versions; all if none is given
-    #[arg(long = "kernel", value_name = "VERSION")]
-    kernels: Vec<DebianKernel>,
+    /// As of `run`; all of Debian's if none is given
+    #[arg(long = "kernel", value_name = "KERNEL")]
+    kernels: Vec<Choice>,
     /// On this machine's own kernel as well (root)
     #[arg(long)]
     host: bool,
@@ -52,16 +51,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let built = binaries::build()?;
     let (mut chosen, left_out) = selection::choose(&built)?;
     chosen.retain(|test| !arguments.facts || test.binary == facts::BINARY);
-    let all = arguments.kernels.is_empty();
-    let versions = if all {
-        &DebianKernel::ALL[..]
-    } else {
-        &arguments.kernels
-    };
-    let kernels: Vec<Kernel> = versions
-        .iter()
-        .map(|version| Kernel::get(*version))
-        .collect::<Result<_>>()?;
+    let mut choices = arguments.kernels.clone();
+    if choices.is_empty() {
+        choices = Choice::all_of_debian();
+    }
+    let kernels: Vec<Kernel> = choices.iter().map(Choice::get).collect::<Result<_>>()?;
     let folder = folder(&built)?;
     let tasks = Tasks::new(&built, &chosen)?;
     let guests = arguments.guests.map_or_else(processors, |guests| guests.max(1));

@@ -71,10 +71,10 @@ impl<'a> Tasks<'a> {
     }
 
     /// Those of one kernel, each with some of its tests.
-    fn on(&self, version: &str) -> Result<Vec<Task>> {
+    fn on(&self, kernel: &str) -> Result<Vec<Task>> {
         let mut tasks = Vec::new();
         for time in [Time::Host, Time::Instructions] {
-            let tests = self.tests.iter().filter(|test| test.is_for(version));
+            let tests = self.tests.iter().filter(|test| test.is_for(kernel));
             let tests: Vec<Test> = tests.filter(|test| test.time == time).cloned().collect();
             for tests in guests_full(&tests) {
                 tasks.push(self.task(tests, time)?);
@@ -140,7 +140,7 @@ pub(crate) fn in_guests(
 ) -> Result<Vec<Ran>> {
     let mut jobs: Vec<(&Kernel, usize, Task)> = Vec::new();
     for kernel in kernels {
-        let tasks = tasks.on(kernel.version.name())?;
+        let tasks = tasks.on(&kernel.name)?;
         let numbered = tasks.into_iter().enumerate();
         jobs.extend(numbered.map(|(number, task)| (kernel, number, task)));
     }
@@ -149,7 +149,7 @@ pub(crate) fn in_guests(
     let worker = || -> Result<Vec<Ran>> {
         let mut ran = Vec::new();
         while let Some((kernel, number, task)) = next() {
-            let console = folder.join(format!("{}-{number}.log", kernel.version));
+            let console = folder.join(format!("{}-{number}.log", kernel.name));
             ran.push(task.in_guest(kernel, &console)?);
         }
         Ok(ran)
@@ -166,7 +166,7 @@ pub(crate) fn in_guests(
 
 /// Those of the kernel that runs here.
 pub(crate) fn on_host(tasks: &Tasks<'_>) -> Result<Vec<Ran>> {
-    let version = host_version()?;
+    let kernel = host_kernel()?;
     let on_host = |task: &Task| {
         let mut shell = Command::new("sh");
         shell
@@ -174,9 +174,9 @@ pub(crate) fn on_host(tasks: &Tasks<'_>) -> Result<Vec<Ran>> {
             .stdin(Stdio::null())
             .stderr(Stdio::inherit());
         let output = shell.output().context("cannot run sh")?;
-        Ok(task.ran(&version, &output.stdout, false))
+        Ok(task.ran(&kernel, &output.stdout, false))
     };
-    tasks.on(&version)?.iter().map(on_host).collect()
+    tasks.on(&kernel)?.iter().map(on_host).collect()
 }
 
 impl Task {
@@ -185,12 +185,12 @@ impl Task {
     /// it back. That tells nothing of the tests, so a guest that comes to none of them boots once more, and each test
     /// says so. One that dies in a test has failed it.
     fn in_guest(&self, kernel: &Kernel, console: &Path) -> Result<Ran> {
-        let version = kernel.version.name();
+        let name = &kernel.name;
         let ran = self.boot(kernel, console)?;
         if ran.rows.iter().any(|row| row.outcome.began()) {
             return Ok(ran);
         }
-        eprintln!("Linux {version}: no test began, so the guest boots once more");
+        eprintln!("Linux {name}: no test began, so the guest boots once more");
         let mut ran = self.boot(kernel, &console.with_extension("again.log"))?;
         for row in &mut ran.rows {
             row.outcome.again.get_or_insert_with(|| NO_TEST_BEGAN.to_owned());
@@ -200,7 +200,7 @@ impl Task {
 
     fn boot(&self, kernel: &Kernel, console: &Path) -> Result<Ran> {
         let begin = Instant::now();
-        let version = kernel.version.name();
+        let name = &kernel.name;
         let mut image = self.image.clone();
         image.modules(kernel)?;
         let guest = Guest {
@@ -213,12 +213,12 @@ impl Task {
         let output = console.with_extension("out");
         let file = File::create(&output).with_context(|| format!("cannot write {}", output.display()))?;
         if let Err(error) = guest.run(file, io::stderr()) {
-            eprintln!("Linux {version}: {error:#}");
+            eprintln!("Linux {name}: {error:#}");
         }
         let output = fs::read(&output).with_context(|| format!("cannot read {}", output.display()))?;
         let seconds = begin.elapsed().as_secs();
-        eprintln!("Linux {version}: {} tests in {seconds} s", self.tests.len());
-        Ok(self.ran(version, &output, true))
+        eprintln!("Linux {name}: {} tests in {seconds} s", self.tests.len());
+        Ok(self.ran(name, &output, true))
     }
 
     fn time_limit(&self) -> Duration {
@@ -226,14 +226,14 @@ impl Task {
         TIME_LIMIT_OF_A_BOOT + of_tests.sum::<Duration>()
     }
 
-    fn ran(&self, version: &str, output: &[u8], in_guest: bool) -> Ran {
+    fn ran(&self, kernel: &str, output: &[u8], in_guest: bool) -> Ran {
         let output = String::from_utf8_lossy(output);
         let outcomes = protocol::parse(&self.tests, &output);
         let facts = asks_for_facts(&self.tests).then(|| {
-            Facts::read(version, &outcomes, &output, in_guest).with_context(|| format!("kernel {version}"))
+            Facts::read(kernel, &outcomes, &output, in_guest).with_context(|| format!("kernel {kernel}"))
         });
         let row = |outcome| Row {
-            kernel: version.to_owned(),
+            kernel: kernel.to_owned(),
             outcome,
         };
         Ran {
@@ -244,7 +244,7 @@ impl Task {
 }
 
 /// Of the kernel that runs here: its first two numbers.
-fn host_version() -> Result<String> {
+fn host_kernel() -> Result<String> {
     let release =
         fs::read_to_string("/proc/sys/kernel/osrelease").context("cannot read the kernel's release")?;
     let numbers: Vec<&str> = release.trim().splitn(3, '.').take(2).collect();

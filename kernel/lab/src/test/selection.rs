@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::binaries::{self, Built};
-use crate::debian::DebianKernel;
 use crate::guest::Time;
+use crate::release::DebianKernel;
+use crate::series::Variant;
 
 const TABLE: &str = include_str!("../../tests.txt");
 
@@ -24,9 +25,9 @@ pub(crate) struct Test {
 }
 
 impl Test {
-    /// Whether it runs on the kernels of this version.
-    pub(crate) fn is_for(&self, version: &str) -> bool {
-        self.kernels.is_empty() || self.kernels.iter().any(|kernel| kernel == version)
+    /// Whether it runs on the kernel of this name.
+    pub(crate) fn is_for(&self, name: &str) -> bool {
+        self.kernels.is_empty() || self.kernels.iter().any(|kernel| kernel == name)
     }
 }
 
@@ -117,7 +118,7 @@ fn rule(line: &str) -> Result<Rule<'_>> {
             time,
         },
         "on" => Verb::Run {
-            kernels: versions(kernels)?,
+            kernels: names(kernels)?,
             time,
         },
         "skip" if time == Time::Host => Verb::Skip { reason },
@@ -128,11 +129,12 @@ fn rule(line: &str) -> Result<Rule<'_>> {
     Ok(Rule { binary, test, verb })
 }
 
-fn versions(names: &str) -> Result<Vec<&str>> {
+fn names(names: &str) -> Result<Vec<&str>> {
     let names: Vec<&str> = names.split(',').collect();
     for name in &names {
-        let known = DebianKernel::ALL.iter().any(|version| version.name() == *name);
-        ensure!(known, "the lab has no kernel {name}");
+        let of_debian = DebianKernel::ALL.iter().any(|release| release.name() == *name);
+        let built = Variant::ALL.iter().any(|variant| variant.name() == *name);
+        ensure!(of_debian || built, "the lab has no kernel {name}");
     }
     Ok(names)
 }
@@ -195,8 +197,8 @@ mod tests {
         let table = "on 6.1,7.2 a/x one\nrun a/x *\n";
         let tests = vec![test("a/x", "one"), test("a/x", "two")];
         let (chosen, _) = decide(table, tests).unwrap();
-        let versions = ["6.1", "6.12", "6.18", "7.2"];
-        let places = |test: &Test| versions.map(|version| test.is_for(version));
+        let kernels = ["6.1", "6.12", "6.18", "7.2"];
+        let places = |test: &Test| kernels.map(|kernel| test.is_for(kernel));
         assert_eq!(places(&chosen[0]), [true, false, false, true]);
         assert_eq!(places(&chosen[1]), [true; 4]);
     }

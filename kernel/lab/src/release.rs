@@ -1,0 +1,66 @@
+//! Debian's kernels.
+
+use std::fmt;
+
+/// A kernel of Debian's by its first two numbers, and where Debian has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum DebianKernel {
+    /// Debian 12.
+    Linux6_1,
+    /// Debian 12, its newer kernel; the one of Debian 13.
+    Linux6_12,
+    /// Debian 13 with its backports.
+    Linux7_2,
+}
+
+/// Which of Debian's archives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Archive {
+    Main,
+    Security,
+}
+
+impl DebianKernel {
+    pub(crate) const ALL: [DebianKernel; 3] = [
+        DebianKernel::Linux6_1,
+        DebianKernel::Linux6_12,
+        DebianKernel::Linux7_2,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            DebianKernel::Linux6_1 => "6.1",
+            DebianKernel::Linux6_12 => "6.12",
+            DebianKernel::Linux7_2 => "7.2",
+        }
+    }
+
+    pub(crate) fn archive(self) -> Archive {
+        match self {
+            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => Archive::Security,
+            DebianKernel::Linux7_2 => Archive::Main,
+        }
+    }
+
+    pub(crate) fn suite(self) -> &'static str {
+        match self {
+            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => "bookworm-security",
+            DebianKernel::Linux7_2 => "trixie-backports",
+        }
+    }
+
+    /// What the names of the packages with the kernel and with its modules begin with, before the version. Since
+    /// 6.19 linux-image is empty, and these are it, with its modules and their lists.
+    pub(crate) fn packages(self) -> &'static [&'static str] {
+        match self {
+            DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => &["linux-image-"],
+            DebianKernel::Linux7_2 => &["linux-binary-", "linux-modules-", "linux-base-"],
+        }
+    }
+}
+
+impl fmt::Display for DebianKernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,68 @@
+//! Instructions of a message, counted, and compared with those that are kept.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use anyhow::{Context, Result};
+
+/// More than these percent of what is kept fails.
+const LIMIT: u64 = 103;
+
+/// By the name of the row; none where the kernel lacks what it is about.
+pub(crate) type Counts = BTreeMap<String, Option<u64>>;
+
+/// Lines `NAME INSTRUCTIONS …`; INSTRUCTIONS is `lacking` where there is none.
+pub(crate) fn parse(output: &str) -> Result<Counts> {
+    let row = |line: &str| {
+        let mut words = line.split_whitespace();
+        let name = words.next()?.to_owned();
+        let count = words.next()?;
+        Some((name, count.parse().ok()))
+    };
+    let lines = output.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| row(line).with_context(|| format!("what is this: {line}")))
+        .collect()
+}
+
+/// The kernel and its compiler, in the first line.
+pub(crate) fn made_of(output: &str) -> &str {
+    output.lines().next().unwrap_or_default()
+}
+
+/// What has become worse: more instructions, or a row that is lacking.
+pub(crate) fn worse(kept: &Counts, found: &Counts) -> String {
+    let mut text = String::new();
+    for (name, kept) in kept {
+        let Some(kept) = kept else { continue };
+        match found.get(name).copied().flatten() {
+            None => {
+                let _ = writeln!(
+                    text,
+                    "{name}: {kept} instructions are kept, and none were counted"
+                );
+            }
+            Some(found) if found * 100 > kept * LIMIT => {
+                let _ = writeln!(text, "{name}: {found} instructions, more than 3 % above {kept}");
+            }
+            Some(_) => {}
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_three_percent_is_worse_and_less_is_not() {
+        let kept = parse("# a comment\na 1000 0.0\nb 1000 1.0\nc lacking\n").unwrap();
+        let found = |text: &str| worse(&kept, &parse(text).unwrap());
+        assert_eq!(found("a 1030 0\nb 900 1\nc 7 7\n"), "");
+        assert_eq!(
+            found("a 1031 0\nb lacking\n"),
+            "a: 1031 instructions, more than 3 % above 1000\nb: 1000 instructions are kept, and none were counted\n"
+        );
+    }
+}

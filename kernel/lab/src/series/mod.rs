@@ -1,0 +1,184 @@
+//! The kernel of `kernel/series`: built here, booted, tested, and its instructions counted.
+
+mod build;
+mod guests;
+mod instructions;
+mod pahole;
+mod patches;
+mod programs;
+mod source;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+use crate::cache;
+use crate::guest::Time;
+use crate::kernel::Kernel;
+use patches::Series;
+
+/// Patches, configuration and base.
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../series");
+/// What was counted when the series was written.
+const KEPT: &str = "instructions.txt";
+/// The kernel and its compiler, which instructions follow from.
+const MADE_OF: &str =
+    r"sed -E 's/^Linux version ([^ ]+) \([^)]*\) \((.*), GNU ld.*/# Linux \1, \2/' /proc/version";
+
+/// With the patches, or without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Variant {
+    Patched,
+    Stock,
+}
+
+impl Variant {
+    pub(crate) const ALL: [Variant; 2] = [Variant::Patched, Variant::Stock];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Variant::Patched => "patched",
+            Variant::Stock => "stock",
+        }
+    }
+
+    fn series(self) -> Result<Series> {
+        let series = Series::read(Path::new(FOLDER))?;
+        Ok(match self {
+            Variant::Patched => series,
+            Variant::Stock => series.without_patches(),
+        })
+    }
+}
+
+/// What to do with it.
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// Count on the same kernel without the patches as well
+    #[arg(long)]
+    stock: bool,
+    /// Keep what was counted
+    #[arg(long)]
+    bless: bool,
+}
+
+/// Builds it if need be, and runs its selftests and what counts instructions.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let kernel = kernel(Variant::Patched)?;
+    let home = kernel.image.parent().context("an image is in a folder")?;
+    selftests(&kernel, home)?;
+    let counted = count(&kernel, home)?;
+    println!("{counted}");
+    if arguments.stock {
+        println!("{}", count(&self::kernel(Variant::Stock)?, home)?);
+    }
+    let kept = Path::new(FOLDER).join(KEPT);
+    if arguments.bless {
+        fs::write(&kept, &counted).with_context(|| format!("cannot write {}", kept.display()))?;
+    }
+    let kept = fs::read_to_string(&kept).with_context(|| format!("cannot read {}", kept.display()))?;
+    compare(&kept, &counted)
+}
+
+/// An emulated machine may stand still for a while where no machine would: once is no proof.
+fn selftests(kernel: &Kernel, home: &Path) -> Result<()> {
+    let run = || guests::run(kernel, home, Time::Host, "./test_progs");
+    let output = run().or_else(|error| {
+        println!("a second try of the selftests: {error:#}");
+        run()
+    })?;
+    println!("{output}");
+    Ok(())
+}
+
+fn count(kernel: &Kernel, home: &Path) -> Result<String> {
+    guests::run(kernel, home, Time::Instructions, &format!("{MADE_OF}; ./count"))
+}
+
+/// Counts of another compiler or another kernel are not compared.
+fn compare(kept: &str, counted: &str) -> Result<ExitCode> {
+    let (before, now) = (instructions::made_of(kept), instructions::made_of(counted));
+    if before != now {
+        println!("SKIP instructions: kept are those of {before}, these are of {now}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let worse = instructions::worse(&instructions::parse(kept)?, &instructions::parse(counted)?);
+    if worse.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("FAILED instructions (--bless keeps these)\n{worse}");
+    Ok(ExitCode::FAILURE)
+}
+
+/// The kernel, from the cache if nothing in `kernel/series` has changed since it was built.
+pub(crate) fn kernel(variant: Variant) -> Result<Kernel> {
+    let series = variant.series()?;
+    let folder = cache::series();
+    cache::make(&folder)?;
+    let _lock = cache::lock(&folder)?;
+    let home = folder.join(variant.name()).join(series.key());
+    let image = home.join("bzImage");
+    if !image.exists() {
+        forget(&home)?;
+        make(variant, &series, &folder, &home).with_context(|| format!("the {} kernel", variant.name()))?;
+    }
+    Ok(Kernel {
+        name: variant.name().into(),
+        image,
+        modules: None,
+    })
+}
+
+/// The image last: where it is, all is.
+fn make(variant: Variant, series: &Series, folder: &Path, home: &Path) -> Result<()> {
+    let tree = source::tree(series, folder)?;
+    let built = build::image(&tree, series, folder)?;
+    cache::make(home)?;
+    if variant == Variant::Patched {
+        programs::build(&tree, series, home)?;
+    }
+    fs::copy(&built, home.join("bzImage")).with_context(|| format!("cannot copy {}", built.display()))?;
+    Ok(())
+}
+
+/// Removes what was built of another state of the series.
+fn forget(home: &Path) -> Result<()> {
+    let all: PathBuf = home.parent().map(Path::to_owned).unwrap_or_default();
+    if all.exists() {
+        fs::remove_dir_all(&all).with_context(|| format!("cannot remove {}", all.display()))?;
+    }
+    Ok(())
+}
+
+/// Runs a program that says itself what is wrong.
+fn succeed(command: &mut Command) -> Result<()> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run {program}"))?;
+    ensure!(status.success(), "{program}: {status}");
+    Ok(())
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_of_another_compiler_are_not_compared() {
+        let kept = "# Linux 7.3.4, gcc 12\na 1000 0\n";
+        let code = |counted: &str| format!("{:?}", compare(kept, counted).unwrap());
+        let good = format!("{:?}", ExitCode::SUCCESS);
+        assert_eq!(code("# Linux 7.3.4, gcc 14\na 2000 0\n"), good);
+        assert_eq!(code("# Linux 7.3.4, gcc 12\na 1001 0\n"), good);
+        assert_ne!(code("# Linux 7.3.4, gcc 12\na 2000 0\n"), good);
+    }
+}

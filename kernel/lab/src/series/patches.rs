@@ -1,0 +1,141 @@
+//! The files of `kernel/series`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+
+/// Patches in their order, and what they are for.
+#[derive(Debug)]
+pub(crate) struct Series {
+    /// The first two numbers of the kernel: `7.3`.
+    pub(crate) base: String,
+    /// Options, in a fragment for merge_config.sh.
+    pub(crate) config: String,
+    patches: Vec<Patch>,
+    /// Names in tools/testing/selftests/bpf/prog_tests.
+    selftests: Vec<String>,
+    /// What counts instructions: the text of its files.
+    programs: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Patch {
+    pub(crate) path: PathBuf,
+    text: String,
+}
+
+impl Series {
+    pub(crate) fn read(folder: &Path) -> Result<Series> {
+        let read =
+            |path: &Path| fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()));
+        let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+        let mut paths: Vec<PathBuf> = entries
+            .map(|entry| entry.map(|entry| entry.path()))
+            .collect::<Result<_, _>>()
+            .with_context(|| format!("cannot read {}", folder.display()))?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "patch"));
+        paths.sort();
+        let mut patches = Vec::new();
+        for path in paths {
+            let text = read(&path)?;
+            // The cover letter changes nothing.
+            if !touched(&text).is_empty() {
+                patches.push(Patch { path, text });
+            }
+        }
+        ensure!(!patches.is_empty(), "no patch in {}", folder.display());
+        let selftests = read(&folder.join("selftests"))?;
+        Ok(Series {
+            base: read(&folder.join("base"))?.trim().to_owned(),
+            config: read(&folder.join("config"))?,
+            patches,
+            selftests: selftests.lines().map(str::to_owned).collect(),
+            programs: vec![
+                read(&folder.join("count/count.bpf.c"))?,
+                read(&folder.join("count/count.c"))?,
+            ],
+        })
+    }
+
+    pub(crate) fn without_patches(mut self) -> Series {
+        self.patches.clear();
+        self
+    }
+
+    pub(crate) fn patches(&self) -> &[Patch] {
+        &self.patches
+    }
+
+    pub(crate) fn selftests(&self) -> &[String] {
+        &self.selftests
+    }
+
+    /// Files that it changes or adds, by their place in the tree.
+    pub(crate) fn touched(&self) -> BTreeSet<String> {
+        self.patches
+            .iter()
+            .flat_map(|patch| touched(&patch.text))
+            .collect()
+    }
+
+    /// What kernel and programs follow from, but for the last number of the source's version.
+    pub(crate) fn key(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        (&self.base, &self.config, &self.selftests, &self.programs).hash(&mut hasher);
+        for patch in &self.patches {
+            patch.text.hash(&mut hasher);
+        }
+        format!("{:016x}", hasher.finish())
+    }
+}
+
+/// By the lines `+++ b/PATH` of a patch.
+fn touched(patch: &str) -> BTreeSet<String> {
+    let paths = patch.lines().filter_map(|line| line.strip_prefix("+++ b/"));
+    paths.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATCH: &str = "--- a/net/ipv4/tcp.c\n+++ b/net/ipv4/tcp.c\n@@ -1 +1 @@\n-a\n+b\n";
+
+    fn series(patch: &str) -> (tempfile::TempDir, Series) {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("count")).unwrap();
+        for (name, text) in [
+            ("base", "7.3\n"),
+            ("config", "CONFIG_NET=y\n"),
+            ("selftests", "one\ntwo\n"),
+            ("count/count.bpf.c", ""),
+            ("count/count.c", ""),
+            ("0000-cover-letter.patch", "words\n"),
+            ("0001-a.patch", patch),
+        ] {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
+        let series = Series::read(folder.path()).unwrap();
+        (folder, series)
+    }
+
+    #[test]
+    fn a_cover_letter_is_no_patch() {
+        let (_folder, series) = series(PATCH);
+        assert_eq!(series.patches().len(), 1);
+        assert_eq!(series.touched(), BTreeSet::from(["net/ipv4/tcp.c".to_owned()]));
+        assert_eq!(series.base, "7.3");
+        assert_eq!(series.selftests(), ["one", "two"]);
+    }
+
+    #[test]
+    fn a_changed_patch_is_another_kernel() {
+        let key = |patch: &str| series(patch).1.key();
+        assert_eq!(key(PATCH), key(PATCH));
+        assert_ne!(key(PATCH), key(&PATCH.replace("+b", "+c")));
+        assert_ne!(key(PATCH), series(PATCH).1.without_patches().key());
+    }
+}

@@ -1,0 +1,183 @@
+//! What guests of the series run: its selftests by the kernel's own harness, and what counts instructions.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use super::patches::Series;
+use super::{FOLDER, succeed};
+use crate::cache;
+
+const SELFTESTS: &str = "tools/testing/selftests/bpf";
+/// A part of that folder, beside it: its Makefile builds all tests that it finds, a thousand.
+const PART: &str = "tools/testing/selftests/bpf-sockstamp";
+/// Of the folder, not of tests: what the harness is made of.
+const HARNESS_OMITS: [&str; 6] = [
+    "prog_tests",
+    "progs",
+    "map_tests",
+    "verifier",
+    "benchs",
+    "test_kmods",
+];
+/// Programs of other tests that the Makefile would want, and files that they need.
+const NOTHING_ELSE: [&str; 7] = [
+    "TRUNNER_EXTRA_FILES=",
+    "LIBARENA_SKEL=",
+    "LIBARENA_ASAN_SKEL=",
+    "LSKELS=",
+    "LSKELS_EXTRA=",
+    "LSKELS_SIGNED=",
+    "LINKED_SKELS=",
+];
+
+/// Builds `test_progs` and `count` into a folder.
+pub(crate) fn build(tree: &Path, series: &Series, home: &Path) -> Result<()> {
+    let output = tree.join(".selftests");
+    cache::make(&output)?;
+    let part = tree.join(PART);
+    choose(tree, series, &part)?;
+    eprintln!("sockstamp-lab: building selftests");
+    let program = output.join("test_progs");
+    let mut make = Command::new("make");
+    make.current_dir(&part)
+        .arg(format!("--jobs={}", super::processors()))
+        .arg("--silent")
+        .arg(format!("OUTPUT={}", output.display()))
+        .arg(format!("VMLINUX_BTF={}", tree.join("vmlinux").display()))
+        .arg(format!("CLANG={}", clang()?))
+        .args(["SKIP_LLVM=1", "SKIP_LIBBFD=1", "SKIP_DOCS=1"])
+        .args(NOTHING_ELSE)
+        .arg(&program);
+    succeed(make.stdout(Stdio::null()))?;
+    strip(&program, &home.join("test_progs"))?;
+    let count = build_count(tree, &output)?;
+    strip(&count, &home.join("count"))
+}
+
+/// Copies the harness, and of the tests those that are asked for, with their programs.
+fn choose(tree: &Path, series: &Series, part: &Path) -> Result<()> {
+    let all = tree.join(SELFTESTS);
+    let mut copy = Command::new("rsync");
+    copy.args(["--archive", "--checksum", "--no-times"]);
+    for folder in HARNESS_OMITS {
+        copy.arg(format!("--exclude=/{folder}"));
+    }
+    succeed(copy.arg(all.join("")).arg(part))?;
+    without_keys(part)?;
+    let mut wanted = BTreeSet::new();
+    for test in series.selftests() {
+        let test = format!("prog_tests/{test}.c");
+        let text = fs::read_to_string(all.join(&test)).with_context(|| format!("no {test}"))?;
+        wanted.extend(programs(&text));
+        wanted.insert(test);
+    }
+    for folder in ["prog_tests", "progs", "map_tests"] {
+        cache::make(&part.join(folder))?;
+        for entry in fs::read_dir(all.join(folder)).context("cannot read the cache")? {
+            let name = entry.context("cannot read the cache")?.file_name();
+            let path = format!("{folder}/{}", name.to_string_lossy());
+            let place = part.join(&path);
+            if wanted.contains(&path) || path.ends_with(".h") && !path.ends_with("/tests.h") {
+                copy_if_new(&all.join(&path), &place)?;
+            } else if place.exists() && path.ends_with(".c") {
+                fs::remove_file(&place).context("cannot write to the cache")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The harness registers a key for signed programs, and ends where it cannot. The kernel of the series has no keyrings.
+fn without_keys(part: &Path) -> Result<()> {
+    const REGISTERING: &str =
+        "static __u32 register_session_key(const char *key_data, size_t key_data_size)\n{\n";
+    let file = part.join("test_progs.c");
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let (before, after) = text
+        .split_once(REGISTERING)
+        .context("test_progs.c registers no key, or does it otherwise")?;
+    fs::write(&file, format!("{before}{REGISTERING}\treturn 0;\n{after}"))
+        .context("cannot write to the cache")
+}
+
+/// Of `#include "NAME.skel.h"`: what NAME is made of.
+fn programs(test: &str) -> impl Iterator<Item = String> {
+    test.lines().filter_map(|line| {
+        let name = line.strip_prefix("#include \"")?.strip_suffix(".skel.h\"")?;
+        Some(format!("progs/{name}.c"))
+    })
+}
+
+/// make goes by times.
+fn copy_if_new(from: &Path, to: &Path) -> Result<()> {
+    if fs::read(from).ok() != fs::read(to).ok() {
+        fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
+    }
+    Ok(())
+}
+
+/// By the library and the tools that the selftests have built.
+fn build_count(tree: &Path, output: &Path) -> Result<PathBuf> {
+    let source = Path::new(FOLDER).join("count");
+    let headers = [
+        format!("-I{}", output.join("tools/include").display()),
+        format!("-I{}", tree.join("tools/include/uapi").display()),
+    ];
+    let object = output.join("count.bpf.o");
+    let mut compile = Command::new(clang()?);
+    compile
+        .args(["-g", "-O2", "-Wno-missing-declarations", "-target", "bpf", "-c"])
+        .args(&headers)
+        .arg(source.join("count.bpf.c"))
+        .arg("-o")
+        .arg(&object);
+    succeed(&mut compile)?;
+    let skeleton = Command::new(output.join("tools/sbin/bpftool"))
+        .args(["gen", "skeleton"])
+        .arg(&object)
+        .args(["name", "count"])
+        .output()
+        .context("cannot run bpftool")?;
+    fs::write(output.join("count.skel.h"), skeleton.stdout).context("cannot write to the cache")?;
+    let program = output.join("count");
+    let mut link = Command::new("cc");
+    link.args(["-g", "-O2", "-Wall"])
+        .args(&headers)
+        .arg(format!("-I{}", output.display()))
+        .arg(source.join("count.c"))
+        .arg(output.join("tools/build/libbpf/libbpf.a"))
+        .args(["-lelf", "-lz", "-o"])
+        .arg(&program);
+    succeed(&mut link)?;
+    Ok(program)
+}
+
+/// The newest that scripts/deps.sh installs.
+fn clang() -> Result<&'static str> {
+    let works = |name: &&str| Command::new(name).arg("--version").output().is_ok();
+    ["clang-19", "clang-18", "clang-17", "clang"]
+        .iter()
+        .find(|name| works(name))
+        .copied()
+        .context("no clang here (scripts/deps.sh test)")
+}
+
+fn strip(program: &Path, to: &Path) -> Result<()> {
+    succeed(Command::new("strip").arg("-o").arg(to).arg(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_names_its_programs() {
+        let text = "#include \"test_progs.h\"\n#include \"a.skel.h\"\n#include \"b.skel.h\"\n";
+        let programs: Vec<String> = programs(text).collect();
+        assert_eq!(programs, ["progs/a.c", "progs/b.c"]);
+    }
+}
