@@ -77,7 +77,7 @@ pub const PROGRAMS: [Program; 41] = [
     program("on_inet_sock_set_state", tp(Tracepoint::InetSockSetState), |plan| plan.close,       "every change of a TCP socket's state"),
     program("on_host_xmit",           tp(Tracepoint::NetDevStartXmit),  |plan| plan.host_path,   PACKET),
     program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      packets,                 PACKET),
-    program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  packets,                 PACKET),
+    program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  |plan| packets(plan) || plan.untagged, PACKET),
     program("on_kfree_skb",           tp(Tracepoint::KfreeSkb),         |plan| plan.measures_udp() && !drops_unnamed(plan), DROP),
     program("on_packet_dropped",      tp(Tracepoint::KfreeSkb),         drops_unnamed,           DROP),
     program("on_datagram",            Entry(UdpEnqueueScheduleSkb),     udp_functions,           DATAGRAM),

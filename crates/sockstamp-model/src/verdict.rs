@@ -91,6 +91,8 @@ verdicts! {
         "The call was under way, or its last byte was there already, when the existing connection was adopted.";
     Dropped = 21, "dropped",
         "A packet of the message was dropped on its way out of this host.";
+    Split = 22, "split",
+        "TCP split the packet that carries the stamps, and when the part with the message's last byte left was not seen.";
 }
 
 impl Verdict {

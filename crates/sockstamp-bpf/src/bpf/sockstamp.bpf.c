@@ -196,9 +196,9 @@ static __always_inline void on_segment(const struct sock *sk, const struct sk_bu
 	if (cb->seq != cb->end_seq && flow_wants(flow, DIRECTION_RX))
 		hol_segment(tcp_of(sk), flow, skb, cb);
 	network_segment(tcp_of(sk), flow, cb);
+	tx_catch_up(sk, flow);
 	cause_segment(sk, flow);
-	if (setting_traced)
-		tx_segment(sk, flow, cb);
+	tx_segment(sk, flow, cb);
 }
 
 /* Every segment of an established connection, before TCP works on it, with the socket locked. */
@@ -328,6 +328,15 @@ int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
 	return 0;
 }
 
+static __always_inline void tx_taken(const struct sock *sk, const struct sk_buff *skb,
+				     const struct net_device *device)
+{
+	if (setting_traced)
+		tx_packet_started(sk, skb, device);
+	else
+		tx_part_started(sk, skb, device);
+}
+
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(on_net_dev_start_xmit, const struct sk_buff *skb, const struct net_device *device)
 {
@@ -337,8 +346,8 @@ int BPF_PROG(on_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 		return 0;
 	if (udp_selectable(sk))
 		udp_started(sk, skb, device);
-	else if (setting_traced && sock_selected(sk) && (sk = tcp_known(sk)))
-		tx_packet_started(sk, skb, device);
+	else if (sock_selected(sk) && (sk = tcp_known(sk)))
+		tx_taken(sk, skb, device);
 	return 0;
 }
 

@@ -290,7 +290,16 @@ struct rtnl_link_ops {
 	const char *kind;
 };
 
+struct Qdisc {
+	void *enqueue;
+};
+
+struct netdev_queue {
+	struct Qdisc *qdisc;
+};
+
 struct net_device {
+	struct netdev_queue *_tx;
 	unsigned int flags;
 	int ifindex;
 	char name[16];
@@ -306,6 +315,15 @@ struct dst_entry {
 struct list_head {
 	struct list_head *next;
 	struct list_head *prev;
+};
+
+struct rb_node {
+	struct rb_node *rb_right;
+	struct rb_node *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
 };
 
 struct sk_buff___before_6_11 {
@@ -475,6 +493,7 @@ struct sock {
 	int sk_sndbuf;
 	unsigned long sk_tsq_flags;
 	struct sk_buff_head sk_write_queue;
+	struct rb_root tcp_rtx_queue;
 	u32 sk_pacing_status;
 	unsigned long sk_pacing_rate;
 	u8 sk_pacing_shift;
@@ -502,12 +521,6 @@ struct minmax_sample {
 
 struct minmax {
 	struct minmax_sample s[3];
-};
-
-struct rb_node;
-
-struct rb_root {
-	struct rb_node *rb_node;
 };
 
 struct tcp_sock {
@@ -553,6 +566,7 @@ struct tcp_skb_cb {
 	__u32 end_seq;
 	u16 tcp_gso_segs;
 	__u16 tcp_flags; /* a byte before v6.15 */
+	__u8 sacked;
 	__u8 txstamp_ack : 2; /* two bits since v6.15 */
 	__u8 eor : 1;
 	__u32 ack_seq;

@@ -18,18 +18,20 @@
 #include "../sample/sample.bpf.h"
 
 /*
- * Measured messages of a flow between send and ACK. Powers of two; together they keep a flow's
- * state within one 8 kB slab object. A message that finds no slot is refused as inflight-full.
+ * Measured messages between send and ACK that the flow itself has room for: one request, or two
+ * that overlap. More of them are kept elsewhere (tx/slots.bpf.h), so that an idle flow stays small.
  */
-#define TX_SLOTS 32
+#define TX_SLOTS 2
 /* Threads that may be inside send on one socket at once and still be told apart. */
 #define SENDERS 2
 
 struct tx_message {
 	struct tx_stamps stamps;
-	__u64 waited[CAUSE_COUNT]; /* the flow's when it was queued; its own once it has left */
 	__u64 sndbuf;
 	__u64 service; /* since the last read; STAGE_ABSENT: nothing was read */
+	__u32 counter; /* flow.tx_head when it was queued: tells whether this slot holds it */
+	__u32 waited[CAUSE_COUNT]; /* in ticks: the flow's when it was queued; its own once it left
+				    */
 	__u32 weight;
 	__u32 min_rtt_us;
 	__u32 seq_start;
@@ -42,7 +44,7 @@ struct tx_message {
 	__u16 interface_last;
 	__u16 retransmits;
 	__u8 repeats;
-	__u8 flags;
+	__u8 flags; /* MESSAGE_ */
 };
 
 /* How long the head of the write queue has been held, in all, by each cause. */
@@ -89,13 +91,15 @@ enum crowded {
 
 /* Everything is written under the socket lock but what is marked otherwise. */
 struct flow {
-	/* Counters, not positions: slot = counter % TX_SLOTS. */
+	/* Counters, not positions: slots.bpf.h finds the slot of each. */
 	__u32 tx_head;
 	__u32 tx_tail;
-	__u32 tx_sched; /* first message without a SCHED stamp */
-	__u32 tx_snd; /* first message without a SND stamp; written without the lock */
+	__u32 tx_sched; /* first message that has not left TCP */
+	__u32 tx_snd; /* first message that no driver has taken; written without the lock */
 	__u32 tx_seq; /* where the next message starts */
 	__u32 tx_crowded; /* no entry is noted: enum crowded */
+	__u32 tx_chunks; /* how many hold messages of the flow */
+	__u32 interface; /* slot in `interfaces` of the one that packets go to first */
 	__u32 directions; /* as the mark's */
 	__u32 ended; /* it is not one of live_flows any more */
 	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */

@@ -79,6 +79,8 @@ pub struct Plan {
     pub half_closed: bool,
     /// How read calls of TCP are measured, if they are.
     pub rx: Option<Reads>,
+    /// Packets without a key are seen where a driver takes them: parts of one that TCP split.
+    pub untagged: bool,
     /// Arriving segments are looked at: causes, delayed acknowledgements, head-of-line blocking.
     pub segments: bool,
     /// Of reads, the wait for a CPU is told from the rest.
@@ -142,6 +144,7 @@ impl Plan {
             segments: (tx.is_ok() || rx.is_ok()) && has(Tracepoint::TcpProbe),
             sched: rx.is_ok() && sched.is_ok(),
             run_clock: rx.is_ok() && sched == Ok(Point::SchedInfo),
+            untagged: tx == Ok(Stamps::Callbacks) && has(Tracepoint::NetDevStartXmit),
             retransmits: tx.is_ok() && has(Tracepoint::TcpRetransmitSkb),
             close: has(Tracepoint::InetSockSetState),
             existing: request.existing,

@@ -47,6 +47,7 @@ const _: () = {
     assert!(raw::verdict::VERDICT_HOL as usize == Verdict::Hol as usize);
     assert!(raw::verdict::VERDICT_ADOPTED as usize == Verdict::Adopted as usize);
     assert!(raw::verdict::VERDICT_DROPPED as usize == Verdict::Dropped as usize);
+    assert!(raw::verdict::VERDICT_SPLIT as usize == Verdict::Split as usize);
     assert!(raw::HISTOGRAM_SLOTS as usize == sockstamp_model::histogram::BUCKETS);
 };
 

@@ -138,6 +138,22 @@ static __always_inline enum part cause_of_tail(const struct sock *sk, bool more,
 	return cause_throttled(sk, unsent) ? PART_TSQ : PART_COUNT;
 }
 
+/*
+ * Messages note how long each cause has held the flow in ticks, 32 bits of them: 4.6 minutes. Ticks
+ * are not nanoseconds for the sake of messages that wait for longer than four seconds.
+ */
+#define CAUSE_TICK_SHIFT 6
+
+static __always_inline __u32 cause_ticks(__u64 ns)
+{
+	return ns >> CAUSE_TICK_SHIFT;
+}
+
+static __always_inline __u64 cause_ns(__u32 ticks)
+{
+	return (__u64)ticks << CAUSE_TICK_SHIFT;
+}
+
 static __always_inline void cause_add(struct waiting *waiting, enum part cause, __u64 until)
 {
 	__u32 index = cause - CAUSE_FIRST;

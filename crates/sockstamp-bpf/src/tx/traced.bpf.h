@@ -11,8 +11,6 @@
 #include "../rx/hol.bpf.h"
 #include "tx.bpf.h"
 
-#define TCPHDR_ACK 0x10 /* RFC 9293, section 3.1 */
-
 /*
  * A function that sends begins, with the socket locked. Nobody sees the end of a call that was
  * under way when the function came to be traced: what it queued is a message now, unless it still
@@ -105,19 +103,6 @@ static __always_inline void tx_ended(const struct sock *sk, int result)
 		tx_take_entry(flow);
 }
 
-/*
- * Whether the header is the flow's own. Of a packet that was encrypted on its way (IPsec) what
- * stands in its place is anything, but hardly ever a byte that is not acknowledged.
- */
-static __always_inline bool packet_of_flow(const struct sock *sk, const struct sk_buff *skb,
-					   struct packet *packet)
-{
-	const struct tcp_sock *tp = tcp_of(sk);
-
-	return packet_read(skb, packet) && !seq_before(packet->last, tp->snd_una) &&
-	       seq_before(packet->last, tp->write_seq);
-}
-
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way while the skb is the socket's. */
 static __always_inline void tx_packet_queued(const struct sock *sk, const struct sk_buff *skb)
 {
@@ -125,7 +110,7 @@ static __always_inline void tx_packet_queued(const struct sock *sk, const struct
 	struct packet packet;
 
 	if (flow && flow->tx_head != flow->tx_tail && packet_of_flow(sk, skb, &packet))
-		tx_sched(sk, skb->dev, flow, &packet);
+		tx_sched(sk, skb, flow, &packet);
 }
 
 /* net_dev_start_xmit(): the driver of each device on the way takes the packet, or a part of it. */
@@ -137,25 +122,6 @@ static __always_inline void tx_packet_started(const struct sock *sk, const struc
 
 	if (flow && flow->tx_head != flow->tx_tail && packet_of_flow(sk, skb, &packet))
 		tx_snd(skb, device, flow, &packet);
-}
-
-/* Whether TCP will look at the segment's ACK, and it is new: tcp_sequence(), tcp_ack() (v6.12). */
-static __always_inline bool tx_acknowledges(const struct tcp_sock *tp, const struct tcp_skb_cb *cb)
-{
-	if (!(cb->tcp_flags & TCPHDR_ACK))
-		return false;
-	if (!seq_after(cb->ack_seq, tp->snd_una) || seq_after(cb->ack_seq, tp->snd_nxt))
-		return false;
-	return !seq_before(cb->end_seq, tp->rcv_wup) &&
-	       !seq_after(cb->seq, tp->rcv_nxt + hol_window(tp));
-}
-
-/* A segment, before TCP works on it; the socket is locked. */
-static __always_inline void tx_segment(const struct sock *sk, struct flow *flow,
-				       const struct tcp_skb_cb *cb)
-{
-	if (flow->tx_head != flow->tx_tail && tx_acknowledges(tcp_of(sk), cb))
-		tx_ack(sk, flow, cb->ack_seq - 1, bpf_ktime_get_ns());
 }
 
 #endif

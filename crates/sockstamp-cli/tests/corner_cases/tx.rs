@@ -392,8 +392,8 @@ fn what_is_acknowledged_after_the_program_closed_the_socket_is_valid() {
 
 #[test]
 fn more_messages_in_flight_than_there_are_slots_are_refused() {
-    /// `TX_SLOTS` of the programs.
-    const SLOTS: usize = 32;
+    /// `TX_INFLIGHT_MAX` of the programs.
+    const SLOTS: usize = 1024;
     let scene = Wire::new(LinkConfig::default().delay(Duration::from_millis(100)));
     let mut connection = scene.connect();
     for _ in 0..SLOTS + 8 {

@@ -8,6 +8,8 @@ mod capture;
 mod clock;
 mod datagrams;
 mod receive;
+mod send;
+mod sending;
 mod streams;
 mod udp;
 mod udp_calls;

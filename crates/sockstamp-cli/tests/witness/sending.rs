@@ -1,0 +1,257 @@
+//! TCP connections whose sends are noted, and whether what was measured of them agrees with the wire.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use testbed::{Family, Host, Link, LinkConfig, TcpInfo};
+
+use crate::capture::{Capture, Packet};
+use crate::clock::now;
+use crate::common::{Trace, number};
+
+/// How far a time may be from its witness: whichever is more.
+const SLACK_NS: u64 = 1_000_000;
+const SLACK_PERCENT: u64 = 5;
+/// Of the messages, how many are to be valid at least.
+const VALID_PERCENT: usize = 95;
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+/// One send call: the bytes of its stream that it ends with, and when it ran.
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    begun: u64,
+    ended: u64,
+}
+
+/// The calls of a socket by where in its stream they end.
+type Calls = BTreeMap<u32, Call>;
+
+/// Two hosts on a link whose end at host a is captured, while every message that host a sends is traced.
+pub(crate) struct Scene {
+    pub(crate) a: Host,
+    pub(crate) b: Host,
+    link: Link,
+    capture: Capture,
+    trace: Trace,
+    sent: Mutex<HashMap<String, Calls>>,
+}
+
+impl Scene {
+    pub(crate) fn new(config: LinkConfig) -> Scene {
+        let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+        let link = Link::relay(&a, &b, config).unwrap();
+        let capture = Capture::start(&a, link.interface_a(), "tcp");
+        let trace = Trace::start(&["--netns", a.netns_name(), "tcp"]);
+        Scene {
+            a,
+            b,
+            link,
+            capture,
+            trace,
+            sent: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn listen(&self, family: Family) -> TcpListener {
+        let address = SocketAddr::new(self.link.address_b(family), 0);
+        self.b.tcp_listen(address).unwrap()
+    }
+
+    /// Connects host a to a listener of host b.
+    pub(crate) fn connect(&self, listener: &TcpListener) -> Stream<'_> {
+        let socket = self.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
+        Stream {
+            scene: self,
+            local: socket.local_addr().unwrap().to_string(),
+            socket,
+            end: 0,
+        }
+    }
+
+    /// A connection to a reader that takes all that comes, while `send` runs.
+    pub(crate) fn with_reader(&self, family: Family, send: impl FnOnce(&mut Stream<'_>)) {
+        let listener = self.listen(family);
+        let mut stream = self.connect(&listener);
+        let (mut peer, _) = listener.accept().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut buffer = vec![0; 1 << 16];
+                while peer.read(&mut buffer).unwrap() > 0 {}
+            });
+            send(&mut stream);
+            stream.drain();
+        });
+    }
+
+    /// Compares each valid message with the wire. Every call is a message, and most are valid.
+    pub(crate) fn check(self) -> Result<(), String> {
+        let messages = self.trace.finish();
+        let packets = self.capture.finish();
+        let sent: Vec<&Value> = messages
+            .iter()
+            .filter(|message| message["direction"] == "tx")
+            .collect();
+        let flows = flows(&packets);
+        let calls = self.sent.into_inner().unwrap();
+        let count: usize = calls.values().map(BTreeMap::len).sum();
+        assert_eq!(sent.len(), count, "one message per call");
+        let valid: Vec<&&Value> = sent
+            .iter()
+            .filter(|message| message["verdict"] == "valid")
+            .collect();
+        println!("{} of {} valid", valid.len(), sent.len());
+        let wrong: Vec<String> = valid
+            .iter()
+            .filter_map(|message| {
+                let local = message["local"].as_str().unwrap();
+                compare(message, &flows[local], &calls[local])
+                    .err()
+                    .map(|reason| format!("{reason}: {message}"))
+            })
+            .collect();
+        if !wrong.is_empty() {
+            let mut text = format!("{} of {} valid messages are wrong", wrong.len(), valid.len());
+            for reason in wrong.iter().take(5) {
+                write!(text, "\n  {reason}").unwrap();
+            }
+            return Err(text);
+        }
+        if valid.len() * 100 < sent.len() * VALID_PERCENT {
+            return Err(format!(
+                "{} of {} are valid: {:?}",
+                valid.len(),
+                sent.len(),
+                verdicts(&sent)
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A connection of host a.
+pub(crate) struct Stream<'scene> {
+    scene: &'scene Scene,
+    local: String,
+    pub(crate) socket: TcpStream,
+    end: u32,
+}
+
+impl Stream<'_> {
+    /// Sends that many bytes by one call.
+    pub(crate) fn send(&mut self, bytes: usize) {
+        let data = vec![7; bytes];
+        self.call(|mut socket| socket.write(&data).unwrap());
+    }
+
+    /// Sends by `call`, which returns how many bytes it sent.
+    pub(crate) fn call(&mut self, call: impl FnOnce(&TcpStream) -> usize) {
+        let begun = now();
+        let bytes = call(&self.socket);
+        let ended = now();
+        self.end += u32::try_from(bytes).unwrap();
+        let mut sent = self.scene.sent.lock().unwrap();
+        let calls = sent.entry(self.local.clone()).or_default();
+        calls.insert(self.end, Call { begun, ended });
+    }
+
+    pub(crate) fn receive(&mut self, bytes: usize) {
+        self.socket.read_exact(&mut vec![0; bytes]).unwrap();
+    }
+
+    /// Ends the stream when the peer has acknowledged all of it. A FIN in front of that would be another state.
+    pub(crate) fn drain(&mut self) {
+        let all_acknowledged = |info: TcpInfo| info.unacked == 0 && info.notsent_bytes == 0;
+        while !all_acknowledged(TcpInfo::of(&self.socket).unwrap()) {
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.socket.shutdown(Shutdown::Write).unwrap();
+        // Until the peer closes as well.
+        while self.socket.read(&mut [0; 4096]).unwrap_or(0) > 0 {}
+    }
+}
+
+/// One direction of a connection as the wire saw it.
+#[derive(Default)]
+struct Flow {
+    /// Sequence number of the first byte.
+    first: u32,
+    /// First and last byte of each packet with data, in the order in which they left.
+    sent: Vec<(u64, u32, u32)>,
+    /// What each packet of the peer acknowledged.
+    acks: Vec<(u64, u32)>,
+}
+
+/// Both directions of all connections that were captured, by the socket that sends.
+fn flows(packets: &[Packet]) -> HashMap<String, Flow> {
+    let mut flows: HashMap<String, Flow> = HashMap::new();
+    for packet in packets {
+        let Some(tcp) = packet.tcp else { continue };
+        let sender = flows.entry(packet.source.to_string()).or_default();
+        if tcp.flags & SYN != 0 {
+            sender.first = tcp.seq.wrapping_add(1);
+        }
+        if packet.length > 0 {
+            let last = tcp.seq.wrapping_add(packet.length - 1);
+            sender.sent.push((packet.time, tcp.seq, last));
+        }
+        if tcp.flags & ACK != 0 {
+            let receiver = flows.entry(packet.destination.to_string()).or_default();
+            receiver.acks.push((packet.time, tcp.ack));
+        }
+    }
+    flows
+}
+
+/// Whether a message's stages are those of its last byte: when it first left, and when it was acknowledged.
+fn compare(message: &Value, flow: &Flow, calls: &Calls) -> Result<(), String> {
+    let end = u32::try_from(number(&message["seq_end"])).unwrap();
+    let call = calls
+        .get(&end.wrapping_sub(flow.first))
+        .ok_or("no call ended there")?;
+    let (left, acknowledged) = flow.times(end).ok_or("not on the wire")?;
+    let stamps = |name: &str| number(&message["stamps"][name]);
+    let stages = |name: &str| message["stages"][name].as_u64().unwrap_or(0);
+    let (entry, queued) = (stamps("entry"), stamps("queued"));
+    if entry < call.begun || queued > call.ended {
+        return Err(format!("entry and queued are outside {call:?}"));
+    }
+    // No device of these links holds packets back: what tcpdump sees leave has just left TCP.
+    about("tx.queue", stages("tx.queue"), left.saturating_sub(queued))?;
+    about("tx.qdisc", stages("tx.qdisc"), 0)?;
+    about("tx.network", stages("tx.network"), acknowledged - left)
+}
+
+impl Flow {
+    /// When the byte in front of `end` first left, and when it was acknowledged.
+    fn times(&self, end: u32) -> Option<(u64, u64)> {
+        let last = end.wrapping_sub(1);
+        let carries = |&&(_, from, to): &&(u64, u32, u32)| last.wrapping_sub(from) <= to.wrapping_sub(from);
+        let left = self.sent.iter().find(carries)?.0;
+        let covers = |&&(time, ack): &&(u64, u32)| time >= left && ack.wrapping_sub(end) < 1 << 31;
+        let acknowledged = self.acks.iter().find(covers)?.0;
+        Some((left, acknowledged))
+    }
+}
+
+fn about(stage: &str, value: u64, witness: u64) -> Result<(), String> {
+    if value.abs_diff(witness) <= SLACK_NS.max(witness * SLACK_PERCENT / 100) {
+        return Ok(());
+    }
+    Err(format!("{stage} is {value} ns, not {witness}"))
+}
+
+/// How many messages have which verdict.
+fn verdicts(messages: &[&Value]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for message in messages {
+        *counts.entry(message["verdict"].to_string()).or_default() += 1;
+    }
+    counts
+}
