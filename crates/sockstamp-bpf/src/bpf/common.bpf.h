@@ -31,6 +31,7 @@
 #define TCP_NEW_SYN_RECV 12
 
 #define MSG_PEEK	     0x2 /* include/linux/socket.h */
+#define MSG_DONTWAIT	     0x40
 #define MSG_ERRQUEUE	     0x2000
 #define MSG_MORE	     0x8000
 #define MSG_SENDPAGE_NOTLAST 0x20000 /* before v6.5 */

@@ -170,7 +170,7 @@ int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
 {
 	if (udp_called(sk))
 		udp_sent(sk, result);
-	else if (result < 0 && sock_selected(sk))
+	else if (sock_selected(sk) && (result < 0 || tx_layered(sk)))
 		tx_failed(sk);
 	return 0;
 }

@@ -486,6 +486,7 @@ struct sock {
 	u8 sk_shutdown;
 	int sk_write_pending;
 	struct socket *sk_socket;
+	void *sk_user_data;
 	struct sock_cgroup_data sk_cgrp_data;
 	struct bpf_local_storage *sk_bpf_storage;
 	int sk_wmem_queued;
@@ -512,6 +513,7 @@ struct udp_sock {
 
 struct inet_connection_sock {
 	struct sock icsk_inet;
+	void *icsk_ulp_ops;
 	__u8 icsk_ca_state : 5;
 };
 

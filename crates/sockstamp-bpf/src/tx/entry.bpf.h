@@ -88,6 +88,17 @@ static __always_inline void tx_refresh(const struct tcp_sock *tp, struct flow *f
 }
 
 /*
+ * Whether the entry that a task has noted is of an earlier call, which failed unseen: kTLS, sockmap
+ * and io_uring call tcp_sendmsg_locked() themselves and keep what it returns. A call that may not
+ * wait takes its second turn only once it has queued a byte.
+ */
+static __always_inline bool entry_is_stale(const struct tcp_sock *tp, const struct flow *flow,
+					   const struct msghdr *msg)
+{
+	return msg->msg_flags & MSG_DONTWAIT && tp->write_seq == flow->tx_seq;
+}
+
+/*
  * tcp_sendmsg_locked() fires once a turn of its loop, with the socket locked; the first turn is the
  * entry. A later turn finds the task's entry in place. A wait for memory lets other threads in. One
  * that found no room for its entry could take a later turn for the first, once there is room: so no
@@ -113,14 +124,14 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 	}
 	task = bpf_get_current_pid_tgid();
 	sender = entry_of_task(flow, task);
-	if (sender) {
+	if (sender && !entry_is_stale(tcp_of(sk), flow, msg)) {
 		if (will_wait || sender->full)
 			tx_wait(sender, will_wait, bpf_ktime_get_ns());
 		return;
 	}
 	if (!pid_selected(task >> 32))
 		return;
-	sender = entry_of_task(flow, 0);
+	sender = sender ?: entry_of_task(flow, 0);
 	if (!sender)
 		flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
 	if (flow->tx_crowded)
@@ -262,6 +273,15 @@ static __always_inline void tx_sender(const struct tcp_sock *tp, struct flow *fl
 	sender->entry = now;
 	tx_serve(tp, flow, sender);
 	remember_task(flow, sender->pid);
+}
+
+/*
+ * Whether something lies between send calls and TCP (kTLS, sockmap): a call may then succeed where
+ * tcp_sendmsg_locked() has failed.
+ */
+static __always_inline bool tx_layered(const struct sock *sk)
+{
+	return tcp_of(sk)->inet_conn.icsk_ulp_ops || sk->sk_user_data;
 }
 
 /*

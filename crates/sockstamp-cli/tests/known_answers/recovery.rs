@@ -12,6 +12,36 @@ use crate::support::{Pair, explains_stage, over_both_families};
 
 over_both_families!(check);
 
+/// The retransmissions themselves leave nothing: what waits behind them still waits.
+#[test]
+fn an_outage_of_a_second_is_not_taken_for_pacing() {
+    let pair = Pair::relay(LinkConfig::default().delay(Duration::from_millis(10)), Family::V4);
+    pair.route("initcwnd 10");
+    let _sink = pair.serve(&["sink"]);
+    within_three_attempts(|| {
+        let stat = Stat::start(&["--netns", pair.client.netns_name()]);
+        let address = pair.address.to_string();
+        let blast = ["blast", "--connect", &address, "--sends", "150", "--size", "1400"];
+        let paced = ["--interval-ms", "10", "--nodelay", "true"];
+        let blast = pair.client.spawn(peer(), &[&blast[..], &paced].concat()).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        let link = LinkConfig::default().delay(Duration::from_millis(10));
+        pair.link.set_config(link.clone().loss(1.0)).unwrap();
+        thread::sleep(Duration::from_secs(1));
+        pair.link.set_config(link).unwrap();
+        blast.wait(Pair::TIMEOUT).unwrap();
+        let report = stat.finish();
+        println!("{}", in_short(&report));
+        let part = |name: &str| number(&report["tx"]["parts"]["tx.queue"][name]["sum_ns"]);
+        let waited = number(&report["tx"]["stages"]["tx.queue"]["sum_ns"]);
+        let explained = part("retransmit") + part("cwnd");
+        match explained * 10 >= waited * 9 && waited > 10_000_000_000 {
+            true => Ok(()),
+            false => Err(format!("{explained} of {waited} ns")),
+        }
+    });
+}
+
 fn check(family: Family) {
     let config = LinkConfig::default()
         .delay(Duration::from_millis(10))
