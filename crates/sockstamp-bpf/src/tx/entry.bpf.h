@@ -131,9 +131,12 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 	}
 	if (!pid_selected(task >> 32))
 		return;
-	sender = sender ?: entry_of_task(flow, 0);
 	if (!sender)
+		sender = entry_of_task(flow, 0);
+	if (!sender) {
 		flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
+		return;
+	}
 	if (flow->tx_crowded)
 		return;
 	entry_note(sk, flow, sender, task);
