@@ -46,6 +46,8 @@ callback\t'A callback of the selected sockets alone, several times a send'
 off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l hooks -d 'The hooks that stamps come from' -r -f -a "best\t'The best that the kernel has'
 older\t'Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-flows -d 'Measure messages of up to N TCP connections at one time [default: as many as the memory is for]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-memory -d 'Use up to so many megabytes of kernel memory for the state of TCP connections' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Sum messages by whose they are as well, in groups that differ in each of these' -r -f -a "pid\t''
 comm\t''
@@ -82,6 +84,8 @@ callback\t'A callback of the selected sockets alone, several times a send'
 off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l hooks -d 'The hooks that stamps come from' -r -f -a "best\t'The best that the kernel has'
 older\t'Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-flows -d 'Measure messages of up to N TCP connections at one time [default: as many as the memory is for]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-memory -d 'Use up to so many megabytes of kernel memory for the state of TCP connections' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slower-than -d 'Show only messages that took longer than this in all; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'How to print: a line of text or a JSON object for each message' -r -f -a "text\t'For people, times with units'
@@ -108,6 +112,8 @@ callback\t'A callback of the selected sockets alone, several times a send'
 off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l hooks -d 'The hooks that stamps come from' -r -f -a "best\t'The best that the kernel has'
 older\t'Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-flows -d 'Measure messages of up to N TCP connections at one time [default: as many as the memory is for]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-memory -d 'Use up to so many megabytes of kernel memory for the state of TCP connections' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l by -d 'What a row is: messages that have each of these in common' -r -f -a "pid\t''
 comm\t''
 cgroup\t''
@@ -161,6 +167,8 @@ callback\t'A callback of the selected sockets alone, several times a send'
 off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l hooks -d 'The hooks that stamps come from' -r -f -a "best\t'The best that the kernel has'
 older\t'Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-flows -d 'Measure messages of up to N TCP connections at one time [default: as many as the memory is for]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memory -d 'Use up to so many megabytes of kernel memory for the state of TCP connections' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Leave connections alone that exist at the start'

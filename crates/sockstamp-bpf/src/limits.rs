@@ -15,6 +15,8 @@ pub(crate) struct Limits {
     pub unread: u32,
     /// Flows that wait for a missing segment.
     pub reordered: u32,
+    /// Chunks of messages in flight, of flows that have more than one.
+    pub in_flight: u32,
 }
 
 /// The sizes of values, in bytes.
@@ -23,11 +25,13 @@ pub(crate) struct Sizes {
     pub flow: u32,
     pub unread: u32,
     pub reordered: u32,
+    pub in_flight: u32,
 }
 
 impl Limits {
-    /// Shares out `memory`: half of it for flows, a quarter for readers that are behind, an eighth for missing segments.
-    /// An eighth stays for the buckets of the maps, and for what the allocator holds ready.
+    /// Shares out `memory`: half of it for flows, a quarter for readers that are behind, an eighth for messages in
+    /// flight, a sixteenth for missing segments. A sixteenth stays for the buckets of the maps, and for what the
+    /// allocator holds ready.
     pub(crate) fn new(memory: u64, max_flows: Option<u32>, sizes: Sizes) -> Self {
         let room = |part: u64, size: u32, head: u64| {
             let object = (u64::from(size) + head).next_power_of_two();
@@ -37,7 +41,8 @@ impl Limits {
         Self {
             flows: max_flows.map_or(flows, |most| most.min(flows)),
             unread: room(4, sizes.unread, ELEMENT_HEAD),
-            reordered: room(8, sizes.reordered, ELEMENT_HEAD),
+            reordered: room(16, sizes.reordered, ELEMENT_HEAD),
+            in_flight: room(8, sizes.in_flight, ELEMENT_HEAD),
         }
     }
 }
@@ -50,14 +55,15 @@ mod tests {
         flow: 800,
         unread: 8000,
         reordered: 1928,
+        in_flight: 1216,
     };
 
     #[test]
     fn memory_is_shared_out() {
         let limits = Limits::new(256 << 20, None, SIZES);
         assert_eq!(
-            (limits.flows, limits.unread, limits.reordered),
-            (131_072, 8192, 16_384)
+            (limits.flows, limits.unread, limits.reordered, limits.in_flight),
+            (131_072, 8192, 8192, 16_384)
         );
     }
 

@@ -82,6 +82,7 @@ pub(crate) fn apply(
             flow: open.maps.flows.value_size(),
             unread: open.maps.unread.value_size(),
             reordered: open.maps.reordered.value_size(),
+            in_flight: open.maps.tx_chunks.value_size(),
         },
     );
     if let Some(settings) = open.maps.rodata_data.as_mut() {
@@ -95,6 +96,10 @@ pub(crate) fn apply(
         .reordered
         .set_max_entries(limits.reordered)
         .tried("size the map of segments out of order")?;
+    open.maps
+        .tx_chunks
+        .set_max_entries(limits.in_flight)
+        .tried("size the map of messages in flight")?;
     group::size_maps(&mut open.maps, options.groups.as_ref())?;
     let ring_bytes = if options.record {
         options.ring_bytes

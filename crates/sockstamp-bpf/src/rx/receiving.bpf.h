@@ -34,7 +34,7 @@ struct out_of_order {
 };
 
 /* As many as a reader leaves that is not behind: a flow in use is to stay below 1 kB. */
-#define ARRIVALS 8
+#define ARRIVALS 4
 
 /* Of the word `state`, whose upper half counts the times that arrivals were moved. */
 #define ARRIVALS_COUNT	 0xffff

@@ -9,16 +9,10 @@
 
 #include "../flow/flow.bpf.h"
 
-/* Messages of a chunk: 2.5 kB, so that a chunk costs little more than what is in it. */
-#define TX_CHUNK 16
+/* Messages of a chunk, a power of two: with its head it takes a slab object of 2 kB. */
+#define TX_CHUNK 8
 /* Messages of one flow in flight, and turns of each loop over them. */
 #define TX_INFLIGHT_MAX 1024
-/*
- * Chunks of all flows: 32 MB when all are in use, the eighth of the default ceiling that its other
- * users leave free (limits.rs). They are allocated when they are used.
- */
-#define TX_CHUNKS 12288
-
 struct tx_chunk_key {
 	__u64 flow; /* the socket's address */
 	__u32 number; /* messages before it, in chunks */
@@ -32,7 +26,7 @@ struct tx_chunk {
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, TX_CHUNKS);
+	__uint(max_entries, 1); /* user space sets it: limits.rs */
 	__type(key, struct tx_chunk_key);
 	__type(value, struct tx_chunk);
 } tx_chunks SEC(".maps");

@@ -180,7 +180,7 @@ fn reads_of_a_half_closed_connection_are_right_or_refused_where_packets_are_lost
             .chain(both(BURSTS, half_closed(waiting(200))))
             .chain(both(DRIP, half_closed(sleeping(100, 50 * MS))))
             .collect();
-        compare_valid(lossy(0.005), &streams, 30)
+        compare_valid(lossy(0.005), &streams, 10)
     });
 }
 
