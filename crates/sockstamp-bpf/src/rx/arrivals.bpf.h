@@ -37,12 +37,22 @@ static __always_inline struct arrival *arrival_at(struct receiving *rx, struct u
 {
 	__u64 place = index;
 
-	/* What is compared is what is used, and not before. */
+	/*
+	 * What is compared is what is used, and not before. The two barriers differ, or the
+	 * compiler would form both addresses with the larger bound, which the verifier of v6.1
+	 * refuses.
+	 */
 	barrier_var(place);
-	if (place >= (grown ? UNREAD : ARRIVALS))
+	if (grown) {
+		if (place >= UNREAD)
+			return NULL;
+		barrier_var(place);
+		return &grown->arrivals[place];
+	}
+	if (place >= ARRIVALS)
 		return NULL;
-	barrier_var(place);
-	return grown ? &grown->arrivals[place] : &rx->arrivals[place];
+	asm volatile("" : "+r"(place), "+r"(rx));
+	return &rx->arrivals[place];
 }
 
 static __always_inline struct unread *arrivals_grown(const struct receiving *rx)
