@@ -160,6 +160,7 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 	struct unread *grown = NULL;
 	struct arrival *arrival;
 	__u64 key = rx->key;
+	__u32 place;
 
 	if (state & ARRIVALS_GROWN) {
 		grown = bpf_map_lookup_elem(&unread, &key);
@@ -168,8 +169,10 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 	}
 	if (evicted && !seq_after(read->end, rx->lost))
 		return LOOK_EVICTED;
-	arrival = arrival_at(rx, grown, arrivals_before(rx, grown, count, read->end - 1));
-	if (!arrival || seq_before(arrival->seq_end, read->end))
+	place = arrivals_before(rx, grown, count, read->end - 1);
+	arrival = arrival_at(rx, grown, place);
+	/* Behind the last one there is what was there before. */
+	if (place >= count || !arrival || seq_before(arrival->seq_end, read->end))
 		return LOOK_NONE;
 	read->serial = arrival->serial;
 	read->ready = arrival_ready(arrival, read->end);
