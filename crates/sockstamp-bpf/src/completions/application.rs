@@ -1,4 +1,4 @@
-//! What an application has after it joined.
+//! Hold what an application gets when it joins.
 
 use std::os::fd::BorrowedFd;
 

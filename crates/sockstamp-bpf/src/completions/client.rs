@@ -33,7 +33,7 @@ pub(super) struct Client {
 /// A client has gone, or must go.
 pub(super) struct Gone;
 
-/// What came of a client.
+/// Describe how a client was served.
 pub(super) struct Arrived {
     /// [`Client::number`]
     pub(super) client: u64,

@@ -57,7 +57,7 @@ impl std::fmt::Debug for Server {
     }
 }
 
-/// What there is to do.
+/// Name a job for a worker.
 struct Ready {
     stop: bool,
     accept: bool,
