@@ -16,6 +16,8 @@ mod paint;
 #[cfg(test)]
 mod scene;
 mod screen;
+#[cfg(test)]
+mod svg;
 mod table;
 mod terminal;
 #[cfg(test)]

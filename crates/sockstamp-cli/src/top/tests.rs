@@ -16,6 +16,7 @@ use super::app::{App, Wish};
 use super::paint::Paint;
 use super::scene;
 use super::screen::{self, Keys};
+use super::svg;
 
 const SMALL: Size = Size::new(80, 24);
 const LARGE: Size = Size::new(160, 50);
@@ -63,22 +64,22 @@ fn seen(app: &App, size: Size) -> String {
     text
 }
 
-/// With UPDATE_SCREENS set, the file is written anew, to be looked at in the diff.
+/// Compare with a file of `screens/`.
 #[track_caller]
 fn assert_screen(name: &str, app: &App, size: Size) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("src/top/screens")
-        .join(format!("{name}.txt"));
-    let screen = seen(app, size);
+    assert_file(&format!("src/top/screens/{name}.txt"), &seen(app, size));
+}
+
+/// Compare with a file of this crate. With UPDATE_SCREENS set, write the file instead: its diff is then to be read.
+#[track_caller]
+fn assert_file(name: &str, now: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if env::var_os("UPDATE_SCREENS").is_some() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, &screen).unwrap();
+        fs::write(&path, now).unwrap();
     }
-    let expected = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        screen == expected,
-        "{name} is now:\n{screen}\nand was:\n{expected}"
-    );
+    let was = fs::read_to_string(&path).unwrap_or_default();
+    assert!(now == was, "{name} is now:\n{now}\nand was:\n{was}");
 }
 
 /// Into the flows of redis, with messages and a whole interval.
@@ -102,6 +103,13 @@ fn drilled() -> App {
 fn groups() {
     assert_screen("groups-80x24", &scene::app(), SMALL);
     assert_screen("groups-160x50", &scene::app(), LARGE);
+}
+
+#[test]
+fn the_image_in_the_readme_is_the_coloured_screen_of_groups() {
+    let screen = draw(&scene::app(), SMALL, COLOURED);
+    let image = svg::image(screen.buffer(), "sockstamp top: groups and their stages");
+    assert_file("../../docs/top.svg", &image);
 }
 
 #[test]
