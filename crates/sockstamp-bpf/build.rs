@@ -1,5 +1,5 @@
 //! Compiles the programs and generates what Rust and C share: the skeleton, the Rust types of
-//! `record.h`, and the C table of the model's histogram bounds.
+//! `abi.h`, and the C table of the model's histogram bounds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,6 +17,7 @@ const MOST_COMPILATIONS: usize = 8;
 fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     for sources in [
+        "src/abi",
         "src/bpf",
         "src/clock",
         "src/completions",
@@ -24,12 +25,10 @@ fn main() -> Result<()> {
         "src/flow",
         "src/group",
         "src/histogram",
-        "src/path",
-        "src/record",
-        "src/rx",
+        "src/host_path",
         "src/sample",
         "src/sched",
-        "src/tx",
+        "src/tcp",
         "src/udp",
     ] {
         println!("cargo:rerun-if-changed={sources}");
@@ -67,13 +66,13 @@ fn main() -> Result<()> {
     )?;
     compile(
         &clang,
-        "src/filter/filter_test.bpf.c",
+        "src/bpf/filter_test.bpf.c",
         &out.join("filter_test.skel.rs"),
         &out,
     )?;
     compile(
         &clang,
-        "src/sample/sample_test.bpf.c",
+        "src/bpf/sample_test.bpf.c",
         &out.join("sample_test.skel.rs"),
         &out,
     )
@@ -123,30 +122,24 @@ fn builder(clang: &Path, source: &str, out: &Path) -> SkeletonBuilder {
         // Formatting is left out where this program does not exist. Nobody reads the result, and a
         // toolchain without rustfmt may have a stand-in that only complains.
         .rustfmt("sockstamp-needs-no-rustfmt")
-        .clang_args([
-            "-Isrc/bpf",
-            "-Isrc/completions",
-            "-Isrc/record",
-            &format!("-I{}", out.display()),
-            "-Wall",
-            "-Werror",
-        ]);
+        .clang_args(["-iquotesrc", &format!("-I{}", out.display()), "-Wall", "-Werror"]);
     builder
 }
 
 fn generate_types(out: &Path) -> Result<()> {
     bindgen::Builder::default()
+        .clang_arg("-iquotesrc")
         .header("src/group/group.h")
         .header("src/filter/filter.h")
         .header("src/completions/completions.h")
-        .allowlist_file(".*/(record|group|filter|completions)\\.h")
+        .allowlist_file(".*/(abi|group|filter|completions)\\.h")
         .default_enum_style(bindgen::EnumVariation::ModuleConsts)
         .derive_default(true)
         .layout_tests(false)
         .formatter(bindgen::Formatter::None)
         .generate()?
-        .write_to_file(out.join("record.rs"))
-        .context("cannot write the types of record.h and filter.h")
+        .write_to_file(out.join("abi.rs"))
+        .context("cannot write the types of abi.h and filter.h")
 }
 
 fn find_clang() -> Result<PathBuf> {

@@ -5,6 +5,7 @@
 
 #![deny(unsafe_code)]
 
+mod abi;
 pub mod completions;
 mod error;
 pub mod facts;
@@ -13,6 +14,7 @@ pub mod floor;
 mod flow;
 pub mod group;
 mod histogram;
+mod host_path;
 mod limits;
 #[expect(
     unsafe_code,
@@ -21,13 +23,11 @@ mod limits;
 mod map_view;
 mod object;
 mod options;
-mod path;
 pub mod plan;
 pub mod points;
 mod privilege;
 pub mod probe;
 pub mod programs;
-mod record;
 mod sample;
 mod sched;
 mod session;

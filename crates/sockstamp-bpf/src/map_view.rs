@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use crate::abi::raw::{rx_stamps, tx_stamps};
+use crate::abi::{Bank, Record};
 use crate::group::Group;
-use crate::record::raw::{rx_stamps, tx_stamps};
-use crate::record::{Bank, Record};
 
 /// The kernel's banks, mapped read-only: looking costs no system call.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::filter::Filter;
 use sockstamp_model::flow::{NetnsInode, Protocol};
 
+use crate::abi::raw::INTERFACES;
 use crate::group::Grouped;
 use crate::plan::{EntryHook, Hooks, Request};
-use crate::record::raw::INTERFACES;
 
 /// Which messages are measured. All conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

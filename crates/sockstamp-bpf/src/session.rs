@@ -17,20 +17,20 @@ use sockstamp_model::group::{GroupKey, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
+use crate::abi::raw::COMM_LENGTH as RAW_COMM_LENGTH;
+use crate::abi::{self, Record, Ring};
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook};
 use crate::flow;
 use crate::group;
 use crate::histogram;
+use crate::host_path;
 use crate::map_view::Banks;
 use crate::object;
 use crate::options::{Options, Target};
-use crate::path;
 use crate::plan::{Obstacle, Plan};
 use crate::probe::{self, is_cgroup2};
 use crate::programs::{self, PROGRAMS};
-use crate::record::raw::COMM_LENGTH as RAW_COMM_LENGTH;
-use crate::record::{self, Record, Ring};
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
@@ -315,7 +315,7 @@ impl Session {
     pub fn summary(&self) -> Summary {
         let banks = self.banks.read();
         let mut summary = histogram::summary(&banks, &self.plan);
-        summary.interfaces = path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
+        summary.interfaces = host_path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;
         summary.lost.not_adopted = self.adopted.missed;
@@ -410,7 +410,7 @@ fn hand_over(
     on_message: &mut impl FnMut(Message),
 ) -> Result<(), Error> {
     let mut unknown = 0_u64;
-    read(&mut |record| match record::message(record, offset) {
+    read(&mut |record| match abi::message(record, offset) {
         Some(message) => on_message(message),
         None => unknown += 1,
     })?;

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use libbpf_rs::skel::OpenSkel;
 use nix::unistd::{SysconfVar, sysconf};
 
+use crate::abi::raw::INTERFACES;
 use crate::error::{Error, Tried};
 use crate::facts::Facts;
 use crate::filter;
@@ -14,7 +15,6 @@ use crate::limits::{Limits, Sizes};
 use crate::options::{Options, Sampling};
 use crate::plan::{Datagrams, Entry, Plan};
 use crate::programs;
-use crate::record::raw::INTERFACES;
 use crate::sched::WakeFunctions;
 use crate::skeleton::sockstamp::OpenSockstampSkel;
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Constants of the kernel that no BTF carries, and the loaders' settings. */
-#ifndef SOCKSTAMP_COMMON_BPF_H
-#define SOCKSTAMP_COMMON_BPF_H
+#ifndef SOCKSTAMP_BPF_COMMON_BPF_H
+#define SOCKSTAMP_BPF_COMMON_BPF_H
 
-#include "vmlinux.h"
+#include "bpf/vmlinux.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
-#include "record.h"
+#include "abi/abi.h"
 
 #define AF_INET	      2 /* include/linux/socket.h */
 #define AF_INET6      10

@@ -3,7 +3,7 @@
  * The floor of every measurement of ours: empty programs on the hooks of sockstamp.bpf.c. They only
  * select, so that the same callbacks come, and ask for the same stamps.
  */
-#include "common.bpf.h"
+#include "bpf/common.bpf.h"
 
 extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops,
 					 __u64 flags) __ksym __weak;

@@ -4,7 +4,7 @@
  * tells the reader: how many packets of one network namespace come by, and how long after their RX
  * software stamp. For tests, to compare our times with.
  */
-#include "common.bpf.h"
+#include "bpf/common.bpf.h"
 
 enum point {
 	POINT_IP_START,

@@ -3,7 +3,7 @@
  * Programs of the kinds that sockstamp does without: `sockstamp doctor` tries whether the kernel
  * takes them. Their targets are exported functions, which no compiler inlines away.
  */
-#include "vmlinux.h"
+#include "bpf/vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 

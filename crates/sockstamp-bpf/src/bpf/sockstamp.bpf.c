@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The programs: each a thin wrapper over the feature that it serves. Reject first. */
-#include "common.bpf.h"
-#include "../flow/adopt.bpf.h"
-#include "../flow/flow.bpf.h"
-#include "../flow/sockets.bpf.h"
-#include "../rx/rx.bpf.h"
-#include "../tx/traced.bpf.h"
-#include "../tx/tx.bpf.h"
-#include "../udp/rx.bpf.h"
-#include "../udp/tx.bpf.h"
+#include "bpf/common.bpf.h"
+#include "flow/adopt.bpf.h"
+#include "flow/select.bpf.h"
+#include "flow/sockets.bpf.h"
+#include "flow/state.bpf.h"
+#include "tcp/receive/read.bpf.h"
+#include "tcp/send/queued.bpf.h"
+#include "tcp/send/traced.bpf.h"
+#include "udp/receive.bpf.h"
+#include "udp/select.bpf.h"
+#include "udp/send.bpf.h"
 
 static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern)
 {
@@ -437,6 +439,59 @@ int BPF_PROG(on_datagram_read, const struct sock *sk, const struct sk_buff *skb,
 {
 	if (udp_selectable(sk))
 		udp_consumed(sk, skb, length);
+	return 0;
+}
+
+/* The walks over sockets that exist already, at the start and at the end. */
+SEC("iter/task_file")
+int mark_sockets(struct bpf_iter__task_file *ctx)
+{
+	const struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+
+	if (task && file)
+		mark_socket(task, file);
+	return 0;
+}
+
+SEC("iter/task_file")
+int mark_datagram_sockets(struct bpf_iter__task_file *ctx)
+{
+	const struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+
+	if (task && file)
+		udp_held(task, file);
+	return 0;
+}
+
+SEC("iter/tcp")
+int mark_listening_subflows(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+
+	if (common)
+		mark_listening_subflow(common);
+	return 0;
+}
+
+SEC("iter/tcp")
+int adopt_flows(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+
+	if (common)
+		adopt_flow(common);
+	return 0;
+}
+
+SEC("iter/tcp")
+int deselect_flows(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+
+	if (common)
+		deselect_flow(common);
 	return 0;
 }
 

@@ -3,7 +3,7 @@
  * Another user of the bits that sockstamp asks of sockets, and a look at them: for tests of what a
  * measurement leaves behind.
  */
-#include "common.bpf.h"
+#include "bpf/common.bpf.h"
 
 const volatile __u32 stranger_netns;
 const volatile __u32 stranger_port; /* of connections that it asks for callbacks, at either end */

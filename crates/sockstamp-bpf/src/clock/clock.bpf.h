@@ -5,10 +5,10 @@
  * (tk_set_wall_to_mono(), kernel/time/timekeeping.c), so it tells when that distance is out of
  * date.
  */
-#ifndef SOCKSTAMP_CLOCK_BPF_H
-#define SOCKSTAMP_CLOCK_BPF_H
+#ifndef SOCKSTAMP_CLOCK_CLOCK_BPF_H
+#define SOCKSTAMP_CLOCK_CLOCK_BPF_H
 
-#include "../flow/flow.bpf.h"
+#include "bpf/common.bpf.h"
 
 /* Written by user space while the programs run: each field is one aligned word. */
 volatile struct clock_offsets clock_offsets;

@@ -7,7 +7,7 @@
 #ifndef SOCKSTAMP_COMPLETIONS_ALIVE_BPF_H
 #define SOCKSTAMP_COMPLETIONS_ALIVE_BPF_H
 
-#include "area.bpf.h"
+#include "completions/area.bpf.h"
 
 /* BPF_OBJ_NAME_LEN - 1 characters; as Publisher::give_memory(). */
 #define AREAS_NAME "sockstamp_areas"

@@ -4,12 +4,12 @@
  * that its application is still there, and still means this socket, is asked of `registrations`
  * each time.
  */
-#ifndef SOCKSTAMP_AREA_BPF_H
-#define SOCKSTAMP_AREA_BPF_H
+#ifndef SOCKSTAMP_COMPLETIONS_AREA_BPF_H
+#define SOCKSTAMP_COMPLETIONS_AREA_BPF_H
 
-#include "common.bpf.h"
-#include "completions.h"
-#include "../flow/mark.bpf.h"
+#include "bpf/common.bpf.h"
+#include "completions/completions.h"
+#include "flow/mark.bpf.h"
 
 /* Places for sockets of an application: the element count of each of the inner maps. */
 const volatile __u32 setting_sockets = 1;

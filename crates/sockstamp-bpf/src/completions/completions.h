@@ -3,8 +3,8 @@
  * What the programs write and an application maps: plain types, parses alone. Every word is written
  * whole; crates/sockstamp/src/completions/area.rs reads it and knows the same numbers.
  */
-#ifndef SOCKSTAMP_COMPLETIONS_H
-#define SOCKSTAMP_COMPLETIONS_H
+#ifndef SOCKSTAMP_COMPLETIONS_COMPLETIONS_H
+#define SOCKSTAMP_COMPLETIONS_COMPLETIONS_H
 
 /* A range is an entry of the error queue, which merges what completes in order: few are enough. */
 #define AREA_RANGES 32

@@ -18,7 +18,7 @@ pub use offer::Offer;
 pub use publisher::Publisher;
 pub use server::{Limits, Server};
 
-use crate::record::raw;
+use crate::abi::raw;
 
 /// The library reads the same memory without the header.
 const _: () = {

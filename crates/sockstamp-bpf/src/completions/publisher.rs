@@ -11,11 +11,11 @@ use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType};
 
 use super::attachment::Attachment;
+use crate::abi::raw;
 use crate::error::{Error, Tried};
 use crate::object;
 use crate::plan::{no_btf, no_capability};
 use crate::probe;
-use crate::record::raw;
 use crate::skeleton::completions::{CompletionsSkel, CompletionsSkelBuilder};
 use crate::verified;
 

@@ -15,10 +15,10 @@
  * one that left has no successor (__skb_unlink()). It is read before and after that is asked: equal
  * answers are those of an entry of this queue.
  */
-#ifndef SOCKSTAMP_QUEUE_BPF_H
-#define SOCKSTAMP_QUEUE_BPF_H
+#ifndef SOCKSTAMP_COMPLETIONS_QUEUE_BPF_H
+#define SOCKSTAMP_COMPLETIONS_QUEUE_BPF_H
 
-#include "area.bpf.h"
+#include "completions/area.bpf.h"
 
 #define SO_EE_ORIGIN_TIMESTAMPING 4 /* include/uapi/linux/errqueue.h */
 #define SO_EE_ORIGIN_ZEROCOPY	  5

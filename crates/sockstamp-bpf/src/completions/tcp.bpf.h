@@ -13,8 +13,8 @@
 #ifndef SOCKSTAMP_COMPLETIONS_TCP_BPF_H
 #define SOCKSTAMP_COMPLETIONS_TCP_BPF_H
 
-#include "area.bpf.h"
-#include "../flow/asked.bpf.h"
+#include "completions/area.bpf.h"
+#include "flow/asked.bpf.h"
 
 #define IPPROTO_IP 0 /* include/uapi/linux/in.h */
 #define IP_TTL	   2

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
  * A filter expression as the programs evaluate it: sockstamp-model's filter::Table. Parses alone,
- * as record.h does.
+ * as abi.h does.
  */
-#ifndef SOCKSTAMP_FILTER_H
-#define SOCKSTAMP_FILTER_H
+#ifndef SOCKSTAMP_FILTER_FILTER_H
+#define SOCKSTAMP_FILTER_FILTER_H
 
 #ifndef SOCKSTAMP_VMLINUX_H
 #include <linux/types.h>

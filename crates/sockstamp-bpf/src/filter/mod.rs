@@ -5,7 +5,7 @@ mod tests;
 
 use sockstamp_model::filter::{Condition, End, MAX_TESTS, Next, Test};
 
-use crate::record::raw::{self, filter_field, filter_next, filter_side, filter_test};
+use crate::abi::raw::{self, filter_field, filter_next, filter_side, filter_test};
 
 const _: () = assert!(raw::FILTER_TESTS as usize == MAX_TESTS);
 

@@ -5,19 +5,13 @@
  * v6.5): so one that is being established meanwhile is selected once, by whoever comes first, and
  * nothing that is measured later has begun before.
  */
-#ifndef SOCKSTAMP_ADOPT_BPF_H
-#define SOCKSTAMP_ADOPT_BPF_H
+#ifndef SOCKSTAMP_FLOW_ADOPT_BPF_H
+#define SOCKSTAMP_FLOW_ADOPT_BPF_H
 
-#include "flow.bpf.h"
-#include "sockets.bpf.h"
-#include "../rx/rx.bpf.h"
-#include "../tx/tx.bpf.h"
-
-/* Cgroups may be nested as deep as one likes; who nests them deeper than this is not found. */
-#define CGROUP_LEVELS 64
-
-/* The id of the target cgroup: who walks sockets is attached to none. */
-const volatile __u64 setting_cgroup;
+#include "flow/select.bpf.h"
+#include "flow/sockets.bpf.h"
+#include "tcp/receive/read.bpf.h"
+#include "tcp/send/queued.bpf.h"
 
 /* Flows selected by adopt_flows(), of which one runs at a time. */
 __u64 adopted_flows;
@@ -26,28 +20,6 @@ __u64 adopted_flows;
  * behind at a locked socket must select none when it goes on.
  */
 volatile __u64 adopt_until_ns;
-
-/*
- * Whether the sockops program would run for this socket. `ancestors` holds a cgroup's way from the
- * root, itself included; a cgroup's id is that of its directory (cgroup_id(),
- * include/linux/cgroup.h).
- */
-static __always_inline bool cgroup_selected(const struct sock *sk)
-{
-	const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
-	const void *ancestors = (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors);
-
-	for (int level = 0; level < CGROUP_LEVELS && level <= cgroup->level; level++) {
-		const struct cgroup *ancestor;
-
-		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
-					  ancestors + level * sizeof(ancestor)))
-			return false;
-		if (BPF_CORE_READ(ancestor, kn, id) == setting_cgroup)
-			return true;
-	}
-	return false;
-}
 
 /*
  * Connections over which messages may still go. A request and a connection of TCP Fast Open that is
@@ -131,20 +103,14 @@ static __always_inline void adopt(struct tcp_sock *tp)
 	adopt_under_way(sk, tp);
 }
 
-SEC("iter/tcp")
-int adopt_flows(struct bpf_iter__tcp *ctx)
+static __always_inline void adopt_flow(struct sock_common *common)
 {
-	struct sock_common *common = ctx->sk_common;
-	struct tcp_sock *tp;
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(common);
 
-	if (!common)
-		return 0;
-	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp || !adoptable((struct sock *)tp) || bpf_ktime_get_ns() > adopt_until_ns)
-		return 0;
+		return;
 	visited_sockets++;
 	adopt(tp);
-	return 0;
 }
 
 #endif

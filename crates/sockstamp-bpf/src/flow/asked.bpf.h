@@ -9,11 +9,11 @@
  *
  * The socket is locked in all of this, so no two sockstamps look at one at a time.
  */
-#ifndef SOCKSTAMP_ASKED_BPF_H
-#define SOCKSTAMP_ASKED_BPF_H
+#ifndef SOCKSTAMP_FLOW_ASKED_BPF_H
+#define SOCKSTAMP_FLOW_ASKED_BPF_H
 
-#include "common.bpf.h"
-#include "mark.bpf.h"
+#include "bpf/common.bpf.h"
+#include "flow/mark.bpf.h"
 
 /* Of programs' storages of one socket, the most that are looked at. */
 #define STORAGES_MAX 64

@@ -4,8 +4,8 @@
  * storage, all of one name, of which the kernel keeps 15 characters. The first byte of a mark is
  * its kind and the second the bits that it has to give back, in every version.
  */
-#ifndef SOCKSTAMP_MARK_BPF_H
-#define SOCKSTAMP_MARK_BPF_H
+#ifndef SOCKSTAMP_FLOW_MARK_BPF_H
+#define SOCKSTAMP_FLOW_MARK_BPF_H
 
 #define MARKS_NAME "sockstamp_marks"
 

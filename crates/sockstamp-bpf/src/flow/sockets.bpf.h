@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Sockets that exist already, visited at the start and at the end. */
-#ifndef SOCKSTAMP_SOCKETS_BPF_H
-#define SOCKSTAMP_SOCKETS_BPF_H
+#ifndef SOCKSTAMP_FLOW_SOCKETS_BPF_H
+#define SOCKSTAMP_FLOW_SOCKETS_BPF_H
 
-#include "flow.bpf.h"
+#include "flow/select.bpf.h"
 
 /* Sockets that a walk has come to: user space sees by it that the walk goes on. */
 volatile __u64 visited_sockets;
@@ -81,23 +81,20 @@ static __always_inline void mark_held(struct sock *sk)
 		count_loss(LOSS_FLOW);
 }
 
-/* Sockets that a selected task holds, its own or inherited. */
-SEC("iter/task_file")
-int mark_sockets(struct bpf_iter__task_file *ctx)
+/* A socket that a selected task holds, its own or inherited. */
+static __always_inline void mark_socket(const struct task_struct *task, struct file *file)
 {
-	struct task_struct *task = ctx->task;
-	struct file *file = ctx->file;
 	struct socket *socket;
 	struct sock *sk;
 
-	if (!task || !file || !task_selected(task, task->tgid))
-		return 0;
+	if (!task_selected(task, task->tgid))
+		return;
 	socket = bpf_sock_from_file(file);
 	if (!socket)
-		return 0;
+		return;
 	sk = socket->sk;
 	if (!sk || (sk->sk_protocol != IPPROTO_TCP && sk->sk_protocol != IPPROTO_MPTCP))
-		return 0;
+		return;
 	switch (sk->__sk_common.skc_state) {
 	case TCP_CLOSE:
 		break;
@@ -111,52 +108,40 @@ int mark_sockets(struct bpf_iter__task_file *ctx)
 		if (setting_adopt)
 			mark_held(sk);
 	}
-	return 0;
 }
 
 /* The iterator alone has pointers to subflows by which marks can be made. */
-SEC("iter/tcp")
-int mark_listening_subflows(struct bpf_iter__tcp *ctx)
+static __always_inline void mark_listening_subflow(struct sock_common *common)
 {
-	struct sock_common *common = ctx->sk_common;
 	__u64 address = (__u64)common;
 	struct tcp_sock *tp;
 
-	if (!common)
-		return 0;
 	visited_sockets++;
 	if (common->skc_state != TCP_LISTEN)
-		return 0;
+		return;
 	if (!bpf_map_lookup_elem(&listening_subflows, &address))
-		return 0;
+		return;
 	tp = bpf_skc_to_tcp_sock(common);
 	if (tp && bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp)
 		mark_listener(tp);
-	return 0;
 }
 
 /* The bits would make the kernel call other sockops programs for what nobody wants now. */
-SEC("iter/tcp")
-int deselect_flows(struct bpf_iter__tcp *ctx)
+static __always_inline void deselect_flow(struct sock_common *common)
 {
-	struct sock_common *common = ctx->sk_common;
-	struct tcp_sock *tp;
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(common);
 	struct mark *mark;
 	__u8 asked;
 
-	if (!common)
-		return 0;
-	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp)
-		return 0;
+		return;
 	visited_sockets++;
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 	if (!mark || !mark->asked)
-		return 0;
+		return;
 	asked = mark->asked;
 	bpf_sk_storage_delete(&sockstamp_marks, tp);
 	bits_give_back(tp, tp, asked);
-	return 0;
 }
 
 #endif

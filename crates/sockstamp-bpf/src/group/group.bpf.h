@@ -4,12 +4,12 @@
  * group up by key once and keeps the place. How a place becomes free again without a message
  * counted for the wrong group: see mod.rs.
  */
-#ifndef SOCKSTAMP_GROUP_BPF_H
-#define SOCKSTAMP_GROUP_BPF_H
+#ifndef SOCKSTAMP_GROUP_GROUP_BPF_H
+#define SOCKSTAMP_GROUP_GROUP_BPF_H
 
-#include "../bpf/common.bpf.h"
-#include "../histogram/histogram.bpf.h"
-#include "group.h"
+#include "bpf/common.bpf.h"
+#include "group/group.h"
+#include "histogram/histogram.bpf.h"
 
 /* User space sets the size of the four maps: one more than there may be groups, or 1 if none. */
 struct {
@@ -64,13 +64,6 @@ struct {
 	__type(key, struct group_key);
 	__type(value, __u32);
 } group_tokens SEC(".maps");
-
-struct flow;
-
-/* The place of the group of the current task's message; see resolve.bpf.h. */
-static __always_inline __u32 group_of_task(__u64 *last, const struct sock *sk);
-/* The place of the group of what happens to a socket while no task of it runs. */
-static __always_inline __u32 group_of_socket(struct flow *flow, const struct sock *sk);
 
 static __always_inline struct group *group_at(__u32 index)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
-/* What the programs and user space share of groups. As record.h: plain types, parses alone. */
-#ifndef SOCKSTAMP_GROUP_H
-#define SOCKSTAMP_GROUP_H
+/* What the programs and user space share of groups. As abi.h: plain types, parses alone. */
+#ifndef SOCKSTAMP_GROUP_GROUP_H
+#define SOCKSTAMP_GROUP_GROUP_H
 
-#include "../record/record.h"
+#include "abi/abi.h"
 
 /* The dimensions in which groups differ; user space puts containers together from cgroups. */
 enum group_by {

@@ -29,10 +29,10 @@ use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 
 use self::names::Names;
+use crate::abi::{self, raw};
 use crate::error::{Error, Tried};
 use crate::map_view;
 use crate::plan::Plan;
-use crate::record::{self, raw};
 use crate::skeleton::sockstamp::{OpenSockstampMaps, SockstampMaps};
 
 pub(crate) use raw::group as Group;
@@ -289,12 +289,12 @@ impl Table {
     fn key(&mut self, key: &raw::group_key) -> GroupKey {
         let by = self.grouped.by.clone();
         let has = |dimension| by.contains(dimension);
-        let flow = record::flow(&key.identity);
+        let flow = abi::flow(&key.identity);
         let path = (has(Dimension::Cgroup) || has(Dimension::Container))
             .then(|| self.names.cgroup(key.identity.cgroup));
         GroupKey {
             pid: has(Dimension::Pid).then_some(key.identity.pid),
-            comm: has(Dimension::Comm).then(|| record::comm(&key.identity)),
+            comm: has(Dimension::Comm).then(|| abi::comm(&key.identity)),
             container: has(Dimension::Container)
                 .then(|| container(key.identity.cgroup, path.as_ref().and_then(Option::as_ref))),
             cgroup: has(Dimension::Cgroup).then(|| GroupCgroup {
@@ -436,8 +436,8 @@ fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection
             Direction::Rx => 0,
         },
         parts: PartMap::from_fn(|part| {
-            let index = record::part_index(part).filter(|_| stages[part.stage()].is_some())?;
-            Some(record::part_summary(&group.parts[index]))
+            let index = abi::part_index(part).filter(|_| stages[part.stage()].is_some())?;
+            Some(abi::part_summary(&group.parts[index]))
         }),
         stages,
         total: distribution(&group.distributions[Stage::COUNT + index]),

@@ -3,8 +3,8 @@
 #ifndef SOCKSTAMP_GROUP_RESOLVE_BPF_H
 #define SOCKSTAMP_GROUP_RESOLVE_BPF_H
 
-#include "../flow/flow.bpf.h"
-#include "group.bpf.h"
+#include "flow/state.bpf.h"
+#include "group/group.bpf.h"
 
 #define GROUP_BY_TASK (GROUP_BY_PID | GROUP_BY_COMM)
 

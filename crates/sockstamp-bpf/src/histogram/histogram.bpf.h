@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The banks of counters and histograms that user space maps and reads without a system call. */
-#ifndef SOCKSTAMP_HISTOGRAM_BPF_H
-#define SOCKSTAMP_HISTOGRAM_BPF_H
+#ifndef SOCKSTAMP_HISTOGRAM_HISTOGRAM_BPF_H
+#define SOCKSTAMP_HISTOGRAM_HISTOGRAM_BPF_H
 
-#include "common.bpf.h"
+#include "bpf/common.bpf.h"
 #include "histogram_bounds.h"
 
 /* One bank a possible CPU (set before load), some 100 kB each. */

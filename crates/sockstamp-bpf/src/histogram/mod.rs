@@ -9,8 +9,8 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{Cumulative, DirectionSummary, Lost, PartSummary, Reads, Summary};
 use sockstamp_model::verdict::Verdict;
 
+use crate::abi::{Bank, part_index, part_summary, raw};
 use crate::plan::Plan;
-use crate::record::{Bank, part_index, part_summary, raw};
 
 /// Sums the banks. A stage that the plan does not have stays absent, with its reason.
 pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {

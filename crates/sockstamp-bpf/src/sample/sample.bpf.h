@@ -5,10 +5,10 @@
  * message is measured with probability 1/N, whatever it is like, and weighted sums are unbiased.
  * N is fixed, or follows the rate of the flow: 1 up to `setting_rate_cap` messages a second.
  */
-#ifndef SOCKSTAMP_SAMPLE_BPF_H
-#define SOCKSTAMP_SAMPLE_BPF_H
+#ifndef SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
+#define SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
 
-#include "common.bpf.h"
+#include "bpf/common.bpf.h"
 
 const volatile __u32 setting_rate_cap; /* measured messages a second; 0: no cap */
 const volatile __u32 setting_sample; /* one in so many; 0: by the cap */

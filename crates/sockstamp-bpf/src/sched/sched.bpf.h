@@ -6,10 +6,20 @@
  * scheduler notes for every task anyway (struct sched_info, kernel/sched/stats.h): no hook of the
  * scheduler is needed, and tasks that have nothing to do with a selected socket run none of this.
  */
-#ifndef SOCKSTAMP_SCHED_BPF_H
-#define SOCKSTAMP_SCHED_BPF_H
+#ifndef SOCKSTAMP_SCHED_SCHED_BPF_H
+#define SOCKSTAMP_SCHED_SCHED_BPF_H
 
-#include "../flow/flow.bpf.h"
+#include "bpf/common.bpf.h"
+
+/* The task that waited for the latest arrivals that found one waiting. */
+struct waiter {
+	__u64 task; /* its address: memory that may be gone, so only read through safely */
+	__u64 run_delay; /* how long it had waited for a CPU by then */
+	__u32 runs; /* how often it had got one */
+	__u32 first; /* these arrivals, by serial number */
+	__u32 last;
+	__u32 asleep; /* and not only about to sleep, or about to look */
+};
 
 /* Where nothing is known of a function, no entry has its address. */
 #define NO_FUNCTION (~0ULL)

@@ -17,7 +17,7 @@ const STEP_NS: i64 = 5_000_000_000;
 /// How far two measurements of the offset may be apart.
 const JITTER_NS: u64 = 10_000_000;
 
-/// Makes `realtime_minus_monotonic` (`struct clock_offsets`, record.h) what it was before a step. It is the one word of
+/// Makes `realtime_minus_monotonic` (`struct clock_offsets`, abi.h) what it was before a step. It is the one word of
 /// that value. The offset to TAI is that of before, too: TAI is stepped along.
 fn step_clock(trace: &Process) {
     let [_, maps] = bpf_objects(trace);

@@ -44,7 +44,7 @@ impl Distribution {
     }
 }
 
-/// Counters of one direction, as in `struct bank` of record.h, and reads by protocol.
+/// Counters of one direction, as in `struct bank` of abi.h, and reads by protocol.
 #[derive(Clone, Default)]
 struct Bank {
     messages: u64,

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
+/*
+ * Everything that the programs and user space share: one definition, from which build.rs generates
+ * the Rust types. Plain C types and explicit padding, so that the header parses alone.
+ *
+ * Times are nanoseconds of CLOCK_MONOTONIC unless a name says otherwise. 0 means "not stamped":
+ * the clock starts at boot, so no stamp of a running program is 0.
+ */
+#ifndef SOCKSTAMP_ABI_ABI_H
+#define SOCKSTAMP_ABI_ABI_H
+
+#ifndef SOCKSTAMP_VMLINUX_H
+#include <linux/types.h>
+#endif
+
+/* The stages in the order of the message's way. The names users see are in sockstamp-model. */
+enum stage {
+	STAGE_TX_COPY,
+	STAGE_TX_QUEUE,
+	STAGE_TX_QDISC,
+	STAGE_TX_NIC,
+	STAGE_TX_NETWORK,
+	STAGE_RX_NIC,
+	STAGE_RX_STACK,
+	STAGE_RX_HOL,
+	STAGE_RX_WAKEUP,
+	STAGE_RX_APP,
+	STAGE_APP_SERVICE,
+	STAGE_COUNT,
+};
+
+enum direction {
+	DIRECTION_TX,
+	DIRECTION_RX,
+	DIRECTION_COUNT,
+};
+
+/* What became of a measured message: valid, or refused for one reason. */
+enum verdict {
+	VERDICT_VALID,
+	VERDICT_NO_ENTRY,
+	VERDICT_ALREADY_SENT,
+	VERDICT_APP_STAMP,
+	VERDICT_FAST_OPEN,
+	VERDICT_INFLIGHT_FULL,
+	VERDICT_NO_SCHED,
+	VERDICT_NO_SND,
+	VERDICT_RESET,
+	VERDICT_CLOSED,
+	VERDICT_STAMP_ORDER,
+	VERDICT_NO_RX_STAMP,
+	VERDICT_CLOCK_MISMATCH,
+	VERDICT_CLOCK_STEP,
+	VERDICT_EVICTED,
+	VERDICT_UNMATCHED_READ,
+	VERDICT_UNSEEN_READ,
+	VERDICT_MAP_FULL,
+	VERDICT_LOST_EVENT,
+	VERDICT_HOL,
+	VERDICT_ADOPTED,
+	VERDICT_DROPPED,
+	VERDICT_SPLIT,
+	VERDICT_COUNT,
+};
+
+/*
+ * Parts of a stage that are told apart. Those that are the rest of their stage (copy, other, path)
+ * are formed in user space. The causes of waiting in tx.queue come one after the other.
+ */
+enum part {
+	PART_SNDBUF,
+	PART_CWND,
+	PART_RWND,
+	PART_PACING,
+	PART_TSQ,
+	PART_NAGLE,
+	PART_CORK,
+	PART_RETRANSMIT,
+	PART_DELAYED_ACK,
+	PART_EXCESS,
+	PART_COUNT,
+};
+
+#define CAUSE_FIRST PART_CWND
+#define CAUSE_COUNT (PART_RETRANSMIT - PART_CWND + 1)
+
+/* What was lost on the way to user space or for want of room. */
+enum loss {
+	LOSS_RING, /* records that found no room in the ring buffer */
+	LOSS_EVICTED, /* arrivals overwritten before the application read them */
+	LOSS_UNMATCHED, /* stamps whose message was no longer known */
+	LOSS_FLOW, /* flows that could not be selected: no memory, or the kernel refused */
+	LOSS_MPTCP, /* MPTCP subflows: the kernel calls no send callback for them */
+	LOSS_HOST_PATH, /* packets that could not be followed through the host for want of room */
+	LOSS_TURNED_AWAY, /* flows beyond --max-flows, or beyond what the memory is for */
+	LOSS_GROUP, /* looks for a group that found no room: its messages are in GROUP_OTHER */
+	LOSS_COUNT,
+};
+
+/* What an interface sends through. */
+enum medium {
+	MEDIUM_UNKNOWN,
+	MEDIUM_PHYSICAL, /* a device on a bus */
+	MEDIUM_LOOPBACK,
+	MEDIUM_VIRTUAL, /* another interface, or a program */
+};
+
+#define INTERFACE_NAME 16 /* IFNAMSIZ */
+
+/*
+ * Interfaces that can be told apart: a power of two, and more than the containers of a host, each
+ * of which has one or two. Slot 0 stands for the rest.
+ */
+#define INTERFACES	512
+#define INTERFACE_SLOTS (INTERFACES + 1)
+
+struct interface {
+	__u64 id; /* inode of the network namespace, then index in it; 0: free */
+	char name[INTERFACE_NAME];
+	char kind[INTERFACE_NAME]; /* of a virtual one: IFLA_INFO_KIND of rtnetlink(7) */
+	__u32 medium;
+	__u32 padding;
+};
+
+/* Layout of sockstamp-model's histogram: zero bucket, 240 exponential ones, overflow. */
+#define HISTOGRAM_SLOTS 242
+
+/* The distributions of a bank: one a stage, then one a direction for the total of its stages. */
+#define DISTRIBUTION_COUNT	      (STAGE_COUNT + DIRECTION_COUNT)
+#define DISTRIBUTION_TOTAL(direction) (STAGE_COUNT + (direction))
+
+/*
+ * A bank has two more: rx.stack and the total of datagrams read. They stand apart so that user
+ * space can tell the two protocols apart, and are added to those of TCP for all else.
+ */
+enum bank_distribution {
+	DISTRIBUTION_UDP_STACK = DISTRIBUTION_COUNT,
+	DISTRIBUTION_UDP_TOTAL,
+	BANK_DISTRIBUTION_COUNT,
+};
+
+/* One cache line holds two: a message adds to all four of one. */
+struct bucket {
+	__u64 count;
+	__u64 sum_ns;
+	__u64 min_ns; /* 0: none yet; not kept for the zero bucket, whose durations may be 0 */
+	__u64 max_ns;
+};
+
+struct distribution {
+	struct bucket slots[HISTOGRAM_SLOTS];
+};
+
+/* Of the messages that have some of it. */
+struct part_sum {
+	__u64 count;
+	__u64 sum_ns;
+	__u64 max_ns;
+};
+
+/*
+ * One bank a CPU: the programs of a CPU add to its own, user space sums them. Messages and bytes
+ * are all of the selected flows; what is said of measured messages is by weight, but for their
+ * number.
+ */
+struct bank {
+	__u64 messages[DIRECTION_COUNT];
+	__u64 bytes[DIRECTION_COUNT];
+	__u64 measured[DIRECTION_COUNT];
+	__u64 measured_weight[DIRECTION_COUNT];
+	__u64 retransmits;
+	__u64 out_of_order; /* segments that came behind a missing one: TCPOFOQueue of these flows
+			     */
+	__u64 pipelined; /* sends with requests left unread: no app.service */
+	struct part_sum parts[PART_COUNT];
+	__u64 drops; /* datagrams that selected sockets did not take */
+	struct distribution distributions[BANK_DISTRIBUTION_COUNT];
+	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
+	__u64 losses[LOSS_COUNT];
+	__u64 interfaces[INTERFACE_SLOTS]; /* valid sent messages by the last device on their way */
+};
+
+enum message_flags {
+	MESSAGE_COALESCED = 1 << 0, /* stamps are those of a later message in the same skb */
+	MESSAGE_RESENT = 1 << 1, /* its last byte was transmitted more than once */
+	MESSAGE_ACK_WITH_DATA = 1 << 2, /* the ACK may have waited for the peer's answer */
+	MESSAGE_ACK_DELAYED = 1 << 3, /* it came alone, and late enough for the peer's timer */
+	MESSAGE_PIPELINED = 1 << 4, /* requests were left unread when it was sent */
+};
+
+struct tx_stamps {
+	__u64 entry; /* the send call reached tcp_sendmsg_locked() */
+	__u64 queued; /* its last byte was in the write queue */
+	__u64 sched; /* first entry into a packet scheduler */
+	__u64 sched_last;
+	__u64 snd; /* handed to the last driver of the first transmission */
+	__u64 snd_last;
+	__u64 snd_hw; /* clock of the NIC (PHC), not MONOTONIC */
+	__u64 ack;
+};
+
+struct rx_stamps {
+	__u64 software; /* RX software stamp of the last byte, moved to MONOTONIC */
+	__u64 filled; /* as `software`, of the segment that it waited for; 0: it waited for none */
+	__u64 ready; /* the last byte could be read */
+	__u64 read; /* the read call returned it */
+	__u64 oldest; /* as `software`, of the first byte; as `ready` where it had no stamp */
+};
+
+#define STAGE_ABSENT (~0ULL)
+#define RTT_UNKNOWN  (~0U)
+#define COMM_LENGTH  16
+
+/* Whose messages they are: the socket, which stays the same, and the task that used it last. */
+struct flow_identity {
+	__u64 cookie;
+	__u64 cgroup; /* of the socket: inode of the cgroup's directory */
+	__u32 netns; /* inode of the network namespace */
+	__u16 family; /* AF_INET or AF_INET6 */
+	__u16 local_port; /* host order */
+	__u8 local_address[16]; /* IPv4 in the first four bytes */
+	__u8 remote_address[16];
+	__u16 remote_port; /* host order */
+	__u8 protocol; /* number in the IP header */
+	__u8 padding[1];
+	__u32 pid;
+	char comm[COMM_LENGTH]; /* of that pid */
+};
+
+/* An interface by which a message left. */
+struct interface_name {
+	__u32 index; /* 0: none, or one of those without room */
+	__u32 netns; /* inode of the network namespace in which it has that index */
+	char name[INTERFACE_NAME];
+};
+
+/* One message on its way to user space. */
+struct message_record {
+	__u64 time; /* when it completed */
+	__u64 stages[STAGE_COUNT]; /* durations; STAGE_ABSENT where there is none */
+	__u64 parts[PART_COUNT]; /* durations; TX */
+	union {
+		struct tx_stamps tx;
+		struct rx_stamps rx;
+	} stamps;
+	struct flow_identity flow;
+	__u32 seq_end; /* sequence number after the last byte */
+	__u32 bytes;
+	__u32 weight;
+	__u32 group; /* its place, if messages are grouped */
+	__u32 retransmits;
+	__u32 min_rtt_us; /* of the connection when the ACK came; RTT_UNKNOWN: none yet; TX */
+	__u32 repeats; /* SCHED and SND stamps after the first of each */
+	struct interface_name interface_first;
+	struct interface_name interface_last;
+	__u8 direction;
+	__u8 verdict;
+	__u8 flags;
+	__u8 padding[1];
+};
+
+/* Where REALTIME is, seen from the two clocks that BPF can read; user space keeps it fresh. */
+struct clock_offsets {
+	__s64 realtime_minus_monotonic;
+	__s64 tai_minus_realtime;
+};
+
+#endif

@@ -1,0 +1,220 @@
+//! The types of `abi.h`, and what they become in user space.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use sockstamp_model::clock::{Clock, ClockOffset, Monotonic, Nanos, Realtime, Timestamp};
+use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::interface::Interface;
+use sockstamp_model::message::{Interfaces, Message, Stamps};
+use sockstamp_model::name::Name;
+use sockstamp_model::part::{Part, PartMap};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::summary::PartSummary;
+use sockstamp_model::verdict::Verdict;
+
+mod ring;
+
+pub(crate) use raw::{bank as Bank, message_record as Record};
+pub(crate) use ring::Ring;
+
+#[expect(
+    non_camel_case_types,
+    unreachable_pub,
+    dead_code,
+    reason = "generated from C, with C's names"
+)]
+#[allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    unsafe_code,
+    unused_qualifications,
+    reason = "generated from C"
+)]
+pub(crate) mod raw {
+    include!(concat!(env!("OUT_DIR"), "/abi.rs"));
+}
+
+/// The same lists stand in C and in the model: they must not drift apart.
+const _: () = {
+    assert!(raw::stage::STAGE_COUNT as usize == Stage::COUNT);
+    assert!(raw::stage::STAGE_TX_NETWORK as usize == Stage::TxNetwork as usize);
+    assert!(raw::stage::STAGE_RX_STACK as usize == Stage::RxStack as usize);
+    assert!(raw::stage::STAGE_APP_SERVICE as usize == Stage::AppService as usize);
+    assert!(raw::verdict::VERDICT_COUNT as usize == Verdict::ALL.len());
+    assert!(raw::verdict::VERDICT_INFLIGHT_FULL as usize == Verdict::InflightFull as usize);
+    assert!(raw::verdict::VERDICT_NO_RX_STAMP as usize == Verdict::NoRxStamp as usize);
+    assert!(raw::verdict::VERDICT_HOL as usize == Verdict::Hol as usize);
+    assert!(raw::verdict::VERDICT_ADOPTED as usize == Verdict::Adopted as usize);
+    assert!(raw::verdict::VERDICT_DROPPED as usize == Verdict::Dropped as usize);
+    assert!(raw::verdict::VERDICT_SPLIT as usize == Verdict::Split as usize);
+    assert!(raw::HISTOGRAM_SLOTS as usize == sockstamp_model::histogram::BUCKETS);
+};
+
+/// `STAGE_ABSENT` of abi.h; bindgen does not evaluate its `~`.
+const STAGE_ABSENT: u64 = u64::MAX;
+
+/// `RTT_UNKNOWN` of abi.h.
+const RTT_UNKNOWN: u32 = u32::MAX;
+
+const AF_INET6: u16 = 10;
+
+/// The model's view of a record. `None` if a field has a value that no version of ours writes.
+pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realtime>) -> Option<Message> {
+    let direction = match u32::from(record.direction) {
+        raw::direction::DIRECTION_TX => Direction::Tx,
+        raw::direction::DIRECTION_RX => Direction::Rx,
+        _ => return None,
+    };
+    let stamps = stamps(record, direction);
+    Some(Message {
+        direction,
+        flow: flow(&record.flow),
+        cgroup: CgroupId(record.flow.cgroup),
+        group: Some(record.group),
+        pid: record.flow.pid,
+        comm: comm(&record.flow),
+        bytes: u64::from(record.bytes),
+        weight: record.weight,
+        retransmits: record.retransmits,
+        repeats: record.repeats,
+        coalesced: flag(record, raw::message_flags::MESSAGE_COALESCED),
+        ack_with_data: flag(record, raw::message_flags::MESSAGE_ACK_WITH_DATA),
+        pipelined: flag(record, raw::message_flags::MESSAGE_PIPELINED),
+        min_rtt: (record.min_rtt_us != RTT_UNKNOWN).then(|| Nanos(u64::from(record.min_rtt_us) * 1000)),
+        seq_end: record.seq_end,
+        parts: parts(record, direction),
+        stages: stages(record),
+        oldest_age: oldest_age(record, direction),
+        stamps,
+        time: to_realtime.convert(Timestamp::from_nanos(record.time)),
+        interfaces: Interfaces {
+            first: interface(&record.interface_first),
+            last: interface(&record.interface_last),
+        },
+        verdict: *Verdict::ALL.get(usize::from(record.verdict))?,
+    })
+}
+
+pub(crate) fn part_summary(raw: &raw::part_sum) -> PartSummary {
+    PartSummary {
+        count: raw.count,
+        sum_ns: u128::from(raw.sum_ns),
+        max_ns: Some(Nanos(raw.max_ns)),
+    }
+}
+
+fn stamp<C: Clock>(nanos: u64) -> Option<Timestamp<C>> {
+    (nanos != 0).then(|| Timestamp::from_nanos(nanos))
+}
+
+fn stamps(record: &Record, direction: Direction) -> Stamps {
+    match direction {
+        Direction::Tx => {
+            let tx = record.tx_stamps();
+            Stamps {
+                entry: stamp(tx.entry),
+                queued: stamp(tx.queued),
+                sched: stamp(tx.sched),
+                sched_last: stamp(tx.sched_last),
+                snd: stamp(tx.snd),
+                snd_last: stamp(tx.snd_last),
+                snd_hw: stamp(tx.snd_hw),
+                ack: stamp(tx.ack),
+                ..Stamps::default()
+            }
+        }
+        Direction::Rx => {
+            let rx = record.rx_stamps();
+            Stamps {
+                rx_software: stamp(rx.software),
+                filled: stamp(rx.filled),
+                ready: stamp(rx.ready),
+                read: stamp(rx.read),
+                ..Stamps::default()
+            }
+        }
+    }
+}
+
+fn stages(record: &Record) -> StageMap<Option<Nanos>> {
+    StageMap::from_fn(|stage| {
+        let nanos = record.stages[stage as usize];
+        (nanos != STAGE_ABSENT).then_some(Nanos(nanos))
+    })
+}
+
+fn flag(record: &Record, flag: raw::message_flags::Type) -> bool {
+    u32::from(record.flags) & flag != 0
+}
+
+/// The part's place in the kernel's arrays; the rest of a stage has none.
+pub(crate) fn part_index(part: Part) -> Option<usize> {
+    let index = match part {
+        Part::Copy | Part::Other | Part::Path => return None,
+        Part::Sndbuf => raw::part::PART_SNDBUF,
+        Part::Cwnd => raw::part::PART_CWND,
+        Part::Rwnd => raw::part::PART_RWND,
+        Part::Pacing => raw::part::PART_PACING,
+        Part::Tsq => raw::part::PART_TSQ,
+        Part::Nagle => raw::part::PART_NAGLE,
+        Part::Cork => raw::part::PART_CORK,
+        Part::Retransmit => raw::part::PART_RETRANSMIT,
+        Part::DelayedAck => raw::part::PART_DELAYED_ACK,
+        Part::Excess => raw::part::PART_EXCESS,
+    };
+    Some(index as usize)
+}
+
+/// Parts that took no time are left out, but for the rest of their stage, so that they add up to it.
+fn parts(record: &Record, direction: Direction) -> PartMap<Option<Nanos>> {
+    let mut parts = PartMap::default();
+    if direction == Direction::Rx || u32::from(record.verdict) != raw::verdict::VERDICT_VALID {
+        return parts;
+    }
+    for part in Part::ALL {
+        let counted = part_index(part).map(|index| Nanos(record.parts[index]));
+        parts[part] = counted.filter(|duration| *duration > Nanos::ZERO);
+    }
+    for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
+        let stage = record.stages[rest.stage() as usize];
+        let others: Nanos = parts.of(rest.stage()).map(|(_, duration)| *duration).sum();
+        parts[rest] = (stage != STAGE_ABSENT).then(|| Nanos(stage.saturating_sub(others.0)));
+    }
+    parts
+}
+
+fn oldest_age(record: &Record, direction: Direction) -> Option<Nanos> {
+    let rx = (direction == Direction::Rx).then(|| record.rx_stamps())?;
+    Nanos(rx.read).checked_sub(Nanos(stamp::<Monotonic>(rx.oldest)?.as_nanos()))
+}
+
+/// A key of groups that leaves the protocol out has that of TCP.
+pub(crate) fn flow(identity: &raw::flow_identity) -> Flow {
+    let address = |bytes: [u8; 16]| -> IpAddr {
+        if identity.family == AF_INET6 {
+            Ipv6Addr::from(bytes).into()
+        } else {
+            Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into()
+        }
+    };
+    Flow {
+        netns: NetnsInode(identity.netns),
+        protocol: Protocol::from_number(identity.protocol).unwrap_or(Protocol::Tcp),
+        local: SocketAddr::new(address(identity.local_address), identity.local_port),
+        remote: SocketAddr::new(address(identity.remote_address), identity.remote_port),
+        cookie: SocketCookie(identity.cookie),
+    }
+}
+
+pub(crate) fn comm(identity: &raw::flow_identity) -> Name {
+    Name::from_c(&identity.comm.map(i8::cast_unsigned))
+}
+
+fn interface(name: &raw::interface_name) -> Option<Interface> {
+    (name.index != 0).then(|| Interface {
+        name: Name::from_c(&name.name.map(i8::cast_unsigned)),
+        index: name.index,
+        netns: NetnsInode(name.netns),
+    })
+}

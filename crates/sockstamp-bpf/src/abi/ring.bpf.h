@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One record a message on its way to user space. */
+#ifndef SOCKSTAMP_ABI_RING_BPF_H
+#define SOCKSTAMP_ABI_RING_BPF_H
+
+#include "flow/state.bpf.h"
+#include "host_path/interfaces.bpf.h"
+
+/* Room for some 30 000 records; user space may set another size before load. */
+#define RING_SIZE (8 << 20)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, RING_SIZE);
+} records SEC(".maps");
+
+/* Written by user space while the programs run: whether anybody looks at records just now. */
+volatile bool recording;
+
+/*
+ * The reader polls. It is only woken when the ring comes to be a quarter full, and not by every
+ * record from there on: a wake-up costs the measured flow some microseconds.
+ */
+static __always_inline void record_submit(struct message_record *record)
+{
+	__u64 above = bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) - setting_ring_wakeup;
+
+	/* Other CPUs write too, so the crossing is given the room of a few records. */
+	bpf_ringbuf_submit(record,
+			   above < 8 * sizeof(*record) ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+const volatile __u64 setting_slower_ns; /* record those alone that took this long in all */
+
+/* What was refused has no total. */
+static __always_inline bool record_wanted(enum verdict verdict, __u64 total)
+{
+	return !setting_slower_ns || (verdict == VERDICT_VALID && total >= setting_slower_ns);
+}
+
+static __always_inline struct message_record *
+record_begin(const struct flow_identity *identity, enum direction direction, enum verdict verdict)
+{
+	struct message_record *record;
+
+	if (!recording)
+		return NULL;
+	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
+	if (!record) {
+		count_loss(LOSS_RING);
+		return NULL;
+	}
+	__builtin_memset(record, 0, sizeof(*record));
+	for (int i = 0; i < STAGE_COUNT; i++)
+		record->stages[i] = STAGE_ABSENT;
+	record->flow = *identity;
+	record->min_rtt_us = RTT_UNKNOWN;
+	record->direction = direction;
+	record->verdict = verdict;
+	return record;
+}
+
+static __always_inline void record_interface(struct interface_name *name, __u32 slot)
+{
+	const struct interface *interface = slot ? interface_at(slot) : NULL;
+
+	if (!interface)
+		return;
+	name->index = interface->id;
+	name->netns = interface->id >> 32;
+	__builtin_memcpy(name->name, interface->name, sizeof(name->name));
+}
+
+static __always_inline struct message_record *
+record_reserve(const struct flow *flow, enum direction direction, enum verdict verdict)
+{
+	struct message_record *record = record_begin(&flow->identity, direction, verdict);
+
+	if (record)
+		record->group = flow->group & GROUP_INDEX_MASK;
+	return record;
+}
+
+#endif

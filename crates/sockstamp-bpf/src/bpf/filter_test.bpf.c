@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Asks the filter a question: for tests that compare its answer with sockstamp-model's. */
+#include "bpf/common.bpf.h"
+#include "filter/filter.bpf.h"
+
+struct filter_question {
+	struct filter_end source;
+	struct filter_end destination;
+	__u32 protocol;
+};
+
+SEC("syscall")
+int answer(struct filter_question *question)
+{
+	struct filter_end destination = question->destination;
+	struct filter_end source = question->source;
+
+	return filter_accepts(&source, &destination, question->protocol);
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Selection: which flows are watched, decided once a flow. The result is a bit on the socket
+ * (sk_bpf_cb_flags, v6.15), so that a packet of any other flow costs one test of it, and the state
+ * of the flow in socket storage, which dies with the socket. Without the bit the test is whether
+ * the socket has any storage of that kind.
+ */
+#ifndef SOCKSTAMP_FLOW_SELECT_BPF_H
+#define SOCKSTAMP_FLOW_SELECT_BPF_H
+
+#include "bpf/common.bpf.h"
+#include "filter/filter.bpf.h"
+#include "flow/asked.bpf.h"
+#include "flow/state.bpf.h"
+#include "group/resolve.bpf.h"
+#include "histogram/histogram.bpf.h"
+
+/* Cgroups may be nested as deep as one likes; who nests them deeper than this is not found. */
+#define CGROUP_LEVELS 64
+
+/* The id of the target cgroup: who walks sockets is attached to none. */
+const volatile __u64 setting_cgroup;
+
+/* Thread group ids of the selected tasks: as many as a command line can sensibly name. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u8);
+} pids SEC(".maps");
+
+/* Names of the selected processes, padded with zeros. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, char[COMM_LENGTH]);
+	__type(value, __u8);
+} comms SEC(".maps");
+
+static __always_inline bool comm_selected(const struct task_struct *task)
+{
+	char comm[COMM_LENGTH] = {};
+
+	bpf_probe_read_kernel_str(comm, sizeof(comm), task->group_leader->comm);
+	return bpf_map_lookup_elem(&comms, comm);
+}
+
+/* Every condition holds: the task's process is among the ids, and it has one of the names. */
+static __always_inline bool task_selected(const struct task_struct *task, __u32 tgid)
+{
+	if (setting_pids && !bpf_map_lookup_elem(&pids, &tgid))
+		return false;
+	return !setting_comms || comm_selected(task);
+}
+
+/* Whether the current task, of this thread group, is one whose messages are measured. */
+static __always_inline bool pid_selected(__u32 tgid)
+{
+	return !setting_by_pid || task_selected(bpf_get_current_task_btf(), tgid);
+}
+
+/* Sockops programs may not ask for the id by its own helper before v6.10. */
+static __always_inline __u32 current_process(void)
+{
+	return bpf_get_current_task_btf()->tgid;
+}
+
+static __always_inline bool netns_selected(const struct sock *sk)
+{
+	return !setting_netns || sk->__sk_common.skc_net.net->ns.inum == setting_netns;
+}
+
+/*
+ * Whether the sockops program would run for this socket. `ancestors` holds a cgroup's way from the
+ * root, itself included; a cgroup's id is that of its directory (cgroup_id(),
+ * include/linux/cgroup.h).
+ */
+static __always_inline bool cgroup_selected(const struct sock *sk)
+{
+	const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
+	const void *ancestors = (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors);
+
+	for (int level = 0; level < CGROUP_LEVELS && level <= cgroup->level; level++) {
+		const struct cgroup *ancestor;
+
+		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
+					  ancestors + level * sizeof(ancestor)))
+			return false;
+		if (BPF_CORE_READ(ancestor, kn, id) == setting_cgroup)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The route that the socket keeps for what it sends. It is there before the SYN and in an accepted
+ * socket: tcp_v4_connect(), tcp_v6_connect(), tcp_v4_syn_recv_sock(), tcp_v6_syn_recv_sock() call
+ * sk_setup_caps() or ip6_dst_store() (v6.18). The socket is locked.
+ */
+static __always_inline bool route_selected(const struct sock *sk)
+{
+	if (!setting_interface)
+		return true;
+	if (!sk->sk_dst_cache)
+		count_loss(LOSS_FLOW);
+	return sk->sk_dst_cache->dev->ifindex == setting_interface;
+}
+
+/* In which directions messages of a connected socket are of the target; asked once a flow. */
+static __always_inline __u8 flow_directions(const struct sock *sk)
+{
+	return netns_selected(sk) && route_selected(sk) ? filter_flow(sk) : 0;
+}
+
+/* The socket is locked: what is sent, or comes, from here on is the flow's. */
+static __always_inline void mark_selected(struct mark *mark, const struct tcp_sock *tp,
+					  __u8 directions)
+{
+	mark->directions = directions;
+	mark->kind = MARK_SELECTED;
+	mark->adopted = false;
+	mark->tx_seq = tp->write_seq;
+	mark->ooopack = tp->rcv_ooopack;
+	mark->retransmits = tp->total_retrans;
+}
+
+/* Have the socket call back, in the ways that are used. */
+static __always_inline bool mark_asks(struct mark *mark, void *socket, const struct tcp_sock *tp)
+{
+	__u8 wanted = ASKED_STAMPS | (setting_entry_callback ? ASKED_ENTRY : 0);
+
+	return !setting_bit || bits_ask(socket, tp, wanted, &mark->asked);
+}
+
+/*
+ * Runs before the flow's first data segment, in either direction: in tcp_connect() and at the end
+ * of the handshake of a passive open (net/ipv4/tcp_output.c and tcp_input.c, v6.18).
+ */
+static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct sock *kernel_sk)
+{
+	const struct tcp_sock *tp = tcp_of(kernel_sk);
+	struct bpf_sock *sk = ctx->sk;
+	struct bank *bank = this_bank();
+	struct mark *mark;
+	__u8 directions;
+
+	if (!sk || !bank)
+		return;
+	directions = flow_directions(kernel_sk);
+	if (!directions)
+		return;
+	if (bpf_core_field_exists(tp->is_mptcp) && tp->is_mptcp) {
+		count_loss(LOSS_MPTCP);
+		return;
+	}
+	mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!mark || !mark_asks(mark, ctx, tp)) {
+		count_loss(LOSS_FLOW);
+		return;
+	}
+	/* The kernel gives a socket its cookie when somebody asks for it first. */
+	if (setting_record || setting_groups & GROUP_BY_FLOW)
+		bpf_get_socket_cookie(ctx);
+	mark_selected(mark, tp, directions);
+	mark->opened_by = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? OPENED_BY_US : OPENED_BY_PEER;
+	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
+	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX)) {
+		count(&bank->retransmits, tp->total_retrans);
+		group_retransmitted(group_of_socket(NULL, kernel_sk), tp->total_retrans);
+	}
+}
+
+/* A socket may be connected again (connect(2), AF_UNSPEC): nothing holds from before. */
+static __always_inline void flow_forget(struct bpf_sock *sk)
+{
+	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, 0);
+	struct flow *flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+
+	if (flow)
+		flow_ended(flow);
+	bpf_sk_storage_delete(&flows, sk);
+	if (mark)
+		mark->directions = 0;
+}
+
+static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct sock *sk)
+{
+	struct bpf_sock *connecting = ctx->sk;
+
+	if (connecting)
+		flow_forget(connecting);
+	if (pid_selected(current_process()))
+		flow_select(ctx, sk);
+}
+
+/* The SYN has its sequence number by now. Data that went with it (RFC 7413) got no callback. */
+static __always_inline void flow_connected(const struct sock *sk)
+{
+	struct bank *bank = this_bank();
+	struct mark *mark;
+
+	if (!bank || !sock_selected(sk))
+		return;
+	mark = flow_mark(sk);
+	if (!mark || !mark_wants(mark, DIRECTION_TX))
+		return;
+	mark->tx_seq = tcp_of(sk)->write_seq;
+	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data)) {
+		__u32 group = group_of_socket(NULL, sk);
+
+		count(&bank->messages[DIRECTION_TX], 1);
+		count_measured(bank, DIRECTION_TX, 1);
+		count(&bank->refusals[DIRECTION_TX][VERDICT_FAST_OPEN], 1);
+		group_message(group, DIRECTION_TX, 0);
+		group_measured(group, DIRECTION_TX);
+		group_ended(group, DIRECTION_TX, 1);
+	}
+}
+
+static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct sock *sk)
+{
+	struct bpf_sock *accepted = ctx->sk;
+
+	if (!accepted)
+		return;
+	if (setting_by_pid && !bpf_sk_storage_get(&sockstamp_marks, accepted, 0, 0))
+		return;
+	flow_select(ctx, sk);
+}
+
+static __always_inline void mark_listener(void *sk)
+{
+	struct mark *mark =
+		bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (mark)
+		mark->kind = MARK_LISTENER;
+	else
+		count_loss(LOSS_FLOW);
+}
+
+static __always_inline void flow_listen(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+
+	if (setting_by_pid && sk && pid_selected(current_process()))
+		mark_listener(sk);
+}
+
+#endif

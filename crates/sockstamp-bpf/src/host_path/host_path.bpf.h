@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The rest of a container's way through its host (--host-path). The kernel calls back for SND at
+ * every device that a packet crosses while it belongs to the socket. Behind a routed hop it does
+ * not any more (ip_rcv_core() and ip6_rcv_core() orphan it, v6.18), but it still carries the flag
+ * and the key that its stamps were asked for with: they are part of its data (struct
+ * skb_shared_info), pass NAT and tunnels, and go to the right segment where it is split
+ * (tcp_gso_tstamp()). The key is a sequence number, so the hash of the connection that the sender
+ * put on the packet (skb_set_hash_from_sk()) tells equal keys apart.
+ */
+#ifndef SOCKSTAMP_HOST_PATH_HOST_PATH_BPF_H
+#define SOCKSTAMP_HOST_PATH_HOST_PATH_BPF_H
+
+#include "flow/state.bpf.h"
+#include "host_path/interfaces.bpf.h"
+#include "tcp/packet.bpf.h"
+
+#define SKBTX_BPF (1 << 7) /* include/linux/skbuff.h, v6.15 */
+
+/*
+ * Packets that carry the last byte of a measured message and have not been acknowledged: at most
+ * TX_SLOTS a flow, so this is enough for 512 flows that use all of theirs. A power of two; user
+ * space may set another before load.
+ */
+#define PATHS 16384
+
+/* How far from where it belongs a packet may stand before it counts as one without room. */
+#define PATH_PROBES 8
+
+const volatile bool setting_host_path;
+const volatile __u32 setting_path_mask = PATHS - 1;
+
+/* What happened to a packet behind the last device that called back. */
+struct path {
+	__u64 id; /* 0: free */
+	__u64 snd; /* handed to the last driver of the first transmission; 0: to none yet */
+	__u64 snd_last;
+	__u16 first; /* interface */
+	__u16 last; /* interface of `snd` */
+	__u8 repeats;
+	__u8 resent; /* it came to the first interface again */
+	__u8 padding[2];
+};
+
+/*
+ * Not a hash map: to add, find and delete an entry there takes three times as long as everything
+ * else that is done for a message on its way.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PATHS);
+	__type(key, __u32);
+	__type(value, struct path);
+} paths SEC(".maps");
+
+/* `packet` is the key of its stamps; TCP's hashes are not 0 (net_tx_rndhash(), v6.18). */
+static __always_inline __u64 path_id(__u32 packet, __u32 hash)
+{
+	return (__u64)hash << 32 | packet;
+}
+
+/* When it is taken, since a packet sent again may still write to it when it is given back. */
+static __always_inline void path_reset(struct path *path)
+{
+	path->snd = 0;
+	path->snd_last = 0;
+	path->repeats = 0;
+	path->resent = false;
+}
+
+/* The entry of a packet; if it has none, a free one is taken for it where `take` says so. */
+static __always_inline struct path *path_find(__u64 id, bool take)
+{
+	__u32 slot = id ^ id >> 32;
+
+	for (int i = 0; i < PATH_PROBES; i++, slot++) {
+		__u32 place = slot & setting_path_mask;
+		struct path *path = bpf_map_lookup_elem(&paths, &place);
+
+		if (!path)
+			return NULL;
+		if (take && !path->id && !__sync_val_compare_and_swap(&path->id, 0, id))
+			path_reset(path);
+		if (path->id == id)
+			return path;
+	}
+	return NULL;
+}
+
+/* Follows a packet that leaves by a device, if that may lead further into this host. */
+static __always_inline void path_open(const struct sk_buff *skb, __u32 packet, __u32 slot)
+{
+	const struct interface *interface = interface_at(slot);
+
+	if (interface && interface->medium != MEDIUM_VIRTUAL)
+		return;
+	if (!path_find(path_id(packet, skb->hash), true))
+		count_loss(LOSS_HOST_PATH);
+}
+
+/* The key that an orphaned packet may be known by; without callbacks it is its last byte. */
+static __always_inline bool path_key(const struct sk_buff *skb, __u32 *key)
+{
+	const struct skb_shared_info *shared;
+	struct packet packet;
+
+	if (setting_traced) {
+		if (!skb->hash || !packet_read(skb, &packet))
+			return false;
+		*key = packet.last;
+		return true;
+	}
+	shared = skb_shared(skb);
+	*key = shared->tskey;
+	return shared->tx_flags & SKBTX_BPF;
+}
+
+/* A driver takes a packet. Those that belong to a socket are none of ours: SND tells of them. */
+static __always_inline void path_xmit(const struct sk_buff *skb, const struct net_device *device)
+{
+	struct path *path;
+	__u32 slot, key;
+
+	if (!path_key(skb, &key))
+		return;
+	path = path_find(path_id(key, skb->hash), false);
+	/* Sent again after it was acknowledged, or measured by somebody else. */
+	if (!path)
+		return;
+	slot = interface_slot(device);
+	path->repeats++;
+	path->snd_last = bpf_ktime_get_ns();
+	if (!path->snd)
+		path->first = slot;
+	else if (path->first == slot)
+		path->resent = true;
+	if (path->resent)
+		return;
+	path->snd = path->snd_last;
+	path->last = slot;
+}
+
+/*
+ * The message is over: its SND is that of the last device. Messages may share a packet. A global
+ * function, so that the verifier walks it once.
+ */
+__noinline int path_close(struct tx_message *message)
+{
+	struct path *path;
+
+	if (!message || !message->stamps.snd)
+		return 0;
+	path = path_find(path_id(message->packet, message->hash), false);
+	if (!path)
+		return 0;
+	if (path->snd) {
+		message->stamps.snd = path->snd;
+		message->interface_last = path->last;
+	}
+	if (path->snd_last > message->stamps.snd_last)
+		message->stamps.snd_last = path->snd_last;
+	message->repeats += path->repeats;
+	if (message->seq_last == message->packet)
+		path->id = 0;
+	return 0;
+}
+
+#endif

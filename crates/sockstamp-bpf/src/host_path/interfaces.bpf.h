@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The network devices that messages leave by. A device is an index, and that only within its
+ * network namespace, where user space may not be allowed to look and which may be gone when it
+ * does: so its name is written down here when it is first seen. A message then holds its place in
+ * this table.
+ */
+#ifndef SOCKSTAMP_HOST_PATH_INTERFACES_BPF_H
+#define SOCKSTAMP_HOST_PATH_INTERFACES_BPF_H
+
+#include "bpf/common.bpf.h"
+#include "histogram/histogram.bpf.h"
+
+#define IFF_LOOPBACK 0x8 /* include/uapi/linux/if.h */
+
+/* How far from where it belongs an interface may stand before it counts as one without room. */
+#define INTERFACE_PROBES 16
+
+const volatile __u32 setting_interface_mask = INTERFACES - 1; /* slots in use, without slot 0 */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, INTERFACE_SLOTS);
+	__type(key, __u32);
+	__type(value, struct interface);
+} interfaces SEC(".maps");
+
+static __always_inline struct interface *interface_at(__u32 slot)
+{
+	return bpf_map_lookup_elem(&interfaces, &slot);
+}
+
+/* A device with a parent is on a bus: `device` in its directory of sysfs. */
+static __always_inline void interface_describe(struct interface *interface,
+					       const struct net_device *device)
+{
+	const struct rtnl_link_ops *ops = device->rtnl_link_ops;
+
+	bpf_probe_read_kernel_str(interface->name, sizeof(interface->name), device->name);
+	if (ops)
+		bpf_probe_read_kernel_str(interface->kind, sizeof(interface->kind), ops->kind);
+	if (device->flags & IFF_LOOPBACK)
+		interface->medium = MEDIUM_LOOPBACK;
+	else
+		interface->medium = device->dev.parent ? MEDIUM_PHYSICAL : MEDIUM_VIRTUAL;
+}
+
+/* The slot of a device, taken for it if this is the first time; 0 if there is no room. */
+static __always_inline __u32 interface_slot(const struct net_device *device)
+{
+	__u32 netns = device->nd_net.net->ns.inum;
+	__u64 id = (__u64)netns << 32 | (__u32)device->ifindex;
+	__u32 slot = netns + device->ifindex;
+
+	for (int i = 0; i < INTERFACE_PROBES; i++, slot++) {
+		/* Slot 0 stands for all that have none. */
+		__u32 place = 1 + (slot & setting_interface_mask);
+		struct interface *interface = interface_at(place);
+
+		if (!interface)
+			return 0;
+		if (!interface->id && !__sync_val_compare_and_swap(&interface->id, 0, id))
+			interface_describe(interface, device);
+		if (interface->id == id)
+			return place;
+	}
+	return 0;
+}
+
+static __always_inline void interface_count(struct bank *bank, __u32 slot, __u32 weight)
+{
+	/* As in histogram_add(): for the verifier. */
+	barrier_var(slot);
+	if (slot < INTERFACE_SLOTS)
+		count(&bank->interfaces[slot], weight);
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Which bytes of a flow a packet carries. */
+#ifndef SOCKSTAMP_TCP_PACKET_BPF_H
+#define SOCKSTAMP_TCP_PACKET_BPF_H
+
+#include "bpf/common.bpf.h"
+
+/* A callback is for one byte alone, the last of a send call. */
+struct packet {
+	__u32 first;
+	__u32 last;
+};
+
+static __always_inline struct packet packet_of_key(__u32 key)
+{
+	struct packet packet = {.first = key, .last = key};
+
+	return packet;
+}
+
+static __always_inline bool packet_carries(const struct packet *packet, __u32 seq)
+{
+	return !seq_before(seq, packet->first) && !seq_after(seq, packet->last);
+}
+
+/* Of a TCP header what is needed here: RFC 9293, section 3.1. */
+struct tcp_header {
+	__be32 ports;
+	__be32 seq;
+	__be32 ack_seq;
+	__u8 data_offset; /* in the upper half, in words of four bytes */
+};
+
+/* Which bytes a packet carries; false if it carries none. */
+static __always_inline bool packet_read(const struct sk_buff *skb, struct packet *packet)
+{
+	bool tunnelled = BPF_CORE_READ_BITFIELD(skb, encapsulation);
+	const unsigned char *transport =
+		skb->head + (tunnelled ? skb->inner_transport_header : skb->transport_header);
+	struct tcp_header header;
+	__s32 length;
+
+	if (bpf_probe_read_kernel(&header, sizeof(header), transport))
+		return false;
+	length = skb->len - (transport - skb->data) - (header.data_offset >> 4) * 4;
+	packet->first = bpf_ntohl(header.seq);
+	packet->last = packet->first + length - 1;
+	return length > 0;
+}
+
+#endif

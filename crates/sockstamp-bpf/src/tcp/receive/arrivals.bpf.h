@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Arrivals that were not read yet, in the order of their bytes. A few have room in the flow. A
+ * reader that falls behind makes them move into an element of `unread`; when that is full, too,
+ * neighbours are merged, within a bound, and what cannot be merged is evicted.
+ *
+ * One writes, under the socket lock; readers have no lock. To append changes nothing that a reader
+ * may look at; whatever moves arrivals changes the upper half of `state`, so a reader that finds it
+ * changed looks again.
+ */
+#ifndef SOCKSTAMP_TCP_RECEIVE_ARRIVALS_BPF_H
+#define SOCKSTAMP_TCP_RECEIVE_ARRIVALS_BPF_H
+
+#include "flow/state.bpf.h"
+
+/* Memory that was added goes once it has not been needed for so long. */
+#define GROWN_FOR_NS 1000000000ULL
+
+#define MERGE_AGE_PART 20 /* of its age, a time may be wrong by merging */
+#define MERGE_FLOOR_NS 1000000 /* ... or by this, where that is not enough */
+/* The part of its memory that a pass must leave free: or each arrival would bring the next one. */
+#define ROOM_PART 8
+
+static __always_inline __u32 arrivals_count(const struct receiving *rx)
+{
+	return rx->state & ARRIVALS_COUNT;
+}
+
+static __always_inline __u32 arrivals_capacity(const struct unread *grown)
+{
+	return grown ? UNREAD : ARRIVALS;
+}
+
+/* NULL: there is no such place. */
+static __always_inline struct arrival *arrival_at(struct receiving *rx, struct unread *grown,
+						  __u32 index)
+{
+	__u64 place = index;
+
+	/*
+	 * What is compared is what is used, and not before. The two barriers differ, or the
+	 * compiler would form both addresses with the larger bound, which the verifier of v6.1
+	 * refuses.
+	 */
+	barrier_var(place);
+	if (grown) {
+		if (place >= UNREAD)
+			return NULL;
+		barrier_var(place);
+		return &grown->arrivals[place];
+	}
+	if (place >= ARRIVALS)
+		return NULL;
+	asm volatile("" : "+r"(place), "+r"(rx));
+	return &rx->arrivals[place];
+}
+
+static __always_inline struct unread *arrivals_grown(const struct receiving *rx)
+{
+	__u64 key = rx->key;
+
+	return rx->state & ARRIVALS_GROWN ? bpf_map_lookup_elem(&unread, &key) : NULL;
+}
+
+/* Atomic for its order: what is written before is seen before, and what comes after, after. */
+static __always_inline void arrivals_set(struct receiving *rx, __u64 state)
+{
+	__sync_lock_test_and_set(&rx->state, state);
+}
+
+static __always_inline __u64 arrivals_state(struct receiving *rx)
+{
+	return __sync_fetch_and_add(&rx->state, 0);
+}
+
+static __always_inline __u64 difference(__u64 a, __u64 b)
+{
+	return a > b ? a - b : b - a;
+}
+
+static __always_inline __u64 larger(__u64 a, __u64 b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Whether bytes of `before` may be one arrival with `next`, which came after them: each stage of a
+ * read of them then is wrong by a bounded time. `now` is not later than any such read.
+ */
+static __always_inline bool arrivals_merge(const struct arrival *before, struct arrival *next,
+					   __u64 now, __u64 floor)
+{
+	__u64 hol = before->hol < next->hol ? before->hol : next->hol;
+	__u64 bound = larger(floor, (now - next->ready + hol) / MERGE_AGE_PART);
+	__u64 span =
+		difference(before->ready, next->ready) + 2 * difference(before->hol, next->hol);
+
+	if (before->stack_ns != next->stack_ns) {
+		if (before->stack_ns > ARRIVAL_LONGEST || next->stack_ns > ARRIVAL_LONGEST)
+			return false;
+		span += 2ULL * difference(before->stack_ns, next->stack_ns);
+	}
+	span += before->span_ns;
+	if (span > 2 * bound || span > (__u32)-1)
+		return false;
+	next->span_ns = larger(next->span_ns, span);
+	return true;
+}
+
+/* When the byte before `end` could be read, as far as is known: in the middle of what may be. */
+static __always_inline __u64 arrival_ready(const struct arrival *arrival, __u32 end)
+{
+	return arrival->ready - (arrival->seq_end == end ? 0 : arrival->span_ns / 2);
+}
+
+/* A pass over all arrivals, which leaves fewer. */
+struct pass {
+	struct receiving *rx;
+	struct unread *grown;
+	__u64 now;
+	__u64 floor;
+	__u32 copied; /* up to where the application has copied */
+	__u32 kept;
+	__u32 evict; /* so many of the oldest */
+	__u32 merges;
+};
+
+static long arrivals_step(__u32 index, struct pass *pass)
+{
+	struct arrival *arrival = arrival_at(pass->rx, pass->grown, index);
+	struct arrival *last = arrival_at(pass->rx, pass->grown, pass->kept - 1);
+	struct arrival *next = arrival_at(pass->rx, pass->grown, pass->kept);
+
+	if (!arrival || !next)
+		return 1;
+	if (!seq_after(arrival->seq_end, pass->rx->done))
+		return 0;
+	/* The read that took these bytes ends with others; the first of it is kept for its age. */
+	if (last && seq_before(arrival->seq_end, pass->copied))
+		return 0;
+	if (pass->evict) {
+		pass->evict--;
+		pass->rx->lost = arrival->seq_end;
+		count_loss(LOSS_EVICTED);
+		return 0;
+	}
+	if (last && pass->merges && arrivals_merge(last, arrival, pass->now, pass->floor))
+		next = last;
+	else
+		pass->kept++;
+	if (next != arrival)
+		*next = *arrival;
+	return 0;
+}
+
+static __always_inline void arrivals_pass(struct pass *pass)
+{
+	struct receiving *rx = pass->rx;
+	__u64 state = rx->state & ~(__u64)ARRIVALS_COUNT;
+	__u32 count = arrivals_count(rx);
+
+	if (pass->evict)
+		state |= ARRIVALS_EVICTED;
+	pass->kept = 0;
+	arrivals_set(rx, (state | ARRIVALS_MOVING) + ARRIVALS_TURN);
+	bpf_loop(count, arrivals_step, pass, 0);
+	arrivals_set(rx, state + 2 * ARRIVALS_TURN + pass->kept);
+}
+
+static __always_inline struct unread *arrivals_grow(struct receiving *rx)
+{
+	__u64 key = rx->key;
+	struct unread *grown;
+
+	/* The element of a socket that was at this address may still be there. */
+	if (bpf_map_update_elem(&unread, &key, (void *)&nothing_unread, BPF_ANY))
+		return NULL;
+	grown = bpf_map_lookup_elem(&unread, &key);
+	if (!grown)
+		return NULL;
+	for (int i = 0; i < ARRIVALS; i++)
+		grown->arrivals[i] = rx->arrivals[i];
+	arrivals_set(rx, (rx->state | ARRIVALS_GROWN) + ARRIVALS_TURN);
+	return grown;
+}
+
+/*
+ * Makes room for `wanted` arrivals, if it can. A global function, so that the verifier walks it
+ * once.
+ */
+__noinline int arrivals_make_room(struct receiving *rx, __u32 wanted, __u32 copied, __u64 now)
+{
+	struct pass pass = {.rx = rx, .now = now, .copied = copied};
+	__u32 room;
+
+	if (!rx)
+		return 0;
+	pass.grown = arrivals_grown(rx);
+	/* It was found there before; else what it held is lost. */
+	if (rx->state & ARRIVALS_GROWN && !pass.grown)
+		return 0;
+	room = larger(wanted, arrivals_capacity(pass.grown) / ROOM_PART);
+	arrivals_pass(&pass);
+	if (!pass.grown && pass.kept + room > ARRIVALS) {
+		pass.grown = arrivals_grow(rx);
+		room = larger(wanted, arrivals_capacity(pass.grown) / ROOM_PART);
+	}
+	pass.merges = true;
+	for (int i = 0; i < 3; i++) {
+		if (pass.kept + room <= arrivals_capacity(pass.grown))
+			break;
+		pass.floor = i ? MERGE_FLOOR_NS : 0;
+		if (i == 2)
+			pass.evict = pass.kept + room - arrivals_capacity(pass.grown);
+		arrivals_pass(&pass);
+	}
+	return 0;
+}
+
+/* Everything that arrived was read. */
+static __always_inline void arrivals_restart(struct receiving *rx, __u64 now)
+{
+	__u64 state = rx->state & ~(__u64)(ARRIVALS_COUNT | ARRIVALS_EVICTED);
+	bool shrinks = state & ARRIVALS_GROWN && now - rx->needed > GROWN_FOR_NS;
+	__u64 key = rx->key;
+
+	if (shrinks)
+		state &= ~(__u64)ARRIVALS_GROWN;
+	arrivals_set(rx, state + ARRIVALS_TURN);
+	if (shrinks)
+		bpf_map_delete_elem(&unread, &key);
+}
+
+/* Before arrivals are added. */
+static __always_inline struct unread *arrivals_open(struct receiving *rx, __u32 wanted,
+						    __u32 copied, __u64 now)
+{
+	__u32 count = arrivals_count(rx);
+
+	if (count && !seq_after(rx->end, rx->done))
+		arrivals_restart(rx, now);
+	else if (count + wanted > (rx->state & ARRIVALS_GROWN ? UNREAD : ARRIVALS))
+		arrivals_make_room(rx, wanted, copied, now);
+	else if (count > ARRIVALS)
+		rx->needed = now;
+	return arrivals_grown(rx);
+}
+
+/* What was written behind the arrivals that there are becomes one of them, or more. */
+static __always_inline void arrivals_close(struct receiving *rx, __u32 added, __u32 end)
+{
+	rx->end = end;
+	arrivals_set(rx, rx->state + added);
+}
+
+/*
+ * How many arrivals are of bytes up to `seq` alone. A global function: where the verifier knows the
+ * bounds of the search, it walks every way through it.
+ */
+__noinline __u32 arrivals_before(struct receiving *rx, struct unread *grown, __u32 count, __u32 seq)
+{
+	__u32 low = 0;
+
+	if (!rx)
+		return 0;
+	for (int i = 0; i < 8 /* log2(256) */ && low < count; i++) {
+		__u32 middle = (low + count) / 2;
+		struct arrival *arrival = arrival_at(rx, grown, middle);
+
+		if (!arrival)
+			break;
+		if (seq_after(arrival->seq_end, seq))
+			count = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+#endif

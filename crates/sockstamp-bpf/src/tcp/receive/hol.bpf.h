@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Head-of-line blocking. At tracepoint tcp_probe, the first thing in tcp_rcv_established()
+ * (net/ipv4/tcp_input.c, v6.18), the socket is locked and TCP has not looked at the segment yet:
+ * one that starts behind rcv_nxt and within the window is about to be queued out of order
+ * (tcp_data_queue()), and one that starts at or before it while others wait may fill the hole.
+ * When it has, what waited becomes arrivals, each with the time that it waited.
+ * In other states than ESTABLISHED the tracepoint is silent: what waits then is refused (`hol`).
+ */
+#ifndef SOCKSTAMP_TCP_RECEIVE_HOL_BPF_H
+#define SOCKSTAMP_TCP_RECEIVE_HOL_BPF_H
+
+#include "clock/clock.bpf.h"
+#include "flow/state.bpf.h"
+#include "tcp/receive/arrivals.bpf.h"
+
+enum hol_view {
+	HOL_SPLIT, /* rx.hol is a stage of its own */
+	HOL_INCLUDE, /* its time is part of rx.stack */
+	HOL_EXCLUDE, /* reads that waited are refused */
+	HOL_UNSEEN, /* not looked for: its time falls where it may */
+};
+
+const volatile __u32 setting_hol;
+const volatile bool setting_half_closed; /* segments of half-closed connections are seen, too */
+
+/* The skb's RX software stamp on CLOCK_MONOTONIC; 0 without one to trust. */
+static __always_inline __u64 hol_stamp(const struct sk_buff *skb)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u32 since = clock_since_stamp(skb, now);
+
+	return since <= ARRIVAL_LONGEST ? now - since : 0;
+}
+
+static __always_inline struct reordered *hol_known(struct receiving *rx)
+{
+	__u64 key = rx->key;
+
+	return rx->reordered ? bpf_map_lookup_elem(&reordered, &key) : NULL;
+}
+
+static __always_inline struct reordered *hol_element(struct receiving *rx)
+{
+	__u64 key = rx->key;
+
+	if (!rx->reordered &&
+	    !bpf_map_update_elem(&reordered, &key, (void *)&nothing_reordered, BPF_ANY))
+		rx->reordered = true;
+	return hol_known(rx);
+}
+
+static __always_inline void hol_release(struct receiving *rx)
+{
+	__u64 key = rx->key;
+
+	bpf_map_delete_elem(&reordered, &key);
+	rx->reordered = false;
+}
+
+/* NULL: there is no such place. */
+static __always_inline struct out_of_order *hol_at(struct reordered *known, __u32 index)
+{
+	__u64 place = index;
+
+	/* What is compared is what is used, and not before. */
+	barrier_var(place);
+	if (place >= REORDERED)
+		return NULL;
+	barrier_var(place);
+	return &known->segments[place];
+}
+
+/* Where segments begin that end after `seq`. A global function, as arrivals_before(). */
+__noinline __u32 hol_before(struct reordered *known, __u32 seq)
+{
+	__u32 low, high;
+
+	if (!known)
+		return 0;
+	low = known->first;
+	high = known->end;
+	for (int i = 0; i < 7 && low < high; i++) {
+		__u32 middle = (low + high) / 2;
+		struct out_of_order *segment = hol_at(known, middle);
+
+		if (!segment)
+			break;
+		if (seq_after(segment->seq_end, seq))
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low;
+}
+
+struct hol_pass {
+	struct reordered *known;
+	__u64 now;
+	__u64 floor;
+	__u32 kept;
+};
+
+/* Whether the older of two segments that lie together may get the time of the other. */
+static __always_inline bool hol_merge(const struct out_of_order *before, struct out_of_order *next,
+				      __u64 now, __u64 floor)
+{
+	__u64 newer = larger(before->stamped, next->stamped);
+	__u64 span = difference(before->stamped, next->stamped) + before->span_ns;
+
+	if (before->seq_end != next->seq || !before->stamped || !next->stamped)
+		return false;
+	if (span > larger(floor, (now - newer) / MERGE_AGE_PART) || span > (__u32)-1)
+		return false;
+	next->span_ns = larger(next->span_ns, span);
+	return true;
+}
+
+static long hol_step(__u32 index, struct hol_pass *pass)
+{
+	struct out_of_order *segment = hol_at(pass->known, pass->known->first + index);
+	struct out_of_order *last = hol_at(pass->known, pass->kept - 1);
+	struct out_of_order *next = hol_at(pass->known, pass->kept);
+	__u32 seq;
+
+	if (!segment || !next)
+		return 1;
+	seq = segment->seq;
+	if (last && hol_merge(last, segment, pass->now, pass->floor)) {
+		seq = last->seq;
+		next = last;
+	} else {
+		pass->kept++;
+	}
+	if (next != segment)
+		*next = *segment;
+	next->seq = seq;
+	return 0;
+}
+
+static __always_inline void hol_pass(struct hol_pass *pass)
+{
+	struct reordered *known = pass->known;
+
+	pass->kept = 0;
+	bpf_loop(known->end - known->first, hol_step, pass, 0);
+	known->first = 0;
+	known->end = pass->kept;
+}
+
+/* Less than 1 ms where nothing waited for long: 20 steps tell one wait from another. */
+static __always_inline __u64 hol_floor(__u64 longest)
+{
+	__u64 floor = longest / MERGE_AGE_PART;
+
+	return floor < MERGE_FLOOR_NS ? floor : MERGE_FLOOR_NS;
+}
+
+static __always_inline void hol_make_room(struct reordered *known, __u64 now)
+{
+	const struct out_of_order *oldest = hol_at(known, known->first);
+	struct hol_pass pass = {.known = known, .now = now};
+
+	if (oldest)
+		pass.floor = hol_floor(now - oldest->stamped);
+	hol_pass(&pass);
+}
+
+struct shift {
+	struct reordered *known;
+};
+
+static long hol_shift_step(__u32 index, struct shift *shift)
+{
+	__u32 from = shift->known->end - 1 - index;
+	struct out_of_order *segment = hol_at(shift->known, from);
+	struct out_of_order *to = hol_at(shift->known, from + 1);
+
+	if (!segment || !to)
+		return 1;
+	*to = *segment;
+	return 0;
+}
+
+/* Puts a segment where it belongs, without the bytes that came before: they came then. */
+static __always_inline bool hol_insert(struct reordered *known, struct out_of_order segment)
+{
+	__u32 place = hol_before(known, segment.seq);
+	struct out_of_order *next = hol_at(known, place);
+	struct shift shift = {.known = known};
+
+	if (next && place < known->end) {
+		if (!seq_after(next->seq, segment.seq)) {
+			segment.seq = next->seq_end;
+			next = hol_at(known, ++place);
+		}
+		if (next && place < known->end && seq_before(next->seq, segment.seq_end))
+			segment.seq_end = next->seq;
+	}
+	if (!seq_before(segment.seq, segment.seq_end))
+		return true;
+	if (known->end >= REORDERED)
+		return false;
+	if (place < known->end)
+		bpf_loop(known->end - place, hol_shift_step, &shift, 0);
+	next = hol_at(known, place);
+	if (!next)
+		return false;
+	*next = segment;
+	known->end++;
+	return true;
+}
+
+/*
+ * TCP may drop what waits, from its end on, where memory is short (tcp_prune_ofo_queue(), v6.18).
+ * What it drops comes once more.
+ */
+static __always_inline void hol_pruned(const struct tcp_sock *tp, struct reordered *known)
+{
+	struct out_of_order *last = hol_at(known, known->end - 1);
+	__u32 end = tp->rcv_nxt;
+
+	if (tp->out_of_order_queue.rb_node)
+		end = skb_tcp(tp->ooo_last_skb)->end_seq;
+	if (known->first == known->end || !last || !seq_after(last->seq_end, end))
+		return;
+	known->end = hol_before(known, end);
+}
+
+/* From here on, as long as some wait, nothing is known of those that start before. */
+static __always_inline void hol_forget(struct receiving *rx, __u32 end)
+{
+	if (!rx->unknown || seq_after(end, rx->unknown_end))
+		rx->unknown_end = end;
+	rx->unknown = true;
+}
+
+/* A global function, so that the verifier walks it once. */
+__noinline int hol_queued(struct receiving *rx, __u64 now)
+{
+	struct reordered *known;
+
+	if (!rx)
+		return 0;
+	known = hol_element(rx);
+	if (known && known->end >= REORDERED)
+		hol_make_room(known, now);
+	if (!known || !hol_insert(known, rx->latest)) {
+		count_loss(LOSS_EVICTED);
+		hol_forget(rx, rx->latest.seq_end);
+	}
+	return 0;
+}
+
+/* TCP is done with the segment that may have been about to be queued out of order. */
+static __always_inline void hol_settle(const struct tcp_sock *tp, struct receiving *rx)
+{
+	struct reordered *known = hol_known(rx);
+	bool queued = rx->latest.seq != rx->latest.seq_end && rx->latest_ooopack != tp->rcv_ooopack;
+
+	if (known)
+		hol_pruned(tp, known);
+	if (queued && !(rx->unknown && seq_before(rx->latest.seq, rx->unknown_end)))
+		hol_queued(rx, bpf_ktime_get_ns());
+	rx->latest.seq_end = rx->latest.seq;
+}
+
+/*
+ * Segments that came behind a missing one before the flow was adopted: nobody knows when. While
+ * some wait, ooo_last_skb is the last of them (tcp_data_queue_ofo(), net/ipv4/tcp_input.c, v6.18).
+ */
+static __always_inline void hol_adopt(struct receiving *rx, const struct tcp_sock *tp)
+{
+	hol_forget(rx, skb_tcp(tp->ooo_last_skb)->end_seq);
+}
+
+/* tcp_receive_window() */
+static __always_inline __u32 hol_window(const struct tcp_sock *tp)
+{
+	__s32 window = tp->rcv_wup + tp->rcv_wnd - tp->rcv_nxt;
+
+	return window < 0 ? 0 : window;
+}
+
+static __always_inline void hol_queue(const struct tcp_sock *tp, struct receiving *rx,
+				      const struct sk_buff *skb, const struct tcp_skb_cb *cb)
+{
+	struct bank *bank = this_bank();
+
+	if (bank)
+		count(&bank->out_of_order, 1);
+	rx->latest.stamped = hol_stamp(skb);
+	rx->latest.seq = cb->seq;
+	rx->latest.seq_end = cb->end_seq;
+	rx->latest_ooopack = tp->rcv_ooopack;
+}
+
+/* A segment with data, before TCP works on it. */
+static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *flow,
+					const struct sk_buff *skb, const struct tcp_skb_cb *cb)
+{
+	struct receiving *rx = &flow->rx;
+
+	if (setting_hol == HOL_UNSEEN)
+		return;
+	if (rx->latest.seq != rx->latest.seq_end)
+		hol_settle(tp, rx);
+	rx->filler_ns = ARRIVAL_HOL;
+	if (seq_after(cb->seq, tp->rcv_nxt)) {
+		if (seq_before(cb->seq, tp->rcv_nxt + hol_window(tp)))
+			hol_queue(tp, rx, skb, cb);
+	} else if (tp->out_of_order_queue.rb_node) {
+		rx->filler = bpf_ktime_get_ns();
+		rx->filler_ns = clock_since_stamp(skb, rx->filler);
+		rx->filler_end = cb->end_seq;
+	}
+}
+
+/*
+ * Whether some of the bytes that can be read now may have waited for a segment in front of them:
+ * tcp_data_queue_ofo() counts each segment that comes out of order (net/ipv4/tcp_input.c, v6.18).
+ */
+static __always_inline bool hol_waited(const struct tcp_sock *tp, struct receiving *rx)
+{
+	bool waited = rx->gap || rx->ooopack != tp->rcv_ooopack;
+
+	rx->gap = !!tp->out_of_order_queue.rb_node;
+	rx->ooopack = tp->rcv_ooopack;
+	return waited;
+}
+
+/* What a missing segment released, on its way to be arrivals. */
+struct release {
+	struct receiving *rx;
+	struct unread *grown;
+	struct reordered *known;
+	struct arrival arrival; /* the latest */
+	__u64 filled; /* when the missing segment was stamped */
+	__u64 floor;
+	__u32 end; /* of what can be read */
+	__u32 added;
+	__u32 stack_ns;
+};
+
+/*
+ * Adds an arrival of the bytes up to `seq_end`, or more bytes to the last one, which no reader can
+ * ask for yet. In the last place are all bytes for which there is none.
+ */
+static __always_inline void hol_add(struct release *release, __u32 seq_end, __u64 hol,
+				    __u32 stack_ns, __u32 span_ns)
+{
+	__u32 place = arrivals_count(release->rx) + release->added;
+	struct arrival *to = arrival_at(release->rx, release->grown, place);
+	struct arrival *last = arrival_at(release->rx, release->grown, place - 1);
+	struct arrival next = {
+		.ready = release->arrival.ready,
+		.hol = hol,
+		.seq_end = seq_end,
+		.stack_ns = stack_ns,
+		.serial = release->arrival.serial,
+		.span_ns = span_ns,
+	};
+
+	if (last && release->added && arrivals_merge(last, &next, next.ready, release->floor)) {
+		to = last;
+	} else if (to) {
+		release->added++;
+	} else if (last && release->added) {
+		to = last;
+		next.stack_ns = ARRIVAL_CROWDED;
+	}
+	if (to)
+		*to = next;
+	release->arrival.seq_end = seq_end;
+}
+
+static __always_inline __u32 seq_least(__u32 a, __u32 b)
+{
+	return seq_before(a, b) ? a : b;
+}
+
+/* Bytes up to `end` that had not come before: the segment brought them, or nobody knows what did.
+ */
+static __always_inline void hol_fill(struct release *release, __u32 end)
+{
+	__u32 filled = seq_least(release->rx->filler_end, end);
+
+	if (seq_after(filled, release->arrival.seq_end))
+		hol_add(release, filled, 0, release->stack_ns, 0);
+	if (seq_after(end, release->arrival.seq_end))
+		hol_add(release, end, 0, ARRIVAL_HOL, 0);
+}
+
+static long hol_release_step(__u32 index, struct release *release)
+{
+	struct out_of_order *segment = hol_at(release->known, release->known->first);
+	__u32 end;
+	__u64 hol = 0;
+
+	if (!segment || !seq_before(segment->seq, release->end))
+		return 1;
+	hol_fill(release, segment->seq);
+	end = seq_least(segment->seq_end, release->end);
+	/* Two CPUs may have stamped them: what came last may have been worked on first. */
+	if (segment->stamped < release->filled)
+		hol = release->filled - segment->stamped;
+	if (seq_after(end, release->arrival.seq_end))
+		hol_add(release, end, hol, segment->stamped ? release->stack_ns : ARRIVAL_HOL,
+			2 * segment->span_ns);
+	if (seq_after(segment->seq_end, release->end)) {
+		segment->seq = release->end;
+		return 1;
+	}
+	release->known->first++;
+	return 0;
+}
+
+/* The stack's time of a segment while others waited behind it. */
+static __always_inline __u32 hol_stack_ns(const struct receiving *rx, __u64 ready)
+{
+	__u64 since = rx->filler_ns + ready - rx->filler;
+
+	if (rx->filler_ns > ARRIVAL_LONGEST)
+		return rx->filler_ns;
+	return since > ARRIVAL_LONGEST ? ARRIVAL_HOL : since;
+}
+
+/*
+ * Bytes from `start` on can be read since `ready`, with a segment that came while others waited. A
+ * global function, so that the verifier walks it once. Returns how many arrivals it added.
+ */
+__noinline int hol_released(struct receiving *rx, __u32 start, __u32 end, __u64 ready)
+{
+	struct release release = {.rx = rx, .end = end};
+	__u32 waiting = 0;
+
+	if (!rx)
+		return 0;
+	release.grown = arrivals_grown(rx);
+	release.known = hol_known(rx);
+	release.stack_ns = hol_stack_ns(rx, ready);
+	release.arrival.ready = ready;
+	release.arrival.serial = rx->serial;
+	release.arrival.seq_end = start;
+	if (release.known)
+		waiting = release.known->end - release.known->first;
+	release.filled = ready - release.stack_ns;
+	if (waiting) {
+		const struct out_of_order *oldest = hol_at(release.known, release.known->first);
+
+		if (oldest && oldest->stamped && oldest->stamped < release.filled)
+			release.floor = hol_floor(release.filled - oldest->stamped);
+	}
+	if (release.stack_ns > ARRIVAL_LONGEST)
+		hol_add(&release, end, 0, release.stack_ns, 0);
+	if (waiting)
+		bpf_loop(waiting, hol_release_step, &release, 0);
+	hol_fill(&release, end);
+	return release.added;
+}
+
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * RX of TCP. sk_data_ready() fires, with the socket locked, each time more bytes can be read: it
+ * notes "readable up to here, since now", with the stamp of the skb that brought them. A read call
+ * takes bytes in order, so the arrival of its last byte is found by sequence number: no skb is
+ * needed on the reading side, and coalescing and partial reads lose nothing.
+ */
+#ifndef SOCKSTAMP_TCP_RECEIVE_READ_BPF_H
+#define SOCKSTAMP_TCP_RECEIVE_READ_BPF_H
+
+#include "abi/ring.bpf.h"
+#include "clock/clock.bpf.h"
+#include "flow/select.bpf.h"
+#include "group/resolve.bpf.h"
+#include "sched/sched.bpf.h"
+#include "tcp/receive/arrivals.bpf.h"
+#include "tcp/receive/hol.bpf.h"
+
+/* Segments of a connection whose own side is closed come to no hook, unless functions are traced.
+ */
+static __always_inline bool rx_unprobed(const struct sock *sk)
+{
+	__u8 state = sk->__sk_common.skc_state;
+
+	return !setting_half_closed && (state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2);
+}
+
+/* Bytes that can be read with a segment that came while others waited, or with those that waited.
+ */
+static __always_inline __u32 rx_released(const struct sock *sk, struct receiving *rx, __u32 start,
+					 __u64 ready)
+{
+	__u32 added;
+
+	if (rx_unprobed(sk))
+		rx->filler_ns = ARRIVAL_HOL;
+	added = hol_released(rx, start, tcp_of(sk)->rcv_nxt, ready);
+	rx->filler_ns = ARRIVAL_HOL;
+	if (!rx->gap) {
+		rx->unknown = false;
+		if (rx->reordered && ready - rx->needed > GROWN_FOR_NS)
+			hol_release(rx);
+	}
+	rx->needed = ready;
+	return added;
+}
+
+/* Bytes up to `end`; returns how many arrivals it added: one, or none. */
+static __always_inline __u32 rx_arrived(struct receiving *rx, struct unread *grown, __u32 end,
+					__u64 ready, __u32 stack_ns)
+{
+	struct arrival *arrival = arrival_at(rx, grown, arrivals_count(rx));
+
+	if (!arrival)
+		return 0;
+	arrival->ready = ready;
+	arrival->hol = 0;
+	arrival->seq_end = end;
+	arrival->stack_ns = stack_ns;
+	arrival->serial = rx->serial;
+	arrival->span_ns = 0;
+	return 1;
+}
+
+/*
+ * Room for what a missing segment may have released. Waits are told apart in 20 steps, and by a
+ * twentieth of their length: where that takes more, the rest is refused.
+ */
+static __always_inline __u32 rx_wanted(struct receiving *rx)
+{
+	struct reordered *known = hol_known(rx);
+	__u32 wanted = known ? known->end - known->first + 3 : 3;
+
+	return wanted < UNREAD / 4 ? wanted : UNREAD / 4;
+}
+
+/*
+ * The tail of the receive queue is the skb that arrived, or the one it was merged into, which then
+ * carries its stamp (tcp_try_coalesce(), net/ipv4/tcp_input.c, v6.18).
+ */
+static __always_inline void rx_ready(const struct sock *sk)
+{
+	const struct sk_buff *skb = sk->sk_receive_queue.prev;
+	const struct tcp_sock *tp = tcp_of(sk);
+	struct flow *flow = flow_of(sk);
+	__u32 start, end, added;
+	struct receiving *rx;
+	struct unread *grown;
+	bool waited;
+	__u64 ready;
+
+	if (!flow || !flow_wants(flow, DIRECTION_RX) ||
+	    (void *)skb == (void *)&sk->sk_receive_queue)
+		return;
+	rx = &flow->rx;
+	end = tp->rcv_nxt;
+	/* A changed SO_RCVLOWAT reports the same bytes once more. */
+	if (rx->serial && rx->end == end)
+		return;
+	ready = bpf_ktime_get_ns();
+	start = rx->serial ? rx->end : rx->seq;
+	waited = setting_hol != HOL_UNSEEN && hol_waited(tp, rx);
+	grown = arrivals_open(rx, waited ? rx_wanted(rx) : 1, tp->copied_seq, ready);
+	rx->serial++;
+	if (waited)
+		added = rx_released(sk, rx, start, ready);
+	else
+		added = rx_arrived(rx, grown, end, ready, clock_since_stamp(skb, ready));
+	arrivals_close(rx, added, end);
+	sched_note(sk, &flow->waiter, rx->serial);
+}
+
+/* Bytes that came before the flow was adopted: nobody knows when. */
+static __always_inline void rx_adopt(struct receiving *rx, __u32 end)
+{
+	rx->serial++;
+	arrivals_close(rx, rx_arrived(rx, NULL, end, bpf_ktime_get_ns(), ARRIVAL_ADOPTED), end);
+}
+
+struct read {
+	__u32 start;
+	__u32 end;
+	__u32 copied; /* where the socket's position was behind it */
+	/* The first one may have taken bytes before the flow was adopted: with it, or all of them.
+	 */
+	__u32 adopted;
+	__u32 pid;
+	__u32 weight;
+	__u32 stack_ns;
+	__u32 serial; /* of the arrival of its last byte */
+	__u64 ready;
+	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
+	__u64 app;
+	__u64 oldest;
+	__u64 now;
+	__u64 hol;
+};
+
+/* When the byte at `start` was stamped, or, without a stamp to trust, could be read. */
+static __always_inline __u64 rx_stamped(const struct arrival *arrival, __u32 start)
+{
+	return arrival_ready(arrival, start + 1) - arrival->hol -
+	       (arrival->stack_ns <= ARRIVAL_LONGEST ? arrival->stack_ns : 0);
+}
+
+/* The CPU that moves arrivals takes some microseconds for it: so many looks take longer. */
+#define LOOKS 512
+
+enum look {
+	LOOK_FOUND,
+	LOOK_NONE,
+	LOOK_EVICTED,
+	LOOK_AGAIN, /* they were moved meanwhile */
+};
+
+static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, struct read *read)
+{
+	bool evicted = state & ARRIVALS_EVICTED;
+	__u32 count = state & ARRIVALS_COUNT;
+	struct unread *grown = NULL;
+	struct arrival *arrival;
+	__u64 key = rx->key;
+	__u32 place;
+
+	if (state & ARRIVALS_GROWN) {
+		grown = bpf_map_lookup_elem(&unread, &key);
+		if (!grown)
+			return LOOK_AGAIN;
+	}
+	if (evicted && !seq_after(read->end, rx->lost))
+		return LOOK_EVICTED;
+	place = arrivals_before(rx, grown, count, read->end - 1);
+	arrival = arrival_at(rx, grown, place);
+	/* Behind the last one there is what was there before. */
+	if (place >= count || !arrival || seq_before(arrival->seq_end, read->end))
+		return LOOK_NONE;
+	read->serial = arrival->serial;
+	read->ready = arrival_ready(arrival, read->end);
+	read->stack_ns = arrival->stack_ns;
+	read->hol = arrival->hol;
+	read->oldest = 0;
+	if (evicted && seq_before(read->start, rx->lost))
+		return LOOK_FOUND;
+	arrival = arrival_at(rx, grown, arrivals_before(rx, grown, count, read->start));
+	if (arrival && arrival->stack_ns != ARRIVAL_ADOPTED)
+		read->oldest = rx_stamped(arrival, read->start);
+	return LOOK_FOUND;
+}
+
+/*
+ * Finds when the read's first and last byte became readable. Global functions, so that the verifier
+ * walks them once.
+ */
+__noinline __u32 rx_look(struct flow *flow, struct read *read)
+{
+	struct receiving *rx;
+	enum look look;
+	__u64 state;
+
+	if (!flow || !read)
+		return LOOK_NONE;
+	rx = &flow->rx;
+	state = arrivals_state(rx);
+	if (state & ARRIVALS_MOVING)
+		return LOOK_AGAIN;
+	look = rx_look_at(rx, state, read);
+	/* More may have been added. */
+	return arrivals_state(rx) - (state & ~(__u64)ARRIVALS_COUNT) > ARRIVALS_COUNT ? LOOK_AGAIN :
+											look;
+}
+
+__noinline enum verdict rx_match(struct flow *flow, struct read *read)
+{
+	for (int i = 0; i < LOOKS; i++) {
+		switch (rx_look(flow, read)) {
+		case LOOK_FOUND:
+			return VERDICT_VALID;
+		case LOOK_EVICTED:
+			return VERDICT_EVICTED;
+		case LOOK_NONE:
+			return VERDICT_LOST_EVENT;
+		}
+	}
+	return VERDICT_LOST_EVENT;
+}
+
+/* What --hol wants of a read whose last byte waited for a missing segment. */
+static __always_inline enum verdict rx_hol(struct read *read)
+{
+	if (setting_hol == HOL_EXCLUDE)
+		return VERDICT_HOL;
+	if (setting_hol != HOL_INCLUDE)
+		return VERDICT_VALID;
+	if (read->hol + read->stack_ns > ARRIVAL_LONGEST)
+		return VERDICT_HOL;
+	read->stack_ns += read->hol;
+	read->hol = 0;
+	return VERDICT_VALID;
+}
+
+static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flow *flow,
+					       struct read *read)
+{
+	enum verdict verdict = rx_match(flow, read);
+
+	/* It may have been merged with an arrival that came since. */
+	if (read->ready > read->now)
+		read->ready = read->now;
+	/* Data that came with the SYN was queued before the socket could be selected: RFC 7413. */
+	if (verdict == VERDICT_LOST_EVENT && !flow->rx.serial &&
+	    BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data_acked))
+		return VERDICT_FAST_OPEN;
+	if (verdict == VERDICT_VALID)
+		verdict = clock_verdict(read->stack_ns);
+	if (verdict == VERDICT_VALID && read->hol)
+		return rx_hol(read);
+	return verdict;
+}
+
+static __always_inline void rx_record(const struct flow *flow, const struct read *read,
+				      enum verdict verdict)
+{
+	__u64 total = read->now - read->ready + read->stack_ns + read->hol;
+	struct message_record *record;
+
+	if (!record_wanted(verdict, total))
+		return;
+	record = record_reserve(flow, DIRECTION_RX, verdict);
+	if (!record)
+		return;
+	record->weight = read->weight;
+	record->time = read->now;
+	record->stamps.rx.ready = read->ready;
+	record->stamps.rx.read = read->now;
+	record->stamps.rx.oldest = read->oldest;
+	record->seq_end = read->end;
+	record->bytes = read->end - read->start;
+	record->flow.pid = read->pid;
+	if (verdict == VERDICT_VALID) {
+		record->stamps.rx.software = read->ready - read->stack_ns - read->hol;
+		record->stages[STAGE_RX_STACK] = read->stack_ns;
+		if (read->hol) {
+			record->stamps.rx.filled = read->ready - read->stack_ns;
+			record->stages[STAGE_RX_HOL] = read->hol;
+		}
+		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
+		record->stages[STAGE_RX_APP] = read->app;
+	}
+	record_submit(record);
+}
+
+/*
+ * Bytes that left the socket with no read call to show for it (splice, TCP_ZEROCOPY_RECEIVE,
+ * sockmap): the socket's position is ahead of ours. The FIN takes a sequence number of its own.
+ */
+static __always_inline bool rx_in_step(const struct sock *sk, __u32 copied, __u32 end)
+{
+	return copied == end || (copied == end + 1 && sk->sk_shutdown & RCV_SHUTDOWN);
+}
+
+static __always_inline void rx_measure(struct bank *bank, __u32 group, const struct flow *flow,
+				       struct read *read)
+{
+	__u64 waited = read->now - read->ready;
+
+	read->wakeup = sched_wakeup(&flow->waiter, read->serial, read->ready, read->now);
+	read->app = waited;
+	if (read->wakeup != STAGE_ABSENT) {
+		read->app -= read->wakeup;
+		stage_add(bank, group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
+	}
+	stage_add(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
+	if (read->hol)
+		stage_add(bank, group, STAGE_RX_HOL, read->hol, read->weight);
+	stage_add(bank, group, STAGE_RX_APP, read->app, read->weight);
+	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX),
+		  read->stack_ns + read->hol + waited, read->weight);
+}
+
+static __always_inline void rx_take(const struct sock *sk, struct bank *bank, struct flow *flow,
+				    struct read *read, __u32 group)
+{
+	enum verdict verdict;
+
+	remember_task(flow, read->pid);
+	read->now = bpf_ktime_get_ns();
+	flow->rx_time = read->now;
+	read->weight = sample_take(&flow->rx_sampler);
+	verdict = rx_in_step(sk, read->copied, read->end) ? rx_verdict(sk, flow, read) :
+							    VERDICT_UNMATCHED_READ;
+	if (read->adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
+		verdict = VERDICT_ADOPTED;
+	count_measured(bank, DIRECTION_RX, read->weight);
+	group_measured(group, DIRECTION_RX);
+	if (verdict == VERDICT_VALID) {
+		rx_measure(bank, group, flow, read);
+	} else {
+		refuse_read(bank, verdict, read->weight);
+		group_ended(group, DIRECTION_RX, read->weight);
+	}
+	if (setting_record)
+		rx_record(flow, read, verdict);
+}
+
+static __always_inline void rx_message(const struct sock *sk, struct bank *bank, struct flow *flow,
+				       struct read *read)
+{
+	__u32 length = read->end - read->start;
+	__u32 group;
+
+	if (!flow_wants(flow, DIRECTION_RX))
+		return;
+	if (setting_by_pid || setting_record) {
+		read->pid = bpf_get_current_pid_tgid() >> 32;
+		if (!pid_selected(read->pid))
+			return;
+	}
+	count(&bank->messages[DIRECTION_RX], 1);
+	count(&bank->bytes[DIRECTION_RX], length);
+	group = group_of_task(&flow->group, sk);
+	group_message(group, DIRECTION_RX, length);
+	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
+	if (sample_skip(&flow->rx_sampler))
+		flow->rx_time = sample_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
+	else
+		rx_take(sk, bank, flow, read, group);
+}
+
+/*
+ * sock_recv_length(): the read call is over, the socket no longer locked, `current` is the reader.
+ * Two readers of one socket may have moved its position together; then neither is believed.
+ */
+static __always_inline void rx_read(const struct sock *sk, __u32 length)
+{
+	struct read read = {.copied = tcp_of(sk)->copied_seq};
+	struct flow *flow = flow_lookup(sk);
+	struct bank *bank = this_bank();
+	struct receiving *rx;
+
+	if (!flow)
+		flow = flow_create(sk, read.copied - length);
+	if (!flow || !bank)
+		return;
+	rx = &flow->rx;
+	read.adopted = rx->adopted;
+	rx->adopted = false;
+	read.start = rx->seq;
+	read.end = read.start + length;
+	rx->seq = read.copied;
+	rx_message(sk, bank, flow, &read);
+	/* Not before it has found its arrivals. */
+	barrier();
+	rx->done = read.copied;
+}
+
+static __always_inline void rx_close(struct bank *bank, const struct sock *sk, struct flow *flow)
+{
+	__u32 copied = tcp_of(sk)->copied_seq;
+	__u32 group;
+
+	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx.seq))
+		return;
+	count(&bank->messages[DIRECTION_RX], 1);
+	count_measured(bank, DIRECTION_RX, 1);
+	count(&bank->refusals[DIRECTION_RX][VERDICT_UNSEEN_READ], 1);
+	group = group_of_socket(flow, sk);
+	group_message(group, DIRECTION_RX, 0);
+	group_measured(group, DIRECTION_RX);
+	group_ended(group, DIRECTION_RX, 1);
+}
+
+#endif

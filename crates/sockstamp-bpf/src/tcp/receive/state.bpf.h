@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What is known of bytes that a flow has received, until they are read. */
+#ifndef SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
+#define SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
+
+#include "bpf/common.bpf.h"
+
+/* Bytes up to seq_end, since the arrival before this one. */
+struct arrival {
+	__u64 ready; /* they could be read */
+	__u64 hol; /* how long they waited for a missing segment in front of them */
+	__u32 seq_end;
+	__u32 stack_ns; /* RX software stamp, or that of the missing segment, to ready, or a code */
+	__u32 serial; /* counts the calls of sk_data_ready() */
+	__u32 span_ns; /* earlier ones were merged with it: bytes may have come so long before */
+};
+
+/* Codes in stack_ns. */
+#define ARRIVAL_NO_STAMP 0xffffffff
+#define ARRIVAL_MISMATCH 0xfffffffe
+#define ARRIVAL_STEP	 0xfffffffd
+#define ARRIVAL_HOL	 0xfffffffc
+#define ARRIVAL_ADOPTED	 0xfffffffb /* it was there before the connection was adopted */
+#define ARRIVAL_CROWDED	 0xfffffffa /* a missing segment released more than there was room for */
+#define ARRIVAL_LONGEST	 0xfffffff9 /* 4.29 s: a longer one counts as a mismatch */
+
+/* A segment that came behind a missing one. */
+struct out_of_order {
+	__u64 stamped; /* its RX software stamp; 0: it had none to trust */
+	__u32 seq;
+	__u32 seq_end;
+	__u32 span_ns; /* times of others that were merged with it differ by so much at most */
+	__u32 padding;
+};
+
+/* As many as a reader leaves that is not behind: a flow in use is to stay below 1 kB. */
+#define ARRIVALS 4
+
+/* Of the word `state`, whose upper half counts the times that arrivals were moved. */
+#define ARRIVALS_COUNT	 0xffff
+#define ARRIVALS_GROWN	 (1 << 16) /* they are in `unread`, not in the flow */
+#define ARRIVALS_MOVING	 (1 << 17)
+#define ARRIVALS_EVICTED (1 << 18) /* those of bytes before `lost` */
+#define ARRIVALS_TURN	 (1ULL << 32)
+
+/* Written under the socket lock but what is marked otherwise. */
+struct receiving {
+	__u64 state; /* of `arrivals` */
+	__u64 key; /* in `unread` and `reordered`: the socket's address */
+	__u64 needed; /* when the memory that was added was last needed */
+	__u32 seq; /* where the next read starts; written by readers, without the lock */
+	__u32 done; /* reads up to here need no arrival any more; written as `seq` */
+	__u32 end; /* seq_end of the newest arrival */
+	__u32 serial; /* of the newest arrival; 0: none yet */
+	__u32 lost;
+	__u32 ooopack; /* segments that had come out of order at the last arrival */
+	__u32 filler_end;
+	__u32 filler_ns; /* its stamp to `filler`, or a code; ARRIVAL_HOL: none was seen */
+	__u64 filler; /* when the segment came that is worked on, if others wait behind it */
+	/* One that TCP may have queued out of order: it has if its count is another by now. */
+	struct out_of_order latest;
+	__u32 latest_ooopack;
+	__u32 unknown_end; /* nothing is known of segments behind a missing one that start before */
+	__u8 gap; /* some segments were waiting at the last arrival */
+	__u8 adopted; /* a read may have been under way when the flow was adopted */
+	__u8 unknown; /* unknown_end holds */
+	__u8 reordered; /* there is an element in `reordered` */
+	struct arrival arrivals[ARRIVALS];
+};
+
+/*
+ * A time may be wrong by a twentieth of its age, or by 1 ms, so that twice as much may lie between
+ * the first and the last arrival that are merged into one. Of arrivals that never cease to come,
+ * 10 + ln(10 s / 20 ms) / ln(1.1) = 75 are left of 10 s, and 24 more of 100 s; where segments are
+ * missing now and then, some for each of them. With its head an element fills a slab object of 8
+ * kB.
+ */
+#define UNREAD 250
+
+struct unread {
+	struct arrival arrivals[UNREAD];
+};
+
+/* Its size is set before it is loaded. Elements are made as they are needed. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct unread);
+} unread SEC(".maps");
+
+/* What a new element begins as: too large for the stack. */
+const volatile struct unread nothing_unread;
+
+/*
+ * Segments with a missing one in front, of a window: neighbours are merged as arrivals are. With
+ * its head an element fills a slab object of 2 kB.
+ */
+#define REORDERED 80
+
+struct reordered {
+	__u32 first;
+	__u32 end; /* behind the last */
+	struct out_of_order segments[REORDERED]; /* by sequence number, without overlaps */
+};
+
+/* As `unread`. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 8192);
+	__type(key, __u64);
+	__type(value, struct reordered);
+} reordered SEC(".maps");
+
+const volatile struct reordered nothing_reordered;
+
+/* What a socket has left that was at this address before. */
+static __always_inline void receiving_clear(__u64 key)
+{
+	bpf_map_delete_elem(&unread, &key);
+	bpf_map_delete_elem(&reordered, &key);
+}
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Why data waits in the TCP write queue. tcp_write_xmit() (net/ipv4/tcp_output.c, v6.18) asks a row
+ * of questions and stops at the first that says no; nothing tells which. So the same questions are
+ * asked of the socket's state, under its lock: when a message is queued, of its last byte; and each
+ * time a segment arrives, before TCP works on it (tracepoint tcp_probe), of the head of the queue.
+ * What held the queue then has held it since the last packet left.
+ */
+#ifndef SOCKSTAMP_TCP_SEND_CAUSE_BPF_H
+#define SOCKSTAMP_TCP_SEND_CAUSE_BPF_H
+
+#include "flow/state.bpf.h"
+
+#define TCP_CA_RECOVERY	 3 /* include/uapi/linux/tcp.h; 4 is loss */
+#define TCP_NAGLE_CORK	 2 /* include/net/tcp.h */
+#define TCP_NAGLE_PUSH	 4
+#define TCPHDR_PSH	 0x08
+#define SK_PACING_NEEDED 1 /* include/net/sock.h */
+
+/*
+ * TSQ_THROTTLED, TSQ_QUEUED, TCP_TSQ_DEFERRED (enum tsq_enum, include/linux/tcp.h, v6.18): once a
+ * packet is done with, tcp_wfree() trades the first for the second, which stands until
+ * tcp_tsq_handler() sends more. ACKs may well come in between.
+ */
+#define TSQF_WAITING 7UL
+
+/* What the congestion window has room for, in bytes; tcp_cwnd_test() counts packets. */
+static __always_inline __s64 cause_cwnd_room(const struct tcp_sock *tp)
+{
+	__s64 in_flight = (__s64)tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
+
+	return ((__s64)tp->snd_cwnd - in_flight) * tp->mss_cache;
+}
+
+/* What the peer's window has room for, seen from the first unsent byte: tcp_snd_wnd_test(). */
+static __always_inline __s64 cause_rwnd_room(const struct tcp_sock *tp, __u32 seq)
+{
+	return (__s32)(tp->snd_una + tp->snd_wnd - seq);
+}
+
+/*
+ * Whether a window is what stops `length` bytes at `seq`; if both do, the narrower one, as
+ * tcp_tso_should_defer() has it. In recovery the windows do not move until the lost data has got
+ * through, which retransmissions bring about and nothing that waits here.
+ */
+static __always_inline enum part cause_window(const struct tcp_sock *tp, __u32 seq, __u32 length)
+{
+	__s64 cwnd = cause_cwnd_room(tp);
+	__s64 rwnd = cause_rwnd_room(tp, seq);
+
+	if (cwnd >= length && rwnd >= length)
+		return PART_COUNT;
+	if (BPF_CORE_READ_BITFIELD(&tp->inet_conn, icsk_ca_state) >= TCP_CA_RECOVERY)
+		return PART_RETRANSMIT;
+	return cwnd <= rwnd ? PART_CWND : PART_RWND;
+}
+
+/* tcp_nagle_test() of a packet that is not full. */
+static __always_inline enum part cause_partial(const struct tcp_sock *tp)
+{
+	__u8 nonagle = BPF_CORE_READ_BITFIELD(tp, nonagle);
+
+	if (nonagle & TCP_NAGLE_PUSH)
+		return PART_COUNT;
+	if (nonagle & TCP_NAGLE_CORK)
+		return PART_CORK;
+	/* tcp_minshall_check(): a small packet is still unacknowledged. */
+	if (!nonagle && tp->packets_out && seq_after(tp->snd_sml, tp->snd_una) &&
+	    !seq_after(tp->snd_sml, tp->snd_nxt))
+		return PART_NAGLE;
+	return PART_COUNT;
+}
+
+/* tcp_pacing_check() */
+static __always_inline bool cause_paced(const struct sock *sk, const struct tcp_sock *tp, __u64 now)
+{
+	return sk->sk_pacing_status == SK_PACING_NEEDED && tp->tcp_wstamp_ns > now;
+}
+
+/*
+ * What holds the head of the write queue; PART_COUNT if none of these does. Those that only an ACK
+ * can lift are asked first, since pacing and TSQ end by themselves.
+ */
+static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
+{
+	const struct sk_buff *head = sk->sk_write_queue.next;
+	const struct tcp_sock *tp = tcp_of(sk);
+	const struct tcp_skb_cb *cb;
+	enum part cause;
+	__u32 length;
+
+	/* Not by the queue's address: clang 19 has loaded from its offset instead. */
+	if (!sk->sk_write_queue.qlen)
+		return PART_COUNT;
+	cb = skb_tcp(head);
+	length = head->len;
+	cause = cause_window(tp, cb->seq, length);
+	if (cause != PART_COUNT)
+		return cause;
+	if (length < tp->mss_cache) {
+		cause = cause_partial(tp);
+		if (cause != PART_COUNT)
+			return cause;
+		/* tcp_push() does not mark what MSG_MORE says there is more of. */
+		if (!(cb->tcp_flags & TCPHDR_PSH))
+			return PART_CORK;
+	}
+	if (sk->sk_tsq_flags & TSQF_WAITING)
+		return PART_TSQ;
+	return cause_paced(sk, tp, now) ? PART_PACING : PART_COUNT;
+}
+
+/* tcp_small_queue_check(): what the qdisc and the driver may hold of this socket. */
+static __always_inline bool cause_throttled(const struct sock *sk, __u32 unsent)
+{
+	__u64 limit = sk->sk_pacing_rate >> sk->sk_pacing_shift;
+	__u64 held = sk->sk_wmem_alloc.refs.counter;
+
+	return sk->sk_tsq_flags & TSQF_WAITING || (held > 1 && held + unsent > limit);
+}
+
+/* What will stop the byte before `write_seq`, which is about to be pushed. */
+static __always_inline enum part cause_of_tail(const struct sock *sk, bool more, __u64 now)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	__u32 unsent = tp->write_seq - tp->snd_nxt;
+	enum part cause = cause_window(tp, tp->snd_nxt, unsent);
+
+	if (cause != PART_COUNT)
+		return cause;
+	if (unsent % tp->mss_cache) {
+		cause = more ? PART_CORK : cause_partial(tp);
+		if (cause != PART_COUNT)
+			return cause;
+	}
+	if (cause_paced(sk, tp, now))
+		return PART_PACING;
+	return cause_throttled(sk, unsent) ? PART_TSQ : PART_COUNT;
+}
+
+/*
+ * Messages note how long each cause has held the flow in ticks, 32 bits of them: 4.6 minutes. Ticks
+ * are not nanoseconds for the sake of messages that wait for longer than four seconds.
+ */
+#define CAUSE_TICK_SHIFT 6
+
+static __always_inline __u32 cause_ticks(__u64 ns)
+{
+	return ns >> CAUSE_TICK_SHIFT;
+}
+
+static __always_inline __u64 cause_ns(__u32 ticks)
+{
+	return (__u64)ticks << CAUSE_TICK_SHIFT;
+}
+
+static __always_inline void cause_add(struct waiting *waiting, enum part cause, __u64 until)
+{
+	__u32 index = cause - CAUSE_FIRST;
+
+	if ((__s64)(until - waiting->since) <= 0)
+		return;
+	if (index < CAUSE_COUNT)
+		waiting->waited[index] += until - waiting->since;
+	waiting->since = until;
+}
+
+/* A message is queued behind what waits already, or comes to be the first to wait. */
+static __always_inline void cause_queued(const struct sock *sk, struct flow *flow, bool more,
+					 __u64 now)
+{
+	struct waiting *waiting = &flow->waiting;
+
+	if (flow->tx_sched == flow->tx_head) {
+		waiting->since = now;
+		waiting->cause = cause_of_tail(sk, more, now);
+		waiting->seen_by_ack = false;
+		return;
+	}
+	cause_add(waiting, waiting->cause, now);
+}
+
+/* When the last packet left: tcp_update_skb_after_send() keeps them in the order of sending. */
+static __always_inline __u64 cause_last_sent(const struct tcp_sock *tp)
+{
+	const struct list_head *newest = tp->tsorted_sent_queue.prev;
+	const void *skb;
+
+	if (newest == &tp->tsorted_sent_queue)
+		return 0;
+	skb = (const void *)newest - bpf_core_field_offset(struct sk_buff, tcp_tsorted_anchor);
+	return kernel_read(skb, struct sk_buff, skb_mstamp_ns);
+}
+
+/* A segment has arrived: what holds the queue has held it since the last packet left. */
+static __always_inline void cause_segment(const struct sock *sk, struct flow *flow)
+{
+	struct waiting *waiting = &flow->waiting;
+	enum part cause;
+	__u64 now, sent;
+
+	if (flow->tx_sched == flow->tx_head)
+		return;
+	now = bpf_ktime_get_ns();
+	cause = cause_of_head(sk, now);
+	sent = cause_last_sent(tcp_of(sk));
+	if (sent < now)
+		cause_add(waiting, waiting->cause, sent);
+	cause_add(waiting, cause, now);
+	waiting->cause = cause;
+	waiting->seen_by_ack = true;
+}
+
+/*
+ * The head has left. If an ACK lifted what held it, then only pacing can have held it from there on
+ * (or, for the moment that it takes, the work itself).
+ */
+static __always_inline void cause_left(const struct sock *sk, struct flow *flow, __u64 now)
+{
+	struct waiting *waiting = &flow->waiting;
+	enum part cause = waiting->cause;
+
+	if (waiting->seen_by_ack && cause != PART_CORK && cause != PART_TSQ && cause != PART_PACING)
+		cause = sk->sk_pacing_status == SK_PACING_NEEDED ? PART_PACING : PART_COUNT;
+	cause_add(waiting, cause, now);
+}
+
+#endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * When the bytes of a message left TCP. A packet has one key, and where TCP splits it (cwnd, the
+ * peer's window, pacing, TSO sizing) the key goes with the last part (tcp_fragment_tstamp(),
+ * net/ipv4/tcp_output.c, v6.18): the parts in front of it leave with no callback. But each packet
+ * that is not acknowledged yet is in the retransmit queue, with the range of its bytes and the time
+ * when it was sent. That is looked up, under the socket lock, before TCP works on the next ACK:
+ * before it frees, merges or sends again what has left since the last one.
+ */
+#ifndef SOCKSTAMP_TCP_SEND_DEPARTURE_BPF_H
+#define SOCKSTAMP_TCP_SEND_DEPARTURE_BPF_H
+
+#include "tcp/packet.bpf.h"
+#include "tcp/send/cause.bpf.h"
+#include "tcp/send/slots.bpf.h"
+
+#define TCPCB_EVER_RETRANS 0x80 /* include/net/tcp.h, v6.18: in tcp_skb_cb::sacked */
+#define SK_PACING_FQ	   2 /* include/net/sock.h */
+
+/* Height of a red-black tree of 64 k packets; none of sndbuf's size has more. */
+#define RTX_TREE_HEIGHT 32
+
+/* Where fq paces: how far apart two times may be that count as one. */
+#define FQ_TOLERANCE_NS 50000ULL
+
+/* A packet of the retransmit queue. */
+struct sent_packet {
+	struct packet bytes;
+	__u64 time; /* skb_mstamp_ns, CLOCK_MONOTONIC; 0: it was sent again, or there is none */
+};
+
+/*
+ * Find the packet that has a byte, in the tree whose root is at an address. A global function, so
+ * that the verifier walks it once.
+ */
+__noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
+{
+	__u64 node = root;
+
+	/* It is walked where it is not called, too. */
+	if (!found || !setting_casts)
+		return 0;
+	found->time = 0;
+	found->bytes.first = seq;
+	found->bytes.last = seq;
+	for (int i = 0; i < RTX_TREE_HEIGHT && node; i++) {
+		const struct sk_buff *skb = cast_kernel((void *)node, struct sk_buff);
+		const struct rb_node *links = cast_kernel((void *)node, struct rb_node);
+		const struct tcp_skb_cb *cb = cast_kernel(&skb->cb, struct tcp_skb_cb);
+
+		if (seq_before(seq, cb->seq)) {
+			node = (__u64)links->rb_left;
+		} else if (!seq_before(seq, cb->end_seq)) {
+			node = (__u64)links->rb_right;
+		} else {
+			found->bytes.first = cb->seq;
+			found->bytes.last = cb->end_seq - 1;
+			if (!(cb->sacked & TCPCB_EVER_RETRANS))
+				found->time = skb->skb_mstamp_ns;
+			break;
+		}
+	}
+	return 0;
+}
+
+/*
+ * A message's last byte entered the packet scheduler. Messages come here in order, so that the
+ * time between two of them is what held the later one.
+ */
+static __always_inline void tx_departed(const struct sock *sk, struct flow *flow,
+					struct tx_message *message, __u64 at)
+{
+	cause_left(sk, flow, at);
+	for (int i = 0; i < CAUSE_COUNT; i++)
+		message->waited[i] = cause_ticks(flow->waiting.waited[i]) - message->waited[i];
+	message->stamps.sched = at;
+	message->stamps.sched_last = at;
+}
+
+struct departures {
+	const struct sock *sk;
+	struct flow *flow;
+	__u64 queue; /* root of the retransmit queue */
+	__u32 end; /* messages whose last byte is before this one */
+	struct sent_packet packet; /* the last one found */
+};
+
+/*
+ * Where fq paces, the time is that from which fq may send the packet, and it entered fq at some
+ * time before: it is believed only if that makes no difference.
+ */
+static __always_inline bool departure_known(const struct sock *sk, const struct flow *flow,
+					    const struct tx_message *message, __u64 time)
+{
+	__u64 earliest = message->stamps.queued;
+
+	if (!time)
+		return false;
+	if (sk->sk_pacing_status != SK_PACING_FQ)
+		return true;
+	if (flow->waiting.since > earliest)
+		earliest = flow->waiting.since;
+	return time < earliest + FQ_TOLERANCE_NS;
+}
+
+static long departure_next(__u32 index, struct departures *departures)
+{
+	const struct sock *sk = departures->sk;
+	struct flow *flow = departures->flow;
+	struct tx_message *message;
+	__u64 time;
+
+	if (flow->tx_sched == flow->tx_head)
+		return 1;
+	message = tx_slot(flow, flow->tx_sched);
+	if (!message || !seq_before(message->seq_last, departures->end))
+		return 1;
+	if (!packet_carries(&departures->packet.bytes, message->seq_last))
+		rtx_find(departures->queue, message->seq_last, &departures->packet);
+	time = departures->packet.time;
+	if (departure_known(sk, flow, message, time)) {
+		if (time < message->stamps.queued)
+			time = message->stamps.queued;
+		tx_departed(sk, flow, message, time);
+		message->interface_first = flow->interface;
+	}
+	flow->tx_sched++;
+	return 0;
+}
+
+/*
+ * Take note of messages that end before `end` and left with no callback; the socket is locked.
+ * Where every packet is seen there are none.
+ */
+static __always_inline void tx_note_departures(const struct sock *sk, struct flow *flow, __u32 end)
+{
+	struct departures departures = {
+		.sk = sk,
+		.flow = flow,
+		.queue = (__u64)BPF_CORE_READ(sk, tcp_rtx_queue.rb_node),
+		.end = end,
+		/* No packet: carries nothing. */
+		.packet.bytes = {.first = 1, .last = 0},
+	};
+
+	bpf_loop(TX_INFLIGHT_MAX, departure_next, &departures, 0);
+}
+
+/* What has left since somebody looked, if anything waits at all. */
+static __always_inline void tx_catch_up(const struct sock *sk, struct flow *flow)
+{
+	if (!setting_traced && flow->tx_sched != flow->tx_head)
+		tx_note_departures(sk, flow, tcp_of(sk)->snd_nxt);
+}
+
+#endif

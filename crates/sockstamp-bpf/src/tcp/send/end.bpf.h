@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* How a measured message ends: acknowledged, or refused; and what is known of it then. */
+#ifndef SOCKSTAMP_TCP_SEND_END_BPF_H
+#define SOCKSTAMP_TCP_SEND_END_BPF_H
+
+#include "abi/ring.bpf.h"
+#include "host_path/host_path.bpf.h"
+#include "tcp/receive/hol.bpf.h"
+#include "tcp/send/departure.bpf.h"
+#include "tcp/send/network.bpf.h"
+#include "tcp/send/slots.bpf.h"
+
+#define TCPHDR_ACK 0x10 /* RFC 9293, section 3.1 */
+
+static __always_inline void tx_record_stages(struct message_record *record,
+					     const struct tx_message *message)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+	struct network network = network_split(message, stamps->ack - stamps->snd);
+
+	if (setting_entry)
+		record->stages[STAGE_TX_COPY] = stamps->queued - stamps->entry;
+	record->stages[STAGE_TX_QUEUE] = stamps->sched - stamps->queued;
+	record->stages[STAGE_TX_QDISC] = stamps->snd - stamps->sched;
+	record->stages[STAGE_TX_NETWORK] = stamps->ack - stamps->snd;
+	record->stages[STAGE_APP_SERVICE] = message->service;
+	record->parts[PART_SNDBUF] = message->sndbuf;
+	for (int i = 0; i < CAUSE_COUNT; i++)
+		record->parts[CAUSE_FIRST + i] = cause_ns(message->waited[i]);
+	record->parts[PART_DELAYED_ACK] = network.delayed_ack;
+	record->parts[PART_EXCESS] = network.excess;
+}
+
+static __always_inline void tx_record(const struct flow *flow, const struct tx_message *message,
+				      enum verdict verdict)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+	struct message_record *record;
+
+	if (!record_wanted(verdict, stamps->ack - stamps->entry))
+		return;
+	record = record_reserve(flow, DIRECTION_TX, verdict);
+	if (!record)
+		return;
+	record->time = stamps->ack ? stamps->ack : stamps->queued;
+	record->stamps.tx = *stamps;
+	record->seq_end = message->seq_last + 1;
+	record->bytes = message->seq_last + 1 - message->seq_start;
+	record->weight = message->weight;
+	record->min_rtt_us = message->min_rtt_us;
+	/* The flow may have changed hands since. */
+	record->flow.pid = message->pid;
+	record->group = message->group;
+	record->retransmits = message->retransmits;
+	record->repeats = message->repeats;
+	record_interface(&record->interface_first, message->interface_first);
+	record_interface(&record->interface_last, message->interface_last);
+	record->flags = message->flags;
+	if (verdict == VERDICT_VALID)
+		tx_record_stages(record, message);
+	record_submit(record);
+}
+
+static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow,
+				      const struct tx_message *message, enum verdict verdict)
+{
+	count(&bank->refusals[DIRECTION_TX][verdict], message->weight);
+	group_ended(message->group, DIRECTION_TX, message->weight);
+	if (setting_record)
+		tx_record(flow, message, verdict);
+}
+
+/* An ACK, and which messages it tells the time of. */
+struct tx_ack {
+	struct bank *bank;
+	struct flow *flow;
+	__u64 now;
+	__u32 end; /* it acknowledges what is before this */
+	__u32 known_from; /* of what is before this it is not known when it was acknowledged */
+	__u32 min_rtt_us;
+};
+
+/*
+ * Make the causes fit into the stage that they are parts of: each is rounded, and ticks of a wait
+ * of minutes say nothing.
+ */
+static __always_inline void tx_settle_causes(struct tx_message *message)
+{
+	__u64 rest = (message->stamps.sched - message->stamps.queued) >> CAUSE_TICK_SHIFT;
+	bool known = rest < ~0U;
+
+	for (int i = 0; i < CAUSE_COUNT; i++) {
+		if (!known)
+			message->waited[i] = 0;
+		else if (message->waited[i] > rest)
+			message->waited[i] = rest;
+		rest -= message->waited[i];
+	}
+}
+
+/* Whether later messages have passed a point: then this one did too, in a packet that nobody saw.
+ */
+static __always_inline bool tx_passed(const struct tx_message *message, __u32 cursor)
+{
+	return !setting_traced && seq_before(message->counter, cursor);
+}
+
+static __always_inline enum verdict tx_verdict(const struct flow *flow, struct tx_message *message,
+					       const struct tx_ack *ack)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+
+	if (seq_before(message->seq_last, ack->known_from))
+		return VERDICT_LOST_EVENT;
+	if (!stamps->sched)
+		return seq_before(message->counter, flow->tx_sched) ? VERDICT_SPLIT :
+								      VERDICT_NO_SCHED;
+	if (!stamps->snd)
+		return tx_passed(message, flow->tx_snd) ? VERDICT_SPLIT : VERDICT_NO_SND;
+	if (stamps->entry > stamps->queued || stamps->queued > stamps->sched ||
+	    stamps->sched > stamps->snd || stamps->snd > stamps->ack)
+		return VERDICT_STAMP_ORDER;
+	tx_settle_causes(message);
+	return VERDICT_VALID;
+}
+
+static __always_inline void tx_add_stages(struct bank *bank, const struct tx_message *message)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+	__u32 weight = message->weight;
+	__u32 group = message->group;
+
+	if (setting_entry)
+		stage_add(bank, group, STAGE_TX_COPY, stamps->queued - stamps->entry, weight);
+	stage_add(bank, group, STAGE_TX_QUEUE, stamps->sched - stamps->queued, weight);
+	stage_add(bank, group, STAGE_TX_QDISC, stamps->snd - stamps->sched, weight);
+	stage_add(bank, group, STAGE_TX_NETWORK, stamps->ack - stamps->snd, weight);
+	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry,
+		  weight);
+	if (message->service != STAGE_ABSENT)
+		stage_add(bank, group, STAGE_APP_SERVICE, message->service, weight);
+	if (message->flags & MESSAGE_PIPELINED)
+		count(&bank->pipelined, weight);
+}
+
+static __always_inline void tx_add_parts(struct bank *bank, const struct tx_message *message)
+{
+	const struct tx_stamps *stamps = &message->stamps;
+	struct network network = network_split(message, stamps->ack - stamps->snd);
+	__u32 weight = message->weight;
+	__u32 group = message->group;
+
+	stage_part_add(bank, group, PART_SNDBUF, message->sndbuf, weight);
+	for (int i = 0; i < CAUSE_COUNT; i++)
+		stage_part_add(bank, group, CAUSE_FIRST + i, cause_ns(message->waited[i]), weight);
+	stage_part_add(bank, group, PART_DELAYED_ACK, network.delayed_ack, weight);
+	stage_part_add(bank, group, PART_EXCESS, network.excess, weight);
+}
+
+static __always_inline void tx_complete(struct flow *flow, struct tx_message *message,
+					const struct tx_ack *ack)
+{
+	struct bank *bank = ack->bank;
+	enum verdict verdict;
+
+	message->stamps.ack = ack->now;
+	message->min_rtt_us = ack->min_rtt_us;
+	message->flags |= flow->ack_flags & MESSAGE_ACK_WITH_DATA;
+	if (setting_host_path)
+		path_close(message);
+	verdict = tx_verdict(flow, message, ack);
+	network_judge(flow, message);
+	if (verdict != VERDICT_VALID) {
+		tx_refuse(bank, flow, message, verdict);
+		return;
+	}
+	tx_add_stages(bank, message);
+	tx_add_parts(bank, message);
+	group_ended(message->group, DIRECTION_TX, 0);
+	interface_count(bank, message->interface_last, message->weight);
+	if (setting_record)
+		tx_record(flow, message, verdict);
+}
+
+static long tx_complete_next(__u32 index, struct tx_ack *ack)
+{
+	struct flow *flow = ack->flow;
+	struct tx_message *message;
+
+	if (flow->tx_tail == flow->tx_head)
+		return 1;
+	message = tx_slot(flow, flow->tx_tail);
+	if (message) {
+		if (!seq_before(message->seq_last, ack->end))
+			return 1;
+		tx_complete(flow, message, ack);
+	}
+	tx_release(flow);
+	return 0;
+}
+
+/* What is before `end` is acknowledged, of it what is not before `known_from` just now. */
+static __always_inline void tx_acked(const struct sock *sk, struct flow *flow, __u32 known_from,
+				     __u32 end, __u64 now)
+{
+	struct tx_ack ack = {
+		.bank = this_bank(),
+		.flow = flow,
+		.now = now,
+		.end = end,
+		.known_from = known_from,
+		.min_rtt_us = tcp_of(sk)->rtt_min.s[0].v,
+	};
+
+	if (!ack.bank)
+		return;
+	network_ack(sk, flow);
+	bpf_loop(TX_INFLIGHT_MAX, tx_complete_next, &ack, 0);
+}
+
+/* Whether TCP will look at the segment's ACK, and it is new: tcp_sequence(), tcp_ack() (v6.12). */
+static __always_inline bool tx_acknowledges(const struct tcp_sock *tp, const struct tcp_skb_cb *cb)
+{
+	if (!(cb->tcp_flags & TCPHDR_ACK))
+		return false;
+	if (!seq_after(cb->ack_seq, tp->snd_una) || seq_after(cb->ack_seq, tp->snd_nxt))
+		return false;
+	return !seq_before(cb->end_seq, tp->rcv_wup) &&
+	       !seq_after(cb->seq, tp->rcv_nxt + hol_window(tp));
+}
+
+/*
+ * A segment, before TCP works on it; the socket is locked. Its ACK is the time of every byte that
+ * it covers. (An old one that PAWS refuses, RFC 7323, section 5, acknowledges nothing new.)
+ */
+static __always_inline void tx_segment(const struct sock *sk, struct flow *flow,
+				       const struct tcp_skb_cb *cb)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+
+	if (flow->tx_head != flow->tx_tail && tx_acknowledges(tp, cb))
+		tx_acked(sk, flow, tp->snd_una, cb->ack_seq, bpf_ktime_get_ns());
+}
+
+/*
+ * The ACK callback: of a packet that is about to be freed, or whose acknowledged part is cut off
+ * (tcp_clean_rtx_queue(), net/ipv4/tcp_input.c, v6.18). It ends what no segment has ended:
+ * tcp_probe is silent outside ESTABLISHED. What was in front of that packet was acknowledged with
+ * it or before. The time is when the ACK reached TCP, taken by tcp_mstamp_refresh() at the top of
+ * tcp_rcv_established() and tcp_rcv_state_process().
+ */
+static __always_inline void tx_acked_packet(const struct sock *sk, struct flow *flow,
+					    const struct sk_buff *skb)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+	__u32 from = skb_tcp(skb)->seq;
+
+	if (flow->tx_head == flow->tx_tail)
+		return;
+	if (!seq_before(from, tp->snd_una))
+		from = skb_shared(skb)->tskey;
+	tx_acked(sk, flow, from, tp->snd_una, tp->tcp_clock_cache);
+}
+
+struct tx_resent {
+	struct flow *flow;
+	__u32 counter;
+	__u32 seq;
+	__u32 end_seq;
+	__u32 segments;
+};
+
+static long tx_mark_next(__u32 index, struct tx_resent *resent)
+{
+	struct tx_message *message;
+
+	if (resent->counter == resent->flow->tx_head)
+		return 1;
+	message = tx_slot(resent->flow, resent->counter++);
+	if (!message)
+		return 0;
+	if (!seq_after(resent->end_seq, message->seq_start))
+		return 1;
+	if (!seq_after(resent->seq, message->seq_last))
+		message->retransmits += resent->segments;
+	return 0;
+}
+
+static __always_inline void tx_mark_retransmitted(struct flow *flow, const struct tcp_skb_cb *cb,
+						  __u32 segments)
+{
+	struct tx_resent resent = {
+		.flow = flow,
+		.counter = flow->tx_tail,
+		.seq = cb->seq,
+		.end_seq = cb->end_seq,
+		.segments = segments,
+	};
+
+	bpf_loop(TX_INFLIGHT_MAX, tx_mark_next, &resent, 0);
+}
+
+/*
+ * Follows the kernel's own tcpi_total_retrans: segments, SYNs among them, which come before the
+ * flow has a message. The tracepoint alone would not do: it is there for tries that failed as well,
+ * most of them since the skb is still on its way out (tcp_retransmit_skb's `err`, v6.18).
+ */
+static __always_inline void tx_retransmit(const struct sock *sk, const struct sk_buff *skb)
+{
+	struct bank *bank = this_bank();
+	struct mark *mark = flow_mark(sk);
+	struct flow *flow;
+	__u32 segments;
+
+	if (!bank || !mark || !mark_wants(mark, DIRECTION_TX))
+		return;
+	segments = tcp_of(sk)->total_retrans - mark->retransmits;
+	if (!segments)
+		return;
+	mark->retransmits += segments;
+	count(&bank->retransmits, segments);
+	flow = flow_lookup(sk);
+	group_retransmitted(group_of_socket(flow, sk), segments);
+	if (flow)
+		tx_mark_retransmitted(flow, skb_tcp(skb), segments);
+}
+
+struct tx_closing {
+	struct bank *bank;
+	struct flow *flow;
+	__u32 acknowledged;
+	bool reset;
+};
+
+static long tx_close_next(__u32 index, struct tx_closing *closing)
+{
+	struct flow *flow = closing->flow;
+	struct tx_message *message;
+	enum verdict verdict = closing->reset ? VERDICT_RESET : VERDICT_CLOSED;
+
+	if (flow->tx_tail == flow->tx_head)
+		return 1;
+	message = tx_slot(flow, flow->tx_tail);
+	if (message) {
+		if (setting_host_path)
+			path_close(message);
+		if (seq_before(message->seq_last, closing->acknowledged))
+			verdict = VERDICT_LOST_EVENT;
+		tx_refuse(closing->bank, flow, message, verdict);
+	}
+	tx_release(flow);
+	return 0;
+}
+
+/* Nothing will be acknowledged any more: tcp_done() and tcp_disconnect(). */
+static __always_inline void tx_close(struct bank *bank, const struct sock *sk, struct flow *flow)
+{
+	struct tx_closing closing = {
+		.bank = bank,
+		.flow = flow,
+		.acknowledged = tcp_of(sk)->snd_una,
+		.reset = sk->sk_err,
+	};
+
+	bpf_loop(TX_INFLIGHT_MAX, tx_close_next, &closing, 0);
+}
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The entry of a send call, and the waits for room in the send buffer before its last byte. */
+#ifndef SOCKSTAMP_TCP_SEND_ENTRY_BPF_H
+#define SOCKSTAMP_TCP_SEND_ENTRY_BPF_H
+
+#include "flow/select.bpf.h"
+
+/* tcp_notsent_lowat(): without one of its own, the socket has that of its network namespace. */
+static __always_inline __u32 tx_notsent_lowat(const struct tcp_sock *tp)
+{
+	const struct sock *sk = (const struct sock *)tp;
+	__u32 lowat = tp->notsent_lowat;
+
+	return lowat ? lowat : sk->__sk_common.skc_net.net->ipv4.sysctl_tcp_notsent_lowat;
+}
+
+/*
+ * tcp_sendmsg_locked() asks for a new skb, and waits where there is no room for one: the same
+ * questions (net/ipv4/tcp.c, tcp_stream_memory_free() and sk_stream_memory_free(), v6.18) asked at
+ * the top of the turn that is about to wait.
+ */
+static __always_inline bool tx_will_wait(const struct sock *sk, const struct sk_buff *tail,
+					 int size_goal)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+
+	if (tail && (int)tail->len < size_goal && !BPF_CORE_READ_BITFIELD(skb_tcp(tail), eor))
+		return false;
+	if (sk->sk_wmem_queued >= sk->sk_sndbuf)
+		return true;
+	return tp->write_seq - tp->snd_nxt >= tx_notsent_lowat(tp);
+}
+
+/* Since when the task waits for room, from now on if it is about to. */
+static __always_inline void tx_wait(struct sender *sender, bool will_wait, __u64 now)
+{
+	if (sender->full)
+		sender->sndbuf += now - sender->full;
+	sender->full = will_wait ? now : 0;
+}
+
+/* The send that is entered now answers what was read last, if it was all there was to read. */
+static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flow,
+				     struct sender *sender)
+{
+	__u64 read = flow->rx_time;
+
+	sender->service = STAGE_ABSENT;
+	if (!read || read > sender->entry)
+		return;
+	if (tp->copied_seq == tp->rcv_nxt)
+		sender->service = sender->entry - read;
+	else
+		sender->flags |= MESSAGE_PIPELINED;
+}
+
+/* The task's entry, or with task 0 a vacant place. */
+static __always_inline struct sender *entry_of_task(struct flow *flow, __u32 tid)
+{
+	for (int i = 0; i < SENDERS; i++) {
+		if (flow->senders[i].tid == tid)
+			return &flow->senders[i];
+	}
+	return NULL;
+}
+
+static __always_inline void entry_note(const struct sock *sk, struct flow *flow,
+				       struct sender *sender, __u64 task)
+{
+	sender->tid = task;
+	sender->pid = task >> 32;
+	sender->entry = bpf_ktime_get_ns();
+	sender->full = 0;
+	sender->sndbuf = 0;
+	sender->flags = 0;
+	tx_serve(tcp_of(sk), flow, sender);
+	remember_task(flow, sender->pid);
+}
+
+/*
+ * A window may end while a message is copied. What is drawn then must not make a later turn of it
+ * an entry, so it is only drawn while no byte of a message is in the queue.
+ */
+static __always_inline void tx_refresh(const struct tcp_sock *tp, struct flow *flow)
+{
+	if (tp->write_seq == flow->tx_seq)
+		sample_refresh(&flow->tx_sampler, tp->tcp_clock_cache);
+}
+
+/*
+ * Whether the entry that a task has noted is of an earlier call, which failed unseen: kTLS, sockmap
+ * and io_uring call tcp_sendmsg_locked() themselves and keep what it returns. A call that may not
+ * wait takes its second turn only once it has queued a byte.
+ */
+static __always_inline bool entry_is_stale(const struct tcp_sock *tp, const struct flow *flow,
+					   const struct msghdr *msg)
+{
+	return msg->msg_flags & MSG_DONTWAIT && tp->write_seq == flow->tx_seq;
+}
+
+/*
+ * tcp_sendmsg_locked() fires once a turn of its loop, with the socket locked; the first turn is the
+ * entry. A later turn finds the task's entry in place. A wait for memory lets other threads in. One
+ * that found no room for its entry could take a later turn for the first, once there is room: so no
+ * entry is noted until a send ends that leaves nobody waiting (sk_stream_wait_memory(), v6.18).
+ */
+static __always_inline void tx_entry(const struct sock *sk, const struct msghdr *msg,
+				     const struct sk_buff *tail, int size_goal)
+{
+	struct flow *flow = flow_of(sk);
+	struct sender *sender;
+	bool will_wait;
+	__u64 task;
+
+	if (!flow || !flow_wants(flow, DIRECTION_TX))
+		return;
+	will_wait = tx_will_wait(sk, tail, size_goal);
+	tx_refresh(tcp_of(sk), flow);
+	if (sample_passes(&flow->tx_sampler)) {
+		/* Its next turn must not be taken for the entry of one that is to be measured. */
+		if (will_wait)
+			flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
+		return;
+	}
+	task = bpf_get_current_pid_tgid();
+	sender = entry_of_task(flow, task);
+	if (sender && !entry_is_stale(tcp_of(sk), flow, msg)) {
+		if (will_wait || sender->full)
+			tx_wait(sender, will_wait, bpf_ktime_get_ns());
+		return;
+	}
+	if (!pid_selected(task >> 32))
+		return;
+	if (!sender)
+		sender = entry_of_task(flow, 0);
+	if (!sender) {
+		flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
+		return;
+	}
+	if (flow->tx_crowded)
+		return;
+	entry_note(sk, flow, sender, task);
+	sender->full = will_wait ? sender->entry : 0;
+	if (msg->msg_flags & MSG_MORE)
+		sender->flags |= SENDER_MORE;
+}
+
+/*
+ * The task's place for its entry. What it has noted before and nobody took was for no send; nor was
+ * what others have noted, if nobody waits inside send. The socket is locked.
+ */
+static __always_inline struct sender *entry_place(const struct sock *sk, struct flow *flow,
+						  __u32 tid)
+{
+	struct sender *sender = entry_of_task(flow, tid);
+
+	if (!sender)
+		sender = entry_of_task(flow, 0);
+	if (!sender && !sk->sk_write_pending)
+		sender = &flow->senders[0];
+	return sender;
+}
+
+/*
+ * TCP asks for the length of the header options that a program wants to write, of which we want
+ * none: bpf_skops_hdr_opt_len(), v5.10. It asks for those sockets alone that have the flag set,
+ * with the socket locked, and for the sake of the MSS at the start of tcp_sendmsg_locked() and
+ * after each wait for memory. It asks so at other times as well, when the backlog is worked off or
+ * an option is set: so an entry is noted anew until the message has a byte in the queue. A wait
+ * before that one is not seen, and of tasks that are inside send together only the first.
+ */
+static __always_inline void tx_entry_callback(const struct sock *sk)
+{
+	struct sender *sender;
+	struct flow *flow;
+	__u64 task;
+
+	/* In a softirq nobody owns the socket, and `current` is a bystander. */
+	if (!sk->sk_lock.owned)
+		return;
+	flow = flow_of(sk);
+	if (!flow || !flow_wants(flow, DIRECTION_TX))
+		return;
+	if (tcp_of(sk)->write_seq != flow->tx_seq)
+		return;
+	tx_refresh(tcp_of(sk), flow);
+	if (sample_passes(&flow->tx_sampler) || flow->tx_crowded)
+		return;
+	task = bpf_get_current_pid_tgid();
+	if (!pid_selected(task >> 32))
+		return;
+	sender = entry_place(sk, flow, task);
+	if (sender)
+		entry_note(sk, flow, sender, task);
+}
+
+/*
+ * Whether TCP takes what is sent at once, and does not wait for the connection first. A server need
+ * not wait for the end of a handshake by which data came: tcp_passive_fastopen(), v6.12.
+ */
+static __always_inline bool tx_connected(const struct sock *sk)
+{
+	switch (sk->__sk_common.skc_state) {
+	case TCP_ESTABLISHED:
+	case TCP_CLOSE_WAIT:
+		return true;
+	case TCP_SYN_RECV:
+		return tcp_of(sk)->fastopen_rsk;
+	}
+	return false;
+}
+
+/* A function that sends begins, once a call, with the socket locked; NULL if none is noted. */
+static __always_inline struct sender *tx_entry_function(const struct sock *sk, struct flow *flow,
+							bool more)
+{
+	struct sender *sender;
+	__u64 task;
+
+	if (!flow_wants(flow, DIRECTION_TX))
+		return NULL;
+	tx_refresh(tcp_of(sk), flow);
+	if (sample_passes(&flow->tx_sampler) || flow->tx_crowded)
+		return NULL;
+	task = bpf_get_current_pid_tgid();
+	if (!pid_selected(task >> 32))
+		return NULL;
+	sender = entry_place(sk, flow, task);
+	if (!sender)
+		return NULL;
+	entry_note(sk, flow, sender, task);
+	if (more)
+		sender->flags |= SENDER_MORE;
+	return sender;
+}
+
+/* sk_stream_wait_memory() begins (`waits`) or ends: the task has no room in the send buffer. */
+static __always_inline void tx_entry_waits(const struct sock *sk, bool waits)
+{
+	struct flow *flow = flow_lookup(sk);
+	struct sender *sender;
+
+	if (!flow)
+		return;
+	sender = entry_of_task(flow, bpf_get_current_pid_tgid());
+	if (sender)
+		tx_wait(sender, waits, bpf_ktime_get_ns());
+}
+
+/* Takes the current task's entry; its tid is 0 if there is none. */
+static __always_inline struct sender tx_take_entry(struct flow *flow)
+{
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct sender taken = {};
+
+	for (int i = 0; i < SENDERS; i++) {
+		struct sender *sender = &flow->senders[i];
+
+		if (sender->tid != tid)
+			continue;
+		taken = *sender;
+		sender->tid = 0;
+		break;
+	}
+	return taken;
+}
+
+/* Where no hook shows the entry, a message starts when it is queued. */
+static __always_inline void tx_sender(const struct tcp_sock *tp, struct flow *flow,
+				      struct sender *sender, __u64 now)
+{
+	__u64 task = bpf_get_current_pid_tgid();
+
+	sender->tid = task;
+	sender->pid = task >> 32;
+	sender->entry = now;
+	tx_serve(tp, flow, sender);
+	remember_task(flow, sender->pid);
+}
+
+/*
+ * Whether something lies between send calls and TCP (kTLS, sockmap): a call may then succeed where
+ * tcp_sendmsg_locked() has failed.
+ */
+static __always_inline bool tx_layered(const struct sock *sk)
+{
+	return tcp_of(sk)->inet_conn.icsk_ulp_ops || sk->sk_user_data;
+}
+
+/*
+ * A send that failed has copied nothing (tcp_sendmsg_locked() returns the count otherwise), so no
+ * SENDMSG callback took its entry away.
+ */
+static __always_inline void tx_failed(const struct sock *sk)
+{
+	struct flow *flow = flow_lookup(sk);
+
+	if (flow)
+		tx_take_entry(flow);
+}
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What an ACK says about the network. The peer's kernel may hold it back (RFC 1122, 4.2.3.2): until
+ * the answer leaves, or for a timer. So tx.network is split: `path`, the smallest RTT that TCP has
+ * seen on the connection (tcp_min_rtt()); `delayed-ack`, what the peer may have held back;
+ * `excess`, which is the network's.
+ */
+#ifndef SOCKSTAMP_TCP_SEND_NETWORK_BPF_H
+#define SOCKSTAMP_TCP_SEND_NETWORK_BPF_H
+
+#include "tcp/send/cause.bpf.h"
+
+#define ACK_SMALL   (1 << 16) /* in flow.ack_flags: for less than two full segments, and no data */
+#define ACK_DELAYED (1 << 17) /* ... and late enough for a timer */
+
+/*
+ * Shorter than any timer known (TCP_DELACK_MIN of Linux: 40 ms, less a jiffy or two), and longer
+ * than all (TCP_DELACK_MAX, 200 ms; include/net/tcp.h, v6.18).
+ */
+#define DELAYED_ACK_MIN_NS 30000000ULL
+#define DELAYED_ACK_MAX_NS 200000000ULL
+
+struct network {
+	__u64 delayed_ack;
+	__u64 excess;
+};
+
+/*
+ * A segment, before TCP works on it: is it one that the peer sent for the ACK's sake? Every second
+ * full segment is acknowledged at once (RFC 5681, 4.2; __tcp_ack_snd_check(), v6.18).
+ */
+static __always_inline void network_segment(const struct tcp_sock *tp, struct flow *flow,
+					    const struct tcp_skb_cb *cb)
+{
+	if (cb->seq != cb->end_seq)
+		flow->ack_flags = MESSAGE_ACK_WITH_DATA;
+	else if (cb->ack_seq - tp->snd_una < 2 * tp->mss_cache)
+		flow->ack_flags = ACK_SMALL;
+	else
+		flow->ack_flags = 0;
+}
+
+/*
+ * Once we have half closed the connection, or the peer has, tcp_probe is silent: what is known is
+ * of an earlier segment. Stamps that come with segments are never silent.
+ */
+static __always_inline void network_ack(const struct sock *sk, struct flow *flow)
+{
+	if (!setting_traced && sk->__sk_common.skc_state != TCP_ESTABLISHED)
+		flow->ack_flags = 0;
+}
+
+static __always_inline __u64 network_beyond_path(const struct tx_message *message, __u64 ns)
+{
+	__u64 path = (__u64)message->min_rtt_us * 1000;
+
+	return ns > path ? ns - path : 0;
+}
+
+/* The oldest message that an ACK is for tells whether it came late enough for a timer. */
+static __always_inline void network_judge(struct flow *flow, struct tx_message *message)
+{
+	__u64 ns = message->stamps.ack - message->stamps.snd;
+
+	/* It is refused, and its difference is none. */
+	if (!message->stamps.snd || message->stamps.snd > message->stamps.ack)
+		return;
+	if (flow->ack_flags & ACK_SMALL && network_beyond_path(message, ns) >= DELAYED_ACK_MIN_NS)
+		flow->ack_flags = ACK_DELAYED;
+	else if (flow->ack_flags & ACK_SMALL)
+		flow->ack_flags = 0;
+	if (flow->ack_flags & ACK_DELAYED)
+		message->flags |= MESSAGE_ACK_DELAYED;
+}
+
+/* Splits what is beyond the path. What was sent again was late for that reason. */
+static __always_inline struct network network_split(const struct tx_message *message, __u64 ns)
+{
+	__u64 beyond = network_beyond_path(message, ns);
+	struct network network = {};
+
+	if (!message->retransmits && !(message->flags & MESSAGE_RESENT)) {
+		if (message->flags & MESSAGE_ACK_WITH_DATA)
+			network.delayed_ack = beyond;
+		else if (message->flags & MESSAGE_ACK_DELAYED)
+			network.delayed_ack =
+				beyond < DELAYED_ACK_MAX_NS ? beyond : DELAYED_ACK_MAX_NS;
+	}
+	network.excess = beyond - network.delayed_ack;
+	return network;
+}
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * TX of TCP: entry of the send call, its last byte queued, into the packet scheduler, out to the
+ * driver, acknowledged. A message is a range of bytes, and its times are those of its last one:
+ * when the packet with that byte left, and when an ACK covered it. BPF timestamping (v6.15) calls
+ * when a send call ends, and at each point that the packet with the call's last byte passes; what
+ * it does not call for is found in the retransmit queue. Without it traced.bpf.h looks at packets.
+ */
+#ifndef SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
+#define SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
+
+#include "flow/select.bpf.h"
+#include "group/resolve.bpf.h"
+#include "tcp/send/cause.bpf.h"
+#include "tcp/send/end.bpf.h"
+#include "tcp/send/entry.bpf.h"
+#include "tcp/send/slots.bpf.h"
+#include "tcp/send/stamps.bpf.h"
+
+/*
+ * include/linux/skbuff.h, v6.18: what a program asks for by SO_TIMESTAMPING, in shinfo->tx_flags.
+ */
+#define SKBTX_HW_TSTAMP_NOBPF	(1 << 0)
+#define SKBTX_SW_TSTAMP		(1 << 1)
+#define SKBTX_COMPLETION_TSTAMP (1 << 3)
+#define SKBTX_SCHED_TSTAMP	(1 << 6)
+#define SKBTX_APPLICATION \
+	(SKBTX_HW_TSTAMP_NOBPF | SKBTX_SW_TSTAMP | SKBTX_COMPLETION_TSTAMP | SKBTX_SCHED_TSTAMP)
+/* include/net/tcp.h, v6.18: the same in tcp_skb_cb::txstamp_ack. */
+#define TSTAMP_ACK_SK 0x1
+
+extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops,
+					 __u64 flags) __ksym __weak;
+
+/* The program's own id of an earlier send is on this skb, and ours would take its place. */
+static __always_inline bool tx_disturbs_application(const struct sk_buff *skb,
+						    const struct tcp_skb_cb *cb, __u32 key)
+{
+	const struct skb_shared_info *shared = skb_shared(skb);
+
+	if (!(shared->tx_flags & SKBTX_APPLICATION) &&
+	    !(BPF_CORE_READ_BITFIELD(cb, txstamp_ack) & TSTAMP_ACK_SK))
+		return false;
+	return shared->tskey != key;
+}
+
+static __always_inline enum verdict tx_admit(const struct sock *sk, const struct sk_buff *skb,
+					     __u32 key)
+{
+	if (seq_before(key, tcp_of(sk)->snd_nxt))
+		return VERDICT_ALREADY_SENT;
+	if (!setting_traced && tx_disturbs_application(skb, skb_tcp(skb), key))
+		return VERDICT_APP_STAMP;
+	return VERDICT_VALID;
+}
+
+/* A measured message: into its slot, or refused. Whether it has one. */
+static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
+				       const struct sk_buff *skb, struct flow *flow,
+				       struct sender *sender, __u32 start, __u32 key)
+{
+	struct tx_message refused, *message;
+	__u64 now = bpf_ktime_get_ns();
+	enum verdict verdict;
+
+	if (!setting_entry)
+		tx_sender(tcp_of(sk), flow, sender, now);
+	if (sender->tid)
+		verdict = tx_admit(sk, skb, key);
+	else
+		verdict = sender->crowded == TX_ADOPTED ? VERDICT_ADOPTED : VERDICT_NO_ENTRY;
+	message = verdict == VERDICT_VALID ? tx_vacant_slot(flow) : &refused;
+	if (!message) {
+		verdict = VERDICT_INFLIGHT_FULL;
+		message = &refused;
+	}
+	__builtin_memset(message, 0, sizeof(*message));
+	message->counter = flow->tx_head;
+	message->stamps.queued = now;
+	message->stamps.entry = sender->entry;
+	message->sndbuf = sender->sndbuf;
+	message->service = sender->service;
+	message->flags = sender->flags & MESSAGE_PIPELINED;
+	message->seq_start = start;
+	message->seq_last = key;
+	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
+	message->weight = sample_take(&flow->tx_sampler);
+	message->group = sender->group;
+	/* What was read is answered; the entry of a send may be noted twice. */
+	flow->rx_time = 0;
+	count_measured(bank, DIRECTION_TX, message->weight);
+	group_measured(message->group, DIRECTION_TX);
+	if (verdict != VERDICT_VALID) {
+		tx_refuse(bank, flow, message, verdict);
+		return false;
+	}
+	tx_catch_up(sk, flow);
+	cause_queued(sk, flow, sender->flags & SENDER_MORE, now);
+	for (int i = 0; i < CAUSE_COUNT; i++)
+		message->waited[i] = cause_ticks(flow->waiting.waited[i]);
+	flow->tx_head++;
+	return true;
+}
+
+/*
+ * A message is queued, up to `key`: all of a send call's bytes that TCP took. The socket is locked,
+ * `current` is the sender. Whether its stamps are wanted.
+ */
+static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buff *skb,
+				      struct flow *flow, __u32 key)
+{
+	__u32 start = flow->tx_seq;
+	struct bank *bank = this_bank();
+	struct sender sender = {};
+	__u32 crowded, group;
+
+	flow->tx_seq = key + 1;
+	if (!flow_wants(flow, DIRECTION_TX))
+		return false;
+	if (setting_entry && (flow->senders[0].tid || flow->senders[1].tid))
+		sender = tx_take_entry(flow);
+	crowded = flow->tx_crowded;
+	if (!sk->sk_write_pending)
+		flow->tx_crowded = 0;
+	/* Another task's message on a flow that a selected task opened or listens for. */
+	if (!bank ||
+	    (setting_by_pid && !sender.tid && !pid_selected(bpf_get_current_pid_tgid() >> 32)))
+		return false;
+	count(&bank->messages[DIRECTION_TX], 1);
+	count(&bank->bytes[DIRECTION_TX], key + 1 - start);
+	group = group_of_task(&flow->group, sk);
+	group_message(group, DIRECTION_TX, key + 1 - start);
+	if (!setting_entry)
+		sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
+	if (sample_skip(&flow->tx_sampler)) {
+		flow->rx_time = 0;
+		return false;
+	}
+	sender.group = group;
+	sender.crowded = crowded;
+	return tx_measure(bank, sk, skb, flow, &sender, start, key);
+}
+
+/*
+ * SENDMSG: the end of tcp_sendmsg_locked(). skb is the tail of the write queue, or of the
+ * retransmit queue if everything has left already.
+ */
+static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct flow *flow)
+{
+	const struct sk_buff *skb = kern->skb;
+
+	if (tx_queued(kern->sk, skb, flow, skb_tcp(skb)->seq + skb->len - 1) && !setting_traced)
+		bpf_sock_ops_enable_tx_tstamp(kern, 0);
+}
+
+/* A callback after SENDMSG, which it was asked for. */
+static __always_inline void tx_callback(struct bpf_sock_ops_kern *kern, __u32 op, struct flow *flow)
+{
+	const struct sk_buff *skb = kern->skb;
+	const struct sock *sk = kern->sk;
+	struct packet packet;
+
+	switch (op) {
+	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
+		packet = tx_packet(sk, skb);
+		tx_sched(sk, skb, flow, &packet);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
+		packet = tx_packet(sk, skb);
+		tx_snd(skb, skb->dev, flow, &packet);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
+		tx_snd_hardware(skb, flow);
+		break;
+	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
+		tx_acked_packet(sk, flow, skb);
+		break;
+	}
+}
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * SCHED and SND: a packet enters the packet scheduler, and a driver takes it. A stamp is for the
+ * messages whose last byte is in the packet, and for no other: what was queued in front of them
+ * left in another packet. For that one nothing calls: departure.bpf.h finds when it left, and
+ * net_dev_start_xmit() shows it to us when a driver takes it.
+ */
+#ifndef SOCKSTAMP_TCP_SEND_STAMPS_BPF_H
+#define SOCKSTAMP_TCP_SEND_STAMPS_BPF_H
+
+#include "host_path/host_path.bpf.h"
+#include "tcp/packet.bpf.h"
+#include "tcp/send/departure.bpf.h"
+#include "tcp/send/slots.bpf.h"
+
+/* A callback comes only where one was asked for; a packet need not be the last of its message. */
+static __always_inline void tx_unmatched(const struct sk_buff *skb)
+{
+	if (!setting_traced && skb_shared(skb)->tx_flags & SKBTX_BPF)
+		count_loss(LOSS_UNMATCHED);
+}
+
+/* A packet on its way, and where the walk over its flow's messages is. */
+struct tx_walk {
+	struct flow *flow;
+	const struct sock *sk;
+	struct tx_message *found;
+	struct packet packet;
+	__u64 now;
+	__u32 counter;
+	__u32 interface;
+	__u32 key; /* names the packet */
+	__u32 hash;
+};
+
+/*
+ * Whether the header is the flow's own. Of a packet that was encrypted on its way (IPsec) what
+ * stands in its place is anything, but hardly ever a byte that is not acknowledged.
+ */
+static __always_inline bool packet_of_flow(const struct sock *sk, const struct sk_buff *skb,
+					   struct packet *packet)
+{
+	const struct tcp_sock *tp = tcp_of(sk);
+
+	return packet_read(skb, packet) && !seq_before(packet->last, tp->snd_una) &&
+	       seq_before(packet->last, tp->write_seq);
+}
+
+/*
+ * Which bytes a packet carries that has a key. The byte of the key need not be among them:
+ * tcp_grow_skb() moves bytes from one packet to the one in front of it, and leaves the key behind
+ * (net/ipv4/tcp_output.c, v6.18).
+ */
+static __always_inline struct packet tx_packet(const struct sock *sk, const struct sk_buff *skb)
+{
+	struct packet packet;
+
+	if (!packet_of_flow(sk, skb, &packet))
+		packet = packet_of_key(skb_shared(skb)->tskey);
+	return packet;
+}
+
+/* The name by which a packet is known at its next devices, and to host_path.bpf.h. */
+static __always_inline __u32 tx_packet_key(const struct sk_buff *skb, const struct packet *packet)
+{
+	const struct skb_shared_info *shared;
+
+	if (setting_traced)
+		return packet->last;
+	shared = skb_shared(skb);
+	return shared->tx_flags & SKBTX_BPF ? shared->tskey : packet->last;
+}
+
+static __always_inline __u32 tx_from(const struct flow *flow, __u32 cursor)
+{
+	return (__s32)(cursor - flow->tx_tail) < 0 ? flow->tx_tail : cursor;
+}
+
+static long tx_find_next(__u32 index, struct tx_walk *walk)
+{
+	struct tx_message *message;
+
+	if (walk->counter == walk->flow->tx_tail)
+		return 1;
+	message = tx_slot(walk->flow, --walk->counter);
+	if (!message || seq_before(message->seq_last, walk->packet.first))
+		return 1;
+	if (!packet_carries(&walk->packet, message->seq_last))
+		return 0;
+	walk->found = message;
+	return 1;
+}
+
+/*
+ * Find the last message whose last byte is in a packet that was seen before. The newest first: most
+ * packets that come again are at the next device.
+ */
+static __always_inline struct tx_message *tx_find(struct tx_walk *walk, __u32 newest)
+{
+	walk->counter = newest;
+	walk->found = NULL;
+	bpf_loop(TX_INFLIGHT_MAX, tx_find_next, walk, 0);
+	return walk->found;
+}
+
+/* Another device on the way (a veth, then a bridge's port), or the same one again: sent again. */
+static __always_inline void tx_sched_again(const struct sk_buff *skb, struct flow *flow,
+					   struct tx_walk *walk)
+{
+	struct tx_message *message = tx_find(walk, flow->tx_sched);
+
+	if (!message) {
+		tx_unmatched(skb);
+		return;
+	}
+	message->stamps.sched_last = walk->now;
+	message->repeats++;
+	if (message->interface_first == walk->interface)
+		message->flags |= MESSAGE_RESENT;
+}
+
+static long tx_sched_next(__u32 index, struct tx_walk *walk)
+{
+	struct flow *flow = walk->flow;
+	struct tx_message *message;
+
+	if (flow->tx_sched == flow->tx_head)
+		return 1;
+	message = tx_slot(flow, flow->tx_sched);
+	if (!message || seq_after(message->seq_last, walk->packet.last))
+		return 1;
+	if (packet_carries(&walk->packet, message->seq_last)) {
+		tx_departed(walk->sk, flow, message, walk->now);
+		message->interface_first = walk->interface;
+		flow->interface = walk->interface;
+		if (message->seq_last != walk->packet.last)
+			message->flags |= MESSAGE_COALESCED;
+	}
+	flow->tx_sched++;
+	return 0;
+}
+
+/* SCHED: __dev_queue_xmit() of each device on the way while the skb belongs to the socket. */
+static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff *skb,
+				     struct flow *flow, const struct packet *packet)
+{
+	struct tx_message *message = NULL;
+	struct tx_walk walk = {
+		.flow = flow,
+		.sk = sk,
+		.packet = *packet,
+		.interface = interface_slot(skb->dev),
+		.now = bpf_ktime_get_ns(),
+	};
+
+	flow->tx_sched = tx_from(flow, flow->tx_sched);
+	if (flow->tx_sched != flow->tx_head)
+		message = tx_slot(flow, flow->tx_sched);
+	if (!message || seq_after(message->seq_last, packet->last)) {
+		tx_sched_again(skb, flow, &walk);
+		return;
+	}
+	if (!setting_traced && seq_before(message->seq_last, packet->first))
+		tx_note_departures(sk, flow, packet->first);
+	bpf_loop(TX_INFLIGHT_MAX, tx_sched_next, &walk, 0);
+}
+
+static long tx_onward_next(__u32 index, struct tx_walk *walk)
+{
+	struct tx_message *message = tx_slot(walk->flow, walk->counter);
+
+	if (!message || !message->stamps.snd || message->packet != walk->key)
+		return 1;
+	message->stamps.snd = walk->now;
+	message->stamps.snd_last = walk->now;
+	message->interface_last = walk->interface;
+	return walk->counter-- == walk->flow->tx_tail;
+}
+
+/*
+ * What follows the first transmission is the network's time, also where it is sent again: by a
+ * device that has sent it before. Messages that share a packet leave by its next device together.
+ */
+static __always_inline void tx_snd_again(const struct sk_buff *skb, const struct net_device *device,
+					 struct flow *flow, struct tx_walk *walk)
+{
+	struct tx_message *message = tx_find(walk, flow->tx_snd);
+
+	if (!message) {
+		tx_unmatched(skb);
+		return;
+	}
+	walk->interface = interface_slot(device);
+	message->stamps.snd_last = walk->now;
+	message->repeats++;
+	if (walk->interface == message->interface_first ||
+	    walk->interface == message->interface_last)
+		message->flags |= MESSAGE_RESENT;
+	if (!(message->flags & MESSAGE_RESENT))
+		bpf_loop(TX_INFLIGHT_MAX, tx_onward_next, walk, 0);
+}
+
+static long tx_snd_next(__u32 index, struct tx_walk *walk)
+{
+	struct flow *flow = walk->flow;
+	struct tx_message *message;
+
+	if (flow->tx_snd == flow->tx_head)
+		return 1;
+	message = tx_slot(flow, flow->tx_snd);
+	if (!message || seq_after(message->seq_last, walk->packet.last))
+		return 1;
+	if (packet_carries(&walk->packet, message->seq_last)) {
+		message->stamps.snd = walk->now;
+		message->stamps.snd_last = walk->now;
+		message->packet = walk->key;
+		message->hash = walk->hash;
+		message->interface_last = walk->interface;
+	}
+	flow->tx_snd++;
+	return 0;
+}
+
+/* SND software: the driver of each device on the way takes the skb; the socket is not locked. */
+static __always_inline void tx_snd(const struct sk_buff *skb, const struct net_device *device,
+				   struct flow *flow, const struct packet *packet)
+{
+	struct tx_message *message = NULL;
+	struct tx_walk walk = {
+		.flow = flow,
+		.packet = *packet,
+		.now = bpf_ktime_get_ns(),
+		.key = tx_packet_key(skb, packet),
+		.hash = skb->hash,
+	};
+
+	flow->tx_snd = tx_from(flow, flow->tx_snd);
+	if (flow->tx_snd != flow->tx_head)
+		message = tx_slot(flow, flow->tx_snd);
+	if (!message || seq_after(message->seq_last, packet->last)) {
+		tx_snd_again(skb, device, flow, &walk);
+		return;
+	}
+	walk.interface = interface_slot(device);
+	if (setting_host_path)
+		path_open(skb, walk.key, walk.interface);
+	bpf_loop(TX_INFLIGHT_MAX, tx_snd_next, &walk, 0);
+}
+
+/*
+ * net_dev_start_xmit(): the driver of a device takes a packet, or a part of it, that carries no key
+ * and so has no callback. How it goes on where it leaves its socket is not known.
+ */
+static __always_inline void tx_part_started(const struct sock *sk, const struct sk_buff *skb,
+					    const struct net_device *device)
+{
+	struct flow *flow;
+	struct packet packet;
+
+	if (setting_host_path || skb_shared(skb)->tx_flags & SKBTX_BPF)
+		return;
+	flow = flow_lookup(sk);
+	if (flow && flow->tx_head != flow->tx_tail && packet_of_flow(sk, skb, &packet))
+		tx_snd(skb, device, flow, &packet);
+}
+
+/* The stamp is on the NIC's clock (PHC): kept in the record, no difference to ours is formed. */
+static __always_inline void tx_snd_hardware(const struct sk_buff *skb, struct flow *flow)
+{
+	const struct skb_shared_info *shared = skb_shared(skb);
+	struct tx_walk walk = {.flow = flow, .packet = packet_of_key(shared->tskey)};
+	struct tx_message *message = tx_find(&walk, flow->tx_snd);
+
+	if (message)
+		message->stamps.snd_hw = shared->hwtstamps.hwtstamp;
+	else
+		count_loss(LOSS_UNMATCHED);
+}
+
+#endif

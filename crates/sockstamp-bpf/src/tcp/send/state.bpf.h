@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What is known of messages that a flow sends, until they are acknowledged. */
+#ifndef SOCKSTAMP_TCP_SEND_STATE_BPF_H
+#define SOCKSTAMP_TCP_SEND_STATE_BPF_H
+
+#include "bpf/common.bpf.h"
+
+/*
+ * Measured messages between send and ACK that the flow itself has room for: one request. More of
+ * them are kept elsewhere (tcp/send/slots.bpf.h), so that a flow in use stays below 1 kB.
+ */
+#define TX_SLOTS 1
+/* Threads that may be inside send on one socket at once and still be told apart. */
+#define SENDERS 2
+
+struct tx_message {
+	struct tx_stamps stamps;
+	__u64 sndbuf;
+	__u64 service; /* since the last read; STAGE_ABSENT: nothing was read */
+	__u32 counter; /* flow.tx_head when it was queued: tells whether this slot holds it */
+	__u32 waited[CAUSE_COUNT]; /* in ticks: the flow's when it was queued; its own once it left
+				    */
+	__u32 weight;
+	__u32 min_rtt_us;
+	__u32 seq_start;
+	__u32 seq_last; /* sequence number of the last byte: the kernel's tskey */
+	__u32 pid;
+	__u32 packet; /* key of the stamps of the packet that its last byte left in */
+	__u32 hash; /* of that packet */
+	__u32 group; /* its place */
+	__u16 interface_first; /* slots in `interfaces` */
+	__u16 interface_last;
+	__u16 retransmits;
+	__u8 repeats;
+	__u8 flags; /* MESSAGE_ */
+};
+
+/* How long the head of the write queue has been held, in all, by each cause. */
+struct waiting {
+	__u64 since; /* up to when it is accounted for */
+	__u64 waited[CAUSE_COUNT];
+	__u32 cause; /* enum part; what holds it since */
+	__u32 seen_by_ack; /* that was found when a segment arrived */
+};
+
+struct sender {
+	__u64 entry;
+	__u64 service; /* as tx_message's */
+	__u64 full; /* since when it waits for room in the send buffer; 0: it does not */
+	__u64 sndbuf; /* how long it has waited for room */
+	__u64 call; /* address of its struct msghdr, which lives as long as the call; 0: it has none
+		     */
+	__u32 tid; /* 0: free */
+	__u32 pid;
+	__u32 flags; /* SENDER_ and MESSAGE_PIPELINED */
+	/* Of the message, once it is queued. */
+	__u32 group;
+	__u32 crowded; /* the flow's tx_crowded */
+	__u32 end; /* where write_seq is once all bytes of a call without a struct msghdr are queued
+		    */
+};
+
+/* Why the next turn of a send may be another than its first. */
+enum crowded {
+	TX_CROWDED = 1, /* more tasks were inside send at once than `senders` has room for */
+	TX_ADOPTED, /* some were when the flow was adopted */
+};
+#define SENDER_MORE (1 << 16) /* MSG_MORE */
+
+#endif

@@ -1,0 +1,474 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * RX of UDP. From v6.18 on no tracepoint shows the skb of a datagram that is read, so what is known
+ * of it when it reaches the socket (cgroup_skb/ingress, just before it is queued) is kept in a
+ * ring, in order, and a read (sock_recv_length) takes the oldest.
+ *
+ * That this is the datagram that was read is checked at each read by the skb that the kernel has at
+ * the head of its queue then, the next to be read: it has to be the ring's next one too. Where the
+ * queue is empty, the ring has to be empty, or its next one must still be on its way to the queue,
+ * which its memory tells. Otherwise the read is refused, and the ring goes on where the kernel is.
+ * So a datagram that left by another way (a bad checksum, found when it is read or polled for),
+ * CPUs that deliver in another order, readers side by side, or datagrams queued before the start
+ * cost refusals, never a wrong time.
+ *
+ * Where functions are traced, one of them shows the skb, and no order is needed.
+ */
+#ifndef SOCKSTAMP_UDP_RECEIVE_BPF_H
+#define SOCKSTAMP_UDP_RECEIVE_BPF_H
+
+#include "abi/ring.bpf.h"
+#include "clock/clock.bpf.h"
+#include "flow/select.bpf.h"
+#include "group/resolve.bpf.h"
+#include "udp/peer.bpf.h"
+#include "udp/state.bpf.h"
+
+#define UDP_HEADER_LENGTH 8 /* RFC 768 */
+#define EFAULT		  14 /* include/uapi/asm-generic/errno-base.h */
+
+/*
+ * From taking a datagram to the end of the read call, a page fault and a preemption included. After
+ * it, a datagram that another thread seemed to have taken is believed to be gone.
+ */
+#define UDP_READING_NS 1000000000
+
+static __always_inline struct udp_arrival *udp_arrival_slot(struct udp_flow *flow, __u64 counter)
+{
+	return &flow->rx[counter % UDP_ARRIVALS];
+}
+
+/*
+ * The payload's length; __cgroup_bpf_run_filter_skb() moves `data`, and it is behind the header
+ * when the datagram is queued, so it is reckoned anew.
+ */
+static __always_inline __u32 udp_length(const struct sk_buff *skb)
+{
+	return skb->len - (skb->head + skb->transport_header - skb->data) - UDP_HEADER_LENGTH;
+}
+
+/*
+ * A datagram has reached the socket, in softirq; it will be queued or dropped. `receiver`: the
+ * socket as this kind of program has it.
+ */
+static __always_inline void udp_arrived(const void *receiver, const struct sk_buff *skb,
+					const struct sock *sk)
+{
+	struct udp_flow *flow = udp_flow_at(receiver, skb);
+	struct udp_arrival *arrival;
+	__u64 counter;
+
+	if (!flow)
+		return;
+	counter = __sync_fetch_and_add(&flow->rx_head, 1);
+	if ((__s64)(counter - flow->rx_tail) >= UDP_ARRIVALS)
+		count_loss(LOSS_EVICTED);
+	arrival = udp_arrival_slot(flow, counter);
+	arrival->time = bpf_ktime_get_ns();
+	arrival->stack_ns = clock_since_stamp(skb, arrival->time);
+	arrival->length = udp_length(skb);
+	arrival->skb = udp_name(sk, skb);
+	arrival->stamp = skb->tstamp;
+	if (udp_peer_wanted())
+		udp_peer(sk, skb, true, &arrival->remote);
+	sched_note(sk, &flow->waiter, counter);
+}
+
+/*
+ * A datagram was dropped after it had reached the socket: no room in its receive buffer, a filter
+ * of its own, no memory (kfree_skb, whose rx_sk is the socket: sk_skb_reason_drop(), v6.11). Where
+ * kfree_skb does not tell, __udp_enqueue_schedule_skb() fails.
+ */
+static __always_inline void udp_arrival_dropped(const struct sock *sk, const struct sk_buff *skb)
+{
+	struct udp_flow *flow = udp_flow_of(sk);
+	struct bank *bank = this_bank();
+	__u64 head;
+
+	if (!flow || !bank)
+		return;
+	count(&bank->drops, 1);
+	head = flow->rx_head;
+	/* Datagrams that reach the socket on other CPUs come in between: as many as there may be.
+	 */
+	for (int i = 0; i < UDP_ARRIVALS && head != flow->rx_tail; i++) {
+		struct udp_arrival *arrival = udp_arrival_slot(flow, --head);
+
+		if (arrival->skb != udp_name(sk, skb))
+			continue;
+		arrival->skb = 0;
+		/* The last is forgotten, so that drops take no room. */
+		__sync_val_compare_and_swap(&flow->rx_head, head + 1, head);
+		return;
+	}
+}
+
+/* The skb that the next read will take; 0 if there is none. */
+static __always_inline __u64 udp_next(const struct sock *sk)
+{
+	const struct udp_sock *udp = cast_kernel(sk, struct udp_sock);
+	const struct sk_buff *skb = udp->reader_queue.next;
+
+	/* __skb_recv_udp() moves the whole receive queue there once it is empty. */
+	if ((void *)skb != (void *)&udp->reader_queue)
+		return udp_name(sk, skb);
+	skb = sk->sk_receive_queue.next;
+	if ((void *)skb != (void *)&sk->sk_receive_queue)
+		return udp_name(sk, skb);
+	return 0;
+}
+
+/*
+ * The first that was not dropped, from `counter` on. A global function, as those below with a loop,
+ * so that the verifier walks it once.
+ */
+__noinline __u64 udp_kept(struct udp_flow *flow, __u64 counter, __u64 head)
+{
+	if (!flow)
+		return head;
+	for (int i = 0; i < UDP_ARRIVALS && counter != head; i++, counter++) {
+		if (udp_arrival_slot(flow, counter)->skb)
+			break;
+	}
+	return counter;
+}
+
+/*
+ * Where in the ring the kernel's next datagram is; `otherwise` if it is not there. The newest
+ * first: an address is used again.
+ */
+__noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u64 head, __u64 otherwise)
+{
+	if (!flow)
+		return otherwise;
+	for (int i = 0; i < UDP_ARRIVALS; i++) {
+		if (udp_arrival_slot(flow, --head)->skb == skb)
+			return head;
+	}
+	return otherwise;
+}
+
+struct udp_read {
+	__u64 now;
+	__u64 socket; /* its address, which makes names addresses again */
+	__u64 next; /* what the kernel has at the head of its queue */
+	__u64 skb; /* what was read, where that is seen */
+	__u64 head;
+	__u64 counter; /* of the arrival, as rx_head */
+	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
+	__u64 app;
+	__u32 pid;
+	__u32 tid;
+	__u32 length;
+	__u32 weight;
+	__u32 group;
+	struct udp_arrival arrival;
+};
+
+/*
+ * Whether a datagram is still between our hook and the queue. __udp_enqueue_schedule_skb() writes
+ * over skb->dev (udp_set_dev_scratch(), v6.18; the upper half is a length and two flags), a packet
+ * that takes the memory later has another stamp, and no read can have taken what is not queued.
+ */
+static __always_inline bool udp_on_its_way(const struct udp_read *read,
+					   const struct udp_arrival *arrival)
+{
+	const struct sk_buff *skb = (void *)(read->socket + arrival->skb);
+	__s64 device = 0;
+	__u64 stamp = 0;
+
+	if (bpf_core_read(&device, sizeof(device), &skb->dev) ||
+	    bpf_core_read(&stamp, sizeof(stamp), &skb->tstamp))
+		return false;
+	/* A pointer of the kernel is negative. */
+	return device < 0 && stamp && (__u32)stamp == arrival->stamp;
+}
+
+/* The first from `counter` on that is still on its way to the queue; `head` if none is. */
+__noinline __u64 udp_unqueued(struct udp_flow *flow, const struct udp_read *read, __u64 counter)
+{
+	if (!flow || !read)
+		return 0;
+	for (int i = 0; i < UDP_ARRIVALS && counter != read->head; i++, counter++) {
+		struct udp_arrival *arrival = udp_arrival_slot(flow, counter);
+
+		if (arrival->skb && udp_on_its_way(read, arrival))
+			return counter;
+	}
+	return read->head;
+}
+
+/*
+ * Goes on where the kernel is. Where threads read side by side, datagrams were taken by reads whose
+ * end is still to come: those ends must not be taken for reads of what follows.
+ */
+static __always_inline enum verdict udp_resync(struct udp_flow *flow, const struct udp_read *read,
+					       __u64 counter)
+{
+	__u64 tail;
+
+	if (read->next)
+		tail = udp_find(flow, read->next, read->head, counter);
+	else
+		tail = udp_unqueued(flow, read, counter);
+	if (flow->rx_shared) {
+		__s64 ahead = flow->rx_ahead + (__s64)(tail - counter) - 1;
+
+		flow->rx_ahead = ahead < 0 ? 0 : ahead;
+		flow->rx_doubt = read->now;
+	}
+	flow->rx_tail = tail;
+	flow->rx_proven = false;
+	return VERDICT_UNMATCHED_READ;
+}
+
+/* Whether `following` is what the kernel will give next, too. */
+static __always_inline bool udp_in_step(struct udp_flow *flow, const struct udp_read *read,
+					__u64 following)
+{
+	struct udp_arrival *arrival = udp_arrival_slot(flow, following);
+
+	if (read->next)
+		return following != read->head && arrival->skb == read->next;
+	return following == read->head || udp_on_its_way(read, arrival);
+}
+
+/* Whether the datagram that seemed to be read is still to be read. */
+static __always_inline bool udp_unread(const struct udp_flow *flow, const struct udp_read *read)
+{
+	if (read->next)
+		return read->arrival.skb == read->next;
+	return !flow->rx_proven && udp_on_its_way(read, &read->arrival);
+}
+
+static __always_inline bool udp_doubtful(const struct udp_flow *flow, const struct udp_read *read)
+{
+	return flow->rx_ahead && read->now - flow->rx_doubt < UDP_READING_NS;
+}
+
+/* Finds the arrival of the datagram that was read. */
+__noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
+{
+	__u64 tail, counter, following;
+	bool in_step;
+
+	if (!flow || !read)
+		return VERDICT_LOST_EVENT;
+	tail = flow->rx_tail;
+	/* More were read than had arrived: drops gave a place back. */
+	if ((__s64)(read->head - tail) < 0)
+		tail = read->head;
+	if (read->head - tail > UDP_ARRIVALS) {
+		flow->rx_tail = tail + 1;
+		return VERDICT_EVICTED;
+	}
+	counter = udp_kept(flow, tail, read->head);
+	if (counter == read->head) {
+		flow->rx_tail = counter;
+		return flow->rx_shared ? VERDICT_UNMATCHED_READ : VERDICT_LOST_EVENT;
+	}
+	read->counter = counter;
+	read->arrival = *udp_arrival_slot(flow, counter);
+	following = udp_kept(flow, counter + 1, read->head);
+	in_step = udp_in_step(flow, read, following);
+	/* A datagram that came since may have the memory of the one that was read. */
+	if ((!in_step || !read->next) && udp_unread(flow, read)) {
+		/* What was read came before we knew, or is another thread's. */
+		if (flow->rx_ahead)
+			flow->rx_ahead--;
+		flow->rx_tail = counter;
+		return VERDICT_UNMATCHED_READ;
+	}
+	if (!in_step || read->length > read->arrival.length)
+		return udp_resync(flow, read, counter);
+	flow->rx_tail = following;
+	flow->rx_proven = true;
+	if (udp_doubtful(flow, read))
+		return VERDICT_UNMATCHED_READ;
+	flow->rx_ahead = 0;
+	/* Overwritten while it was read: the CPU that fills is another one. */
+	if (flow->rx_head - counter > UDP_ARRIVALS)
+		return VERDICT_EVICTED;
+	return clock_verdict(read->arrival.stack_ns);
+}
+
+/*
+ * The arrival of the datagram that was read, whose skb is known. It has its place in the ring
+ * unless it was queued before the start, or so many have come since that it was overwritten.
+ */
+__noinline int udp_match_skb(struct udp_flow *flow, struct udp_read *read)
+{
+	struct udp_arrival *arrival;
+	__u64 counter;
+
+	if (!flow || !read)
+		return VERDICT_LOST_EVENT;
+	counter = udp_find(flow, read->skb, read->head, read->head);
+	if (counter == read->head) {
+		if ((__s64)(counter - flow->rx_tail) <= UDP_ARRIVALS)
+			return VERDICT_LOST_EVENT;
+		flow->rx_tail++;
+		return VERDICT_EVICTED;
+	}
+	arrival = udp_arrival_slot(flow, counter);
+	read->counter = counter;
+	read->arrival = *arrival;
+	/* Its address will be that of another. */
+	arrival->skb = 0;
+	/* Threads side by side may end their reads in another order. */
+	if ((__s64)(counter - flow->rx_tail) >= 0)
+		flow->rx_tail = counter + 1;
+	/* Overwritten while it was read: the CPU that fills is another one. */
+	if (flow->rx_head - counter > UDP_ARRIVALS)
+		return VERDICT_EVICTED;
+	return clock_verdict(read->arrival.stack_ns);
+}
+
+static __always_inline void udp_read_record(struct udp_flow *flow, const struct sock *sk,
+					    const struct udp_read *read, enum verdict verdict)
+{
+	const struct udp_arrival *arrival = &read->arrival;
+	struct message_record *record;
+
+	udp_identify(&flow->identity, sk, &arrival->remote);
+	udp_remember_task(&flow->identity, read->pid);
+	record = record_begin(&flow->identity, DIRECTION_RX, verdict);
+	if (!record)
+		return;
+	record->time = read->now;
+	record->weight = read->weight;
+	record->group = read->group;
+	record->stamps.rx.read = read->now;
+	record->bytes = read->length;
+	if (verdict == VERDICT_VALID) {
+		record->stamps.rx.software = arrival->time - arrival->stack_ns;
+		record->stamps.rx.ready = arrival->time;
+		record->stamps.rx.oldest = record->stamps.rx.software;
+		record->stages[STAGE_RX_STACK] = arrival->stack_ns;
+		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
+		record->stages[STAGE_RX_APP] = read->app;
+	}
+	record_submit(record);
+}
+
+/* Nothing was read: shutdown(2) ends reads with 0, as an empty datagram does. */
+static __always_inline bool udp_nothing_read(const struct sock *sk, const struct udp_flow *flow)
+{
+	return sk->sk_shutdown & RCV_SHUTDOWN && flow->rx_head == flow->rx_tail;
+}
+
+__noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_read *read)
+{
+	const struct udp_arrival *arrival;
+	__u64 waited, total;
+
+	if (!bank || !flow || !read)
+		return 0;
+	arrival = &read->arrival;
+	waited = read->now - arrival->time;
+	total = arrival->stack_ns + waited;
+	read->wakeup = sched_wakeup(&flow->waiter, read->counter, arrival->time, read->now);
+	read->app = read->wakeup == STAGE_ABSENT ? waited : waited - read->wakeup;
+	if (read->wakeup != STAGE_ABSENT)
+		stage_add(bank, read->group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
+	histogram_add(bank, DISTRIBUTION_UDP_STACK, arrival->stack_ns, read->weight);
+	stage_add(bank, read->group, STAGE_RX_APP, read->app, read->weight);
+	histogram_add(bank, DISTRIBUTION_UDP_TOTAL, total, read->weight);
+	if (setting_groups) {
+		group_add(read->group, STAGE_RX_STACK, arrival->stack_ns, read->weight);
+		group_add(read->group, DISTRIBUTION_TOTAL(DIRECTION_RX), total, read->weight);
+	}
+	return 0;
+}
+
+/* Counts the message if it is the target's, and measures it if it is its turn. */
+static __always_inline void udp_read_message(struct udp_flow *flow, const struct sock *sk,
+					     struct udp_read *read, enum verdict verdict)
+{
+	struct bank *bank = this_bank();
+
+	if (!bank || !pid_selected(read->pid) ||
+	    !udp_wants(sk, &read->arrival.remote, DIRECTION_RX))
+		return;
+	read->group = group_of_task(&flow->group, sk);
+	group_message(read->group, DIRECTION_RX, read->length);
+	count(&bank->messages[DIRECTION_RX], 1);
+	count(&bank->bytes[DIRECTION_RX], read->length);
+	udp_sample_refresh(&flow->rx_sampler, read->now);
+	if (sample_skip(&flow->rx_sampler))
+		return;
+	read->weight = sample_take(&flow->rx_sampler);
+	count_measured(bank, DIRECTION_RX, read->weight);
+	group_measured(read->group, DIRECTION_RX);
+	if (verdict == VERDICT_VALID) {
+		udp_measure(bank, flow, read);
+	} else {
+		refuse_read(bank, verdict, read->weight);
+		group_ended(read->group, DIRECTION_RX, read->weight);
+	}
+	if (setting_record)
+		udp_read_record(flow, sk, read, verdict);
+}
+
+static __always_inline void udp_read_now(struct udp_read *read, __u32 length)
+{
+	__u64 task = bpf_get_current_pid_tgid();
+
+	read->pid = task >> 32;
+	read->tid = task;
+	read->now = bpf_ktime_get_ns();
+	read->length = length;
+}
+
+/*
+ * sock_recv_length(): the read call is over, nothing is locked, `current` is the reader. A datagram
+ * that could not be copied (EFAULT) is gone all the same (udp_recvmsg(), v6.18).
+ */
+static __always_inline void udp_read(const struct sock *sk, int result)
+{
+	struct udp_read read = {};
+	struct udp_flow *flow;
+	enum verdict verdict;
+
+	if (result < 0 && result != -EFAULT)
+		return;
+	flow = udp_flow_of(sk);
+	if (!flow || (!result && udp_nothing_read(sk, flow)))
+		return;
+	udp_read_now(&read, result < 0 ? 0 : result);
+	read.socket = (__u64)sk;
+	if (flow->rx_reader != read.tid) {
+		flow->rx_shared |= !!flow->rx_reader;
+		flow->rx_reader = read.tid;
+	}
+	/* In this order: whatever is queued has been noted before. */
+	read.next = udp_next(sk);
+	read.head = *(volatile __u64 *)&flow->rx_head;
+	verdict = udp_match(flow, &read);
+	if (result >= 0)
+		udp_read_message(flow, sk, &read, verdict);
+}
+
+/*
+ * skb_consume_udp(), with which udp_recvmsg() and udpv6_recvmsg() end: the datagram is copied, and
+ * `current` is the reader. Of one that was only looked at (MSG_PEEK) the length is negated, and it
+ * is in the queue still. One that could not be copied does not come here (net/ipv4/udp.c, v6.1).
+ */
+static __always_inline void udp_consumed(const struct sock *sk, const struct sk_buff *skb,
+					 int length)
+{
+	struct udp_read read = {};
+	struct udp_flow *flow;
+
+	if (length < 0 || (!length && skb->next))
+		return;
+	flow = udp_flow_of(sk);
+	if (!flow)
+		return;
+	udp_read_now(&read, length);
+	read.skb = udp_name(sk, skb);
+	read.head = *(volatile __u64 *)&flow->rx_head;
+	udp_read_message(flow, sk, &read, udp_match_skb(flow, &read));
+}
+
+#endif

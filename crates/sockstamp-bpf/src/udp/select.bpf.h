@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Selection of UDP sockets. They have no handshake and the kernel calls nothing for them, so they
+ * are marked when they are made (cgroup/sock_create), or at the start if they exist already. The
+ * mark makes sk_bpf_storage of the socket non-zero: the one test that a packet of any other UDP
+ * socket costs.
+ */
+#ifndef SOCKSTAMP_UDP_SELECT_BPF_H
+#define SOCKSTAMP_UDP_SELECT_BPF_H
+
+#include "flow/select.bpf.h"
+#include "udp/state.bpf.h"
+
+static __always_inline void udp_select(void *sk)
+{
+	struct mark *mark =
+		bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!mark) {
+		count_loss(LOSS_FLOW);
+		return;
+	}
+	mark->kind = MARK_DATAGRAM;
+	/* The kernel gives a socket its cookie when somebody asks for it first. */
+	if (setting_record || setting_groups & GROUP_BY_FLOW)
+		bpf_get_socket_cookie(sk);
+}
+
+/* The namespace of a socket that the current task makes: sock_create(), net/socket.c, v6.1. */
+static __always_inline bool task_netns_selected(void)
+{
+	return !setting_netns ||
+	       bpf_get_current_task_btf()->nsproxy->net_ns->ns.inum == setting_netns;
+}
+
+/* A socket is made: the task is known, the cgroup is that of the attachment. */
+static __always_inline void udp_created(struct bpf_sock *sk)
+{
+	if (!stopping && sk->protocol == IPPROTO_UDP && sk->type == SOCK_DGRAM &&
+	    task_netns_selected() && pid_selected(bpf_get_current_pid_tgid() >> 32))
+		udp_select(sk);
+}
+
+/* A socket that is there already, as often as it has descriptors. */
+static __always_inline void udp_held(const struct task_struct *task, struct file *file)
+{
+	struct socket *socket;
+	struct sock *sk;
+
+	if (setting_by_pid && !task_selected(task, task->tgid))
+		return;
+	socket = bpf_sock_from_file(file);
+	if (!socket)
+		return;
+	sk = socket->sk;
+	if (sk && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM &&
+	    netns_selected(sk) && cgroup_selected(sk))
+		udp_select(sk);
+}
+
+#endif

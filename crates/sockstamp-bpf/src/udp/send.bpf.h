@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * TX of UDP. A message is a send call, and ends when its last packet is handed to the driver. UDP
+ * has no write queue: a send call makes the packets of one datagram and takes them to the packet
+ * scheduler itself (udp_send_skb(), v6.18). So what a task queues on a socket before the end of a
+ * send call (sock_send_length) is that call's. What waits for a neighbour's address (ARP) comes
+ * later and from elsewhere: such a message is refused.
+ *
+ * From the scheduler to the driver a packet is known by its address. Where it is split on the way
+ * (UDP_SEGMENT, and a device that cannot), the parts are known by their socket, and counted. So are
+ * fragments but the last. While packets of calls that are not measured are on the same way, that is
+ * no knowledge: such a message is refused.
+ */
+#ifndef SOCKSTAMP_UDP_SEND_BPF_H
+#define SOCKSTAMP_UDP_SEND_BPF_H
+
+#include "abi/ring.bpf.h"
+#include "flow/select.bpf.h"
+#include "group/resolve.bpf.h"
+#include "tcp/send/queued.bpf.h"
+#include "udp/peer.bpf.h"
+#include "udp/state.bpf.h"
+
+#define IP_MF		 0x2000 /* more fragments: RFC 791 */
+#define IP6_MF		 0x0001 /* RFC 8200, section 4.5 */
+#define NEXTHDR_FRAGMENT 44
+#define PF_KTHREAD	 0x00200000 /* include/linux/sched.h */
+
+#define UDP_NO_SLOT UDP_SENDS
+
+static __always_inline struct udp_send *udp_send_at(struct udp_flow *flow, __u32 slot)
+{
+	return &flow->tx[slot % UDP_SENDS];
+}
+
+/* Slots are taken from the lowest, so that a search is short. */
+#define udp_for_each_send(flow, slot)                                             \
+	for (__u32 slot = 0; slot < UDP_SENDS && (flow)->tx_used >> slot; slot++) \
+		if ((flow)->tx_used >> slot & 1)
+
+/*
+ * The task's send call on this socket that is under way. A global function, as others below with a
+ * loop, so that the verifier walks it once.
+ */
+__noinline __u32 udp_find_open(struct udp_flow *flow, __u32 tid)
+{
+	if (!flow)
+		return UDP_NO_SLOT;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->state == UDP_OPEN && send->tid == tid)
+			return slot;
+	}
+	return UDP_NO_SLOT;
+}
+
+__noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
+{
+	if (!flow)
+		return UDP_NO_SLOT;
+	for (__u32 slot = 0; slot < UDP_SENDS; slot++) {
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (flow->tx_used >> slot & 1 ||
+		    __sync_fetch_and_or(&flow->tx_used, 1ULL << slot) >> slot & 1)
+			continue;
+		__builtin_memset(send, 0, sizeof(*send));
+		send->tid = tid;
+		send->order = __sync_fetch_and_add(&flow->tx_order, 1);
+		return slot;
+	}
+	return UDP_NO_SLOT;
+}
+
+/*
+ * A send call is over soon after it has queued a packet. One that seems not to be is no call: its
+ * packet was released in another task's time, by the answer of a neighbour (ARP).
+ */
+#define UDP_CALL_NS 1000000000
+
+/* Its packets go on without it. */
+static __always_inline void udp_forget_packets(struct udp_flow *flow, struct udp_send *send)
+{
+	if (send->outstanding > 0)
+		__sync_fetch_and_add(&flow->tx_untracked,
+				     __sync_lock_test_and_set(&send->outstanding, 0));
+}
+
+static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
+{
+	struct udp_send *send = udp_send_at(flow, slot);
+
+	send->state = UDP_ENDED;
+	udp_forget_packets(flow, send);
+	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
+}
+
+/*
+ * The start of a send: of each where functions are traced, else of unconnected ones alone
+ * (BPF_CGROUP_RUN_PROG_UDP4_SENDMSG_LOCK() in udp_sendmsg(), v6.18).
+ */
+static __always_inline void udp_entered(void *sk)
+{
+	__u64 task = bpf_get_current_pid_tgid();
+	struct udp_flow *flow;
+	__u32 slot;
+
+	if (!pid_selected(task >> 32))
+		return;
+	flow = udp_flow_of(sk);
+	if (!flow)
+		return;
+	slot = udp_find_open(flow, task);
+	if (slot != UDP_NO_SLOT)
+		udp_release(flow, slot);
+	slot = udp_claim(flow, task);
+	if (slot != UDP_NO_SLOT)
+		udp_send_at(flow, slot)->entry = bpf_ktime_get_ns();
+}
+
+struct udp_packet {
+	__u64 skb;
+	__u64 now;
+	__u32 ifindex;
+	__u32 interface; /* slot in `interfaces` */
+	__u32 parts;
+	bool last; /* of its datagram */
+};
+
+/* Datagrams that are in it (UDP_SEGMENT: udp(7)). */
+static __always_inline __u32 udp_parts(const struct sk_buff *skb)
+{
+	return kernel_read(skb->head + skb->end, struct skb_shared_info, gso_segs) ?: 1;
+}
+
+/* Whether bytes are corked: until udp_push_pending_frames() is through with them. */
+static __always_inline bool udp_pending(const struct sock *sk)
+{
+	return kernel_read(sk, struct udp_sock, pending);
+}
+
+/* Whether a datagram ends with this packet: it is whole, or its last fragment. */
+static __always_inline bool udp_last_fragment(const struct sk_buff *skb)
+{
+	const unsigned char *network = skb->head + skb->network_header;
+	__u8 next_header = 0;
+	__be16 offset = 0;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		bpf_probe_read_kernel(&offset, sizeof(offset), network + 6);
+		return !(offset & bpf_htons(IP_MF));
+	}
+	bpf_probe_read_kernel(&next_header, sizeof(next_header), network + 6);
+	if (next_header != NEXTHDR_FRAGMENT)
+		return true;
+	bpf_probe_read_kernel(&offset, sizeof(offset), network + 40 + 2);
+	return !(offset & bpf_htons(IP6_MF));
+}
+
+static __always_inline bool udp_own_device(const struct sock *sk, const struct net_device *device)
+{
+	return device->nd_net.net == sk->__sk_common.skc_net.net;
+}
+
+static __always_inline void udp_note_queued(struct udp_flow *flow, struct udp_send *send,
+					    const struct udp_packet *packet)
+{
+	/* A device on top of another (bond, VLAN, bridge) passes the packet on. */
+	if (send->skb == packet->skb && send->ifindex != packet->ifindex) {
+		send->repeats++;
+		send->outstanding += packet->parts;
+	} else {
+		/* A send is one datagram: corked bytes left first, or a neighbour's answer let one
+		 * go. */
+		if (send->flags & UDP_WHOLE) {
+			udp_forget_packets(flow, send);
+			if (send->flags & UDP_FLUSHED) {
+				send->sched = 0;
+				send->snd = 0;
+				send->flags = 0;
+			} else {
+				send->flags |= UDP_DOUBTED;
+			}
+		}
+		if (send->sched || !packet->last || packet->parts > 1)
+			send->flags |= UDP_SPLIT;
+		if (!send->sched) {
+			send->sched = packet->now;
+			send->interface_first = packet->interface;
+		}
+		send->sched_last = packet->now;
+		send->skb = packet->skb;
+		send->parts = packet->parts;
+		__sync_fetch_and_add(&send->outstanding, packet->parts);
+	}
+	send->ifindex = packet->ifindex;
+	send->interface_last = packet->interface;
+	if (packet->last)
+		send->flags |= UDP_WHOLE;
+}
+
+/* Corked bytes leave: with those of this call, or by setsockopt(UDP_CORK). */
+__noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
+{
+	if (!flow || !packet)
+		return 0;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->state != UDP_CORKED)
+			continue;
+		udp_note_queued(flow, send, packet);
+		send->flags |= UDP_SHARED;
+		if (packet->last)
+			send->state = UDP_WAITING;
+	}
+	return 0;
+}
+
+/* Whether the socket has no other packet: sk_wmem_alloc is 1 without any (sk_alloc(), v6.18). */
+static __always_inline bool udp_alone(const struct sock *sk, const struct sk_buff *skb)
+{
+	return (__u32)sk->sk_wmem_alloc.refs.counter <= skb->truesize + 1;
+}
+
+static __always_inline void udp_send_record(const struct udp_flow *flow,
+					    const struct udp_send *send, enum verdict verdict)
+{
+	struct message_record *record;
+
+	record = record_begin(&flow->identity, DIRECTION_TX, verdict);
+	if (!record)
+		return;
+	record->time = send->snd_last ?: bpf_ktime_get_ns();
+	record->weight = send->weight;
+	record->group = send->group;
+	record->stamps.tx.entry = send->entry;
+	record->stamps.tx.sched = send->sched;
+	record->stamps.tx.sched_last = send->sched_last;
+	record->stamps.tx.snd = send->snd;
+	record->stamps.tx.snd_last = send->snd_last;
+	record->bytes = send->bytes;
+	record->flow.pid = send->pid;
+	if (send->remote.port) {
+		__builtin_memcpy(record->flow.remote_address, send->remote.address,
+				 sizeof(send->remote.address));
+		record->flow.remote_port = send->remote.port;
+	}
+	record->repeats = send->repeats;
+	record_interface(&record->interface_first, send->interface_first);
+	record_interface(&record->interface_last, send->interface_last);
+	record->flags = send->flags & UDP_SHARED ? MESSAGE_COALESCED : 0;
+	if (verdict == VERDICT_VALID) {
+		if (send->entry)
+			record->stages[STAGE_TX_COPY] = send->sched_last - send->entry;
+		record->stages[STAGE_TX_QDISC] = send->snd_last - send->sched_last;
+	}
+	record_submit(record);
+}
+
+static __always_inline enum verdict udp_send_verdict(const struct udp_send *send)
+{
+	if (send->flags & UDP_DROPPED)
+		return VERDICT_DROPPED;
+	if (!send->sched)
+		return VERDICT_NO_SCHED;
+	if (!send->snd || send->flags & UDP_DOUBTED)
+		return VERDICT_NO_SND;
+	if (send->entry > send->sched || send->sched_last > send->snd_last)
+		return VERDICT_STAMP_ORDER;
+	return VERDICT_VALID;
+}
+
+__noinline int udp_complete(struct bank *bank, struct udp_flow *flow, __u32 slot)
+{
+	struct udp_send *send;
+	enum verdict verdict;
+
+	if (!bank || !flow)
+		return 0;
+	send = udp_send_at(flow, slot);
+	verdict = udp_send_verdict(send);
+	if (verdict == VERDICT_VALID) {
+		__u64 begin = send->entry ?: send->sched_last;
+
+		if (send->entry)
+			stage_add(bank, send->group, STAGE_TX_COPY, send->sched_last - send->entry,
+				  send->weight);
+		stage_add(bank, send->group, STAGE_TX_QDISC, send->snd_last - send->sched_last,
+			  send->weight);
+		stage_add(bank, send->group, DISTRIBUTION_TOTAL(DIRECTION_TX),
+			  send->snd_last - begin, send->weight);
+		interface_count(bank, send->interface_last, send->weight);
+	} else {
+		count(&bank->refusals[DIRECTION_TX][verdict], send->weight);
+	}
+	group_ended(send->group, DIRECTION_TX, verdict == VERDICT_VALID ? 0 : send->weight);
+	if (setting_record)
+		udp_send_record(flow, send, verdict);
+	udp_release(flow, slot);
+	return 0;
+}
+
+/* The end of the call and the driver, on another CPU, may come at once: one of them completes. */
+static __always_inline void udp_complete_if_over(struct bank *bank, struct udp_flow *flow,
+						 __u32 slot)
+{
+	struct udp_send *send = udp_send_at(flow, slot);
+
+	if (send->outstanding <= 0 &&
+	    __sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
+		udp_complete(bank, flow, slot);
+}
+
+/* Ends one that waits for a packet whose leaving was missed. */
+static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *flow, __u32 slot)
+{
+	struct udp_send *send = udp_send_at(flow, slot);
+
+	send->flags |= UDP_DOUBTED;
+	if (__sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
+		udp_complete(bank, flow, slot);
+}
+
+/*
+ * A new packet is about to wait, so whatever else had its memory is gone. One that was split is
+ * known by its parts alone from here on.
+ */
+__noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
+			     const struct udp_packet *packet)
+{
+	if (!bank || !flow || !packet)
+		return 0;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->skb != packet->skb || send->ifindex != packet->ifindex)
+			continue;
+		send->skb = 0;
+		if (!(send->flags & UDP_SPLIT) && send->outstanding > 0)
+			udp_end_missed(bank, flow, slot);
+	}
+	return 0;
+}
+
+/*
+ * The socket has no packet but one: a message that still waits for others has missed them, and a
+ * call that is still open never was one. Recent ones are left alone: netem takes packets off the
+ * socket's account before they leave (skb_orphan_partial(), v6.18).
+ */
+__noinline int udp_give_up(struct bank *bank, struct udp_flow *flow, __u64 now)
+{
+	if (!bank || !flow)
+		return 0;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (!send->sched_last || now - send->sched_last < UDP_CALL_NS)
+			continue;
+		if (send->state == UDP_OPEN)
+			udp_release(flow, slot);
+		else
+			udp_end_missed(bank, flow, slot);
+	}
+	return 0;
+}
+
+/* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
+static __always_inline void udp_queued(const struct sock *sk, const struct sk_buff *skb)
+{
+	struct udp_flow *flow = udp_flow_at(sk, skb);
+	struct bank *bank = this_bank();
+	struct udp_packet packet = {};
+	struct udp_send *send;
+	bool corked;
+	__u32 slot, tid;
+
+	if (!flow || !bank || !udp_own_device(sk, skb->dev))
+		return;
+	/* Not in a send call: what waited for a neighbour's address, in softirq. */
+	tid = bpf_get_current_pid_tgid();
+	if (!tid || bpf_get_current_task_btf()->flags & PF_KTHREAD)
+		return;
+	packet.skb = udp_name(sk, skb);
+	packet.now = bpf_ktime_get_ns();
+	packet.ifindex = skb->dev->ifindex;
+	packet.interface = interface_slot(skb->dev);
+	packet.parts = udp_parts(skb);
+	packet.last = udp_last_fragment(skb);
+	/* Some left where nobody looks: redirected, or given away by their qdisc. */
+	if ((flow->tx_untracked || flow->tx_used) && udp_alone(sk, skb)) {
+		flow->tx_untracked = 0;
+		if (flow->tx_used)
+			udp_give_up(bank, flow, packet.now);
+	}
+	if (flow->tx_used)
+		udp_take_name(bank, flow, &packet);
+	corked = udp_pending(sk);
+	if (corked)
+		udp_flush(flow, &packet);
+	slot = udp_find_open(flow, tid);
+	if (slot == UDP_NO_SLOT)
+		slot = udp_claim(flow, tid);
+	/* Counted at the end of the call, which finds no slot either. */
+	if (slot == UDP_NO_SLOT) {
+		__sync_fetch_and_add(&flow->tx_untracked, packet.parts);
+		return;
+	}
+	send = udp_send_at(flow, slot);
+	if (udp_peer_wanted() && !send->sched)
+		udp_peer(sk, skb, false, &send->remote);
+	udp_note_queued(flow, send, &packet);
+	if (corked)
+		send->flags |= UDP_FLUSHED;
+}
+
+static __always_inline void udp_note_started(struct udp_send *send, __u32 parts, __u64 now)
+{
+	if (!send->snd)
+		send->snd = now;
+	send->snd_last = now;
+	__sync_fetch_and_sub(&send->outstanding, parts);
+}
+
+/* Of those with such packets under way, the oldest: a packet scheduler keeps a flow's order. */
+__noinline __u32 udp_oldest_split(struct udp_flow *flow)
+{
+	__u32 oldest = UDP_NO_SLOT;
+	__u64 age = 0;
+
+	if (!flow)
+		return oldest;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->outstanding > 0 && send->flags & UDP_SPLIT &&
+		    flow->tx_order - send->order > age) {
+			age = flow->tx_order - send->order;
+			oldest = slot;
+		}
+	}
+	return oldest;
+}
+
+/* A part of a message, or no packet of any. */
+static __always_inline void udp_unnamed_left(struct bank *bank, struct udp_flow *flow, __u32 parts,
+					     bool dropped, __u64 now)
+{
+	__u32 slot = parts == 1 ? udp_oldest_split(flow) : UDP_NO_SLOT;
+	struct udp_send *send = udp_send_at(flow, slot);
+
+	if (slot == UDP_NO_SLOT) {
+		if (flow->tx_untracked > 0)
+			__sync_fetch_and_sub(&flow->tx_untracked, parts);
+		return;
+	}
+	if (flow->tx_untracked > 0)
+		send->flags |= UDP_DOUBTED;
+	if (dropped)
+		send->flags |= UDP_DROPPED;
+	/* It was split: the packet that had the name is gone. */
+	if (send->parts > 1)
+		send->skb = 0;
+	udp_note_started(send, 1, now);
+	udp_complete_if_over(bank, flow, slot);
+}
+
+/*
+ * A packet has left that was queued as a whole. A packet scheduler keeps a flow's order: the parts
+ * of older messages have left unseen, or were taken for others'.
+ */
+__noinline int udp_doubt_older(struct udp_flow *flow, __u64 order)
+{
+	if (!flow)
+		return 0;
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		if (send->order < order && send->flags & UDP_SPLIT && send->outstanding > 0)
+			send->flags |= UDP_DOUBTED;
+	}
+	return 0;
+}
+
+/*
+ * What becomes of a packet that was queued: the driver takes it, or it is dropped on the way. Calls
+ * that were corked together share one.
+ */
+static __always_inline void udp_left(const struct sock *sk, const struct sk_buff *skb, bool dropped)
+{
+	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
+	struct bank *bank = this_bank();
+	__u32 parts = udp_parts(skb);
+	__u64 name = udp_name(sk, skb);
+	bool known = false;
+	__u64 now;
+
+	if (!flow || !bank || (!flow->tx_used && flow->tx_untracked <= 0))
+		return;
+	now = bpf_ktime_get_ns();
+	udp_for_each_send(flow, slot)
+	{
+		struct udp_send *send = udp_send_at(flow, slot);
+
+		/* One that was split is gone: its address may be that of a part of another. */
+		if (send->skb != name || send->parts != parts || send->outstanding <= 0)
+			continue;
+		known = true;
+		if (dropped)
+			send->flags |= UDP_DROPPED;
+		else if (flow->tx_used & (flow->tx_used - 1))
+			udp_doubt_older(flow, send->order);
+		udp_note_started(send, parts, now);
+		udp_complete_if_over(bank, flow, slot);
+	}
+	if (!known)
+		udp_unnamed_left(bank, flow, parts, dropped, now);
+}
+
+/* net_dev_start_xmit(): the driver of each device on the way takes the packet, or a part of it. */
+static __always_inline void udp_started(const struct sock *sk, const struct sk_buff *skb,
+					const struct net_device *device)
+{
+	if (udp_own_device(sk, device))
+		udp_left(sk, skb, false);
+}
+
+/* A packet is dropped that has no receiver here. */
+static __always_inline void udp_dropped(const struct sk_buff *skb)
+{
+	const struct sock *sender = skb->sk;
+
+	/* A received packet may have been given its socket early: skb_sk_is_prefetched(). */
+	if (sender && !skb->skb_iif && udp_selectable(sender))
+		udp_left(sender, skb, true);
+}
+
+/* What was flushed on the way was no part of a call whose own bytes are corked now. */
+static __always_inline void udp_cork(struct udp_flow *flow, struct udp_send *send)
+{
+	send->sched = 0;
+	send->snd = 0;
+	send->skb = 0;
+	udp_forget_packets(flow, send);
+	send->flags = 0;
+	send->state = UDP_CORKED;
+}
+
+/* Counts the message; whether it is its turn to be measured. */
+static __always_inline bool udp_send_counted(struct bank *bank, struct udp_flow *flow, __u32 bytes,
+					     __u64 now)
+{
+	count(&bank->messages[DIRECTION_TX], 1);
+	count(&bank->bytes[DIRECTION_TX], bytes);
+	udp_sample_refresh(&flow->tx_sampler, now);
+	return !sample_skip(&flow->tx_sampler);
+}
+
+/*
+ * sock_send_length(), or the end of udp_sendmsg(): the send call is over, nothing is locked,
+ * `current` is the sender.
+ */
+static __always_inline void udp_sent(const struct sock *sk, int result)
+{
+	__u64 task = bpf_get_current_pid_tgid();
+	struct udp_flow *flow = udp_flow_of(sk);
+	struct bank *bank = this_bank();
+	struct udp_send *send;
+	__u32 slot, group;
+
+	if (!flow || !bank)
+		return;
+	slot = udp_find_open(flow, task);
+	if (slot == UDP_NO_SLOT && result >= 0)
+		slot = udp_claim(flow, task);
+	send = udp_send_at(flow, slot);
+	if (result < 0 || !pid_selected(task >> 32) ||
+	    (slot != UDP_NO_SLOT && !udp_wants(sk, &send->remote, DIRECTION_TX))) {
+		if (slot != UDP_NO_SLOT)
+			udp_release(flow, slot);
+		return;
+	}
+	group = group_of_task(&flow->group, sk);
+	group_message(group, DIRECTION_TX, result);
+	if (!udp_send_counted(bank, flow, result, send->sched_last ?: bpf_ktime_get_ns())) {
+		if (slot != UDP_NO_SLOT)
+			udp_release(flow, slot);
+		return;
+	}
+	group_measured(group, DIRECTION_TX);
+	if (slot == UDP_NO_SLOT) {
+		__u32 weight = sample_take(&flow->tx_sampler);
+
+		count_measured(bank, DIRECTION_TX, weight);
+		count(&bank->refusals[DIRECTION_TX][VERDICT_INFLIGHT_FULL], weight);
+		group_ended(group, DIRECTION_TX, weight);
+		return;
+	}
+	send->weight = sample_take(&flow->tx_sampler);
+	count_measured(bank, DIRECTION_TX, send->weight);
+	send->group = group;
+	send->pid = task >> 32;
+	send->bytes = result;
+	if (setting_record) {
+		udp_identify(&flow->identity, sk, &send->remote);
+		udp_remember_task(&flow->identity, send->pid);
+	}
+	if (udp_pending(sk)) {
+		udp_cork(flow, send);
+		return;
+	}
+	/* A barrier too: the driver counts down, then looks at the state; here it is reversed. */
+	__sync_lock_test_and_set(&send->state, UDP_WAITING);
+	udp_complete_if_over(bank, flow, slot);
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What is known of a UDP socket: its datagrams until they are read, its sends until they leave. */
+#ifndef SOCKSTAMP_UDP_STATE_BPF_H
+#define SOCKSTAMP_UDP_STATE_BPF_H
+
+#include "flow/state.bpf.h"
+#include "sched/sched.bpf.h"
+
+#define IPPROTO_UDP 17 /* include/uapi/linux/in.h */
+#define SOCK_DGRAM  2 /* include/linux/net.h */
+
+/* Datagrams of a socket that nobody has read yet. More are there, but their stamps are lost. */
+#define UDP_ARRIVALS 64
+/* Messages of a socket between the start of their send call and the driver. */
+#define UDP_SENDS 32
+
+struct udp_remote {
+	__u8 address[16]; /* IPv4 in the first four bytes */
+	__u16 port; /* host order; 0: not known */
+} __attribute__((aligned(4)));
+
+struct udp_arrival {
+	__u64 time; /* when it reached the socket */
+	__u64 skb; /* udp_name(); 0: dropped since */
+	__u32 stack_ns; /* RX software stamp to time, or one of the ARRIVAL_ codes */
+	__u32 length;
+	struct udp_remote remote; /* only where udp_peer_wanted() */
+	__u32 stamp; /* low half of skb->tstamp, which tells it from a later skb of the name */
+};
+
+enum udp_send_state {
+	UDP_OPEN, /* its task is inside the send call */
+	UDP_CORKED, /* its bytes wait for a later call (UDP_CORK, MSG_MORE: udp(7)) */
+	UDP_WAITING, /* the call is over, its last packet has not reached the driver */
+	UDP_ENDED,
+};
+
+enum udp_send_flags {
+	UDP_FLUSHED = 1 << 0, /* what it sent are corked bytes, maybe of earlier calls alone */
+	UDP_DROPPED = 1 << 1,
+	UDP_WHOLE = 1 << 2, /* its last packet has entered the packet scheduler */
+	UDP_SHARED = 1 << 3, /* left in one datagram with a later call's bytes */
+	UDP_SPLIT = 1 << 4, /* some of its packets are not known by address */
+	UDP_DOUBTED = 1 << 5, /* it may have been another's packet that left */
+};
+
+struct udp_send {
+	__u64 entry; /* 0: no hook shows it */
+	__u64 sched; /* first packet into the packet scheduler */
+	__u64 sched_last;
+	__u64 snd; /* first packet to the driver */
+	__u64 snd_last;
+	__u64 skb; /* udp_name() of the last packet */
+	__u64 order; /* in which they began */
+	__u64 state;
+	__s64 outstanding; /* packets that the driver has not got yet */
+	__u32 tid;
+	__u32 pid;
+	__u32 bytes;
+	__u32 weight;
+	__u32 group; /* its place */
+	__u32 ifindex; /* where its last packet was seen last */
+	__u16 interface_first; /* slots in `interfaces` */
+	__u16 interface_last;
+	__u16 parts; /* of the last packet */
+	__u16 repeats; /* further devices of the last packet */
+	struct udp_remote remote; /* only where udp_peer_wanted() */
+	__u16 flags;
+};
+
+/*
+ * State of a socket: together within one 8 kB slab object. Tasks send and read at once, and several
+ * CPUs deliver, all without a lock: what they share is changed atomically.
+ */
+struct udp_flow {
+	__u64 rx_head; /* counters, not positions: slot = counter % UDP_ARRIVALS */
+	__u64 rx_tail; /* the next to be read */
+	__s64 rx_ahead; /* datagrams known to be taken by reads whose end is not seen yet */
+	__u64 rx_doubt; /* when rx_ahead changed */
+	__u32 rx_reader; /* the thread that read last */
+	__u16 rx_shared; /* more than one thread reads */
+	__u16 rx_proven; /* the queue holds nothing but what is in the ring */
+	__u64 tx_used; /* a bit a slot */
+	__u64 tx_order;
+	__s64 tx_untracked; /* packets between scheduler and driver that are no message's */
+	struct sampler tx_sampler;
+	struct sampler rx_sampler;
+	struct waiter waiter;
+	__u64 group; /* of the last message, as in struct flow */
+	struct flow_identity identity; /* only where records are sent */
+	struct udp_arrival rx[UDP_ARRIVALS];
+	struct udp_send tx[UDP_SENDS];
+};
+
+/*
+ * What names a packet of a socket as long as it lives: where it is in memory, seen from the socket,
+ * since a difference of pointers is a plain number to the verifier. Never 0.
+ */
+static __always_inline __u64 udp_name(const struct sock *sk, const struct sk_buff *skb)
+{
+	return (__u64)skb - (__u64)sk;
+}
+
+/* Made at the socket's first packet: a selected socket that is idle costs a mark alone. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct udp_flow);
+} udp_flows SEC(".maps");
+
+const volatile bool setting_udp; /* UDP is measured */
+const volatile bool setting_udp_functions; /* its functions are traced, not the socket calls */
+
+/* Whether it can be one of ours; raw sockets may carry the protocol's number too. */
+static __always_inline bool udp_selectable(const struct sock *sk)
+{
+	return setting_udp && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM &&
+	       sk->sk_bpf_storage && sock_is_full(sk);
+}
+
+/* Whether the tracepoints of socket calls are for it. */
+static __always_inline bool udp_called(const struct sock *sk)
+{
+	return !setting_udp_functions && udp_selectable(sk);
+}
+
+/*
+ * Whether udp_sendmsg() is its whole send call: on an IPv6 socket it is a part of udpv6_sendmsg()
+ * (v4-mapped peers, net/ipv6/udp.c, v6.12).
+ */
+static __always_inline bool udp_selectable_ipv4(const struct sock *sk)
+{
+	return udp_selectable(sk) && sk->__sk_common.skc_family == AF_INET;
+}
+
+/* `sk`: as this kind of program has it, a struct sock or a struct bpf_sock. */
+static __always_inline struct udp_flow *udp_flow_create(const void *sk)
+{
+	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
+	struct udp_flow *flow;
+
+	if (!mark || mark->kind != MARK_DATAGRAM)
+		return NULL;
+	flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!flow) {
+		count_loss(LOSS_FLOW);
+		return NULL;
+	}
+	sample_start(&flow->tx_sampler);
+	sample_start(&flow->rx_sampler);
+	return flow;
+}
+
+/* For hooks that see a packet: a socket is of an interface if its first packet is. */
+static __always_inline struct udp_flow *udp_flow_at(const void *sk, const struct sk_buff *skb)
+{
+	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
+
+	if (flow || (setting_interface && skb->dev->ifindex != setting_interface))
+		return flow;
+	return udp_flow_create(sk);
+}
+
+static __always_inline struct udp_flow *udp_flow_of(const void *sk)
+{
+	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
+
+	return flow || setting_interface ? flow : udp_flow_create(sk);
+}
+
+/*
+ * Tasks that send at once count in one sampler without a lock. Where they have run it below zero,
+ * it begins anew.
+ */
+static __always_inline void udp_sample_refresh(struct sampler *sampler, __u64 now)
+{
+	sample_refresh(sampler, now);
+	if (sampling() && sampler->skip > 2 * sampler->weight)
+		sample_start(sampler);
+}
+
+static __always_inline void udp_remember_task(struct flow_identity *identity, __u32 pid)
+{
+	if (identity->pid == pid)
+		return;
+	bpf_get_current_comm(identity->comm, sizeof(identity->comm));
+	identity->pid = pid;
+}
+
+#endif
