@@ -91,7 +91,7 @@ fn resident(load: &mut Load) -> Result<(f64, f64)> {
     let status = status.context("sockstamp stat has ended")?;
     let resident = megabytes(&status, "VmRSS:").zip(megabytes(&status, "VmHWM:"));
     stat.end()?;
-    resident.context("/proc does not tell the memory of a process")
+    resident.context("/proc does not show the memory of the process")
 }
 
 /// The value of a field of proc_pid_status(5), which are in units of 1024 bytes.

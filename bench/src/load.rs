@@ -103,7 +103,10 @@ impl Load {
             .process_group(0);
         cgroup.start_in(&mut command)?;
         let mut process = command.spawn().context("cannot start the load")?;
-        let orders = process.stdin.take().context("the load takes no orders")?;
+        let orders = process
+            .stdin
+            .take()
+            .context("cannot send a command to the load")?;
         let output = process.stdout.take().context("the load gives no answers")?;
         let (sender, answers) = mpsc::channel();
         thread::spawn(move || {
@@ -194,7 +197,7 @@ impl Load {
                 None => POLL,
             };
             match self.answers.recv_timeout(patience) {
-                Ok(line) => return line.context("cannot hear the load"),
+                Ok(line) => return line.context("cannot read from the load"),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => bail!("the load has ended"),
             }

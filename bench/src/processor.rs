@@ -39,5 +39,5 @@ impl Processors {
 pub(crate) fn stay_on(processor: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(processor).context("no such processor")?;
-    sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("cannot stay on processor {processor}"))
+    sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("cannot pin to CPU {processor}"))
 }

@@ -29,7 +29,7 @@ impl Accounting {
                 return Ok(result);
             }
         }
-        bail!("somebody else keeps setting {SWITCH} to 0")
+        bail!("another process keeps setting {SWITCH} to 0")
     }
 }
 

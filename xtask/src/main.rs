@@ -85,7 +85,7 @@ fn compare(files: &Files) -> Result<()> {
         let shown = path.strip_prefix(root()).unwrap_or(path);
         list.push_str(&format!("\n  {}", shown.display()));
     }
-    bail!("not as the code has it (`cargo xtask generate` writes them):{list}")
+    bail!("out of date; run `cargo xtask generate`:{list}")
 }
 
 fn superfluous(files: &Files) -> Vec<PathBuf> {

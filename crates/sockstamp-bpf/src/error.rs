@@ -28,7 +28,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The programs sent what this version does not know.
-    #[error("{records} records of messages have a direction or a verdict that is not known")]
+    #[error("{records} records have an unknown direction or verdict")]
     UnknownRecords {
         /// How many.
         records: u64,

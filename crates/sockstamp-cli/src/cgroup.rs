@@ -46,7 +46,7 @@ impl CommandCgroup {
             .arg(&name)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // Ctrl-C is for the command and for us, not for who cleans up.
+            // Keep Ctrl-C from the process that cleans up; it is for the command and for us.
             .process_group(0)
             .spawn()
             .context("cannot start the process that removes the cgroup")?;
@@ -88,8 +88,8 @@ fn enter(cgroup: &Path) -> Result<()> {
         .with_context(|| format!("cannot enter the cgroup {}", cgroup.display()))
 }
 
-/// Moves who is left in the cgroup to the one above and removes it: children that the command left
-/// behind live on.
+/// Move the processes left in the cgroup to its parent and remove it: children that the command
+/// left behind live on.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     let parent = path
         .parent()
@@ -112,7 +112,7 @@ fn move_all(from: &Path, to: &Path) {
         .unwrap_or_default()
         .lines()
     {
-        // One that has ended meanwhile cannot be moved, and need not be.
+        // Ignore the error: a process that has ended meanwhile cannot be moved.
         let _ = fs::write(to, pid);
     }
 }

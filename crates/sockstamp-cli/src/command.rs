@@ -20,7 +20,7 @@ pub(crate) struct CannotRun {
 }
 
 impl CannotRun {
-    /// As shells and env(1) have it.
+    /// Return the status as shells and env(1) do.
     pub(crate) fn status(&self) -> u8 {
         if self.source.kind() == io::ErrorKind::NotFound {
             127

@@ -18,25 +18,25 @@ use crate::escape::complain;
 /// Options of `completions`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// The Unix socket that applications connect to; its directory is made if there is none
+    /// The Unix socket for applications; its directory is created if missing
     #[arg(long, value_name = "PATH", default_value = sockstamp::completions::DEFAULT_PATH)]
     pub socket: PathBuf,
-    /// Who may connect, as chmod(1) has it in digits
+    /// Permissions of the socket, in octal digits as for chmod(1)
     #[arg(long, value_name = "MODE", default_value = "660", value_parser = mode)]
     pub mode: u32,
     /// The group of the socket: a name or a number
     #[arg(long, value_name = "GROUP")]
     pub group: Option<String>,
-    /// Serve up to N applications at once, and give out memory for as many
+    /// Serve up to N applications at once, and as many areas of memory
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub applications: u32,
-    /// Serve up to N applications of one user at once; memory of former ones counts while somebody keeps it
+    /// Serve up to N applications per user at once; memory that a former one keeps still counts
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     pub per_user: u32,
-    /// Have room for N sockets of each application, of 4672 bytes each
+    /// Provide N slots for sockets per application, of 4672 bytes each
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=65536))]
     pub sockets: u32,
-    /// Print how much of the service that runs is in use, and end
+    /// Print the use of the running service, and exit
     #[arg(long)]
     pub status: bool,
 }

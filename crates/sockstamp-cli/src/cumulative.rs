@@ -1,5 +1,5 @@
-//! `stat --cumulative`: how long after the RX stamp of its last byte a message was where, by the names of
-//! netstacklat.
+//! `stat --cumulative`: how long after the RX stamp of its last byte a message was where, by the
+//! names of netstacklat.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -20,8 +20,8 @@ const NO_UDP: &str = "UDP is not measured: see sockstamp doctor";
 
 /// Every hook in the order of the way, with the time from the stamp to it or why there is none.
 ///
-/// A distribution of sums does not follow from those of the parts. These are counted as such: the first stage of a
-/// read, which starts at the stamp, and the total of all.
+/// Return the distributions that are counted as sums: the first stage of a read, which starts at
+/// the stamp, and the total. A distribution of sums cannot be computed from those of its parts.
 fn hooks(summary: &Summary) -> [(Hook, Result<&Histogram, &'static str>); 7] {
     let Cumulative { tcp, udp } = &summary.rx.cumulative;
     let (tcp, udp) = (tcp.as_ref().ok_or(NO_TCP), udp.as_ref().ok_or(NO_UDP));
@@ -36,7 +36,7 @@ fn hooks(summary: &Summary) -> [(Hook, Result<&Histogram, &'static str>); 7] {
     ]
 }
 
-/// As a table.
+/// Print a table.
 pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     writeln!(
         output,
@@ -75,7 +75,7 @@ fn mean(histogram: &Histogram) -> Option<Nanos> {
     Some(Nanos(u64::try_from(mean).unwrap_or(u64::MAX)))
 }
 
-/// As comma-separated values.
+/// Print comma-separated values.
 pub(crate) fn csv(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     writeln!(output, "hook,count,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,sum_ns")?;
     for (hook, found) in hooks(summary) {

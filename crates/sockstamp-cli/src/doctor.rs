@@ -1,4 +1,4 @@
-//! `sockstamp doctor`: facts, the plan that follows, and how to get what is missing.
+//! `sockstamp doctor`: show facts, the resulting plan, and how to get what is missing.
 
 mod json;
 mod self_test;
@@ -27,12 +27,12 @@ use self_test::SelfTest;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// Which messages would be measured.
+    /// The target.
     pub target: Target,
     #[command(flatten)]
-    /// How they would be.
+    /// Options of measuring.
     pub measuring: Measuring,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
@@ -40,18 +40,18 @@ pub struct Options {
 /// Everything that is printed.
 pub(crate) struct Report {
     facts: Facts,
-    /// In this network namespace.
+    /// Interfaces of this network namespace.
     interfaces: Vec<(String, InterfaceCapabilities)>,
-    /// Those of them that are devices on a bus; `None` if that could not be seen.
+    /// Those that are devices on a bus; `None` if unknown.
     physical: Option<Vec<String>>,
     /// Before we switched it on ourselves; `None` if that could not be seen.
     receive_stamping: Option<bool>,
     hooks: Vec<TriedHook>,
-    /// By which `stat` would measure with the same options; as it would be once nothing is missing.
+    /// The plan of `stat` with the same options, if nothing were missing.
     plan: Plan,
     completions: Offer,
     missing_capabilities: Vec<Capability>,
-    /// What keeps sockstamp from measuring here, and what to do about it; empty if nothing does.
+    /// Obstacles to measuring here, each with its remedy.
     obstacles: Vec<String>,
     self_test: SelfTest,
 }
@@ -85,7 +85,7 @@ impl Report {
     }
 }
 
-/// One that vanishes meanwhile is left out.
+/// Leave out an interface that vanishes meanwhile.
 fn interfaces() -> Vec<(String, InterfaceCapabilities)> {
     let names = interface::names().unwrap_or_default().into_iter();
     names
@@ -93,7 +93,8 @@ fn interfaces() -> Vec<(String, InterfaceCapabilities)> {
         .collect()
 }
 
-/// What the kernel says of an interface, sysfs(5). It may be mounted for another network namespace than ours.
+/// Return the interfaces that are physical according to sysfs(5), which may be mounted for another
+/// network namespace.
 fn physical<'a>(names: impl Iterator<Item = &'a str>) -> Option<Vec<String>> {
     let mut physical = Vec::new();
     for name in names {
@@ -136,7 +137,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// What a host has that lacks nothing but fentry and the entry of sends.
+    /// Return a host that lacks only fentry and the entry of sends.
     pub(crate) fn capable() -> Report {
         let facts = Facts {
             kernel: "6.15.0-example".into(),
@@ -192,7 +193,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// The same host, seen by a process without any privilege.
+    /// Return the same host as an unprivileged process sees it.
     pub(crate) fn unprivileged() -> Report {
         let capable = capable();
         let facts = Facts {

@@ -1,5 +1,5 @@
-//! The ways out of this program for text that others may have chosen. The lints of this crate keep all but these from
-//! standard output and standard error.
+//! The ways out of this program for text that others may have chosen. The lints of this crate keep
+//! all but these from standard output and standard error.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -8,22 +8,23 @@ use serde::Serialize;
 use serde_json::ser::{CharEscape, CompactFormatter, Formatter, Serializer};
 use sockstamp_model::name::{Escaped, shows};
 
-/// Says one line on standard error: an error may quote the name of a file, or what a user typed.
+/// Print one line on standard error, escaped: an error may quote a file name or an argument.
 pub(crate) fn complain(text: impl fmt::Display) {
     let text = text.to_string();
-    // There is nobody to tell that standard error is gone.
+    // Ignore the error: a broken standard error cannot be reported.
     let _ = writeln!(io::stderr(), "sockstamp: {}", Escaped(text.as_bytes()));
 }
 
-/// Says lines on standard error as they are but for what does not show.
+/// Print lines on standard error, with hidden characters escaped.
 pub(crate) fn complain_lines(text: &str) {
     for line in text.lines() {
         let _ = writeln!(io::stderr(), "{}", Escaped(line.as_bytes()));
     }
 }
 
-/// Writes a JSON value. Its strings are exact; characters that do not show as themselves are written `\uNNNN`, of which
-/// JSON itself demands the control characters of ASCII alone (RFC 8259, section 7).
+/// Writes a JSON value. Its strings are exact; characters that do not show as themselves are
+/// written `\uNNNN`, of which JSON itself demands the control characters of ASCII alone (RFC 8259,
+/// section 7).
 pub(crate) fn json(output: impl Write, value: &impl Serialize) -> serde_json::Result<()> {
     value.serialize(&mut Serializer::with_formatter(output, Visible(CompactFormatter)))
 }
@@ -49,7 +50,7 @@ impl Formatter for Visible {
     }
 }
 
-/// One unit, or a pair of surrogates.
+/// Return one unit, or a surrogate pair.
 fn utf16(character: char) -> impl Iterator<Item = u16> {
     let mut units = [0; 2];
     let length = character.encode_utf16(&mut units).len();

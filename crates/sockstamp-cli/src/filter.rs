@@ -1,5 +1,5 @@
-//! The filter expression among the arguments: its words may be one argument each or one together, as with
-//! tcpdump(8).
+//! The filter expression among the arguments: its words may be one argument each or one together,
+//! as with tcpdump(8).
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
@@ -12,7 +12,7 @@ const ID: &str = "filter";
 const HELP: &str = "Messages that go over such flows, in the words of pcap-filter(7): tcp, udp, ip, ip6, \
     [src|dst] host|net|port|portrange VALUE, and, or, not, parentheses; src is the end that sends a message";
 
-/// What the words say; no words say nothing.
+/// The parsed words; no words mean no filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FilterWords(pub Option<Filter>);
 

@@ -32,7 +32,8 @@ pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io
         .collect();
     let headline = format!("by {}", groups.by);
     let width = rows.iter().map(|(name, _)| name.chars().count());
-    // The path of a cgroup may have 4096 bytes: such a row stands out of the table, and does not widen it.
+    // The path of a cgroup may have 4096 bytes: such a row stands out of the table, and does not
+    // widen it.
     let width = width.max().unwrap_or(0).min(WIDEST).max(headline.len());
 
     writeln!(
@@ -91,7 +92,8 @@ pub(crate) fn csv(output: &mut dyn Write, groups: &Groups) -> io::Result<()> {
     Ok(())
 }
 
-/// What a direction's lines have in common. Of what is in no group, the dimensions are empty.
+/// Print the common columns of a direction's lines. For messages outside groups the dimensions are
+/// empty.
 fn head(groups: &Groups, group: &GroupSummary, direction: Direction, part: &GroupDirection) -> String {
     let value = |dimension: Dimension| quoted(&group.key.value(dimension).unwrap_or_default());
     let mut fields: Vec<_> = groups.by.dimensions().map(value).collect();
@@ -109,8 +111,9 @@ fn head(groups: &Groups, group: &GroupSummary, direction: Direction, part: &Grou
     fields.join(",")
 }
 
-/// A name of others as a field of RFC 4180, section 2. It is escaped, so that it has no end of line. Spreadsheets
-/// take what begins with one of these signs for a formula, also in quotes, but not behind an apostrophe.
+/// Quote a foreign name as a field of RFC 4180, section 2. It is escaped, so it has no end of line.
+/// Spreadsheets take a field that begins with one of these signs for a formula, even in quotes, but
+/// not after an apostrophe.
 fn quoted(value: &str) -> String {
     let is_formula = value != "-" && value.starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']);
     let value = format!("{}{value}", if is_formula { "'" } else { "" });

@@ -8,7 +8,7 @@ use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::InterfaceSummary;
 use sockstamp_model::message::Message;
 
-/// As many as fit into a few lines.
+/// Interfaces that fit into a few lines.
 const SHOWN: usize = 8;
 
 const OUT_OF_SIGHT: &str = "the NIC behind it is out of sight; --host-path completes the way";

@@ -1,5 +1,6 @@
-//! The command line of sockstamp: thin, one file or folder per subcommand, with its options. A library so that the
-//! generator of man pages and completions reads the same definition as the program.
+//! The command line of sockstamp: thin, one file or folder per subcommand, with its options. A
+//! library so that the generator of man pages and completions reads the same definition as the
+//! program.
 
 #![forbid(unsafe_code)]
 // Names that others chose must not reach a terminal as they are: `escape` has the ways out.
@@ -32,11 +33,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use sockstamp_model::name::shows;
 
-/// Where did the time of this message go? Per-message latency of the Linux network stack, stage by stage.
+/// Measure the latency of each message in the Linux network stack, stage by stage.
 #[derive(Debug, Parser)]
 #[command(name = "sockstamp", version, max_term_width = 100)]
 pub struct Cli {
-    /// What to do.
+    /// The subcommand.
     #[command(subcommand)]
     pub subcommand: Subcommand,
 }
@@ -44,57 +45,61 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Debug, clap::Subcommand)]
 pub enum Subcommand {
-    /// Count: a table of the stages, their distributions and shares
+    /// Print a table of the stages, their distributions and shares
     ///
-    /// With a COMMAND: runs it in a cgroup of its own, measures the sockets of that cgroup alone and prints the
-    /// table to standard error when it ends; the exit status is the command's. Without: measures until Ctrl-C or
-    /// --duration and prints to standard output.
+    /// With a COMMAND: run it in its own cgroup, measure only the sockets of that cgroup, and print
+    /// the table to standard error when the command ends; the exit status is the command's.
+    /// Without: measure until Ctrl-C or --duration, and print to standard output.
     ///
-    /// Quantiles come from histograms with 8 buckets for every power of two and are off by 4.5 % at most; counts,
-    /// sums and maxima are exact.
+    /// Quantiles come from histograms with 8 buckets per power of two and are off by at most 4.5 %;
+    /// counts, sums and maxima are exact.
     Stat(stat::Options),
-    /// Watch: a line for each message as it completes
+    /// Print a line per message as it completes
     ///
-    /// A line has the time of day (UTC), the direction, pid/comm, local → remote address, bytes, the stages and
-    /// their total. Lines go to standard output, as does what a COMMAND prints: -o keeps them apart.
+    /// A line has the time of day (UTC), the direction, pid/comm, local → remote address, bytes,
+    /// the stages and their total. Lines go to standard output, like the output of a COMMAND; -o
+    /// separates them.
     Trace(trace::Options),
-    /// Live: where the time goes, full screen
+    /// Show live where the time goes, full screen
     ///
-    /// Groups of messages are rows, stages are columns, coloured by their share of the time; Enter leads from a
-    /// group to its flows and to their last messages, ? lists the keys. Figures are those of the last interval.
+    /// Rows are groups of messages; columns are stages, coloured by their share of the time. Enter
+    /// leads from a group to its flows and to their last messages; ? lists the keys. Figures are
+    /// those of the last interval.
     ///
-    /// Quantiles are off by 9.2 % at most. Colours are left out if NO_COLOR is set.
+    /// Quantiles are off by at most 9.2 %. NO_COLOR disables colours.
     Top(top::Options),
-    /// Probe: round-trip times as the kernel saw them, and what the prober itself added
+    /// Probe hosts; print round-trip times by kernel stamps, and the prober's own delay
     ///
-    /// Sends a probe to each host once an interval, by ICMP unless --udp or --tcp says otherwise, and prints a line
-    /// for what became of it. Times go from the kernel's stamp of the probe to its stamp of the answer; what a
-    /// prober that reads its own clock would add is printed beside it as prober delay. ICMP needs no privilege
-    /// where net.ipv4.ping_group_range allows the user's group, else CAP_NET_RAW. Without that, --tcp makes
-    /// connections and closes them, and their times are user space's.
+    /// Send one probe per host and interval, by ICMP, --udp or --tcp, and print a line per result.
+    /// Times are from the kernel's stamp of the probe to its stamp of the answer; the prober delay
+    /// beside it is what a user-space pinger would add. ICMP needs no privilege where
+    /// net.ipv4.ping_group_range includes the user's group, otherwise CAP_NET_RAW. Without that,
+    /// --tcp opens and closes connections, whose times are taken in user space.
     ///
-    /// Exit status: 0 if every host answered, 1 if one did not, 2 on errors. With both -c and -w it is 1 as well if
-    /// fewer than -c probes were answered. Ctrl-C ends it with the summary.
+    /// Exit status: 0 if every host answered, 1 if one did not, 2 on errors. With both -c and -w it
+    /// is also 1 if fewer than -c probes were answered. Ctrl-C ends it with the summary.
     Ping(ping::Options),
-    /// Look: what this kernel and this process can measure, and what is missing
+    /// Show what this kernel and this process can measure, and what is missing
     ///
-    /// Prints the plan by which `stat` would measure with the same options, hook by hook. Nothing is measured but a
-    /// few messages of its own over the loopback interface.
+    /// Print the plan that `stat` would use with the same options, hook by hook. Only a few
+    /// messages of its own, over the loopback interface, are measured.
     Doctor(doctor::Options),
-    /// Serve: completions of zerocopy sends and stamps, in memory of the applications that ask for it
+    /// Publish zerocopy completions and stamps in memory of the applications that register
     ///
-    /// An application registers its own sockets (library sockstamp, module completions). What the kernel puts into
-    /// their error queues then is in memory that this application alone can read, so that it needs no system call
-    /// to learn of it. Runs until Ctrl-C or SIGTERM, and says on standard error who came and what was refused.
+    /// An application registers its own sockets (library sockstamp, module completions). The
+    /// entries of their error queues are then also in memory that only this application can read,
+    /// without a system call. Run until Ctrl-C or SIGTERM, and log applications and refusals to
+    /// standard error.
     Completions(completions::Options),
     /// Remove a command's cgroup once standard input ends
     #[command(hide = true)]
     Janitor(janitor::Options),
 }
 
-/// Runs the command line of this process.
+/// Run the command line of this process.
 ///
-/// Exit status: 0 done, 1 failed, 2 wrong usage; with a command, the command's own; of `ping`, ping(8)'s.
+/// Exit status: 0 done, 1 failed, 2 wrong usage; with a command, the command's own; of `ping`,
+/// ping(8)'s.
 #[must_use]
 pub fn run() -> ExitCode {
     let subcommand = Cli::try_parse().unwrap_or_else(refuse).subcommand;
@@ -120,10 +125,10 @@ pub fn run() -> ExitCode {
     })
 }
 
-/// Says why the arguments are none, or gives the help that they ask for.
+/// Print why the arguments are invalid, or the help that they request.
 fn refuse(error: clap::Error) -> Cli {
     let text = error.render().to_string();
-    // In colours where nothing in it is hostile: the arguments may be what a script was handed.
+    // Use colours only if nothing in the text is hostile: a script may pass foreign arguments.
     if text
         .chars()
         .all(|character| shows(character) || character == '\n')

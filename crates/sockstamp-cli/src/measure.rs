@@ -1,4 +1,4 @@
-//! What `stat` and `trace` share: a session, run until its end comes.
+//! Run a session until its end, for `stat` and `trace`.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::escape::complain;
 use crate::measuring::Measuring;
 use crate::target::{self, Target};
 
-/// What is to be measured, and when it ends.
+/// The target and the end of a measurement.
 pub(crate) struct Measurement<'a> {
     pub(crate) target: &'a Target,
     pub(crate) command: &'a [std::ffi::OsString],
@@ -68,12 +68,12 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// Takes what a measurement gives while it runs.
+/// Receives the results of a measurement while it runs.
 pub(crate) trait Observer {
-    /// Take a message, where they were asked for.
+    /// Take a message, if messages were requested.
     fn message(&mut self, message: &Message);
 
-    /// Do what is due after each round of messages; end the measurement by returning false.
+    /// Do the work due after each round of messages; return false to end the measurement.
     fn round_is_over(&mut self) -> bool;
 }
 
@@ -86,16 +86,16 @@ impl Observer for () {
     }
 }
 
-/// What a measurement ended with.
+/// The result of a measurement.
 pub(crate) struct Outcome {
     pub(crate) summary: Summary,
-    /// Of the command, if there was one.
+    /// The command's status, if there was one.
     pub(crate) status: Option<ExitStatus>,
 }
 
-/// How long messages that are in flight when the command ends may take to be acknowledged.
+/// Time for messages in flight to be acknowledged after the command's end.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How soon the end of a command is noticed.
+/// Longest delay in noticing the end of a command.
 const STEP: Duration = Duration::from_millis(10);
 
 /// Measure until the command, the duration, the user or the observer ends it.
@@ -103,7 +103,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     let mut options = measurement.options()?;
     let mut signals =
         SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
-    // First, so that who may not measure is told so, and not that a cgroup cannot be made.
+    // Check this first, so that an unprivileged user is told about privileges, not about a cgroup.
     Plan::new(&probe::facts(), &options.request())?;
     let prepared = match measurement.command {
         [] => None,
@@ -148,7 +148,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     Ok(Outcome { summary, status })
 }
 
-/// What nobody would miss without being told.
+/// Report connections that are silently left unmeasured.
 pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<()> {
     if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
         complain("existing connections in other network namespaces are left alone: CAP_SYS_ADMIN is missing");
@@ -170,8 +170,8 @@ fn outlive(running: &mut Running, signals: &mut SignalsInfo<WithOrigin>) -> Resu
     }
 }
 
-/// Whether a signal asks us to end. With a command, it is the command's: one from the terminal it
-/// has had already, any other is passed on.
+/// Return true if a signal asks us to end. With a command, a signal is for the command: one from
+/// the terminal has reached it already, any other is passed on.
 fn interrupted(signals: &mut SignalsInfo<WithOrigin>, running: Option<&Running>) -> bool {
     for origin in signals.pending() {
         let Some(running) = running else { return true };

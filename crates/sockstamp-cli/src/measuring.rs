@@ -1,4 +1,4 @@
-//! How messages are measured: options that subcommands share.
+//! Define the options of measuring that subcommands share.
 
 use std::time::Duration;
 
@@ -8,52 +8,52 @@ use sockstamp_bpf::{EntryHook, HolView, Sampling, plan};
 /// The heading of these options in `--help`.
 pub(crate) const HEADING: &str = "Measuring";
 
-/// How messages are measured.
+/// Options of measuring.
 #[derive(Debug, Args)]
 pub struct Measuring {
-    /// Measure up to N messages a second of each flow and direction, and above that one of so many
+    /// Measure up to N messages per second, flow and direction; above that, one in M, with weight M
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..),
           help_heading = HEADING)]
     pub rate_cap: u32,
-    /// Measure one message of N, whatever the rate
+    /// Measure one message in N, at any rate
     #[arg(long, value_name = "1/N", value_parser = one_of, conflicts_with = "rate_cap", help_heading = HEADING)]
     pub sample: Option<u32>,
     /// Measure every message
     #[arg(long, conflicts_with_all = ["rate_cap", "sample"], help_heading = HEADING)]
     pub every: bool,
-    /// The hook that shows the entry of send calls
+    /// The hook for the entry of send calls
     #[arg(long, value_enum, default_value_t, help_heading = HEADING)]
     pub entry: Entry,
-    /// The hooks that stamps come from
+    /// The hooks for stamps
     #[arg(long, value_enum, default_value_t, help_heading = HEADING)]
     pub hooks: Hooks,
-    /// Count what a read waited for a missing segment as rx.stack, as if it were one time
+    /// Count a read's wait for a missing segment as rx.stack, not as rx.hol
     #[arg(long, conflicts_with = "exclude_hol", help_heading = HEADING)]
     pub include_hol: bool,
     /// Refuse reads that waited for a missing segment
     #[arg(long, help_heading = HEADING)]
     pub exclude_hol: bool,
-    /// Measure messages of up to N TCP connections at one time [default: as many as the memory is for]
+    /// Measure up to N TCP connections at a time [default: limited by --max-memory]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HEADING)]
     pub max_flows: Option<u32>,
-    /// Use up to so many megabytes of kernel memory for the state of TCP connections
+    /// Use up to this many megabytes of kernel memory for the state of TCP connections
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536),
           help_heading = HEADING)]
     pub max_memory: u32,
-    /// Follow the packets of containers and VPNs through this host to the last interface
+    /// Follow packets of containers and VPNs through this host to the last interface
     ///
-    /// Where this host routes them, the kernel tells of the first interface alone: the wait behind it counts as the
-    /// network's. With this option it counts as tx.qdisc, with the time for the way. Every packet that this host
-    /// sends costs a test more.
+    /// Where this host routes them, the kernel reports only the first interface, and later waits
+    /// count as tx.network. With this option they count as tx.qdisc, including the time of
+    /// forwarding. It costs one test more per packet that this host sends.
     #[arg(long, help_heading = HEADING)]
     pub host_path: bool,
-    /// Count what a reader that was woken waited for a CPU as rx.app, not as rx.wakeup
+    /// Count a woken reader's wait for a CPU as rx.app, not as rx.wakeup
     #[arg(long, help_heading = HEADING)]
     pub no_sched: bool,
 }
 
 impl Measuring {
-    /// What is looked for among all messages must not be missed.
+    /// Measure every message, because a search must not miss one.
     pub(crate) fn sampling(&self, slower_than: Option<Duration>) -> Sampling {
         match self.sample {
             _ if self.every || slower_than.is_some() => Sampling::Every,
@@ -71,15 +71,15 @@ impl Measuring {
     }
 }
 
-/// The hook that shows the entry of send calls, where tx.copy begins.
+/// The hook for the entry of send calls, where tx.copy begins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Entry {
     /// The tracepoint where the kernel has it
     #[default]
     Auto,
-    /// A tracepoint that every send of the host passes
+    /// A tracepoint, which runs for every send of the host
     Tracepoint,
-    /// A callback of the selected sockets alone, several times a send
+    /// A callback, which runs only for selected sockets, several times per send
     Callback,
     /// None: tx.copy is absent
     Off,
@@ -96,13 +96,13 @@ impl From<Entry> for EntryHook {
     }
 }
 
-/// The hooks that stamps come from.
+/// The hooks for stamps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Hooks {
     /// The best that the kernel has
     #[default]
     Best,
-    /// Those for kernels before Linux 6.15, to compare them (fentry, and tracepoints that packets pass)
+    /// Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison
     Older,
 }
 

@@ -1,4 +1,4 @@
-//! Where subcommands print, and in which form.
+//! Define where subcommands print, and in which format.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 
-/// How a report is printed.
+/// Output formats of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people, times with units

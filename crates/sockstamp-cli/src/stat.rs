@@ -21,39 +21,40 @@ use crate::{command, cumulative, escape, groups, output, text};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// Which messages.
+    /// The target.
     pub target: Target,
     #[command(flatten)]
-    /// How they are measured.
+    /// Options of measuring.
     pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Sum messages by whose they are as well, in groups that differ in each of these
+    /// Also sum messages in groups by these dimensions
     ///
-    /// The port is the service's: the local one of accepted connections, the remote one of others. A container is
-    /// that of the socket's cgroup. An interface is that of the socket's route at its first message. There is room
-    /// for 1000 groups at once; what finds none is summed as "other".
+    /// The port is the service's: the local one of accepted connections, the remote one of others.
+    /// The container is that of the socket's cgroup. The interface is that of the socket's route at
+    /// its first message. There are 1000 slots for groups; messages without a slot are summed as
+    /// "other".
     #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = groups::dimension(), conflicts_with = "cumulative")]
     pub by: Vec<Dimension>,
-    /// How many groups to print as text, those with the most messages first
+    /// Print this many groups as text, those with the most messages first
     #[arg(long, value_name = "N", default_value_t = 10, requires = "by")]
     pub top: usize,
-    /// Print the times from a read's RX stamp to each point on its way, by netstacklat's names
+    /// Print times from a read's RX stamp to each point on its path, under netstacklat's names
     #[arg(long)]
     pub cumulative: bool,
-    /// How to print
+    /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Print to this file
+    /// Write to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Run this command and measure it alone
+    /// Run this command and measure only it
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
     pub command: Vec<OsString>,
 }
 
-/// How a table is printed.
+/// Output formats of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people, times with units
@@ -61,7 +62,7 @@ pub enum Format {
     Text,
     /// One JSON object, all times in nanoseconds
     Json,
-    /// A line a stage, all times in nanoseconds
+    /// One line per stage, all times in nanoseconds
     Csv,
 }
 
@@ -87,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
-/// Standard output is the command's, where there is one.
+/// Leave standard output to the command, if there is one.
 fn output_of(options: &Options) -> Result<Box<dyn Write>> {
     match &options.output {
         Some(path) => output::create(path),

@@ -1,4 +1,4 @@
-//! Which messages are meant: options that subcommands share, from what the user names to what the kernel knows.
+//! Define the target options that subcommands share, and resolve names to numbers of the kernel.
 
 use std::fs::{self, File};
 use std::num::NonZeroU32;
@@ -16,36 +16,39 @@ use sockstamp_model::flow::NetnsInode;
 use crate::filter::{FilterWords, HEADING};
 use crate::{cgroup, container};
 
-/// Which messages are measured. All conditions must hold.
+/// Conditions on messages. All must hold.
 #[derive(Debug, Args, Default)]
 pub struct Target {
-    /// Messages that these processes send or read, on connections they opened or listened for, or hold at the start
+    /// Messages that these processes send or read, on connections they opened, listened for or hold
+    /// at the start
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', help_heading = HEADING)]
     pub pids: Vec<u32>,
-    /// The same, of processes by name (as ps -C); also of those that start later
+    /// The same, for processes of this name (as ps -C), including those that start later
     #[arg(long = "comm", value_name = "NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = HEADING)]
     pub comms: Vec<String>,
-    /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount's root
+    /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount
+    /// point
     #[arg(long, value_name = "PATH", help_heading = HEADING)]
     pub cgroup: Option<PathBuf>,
-    /// Sockets of this container: docker, containerd, CRI-O, podman or a systemd service, by a prefix of id or name
+    /// Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a
+    /// prefix of id or name
     #[arg(long, value_name = "ID|NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = HEADING)]
     pub container: Option<String>,
     /// Sockets of this network namespace: a name of ip-netns(8), or a process in it
     #[arg(long, value_name = "NAME|PID", help_heading = HEADING)]
     pub netns: Option<String>,
-    /// Sockets whose route leaves through this interface of our network namespace, or of that of --netns
+    /// Sockets whose route leaves by this interface, of this network namespace or that of --netns
     #[arg(short, long, value_name = "IFACE", help_heading = HEADING)]
     pub interface: Option<String>,
-    /// Leave connections alone that exist at the start
+    /// Ignore connections that exist at the start
     #[arg(long, help_heading = HEADING)]
     pub new_only: bool,
-    /// Which flows' messages.
+    /// The filter expression.
     #[command(flatten)]
     pub filter: FilterWords,
 }
 
-/// Looks the names up; nothing on the host is changed.
+/// Look the names up; nothing on the host is changed.
 pub(crate) fn resolve(target: &Target) -> Result<sockstamp_bpf::Target> {
     let netns = target.netns.as_deref();
     let interface = target.interface.as_deref();
@@ -64,12 +67,12 @@ pub(crate) fn resolve(target: &Target) -> Result<sockstamp_bpf::Target> {
     })
 }
 
-/// Whether sockets of other network namespaces than ours are meant as well.
+/// Return true if sockets of other network namespaces are included.
 pub(crate) fn is_elsewhere(target: &sockstamp_bpf::Target) -> Result<bool> {
     Ok(target.netns != Some(own_netns()?))
 }
 
-/// The one cgroup that is in all that were named.
+/// Return the inner one of the two cgroups that options name.
 fn cgroup(target: &Target) -> Result<Option<PathBuf>> {
     let cgroup = target.cgroup.as_deref().map(cgroup_directory).transpose()?;
     let container = target
@@ -83,7 +86,7 @@ fn cgroup(target: &Target) -> Result<Option<PathBuf>> {
     })
 }
 
-/// A directory as it stands, or below the cgroup2 mount.
+/// Resolve a directory as it is, or below the cgroup2 mount.
 fn cgroup_directory(path: &Path) -> Result<PathBuf> {
     if path.is_dir() {
         return Ok(path.to_owned());
@@ -98,7 +101,7 @@ fn netns_inode(name: &str) -> Result<NetnsInode> {
     inode(&existing_netns(name)?)
 }
 
-/// The file of a namespace that there is.
+/// Return the file of an existing namespace.
 pub(crate) fn existing_netns(name: &str) -> Result<PathBuf> {
     let path = netns_path(name);
     fs::metadata(&path).with_context(|| format!("no network namespace {name} ({})", path.display()))?;
@@ -131,7 +134,7 @@ pub(crate) fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZero
         return index_here(name);
     };
     let file = File::open(netns_path(netns)).with_context(|| format!("no network namespace {netns}"))?;
-    // Of this process, only a thread that ends with the question goes there.
+    // Enter the namespace with a thread that ends with this question, not with the whole process.
     thread::scope(|scope| scope.spawn(|| index_in(name, file)).join())
         .unwrap_or_else(|_| Err(anyhow!("the thread that looked is gone")))
         .with_context(|| format!("in network namespace {netns}"))

@@ -84,7 +84,7 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
 fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, part: &DirectionSummary) -> io::Result<()> {
     write!(output, " {name:<12}")?;
     cells(output, histogram)?;
-    // It lies before the message and is no share of it.
+    // Leave it out of the shares: its time is before the message.
     let share = if name == Stage::AppService.name() {
         "-".to_owned()
     } else {
@@ -93,7 +93,7 @@ fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, part: &Directi
     writeln!(output, "{share:>8}")
 }
 
-/// How many, and [`figures`].
+/// Print the count and [`figures`].
 pub(crate) fn cells(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     write!(output, "{:>10}", histogram.count())?;
     for value in figures(histogram) {
@@ -249,7 +249,7 @@ pub(crate) fn line(output: &mut dyn Write, message: &Message) -> io::Result<()> 
     }
 }
 
-/// In parentheses, what took the stage's time, but for its rest.
+/// Print in parentheses the parts of the stage, without its rest.
 fn causes(output: &mut dyn Write, stage: Stage, message: &Message) -> io::Result<()> {
     let mut separator = " (";
     for (part, duration) in message.parts.of(stage).filter(|(part, _)| !part.is_rest()) {

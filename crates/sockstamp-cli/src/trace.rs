@@ -21,25 +21,25 @@ use crate::{command, escape, text};
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// Which messages.
+    /// The target.
     pub target: Target,
     #[command(flatten)]
-    /// How they are measured.
+    /// Options of measuring.
     pub measuring: Measuring,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Show only messages that took longer than this in all; every message is measured
+    /// Show only messages whose total exceeds this time; every message is measured
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["rate_cap", "sample"],
           help_heading = measuring::HEADING)]
     pub slower_than: Option<Duration>,
-    /// How to print: a line of text or a JSON object for each message
+    /// Output format: a line of text or a JSON object per message
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Print to this file
+    /// Write to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Run this command and measure it alone
+    /// Run this command and measure only it
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
     pub command: Vec<OsString>,
 }
@@ -99,7 +99,7 @@ impl Printer {
         }
     }
 
-    /// A reader that has seen enough is no failure.
+    /// Treat a closed pipe as success: the reader has seen enough.
     fn finish(&mut self, lost: u64) -> Result<()> {
         if lost > 0 {
             escape::complain(format_args!(
@@ -121,7 +121,7 @@ impl Observer for Printer {
         }
     }
 
-    /// A reader of a pipe waits no longer than a round.
+    /// Flush once per round, so that the reader of a pipe waits no longer.
     fn round_is_over(&mut self) -> bool {
         let flushed = self.output.flush();
         self.keep(flushed);

@@ -267,7 +267,7 @@ fn without_a_terminal_it_says_what_to_do() {
     assert_eq!(top.wait_status(WAIT).unwrap().code(), Some(1));
     assert_eq!(
         top.stderr(),
-        "sockstamp: standard output is no terminal: use --once\n"
+        "sockstamp: standard output is not a terminal: use --once\n"
     );
 
     let terminal = Terminal::new();

@@ -1,4 +1,4 @@
-//! From messages to their summary.
+//! Sum messages into a summary.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::message::Message;
 use crate::stage::{Direction, Stage};
 use crate::summary::{Reads, Summary};
 
-/// Sums messages as the programs in the kernel sum them: refused ones by their verdict, valid ones in the
-/// distributions, each as often as its weight says.
+/// Sums messages as the programs in the kernel sum them: refused ones by their verdict, valid ones
+/// in the distributions, each as often as its weight says.
 ///
-/// What no message tells is zero: losses, messages in flight, and segments that were retransmitted or came out of
-/// order on connections whose messages were not measured. Messages and bytes are those that the measured ones stand
-/// for.
+/// Messages cannot show losses, messages in flight, or segments of unmeasured messages that were
+/// retransmitted or out of order: these are zero. Messages and bytes are those for which the
+/// measured ones stand.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Aggregate {
     summary: Summary,

@@ -1,7 +1,8 @@
 //! Units and clocks as types.
 //!
-//! A stamp without its clock is a number that can be subtracted from the wrong one: receive stamps are
-//! CLOCK_REALTIME, BPF reads CLOCK_MONOTONIC, a NIC may count TAI. Here the clock is part of the type.
+//! A stamp without its clock is a number that can be subtracted from the wrong one: receive stamps
+//! are CLOCK_REALTIME, BPF reads CLOCK_MONOTONIC, a NIC may count TAI. Here the clock is part of
+//! the type.
 //!
 //! ```compile_fail,E0308
 //! use sockstamp_model::clock::{Monotonic, Realtime, Timestamp};
@@ -32,9 +33,10 @@ use serde::Serialize;
 
 /// A duration in whole nanoseconds, from 0 to 2^64 - 1 (584 years).
 ///
-/// Sums **saturate**: a duration that does not fit is already nonsense, and saturating keeps it visible as such
-/// where wrapping would make it look small. `Display` prints three significant digits with a unit: `850 ns`,
-/// `12.3 µs`, `20.1 ms`, `1.25 s`; from 1000 s on it prints whole seconds.
+/// Sums **saturate**: a duration that does not fit is already nonsense, and saturating keeps it
+/// visible as such where wrapping would make it look small. `Display` prints three significant
+/// digits with a unit: `850 ns`, `12.3 µs`, `20.1 ms`, `1.25 s`; from 1000 s on it prints whole
+/// seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
@@ -252,13 +254,15 @@ macro_rules! clocks {
 }
 
 clocks! {
-    /// CLOCK_MONOTONIC: time since boot without suspend; never stepped. What BPF and the TX stamps read.
+    /// CLOCK_MONOTONIC: time since boot without suspend; never stepped. The clock of BPF and of TX
+    /// stamps.
     Monotonic = "CLOCK_MONOTONIC";
-    /// CLOCK_REALTIME: UTC since 1970; stepped by administrators and by leap seconds. What RX stamps read.
+    /// CLOCK_REALTIME: UTC since 1970; stepped by administrators and by leap seconds. The clock of
+    /// RX stamps.
     Realtime = "CLOCK_REALTIME";
-    /// CLOCK_TAI: as realtime, but without leap seconds. What NIC clocks usually count.
+    /// CLOCK_TAI: like CLOCK_REALTIME, but without leap seconds. The usual clock of NICs.
     Tai = "CLOCK_TAI";
-    /// The clock of a network interface (PHC): whatever its owner sets it to. What hardware stamps read.
+    /// The clock of a network interface (PHC), set by its owner. The clock of hardware stamps.
     Phc = "PHC";
 }
 
@@ -317,10 +321,11 @@ impl<C: Clock> Add<Nanos> for Timestamp<C> {
     }
 }
 
-/// What to add to a reading of the clock `From` to get the reading of the clock `To` at the same moment.
+/// The difference between simultaneous readings of the clocks `To` and `From`.
 ///
-/// An offset holds for the moment it was measured; how long after is for the caller to know. Between the clocks
-/// here it holds until CLOCK_REALTIME is stepped, the leap seconds of CLOCK_TAI are set, or the host suspends.
+/// An offset holds for the moment it was measured; how long after is for the caller to know.
+/// Between the clocks here it holds until CLOCK_REALTIME is stepped, the leap seconds of CLOCK_TAI
+/// are set, or the host suspends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClockOffset<From: Clock, To: Clock> {
     offset: Delta,
@@ -349,7 +354,8 @@ impl<From: Clock, To: Clock> ClockOffset<From, To> {
         self.offset
     }
 
-    /// The reading of `To` at the moment of this reading of `From`; saturates at the ends of the clock.
+    /// The reading of `To` at the moment of this reading of `From`; saturates at the ends of the
+    /// clock.
     #[must_use]
     pub const fn convert(self, stamp: Timestamp<From>) -> Timestamp<To> {
         Timestamp::from_nanos(stamp.nanos.saturating_add_signed(self.offset.0))

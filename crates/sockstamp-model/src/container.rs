@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-/// Digits of a container's id: docker, containerd's CRI plugin, CRI-O and podman draw 256 random bits.
+/// Digits of a container's id: docker, containerd's CRI plugin, CRI-O and podman draw 256 random
+/// bits.
 const ID_LENGTH: usize = 64;
 /// Digits of it that people and tools show.
 const SHORT_ID_LENGTH: usize = 12;
 
-/// Who made a container's cgroup.
+/// The runtime that made a container's cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Runtime {
     /// Docker Engine.
@@ -58,12 +59,12 @@ impl fmt::Display for Runtime {
 /// A container, or a service of systemd.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Container {
-    /// Who runs it.
+    /// The runtime.
     pub runtime: Runtime,
     /// 64 hexadecimal digits; of a service, the name of its unit (`nginx.service`).
     pub id: String,
-    /// The user below whose slice of systemd it is, where cgroups have the names that the user gives them: the id is
-    /// what that user claims.
+    /// The user in whose systemd slice it is. There the user names cgroups, so the id is only that
+    /// user's claim.
     pub user: Option<u32>,
 }
 
@@ -95,7 +96,8 @@ impl Container {
     }
 }
 
-/// As `docker/0123456789ab`, or `nginx.service`; of a user, `user-1000/podman/0123456789ab`.
+/// Print `docker/0123456789ab`, or `nginx.service`; below a user's slice,
+/// `user-1000/podman/0123456789ab`.
 impl fmt::Display for Container {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.map_or_else(String::new, |user| format!("user-{user}/"));
@@ -108,8 +110,8 @@ impl fmt::Display for Container {
 
 /// The container that a cgroup belongs to, by the cgroup's path from the root of the hierarchy.
 ///
-/// Of containers within containers it is the innermost. A service counts where there is no container: what
-/// systemd runs inside of one belongs to that. The processes that look after a container (`conmon`) are not in it.
+/// Nested containers count as the innermost. A service counts only outside containers: services
+/// inside a container belong to it. Processes that supervise a container (`conmon`) are not in it.
 #[must_use]
 pub fn container_of(cgroup: impl AsRef<[u8]>) -> Option<Container> {
     let mut in_kubernetes = false;
@@ -117,7 +119,8 @@ pub fn container_of(cgroup: impl AsRef<[u8]>) -> Option<Container> {
     let mut user = None;
     let (mut container, mut service) = (None, None);
     for name in cgroup.as_ref().split(|&byte| byte == b'/') {
-        // No runtime makes a name that is no UTF-8, but a user may, on the way to one that a runtime makes.
+        // No runtime makes a name that is no UTF-8, but a user may, on the way to one that a
+        // runtime makes.
         let name = str::from_utf8(name).unwrap_or_default();
         in_kubernetes |= name.starts_with("kubepods");
         container = scope(name)
@@ -130,14 +133,15 @@ pub fn container_of(cgroup: impl AsRef<[u8]>) -> Option<Container> {
     container.or(service).map(|found| Container { user, ..found })
 }
 
-/// systemd.special(7), "user.slice": what a user runs is below `user.slice/user-UID.slice`, which root makes.
+/// Parse a user's slice. systemd.special(7), "user.slice": processes of a user are below
+/// `user.slice/user-UID.slice`, which root makes.
 fn user_slice(name: &str, parent: &str) -> Option<u32> {
     let id = name.strip_prefix("user-")?.strip_suffix(".slice")?;
     (parent == "user.slice").then(|| id.parse().ok()).flatten()
 }
 
-/// What the drivers of systemd (`docker-ID.scope`), of CRI-O and podman (`crio-ID`), and containerd's own where
-/// it is given systemd's names (`...slice:cri-containerd:ID`) make.
+/// Parse a scope of systemd's drivers (`docker-ID.scope`), of CRI-O and podman (`crio-ID`), or of
+/// containerd with systemd's names (`...slice:cri-containerd:ID`).
 fn scope(name: &str) -> Option<Container> {
     let name = name.strip_suffix(".scope").unwrap_or(name);
     let (prefix, id) = name.rsplit_once(['-', ':'])?;
@@ -152,7 +156,7 @@ fn scope(name: &str) -> Option<Container> {
     is_id(id).then(|| Container::new(runtime, id))
 }
 
-/// What the `cgroupfs` drivers make: a directory named by the id alone.
+/// Parse a directory of the `cgroupfs` drivers, named by the id alone.
 fn bare(name: &str, parent: &str, in_kubernetes: bool) -> Option<Container> {
     let runtime = match parent {
         "docker" => Runtime::Docker,
@@ -175,8 +179,8 @@ fn unit(name: &str) -> Option<Container> {
     is_unit.then(|| Container::new(Runtime::Systemd, unit))
 }
 
-/// The characters of a unit's name (`VALID_CHARS`, src/basic/unit-name.c, v252). No other directory is of systemd, so
-/// that no id has a character that does not show as itself.
+/// The characters of a unit's name (`VALID_CHARS`, src/basic/unit-name.c, v252). No other directory
+/// is of systemd, so that no id has a character that does not show as itself.
 fn may_be_in_unit(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte)
 }
@@ -221,7 +225,8 @@ mod tests {
             (format!("/libpod_parent/{OTHER}/libpod-{ID}"), Runtime::Podman),
         ] {
             assert_found(&path, runtime, ID);
-            // From the mount or from the root, and for who made cgroups of its own inside.
+            // Test paths from the mount point and from the root, and with cgroups that the
+            // container made inside.
             assert_found(path.trim_start_matches('/'), runtime, ID);
             assert_found(&format!("{path}/container/workers"), runtime, ID);
         }

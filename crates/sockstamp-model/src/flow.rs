@@ -19,7 +19,8 @@ impl fmt::Display for NetnsInode {
     }
 }
 
-/// The id of a cgroup (version 2): the inode of its directory. The kernel gives none twice since boot.
+/// The id of a cgroup (version 2): the inode of its directory. The kernel gives none twice since
+/// boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct CgroupId(pub u64);
@@ -30,7 +31,7 @@ impl fmt::Display for CgroupId {
     }
 }
 
-/// The kernel's number for a socket, unique since boot: SO_COOKIE of socket(7).
+/// A socket's number in the kernel, unique since boot: SO_COOKIE of socket(7).
 ///
 /// 0 stands for a socket that the kernel has given no cookie yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -109,9 +110,9 @@ impl Serialize for Protocol {
 
 /// A connected socket and its two ends.
 ///
-/// An IPv6 socket that talks IPv4 holds v4-mapped addresses (`::ffff:10.0.0.1`). They are kept as the socket has
-/// them and **printed as IPv4**, in text and in JSON, because that is what is on the wire and what every other
-/// tool calls the same flow. [`canonical`] does that for a single address.
+/// An IPv6 socket with an IPv4 peer has v4-mapped addresses (`::ffff:10.0.0.1`). They are stored as
+/// the socket has them and **printed as IPv4**, in text and in JSON, because the packets are IPv4
+/// and other tools print the flow that way. [`canonical`] does that for a single address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Flow {
     /// The network namespace of the socket.
@@ -126,7 +127,8 @@ pub struct Flow {
     pub cookie: SocketCookie,
 }
 
-/// As `tcp 10.0.0.1:443 > 10.0.0.2:50000`: local end, then remote end, whichever way a message went.
+/// Print `tcp 10.0.0.1:443 > 10.0.0.2:50000`: the local end, then the remote end, for either
+/// direction.
 impl fmt::Display for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

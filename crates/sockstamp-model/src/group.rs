@@ -1,8 +1,9 @@
 //! Messages summed by whose they are.
 //!
-//! A **group** is what results are summed by: the process that made the call, the service's port, the flow, ..., or
-//! several of these [`Dimension`]s at once. There is room for a bounded number of groups. What finds none is summed
-//! in [`Groups::other`], so that the groups and the rest always add up to the whole.
+//! A **group** sums results by the process that made the call, the service's port, the flow, ...,
+//! or several of these [`Dimension`]s at once. The number of groups is bounded. Messages whose
+//! group finds no slot are summed in [`Groups::other`], so that the groups and the rest always add
+//! up to the whole.
 
 use std::cmp::Reverse;
 use std::collections::btree_map::Entry;
@@ -25,7 +26,7 @@ mod coarse;
 
 pub use coarse::{GroupHistogram, SLOTS, slot};
 
-/// What messages can be told apart by.
+/// The dimensions that groups may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dimension {
     /// The process that made the send or read call.
@@ -36,7 +37,8 @@ pub enum Dimension {
     Cgroup,
     /// The container that cgroup belongs to.
     Container,
-    /// The port of the service: the local one of accepted connections, the remote one of opened ones.
+    /// The port of the service: the local one of accepted connections, the remote one of opened
+    /// ones.
     Port,
     /// The remote address.
     Peer,
@@ -114,7 +116,7 @@ impl Grouping {
         (!dimensions.is_empty()).then_some(Self(dimensions))
     }
 
-    /// Whether groups differ in this dimension.
+    /// Return true if groups differ in this dimension.
     #[must_use]
     pub fn contains(&self, dimension: Dimension) -> bool {
         self.0.contains(&dimension)
@@ -126,7 +128,7 @@ impl Grouping {
     }
 }
 
-/// As `pid,comm`.
+/// Print `pid,comm`.
 impl fmt::Display for Grouping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.dimensions().map(Dimension::name).collect();
@@ -148,7 +150,8 @@ impl FromStr for Grouping {
 pub struct GroupCgroup {
     /// The kernel's number for it, which is the inode of its directory.
     pub id: u64,
-    /// From the root of the hierarchy; `None` if it was gone before anybody looked.
+    /// The path from the root of the hierarchy; `None` if the cgroup was gone before it was looked
+    /// up.
     pub path: Option<Name>,
 }
 
@@ -163,10 +166,11 @@ pub struct GroupInterface {
     pub name: Option<Name>,
 }
 
-/// What the messages of a group have in common: a value for each dimension of the [`Grouping`].
+/// The common values of a group's messages, one per dimension of the [`Grouping`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupKey {
-    /// The process; 0 for what no task did: SYNs that the kernel sent again, data that went with a SYN.
+    /// The process; 0 if no task made the call: SYNs that the kernel retransmitted, data that went
+    /// with a SYN.
     pub pid: Option<u32>,
     /// The name of that process' task.
     pub comm: Option<Name>,
@@ -185,7 +189,7 @@ pub struct GroupKey {
 }
 
 impl GroupKey {
-    /// Whether this is what is left beside the groups.
+    /// Return true if this is the sum of messages without a slot.
     #[must_use]
     pub fn is_other(&self) -> bool {
         *self == Self::default()
@@ -288,9 +292,9 @@ impl Serialize for FlowObject {
 pub struct GroupDirection {
     /// Messages, whatever became of them.
     pub messages: u64,
-    /// How many of them were measured.
+    /// Measured messages.
     pub measured: u64,
-    /// How many of these were refused, by weight.
+    /// Refused messages, by weight.
     pub refused: u64,
     /// Bytes of the messages.
     pub bytes: u64,
@@ -327,7 +331,8 @@ impl GroupDirection {
         self.total.merge(&other.total);
     }
 
-    /// What was counted since an earlier look at the same group. The largest of a part is that of all time.
+    /// Return the counts since an earlier snapshot of the same group. The maximum of a part is that
+    /// of all time.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -356,7 +361,7 @@ impl GroupDirection {
         }
     }
 
-    /// Forms the parts that are what the others leave of their stage, for every stage that has parts.
+    /// Compute the parts that are the rest of their stage, for every stage with parts.
     pub fn complete_parts(&mut self) {
         for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
             let Some(stage) = &self.stages[rest.stage()] else {
@@ -371,15 +376,15 @@ impl GroupDirection {
         }
     }
 
-    /// The stage that took the most time, and what part of the time of all stages that is, from 0 to 1; `None` if
-    /// no time was measured.
+    /// Return the stage with the most time and its share of the time of all stages, from 0 to 1;
+    /// `None` if no time was measured.
     #[must_use]
     pub fn largest_stage(&self) -> Option<(Stage, f64)> {
         let whole = self.total.sum_ns();
         let (stage, sum) = self
             .stages
             .present()
-            // It lies before the message, so its time is not in the total.
+            // Its time is before the message, and not part of the total.
             .filter(|(stage, _)| *stage != Stage::AppService)
             .map(|(stage, histogram)| (stage, histogram.sum_ns()))
             .max_by_key(|&(_, sum)| sum)?;
@@ -405,7 +410,7 @@ impl Serialize for GroupDirection {
 /// The messages of one group.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct GroupSummary {
-    /// What they have in common; the default for [`Groups::other`].
+    /// The common values; the default for [`Groups::other`].
     pub key: GroupKey,
     /// Sent messages.
     pub tx: GroupDirection,
@@ -450,7 +455,7 @@ impl GroupSummary {
         self.rx.merge(&other.rx);
     }
 
-    /// What was counted since an earlier look at the same group.
+    /// Return the counts since an earlier snapshot of the same group.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -464,7 +469,7 @@ impl GroupSummary {
 /// All messages of a measurement, in groups. `groups`, `other` and `ended` add up to the whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Groups {
-    /// What the groups differ in.
+    /// The dimensions of the groups.
     pub by: Grouping,
     /// The groups, those with the most messages first.
     pub groups: Vec<GroupSummary>,
@@ -472,7 +477,7 @@ pub struct Groups {
     pub other: GroupSummary,
     /// The messages of groups that gave way to new ones after their last message.
     pub ended: GroupSummary,
-    /// How many groups these were.
+    /// The number of ended groups.
     pub ended_groups: u64,
 }
 
@@ -538,7 +543,7 @@ mod tests {
         assert!(grouping.contains(Dimension::Pid) && !grouping.contains(Dimension::Comm));
         assert_eq!(
             "pid,ports".parse::<Grouping>().unwrap_err().to_string(),
-            r#"there is no dimension called "ports""#
+            r#"no dimension is named "ports""#
         );
         assert_eq!(Grouping::new([]), None);
     }

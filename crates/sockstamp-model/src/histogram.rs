@@ -1,8 +1,9 @@
 //! The bucket layout of every latency distribution, shared with the kernel side.
 //!
-//! The buckets are those of Prometheus native histograms and of OpenTelemetry exponential histograms with schema
-//! (scale) 3: eight a power of two, **in seconds**, since both require base units. Bucket `i` covers
-//! (2^((i-1)/8), 2^(i/8)] s. So a distribution is exported as it was counted, without resampling.
+//! The buckets are those of Prometheus native histograms and of OpenTelemetry exponential
+//! histograms with schema (scale) 3: eight a power of two, **in seconds**, since both require base
+//! units. Bucket `i` covers (2^((i-1)/8), 2^(i/8)] s. So a distribution is exported as it was
+//! counted, without resampling.
 //!
 //! | slot | bucket | covers |
 //! |---|---|---|
@@ -10,13 +11,14 @@
 //! | 1 to 240 | index [`MIN_INDEX`] to [`MAX_INDEX`] | 60 ns to 64 s |
 //! | 241 | overflow | above 64 s |
 //!
-//! Latencies are whole nanoseconds, so the bound 2^(i/8) s becomes floor(10^9 × 2^(i/8)) ns without moving any
-//! of them to another bucket.
+//! Latencies are whole nanoseconds, so the bound 2^(i/8) s becomes floor(10^9 × 2^(i/8)) ns without
+//! moving any of them to another bucket.
 //!
-//! **Finding the slot without a search**: the bounds halve and double exactly, so they sit at the same place of
-//! every octave [2^e, 2^(e+1)) ns. Cut into 16 equal parts, an octave has at most one bound a part: the widest
-//! part is log2(17/16) = 0.087 of an octave, the bounds are 0.125 apart. The part, which is the four bits behind
-//! the leading one, thus gives the slot up to one comparison:
+//! **Finding the slot without a search**: the bounds halve and double exactly, so they sit at the
+//! same place of every octave [2^e, 2^(e+1)) ns. Cut into 16 equal parts, an octave has at most one
+//! bound a part: the widest part is log2(17/16) = 0.087 of an octave, the bounds are 0.125 apart.
+//! The part, which is the four bits behind the leading one, thus gives the slot up to one
+//! comparison:
 //!
 //! ```text
 //! e = floor(log2(v))
@@ -24,8 +26,9 @@
 //! if v > UPPER_BOUNDS_NS[s]: s = s + 1
 //! ```
 //!
-//! Sources: Prometheus, "Native Histograms", section "Data model" (schemas, zero bucket, inclusive upper bounds);
-//! OpenTelemetry, "Metrics Data Model", section "ExponentialHistogram" (scale, `zero_threshold`).
+//! Sources: Prometheus, "Native Histograms", section "Data model" (schemas, zero bucket, inclusive
+//! upper bounds); OpenTelemetry, "Metrics Data Model", section "ExponentialHistogram" (scale,
+//! `zero_threshold`).
 
 use std::fmt::Write as _;
 
@@ -52,15 +55,15 @@ pub const OVERFLOW_SLOT: usize = BUCKETS - 1;
 /// Upper bound of the zero bucket, 2^-24, in seconds.
 pub const ZERO_THRESHOLD_SECONDS: f64 = 1.0 / 16_777_216.0;
 
-/// Upper bound of every slot in nanoseconds, inclusive: slot `s` holds what is at most this and above the bound
-/// of slot `s - 1`. The overflow has no bound; its entry is `u64::MAX`.
+/// Upper bound of every slot in nanoseconds, inclusive: slot `s` holds values up to this and above
+/// the bound of slot `s - 1`. The overflow has no bound; its element is `u64::MAX`.
 pub const UPPER_BOUNDS_NS: [u64; BUCKETS] = upper_bounds();
 
-/// For each sixteenth of an octave of nanoseconds, how many bounds lie in the octave before it.
+/// Number of bounds in the octave before each sixteenth of an octave of nanoseconds.
 pub const OCTAVE_SLOTS: [u8; 16] = octave_slots();
 
-/// What `8 * e + OCTAVE_SLOTS[part]` is moved by to give a slot. Negative, since slot 0 ends in the octave of
-/// 2^5 ns.
+/// The offset from `8 * e + OCTAVE_SLOTS[part]` to the slot. Negative, because slot 0 ends in the
+/// octave of 2^5 ns.
 pub const OCTAVE_BASE: i32 = octave_base();
 
 const PER_OCTAVE: usize = 8;
@@ -70,7 +73,8 @@ const SLOT_OF_INDEX_0: i32 = 1 - MIN_INDEX;
 
 #[expect(clippy::cast_possible_truncation, reason = "the largest bound is 64e9")]
 const fn upper_bounds() -> [u64; BUCKETS] {
-    /// floor(2^(k/8) × 2^63). 94 bits of 10^9 times it are exact enough: see the test against exact integers.
+    /// floor(2^(k/8) × 2^63). 94 bits of 10^9 times it are exact enough: see the test against exact
+    /// integers.
     const ROOTS: [u64; PER_OCTAVE] = [
         0x8000_0000_0000_0000,
         0x8b95_c1e3_ea8b_d6e6,
@@ -140,8 +144,9 @@ pub fn slot(ns: u64) -> usize {
     slot + usize::from(ns > UPPER_BOUNDS_NS[slot])
 }
 
-/// The index of an exponential bucket as Prometheus and OpenTelemetry count it (OpenTelemetry's is this minus 1,
-/// since it names a bucket by its lower bound); `None` for the zero bucket and the overflow.
+/// The index of an exponential bucket as Prometheus and OpenTelemetry count it (OpenTelemetry's is
+/// this minus 1, since it names a bucket by its lower bound); `None` for the zero bucket and the
+/// overflow.
 #[must_use]
 pub fn index(slot: usize) -> Option<i32> {
     (slot != ZERO_SLOT && slot < OVERFLOW_SLOT)
@@ -194,8 +199,8 @@ pub fn c_header() -> String {
     text
 }
 
-/// What a slot knows of the latencies in it. Beside the count that is exported, the sum and the ends narrow down
-/// where in the bucket a quantile is.
+/// The latencies of a slot. The sum and the extremes, kept beside the exported count, narrow down
+/// the position of a quantile in the bucket.
 ///
 /// Counts and sums **saturate**.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -234,7 +239,8 @@ impl Bucket {
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
     }
 
-    /// The bucket with its ends brought into the slot's range, where a copy was taken half way through an update.
+    /// The bucket with its ends brought into the slot's range, where a copy was taken half way
+    /// through an update.
     fn within(self, slot: usize) -> Self {
         let (low, high) = range_ns(slot);
         let max_ns = self.max_ns.clamp(low, high);
@@ -250,8 +256,8 @@ impl Bucket {
         }
     }
 
-    /// The latency of this rank (from 1) among those of the bucket: the geometric middle of the interval that
-    /// count, sum and ends leave for it.
+    /// The latency of this rank (from 1) among those of the bucket: the geometric middle of the
+    /// interval that count, sum and ends leave for it.
     fn estimate(&self, rank: u64) -> u64 {
         let (low, high) = (u128::from(self.min_ns), u128::from(self.max_ns));
         let (below, above) = (u128::from(rank - 1), u128::from(self.count - rank));
@@ -261,8 +267,8 @@ impl Bucket {
         if above == 0 {
             return self.max_ns;
         }
-        // One latency is the shortest, those above are at most the longest, so the sum leaves this much for the
-        // others up to the rank; and the other way round.
+        // Bound the quantile: one latency is the shortest, those above are at most the longest, so
+        // the sum leaves this much for the others up to the rank; and vice versa.
         let least = self.sum_ns.saturating_sub(low + above * high).div_ceil(below);
         let most = self.sum_ns.saturating_sub(high + below * low) / above;
         let (least, most) = (least.clamp(low, high), most.clamp(low, high));
@@ -270,7 +276,8 @@ impl Bucket {
     }
 }
 
-/// The geometric middle, rounded to nearest; of the zero bucket, where a factor may be 0, the arithmetic one.
+/// The geometric middle, rounded to nearest; of the zero bucket, where a factor may be 0, the
+/// arithmetic one.
 pub(crate) fn middle(low: u128, high: u128) -> u128 {
     if low == 0 {
         return high.div_ceil(2);
@@ -300,8 +307,8 @@ impl Histogram {
         Self::from_buckets(|_| Bucket::default())
     }
 
-    /// A histogram that was counted elsewhere, by slot. The copy may have been taken in the middle of an update:
-    /// ends that lie outside of their slot are moved to its border.
+    /// A histogram that was counted elsewhere, by slot. The copy may have been taken in the middle
+    /// of an update: ends that lie outside of their slot are moved to its border.
     #[must_use]
     pub fn from_buckets(mut bucket: impl FnMut(usize) -> Bucket) -> Self {
         Self {
@@ -327,7 +334,7 @@ impl Histogram {
         &self.buckets
     }
 
-    /// How many messages were counted, by weight.
+    /// Return the number of messages, by weight.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.buckets
@@ -335,7 +342,7 @@ impl Histogram {
             .fold(0, |sum, bucket| sum.saturating_add(bucket.count))
     }
 
-    /// Whether nothing was counted.
+    /// Return true if nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buckets.iter().all(|bucket| bucket.count == 0)
@@ -356,14 +363,16 @@ impl Histogram {
         Some(Nanos(highest.max_ns))
     }
 
-    /// The latency that the share `q` of the messages does not exceed; `None` if nothing was counted.
+    /// The latency that the share `q` of the messages does not exceed; `None` if nothing was
+    /// counted.
     ///
-    /// `q` goes from 0 to 1 and is clamped to that. The answer is the message of rank ceil(`q` × count), at least
-    /// 1, in order of latency, known as closely as its bucket tells: its count, sum, shortest and longest latency
-    /// leave an interval, of which this is the geometric middle. The first and the last of a bucket are exact.
+    /// `q` goes from 0 to 1 and is clamped to that. The answer is the message of rank ceil(`q` ×
+    /// count), at least 1, in order of latency, known as closely as its bucket tells: its count,
+    /// sum, shortest and longest latency leave an interval, of which this is the geometric middle.
+    /// The first and the last of a bucket are exact.
     ///
-    /// Between 60 ns and 64 s, no answer is more than 2^(1/16) - 1 = 4.43 % off, with the rounding to whole
-    /// nanoseconds 4.5 %: half of a bucket, where nothing narrows it down.
+    /// Between 60 ns and 64 s, no answer is more than 2^(1/16) - 1 = 4.43 % off, with the rounding
+    /// to whole nanoseconds 4.5 %: half of a bucket, where nothing narrows it down.
     #[must_use]
     pub fn quantile(&self, q: f64) -> Option<Nanos> {
         let count = self.count();

@@ -6,8 +6,8 @@ use serde::{Serialize, Serializer};
 use crate::flow::NetnsInode;
 use crate::name::Name;
 
-/// A network interface. Its index and its name are those of its network namespace: two containers both have an
-/// `eth0`.
+/// A network interface. Its index and its name are those of its network namespace: two containers
+/// both have an `eth0`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Interface {
     /// The name when it was first seen.
@@ -19,8 +19,8 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// As it is called by who lives in the namespace `home`: with its own namespace, if that is another, as in
-    /// `eth0@4026532001`.
+    /// Print its name as seen from the namespace `home`: with its own namespace, if that is
+    /// another, as in `eth0@4026532001`.
     #[must_use]
     pub fn seen_from(&self, home: NetnsInode) -> String {
         if self.netns == home {
@@ -31,14 +31,14 @@ impl Interface {
     }
 }
 
-/// What an interface sends through.
+/// The medium behind an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Medium {
     /// A device on a bus: a NIC, also one of a virtual machine.
     Physical,
     /// The host itself.
     Loopback,
-    /// Another interface, or a program; its kind as ip-link(8) calls it, such as `veth`.
+    /// Another interface, or a program; the kind as in ip-link(8), such as `veth`.
     Virtual(String),
 }
 
@@ -54,20 +54,20 @@ impl Medium {
         }
     }
 
-    /// Whether packets go on from there by another interface of the host, as from a container: by which one
-    /// does not show where it is.
+    /// Return true if packets continue on another interface of the host, as from a container; the
+    /// next one is not visible here.
     #[must_use]
     pub fn leads_on(&self) -> bool {
         matches!(self, Self::Virtual(kind) if kind == "veth" || kind == "netkit")
     }
 }
 
-/// How many messages left by an interface.
+/// The number of messages that left by an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceSummary {
     /// The interface; `None` for all together that there was no room to tell apart.
     pub interface: Option<Interface>,
-    /// What it sends through; `None` where the interface is.
+    /// Its medium; `None` if unknown.
     pub medium: Option<Medium>,
     /// Packets go on from there by an interface that is out of sight.
     pub leads_on: bool,

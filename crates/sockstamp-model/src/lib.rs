@@ -1,7 +1,8 @@
-//! The words of sockstamp as types: what a message is, which stages its way has, why a measurement was refused,
-//! which clock a stamp was read from, and how many latencies fall into which histogram bucket.
+//! The vocabulary of sockstamp as types: messages, stages, verdicts of measurements, clocks of
+//! stamps, and histogram buckets of latencies.
 //!
-//! Nothing here does I/O or calls the kernel, so every rule of the model can be tested without either.
+//! Nothing here does I/O or calls the kernel, so every rule of the model can be tested without
+//! either.
 //!
 //! | module | holds |
 //! |---|---|
@@ -19,8 +20,8 @@
 //! | [`group`] | messages summed by whose they are |
 //! | [`summary`] | the timelines of many messages, and its JSON |
 //!
-//! Durations and points in time are whole nanoseconds everywhere; only [`clock::Nanos`]'s `Display` scales them
-//! for people.
+//! Durations and points in time are whole nanoseconds everywhere; only [`clock::Nanos`]'s `Display`
+//! scales them for people.
 
 #![forbid(unsafe_code)]
 
@@ -55,9 +56,9 @@ pub use verdict::Verdict;
 
 /// A name that is not in the list it was looked up in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no {what} called {name:?}")]
+#[error("no {what} is named {name:?}")]
 pub struct UnknownName {
-    /// What was looked for: "stage", "verdict", ...
+    /// The kind of name: "stage", "verdict", ...
     pub what: &'static str,
     /// The name as it was given.
     pub name: String,

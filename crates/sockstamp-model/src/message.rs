@@ -14,10 +14,11 @@ use crate::verdict::Verdict;
 /// The version of the JSON of [`Message`]; raised when a key changes its meaning or goes away.
 pub const JSON_VERSION: u32 = 1;
 
-/// The moments of a message's way that its stages are the differences of; `None` where a stamp did not come.
+/// The moments of a message's way that its stages are the differences of; `None` where a stamp did
+/// not come.
 ///
-/// All are CLOCK_MONOTONIC, and stamps taken on another clock were converted before they got here, but for
-/// `snd_hw`: nobody knows how far the NIC's clock is from ours, so nothing is subtracted from it.
+/// All are CLOCK_MONOTONIC; stamps of another clock were converted before, except `snd_hw`: the
+/// distance of the NIC's clock from ours is unknown, so nothing is subtracted from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Stamps {
     /// TX: the send call entered TCP or UDP.
@@ -28,8 +29,8 @@ pub struct Stamps {
     pub sched: Option<Timestamp<Monotonic>>,
     /// TX: as `sched`, the last time; retransmissions and further devices stamp again.
     pub sched_last: Option<Timestamp<Monotonic>>,
-    /// TX: the packet was handed to a driver: of the last device on its way, where it crosses several, but not
-    /// of a retransmission.
+    /// TX: the packet was handed to a driver: of the last device on its way, where it crosses
+    /// several, but not of a retransmission.
     pub snd: Option<Timestamp<Monotonic>>,
     /// TX: as `snd`, the last time, retransmissions included.
     pub snd_last: Option<Timestamp<Monotonic>>,
@@ -83,7 +84,7 @@ impl Serialize for Stamps {
     }
 }
 
-/// The interfaces that stamped a message; `None` where none did, or where it could not be told from others.
+/// The interfaces that stamped a message; `None` if none did, or if it is ambiguous.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Interfaces {
     /// The first to stamp it.
@@ -96,7 +97,8 @@ pub struct Interfaces {
 
 /// The timeline of one message: the bytes of one send call (TX) or of one read call (RX).
 ///
-/// Its JSON is one object, in nanoseconds throughout; stages and stamps that are absent are left out:
+/// Its JSON is one object, in nanoseconds throughout; stages and stamps that are absent are left
+/// out:
 ///
 /// | key | value |
 /// |---|---|
@@ -123,7 +125,8 @@ pub struct Message {
     pub flow: Flow,
     /// The cgroup of the socket.
     pub cgroup: CgroupId,
-    /// The place of its group, where messages are grouped. Not in JSON: it has a meaning to the session alone.
+    /// The place of its group, where messages are grouped. Not in JSON: it has a meaning to the
+    /// session alone.
     pub group: Option<u32>,
     /// The process that made the call.
     pub pid: u32,
@@ -131,18 +134,18 @@ pub struct Message {
     pub comm: Name,
     /// Bytes sent or read.
     pub bytes: u64,
-    /// How many messages this one stands for; 1 unless sampled.
+    /// The number of messages that this one stands for; 1 unless sampled.
     pub weight: u32,
     /// TX: retransmissions of the message's last byte.
     pub retransmits: u32,
     /// TX: scheduler and driver stamps beyond the first, from retransmissions and further devices.
     pub repeats: u32,
-    /// TX: the kernel put the message into one packet with a later one, whose stamps it shares: what was sent
-    /// of it before, if anything, left earlier.
+    /// TX: the kernel put the message into one packet with a later one, whose stamps it shares:
+    /// bytes of it that were sent before, if any, left earlier.
     pub coalesced: bool,
     /// TX: the acknowledgement came with data, so that it may have waited for the peer's answer.
     pub ack_with_data: bool,
-    /// TX: requests were still unread when it was sent, so that nobody knows which one it answers.
+    /// TX: requests were still unread when it was sent, so it is unknown which one it answers.
     pub pipelined: bool,
     /// TX: the smallest round-trip time of the connection when the message was acknowledged.
     pub min_rtt: Option<Nanos>,
@@ -154,14 +157,14 @@ pub struct Message {
     pub parts: PartMap<Option<Nanos>>,
     /// The moments that the stages are the differences of.
     pub stamps: Stamps,
-    /// RX: how long before the read the first byte of it was stamped, or could be read where it had no stamp. The
-    /// stages are those of the last byte, so that their total is at most this.
+    /// RX: how long before the read the first byte of it was stamped, or could be read where it had
+    /// no stamp. The stages are those of the last byte, so that their total is at most this.
     pub oldest_age: Option<Nanos>,
-    /// When the message was complete: acknowledged or read.
+    /// The time of completion: acknowledged or read.
     pub time: Timestamp<Realtime>,
     /// The interfaces that stamped the message.
     pub interfaces: Interfaces,
-    /// Whether the timeline may be used, and if not why.
+    /// Valid, or the reason why the timeline may not be used.
     pub verdict: Verdict,
 }
 

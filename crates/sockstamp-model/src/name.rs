@@ -1,8 +1,9 @@
 //! Names that other users chose, and how they become text.
 //!
-//! A task calls itself what it likes (prctl(2), `PR_SET_NAME`), and any byte but a few may be in the name of a cgroup or
-//! of an interface in a user's own network namespace. Raw on a terminal, such a name is a command to it, or a line
-//! that nobody wrote. So a [`Name`] has no text but its `Display`, which escapes.
+//! A task chooses its own name (prctl(2), `PR_SET_NAME`), and almost any byte may be in the name of
+//! a cgroup, or of an interface in a user's own network namespace. Printed raw, such a name can be
+//! a terminal command, or a forged line. The only text of a [`Name`] is therefore its `Display`,
+//! which escapes.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
@@ -12,17 +13,19 @@ use serde::{Serialize, Serializer};
 
 /// A name as the kernel has it: any bytes.
 ///
-/// It prints with every character escaped that does not show as itself ([`shows`]): `\n`, `\t`, `\r`, `\xNN` for
-/// other control characters of ASCII and for bytes that are no UTF-8, `\u{NNNN}` for the rest. A backslash stays one, so
-/// that a name without hidden characters can be copied back into an option.
+/// It escapes every character that does not show as itself ([`shows`]): `\n`, `\t`, `\r`, `\xNN`
+/// for other ASCII control characters and for bytes that are not UTF-8, `\u{NNNN}` for the rest. A
+/// backslash stays as it is, so that a name without hidden characters can be copied back into an
+/// option.
 ///
-/// In JSON it is the string itself, exactly, unless it is no UTF-8: then each byte that is none is written `\xNN`. It stays
-/// a string in any case, so that no user can change the type of a key.
+/// In JSON it is the exact string, unless it is not UTF-8: then each invalid byte is written as
+/// `\xNN`. It is always a string, so that no user can change the type of a key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Name(Box<[u8]>);
 
 impl Name {
-    /// The bytes in front of the first zero, which ends a string of C; all of them if there is none.
+    /// The bytes in front of the first zero, which ends a string of C; all of them if there is
+    /// none.
     #[must_use]
     pub fn from_c(bytes: &[u8]) -> Self {
         Self(bytes.split(|&byte| byte == 0).next().unwrap_or_default().into())
@@ -34,7 +37,7 @@ impl Name {
         &self.0
     }
 
-    /// Whether there are none.
+    /// Return true if the name is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -100,7 +103,7 @@ impl Serialize for Name {
         let mut text = String::new();
         for chunk in self.0.utf8_chunks() {
             text += chunk.valid();
-            // To a string nothing fails.
+            // Ignore the result: writing to a string cannot fail.
             let _ = invalid(&mut text, chunk.invalid());
         }
         serializer.serialize_str(&text)
@@ -136,15 +139,16 @@ fn invalid(output: &mut impl Write, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(output, "\\x{byte:02x}"))
 }
 
-/// Letters and symbols of no ink, which Unicode counts among those that have some: fillers of Hangul, an empty pattern
-/// of Braille.
+/// Letters and symbols of no ink, which Unicode counts among those that have some: fillers of
+/// Hangul, an empty pattern of Braille.
 const BLANK: [char; 5] = ['\u{115f}', '\u{1160}', '\u{2800}', '\u{3164}', '\u{ffa0}'];
 
-/// Whether a character shows as itself, whatever stands around it. Control characters do not, nor what changes the
-/// direction of text or has no width of its own, nor any blank but that of ASCII.
+/// Return true if a character shows as itself in any context. Control characters do not, nor do
+/// characters that change the direction of text or have no width, nor any blank except the ASCII
+/// space.
 #[must_use]
 pub fn shows(character: char) -> bool {
-    // The standard library escapes what is not printable or combines with the character before it, and these three.
+    // The standard library also escapes unprintable and combining characters, and these three.
     matches!(character, '\'' | '"' | '\\')
         || character.escape_debug().len() == 1 && !BLANK.contains(&character)
 }

@@ -1,4 +1,4 @@
-//! The parts of a stage that are told apart: who, within the stage, made the message wait.
+//! Parts break a stage down by cause.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -14,7 +14,7 @@ macro_rules! parts {
     ($($variant:ident = $stage:ident, $name:literal, $description:literal;)*) => {
         /// A part of a stage. The parts of a stage add up to it.
         ///
-        /// Those of `tx.queue` are the **causes** of waiting in the TCP write queue.
+        /// The parts of `tx.queue` are the **causes** of waiting in the TCP write queue.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Part {
             $(#[doc = $description] $variant,)*
@@ -24,7 +24,7 @@ macro_rules! parts {
             /// Every part, in the order of their stages.
             pub const ALL: [Self; Self::COUNT] = [$(Self::$variant),*];
 
-            /// How many parts there are.
+            /// The number of parts.
             pub const COUNT: usize = [$($name),*].len();
 
             /// The name used in options, metrics and JSON, such as `"cwnd"`.
@@ -43,7 +43,7 @@ macro_rules! parts {
                 }
             }
 
-            /// What the time was spent on, in one sentence.
+            /// Describe the part in one sentence.
             #[must_use]
             pub const fn description(self) -> &'static str {
                 match self {
@@ -56,7 +56,7 @@ macro_rules! parts {
 
 parts! {
     Copy = TxCopy, "copy",
-        "Copying the data, and whatever else the send call did before its last byte was queued.";
+        "The send call copied the data, and did all else until its last byte was queued.";
     Sndbuf = TxCopy, "sndbuf",
         "The send call waited for room in the send buffer.";
     Cwnd = TxQueue, "cwnd",
@@ -66,25 +66,25 @@ parts! {
     Pacing = TxQueue, "pacing",
         "TCP paced the flow.";
     Tsq = TxQueue, "tsq",
-        "Enough of the flow was in the packet scheduler and the driver already (TCP small queues, autocorking).";
+        "Enough data of the flow was already in the packet scheduler and the driver (TCP small queues, autocorking).";
     Nagle = TxQueue, "nagle",
-        "A small packet waited for the acknowledgement of another one.";
+        "A small packet waited for the acknowledgement of an earlier one.";
     Cork = TxQueue, "cork",
         "The application held the data back with TCP_CORK or MSG_MORE.";
     Retransmit = TxQueue, "retransmit",
         "A window was full while the connection recovered from a loss.";
     Other = TxQueue, "other",
-        "None of these: the work itself, and waits whose cause cannot be seen.";
+        "The rest: the work itself, and waits whose cause cannot be seen.";
     Path = TxNetwork, "path",
         "The smallest round-trip time of the connection.";
     DelayedAck = TxNetwork, "delayed-ack",
-        "What the peer may have held the acknowledgement back for: its answer, or its timer.";
+        "The peer may have delayed the acknowledgement, until its answer or by its timer.";
     Excess = TxNetwork, "excess",
-        "Longer than the path, and no delayed acknowledgement: queues in the network, loss, a slow peer.";
+        "The rest beyond the path and a delayed acknowledgement: queues in the network, loss, a slow peer.";
 }
 
 impl Part {
-    /// The part that is what the others leave of its stage: it is not counted by itself.
+    /// Return true for a part that is the rest of its stage: it is not counted itself.
     #[must_use]
     pub const fn is_rest(self) -> bool {
         matches!(self, Self::Copy | Self::Other | Self::Path)
@@ -161,7 +161,8 @@ impl<T> IndexMut<Part> for PartMap<T> {
     }
 }
 
-/// A JSON object of stages, each with an object of its parts that have a value; stages without any are left out.
+/// A JSON object of stages, each with an object of its parts that have a value; stages without any
+/// are left out.
 impl<T: Serialize> Serialize for PartMap<Option<T>> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         struct Of<'a, T>(&'a PartMap<Option<T>>, Stage);

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::UnknownName;
 
-/// Which way a message went, seen from this host's socket.
+/// The direction of a message, seen from this host's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// Sent: one send call.
@@ -57,10 +57,11 @@ impl Serialize for Direction {
     }
 }
 
-/// One stretch of a message's way, between two stamps.
+/// A stretch of a message's path, between two stamps.
 ///
-/// The value of a stage is the difference of its two stamps, never a time since the start, so that the stages of
-/// a message add up to its total. The discriminants are shared with the kernel side and index arrays there.
+/// The value of a stage is the difference of its two stamps, never a time since the start, so that
+/// the stages of a message add up to its total. The discriminants are shared with the kernel side
+/// and index arrays there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u32)]
 pub enum Stage {
@@ -89,7 +90,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// How many stages there are.
+    /// The number of stages.
     pub const COUNT: usize = 11;
 
     /// Every stage, in the order of a message's way, which is also that of the discriminants.
@@ -127,8 +128,9 @@ impl Stage {
 
     /// The direction whose messages have this stage.
     ///
-    /// [`AppService`](Self::AppService) lies between a read and a send of the same socket. It counts as
-    /// [`Direction::Tx`], because it is only known once the send call that ends it is made.
+    /// [`AppService`](Self::AppService) lies between a read and a send of the same socket. It
+    /// counts as [`Direction::Tx`], because it is only known once the send call that ends it is
+    /// made.
     #[must_use]
     pub const fn direction(self) -> Direction {
         match self {
@@ -142,21 +144,23 @@ impl Stage {
         }
     }
 
-    /// From where to where the stage goes, in one line of plain text.
+    /// Return the begin and the end of the stage, in one line of plain text.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
-            Self::TxCopy => "send call enters TCP or UDP, to its last byte being queued",
-            Self::TxQueue => "queued, to entering the packet scheduler",
-            Self::TxQdisc => "entering the packet scheduler, to being handed to the driver",
-            Self::TxNic => "handed to the driver, to being sent by the NIC",
-            Self::TxNetwork => "sent, to the acknowledgement of the last byte",
-            Self::RxNic => "received by the NIC, to being stamped by the kernel",
-            Self::RxStack => "stamped by the kernel, to the socket being readable",
-            Self::RxHol => "arrived, to the arrival of the segment that was missing in front of it",
-            Self::RxWakeup => "readable, to the reader running, where it was waiting for the data",
-            Self::RxApp => "readable, or the waiting reader running, to the read call",
-            Self::AppService => "last read, to the next send on the same socket",
+            Self::TxCopy => {
+                "from the entry of the send call into TCP or UDP to the queueing of its last byte"
+            }
+            Self::TxQueue => "from there to the entry of the packet scheduler",
+            Self::TxQdisc => "from there to the hand-over to the driver",
+            Self::TxNic => "from there to the NIC's transmission",
+            Self::TxNetwork => "from transmission to the acknowledgement of the last byte",
+            Self::RxNic => "from reception by the NIC to the kernel's stamp",
+            Self::RxStack => "from the kernel's stamp to the socket being readable",
+            Self::RxHol => "from arrival to the arrival of the missing segment before it",
+            Self::RxWakeup => "from readable to the reader running, if it was waiting for the data",
+            Self::RxApp => "from readable, or the waiting reader running, to the read call",
+            Self::AppService => "from the last read to the next send on the same socket",
         }
     }
 
@@ -208,7 +212,7 @@ impl<T> StageMap<T> {
         Stage::ALL.into_iter().zip(&self.0)
     }
 
-    /// As [`iter`](Self::iter), to change the values.
+    /// Iterate like [`iter`](Self::iter), with mutable values.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Stage, &mut T)> {
         Stage::ALL.into_iter().zip(&mut self.0)
     }
@@ -271,7 +275,7 @@ mod tests {
         }
         assert_eq!(
             "tx.cpoy".parse::<Stage>().unwrap_err().to_string(),
-            r#"there is no stage called "tx.cpoy""#
+            r#"no stage is named "tx.cpoy""#
         );
         for direction in Direction::ALL {
             assert_eq!(direction.name().parse(), Ok(direction));

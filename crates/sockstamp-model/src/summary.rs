@@ -17,7 +17,8 @@ use crate::verdict::Verdict;
 /// The version of the JSON of [`Summary`]; raised when a key changes its meaning or goes away.
 pub const JSON_VERSION: u32 = 1;
 
-/// What is said of one distribution. The quantiles are those of [`Histogram::quantile`], with its accuracy.
+/// The figures of one distribution. The quantiles are those of [`Histogram::quantile`], with its
+/// accuracy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StageSummary {
     /// Messages, by weight.
@@ -64,10 +65,11 @@ impl Serialize for StageSummary {
     }
 }
 
-/// What is said of one part of a stage.
+/// The figures of one part of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct PartSummary {
-    /// Messages that have some of it, by weight; for the rest of a stage, all messages of the stage.
+    /// Messages that have some of it, by weight; for the rest of a stage, all messages of the
+    /// stage.
     pub count: u64,
     /// Weighted sum in nanoseconds.
     pub sum_ns: u128,
@@ -96,9 +98,9 @@ pub struct Reads {
 /// The reads of each protocol that is measured.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Cumulative {
-    /// Of TCP.
+    /// Reads of TCP.
     pub tcp: Option<Reads>,
-    /// Of UDP.
+    /// Reads of UDP.
     pub udp: Option<Reads>,
 }
 
@@ -114,23 +116,26 @@ impl Cumulative {
     }
 }
 
-/// The messages of one direction. The distributions are those of the valid ones; the counters are of all.
+/// The messages of one direction. The distributions are those of the valid ones; the counters are
+/// of all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DirectionSummary {
     /// Messages of the selected flows, whatever became of them, measured or not.
     pub messages: u64,
-    /// How many of them were measured. Each stands for as many as its weight says.
+    /// Measured messages. Each counts with its weight.
     pub measured: u64,
     /// Bytes of all messages.
     pub bytes: u64,
-    /// Segments that the selected flows sent again, as `tcpi_total_retrans` counts them; always 0 for RX.
+    /// Segments that the selected flows sent again, as `tcpi_total_retrans` counts them; always 0
+    /// for RX.
     pub retransmits: u64,
-    /// Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8) counts them; always 0 for TX.
+    /// Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8) counts them; always 0
+    /// for TX.
     pub out_of_order: u64,
     /// TX: sends that were made with requests still unread, by weight: they have no `app.service`.
     pub pipelined: u64,
-    /// Datagrams that reached sockets of the selected flows and were dropped there, mostly because their receive
-    /// buffer was full (UDP); always 0 for TX.
+    /// Datagrams that reached sockets of the selected flows and were dropped there, mostly because
+    /// their receive buffer was full (UDP); always 0 for TX.
     pub drops: u64,
     /// The distribution of every stage; `None` where the stage is absent.
     pub stages: StageMap<Option<Histogram>>,
@@ -138,13 +143,14 @@ pub struct DirectionSummary {
     pub parts: PartMap<Option<PartSummary>>,
     /// The distribution of the sum of a message's stages.
     pub total: Histogram,
-    /// RX: the same reads for `--cumulative`, which tells the protocols apart. Not in the JSON of a summary.
+    /// RX: the same reads for `--cumulative`, which tells the protocols apart. Not in the JSON of a
+    /// summary.
     pub cumulative: Cumulative,
 }
 
 impl DirectionSummary {
-    /// Adds a message as often as its weight says: to the counters, and to the distributions if it is valid. Its
-    /// direction is not looked at.
+    /// Adds a message as often as its weight says: to the counters, and to the distributions if it
+    /// is valid. Its direction is not looked at.
     pub fn record(&mut self, message: &Message) {
         let weight = u64::from(message.weight);
         self.messages = self.messages.saturating_add(weight);
@@ -197,7 +203,7 @@ impl DirectionSummary {
         self.cumulative.merge(&other.cumulative);
     }
 
-    /// Forms the parts that are what the others leave of their stage, for every stage that has parts.
+    /// Compute the parts that are the rest of their stage, for every stage with parts.
     pub fn complete_parts(&mut self) {
         for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
             let Some(stage) = &self.stages[rest.stage()] else {
@@ -247,43 +253,47 @@ impl Serialize for DirectionSummary {
     }
 }
 
-/// What was lost. Distributions are counted in the kernel: records that were lost are missing in none of them.
+/// Losses. Distributions are counted in the kernel: no lost record is missing in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Lost {
     /// Records that found the ring buffer full.
     pub ring: u64,
-    /// RX: arrivals that were overwritten before the application read them. A read that ends in one is refused.
+    /// RX: arrivals that were overwritten before the application read them. A read that ends in one
+    /// is refused.
     pub evicted: u64,
-    /// TX: stamps for a message that was no longer, or never, in flight: mostly of retransmissions that cross
-    /// with the acknowledgement.
+    /// TX: stamps for a message that was no longer, or never, in flight: mostly of retransmissions
+    /// that cross with the acknowledgement.
     pub unmatched: u64,
     /// Flows that could not be selected: no memory for their state, or the kernel refused.
     pub flows: u64,
     /// MPTCP subflows: the kernel calls no callback for their messages.
     pub mptcp: u64,
-    /// Packets that could not be followed through the host for want of room (`--host-path`): their messages have
-    /// the SND stamp of the last interface that called back for the socket.
+    /// Packets that could not be followed through the host for want of room (`--host-path`): their
+    /// messages have the SND stamp of the last interface that called back for the socket.
     pub host_path: u64,
-    /// Connections whose messages are not counted, since as many as may be had state (`--max-flows`, `--max-memory`).
+    /// Connections whose messages are not counted, since as many as may be had state
+    /// (`--max-flows`, `--max-memory`).
     pub turned_away: u64,
-    /// How often a flow looked for its group and there was no room for another one.
+    /// Times that a flow looked for its group and found no slot.
     pub groups: u64,
-    /// How often the kernel left one of our programs out, because it had interrupted the same one on that CPU.
-    /// Messages of which a stamp is missing for that reason are refused, or stay in flight.
+    /// Times that the kernel skipped one of our programs because it had interrupted the same
+    /// program on that CPU. Messages that lack a stamp for that reason are refused, or stay in
+    /// flight.
     pub skipped: u64,
-    /// Connections that existed at the start and were not looked at, because a task does not release the lock of one: that
-    /// one and those that the kernel comes to after it.
+    /// Connections that existed at the start and were not looked at, because a task does not
+    /// release the lock of one: that one and those that the kernel comes to after it.
     pub not_adopted: u64,
 }
 
-/// What was measured in a stretch of time.
+/// The results of a measurement.
 ///
-/// Its JSON is one object, in nanoseconds throughout. `verdicts` always has `valid` and `in-flight`, and of the
-/// refusals those that were counted; stages that are absent are left out of `stages` and named with their reason
-/// in `absent`. With groups come the keys `by`, `groups`, `other` and `ended`.
+/// Its JSON is one object, in nanoseconds throughout. `verdicts` always has `valid` and
+/// `in-flight`, and of the refusals those that were counted; stages that are absent are left out of
+/// `stages` and named with their reason in `absent`. With groups come the keys `by`, `groups`,
+/// `other` and `ended`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// How long was measured.
+    /// The duration of the measurement.
     pub duration: Nanos,
     /// Connections that existed at the start and were selected.
     pub adopted: u64,
@@ -293,15 +303,16 @@ pub struct Summary {
     pub rx: DirectionSummary,
     /// The stages that this host cannot give, and why.
     pub absent: BTreeMap<Stage, String>,
-    /// Measured messages by what became of them, by weight; those still in flight are not in it.
+    /// Measured messages by verdict, by weight; messages in flight are not included.
     pub verdicts: BTreeMap<Verdict, u64>,
-    /// Measured messages that were neither complete nor refused when the measurement ended, by weight.
+    /// Measured messages that were neither complete nor refused when the measurement ended, by
+    /// weight.
     pub in_flight: u64,
-    /// What was lost on the way to user space.
+    /// Losses on the way to user space.
     pub lost: Lost,
     /// The last interfaces of the valid sent messages, the busiest first.
     pub interfaces: Vec<InterfaceSummary>,
-    /// The same messages in groups, if they were asked for.
+    /// The same messages in groups, if requested.
     pub groups: Option<Groups>,
 }
 
@@ -315,7 +326,7 @@ impl Summary {
         }
     }
 
-    /// As [`direction`](Self::direction), to change it.
+    /// Return the same as [`direction`](Self::direction), mutable.
     pub fn direction_mut(&mut self, direction: Direction) -> &mut DirectionSummary {
         match direction {
             Direction::Tx => &mut self.tx,
@@ -323,7 +334,7 @@ impl Summary {
         }
     }
 
-    /// How many measured messages ended with this verdict.
+    /// Return the number of measured messages with this verdict.
     #[must_use]
     pub fn verdict(&self, verdict: Verdict) -> u64 {
         self.verdicts.get(&verdict).copied().unwrap_or(0)

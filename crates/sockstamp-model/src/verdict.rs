@@ -1,4 +1,4 @@
-//! Why a measured message is valid, or was refused.
+//! Say why a measured message is valid or refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,11 @@ use crate::UnknownName;
 
 macro_rules! verdicts {
     ($($(#[$doc:meta])* $variant:ident = $value:literal, $name:literal, $description:literal;)*) => {
-        /// What became of the measurement of a message.
+        /// The result of measuring a message.
         ///
-        /// Every measured message ends with exactly one verdict, and every refusal is counted: a number that is
-        /// wrong is worse than one that is missing. The discriminants are shared with the kernel side.
+        /// Every measured message ends with exactly one verdict, and every refusal is counted: a
+        /// number that is wrong is worse than one that is missing. The discriminants are shared
+        /// with the kernel side.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum Verdict {
@@ -23,7 +24,7 @@ macro_rules! verdicts {
             /// Every verdict, in the order of the discriminants.
             pub const ALL: [Self; Self::COUNT] = [$(Self::$variant),*];
 
-            /// How many verdicts there are.
+            /// The number of verdicts.
             pub const COUNT: usize = [$($name),*].len();
 
             /// The name used in options, metrics and JSON, such as `"no-rx-stamp"`.
@@ -34,7 +35,7 @@ macro_rules! verdicts {
                 }
             }
 
-            /// One sentence that says what happened.
+            /// Describe the verdict in one sentence.
             #[must_use]
             pub const fn description(self) -> &'static str {
                 match self {
@@ -47,56 +48,55 @@ macro_rules! verdicts {
 
 verdicts! {
     Valid = 0, "valid",
-        "Every stage of the message that this host can give was measured.";
+        "Every stage that this host can give was measured.";
     NoEntry = 1, "no-entry",
         "The entry of the send call was not seen, so there is no stamp to start from.";
     AlreadySent = 2, "already-sent",
         "The message was marked after its packet had left, so its scheduler and driver stamps never come.";
     AppStamp = 3, "app-stamp",
-        "The application's own SO_TIMESTAMPING id sits on the same packet, and marking it would change what the \
-         application sees.";
+        "The same packet carries the application's own SO_TIMESTAMPING id, which marking would change.";
     FastOpen = 4, "fast-open",
         "The data was sent or received together with the SYN (TCP Fast Open).";
     InflightFull = 5, "inflight-full",
         "More messages of the flow were in flight than there are slots for.";
     NoSched = 6, "no-sched-stamp",
-        "The stamp of entering the packet scheduler never came.";
+        "The stamp at the entry of the packet scheduler never came.";
     NoSnd = 7, "no-snd-stamp",
-        "The stamp of being handed to the driver never came, as with a driver that does not stamp.";
+        "The stamp at the hand-over to the driver never came, as with a driver that does not stamp.";
     Reset = 8, "reset",
         "The connection was reset while the message was in flight.";
     Closed = 9, "closed",
         "The socket was gone while the message was in flight.";
     StampOrder = 10, "stamp-order",
-        "The stamps are not in the order of time.";
+        "The stamps are out of order.";
     NoRxStamp = 11, "no-rx-stamp",
         "The packet carried no receive stamp.";
     ClockMismatch = 12, "clock-mismatch",
-        "A stamp came from another class of clock, or would have given a negative time.";
+        "A stamp was of another clock, or would have given a negative time.";
     ClockStep = 13, "clock-step",
-        "CLOCK_REALTIME was stepped between the taking of a stamp and its use.";
+        "CLOCK_REALTIME was stepped between a stamp and its use.";
     Evicted = 14, "evicted",
         "The record of an arrival was overwritten before the message was read.";
     UnmatchedRead = 15, "unmatched-read",
         "The read does not continue where the last one ended, as with parallel readers of one socket.";
     UnseenRead = 16, "unseen-read",
-        "Bytes left the socket by a way that shows no read call: splice, TCP_ZEROCOPY_RECEIVE or a sockmap.";
+        "Bytes left the socket without a read call: by splice, TCP_ZEROCOPY_RECEIVE or a sockmap.";
     MapFull = 17, "map-full",
         "There was no memory for the state of the socket.";
     LostEvent = 18, "lost-event",
-        "A hook did not fire for the message: the kernel told of no arrival, or of no acknowledgement of its own.";
+        "A hook did not fire for the message: the kernel reported no arrival, or no acknowledgement of its own.";
     Hol = 19, "hol",
-        "The message waited behind a missing segment, and the share of that wait could not be told from the rest.";
+        "The message waited for a missing segment, and that wait could not be separated from the rest.";
     Adopted = 20, "adopted",
-        "The call was under way, or its last byte was there already, when the existing connection was adopted.";
+        "The call was in progress, or its last byte had arrived, when the open connection was adopted.";
     Dropped = 21, "dropped",
         "A packet of the message was dropped on its way out of this host.";
     Split = 22, "split",
-        "TCP split the packet that carries the stamps, and when the part with the message's last byte left was not seen.";
+        "TCP split the packet that carries the stamps, and the departure of the message's last byte was not seen.";
 }
 
 impl Verdict {
-    /// Whether the message's stages may be used.
+    /// Return true if the message's stages may be used.
     #[must_use]
     pub const fn is_valid(self) -> bool {
         matches!(self, Self::Valid)

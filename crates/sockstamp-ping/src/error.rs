@@ -34,7 +34,7 @@ pub enum Error {
     },
 
     /// A setting cannot be.
-    #[error("the {setting} cannot be as it is: {reason}")]
+    #[error("invalid {setting}: {reason}")]
     Setting {
         /// Which.
         setting: &'static str,

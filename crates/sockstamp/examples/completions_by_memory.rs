@@ -1,8 +1,9 @@
-//! Sends a stream whose buffers come back by memory, where `sockstamp completions` runs, and by the error queue elsewhere.
+//! Sends a stream whose buffers come back by memory, where `sockstamp completions` runs, and by the
+//! error queue elsewhere.
 //!
 //!     cargo run --release -p sockstamp --example completions_by_memory -- 192.0.2.1:9 [SOCKET OF THE SERVICE]
 //!
-//! To a peer on this host the kernel copies, and says so in the counters.
+//! The kernel copies for a peer on this host, and reports it in the counters.
 
 use std::env;
 use std::error::Error;
@@ -17,7 +18,7 @@ const BUFFERS: usize = 8;
 const BUFFER: usize = 256 * 1024;
 const SENDS: usize = 1000;
 
-/// How long a peer may take to acknowledge what was sent.
+/// Limit the wait for a peer's acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,10 +29,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How the completions came.
+/// Return the source of the completions.
 pub fn send(stream: &TcpStream, service: &str) -> Result<CompletionCounters, Box<dyn Error>> {
     let mut sender = ZeroCopySender::new(stream, Options::default())?;
-    // One connection to the service is enough for all sockets of a program.
+    // Connect once: one connection to the service serves all sockets of a program.
     let shared = Completions::connect(service).and_then(|application| sender.use_memory(&application, false));
     if let Err(error) = shared {
         println!("by the error queue: {error}");

@@ -1,4 +1,4 @@
-//! Where the time of TCP sends went: packet scheduler, driver, acknowledged.
+//! Print where the time of TCP sends went: packet scheduler, driver, acknowledged.
 //!
 //!     cargo run -p sockstamp --example tcp_stages
 

@@ -1,4 +1,5 @@
-//! How long a UDP request took, by stamps of the kernel: from the driver to the arrival of the answer.
+//! Print how long a UDP request took by the kernel's stamps: from the driver to the arrival of the
+//! answer.
 //!
 //!     cargo run -p sockstamp --example udp_request -- 192.0.2.1:7
 //!

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p sockstamp --example zerocopy_file_server -- FILE [ADDRESS:PORT]
 //!
-//! Eight buffers go round for each connection: one is filled while the others are in flight, and is filled again when the
-//! kernel is done with it.
+//! Eight buffers go round for each connection: one is filled while the others are in flight, and is
+//! filled again when the kernel is done with it.
 
 use std::env;
 use std::error::Error;
@@ -21,7 +21,7 @@ use sockstamp::zerocopy::{Counters, Options, Sent, ZeroCopySender};
 const BUFFERS: usize = 8;
 const BUFFER: usize = 256 * 1024;
 
-/// How long a peer may take to acknowledge what was sent.
+/// Limit the wait for a peer's acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -40,13 +40,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Answers one request; what the sender did.
+/// Answer one request; return what the sender counted.
 pub fn serve(stream: &TcpStream, path: &Path) -> Result<Counters, Box<dyn Error>> {
     read_request(stream)?;
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
 
-    // To a peer on this host the kernel copies after all, and it is better not to ask.
+    // Stop asking where the kernel copies anyway, as it does for a peer on this host.
     let options = Options::default().stop_when_copied(NonZeroU32::new(8).ok_or("not zero")?);
     let mut sender = ZeroCopySender::new(stream, options)?;
     let mut queue = ErrorQueue::new();
@@ -72,7 +72,7 @@ pub fn serve(stream: &TcpStream, path: &Path) -> Result<Counters, Box<dyn Error>
         buffer.truncate(read);
         next = buffer;
     }
-    // What is dropped in flight is leaked.
+    // Wait, because a buffer that is dropped in flight is leaked.
     if !sender.wait_idle(&mut queue, PATIENCE, |_| {})? {
         return Err("the peer does not read to the end".into());
     }

@@ -1,9 +1,10 @@
 //! The clocks that stamps come from: how far apart they are, and when CLOCK_REALTIME is stepped.
 //!
-//! Receive stamps are CLOCK_REALTIME, everything else is CLOCK_MONOTONIC. [`measure`] gives the offset between
-//! them. It holds until CLOCK_REALTIME is stepped, which a [`ClockStepWatch`] tells. Slewing does not change it: the
-//! kernel counts both clocks with the same rate and keeps their offset as a number of its own (`offs_real` of
-//! `struct timekeeper`, kernel/time/timekeeping.c, v6.18).
+//! Receive stamps are CLOCK_REALTIME, everything else is CLOCK_MONOTONIC. [`measure`] gives the
+//! offset between them. It holds until CLOCK_REALTIME is stepped, which a [`ClockStepWatch`] tells.
+//! Slewing does not change it: the kernel counts both clocks with the same rate and keeps their
+//! offset as a number of its own (`offs_real` of `struct timekeeper`, kernel/time/timekeeping.c,
+//! v6.18).
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -23,17 +24,18 @@ use crate::{Error, Result};
 /// Bracketed reads of one measurement. The narrowest wins, so one that was not preempted is enough.
 const ATTEMPTS: usize = 8;
 
-/// How far apart the clocks were when [`measure`] read them.
+/// The distance of the clocks when [`measure`] read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RealtimeOffset {
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC.
     pub offset: ClockOffset<Monotonic, Realtime>,
-    /// The true offset was within plus or minus this: half of the narrowest bracket, rounded up. Tens of
-    /// nanoseconds where clock_gettime(2) needs no system call.
+    /// The true offset was within plus or minus this: half of the narrowest bracket, rounded up.
+    /// Tens of nanoseconds where clock_gettime(2) needs no system call.
     pub uncertainty: Nanos,
-    /// CLOCK_TAI minus CLOCK_REALTIME in whole seconds: 37 since 2017, or 0 where nobody has told the kernel.
+    /// CLOCK_TAI minus CLOCK_REALTIME in whole seconds: 37 since 2017, or 0 if the kernel has not
+    /// been told.
     pub tai_offset_seconds: i64,
-    /// When the offset was measured: the middle of the bracket.
+    /// The time of measurement: the middle of the bracket.
     pub at: Timestamp<Monotonic>,
 }
 
@@ -47,9 +49,9 @@ impl RealtimeOffset {
 
 /// Measures how far CLOCK_REALTIME and CLOCK_TAI are from CLOCK_MONOTONIC now.
 ///
-/// Each attempt reads CLOCK_REALTIME between two readings of CLOCK_MONOTONIC. It was read at some moment of that
-/// bracket, so the middle is off by at most half of it; the narrowest of several brackets is taken. Takes some
-/// microseconds.
+/// Each attempt reads CLOCK_REALTIME between two readings of CLOCK_MONOTONIC. It was read at some
+/// moment of that bracket, so the middle is off by at most half of it; the narrowest of several
+/// brackets is taken. Takes some microseconds.
 ///
 /// Source: clock_gettime(2).
 ///
@@ -96,8 +98,8 @@ fn bracket() -> Result<Bracket> {
     })
 }
 
-/// The two clocks differ by whole seconds and are read at most some milliseconds apart, so rounding to the
-/// nearest second removes all that lies between the readings.
+/// The two clocks differ by whole seconds and are read at most some milliseconds apart, so rounding
+/// to the nearest second removes all that lies between the readings.
 fn tai_offset_seconds() -> Result<i64> {
     let realtime: Timestamp<Realtime> = now(ClockId::CLOCK_REALTIME)?;
     let tai: Timestamp<Tai> = now(ClockId::CLOCK_TAI)?;
@@ -112,26 +114,28 @@ fn now<C: Clock>(id: ClockId) -> Result<Timestamp<C>> {
     ))
 }
 
-/// What a [`ClockStepWatch`] saw.
+/// The result of a [`ClockStepWatch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Watched {
     /// CLOCK_REALTIME was stepped since the watch began, or since it last said so.
     Stepped,
-    /// The timeout passed, and nobody stepped the clock.
+    /// The timeout passed without a step of the clock.
     Timeout,
 }
 
-/// Tells when somebody steps CLOCK_REALTIME.
+/// Reports steps of CLOCK_REALTIME.
 ///
-/// A step is every change that is not a matter of speed: clock_settime(2), settimeofday(2), ADJ_SETOFFSET of
-/// adjtimex(2), a leap second, and the end of a suspend, during which CLOCK_MONOTONIC stands still. Slewing is
-/// none. Several steps between two waits are told once.
+/// A step is every change that is not a matter of speed: clock_settime(2), settimeofday(2),
+/// ADJ_SETOFFSET of adjtimex(2), a leap second, and the end of a suspend, during which
+/// CLOCK_MONOTONIC stands still. Slewing is none. Several steps between two waits are told once.
 ///
-/// It is a timer that never expires, but is cancelled by a step; its descriptor ([`AsFd`]) is readable from then
-/// until [`wait`](Self::wait) has told, so that it can also be polled together with others.
+/// It is a timer that never expires, but that a step cancels; its descriptor ([`AsFd`]) is readable
+/// from then until [`wait`](Self::wait) has reported it, so that it can be polled together with
+/// others.
 ///
-/// Source: TFD_TIMER_CANCEL_ON_SET in timerfd_create(2), `timerfd_clock_was_set()` in fs/timerfd.c, v6.18.
+/// Source: TFD_TIMER_CANCEL_ON_SET in timerfd_create(2), `timerfd_clock_was_set()` in fs/timerfd.c,
+/// v6.18.
 #[derive(Debug)]
 pub struct ClockStepWatch {
     timer: TimerFd,
@@ -150,8 +154,8 @@ impl ClockStepWatch {
         let never = Expiration::OneShot(TimeSpec::new(libc::time_t::MAX, 0));
         let cancel_on_set = TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
         match timer.set(never, cancel_on_set) {
-            // ECANCELED says that the clock was stepped since the timer was created, and the timer is set all the
-            // same: timerfd_settime(2). That was before the watch began.
+            // ECANCELED says that the clock was stepped since the timer was created, and the timer
+            // is set all the same: timerfd_settime(2). That was before the watch began.
             Ok(()) | Err(Errno::ECANCELED) => Ok(Self { timer }),
             Err(errno) => Err(Error::call(
                 "timerfd_settime(TFD_TIMER_CANCEL_ON_SET)",
@@ -160,9 +164,9 @@ impl ClockStepWatch {
         }
     }
 
-    /// Waits for a step, at most `timeout`; returns at once if there was one since the last call. A timeout that
-    /// is no multiple of a millisecond may be exceeded by the rest of that millisecond; one too long for the clock
-    /// is none.
+    /// Waits for a step, at most `timeout`; returns at once if there was one since the last call. A
+    /// timeout that is no multiple of a millisecond may be exceeded by the rest of that
+    /// millisecond; one too long for the clock is none.
     ///
     /// # Errors
     ///
@@ -192,7 +196,8 @@ impl AsFd for ClockStepWatch {
     }
 }
 
-/// What reading the timer says. An expiration counts as a step: only a step could have reached that time.
+/// Interpret a read of the timer. An expiration counts as a step: only a step could have reached
+/// that time.
 fn stepped(read: nix::Result<usize>) -> Result<bool> {
     match read {
         Ok(_) | Err(Errno::ECANCELED) => Ok(true),
@@ -201,7 +206,8 @@ fn stepped(read: nix::Result<usize>) -> Result<bool> {
     }
 }
 
-/// Rounded up, since a poll that ends too early would be repeated without rest until the time has come.
+/// Rounded up, since a poll that ends too early would be repeated without rest until the time has
+/// come.
 fn poll_timeout(left: Option<Duration>) -> PollTimeout {
     let Some(left) = left else {
         return PollTimeout::NONE;

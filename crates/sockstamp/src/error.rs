@@ -2,7 +2,7 @@ use std::io;
 
 use crate::completions::protocol::Refusal;
 
-/// What was tried, on what, and what the kernel said.
+/// A failed call: its name, its object and the kernel's answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -11,9 +11,9 @@ pub enum Error {
     Call {
         /// The system call, with its request or option: `"ioctl(ETHTOOL_GET_TS_INFO)"`.
         call: &'static str,
-        /// What it was tried on: an interface, a clock, a kind of socket.
+        /// The object: an interface, a clock, a kind of socket.
         on: String,
-        /// What the kernel said; always has a raw OS error.
+        /// The kernel's answer; always has a raw OS error.
         errno: io::Error,
     },
 
@@ -24,17 +24,17 @@ pub enum Error {
         name: String,
     },
 
-    /// The server of completions does not do what it was asked.
+    /// The server of completions refuses the request.
     #[error("{server} refuses: {refusal}")]
     Refused {
         /// The path of its socket.
         server: String,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
 
     /// The server of completions has ended, or talks another version of the protocol.
-    #[error("{server} gives no answer that this version understands")]
+    #[error("this version does not understand the answer of {server}")]
     NoAnswer {
         /// The path of its socket.
         server: String,
@@ -60,7 +60,7 @@ impl Error {
     }
 }
 
-/// Keeps the kind of error and, as text, what was tried.
+/// Keep the kind of error, and its description as text.
 impl From<Error> for io::Error {
     fn from(error: Error) -> Self {
         let kind = match &error {

@@ -108,7 +108,7 @@ fn compile(constants: &[(&str, i64)]) -> Output {
         .unwrap()
 }
 
-/// What the compiler calls undeclared: constants that are newer than the headers.
+/// Return the names that the compiler calls undeclared: constants newer than the headers.
 fn undeclared(output: &Output) -> BTreeSet<String> {
     String::from_utf8_lossy(&output.stderr)
         .lines()

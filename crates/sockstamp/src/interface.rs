@@ -1,13 +1,14 @@
-//! What a network interface can stamp.
+//! The stamping features of a network interface.
 
 use nix::errno::Errno;
 use nix::net::if_::if_nameindex;
 
 use crate::{Error, Result, socket, sys};
 
-/// Which stamps an interface can give. The default is none at all.
+/// Stamps that an interface can give. The default is none.
 ///
-/// Capable does not mean enabled: hardware stamps come only once SIOCSHWTSTAMP has switched them on.
+/// Capable does not mean enabled: hardware stamps come only once SIOCSHWTSTAMP has switched them
+/// on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct InterfaceCapabilities {
     /// The driver stamps a packet when it hands it to the hardware.
@@ -40,18 +41,19 @@ impl InterfaceCapabilities {
     }
 }
 
-/// Asks the driver of the interface `name`, in the current network namespace, what it can stamp.
+/// Ask the driver of the interface `name`, in the current network namespace, for its stamping
+/// features.
 ///
-/// An interface whose driver does not know the question (EOPNOTSUPP) can stamp nothing: that is an answer, not an
-/// error. Needs no privilege.
+/// An interface whose driver does not know the question (EOPNOTSUPP) can stamp nothing: that is an
+/// answer, not an error. Needs no privilege.
 ///
 /// Source: ETHTOOL_GET_TS_INFO and `struct ethtool_ts_info` in include/uapi/linux/ethtool.h,
 /// `ethtool_get_ts_info()` in net/ethtool/ioctl.c, v6.18.
 ///
 /// # Errors
 ///
-/// [`Error::InterfaceName`] if no interface can have that name, [`Error::Call`] if none has it (ENODEV), or as
-/// socket(2).
+/// [`Error::InterfaceName`] if no interface can have that name, [`Error::Call`] if none has it
+/// (ENODEV), or as socket(2).
 pub fn capabilities(name: &str) -> Result<InterfaceCapabilities> {
     let request = sys::InterfaceName::new(name).ok_or_else(|| Error::InterfaceName {
         name: name.to_owned(),
@@ -64,7 +66,7 @@ pub fn capabilities(name: &str) -> Result<InterfaceCapabilities> {
     }
 }
 
-/// Whether the NIC of an interface stamps packets now.
+/// The current stamping of an interface's NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct HardwareStamping {
     /// Sent packets that ask for it.
@@ -73,16 +75,17 @@ pub struct HardwareStamping {
     pub rx: bool,
 }
 
-/// Asks the driver of the interface `name`, in the current network namespace, what its NIC has been told to stamp, by ptp4l(8)
-/// or another program (SIOCSHWTSTAMP).
+/// Ask the driver of the interface `name`, in the current network namespace, what its NIC stamps at
+/// present, as set by ptp4l(8) or another program (SIOCSHWTSTAMP).
 ///
 /// A driver that does not know the question (EOPNOTSUPP) stamps nothing. Needs no privilege.
 ///
-/// Source: SIOCGHWTSTAMP in Documentation/networking/timestamping.rst, `dev_get_hwtstamp()` in net/core/dev_ioctl.c, v6.18.
+/// Source: SIOCGHWTSTAMP in Documentation/networking/timestamping.rst, `dev_get_hwtstamp()` in
+/// net/core/dev_ioctl.c, v6.18.
 ///
 /// # Errors
 ///
-/// As [`capabilities`].
+/// Those of [`capabilities`].
 pub fn hardware_stamping(name: &str) -> Result<HardwareStamping> {
     /// HWTSTAMP_TX_OFF and HWTSTAMP_FILTER_NONE of include/uapi/linux/net_tstamp.h.
     const OFF: libc::c_int = 0;

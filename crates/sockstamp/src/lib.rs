@@ -1,4 +1,4 @@
-//! Socket timestamping of Linux: what an application needs around its stamped sockets.
+//! Socket timestamping of Linux, for applications with stamped sockets.
 //!
 //! | item | gives |
 //! |---|---|
@@ -12,7 +12,8 @@
 //! | [`socket_options`] | what programs need that make packets of their own |
 //! | [`clock`] | the offset between the clocks that stamps come from, and a watch for steps of CLOCK_REALTIME |
 //!
-//! Nothing here needs root or a capability, and nothing uses BPF; the service that [`completions`] talks to does.
+//! Nothing here needs root or a capability, and nothing uses BPF; the service that [`completions`]
+//! talks to does.
 
 #![deny(unsafe_code)]
 

@@ -11,15 +11,18 @@ use crate::{Error, Result, socket};
 
 /// Makes the kernel stamp received packets for as long as this is held.
 ///
-/// To stamp every packet costs a clock read, so the kernel does it only while some socket on the host has asked
-/// for receive stamps; the packets of all sockets, in all network namespaces, are stamped then. This holds such a
-/// socket: UDP, not bound, so it can receive nothing.
+/// Stamping every packet costs a clock read, so the kernel does it only while some socket of the
+/// host requests receive stamps; then it stamps the packets of all sockets, in all network
+/// namespaces. This holds such a socket: UDP and unbound, so it receives nothing.
 ///
-/// The kernel enables stamping from a work queue: packets may be unstamped for some milliseconds after
-/// [`enable`](Self::enable) returns, on a busy host for some hundred; [`settle`](Self::settle) waits. It likewise goes on for some time after the last such socket is closed.
+/// The kernel enables stamping from a work queue: packets may be unstamped for some milliseconds
+/// after [`enable`](Self::enable) returns, on a busy host for some hundred;
+/// [`settle`](Self::settle) waits. It likewise goes on for some time after the last such socket is
+/// closed.
 ///
-/// Source: `net_enable_timestamp()` and `netstamp_needed_key` in net/core/dev.c, `sock_enable_timestamp()` in
-/// net/core/sock.c, v6.18; SO_TIMESTAMPNS in Documentation/networking/timestamping.rst.
+/// Source: `net_enable_timestamp()` and `netstamp_needed_key` in net/core/dev.c,
+/// `sock_enable_timestamp()` in net/core/sock.c, v6.18; SO_TIMESTAMPNS in
+/// Documentation/networking/timestamping.rst.
 #[derive(Debug)]
 pub struct ReceiveStamping {
     _socket: OwnedFd,
@@ -30,8 +33,8 @@ impl ReceiveStamping {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`] if the process has no file descriptor left (EMFILE, ENFILE), no memory, or may not create
-    /// sockets (a seccomp filter: EPERM, EACCES).
+    /// [`Error::Call`] if the process has no file descriptor left (EMFILE, ENFILE), no memory, or
+    /// may not create sockets (a seccomp filter: EPERM, EACCES).
     pub fn enable() -> Result<Self> {
         let stamped = socket::unbound()?;
         setsockopt(&stamped, sockopt::ReceiveTimestampns, &true)
@@ -39,11 +42,12 @@ impl ReceiveStamping {
         Ok(Self { _socket: stamped })
     }
 
-    /// Waits until packets are stamped, at most for `patience` and the time of one probe; whether they are.
+    /// Waits until packets are stamped, at most for `patience` and the time of one probe; whether
+    /// they are.
     ///
     /// # Errors
     ///
-    /// As [`is_on`](Self::is_on): then nobody knows.
+    /// Those of [`is_on`](Self::is_on): the state is then unknown.
     pub fn settle(&self, patience: Duration) -> Result<bool> {
         let start = Instant::now();
         loop {
@@ -54,18 +58,20 @@ impl ReceiveStamping {
         }
     }
 
-    /// Whether the kernel stamps received packets at present, for whatever socket asked.
+    /// Return true if the kernel stamps received packets at present, for any socket's request.
     ///
-    /// A packet on the loopback interface tells: its socket asks for the stamp only after the packet has arrived,
-    /// and one that was not stamped on arrival is stamped when it is read (`__sock_recv_timestamp()` in
-    /// net/socket.c, v6.18). That question itself switches stamping on for a moment, so the next answer within
-    /// some 100 ms may be about this one. Needs no privilege.
+    /// A packet on the loopback interface tells: its socket asks for the stamp only after the
+    /// packet has arrived, and one that was not stamped on arrival is stamped when it is read
+    /// (`__sock_recv_timestamp()` in net/socket.c, v6.18). That question itself switches stamping
+    /// on for a moment, so the next answer within some 100 ms may be about this one. Needs no
+    /// privilege.
     ///
     /// # Errors
     ///
     /// [`Error::Call`] if the process may not use UDP on the loopback interface, or it is down.
     pub fn is_on() -> Result<bool> {
-        /// Far more than a clock's resolution, and than the way through the loopback interface takes.
+        /// Far more than a clock's resolution, and than the way through the loopback interface
+        /// takes.
         const APART: Duration = Duration::from_millis(5);
         const SOCKET: &str = "IPv4 loopback UDP";
         let failed = |call| move |error: std::io::Error| call_failed(call, SOCKET, &error);
@@ -125,7 +131,8 @@ mod tests {
     fn packets_of_sockets_that_did_not_ask_are_stamped() {
         let stamping = ReceiveStamping::enable().unwrap();
         assert!(stamping.settle(Duration::from_secs(5)).unwrap());
-        // The probe's own socket asked for stamps: let that wear off, lest the next probe sees its effect.
+        // The probe's own socket asked for stamps: let that wear off, lest the next probe sees its
+        // effect.
         sleep(Duration::from_millis(100));
         assert!(ReceiveStamping::is_on().unwrap());
     }

@@ -1,4 +1,5 @@
-//! Options of sockets that have no safe wrapper elsewhere, for programs that make packets of their own.
+//! Options of sockets that have no safe wrapper elsewhere, for programs that make packets of their
+//! own.
 
 use std::os::fd::AsFd;
 
@@ -14,8 +15,8 @@ pub enum Version {
     V6,
 }
 
-/// Sends no fragments: IPv4 with DF, IPv6 without a fragment header. What is larger than the path is known to take is
-/// EMSGSIZE.
+/// Send no fragments: IPv4 with DF, IPv6 without a fragment header. A message larger than the known
+/// path MTU fails with EMSGSIZE.
 ///
 /// Source: IP_PMTUDISC_DO in ip(7), IPV6_PMTUDISC_DO in include/uapi/linux/in6.h, v6.18.
 ///
@@ -34,10 +35,11 @@ pub fn never_fragment(socket: impl AsFd, version: Version) -> Result<()> {
     set(socket, level, name, &value).map_err(Error::call("setsockopt(IP_MTU_DISCOVER)", "a socket"))
 }
 
-/// The kernel fills in the checksum, with its pseudo-header, that is this many bytes behind the beginning of what a raw
-/// socket of IPv6 sends; and drops what comes with a wrong one.
+/// Have the kernel fill in the checksum, with its pseudo-header, at this offset of a raw IPv6
+/// socket's packets; it drops received packets with a wrong one.
 ///
-/// Source: IPV6_CHECKSUM in RFC 3542, section 3.1; `rawv6_push_pending_frames()` in net/ipv6/raw.c, v6.18.
+/// Source: IPV6_CHECKSUM in RFC 3542, section 3.1; `rawv6_push_pending_frames()` in net/ipv6/raw.c,
+/// v6.18.
 ///
 /// # Errors
 ///
@@ -52,11 +54,11 @@ pub fn checksum_at(socket: impl AsFd, offset: u16) -> Result<()> {
     .map_err(Error::call("setsockopt(IPV6_CHECKSUM)", "a socket"))
 }
 
-/// How many packets for `socket` were dropped since its receive buffer was full, modulo 2^32. Those that a filter of its own
-/// rejects do not count, nor do entries of its error queue.
+/// Return the number of packets for `socket` dropped because its receive buffer was full, modulo
+/// 2^32. Packets that its own filter rejects do not count, nor do entries of its error queue.
 ///
-/// Source: SO_MEMINFO and SK_MEMINFO_DROPS in include/uapi/linux/sock_diag.h; `__sock_queue_rcv_skb()` and
-/// `sock_queue_err_skb()`, v6.18.
+/// Source: SO_MEMINFO and SK_MEMINFO_DROPS in include/uapi/linux/sock_diag.h;
+/// `__sock_queue_rcv_skb()` and `sock_queue_err_skb()`, v6.18.
 ///
 /// # Errors
 ///

@@ -105,7 +105,7 @@ pub enum Obstacle {
     #[error("missing {}: run as root, or `setcap cap_bpf,cap_perfmon,cap_net_admin+ep` the binary", list(.0))]
     NoCapability(Vec<Capability>),
     /// Not one stage can be measured on this kernel.
-    #[error("Linux {kernel} gives no stage of any message: {reason}; `sockstamp doctor` tells more")]
+    #[error("no stage can be measured on Linux {kernel}: {reason}; see `sockstamp doctor`")]
     NothingToMeasure {
         /// Release of the running kernel.
         kernel: String,
@@ -113,10 +113,10 @@ pub enum Obstacle {
         reason: Reason,
     },
     /// The host has not the hook that was to show the entry of send calls.
-    #[error("the entry of send calls cannot be seen by this hook: {0}; leave --entry out")]
+    #[error("this hook cannot show the entry of send calls: {0}; omit --entry")]
     NoEntry(Reason),
     /// The host does not let packets be followed behind the last interface that calls back.
-    #[error("packets cannot be followed through this host: {0}; leave --host-path out")]
+    #[error("packets cannot be followed through this host: {0}; omit --host-path")]
     NoHostPath(Reason),
 }
 

@@ -1,7 +1,7 @@
 //! Files that users may have put in the place of a runtime's.
 //!
-//! sockstamp reads them as root. A FIFO would block it, a device would do what opening it does, a link would lead to a
-//! file that is not the user's to show, an endless file would fill the memory.
+//! sockstamp reads these files as root. A FIFO would block it, a device may act when it is opened,
+//! a link may lead to a file that is not the user's to show, an endless file would fill the memory.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -17,8 +17,8 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 /// A container takes some 2 kB in podman's list, and as much in docker's file of its own.
 const LARGEST: u64 = 4 << 20;
 
-/// Reads the file at the path `below` a directory, if both belong to `owner`: a regular file, on the way to which is
-/// no link and no other mount, which may be a FUSE server of the user's.
+/// Reads the file at the path `below` a directory, if both belong to `owner`: a regular file, on
+/// the way to which is no link and no other mount, which may be a FUSE server of the user's.
 pub(super) fn read(directory: &Path, below: &Path, owner: u32) -> io::Result<Vec<u8>> {
     let at_path = OFlag::O_PATH | OFlag::O_CLOEXEC;
     let top = OpenOptions::new()
@@ -38,8 +38,9 @@ pub(super) fn read(directory: &Path, below: &Path, owner: u32) -> io::Result<Vec
     if !metadata.is_file() {
         return Err(io::Error::other("it is no regular file"));
     }
-    // With O_PATH nothing was opened yet; by its descriptor it is the same file, whatever has its name now. It may have a
-    // lease, which open() without O_NONBLOCK waits for (fcntl(2), "Leases").
+    // Reopen by the descriptor: O_PATH has opened nothing yet, and the descriptor refers to the
+    // same file whatever its name now refers to. Use O_NONBLOCK, because open() would wait for a
+    // lease (fcntl(2), "Leases").
     let mut file = OpenOptions::new()
         .read(true)
         .custom_flags(OFlag::O_NONBLOCK.bits())
@@ -60,8 +61,8 @@ fn belongs(file: &File, owner: u32) -> io::Result<()> {
     }
 }
 
-/// Does work that may last forever, as where a home is on a server that does not answer: it is left to itself, and
-/// ends with this process.
+/// Does work that may last forever, as where a home is on a server that does not answer: it is left
+/// to itself, and ends with this process.
 pub(super) fn in_time<T: Send + 'static>(
     patience: Duration,
     work: impl FnOnce() -> io::Result<T> + Send + 'static,

@@ -1,8 +1,8 @@
 //! `--container`: from an id or a name to the container's cgroup.
 //!
-//! Ids, and the names of services, are in the paths of cgroups. Other names are looked up in the state
-//! that docker and podman keep, and in the names of the log files that kubelet links, each where it is by
-//! default; no runtime is asked.
+//! Ids, and the names of services, are in the paths of cgroups. Other names are looked up in the
+//! state that docker and podman keep, and in the names of the log files that kubelet links, each
+//! where it is by default; no runtime is asked.
 
 mod file;
 mod names;
@@ -57,9 +57,9 @@ pub(crate) fn process_of(wanted: &str) -> Result<u32> {
     first_process(&cgroup).with_context(|| format!("no process runs in container {wanted}"))
 }
 
-/// In the cgroup or below it.
+/// Find a process in the cgroup or below it.
 fn first_process(cgroup: &Path) -> Option<u32> {
-    // Of another pid namespace than ours it is 0: cgroups(7).
+    // Skip 0: it stands for a process of another pid namespace (cgroups(7)).
     let processes = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
     let mut ids = processes.lines().filter_map(|line| line.parse().ok());
     ids.find(|id| *id > 0).or_else(|| {
@@ -69,21 +69,21 @@ fn first_process(cgroup: &Path) -> Option<u32> {
     })
 }
 
-/// A container and what it may be called by.
+/// A container and its names.
 #[derive(Debug)]
 struct Candidate {
     container: Container,
     names: Vec<Name>,
-    /// From the root of the hierarchy.
+    /// The path from the root of the hierarchy.
     cgroup: PathBuf,
-    /// It lies in another container.
+    /// It is inside another container.
     nested: bool,
 }
 
-/// How good an answer a container is: what root runs before what others claim to be a container of that id or name.
+/// The rank of an answer: root's containers before those that only claim the id or name.
 type Rank = (bool, Fit);
 
-/// How well a container fits what was asked for.
+/// The match of a container with the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     Prefix,
@@ -121,7 +121,7 @@ fn unit_stem(container: &Container) -> &str {
     }
 }
 
-/// What root runs goes before what others claim, what fits exactly before what merely starts so.
+/// Prefer root's containers to claims, and exact matches to prefixes.
 fn choose<'a>(wanted: &str, candidates: &'a [Candidate], unread: &[String]) -> Result<&'a Candidate> {
     let rank = |candidate: &Candidate| candidate.rank(wanted);
     let best = candidates.iter().filter_map(rank).max();
@@ -159,7 +159,7 @@ fn list(candidates: &[&Candidate]) -> String {
                 format!(" ({})", names.join(", "))
             }
         };
-        // To a string nothing fails.
+        // Ignore the result: writing to a string cannot fail.
         let _ = write!(text, "{separator}{}{names}", candidate.container);
     }
     match candidates.len().checked_sub(LISTED) {
@@ -168,18 +168,19 @@ fn list(candidates: &[&Candidate]) -> String {
     }
 }
 
-/// What is known of a cgroup from those that it is in.
+/// Properties that a cgroup inherits from its ancestors.
 #[derive(Debug, Clone, Default)]
 struct Place {
     container: Option<Container>,
-    /// It is in a container, not merely in a service.
+    /// It is in a container, not only in a service.
     contained: bool,
-    /// The user who may make cgroups there: delegation is the ownership of a directory (cgroups(7), "Cgroups
-    /// delegation: delegating a hierarchy to a less privileged user").
+    /// The user that may make cgroups there: delegation is the ownership of a directory
+    /// (cgroups(7), "Cgroups delegation: delegating a hierarchy to a less privileged user").
     user: Option<u32>,
 }
 
-/// The cgroups of containers below `directory`, whose path from the root is `path`: the outermost of each.
+/// The cgroups of containers below `directory`, whose path from the root is `path`: the outermost
+/// of each.
 fn collect(directory: &Path, path: &Path, within: Place, found: &mut Vec<Candidate>) {
     // A cgroup that vanishes meanwhile has no container any more.
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {

@@ -1,7 +1,7 @@
 //! The names of containers, from the files that runtimes keep. No runtime is asked.
 //!
-//! A name that root's runtimes keep is believed for every container. What a user's podman keeps is the user's word: it
-//! is believed for containers below cgroups of that user alone.
+//! Names kept by root's runtimes apply to every container. Names kept by a user's podman are that
+//! user's claim, and apply only to containers below that user's cgroups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,21 +17,22 @@ use super::{entries, file};
 /// docker: a directory a container, named by its id.
 pub(super) const DOCKER: &str = "/var/lib/docker/containers";
 const DOCKER_FILE: &str = "config.v2.json";
-/// podman as root: the list of its containers, below the root of its storage (containers-storage.conf(5)).
+/// podman as root: the list of its containers, below the root of its storage
+/// (containers-storage.conf(5)).
 pub(super) const PODMAN: &str = "/var/lib/containers/storage";
 const PODMAN_LIST: &str = "overlay-containers/containers.json";
-/// The same of a user, below the home directory.
+/// The same file of a user, below the home directory.
 const PODMAN_OF_USER: &str = ".local/share/containers/storage/overlay-containers/containers.json";
 /// kubelet: a link `POD_NAMESPACE_CONTAINER-ID.log` for each container.
 pub(super) const KUBERNETES: &str = "/var/log/containers";
 
-/// How long a file is waited for.
+/// Longest time to read a file.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Who says so.
+/// The user that claims it; `None` is root.
 type Source = Option<u32>;
 
-/// What is known of containers by id, and what could not be read.
+/// Names of containers by id, and files that could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     found: BTreeMap<(Source, String), Vec<Name>>,
@@ -39,7 +40,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// As far as they can be read; those of users only of these.
+    /// Read all files that can be read; of users, only these.
     pub(super) fn read(users: &BTreeSet<u32>) -> Self {
         let of_users: Vec<_> = users
             .iter()
@@ -73,7 +74,7 @@ impl Names {
         names
     }
 
-    /// What is not there is no news.
+    /// Ignore missing files.
     fn take(&mut self, source: Source, what: &str, read: io::Result<Vec<(String, Name)>>) {
         match read {
             Ok(found) => self.add(source, found),
@@ -91,7 +92,7 @@ impl Names {
         }
     }
 
-    /// What a container is called, whose cgroup is this user's, or the system's.
+    /// Return the names of a container whose cgroup is this user's, or the system's.
     pub(super) fn of(&self, user: Source, id: &str) -> Vec<Name> {
         self.found
             .get(&(user, id.to_owned()))
@@ -112,7 +113,8 @@ fn list_of_user(user: u32) -> io::Result<Vec<u8>> {
     file::read(&home, Path::new(PODMAN_OF_USER), user)
 }
 
-/// docker writes a name with the slash that its interface has (`config.v2.json`, moby container/container.go).
+/// docker writes a name with the slash that its interface has (`config.v2.json`, moby
+/// container/container.go).
 fn docker(config: &[u8]) -> io::Result<Vec<(String, Name)>> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -141,7 +143,7 @@ fn podman(list: &[u8]) -> io::Result<Vec<(String, Name)>> {
     Ok(named.collect())
 }
 
-/// As `POD/CONTAINER`: no name in Kubernetes has an underscore.
+/// Parse `POD/CONTAINER`: no name in Kubernetes has an underscore.
 fn kubernetes(file: &str) -> Option<(String, Name)> {
     let (front, id) = file.strip_suffix(".log")?.rsplit_once('-')?;
     match front.split('_').collect::<Vec<_>>().as_slice() {

@@ -14,7 +14,7 @@ pub(super) fn line(of: &Report) -> serde_json::Result<String> {
     let mut line = Vec::new();
     escape::json(&mut line, &report(of))?;
     line.push(b'\n');
-    // It is ASCII but for characters that JSON has as they are.
+    // Convert losslessly: the line is ASCII, except characters that JSON keeps as they are.
     Ok(String::from_utf8_lossy(&line).into_owned())
 }
 

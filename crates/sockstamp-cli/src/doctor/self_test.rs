@@ -9,7 +9,7 @@ use sockstamp::ReceiveStamping;
 use sockstamp_bpf::{Options, Session, Target};
 use sockstamp_model::verdict::Verdict;
 
-/// What became of it.
+/// The result of the self-test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SelfTest {
     Done { messages: u64, valid: u64 },
@@ -25,14 +25,14 @@ pub(crate) fn run() -> SelfTest {
     measure().unwrap_or_else(|error| SelfTest::Failed(format!("{error:#}")))
 }
 
-/// Selects this process alone: nobody else's connection is touched.
+/// Measure this process only, so that no other connection is touched.
 fn measure() -> Result<SelfTest> {
     let options = Options {
         target: Target {
             pids: vec![std::process::id()],
             ..Target::default()
         },
-        // What asks whether packets are stamped is a datagram.
+        // Exclude UDP: the probe for receive stamping is a datagram.
         udp: false,
         ..Options::default()
     };

@@ -25,7 +25,7 @@ pub(super) fn report(report: &Report) -> String {
     let when = if report.obstacles.is_empty() {
         "Plan"
     } else {
-        "Plan, once nothing is missing"
+        "Plan, if nothing were missing"
     };
     section(&mut text, when, plan(report));
     section(
@@ -112,15 +112,16 @@ fn facts(report: &Report) -> Vec<Line> {
     lines
 }
 
-/// Where the stamps differ has a table in docs/how-it-works.md.
+/// docs/how-it-works.md has a table of the differences.
 const FROM_PACKETS: &str =
-    "no: TCP is stamped by its packets, behind tc egress, in front of the driver, and when an ACK arrives";
+    "no: TCP is stamped where its packets pass: after tc egress, before the driver, at the ACK";
 
 /// `SKBTX_HW_TSTAMP` has `SKBTX_BPF` in it (include/linux/skbuff.h, v6.18).
 const UNASKED: &str = "yes, but it would take a NIC's stamps from PTP: TCP is stamped where its packets pass";
 
-/// Each processor has its own then (`sched_clock_local()`, kernel/sched/clock.c, v6.18): up to a tick apart.
-const UNSTABLE: &str = "unstable: rx.wakeup is the time in run queues, which each processor measures alone";
+/// Each processor has its own then (`sched_clock_local()`, kernel/sched/clock.c, v6.18): up to a
+/// tick apart.
+const UNSTABLE: &str = "unstable between CPUs: rx.wakeup is the time in run queues";
 
 /// Seen on v6.18, with the bit set on both subflows: no callback came for any send call, and reads
 /// pass the MPTCP socket, not the subflow. `tcp_tx_timestamp()`, which calls SENDMSG, is only in
@@ -129,13 +130,14 @@ const MPTCP: &str = "in this kernel: its connections are counted, not measured (
 
 fn receive_stamping(found: Option<bool>) -> &'static str {
     match found {
-        Some(true) => "on: some socket asks for it",
-        Some(false) => "off: sockstamp switches it on while it measures",
+        Some(true) => "on: requested by some socket",
+        Some(false) => "off: sockstamp enables it while it measures",
         None => "could not be seen",
     }
 }
 
-/// From here messages leave by a veth or the like, and callbacks end there where the host routes.
+/// Messages leave this namespace by a veth or the like, and callbacks end there where the host
+/// routes.
 const OUT_OF_SIGHT: &str = "none: the NIC is out of sight from this network namespace (stat --host-path)";
 
 fn physical(found: Option<&[String]>) -> String {
@@ -199,7 +201,7 @@ fn plan(report: &Report) -> Vec<Line> {
     let host_path = match plan.host_path_obstacle {
         Some(reason) => format!("absent: {reason}"),
         None if plan.host_path => HOST_PATH.to_owned(),
-        None => format!("when asked for: {HOST_PATH}"),
+        None => format!("on request: {HOST_PATH}"),
     };
     let udp = match plan.udp {
         Ok(datagrams) => datagrams.to_string(),

@@ -40,7 +40,7 @@ fn rows(histogram: &Histogram) -> Vec<Row> {
     groups
         .map(|(group, start)| Row {
             low: Nanos(range_ns(start).0),
-            // Of the overflow the bound is none.
+            // The overflow has no upper bound.
             high: Nanos(
                 range_ns(start + group.len() - 1)
                     .1
@@ -59,7 +59,7 @@ fn largest(histogram: &Histogram, is_last: bool) -> u64 {
     }
 }
 
-/// What was counted at all is seen.
+/// Draw at least one mark for a non-zero count.
 fn bar(count: u64, highest: u64) -> String {
     let columns = (u128::from(count) * u128::from(COLUMNS)).div_ceil(u128::from(highest.max(1)));
     "#".repeat(usize::try_from(columns).unwrap_or(0))

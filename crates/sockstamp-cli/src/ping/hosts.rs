@@ -1,4 +1,4 @@
-//! From what the user names to targets. What can be refused is refused here, before anything is sent.
+//! Turn the user's hosts into targets, and refuse invalid ones before anything is sent.
 
 use std::fs;
 use std::io::{self, Read};
@@ -23,14 +23,14 @@ const LOOKUPS: usize = 16;
 /// A target, by the user's words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host {
-    /// As it was named.
+    /// The name as given.
     pub(super) name: Name,
     pub(super) address: IpAddr,
     /// The namespace or container that it is probed from, as it was named.
     pub(super) place: Option<Name>,
 }
 
-/// Everybody who is to be probed, from everywhere.
+/// Return every host to probe, from every namespace.
 pub(super) fn read(options: &Options) -> Result<Vec<(Host, Target)>> {
     check_privilege(options)?;
     let names = names(options)?;
@@ -64,7 +64,7 @@ fn check_privilege(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Those among the arguments and those of the file.
+/// Return the names among the arguments and in the file.
 fn names(options: &Options) -> Result<Vec<String>> {
     let mut names = options.hosts.clone();
     if let Some(path) = &options.targets {
@@ -130,7 +130,7 @@ fn places(options: &Options) -> Result<Vec<Place>> {
     Ok(places)
 }
 
-/// What -I says.
+/// The value of -I.
 #[derive(Debug)]
 enum Interface {
     Source(IpAddr),
@@ -191,7 +191,7 @@ fn family(options: &Options, interface: Option<&Interface>) -> Option<Family> {
     }
 }
 
-/// Where a name leads.
+/// The result of resolving a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     address: IpAddr,

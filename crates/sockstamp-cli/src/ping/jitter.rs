@@ -2,8 +2,9 @@
 
 use sockstamp_model::clock::Nanos;
 
-/// The interarrival jitter of RFC 3550, section 6.4.1, of round trips in the place of transit times, in the order in
-/// which their answers came: each difference of two neighbours moves it by a sixteenth of what it is off.
+/// The interarrival jitter of RFC 3550, section 6.4.1, of round trips instead of transit times, in
+/// the order of their answers: each difference of two neighbours moves it by a sixteenth of the
+/// deviation.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Jitter {
     last: Option<Nanos>,

@@ -1,4 +1,4 @@
-//! The same as JSON: an object a line.
+//! Print the same as JSON: one object per line.
 
 use std::net::IpAddr;
 
@@ -19,8 +19,8 @@ use super::summary::Summary;
 /// The version of these objects; raised when a key changes its meaning or goes away.
 const VERSION: u32 = 1;
 
-/// A probe, and what became of it. What is absent has no key, but for the first seven, or `error` in the place of five
-/// of them.
+/// A probe and its result. Absent values have no key, except the first seven, or `error` instead of
+/// five of them.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Line<'a> {
     target: Option<&'a Name>,
@@ -29,7 +29,7 @@ pub(super) struct Line<'a> {
     times: Option<RoundTrip>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Of what answers no question: `late`, `duplicate`.
+    /// The kind of an event that is no answer to an open probe: `late`, `duplicate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     event: Option<&'static str>,
     address: Option<IpAddr>,
@@ -84,7 +84,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What became of a probe.
+    /// Return the object of a probe's result.
     pub(super) fn outcome(host: &'a Host, seq: u64, outcome: &Outcome) -> Self {
         let line = Self::new(host, seq);
         match outcome {
@@ -104,7 +104,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// When it was printed, by CLOCK_REALTIME.
+    /// Add the time of printing, in CLOCK_REALTIME.
     pub(super) fn at(self, time: Option<Nanos>) -> Self {
         Self {
             time_ns: time.map(Nanos::as_nanos),
@@ -175,7 +175,7 @@ fn kind(kind: AnswerKind) -> &'static str {
     }
 }
 
-/// Where the prober's own time went, and the network's.
+/// Return the stages of the prober's and the network's time.
 fn stages(times: &Times) -> Map<String, Value> {
     let waits = &times.waits;
     [

@@ -1,4 +1,4 @@
-//! A line for what became of a probe, as ping(8)'s with both views of the time.
+//! Print a line per probe, like ping(8)'s, with both views of the time.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -24,7 +24,7 @@ pub(super) fn label(host: &Host) -> String {
     }
 }
 
-/// What became of a probe. Of one that was abandoned nothing is to be said.
+/// Print a probe's result. An abandoned probe has none.
 pub(super) fn outcome(output: &mut dyn Write, host: &Host, seq: u64, outcome: &Outcome) -> io::Result<()> {
     match outcome {
         Outcome::Answered(answer) => answered(output, host, seq, answer, ""),
@@ -35,7 +35,7 @@ pub(super) fn outcome(output: &mut dyn Write, host: &Host, seq: u64, outcome: &O
     }
 }
 
-/// An answer; `remark` says what is special about it.
+/// Print an answer, with a `remark` on anything special.
 pub(super) fn answered(
     output: &mut dyn Write,
     host: &Host,
@@ -64,7 +64,7 @@ pub(super) fn answered(
     writeln!(output, "{remark}")
 }
 
-/// The target, or who answered in its place.
+/// Return the target, or the host that answered on its behalf.
 fn from(host: &Host, address: IpAddr) -> String {
     if address == host.address {
         label(host)
@@ -119,7 +119,7 @@ pub(super) fn stray(output: &mut dyn Write, from: IpAddr, why: Stray) -> io::Res
     writeln!(output, "stray answer from {from}: {why}")
 }
 
-/// Who stamps probes and answers; said once.
+/// Return the sources of stamps; printed once.
 pub(super) fn stamps(stamps: Stamps) -> String {
     let tx = match stamps.tx {
         TxKind::Hardware => "hardware",

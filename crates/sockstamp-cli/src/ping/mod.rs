@@ -37,7 +37,7 @@ use summary::Summary;
 pub(crate) const FAILED: u8 = 2;
 const UNANSWERED: u8 = 1;
 
-/// How soon a signal is noticed.
+/// Longest delay in noticing a signal.
 const STEP: Duration = Duration::from_millis(50);
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -60,7 +60,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(report.exit_code())
 }
 
-/// By what kinds of sockets they are probed.
+/// Add the targets; return the kinds of sockets that probe them.
 fn add(engine: &mut Engine, targets: Vec<Target>) -> Result<BTreeSet<String>> {
     let mut sockets = BTreeSet::new();
     for target in targets {
@@ -74,16 +74,16 @@ fn add(engine: &mut Engine, targets: Vec<Target>) -> Result<BTreeSet<String>> {
     Ok(sockets)
 }
 
-/// What is printed and kept of all events.
+/// Prints and keeps events.
 struct Report<'a> {
     options: &'a Options,
     hosts: Vec<Host>,
     statistics: Statistics,
     output: BufWriter<Stdout>,
-    /// Whose kinds of stamps were told.
+    /// The sources of stamps printed so far.
     told: Vec<Stamps>,
     failed: bool,
-    /// Nobody reads any more.
+    /// The reader of the output is gone.
     unread: bool,
 }
 
@@ -291,7 +291,7 @@ impl<'a> Report<'a> {
         self.written(printed)
     }
 
-    /// By CLOCK_REALTIME, with -D.
+    /// Return CLOCK_REALTIME, with -D.
     fn time(&self) -> Option<Nanos> {
         let now = || clock_gettime(ClockId::CLOCK_REALTIME).ok();
         let now = self.options.timestamps.then(now).flatten()?;

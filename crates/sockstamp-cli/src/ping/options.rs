@@ -11,37 +11,37 @@ use crate::duration::duration;
 /// Options of `ping`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Whom: names or addresses, of names the first address
+    /// Hosts to probe: addresses, or names, whose first address is used
     #[arg(value_name = "HOST", required_unless_present = "targets")]
     pub hosts: Vec<String>,
-    /// Read further hosts from this file, one a line; - is standard input
+    /// Read further hosts from this file, one per line; - is standard input
     #[arg(long, value_name = "FILE")]
     pub targets: Option<PathBuf>,
-    /// Send datagrams to this port: a reply answers, and so does ICMP's "port unreachable"
+    /// Send datagrams to this port; a reply or ICMP "port unreachable" is an answer
     #[arg(long, value_name = "PORT", conflicts_with = "tcp", value_parser = clap::value_parser!(u16).range(1..))]
     pub udp: Option<u16>,
-    /// Send SYNs to this port: a SYN-ACK answers, and so does a RST
+    /// Send SYNs to this port; a SYN-ACK or RST is an answer
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     pub tcp: Option<u16>,
-    /// Use IPv4 alone
+    /// Use IPv4 only
     #[arg(short = '4', conflicts_with = "ipv6")]
     pub ipv4: bool,
-    /// Use IPv6 alone
+    /// Use IPv6 only
     #[arg(short = '6')]
     pub ipv6: bool,
     /// Stop after N probes to each host
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
-    /// From one probe of a host to its next; less than 2ms is root's alone
+    /// Time between probes of one host; less than 2ms needs root
     #[arg(short, long, value_name = "TIME", value_parser = pace, default_value = "1s")]
     pub interval: Duration,
-    /// Stop after this time, whatever is still under way
+    /// Stop after this time, even if answers are outstanding
     #[arg(short = 'w', long, value_name = "TIME", value_parser = patience)]
     pub deadline: Option<Duration>,
-    /// A probe that is not answered after this time is lost
+    /// Count a probe as lost if it is not answered within this time
     #[arg(short = 'W', long, value_name = "TIME", value_parser = patience, default_value = "1s")]
     pub timeout: Duration,
-    /// Bytes of payload, of ICMP and UDP
+    /// Bytes of payload, for ICMP and UDP
     #[arg(short, long, value_name = "BYTES", default_value_t = 56, value_parser = clap::value_parser!(u16).range(..=65507),
           conflicts_with = "tcp")]
     pub size: u16,
@@ -51,30 +51,30 @@ pub struct Options {
     /// TOS of IPv4, traffic class of IPv6: a number, or 0x and hexadecimal digits
     #[arg(short = 'Q', long, value_name = "TOS", value_parser = traffic_class)]
     pub tos: Option<u8>,
-    /// Send by this interface, or from this source address
+    /// Send through this interface, or from this source address
     #[arg(short = 'I', long, value_name = "IFACE|ADDRESS", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Option<String>,
-    /// Probe from this network namespace: a name of ip-netns(8), or a process in it; of several, from each
+    /// Probe from each of these network namespaces: a name of ip-netns(8), or a process in it
     #[arg(long, value_name = "NAME|PID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub netns: Vec<String>,
-    /// Probe from the network namespace of this container, by a prefix of id or name
+    /// Probe from the network namespaces of these containers, by a prefix of id or name
     #[arg(long, value_name = "ID|NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub container: Vec<String>,
     /// Begin each line with the time of day, in seconds since 1970
     #[arg(short = 'D', long)]
     pub timestamps: bool,
-    /// Print the summary alone
+    /// Print only the summary
     #[arg(short, long)]
     pub quiet: bool,
-    /// Send the next probe as soon as the last is answered, or after 10 ms; root only
+    /// Send the next probe when the last is answered, or after 10 ms; needs root
     #[arg(short, long, conflicts_with = "interval")]
     pub flood: bool,
-    /// Print a JSON object for each probe, and the summary as the last one; all times in nanoseconds
+    /// Print one JSON object per probe, then the summary; all times in nanoseconds
     #[arg(long)]
     pub json: bool,
 }
 
-/// What [`sockstamp_ping::Settings::interval`] takes.
+/// Parse a value that [`sockstamp_ping::Settings::interval`] accepts.
 fn pace(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if (Duration::from_micros(10)..=LONGEST).contains(&interval) {
@@ -84,7 +84,7 @@ fn pace(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What [`sockstamp_ping::Settings::timeout`] takes.
+/// Parse a value that [`sockstamp_ping::Settings::timeout`] accepts.
 fn patience(text: &str) -> Result<Duration, String> {
     let patience = duration(text)?;
     if patience.is_zero() || patience > LONGEST {

@@ -1,4 +1,4 @@
-//! Answers for the tests of what is made of them.
+//! Sample answers for tests.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,7 +8,7 @@ use sockstamp_ping::{Answer, AnswerKind, Refusal, RefusalKind, RxKind, Times, Tx
 pub(super) const TARGET: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 pub(super) const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
-/// Of that many milliseconds in the network, and 100 µs of ours.
+/// Return an answer after that many milliseconds in the network, and 100 µs of our own.
 pub(super) fn answer(milliseconds: u64) -> Answer {
     Answer {
         kind: AnswerKind::EchoReply,
@@ -38,7 +38,7 @@ fn times(milliseconds: u64) -> Times {
     }
 }
 
-/// By the router, since the probe was forwarded too often.
+/// Return a router's refusal: time to live exceeded.
 pub(super) fn refusal() -> Refusal {
     Refusal {
         kind: RefusalKind::HopLimit,

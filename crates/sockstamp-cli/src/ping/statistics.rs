@@ -1,4 +1,4 @@
-//! What is kept of all events: counts and distributions of fixed size, however many probes there are.
+//! Keep statistics of all events: counts and distributions of fixed size for any number of probes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use sockstamp_ping::{Fallback, Outcome, RxKind, Times, TxKind};
 
 use super::jitter::Jitter;
 
-/// What became of probes.
+/// Counts of probes by result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
     pub(super) sent: u64,
@@ -41,14 +41,14 @@ impl Counts {
         }
     }
 
-    /// Of the probes whose outcome was waited for, the share without an answer in time, in tenths of a percent.
+    /// Return the share of awaited probes without an answer in time, in tenths of a percent.
     pub(super) fn loss_per_mille(&self) -> Option<u64> {
         let decided = self.answered + self.lost + self.refused;
         let failed = self.lost + self.refused;
         (failed * 1000 + decided / 2).checked_div(decided)
     }
 
-    /// The rest of them, with their names: what is mostly zero.
+    /// Return the other counters with their names; they are mostly zero.
     pub(super) fn rare(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         [
             ("refused", self.refused),
@@ -65,7 +65,7 @@ impl Counts {
     }
 }
 
-/// Of one target. Some hundred bytes, so that there may be many.
+/// Statistics of one target: some hundred bytes, so that there may be many targets.
 #[derive(Debug, Default)]
 pub(super) struct OfTarget {
     pub(super) counts: Counts,
@@ -73,7 +73,7 @@ pub(super) struct OfTarget {
     pub(super) jitter: Jitter,
 }
 
-/// Who took the stamps of a round trip.
+/// The sources of a round trip's stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamps {
     pub(super) tx: TxKind,
@@ -89,7 +89,7 @@ impl From<&Times> for Stamps {
     }
 }
 
-/// Of all targets.
+/// Statistics of all targets.
 #[derive(Debug, Default)]
 pub(super) struct OfAll {
     pub(super) counts: Counts,
@@ -101,14 +101,14 @@ pub(super) struct OfAll {
     pub(super) read: Histogram,
     pub(super) user_rtt: Histogram,
     pub(super) prober_delay: Histogram,
-    /// Round trips by who stamped them, in the order of their first.
+    /// Round trips by sources of stamps, in the order of their first occurrence.
     pub(super) stamps: Vec<(Stamps, u64)>,
     pub(super) fallbacks: BTreeMap<&'static str, u64>,
 }
 
 impl OfAll {
-    /// The stages of a round trip in user space's view, in their order. The kernel gives no stamp between `rx.stack` and
-    /// `rx.wakeup`.
+    /// The stages of a round trip in user space's view, in their order. The kernel gives no stamp
+    /// between `rx.stack` and `rx.wakeup`.
     pub(super) fn stages(&self) -> [(&'static str, &Histogram); 5] {
         [
             ("tx.copy", &self.send),
@@ -163,7 +163,7 @@ impl Statistics {
         }
     }
 
-    /// What became of a probe.
+    /// Count a probe's result.
     pub(super) fn outcome(&mut self, target: usize, outcome: &Outcome) {
         self.count(Some(target), |counts| counts.take_outcome(outcome));
         let Outcome::Answered(answer) = outcome else {
@@ -184,7 +184,8 @@ impl Statistics {
         }
     }
 
-    /// Of the one target, if there is but one: the differences between round trips to several say nothing.
+    /// Return the jitter of a single target: differences between round trips to several targets
+    /// mean nothing.
     pub(super) fn jitter(&self) -> Option<Nanos> {
         match self.targets.as_slice() {
             [only] => only.jitter.value(),
@@ -229,7 +230,7 @@ mod tests {
                 ..expected
             }
         );
-        // What was abandoned is nobody's loss.
+        // Abandoned probes are not lost.
         assert_eq!(expected.loss_per_mille(), Some(667));
         assert_eq!(Counts::default().loss_per_mille(), None);
     }

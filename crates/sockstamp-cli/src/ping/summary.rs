@@ -11,13 +11,13 @@ use super::statistics::{Counts, OfTarget, Statistics};
 use super::{chart, line};
 use crate::text;
 
-/// What a summary is made of.
+/// The data of a summary.
 #[derive(Debug)]
 pub(super) struct Summary<'a> {
     pub(super) hosts: &'a [Host],
     pub(super) statistics: &'a Statistics,
     pub(super) duration: Nanos,
-    /// How late probes were sent.
+    /// The delays of probes against their schedule.
     pub(super) lateness: &'a Histogram,
     pub(super) counters: &'a Counters,
 }
@@ -71,7 +71,7 @@ impl Summary<'_> {
         row(output, "prober delay", &all.prober_delay)
     }
 
-    /// Who took them, and why user space did where the kernel should have.
+    /// Print the sources of stamps, and the reasons for user-space times.
     fn stamps(&self, output: &mut dyn Write) -> io::Result<()> {
         let all = &self.statistics.all;
         for (stamps, count) in &all.stamps {
@@ -129,7 +129,7 @@ fn counts(output: &mut dyn Write, counts: &Counts) -> io::Result<()> {
     write!(output, "{}{rare}", if rare.is_empty() { "" } else { "; " })
 }
 
-/// What is mostly zero.
+/// Print the counters that are mostly zero.
 fn rare(counts: &Counts) -> String {
     let rare: Vec<_> = counts
         .rare()

@@ -1,4 +1,5 @@
-//! What is looked at, and how keys, counters and messages change it. Knows neither terminal nor kernel.
+//! Keep the state of the view, and how keys, counters and messages change it. It knows neither
+//! terminal nor kernel.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use sockstamp_model::summary::Summary;
 use super::drill::{Drill, Numbered};
 use super::table::{self, Key, Order, Row, Shown, Snapshot};
 
-/// How deep we look.
+/// The level of the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
     Groups,
@@ -23,7 +24,7 @@ pub(super) enum View {
     Messages(Flow),
 }
 
-/// What is laid over the view.
+/// The overlay over the view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
     Help,
@@ -31,7 +32,7 @@ pub(super) enum Page {
     Counters,
 }
 
-/// What time the table is of.
+/// The period that the table covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Window {
     /// Between the last two looks.
@@ -46,14 +47,14 @@ pub(super) enum MessageOrder {
     Slowest,
 }
 
-/// What the rest of the program has to do after a key.
+/// The action that a key requires of the rest of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
     Nothing,
     Quit,
-    /// As Ctrl-Z does.
+    /// Suspend, as by Ctrl-Z.
     Suspend,
-    /// The terminal may hold what we did not draw.
+    /// Redraw, because the terminal may show foreign output.
     Redraw,
     /// A look at the counters at once: an interval is to start here.
     Look,
@@ -77,13 +78,13 @@ pub(super) struct App {
     /// The filter is being typed.
     pub(super) editing: bool,
     pub(super) paused: bool,
-    /// What the last key could not do.
+    /// The reason why the last key had no effect.
     pub(super) notice: Option<&'static str>,
     /// The next look starts an interval, and ends none.
     aligning: bool,
     /// The last look, also while paused.
     latest: Option<Rc<Snapshot>>,
-    /// What is on the screen.
+    /// The snapshot on the screen.
     now: Option<Rc<Snapshot>>,
     earlier: Option<Rc<Snapshot>>,
     groups: Vec<Row>,
@@ -153,7 +154,7 @@ impl App {
         }
     }
 
-    /// What the figures are the difference to.
+    /// Return the snapshot that the figures are relative to.
     pub(super) fn before(&self) -> Option<&Snapshot> {
         match self.window {
             Window::Interval => self.earlier.as_deref(),
@@ -182,7 +183,8 @@ impl App {
         Stage::ALL.into_iter().filter(|&stage| !absent(stage)).collect()
     }
 
-    /// The table, filtered and in order. The rest of the groups stands last in any order, and is in no filter.
+    /// The table, filtered and in order. The rest of the groups stands last in any order, and is in
+    /// no filter.
     pub(super) fn rows(&self) -> Vec<Row> {
         let all = match (&self.view, &self.drill) {
             (View::Groups, _) | (_, None) => self.groups.clone(),
@@ -211,7 +213,7 @@ impl App {
         messages
     }
 
-    /// Where the cursor is among the rows or the messages.
+    /// Return the position of the cursor among the rows or messages.
     pub(super) fn cursor(&self) -> usize {
         let place = match self.view {
             View::Groups => self.place(self.group.as_ref()),

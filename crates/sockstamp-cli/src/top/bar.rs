@@ -14,8 +14,8 @@ pub(super) struct Stretch {
     pub(super) end: usize,
 }
 
-/// Where each of a row of times lies on an axis of `width` columns that stands for `whole`. Borders are rounded, so
-/// the stretches join without a gap and are never off by more than a column.
+/// Place each of a row of times on an axis of `width` columns for `whole`. Borders are rounded, so
+/// stretches join without a gap and are off by at most one column.
 pub(super) fn stretches(
     times: impl Iterator<Item = (Stage, u128)>,
     whole: u128,
@@ -41,12 +41,12 @@ pub(super) fn stretches(
         .collect()
 }
 
-/// The stages of a message, in their order.
+/// Return the stages of a message, in order.
 pub(super) fn of_message(message: &Message) -> impl Iterator<Item = (Stage, u128)> {
     of_stages(&message.stages, |time| u128::from(time.0))
 }
 
-/// As the stages of a message's way; what the application did before it is not part of it.
+/// Return the stages of a message's path, without the application's time before it.
 pub(super) fn of_stages<T>(
     stages: &StageMap<Option<T>>,
     sum: impl Fn(&T) -> u128,
@@ -69,7 +69,7 @@ pub(super) fn spans(stretches: &[Stretch], width: usize, paint: Paint) -> Vec<Sp
     spans
 }
 
-/// One stretch at its place; a stage that is shorter than a column shows as a point.
+/// Draw one stretch at its place; a stage shorter than a column is a point.
 pub(super) fn alone(stretch: &Stretch, width: usize, paint: Paint) -> Vec<Span<'static>> {
     let start = stretch.start.min(width.saturating_sub(1));
     let bar = if stretch.end > stretch.start {

@@ -1,4 +1,4 @@
-//! One group under the magnifier: its flows and their last messages, from the records that come while it is looked at.
+//! Show one group's flows and their last messages, from records made while it is on the screen.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -26,9 +26,9 @@ pub(super) struct Numbered {
 
 #[derive(Debug, Default)]
 struct FlowLog {
-    /// Of the interval that is not over.
+    /// Counts of the current interval.
     counted: GroupSummary,
-    /// Of the last interval.
+    /// The row of the last interval.
     row: Option<Row>,
     /// The newest first.
     messages: VecDeque<Numbered>,
@@ -59,7 +59,7 @@ impl Drill {
         &self.name
     }
 
-    /// How many messages were of flows that there is no room for.
+    /// Return the number of messages of flows without room.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
     }
@@ -95,7 +95,7 @@ impl Drill {
         }
     }
 
-    /// What was counted of this interval is not of a whole one.
+    /// Discard the counts of this interval, because it is not complete.
     pub(super) fn restart(&mut self) {
         for log in self.flows.values_mut() {
             log.counted = GroupSummary::default();
@@ -106,7 +106,7 @@ impl Drill {
         self.flows.values().filter_map(|log| log.row.clone()).collect()
     }
 
-    /// The last messages of a flow, the newest first.
+    /// Return the last messages of a flow, the newest first.
     pub(super) fn messages(&self, flow: &Flow) -> impl Iterator<Item = &Numbered> {
         self.flows.get(flow).into_iter().flat_map(|log| &log.messages)
     }

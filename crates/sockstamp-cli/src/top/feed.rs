@@ -1,4 +1,4 @@
-//! Where the figures come from: a session, its counters looked at and its records collected.
+//! Get the figures from a session: take snapshots of its counters, and collect its records.
 
 use std::time::Duration;
 
@@ -28,13 +28,14 @@ impl Feed {
         })
     }
 
-    /// Whether messages come.
+    /// Turn records on or off.
     pub(super) fn record(&mut self, wanted: bool) {
         self.session.record(wanted);
     }
 
-    /// To be called all the time: keeps the clocks' distance fresh and hands over the messages that came, each with
-    /// its group. Those of a group that is newer than the last look are left out: nobody can have chosen it.
+    /// Keep the clocks' distance up to date and pass on new messages, each with its group; call it
+    /// continuously. Messages of a group that is newer than the last snapshot are left out: it
+    /// cannot be the selected one.
     pub(super) fn poll(&mut self, timeout: Duration, mut take: impl FnMut(&GroupKey, Message)) -> Result<()> {
         let mut messages = Vec::new();
         self.session

@@ -1,4 +1,4 @@
-//! The table of groups or flows, and what is known of the selected one.
+//! Draw the table of groups or flows, and the details of the selected one.
 
 use ratatui::text::{Line, Span};
 use sockstamp_model::stage::{Direction, Stage};
@@ -8,13 +8,13 @@ use super::paint::{self, MOST, Paint};
 use super::table::{Half, Key, Row};
 use super::{bar, units};
 
-/// With the blank, or the mark, in front of it.
+/// The width of a cell, including the blank or mark before it.
 const CELL: usize = 6;
-/// Of the lines below the table.
+/// The number of lines below the table.
 const DETAILS: usize = 6;
 /// Rows that are worth more than details.
 const ROWS: usize = 4;
-/// Of the bar in the details.
+/// The width of the bar in the details.
 const BAR: usize = 30;
 
 /// A column of the table.
@@ -72,7 +72,7 @@ fn nothing(app: &App) -> &'static str {
     }
 }
 
-/// The stages first; what else there is room for, beside names of a width to know them by.
+/// Choose columns: the stages first, then others that fit beside names of a recognisable width.
 fn layout(app: &App, rows: &[Row], width: usize) -> (usize, Vec<Column>) {
     let names = rows.iter().map(|row| Span::raw(row.name.as_str()).width());
     let longest = names.max().unwrap_or(0);
@@ -193,7 +193,7 @@ fn stage_cell(app: &App, row: &Row, stage: Stage, paint: Paint) -> Span<'static>
     Span::styled(format!("{marked:>CELL$}"), paint.share(share))
 }
 
-/// Where the time of one row went.
+/// Describe where the time of one row went.
 fn describe(row: &Row, width: usize, below: usize, paint: Paint) -> Vec<Line<'static>> {
     let mut rule = match &row.key {
         Key::Flow(flow) => format!("── {flow} "),
@@ -242,7 +242,8 @@ fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'stat
     [Line::raw(text), Line::from(spans)]
 }
 
-/// Why messages waited in a stage, and what the application did between them, which is no part of their time.
+/// Print the causes of waiting, and the application's time between messages, which is not part of
+/// their time.
 fn causes(row: &Row) -> Line<'static> {
     let mut text = String::new();
     for stage in Stage::ALL {

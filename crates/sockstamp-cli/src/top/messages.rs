@@ -1,4 +1,4 @@
-//! The last messages of a flow, as bars on one axis of time, and the selected one as a waterfall.
+//! Draw the last messages of a flow as bars on one time axis, and the selected one as a waterfall.
 
 use ratatui::text::{Line, Span};
 use sockstamp_model::clock::Nanos;
@@ -16,7 +16,8 @@ use crate::text::time_of_day;
 const COLUMNS: usize = 36;
 /// Name, duration and share of a stage.
 const STAGE: usize = 26;
-/// The rule, the total, and the stages that a message usually has, with what is told of two of them.
+/// Lines for the rule, the total, and the stages that a message usually has, two of them with
+/// parts.
 const WATERFALL: usize = 8;
 
 pub(super) fn body(app: &App, width: usize, height: usize, paint: Paint) -> Vec<Line<'static>> {
@@ -89,7 +90,7 @@ fn line(entry: &Numbered, selected: bool, whole: Nanos, axis: usize, paint: Pain
     }
 }
 
-/// Why it waited there, if there is more to tell than that it did.
+/// Print the parts of a stage, if it has more than one.
 fn parts_of(message: &Message, stage: Stage) -> Option<Line<'static>> {
     let known = || {
         let parts = message.parts.of(stage);

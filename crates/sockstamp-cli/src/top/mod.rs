@@ -1,8 +1,9 @@
 //! `sockstamp top`: where the time goes, live.
 //!
-//! [`app`] is the state and what keys do to it, [`table`] and [`drill`] the figures in it, [`screen`] the way to
-//! lines of text: all of that knows no terminal and no kernel. [`terminal`] and [`feed`] do. One thread runs it
-//! all: it waits for keys, and looks after the session in between.
+//! [`app`] is the state and its reaction to keys; [`table`] and [`drill`] are its figures;
+//! [`screen`] turns them into lines of text. These know neither terminal nor kernel. [`terminal`]
+//! and [`feed`] do. One thread runs everything: it waits for keys, and serves the session in
+//! between.
 
 mod app;
 mod bar;
@@ -48,9 +49,9 @@ use self::screen::Keys;
 use self::terminal::Screen;
 use crate::measure::Measurement;
 
-/// How long a key, a signal or a record waits at most for us to notice.
+/// Longest delay in noticing a key, a signal or a record.
 const STEP: Duration = Duration::from_millis(50);
-/// What terminals have had since there are any.
+/// The size of a terminal that does not report its size.
 const USUAL: Size = Size::new(80, 24);
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -92,15 +93,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 /// Before anything is loaded: where there is nothing to draw on, there is another way.
 fn require_terminal() -> Result<()> {
     if !io::stdout().is_terminal() {
-        bail!("standard output is no terminal: use --once");
+        bail!("standard output is not a terminal: use --once");
     }
     if env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
-        bail!("TERM says that this terminal cannot be drawn on: use --once");
+        bail!("this terminal (TERM) cannot be drawn on: use --once");
     }
     Ok(())
 }
 
-/// NO_COLOR as no-color.org has it; terminals with no colours at all by the names that terminfo(5) gives them.
+/// NO_COLOR as no-color.org has it; terminals with no colours at all by the names that terminfo(5)
+/// gives them.
 fn colours() -> bool {
     let forbidden = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let term = env::var("TERM").unwrap_or_default();
@@ -117,7 +119,7 @@ struct Top {
 }
 
 impl Top {
-    /// One interval, printed.
+    /// Print one interval.
     fn once(&mut self, interval: Duration) -> Result<()> {
         let end = Instant::now() + interval;
         while Instant::now() < end {
@@ -175,7 +177,7 @@ impl Top {
     }
 
     fn draw(&self, screen: &mut Screen) -> Result<()> {
-        let size = screen.size().context("cannot tell the size of the terminal")?;
+        let size = screen.size().context("cannot read the size of the terminal")?;
         let lines = screen::lines(&self.app, size, self.paint, Keys::Shown);
         screen.draw(lines).context("cannot draw")
     }

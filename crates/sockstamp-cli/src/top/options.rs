@@ -14,22 +14,22 @@ use crate::target::Target;
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// Which messages.
+    /// The target.
     pub target: Target,
     #[command(flatten)]
-    /// How they are measured.
+    /// Options of measuring.
     pub measuring: Measuring,
-    /// What a row is: messages that have each of these in common
+    /// Group messages by these dimensions, one row per group
     #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = dimension(),
           default_values = ["comm", "port"])]
     pub by: Vec<Dimension>,
-    /// Time between two pictures: a number with ms, s (default) or m
+    /// Time between two updates: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = interval, default_value = "1s")]
     pub interval: Duration,
     /// Stop after this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "once")]
     pub duration: Option<Duration>,
-    /// Print one screen as text after one interval, and stop
+    /// Print one screen as text after one interval, and exit
     #[arg(long)]
     pub once: bool,
     /// Use no colours
@@ -37,7 +37,7 @@ pub struct Options {
     pub no_color: bool,
 }
 
-/// Faster than anybody reads, or slower than anybody waits, is a slip of the finger.
+/// Refuse intervals too short to read or too long to wait for: they are typing errors.
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration(text)?;
     if (Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {

@@ -1,4 +1,4 @@
-//! What is laid over the table: the keys, and the counters with their meaning.
+//! Draw the overlays: the keys, and the counters with their meaning.
 
 use ratatui::text::{Line, Span};
 
@@ -20,10 +20,10 @@ const KEYS: [(&str, &str); 13] = [
     ("r", "reverse the order"),
     ("p", "show p50, p99, or shares of the time"),
     ("w", "the last interval, or everything since the start"),
-    ("/", "show only names with this in them"),
-    ("Space", "hold the picture; counting goes on"),
+    ("/", "show only names that contain this text"),
+    ("Space", "freeze the screen; counting continues"),
     ("v", "verdicts and losses with their meaning"),
-    ("Ctrl-L", "draw anew"),
+    ("Ctrl-L", "redraw"),
     ("Ctrl-Z", "suspend"),
     ("q Ctrl-C", "quit"),
 ];
@@ -43,8 +43,8 @@ pub(super) fn help(paint: Paint) -> Vec<Line<'static>> {
         [
             " A cell is the p50 or p99 of a stage; * has half of the time or more.",
             " Groups are counted in the kernel. Flows and messages are from records, which",
-            " come while you look at them; each stands for as many as its weight says.",
-            " sockstamp(1) and docs/stages.md say what each stage is.",
+            " are made only while they are shown; each counts with its weight.",
+            " sockstamp(1) and docs/stages.md define the stages.",
         ]
         .map(Line::raw),
     );
@@ -73,16 +73,16 @@ pub(super) fn counters(app: &App, width: usize, paint: Paint) -> Vec<Line<'stati
     lines.push(title(" groups"));
     lines.extend(counter(
         groups,
-        "gave way to new ones; their messages are in the row \"ended\"",
+        "ended for new ones; their messages are in the row \"ended\"",
         width,
     ));
     lines
 }
 
-/// Of a number.
+/// The width of a number.
 const NUMBER: usize = 13;
 
-/// A number, and what it is, in as many lines as that takes.
+/// Return a number and its meaning, in as many lines as needed.
 fn counter(count: u64, what: &str, width: usize) -> Vec<Line<'static>> {
     let mut lines = vec![format!("{count:>NUMBER$} ")];
     for word in what.split(' ') {

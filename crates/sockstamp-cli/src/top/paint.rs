@@ -1,9 +1,9 @@
-//! Colours, or what stands in for them.
+//! Choose colours, or attributes that replace them.
 
 use ratatui::style::{Color, Modifier, Style};
 use sockstamp_model::stage::Stage;
 
-/// From here on, a stage is where the time goes.
+/// The share from which on a stage dominates.
 pub(super) const MOST: u64 = 50;
 const MUCH: u64 = 25;
 const SOME: u64 = 10;
@@ -35,12 +35,12 @@ impl Paint {
         self.coloured(Color::DarkGray)
     }
 
-    /// What should not be overlooked.
+    /// Return the style of text that must not be overlooked.
     pub(super) fn alarm(self) -> Style {
         self.coloured(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    /// By a stage's share of the time, in percent.
+    /// Return the style for a stage's share of the time, in percent.
     pub(super) fn share(self, percent: u64) -> Style {
         match percent {
             MOST.. => self.alarm(),
@@ -69,7 +69,8 @@ impl Paint {
     }
 }
 
-/// The letter that a stage has in bars, and its name in the head of the table, where its direction stands above.
+/// The letter that a stage has in bars, and its name in the head of the table, where its direction
+/// stands above.
 pub(super) fn short(stage: Stage) -> (char, &'static str) {
     match stage {
         Stage::TxCopy => ('c', "copy"),

@@ -15,7 +15,7 @@ use sockstamp_model::verdict::Verdict;
 use super::app::App;
 use super::table::Snapshot;
 
-/// Of messages, in microseconds.
+/// Stages of messages, in microseconds.
 const SERVER: [(Stage, u64); 7] = [
     (Stage::TxCopy, 2),
     (Stage::TxQueue, 7),
@@ -134,7 +134,7 @@ fn flow(client: u16) -> Flow {
     }
 }
 
-/// Of redis: even ones sent, odd ones read, on two connections in turn.
+/// Return a message of redis: even ones are sent, odd ones read, on two connections in turn.
 pub(super) fn message(number: u64) -> Message {
     let direction = Direction::ALL[usize::from(number % 2 == 1)];
     let mut stages = StageMap::default();

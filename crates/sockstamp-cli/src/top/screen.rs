@@ -1,4 +1,4 @@
-//! From the state to lines of text: the frame that every view has.
+//! Turn the state into lines of text, in the frame that every view has.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::app::{App, MessageOrder, Page, View, Window};
 use super::paint::Paint;
 use super::{groups, messages, pages, table, units};
 
-/// Whether there is somebody to press keys.
+/// The presence of a keyboard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keys {
     Shown,
@@ -35,7 +35,7 @@ pub(super) fn lines(app: &App, size: Size, paint: Paint, keys: Keys) -> Vec<Line
         (None, View::Groups | View::Flows) => groups::body(app, width, room, paint),
         (None, View::Messages(_)) => messages::body(app, width, room, paint),
     };
-    // What does not fit is said not to.
+    // Say so if lines do not fit.
     if body.len() > room {
         body.truncate(room.saturating_sub(1));
         body.push(Line::styled(" … more with a higher window", paint.faint()));
@@ -78,7 +78,7 @@ fn cut(line: Line<'static>, width: usize) -> Line<'static> {
     Line::from(spans).style(line.style)
 }
 
-/// As many characters as fit.
+/// Return as many characters as fit.
 fn head_of(text: &str, width: usize) -> String {
     let mut head = String::new();
     for c in text.chars() {
@@ -105,7 +105,7 @@ fn head(app: &App, paint: Paint) -> Vec<Line<'static>> {
     vec![Line::from(title), totals(app)]
 }
 
-/// What is shown, of whom, of which time.
+/// Name the content, the target and the period.
 fn subject(app: &App) -> String {
     let order = if app.reversed {
         format!("{}, reversed", app.order.name())
@@ -175,7 +175,7 @@ fn totals(app: &App) -> Line<'static> {
     Line::raw(text)
 }
 
-/// Nothing is silently missing: what became of all measured messages, and what was lost.
+/// Print verdicts of all measured messages and losses, so that nothing is missing silently.
 fn foot(app: &App, paint: Paint) -> Vec<Line<'static>> {
     let Some(summary) = app.summary() else {
         return Vec::new();

@@ -12,14 +12,14 @@ use sockstamp_model::summary::Summary;
 
 use super::units;
 
-/// One look at the counters.
+/// A snapshot of the counters.
 #[derive(Debug, Clone)]
 pub(super) struct Snapshot {
     pub(super) summary: Summary,
     pub(super) groups: Groups,
 }
 
-/// One distribution in short.
+/// A distribution in short.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Figures {
     pub(super) p50: Option<Nanos>,
@@ -37,14 +37,14 @@ impl From<&GroupHistogram> for Figures {
     }
 }
 
-/// One direction of a row.
+/// A direction of a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Half {
     /// A second.
     pub(super) messages: u64,
     /// A second.
     pub(super) bytes: u64,
-    /// In all of the interval.
+    /// Retransmissions in the whole interval.
     pub(super) retransmits: u64,
     pub(super) refused: u64,
     pub(super) stages: StageMap<Option<Figures>>,
@@ -80,17 +80,17 @@ impl Half {
         if told { known } else { Vec::new() }
     }
 
-    /// What part of the messages' time the stage took, in percent.
+    /// Return the stage's share of the messages' time, in percent.
     pub(super) fn share(&self, stage: Stage) -> u64 {
         let sum = self.stages[stage].map_or(0, |figures| figures.sum_ns);
         units::percent(sum, self.total.sum_ns)
     }
 }
 
-/// Whose a row's messages are.
+/// The owner of a row's messages.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Key {
-    /// The default for what found no room for its group.
+    /// A group; the default stands for messages without a slot.
     Group(GroupKey),
     /// Groups that gave way to new ones.
     Ended,
@@ -153,7 +153,7 @@ impl Row {
         }
     }
 
-    /// What a cell of the table says.
+    /// Return the text of a cell of the table.
     pub(super) fn cell(&self, shown: Shown, stage: Stage) -> Option<String> {
         let value = self.shown(shown, stage)?;
         Some(match shown {
@@ -163,7 +163,7 @@ impl Row {
     }
 }
 
-/// What the cells of the stages hold.
+/// The quantity in the cells of stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     P50,
@@ -181,7 +181,7 @@ impl Shown {
         }
     }
 
-    /// What a cell says of all stages together; their share is no news.
+    /// Return the text of the total's cell; its share would always be 100 %.
     pub(super) fn of_total(self, half: &Half) -> Option<String> {
         match self {
             Self::P50 => half.total.p50.map(units::time),
@@ -206,8 +206,8 @@ pub(super) fn rate(count: u64, time: Duration) -> u64 {
     rate.map_or(0, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
-/// The rows of what was counted between `earlier` and `now`; since the start without `earlier`. Groups that had no
-/// message in between stay, with zeros: what is idle is no news, what is gone is.
+/// Return the rows of the counts between `earlier` and `now`, or since the start without `earlier`.
+/// Groups without a message in between stay, with zeros: only an ended group vanishes.
 pub(super) fn rows(earlier: Option<&Snapshot>, now: &Snapshot) -> Vec<Row> {
     let time = elapsed(earlier, now);
     let nothing = GroupSummary::default();
@@ -251,10 +251,10 @@ pub(super) fn elapsed(earlier: Option<&Snapshot>, now: &Snapshot) -> Duration {
     Duration::from_nanos(now.summary.duration.0.saturating_sub(start))
 }
 
-/// What a table is sorted by.
+/// The order of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// The time of all messages: who costs the most.
+    /// The time of all messages, largest first.
     Time,
     Messages,
     Bytes,
@@ -282,8 +282,8 @@ impl Order {
         first.into_iter().chain(stages).chain([Self::Name]).collect()
     }
 
-    /// The most of what is `shown` first; names from A on. Rows that are equal are in the order of their names, so
-    /// that they stand still.
+    /// Order by the largest value of `shown`; names from A on. Equal rows are in the order of their
+    /// names, so that they do not move.
     pub(super) fn compare(self, shown: Shown, a: &Row, b: &Row) -> Ordering {
         let value = |row: &Row| match self {
             Self::Time => row.tx.total.sum_ns.saturating_add(row.rx.total.sum_ns),

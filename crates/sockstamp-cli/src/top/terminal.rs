@@ -14,7 +14,7 @@ use ratatui::text::{Line, Text};
 use signal_hook::consts::SIGTSTP;
 use signal_hook::low_level::emulate_default_handler;
 
-/// Whether the terminal is ours at the moment: whoever gives it back is the only one to do so.
+/// The terminal is ours at the moment. It makes sure that it is restored only once.
 static OURS: AtomicBool = AtomicBool::new(false);
 
 /// The terminal while it is ours; dropping it gives it back.
@@ -42,7 +42,7 @@ impl Screen {
         self.terminal.size()
     }
 
-    /// Sends what differs from the last picture.
+    /// Draw the differences from the last screen.
     pub(super) fn draw(&mut self, lines: Vec<Line<'static>>) -> io::Result<()> {
         let text = Text::from(lines);
         self.terminal
@@ -50,13 +50,13 @@ impl Screen {
         Ok(())
     }
 
-    /// Forgets the last picture: somebody else may have written over it.
+    /// Forget the last screen: other output may have overwritten it.
     pub(super) fn redraw(&mut self) -> io::Result<()> {
         self.terminal.clear()
     }
 
-    /// Gives the terminal back and stops this process, as the default of SIGTSTP does; takes it over again when the
-    /// process goes on.
+    /// Gives the terminal back and stops this process, as the default of SIGTSTP does; takes it
+    /// over again when the process goes on.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         give_back()?;
         emulate_default_handler(SIGTSTP)?;

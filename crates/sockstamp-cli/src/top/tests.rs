@@ -48,7 +48,7 @@ fn draw(app: &App, size: Size, paint: Paint) -> TestBackend {
     terminal.backend().clone()
 }
 
-/// As it is on the terminal, without blanks at the ends of lines.
+/// Return the screen as text, without blanks at the ends of lines.
 fn seen(app: &App, size: Size) -> String {
     let backend = draw(app, size, PLAIN);
     let buffer = backend.buffer();
@@ -70,7 +70,8 @@ fn assert_screen(name: &str, app: &App, size: Size) {
     assert_file(&format!("src/top/screens/{name}.txt"), &seen(app, size));
 }
 
-/// Compare with a file of this crate. With UPDATE_SCREENS set, write the file instead: its diff is then to be read.
+/// Compare with a file of this crate. With UPDATE_SCREENS set, write the file instead: its diff is
+/// then to be read.
 #[track_caller]
 fn assert_file(name: &str, now: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
@@ -192,7 +193,7 @@ fn orders_are_gone_through_and_back() {
         (app.order.name(), first(&app)),
         ("name", "nginx: worker process 443".to_owned())
     );
-    // What is left beside the groups is last in any order.
+    // The sum of messages without a slot is last in any order.
     for _ in 0..20 {
         assert_eq!(app.rows().last().unwrap().name, "other");
         press(&mut app, "s");

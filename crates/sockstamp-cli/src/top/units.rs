@@ -2,7 +2,7 @@
 
 use sockstamp_model::clock::Nanos;
 
-/// Steps of a thousand: what one unit is in nanoseconds.
+/// Units in steps of a thousand, with their nanoseconds.
 const TIMES: [(u64, &str); 4] = [(1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s")];
 const COUNTS: [(u64, &str); 5] = [
     (1, ""),
@@ -17,7 +17,7 @@ pub(super) fn time(Nanos(nanos): Nanos) -> String {
     scaled(nanos, &TIMES)
 }
 
-/// How many, or how many a second: `7`, `1.2k`, `340M`.
+/// Format a count or a rate: `7`, `1.2k`, `340M`.
 pub(super) fn count(count: u64) -> String {
     scaled(count, &COUNTS)
 }

@@ -124,7 +124,7 @@ fn what_is_no_socket_of_tcp_or_udp_is_refused() {
     assert_eq!(refusal(application.register(&file, false)), Refusal::NotASocket);
     let (unix, _peer) = UnixDatagram::pair().unwrap();
     assert_eq!(refusal(application.register(&unix, false)), Refusal::WrongSocket);
-    until(|| service.log().contains("refused: what was passed is not a socket"));
+    until(|| service.log().contains("refused: the descriptor is not a socket"));
 
     // It costs the application nothing that it has.
     assert!(registration.is_served());

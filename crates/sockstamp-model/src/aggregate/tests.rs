@@ -25,7 +25,8 @@ impl Distribution {
     fn add(&mut self, duration: Nanos, weight: u64) {
         let slot = histogram::slot(duration.0);
         let bucket = &mut self.0[slot];
-        // The programs keep no shortest duration of the zero bucket, where 0 may be one; a message tells it.
+        // The programs keep no shortest duration of the zero bucket, where 0 may be one; a message
+        // tells it.
         if bucket.count == 0 || duration.0 < bucket.min_ns {
             bucket.min_ns = duration.0;
         }
@@ -137,7 +138,7 @@ impl Bank {
 }
 
 fn duration() -> impl Strategy<Value = Nanos> {
-    // Of all magnitudes, the zero bucket and the overflow among them.
+    // Generate values of all magnitudes, including the zero bucket and the overflow.
     (0..38_u32, any::<u64>()).prop_map(|(bits, value)| Nanos(value & ((1 << bits) - 1)))
 }
 

@@ -1,11 +1,12 @@
-//! What is wrong with an expression, and where.
+//! Report errors in filter expressions, with their position.
 
 use std::fmt;
 
 use super::table::MAX_TESTS;
 use crate::name::shows;
 
-/// An expression that cannot be used. It prints as a line that says why, the expression, and a line that points.
+/// An expression that cannot be used. It prints as a line that says why, the expression, and a line
+/// that points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterError {
     text: String,
@@ -14,19 +15,19 @@ pub struct FilterError {
     problem: Problem,
 }
 
-/// Why not.
+/// The reason why an expression is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// Another word belongs here.
     #[error("expected {expected}, found {found}")]
     Unexpected {
-        /// What may stand here.
+        /// The expected syntax.
         expected: &'static str,
-        /// What does.
+        /// The text found.
         found: Found,
     },
     /// The address of a network has bits beyond its prefix.
-    #[error("the address goes on beyond the prefix: the network is {network}")]
+    #[error("the address has bits beyond the prefix: the network is {network}")]
     HostBits {
         /// The network that the address is in.
         network: String,
@@ -40,7 +41,7 @@ pub enum Problem {
         /// The word before it.
         qualifier: &'static str,
     },
-    /// It takes more than [`MAX_TESTS`] tests.
+    /// The expression needs more than [`MAX_TESTS`] tests.
     #[error(
         "too long: it takes more than {MAX_TESTS} tests (a `host`, `net` or `port` without src or dst takes two)"
     )]
@@ -50,7 +51,7 @@ pub enum Problem {
     TooDeep,
 }
 
-/// What stands in the place of something else.
+/// The text found in place of the expected syntax.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
     /// This word or sign.
@@ -71,7 +72,7 @@ impl fmt::Display for Found {
 impl FilterError {
     /// `start` and `length` count characters.
     pub(super) fn new(text: &str, start: usize, length: usize, problem: Problem) -> Self {
-        // In one line, so that what points at it does.
+        // Print the expression in one line, so that the marker points at the right column.
         let in_line = |c: char| if shows(c) { c } else { ' ' };
         Self {
             text: text.chars().map(in_line).collect(),
@@ -81,13 +82,13 @@ impl FilterError {
         }
     }
 
-    /// Where it is wrong: characters, from 1.
+    /// Return the position of the error: characters, from 1.
     #[must_use]
     pub fn column(&self) -> usize {
         self.start + 1
     }
 
-    /// What is wrong.
+    /// Return the reason.
     #[must_use]
     pub fn problem(&self) -> &Problem {
         &self.problem

@@ -1,10 +1,11 @@
-//! Which flows are measured, in the words of pcap-filter(7): `tcp port 443 and net 10.0.0.0/8`.
+//! Filter flows by expressions in the syntax of pcap-filter(7): `tcp port 443 and net 10.0.0.0/8`.
 //!
-//! An expression is about a message: its source is the end that sends it. So it may hold for one direction of a
-//! flow alone: `src port 443` is what a server sends and what its client reads. What the words mean, and where
-//! they differ from pcap's, is in docs/filter.md.
+//! An expression selects messages: the source is the end that sends the message. It may thus hold
+//! for one direction of a flow only: `src port 443` is what a server sends and what its client
+//! reads. docs/filter.md defines the syntax and its differences from pcap's.
 //!
-//! [`Filter`] is parsed once and turned into a [`Table`] of bounded length, which is what the kernel evaluates.
+//! [`Filter`] is parsed once and turned into a [`Table`] of bounded length, which the kernel
+//! evaluates.
 
 mod error;
 mod net;
@@ -31,20 +32,20 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether the messages of a flow are meant that go this way.
+    /// Return true if messages of the flow in this direction are selected.
     #[must_use]
     pub fn selects(&self, flow: &Flow, direction: Direction) -> bool {
         self.expression.holds(&Ends::of(flow, direction))
     }
 
-    /// Whether any flow of this protocol can be meant. Some that are wanted may not exist; none that is selected
-    /// is unwanted.
+    /// Return true if any flow of this protocol can be selected. It may return true without such a
+    /// flow, but never false with one.
     #[must_use]
     pub fn wants(&self, protocol: Protocol) -> bool {
         self.expression.can(protocol).hold
     }
 
-    /// What the kernel evaluates.
+    /// Return the table for the kernel.
     #[must_use]
     pub fn table(&self) -> Table {
         Table::of(&self.expression)
@@ -61,7 +62,7 @@ impl FromStr for Filter {
     }
 }
 
-/// With every qualifier and parenthesis that it takes; reads back as the same filter.
+/// Print all qualifiers and parentheses, so that the text parses to the same filter.
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.expression.fmt(f)
@@ -89,7 +90,7 @@ enum Version {
     V6,
 }
 
-/// Which ends of a message a pattern is for.
+/// The ends of a message to which a pattern applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Which {
     Source,
@@ -104,7 +105,7 @@ enum Pattern {
     Ports { first: u16, last: u16 },
 }
 
-/// What an expression is about; v4-mapped addresses are IPv4.
+/// A condition of an expression; v4-mapped addresses are IPv4.
 #[derive(Debug, Clone, Copy)]
 struct Ends {
     protocol: Protocol,
@@ -128,7 +129,7 @@ impl Ends {
     }
 }
 
-/// What an expression can come to.
+/// The possible values of an expression.
 #[derive(Debug, Clone, Copy)]
 struct Can {
     hold: bool,
@@ -145,7 +146,7 @@ impl Expression {
         }
     }
 
-    /// For messages of a protocol, whatever else they are.
+    /// Return the possible values for messages of a protocol.
     fn can(&self, protocol: Protocol) -> Can {
         match self {
             Self::Primitive(Primitive::Protocol(wanted)) => Can {

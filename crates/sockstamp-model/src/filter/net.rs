@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where IPv6 has the IPv4 addresses (RFC 4291, section 2.5.5.2): behind 96 bits.
+/// The IPv6 prefix of v4-mapped addresses (RFC 4291, section 2.5.5.2): 96 bits.
 const MAPPED_PREFIX: u8 = 96;
 
 /// An address, of which no bit beyond the prefix is set. The v4-mapped ones are IPv4.
@@ -74,7 +74,7 @@ impl Net {
         (mapped(self.address), mask(prefix))
     }
 
-    /// Whether [`Net::bits`] cover IPv4 addresses that are not meant.
+    /// Return true if [`Net::bits`] include IPv4 addresses that are not in the network.
     pub(super) fn covers_mapped(&self) -> bool {
         let (network, mask) = self.bits();
         self.address.is_ipv6() && Self::IPV4.bits().0 & mask == network

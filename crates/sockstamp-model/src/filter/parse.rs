@@ -1,4 +1,4 @@
-//! From words to an expression.
+//! Parse words into an expression.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,7 +8,8 @@ use super::table::{MAX_TESTS, tests_of};
 use super::{Expression, Pattern, Primitive, Version, Which};
 use crate::flow::Protocol;
 
-/// Parentheses and `not` within each other: more than anybody writes, and little enough for the stack.
+/// Parentheses and `not` within each other: more than anybody writes, and little enough for the
+/// stack.
 const MAX_DEPTH: usize = 32;
 
 const ADDRESS: &str = "an IP address (names are not looked up)";
@@ -101,7 +102,7 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>, FilterError> {
     }
 }
 
-/// In bytes, of text that starts with no space.
+/// Return the length of the first word in bytes; the text does not start with a space.
 fn length_of_first(text: &str) -> usize {
     if text.starts_with("&&") || text.starts_with("||") {
         return 2;
@@ -114,7 +115,7 @@ fn length_of_first(text: &str) -> usize {
         .unwrap_or(text.len())
 }
 
-/// What a value is taken for.
+/// The interpretation of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Type {
     /// A host or, with a prefix length, a network.
@@ -163,7 +164,7 @@ struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token<'a>>,
     position: usize,
-    /// Of the value before.
+    /// The qualifiers of the value before.
     qualifiers: Option<Qualifiers>,
     tests: usize,
 }
@@ -371,9 +372,9 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// What is wrong with a value.
+/// The reason why a value is invalid.
 enum Wrong {
-    /// It is none: this is expected.
+    /// It is not a value; this is expected.
     Word(&'static str),
     Value(Problem),
 }
@@ -424,7 +425,8 @@ fn network(word: &str) -> Result<Net, Wrong> {
     Ok(network)
 }
 
-/// An address and the prefix that it has if none is given: pcap-filter(7) lets IPv4 networks end early.
+/// An address and the prefix that it has if none is given: pcap-filter(7) lets IPv4 networks end
+/// early.
 fn parse_address(word: &str) -> Option<(IpAddr, u8)> {
     if let Ok(address) = word.parse::<IpAddr>() {
         return Some((address, if address.is_ipv4() { 32 } else { 128 }));

@@ -1,10 +1,11 @@
-//! An expression as a list of tests that only jump forward: what the kernel can evaluate in bounded time.
+//! Compile an expression into a list of tests that only jump forward, which the kernel can evaluate
+//! in bounded time.
 
 use super::net::Net;
 use super::{Expression, Pattern, Primitive, Version, Which};
 use crate::flow::Protocol;
 
-/// As many as the kernel's copy has room for.
+/// The room in the kernel's copy.
 pub const MAX_TESTS: usize = 64;
 
 /// The tests in the order in which they are made, from the first.
@@ -16,7 +17,7 @@ pub struct Table {
 /// A condition, and where to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Test {
-    /// What is looked at.
+    /// The condition to test.
     pub condition: Condition,
     /// If it holds.
     pub on_true: Next,
@@ -24,14 +25,14 @@ pub struct Test {
     pub on_false: Next,
 }
 
-/// What a test looks at.
+/// A condition of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
-    /// It is this protocol.
+    /// The protocol equals this one.
     Protocol(Protocol),
     /// The address, with IPv4 in its place in IPv6, is `network` under `mask`.
     Address {
-        /// Whose.
+        /// The end of the message.
         end: End,
         /// The bits that must be.
         network: u128,
@@ -40,7 +41,7 @@ pub enum Condition {
     },
     /// The port is one of these.
     Ports {
-        /// Whose.
+        /// The end of the message.
         end: End,
         /// The lowest.
         first: u16,
@@ -52,20 +53,20 @@ pub enum Condition {
 /// An end of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Who sends it.
+    /// The end that sends it.
     Source,
-    /// Who reads it.
+    /// The end that reads it.
     Destination,
 }
 
-/// What follows a test.
+/// The step after a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// The test with this index, which is higher than its own.
     Test(u8),
     /// The expression holds.
     Accept,
-    /// It does not.
+    /// The filter does not match.
     Reject,
 }
 
@@ -83,22 +84,22 @@ impl Table {
     }
 }
 
-/// How many tests a primitive takes.
+/// Return the number of tests for a primitive.
 pub(super) fn tests_of(primitive: &Primitive) -> usize {
     let mut builder = Builder::default();
     builder.primitive(primitive, Next::Accept, Next::Reject);
     builder.reversed.len()
 }
 
-/// Builds from the end, since a test must know what follows it. Until it is finished, an index counts from the
-/// end as well.
+/// Build from the end, because a test refers to its successors. Until the table is finished,
+/// indices count from the end too.
 #[derive(Default)]
 struct Builder {
     reversed: Vec<Test>,
 }
 
 impl Builder {
-    /// Puts an expression in front of what is there and gives its beginning.
+    /// Prepend an expression and return its first test.
     fn expression(&mut self, expression: &Expression, on_true: Next, on_false: Next) -> Next {
         match expression {
             Expression::Primitive(primitive) => self.primitive(primitive, on_true, on_false),
@@ -157,7 +158,7 @@ impl Builder {
     }
 
     fn test(&mut self, condition: Condition, on_true: Next, on_false: Next) -> Next {
-        // What would overflow is refused by the parser, which counts by `tests_of()`.
+        // The parser refuses what would overflow; it counts with `tests_of()`.
         let index = u8::try_from(self.reversed.len()).unwrap_or(u8::MAX);
         self.reversed.push(Test {
             condition,

@@ -23,7 +23,7 @@ fn parse(text: &str) -> Filter {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Whether the sent and the read messages of a flow are selected.
+/// Return if sent and if read messages of a flow are selected.
 fn selected(text: &str, flow: &Flow) -> [bool; 2] {
     Direction::ALL.map(|direction| parse(text).selects(flow, direction))
 }
@@ -84,7 +84,7 @@ fn mapped_addresses_are_ipv4() {
     }
 }
 
-/// What each text is short for.
+/// Each text is short for the other.
 #[test]
 fn values_take_the_words_before_them() {
     for (text, meaning) in [
@@ -120,7 +120,7 @@ fn values_take_the_words_before_them() {
     }
 }
 
-/// As in pcap-filter(7), and unlike in C.
+/// Precedence is as in pcap-filter(7), unlike in C.
 #[test]
 fn and_and_or_bind_equally_and_to_the_left_and_not_binds_tightest() {
     for (text, meaning) in [
@@ -220,7 +220,7 @@ fn errors_point_at_what_is_wrong() {
         (
             "net 10.1.2.3/8",
             "    ^^^^^^^^^^",
-            "the address goes on beyond the prefix: the network is 10.0.0.0/8".into(),
+            "the address has bits beyond the prefix: the network is 10.0.0.0/8".into(),
         ),
         (
             "ip host ::1",
@@ -421,7 +421,8 @@ proptest! {
         let _ = text.parse::<Filter>();
     }
 
-    /// Words of the language in any order, with and without spaces: the pointer is always below them.
+    /// Words of the language in any order, with and without spaces: the pointer is always below
+    /// them.
     #[test]
     fn no_sequence_of_words_panics(words in prop::collection::vec(word(), 0..20), spaced in any::<bool>()) {
         let text = words.join(if spaced { " " } else { "" });

@@ -1,7 +1,8 @@
-//! A distribution with fewer buckets than [`Histogram`](crate::Histogram), since there is one a group and stage.
+//! A distribution with fewer buckets than [`Histogram`](crate::Histogram), since there is one a
+//! group and stage.
 //!
-//! Two neighbouring exponential buckets of schema 3 are one of schema 2, whose bounds are at 2^(j/4) s; the zero bucket
-//! and the overflow are the same.
+//! Two neighbouring exponential buckets of schema 3 are one of schema 2, whose bounds are at
+//! 2^(j/4) s; the zero bucket and the overflow are the same.
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -31,11 +32,12 @@ fn range_ns(slot: usize) -> (u64, u64) {
 
 /// A distribution of latencies of one group, every one counted with its weight.
 ///
-/// Between 60 ns and 64 s, no quantile is more than 2^(1/8) - 1 = 9.05 % off, with the rounding to whole nanoseconds
-/// 9.2 %. Counts and sums are exact, and saturate.
+/// Between 60 ns and 64 s, no quantile is more than 2^(1/8) - 1 = 9.05 % off, with the rounding to
+/// whole nanoseconds 9.2 %. Counts and sums are exact, and saturate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GroupHistogram {
-    // Most distributions fill a few neighbouring slots, so only these are held: no zero at either end.
+    // Most distributions fill a few neighbouring slots, so only these are held: no zero at either
+    // end.
     first: usize,
     counts: Vec<u64>,
     sum_ns: u128,
@@ -45,7 +47,8 @@ pub struct GroupHistogram {
 }
 
 impl GroupHistogram {
-    /// A distribution that was counted elsewhere, by slot. The copy may have been taken in the middle of an update.
+    /// A distribution that was counted elsewhere, by slot. The copy may have been taken in the
+    /// middle of an update.
     #[must_use]
     pub fn from_counts(counts: &[u64; SLOTS], sum_ns: u128, max_ns: u64) -> Self {
         let mut histogram = Self {
@@ -129,8 +132,8 @@ impl GroupHistogram {
         self.counts.resize(end.max(self.counts.len()), 0);
     }
 
-    /// What was counted since an earlier look at the same distribution. Its maximum is exact if it is the largest so
-    /// far, else an upper bound.
+    /// Return the counts since an earlier snapshot of the same distribution. Its maximum is exact
+    /// if it is the largest so far, otherwise an upper bound.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let counts = self
@@ -147,7 +150,7 @@ impl GroupHistogram {
         difference
     }
 
-    /// How many messages were counted, by weight.
+    /// Return the number of messages, by weight.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.counts
@@ -155,7 +158,7 @@ impl GroupHistogram {
             .fold(0, |sum, &count| sum.saturating_add(count))
     }
 
-    /// Whether nothing was counted.
+    /// Return true if nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.counts.is_empty()
@@ -167,14 +170,16 @@ impl GroupHistogram {
         self.sum_ns
     }
 
-    /// The largest latency, exact but for [differences](Self::since); `None` if nothing was counted.
+    /// The largest latency, exact but for [differences](Self::since); `None` if nothing was
+    /// counted.
     #[must_use]
     pub fn max(&self) -> Option<Nanos> {
         (!self.is_empty()).then_some(Nanos(self.max_ns))
     }
 
-    /// The latency that the share `q` of the messages does not exceed, as [`Histogram::quantile`] defines it: the
-    /// geometric middle of its bucket, where the bucket ends with the largest latency if that is in it.
+    /// The latency that the share `q` of the messages does not exceed, as [`Histogram::quantile`]
+    /// defines it: the geometric middle of its bucket, where the bucket ends with the largest
+    /// latency if that is in it.
     ///
     /// [`Histogram::quantile`]: crate::Histogram::quantile
     #[must_use]
@@ -219,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// 2^(1/8) - 1, and what rounding to whole nanoseconds adds at 60 ns.
+    /// 2^(1/8) - 1, plus the rounding to whole nanoseconds at 60 ns.
     const ACCURACY: f64 = 0.092;
 
     fn of(latencies: &[u64]) -> GroupHistogram {

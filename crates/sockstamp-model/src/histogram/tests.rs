@@ -42,7 +42,7 @@ impl PartialOrd for Natural {
     }
 }
 
-/// Whether v ns ≤ 2^(i/8) s, by the definition: v^8 ≤ (10^9)^8 × 2^i, in exact integers.
+/// Test v ns ≤ 2^(i/8) s by the definition: v^8 ≤ (10^9)^8 × 2^i, in exact integers.
 fn is_at_most(v: u64, index: i32) -> bool {
     let power = Natural::eighth_power(v);
     let second = Natural::eighth_power(1_000_000_000);
@@ -211,7 +211,7 @@ fn a_copy_taken_half_way_through_an_update_stays_within_its_slot() {
     assert_eq!(half_way(10).count(), 2);
 }
 
-/// What the header says, computed back from its text.
+/// Compute the header's values back from its text.
 #[test]
 fn c_header_holds_the_tables() {
     let text = c_header();

@@ -1,8 +1,9 @@
-//! The memory of one socket: what is new in it since the last look. No system call, no waiting.
+//! Read what is new in the memory of one socket, without a system call and without waiting.
 //!
-//! The programs write, on any CPU, one at a time, and never wait for us. A ring's count rises when an element is
-//! complete, and an element is written over when the count is the ring's length further on: what is read between two
-//! looks at the count that are closer is whole. The newest range may grow in place, by a store of one word.
+//! The programs write on any CPU, one at a time, and never wait for readers. A ring's count is
+//! incremented when an element is complete, and an element is overwritten when the count is the
+//! ring's length ahead: an element read between two closer reads of the count is whole. The newest
+//! range may grow in place, by a store of one word.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -11,13 +12,14 @@ use sockstamp_model::clock::{ClockOffset, Realtime, Tai, Timestamp};
 use crate::error_queue::ZeroCopyRange;
 use crate::timestamping::{TxKind, TxStamp, TxTime};
 
-/// As `struct area` in crates/sockstamp-bpf/src/completions/completions.h, in words of 64 bits; that crate compares.
+/// Mirror `struct area` of crates/sockstamp-bpf/src/completions/completions.h, in words of 64 bits;
+/// that crate compares them.
 pub mod layout {
-    /// Of one socket.
+    /// Words of one socket's area.
     pub const AREA: usize = STAMPS + 2 * STAMPS_LENGTH;
-    /// How many ranges were written.
+    /// Count of ranges written.
     pub const RANGES_WRITTEN: usize = 0;
-    /// How many stamps were written.
+    /// Count of stamps written.
     pub const STAMPS_WRITTEN: usize = 1;
     /// Entries that the application took out of the queue while they were read.
     pub const TORN: usize = 2;
@@ -27,9 +29,9 @@ pub mod layout {
     pub const RANGES: usize = 8;
     /// The ring of stamps, two words each.
     pub const STAMPS: usize = RANGES + 2 * RANGES_LENGTH;
-    /// How many ranges the ring has.
+    /// Elements of the ring of ranges.
     pub const RANGES_LENGTH: usize = 32;
-    /// How many stamps the ring has.
+    /// Elements of the ring of stamps.
     pub const STAMPS_LENGTH: usize = 256;
 }
 
@@ -57,7 +59,7 @@ fn stamp([head, nanos]: [u64; 2], from_tai: ClockOffset<Tai, Realtime>) -> Optio
     })
 }
 
-/// Where a reader is in a ring of two-word elements.
+/// The position of a reader in a ring of two-word elements.
 #[derive(Debug)]
 struct Position {
     next: u64,
@@ -74,7 +76,7 @@ impl Position {
         mut each: impl FnMut(u64, [u64; 2]),
     ) {
         let count = written.load(Ordering::Relaxed);
-        // The programs count on. What does not is not theirs, and tells nothing.
+        // Ignore a count that goes backwards: it is not the programs'.
         if count < self.next {
             return;
         }
@@ -113,7 +115,7 @@ pub(super) struct RangeReader {
 }
 
 impl RangeReader {
-    /// Begins behind what was written before.
+    /// Begin after everything written before.
     pub(super) fn starting_at(written: u64) -> Self {
         Self {
             position: Position {
@@ -124,7 +126,7 @@ impl RangeReader {
         }
     }
 
-    /// Hands what has completed since the last time to `each`. A range may come again.
+    /// Pass what completed since the last call to `each`. A range may come again.
     pub(super) fn read(&mut self, area: &[AtomicU64], mut each: impl FnMut(ZeroCopyRange)) {
         // If it is not the last one counted, those behind it were lost, and it with them.
         let next = self.position.next;
@@ -168,7 +170,7 @@ pub(super) struct StampReader {
 }
 
 impl StampReader {
-    /// Begins behind what was written before.
+    /// Begin after everything written before.
     pub(super) fn starting_at(written: u64) -> Self {
         Self {
             position: Position {
@@ -213,7 +215,7 @@ pub struct Readers {
     stamps: StampReader,
 }
 
-/// What a reader has seen: elements in all, and those of them that were gone.
+/// A reader's counts: all elements, and those overwritten before it read them.
 #[cfg(fuzzing)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seen {
@@ -225,7 +227,7 @@ pub struct Seen {
 
 #[cfg(fuzzing)]
 impl Readers {
-    /// Begins behind what was written before.
+    /// Begin after everything written before.
     pub fn starting_at(ranges_written: u64, stamps_written: u64) -> Self {
         Self {
             ranges: RangeReader::starting_at(ranges_written),
@@ -248,7 +250,7 @@ impl Readers {
         self.stamps.read(area, from_tai, each);
     }
 
-    /// Of ranges and of stamps.
+    /// Return the counts of ranges and of stamps.
     pub fn counts(&self) -> [Seen; 2] {
         [
             (self.ranges.position.next, self.ranges.lost()),
@@ -285,7 +287,7 @@ mod tests {
         fence(Ordering::SeqCst);
     }
 
-    /// What the programs do.
+    /// Write as the programs do.
     fn put_range(area: &[AtomicU64], first: u32, last: u32) {
         ids(area, written(area)).store(u64::from(last) << 32 | u64::from(first), Ordering::Relaxed);
         publish(&area[layout::RANGES_WRITTEN]);
@@ -332,7 +334,7 @@ mod tests {
         assert_eq!(reader.lost(), 9);
     }
 
-    /// It may have grown before it was written over.
+    /// A range may have grown before it was overwritten.
     #[test]
     fn the_newest_range_is_lost_once_it_cannot_be_looked_at_again() {
         let area = area();
@@ -380,7 +382,7 @@ mod tests {
         assert_eq!(reader.position.next, u64::MAX);
     }
 
-    /// Few under Miri, which tries more of what the memory model allows than a machine does.
+    /// Write few under Miri, which tries more orders of memory accesses than a machine does.
     const WRITTEN: u32 = if cfg!(miri) { 150 } else { 100_000 };
 
     #[test]

@@ -17,7 +17,8 @@ use super::protocol::{REPLY_BYTES, Reply, Request};
 use crate::sys::descriptor;
 use crate::{Error, Result};
 
-/// The service answers in microseconds; it may be busy with another application for some ten milliseconds.
+/// The service answers in microseconds; it may be busy with another application for some ten
+/// milliseconds.
 const PATIENCE_SECONDS: i64 = 10;
 
 #[derive(Debug)]
@@ -61,7 +62,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request, with what belongs to it, and waits for the reply.
+    /// Send a request with its descriptor, and wait for the reply.
     pub(super) fn ask(
         &self,
         request: Request,
@@ -72,7 +73,8 @@ impl Connection {
         let descriptors = passed.map(|passed| passed.as_raw_fd());
         let rights = [ControlMessage::ScmRights(descriptors.as_slice())];
         let control = if passed.is_some() { rights.as_slice() } else { &[] };
-        // A service that has no room says so before it is asked, and closes: that can still be read.
+        // A service that has no room says so before it is asked, and closes: that can still be
+        // read.
         let _ = sendmsg::<()>(
             self.socket.as_raw_fd(),
             &[IoSlice::new(&bytes)],
@@ -92,8 +94,8 @@ impl Connection {
         }
     }
 
-    /// A service that closes before it has read what we sent leaves an error in front of its reply, once (`unix_release_sock()`,
-    /// net/unix/af_unix.c, v6.18).
+    /// Skip one error before the reply: a service that closes before it has read our request leaves
+    /// one (`unix_release_sock()`, net/unix/af_unix.c, v6.18).
     fn receive(&self, answer: &mut [u8]) -> nix::Result<(usize, Option<OwnedFd>)> {
         match descriptor::receive(&self.socket, answer) {
             Err(Errno::ECONNRESET) => descriptor::receive(&self.socket, answer),
@@ -101,7 +103,8 @@ impl Connection {
         }
     }
 
-    /// Sends what has no reply. If it cannot be sent the service forgets it with the connection.
+    /// Send a request without a reply. If it cannot be sent, the service forgets it with the
+    /// connection.
     pub(super) fn tell(&self, request: Request) {
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         let _ = send(self.socket.as_raw_fd(), &request.to_bytes(), flags);

@@ -1,12 +1,14 @@
-//! Completions without system calls: `sockstamp completions`, a service of this host, writes what the kernel puts into
-//! the error queues of registered sockets into memory that only their application can read.
+//! Completions without system calls: `sockstamp completions`, a service of this host, writes the
+//! error-queue entries of registered sockets into memory that only their application can read.
 //!
-//! What is in the memory is also in the error queue, which remains the truth: an entry that the service missed, or that
-//! was written over before it was read ([`Registration::lost`]), is found there, and it is there that completions go
-//! on if the service ends. So the queue has to be read too, but rarely; [`Registration::entries_queued`] says
-//! when it is worth it. While it is not empty poll(2) reports POLLERR.
+//! Everything in the memory is also in the error queue, which stays authoritative: it has entries
+//! that the service missed or that were overwritten before they were read ([`Registration::lost`]),
+//! and completions continue there if the service ends. The queue must therefore be read too, but
+//! rarely; [`Registration::entries_queued`] says when it is worthwhile. While it is not empty,
+//! poll(2) reports POLLERR.
 //!
-//! Holding a socket is what entitles to its completions: it is passed to the service, which marks and closes it.
+//! Holding a socket entitles to its completions: it is passed to the service, which marks and
+//! closes it.
 
 pub mod area;
 mod connection;
@@ -30,11 +32,11 @@ use crate::sys::shared_memory::SharedMemory;
 use crate::timestamping::TxStamp;
 use crate::{Error, Result, clock};
 
-/// Where the service listens unless it was told otherwise.
+/// The service's default path.
 pub const DEFAULT_PATH: &str = "/run/sockstamp/completions.sock";
 
-/// A connection to the service. One is enough for an application; sockets stay registered while it, or a
-/// [`Registration`] made by it, lives.
+/// A connection to the service. One is enough for an application; sockets stay registered while it,
+/// or a [`Registration`] made by it, lives.
 #[derive(Debug, Clone)]
 pub struct Completions {
     joined: Arc<Joined>,
@@ -51,8 +53,9 @@ impl Completions {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`] if nobody listens there (ENOENT, ECONNREFUSED) or this user may not connect (EACCES),
-    /// [`Error::Refused`] if the service has no room, [`Error::NoAnswer`] if it is of another version.
+    /// [`Error::Call`] if no service listens there (ENOENT, ECONNREFUSED) or this user may not
+    /// connect (EACCES), [`Error::Refused`] if the service is full, [`Error::NoAnswer`] if it is of
+    /// another version.
     pub fn connect(path: impl AsRef<Path>) -> Result<Self> {
         let connection = Connection::open(path.as_ref())?;
         let (reply, map) = connection.ask(Request::Join, None)?;
@@ -67,15 +70,16 @@ impl Completions {
         })
     }
 
-    /// Has what completes on `socket` from now on written into memory: zerocopy ranges, and the stamps that it asked
-    /// for by SO_TIMESTAMPING.
+    /// Have the future completions of `socket` written into memory: zerocopy ranges, and the stamps
+    /// that it requested by SO_TIMESTAMPING.
     ///
-    /// With `stamps`, on TCP and from Linux 6.15 on, each send is stamped without that, and without an entry in the
-    /// error queue ([`Registration::has_stamps`]).
+    /// With `stamps`, on TCP and from Linux 6.15 on, each send is stamped without such a request,
+    /// and without an entry in the error queue ([`Registration::has_stamps`]).
     ///
     /// # Errors
     ///
-    /// [`Error::Refused`], [`Error::NoAnswer`] if the service has ended. What it was registered before stays so.
+    /// [`Error::Refused`]; [`Error::NoAnswer`] if the service has ended. Earlier registrations are
+    /// kept.
     pub fn register(&self, socket: impl AsFd, stamps: bool) -> Result<Registration> {
         let request = Request::Register { stamps };
         let from_tai = clock::measure()?.tai().inverse();
@@ -94,18 +98,18 @@ impl Completions {
         }
     }
 
-    /// Whether the service is there: one system call.
+    /// Return true if the service runs: one system call.
     #[must_use]
     pub fn is_served(&self) -> bool {
         self.joined.connection.is_open()
     }
 }
 
-/// How much of the service that listens at `path` is in use.
+/// Return the usage of the service that listens at `path`.
 ///
 /// # Errors
 ///
-/// As [`Completions::connect`].
+/// Those of [`Completions::connect`].
 pub fn status(path: impl AsRef<Path>) -> Result<Status> {
     let connection = Connection::open(path.as_ref())?;
     match connection.ask(Request::Status, None)? {
@@ -121,7 +125,7 @@ pub struct Registration {
     at: Registered,
     ranges: RangeReader,
     stamps: StampReader,
-    /// What was written when the queue was read last: ranges and stamps.
+    /// The counts of ranges and stamps when the queue was last read.
     drained: [u64; 2],
     torn_before: u64,
     from_tai: ClockOffset<Tai, Realtime>,
@@ -140,10 +144,11 @@ impl Registration {
         }
     }
 
-    /// Hands the sends that completed since the last time to `each`: reads memory only, and never waits.
+    /// Hands the sends that completed since the last time to `each`: reads memory only, and never
+    /// waits.
     ///
-    /// A range may come again, in whole or in part. What is not in [`lost`](Self::lost) and does not come for a while
-    /// is in the error queue.
+    /// A range may come again, in whole or in part. A completion that stays missing and is not in
+    /// [`lost`](Self::lost) is in the error queue.
     pub fn completed(&mut self, each: impl FnMut(ZeroCopyRange)) {
         self.ranges.read(area(&self.joined, self.at), each);
     }
@@ -151,8 +156,9 @@ impl Registration {
     /// Hands the stamps since the last time to `each`: reads memory only, and never waits.
     ///
     /// A stamp may come again. Those of TCP without error-queue entries have ids as with OPT_ID_TCP
-    /// ([`Origin`](crate::timestamping::Origin)): the first byte after the registration is 0. They are read on CLOCK_TAI and converted
-    /// by the offset at the registration, whole seconds that only leap seconds change.
+    /// ([`Origin`](crate::timestamping::Origin)): the first byte after the registration is 0. They
+    /// are read on CLOCK_TAI and converted by the offset at the registration, whole seconds that
+    /// only leap seconds change.
     pub fn stamps(&mut self, each: impl FnMut(TxStamp)) {
         self.stamps.read(area(&self.joined, self.at), self.from_tai, each);
     }
@@ -167,14 +173,14 @@ impl Registration {
         self.ranges.lost()
     }
 
-    /// Entries that left the error queue while the service's programs read them, since the registration: who took them has
-    /// them, and memory may not.
+    /// Count entries that left the error queue while the service's programs read them, since the
+    /// registration: their reader has them, memory may not.
     #[must_use]
     pub fn torn(&self) -> u64 {
         word(&self.joined, self.at, layout::TORN).saturating_sub(self.torn_before)
     }
 
-    /// About how many entries the error queue has, by what came into memory since
+    /// Estimate the number of entries in the error queue, from what came into memory since
     /// [`queue_is_read`](Self::queue_is_read): more than a few are worth reading it.
     #[must_use]
     pub fn entries_queued(&self) -> u64 {
@@ -185,7 +191,7 @@ impl Registration {
         word(&self.joined, self.at, layout::RANGES_WRITTEN).saturating_sub(self.drained[0])
     }
 
-    /// Where sends are stamped without entries, there are taken to be none.
+    /// Return none where sends are stamped without entries.
     pub(crate) fn stamps_queued(&self) -> u64 {
         if self.has_stamps() {
             return 0;
@@ -193,28 +199,29 @@ impl Registration {
         word(&self.joined, self.at, layout::STAMPS_WRITTEN).saturating_sub(self.drained[1])
     }
 
-    /// To be called when the error queue is about to be read to its end.
+    /// Call this before reading the error queue to its end.
     pub fn queue_is_read(&mut self) {
         self.drained =
             [layout::RANGES_WRITTEN, layout::STAMPS_WRITTEN].map(|count| word(&self.joined, self.at, count));
     }
 
-    /// Whether sends of TCP are stamped without error-queue entries.
+    /// Return true if TCP sends are stamped without error-queue entries.
     #[must_use]
     pub fn has_stamps(&self) -> bool {
         self.at.stamps
     }
 
-    /// Whether the service is there: one system call. If not, the error queue is all there is.
+    /// Return true if the service runs: one system call. If it does not, only the error queue has
+    /// completions.
     #[must_use]
     pub fn is_served(&self) -> bool {
         self.joined.connection.is_open()
     }
 }
 
-/// Has a program of the service run with the socket, which asks for stamps: only a program can, and the service must not wait
-/// for the socket's lock. The kernel refuses the value afterwards, since no packet lives that long (`do_ip_setsockopt()`,
-/// net/ipv4/ip_sockglue.c, v6.18).
+/// Has a program of the service run with the socket, which asks for stamps: only a program can, and
+/// the service must not wait for the socket's lock. The kernel refuses the value afterwards, since
+/// no packet lives that long (`do_ip_setsockopt()`, net/ipv4/ip_sockglue.c, v6.18).
 fn ask_for_stamps(socket: impl AsFd) {
     const IMPOSSIBLE: i32 = 256;
     let _ = options::set(socket, libc::IPPROTO_IP, libc::IP_TTL, &IMPOSSIBLE);

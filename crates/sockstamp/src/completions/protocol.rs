@@ -1,10 +1,11 @@
-//! What an application and `sockstamp completions` say to each other: one fixed-size message each way, on a Unix
-//! socket of type SOCK_SEQPACKET. All words are of this host's byte order.
+//! The protocol between an application and `sockstamp completions`: one fixed-size message each
+//! way, on a Unix socket of type SOCK_SEQPACKET. All words have this host's byte order.
 //!
-//! A [`Request::Register`] carries the socket as SCM_RIGHTS, and [`Reply::Joined`] the memory. Everything that the
-//! application registered is forgotten when the connection ends.
+//! A [`Request::Register`] carries the socket as SCM_RIGHTS, and [`Reply::Joined`] the memory.
+//! Everything that the application registered is forgotten when the connection ends.
 
-/// The first word of every message: rises when anything of the protocol or of the memory's layout changes.
+/// The first word of every message: rises when anything of the protocol or of the memory's layout
+/// changes.
 pub const VERSION: u32 = 0x5353_0003;
 
 /// The length of a request.
@@ -12,60 +13,60 @@ pub const REQUEST_BYTES: usize = 24;
 /// The length of a reply.
 pub const REPLY_BYTES: usize = 48;
 
-/// What an application asks.
+/// A request of an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Request {
     /// Memory of its own, once on a connection.
     Join,
     /// A socket, which comes with the request.
     Register {
-        /// The stamps of what is sent on it as well, where no error-queue entry is made for them.
+        /// Request stamps of sends as well, where they need no error-queue entry.
         stamps: bool,
     },
-    /// No more of a socket; is not replied to.
+    /// Forget a socket; has no reply.
     Release {
-        /// Where it was.
+        /// The socket's slot.
         slot: u32,
-        /// Which it was.
+        /// Its registration.
         registration: u64,
     },
-    /// How much is in use.
+    /// The usage of the service.
     Status,
 }
 
-/// What it is answered.
+/// A reply to an application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reply {
     /// The memory comes with the reply.
     Joined {
-        /// How many sockets it has room for.
+        /// The number of slots for sockets.
         sockets: u32,
     },
-    /// From now on the socket's completions are in the memory.
+    /// The socket's completions are in memory from now on.
     Registered(Registered),
-    /// How much is in use.
+    /// The usage of the service.
     Status(Status),
-    /// It cannot be done.
+    /// The request is refused.
     Refused(Refusal),
 }
 
-/// Where a socket's completions are.
+/// The place of a socket's completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Registered {
     /// The place in the memory.
     pub slot: u32,
-    /// Stamps of TCP can come without error-queue entries: the application is to ask for them at once, by setting IP_TTL to
-    /// 256, which the kernel refuses.
+    /// Stamps of TCP can come without error-queue entries: the application is to ask for them at
+    /// once, by setting IP_TTL to 256, which the kernel refuses.
     pub stamps: bool,
     /// A number that is never given twice.
     pub registration: u64,
-    /// What its rings counted before this socket.
+    /// The count of its ring of ranges before this socket.
     pub ranges_written: u64,
-    /// As above.
+    /// The count of its ring of stamps before this socket.
     pub stamps_written: u64,
 }
 
-/// How much is in use.
+/// The usage of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status {
     /// Applications that have joined.
@@ -77,25 +78,25 @@ pub struct Status {
     /// Entries that left an error queue while they were read, since the start
     /// ([`Registration::torn`](super::Registration::torn)).
     pub torn: u64,
-    /// Areas of memory that exist: those of applications, and those that somebody keeps of former ones.
+    /// Areas of memory that exist: those of applications, and those still kept of former ones.
     pub areas: u64,
 }
 
-/// Why something was refused.
+/// The reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// Another version, another length, an unknown request, or one out of order.
     #[error("it does not understand this version of the library")]
     Malformed,
-    /// As many applications as it serves, in all or of this user.
-    #[error("it serves as many applications as it may")]
+    /// It serves as many applications as it may, in all or of this user.
+    #[error("its limit of applications is reached")]
     TooManyApplications,
-    /// As many sockets as it serves of one application.
-    #[error("it serves as many sockets of this application as it may")]
+    /// It serves as many sockets of one application as it may.
+    #[error("its limit of sockets per application is reached")]
     TooManySockets,
-    /// What came is not a socket, or nothing came.
-    #[error("what was passed is not a socket")]
+    /// The descriptor is not a socket, or none came.
+    #[error("the descriptor is not a socket")]
     NotASocket,
     /// Neither TCP nor UDP, of IPv4 or IPv6.
     #[error("it is neither a TCP nor a UDP socket")]
@@ -104,10 +105,11 @@ pub enum Refusal {
     #[error("the socket is registered already")]
     AlreadyRegistered,
     /// Memory or privileges are missing; its log says which.
-    #[error("it failed, and its log says why")]
+    #[error("it failed; see its log")]
     Failed,
-    /// As much as it may give, in all or to this user, is kept by applications that have left as well.
-    #[error("as much of its memory is in use as may be, also by applications that have left")]
+    /// Applications, including former ones, keep as much memory as it may give, in all or to this
+    /// user.
+    #[error("its limit of memory areas is reached, including those of applications that have left")]
     MemoryInUse,
 }
 
@@ -125,7 +127,7 @@ impl Refusal {
 }
 
 impl Request {
-    /// As it is sent.
+    /// Encode it for sending.
     #[must_use]
     pub fn to_bytes(self) -> [u8; REQUEST_BYTES] {
         let (operation, argument, number) = match self {
@@ -158,7 +160,7 @@ impl Request {
 }
 
 impl Reply {
-    /// As it is sent.
+    /// Encode it for sending.
     #[must_use]
     pub fn to_bytes(self) -> [u8; REPLY_BYTES] {
         let (operation, arguments, numbers) = match self {

@@ -59,8 +59,8 @@ impl From<SocketAddr> for Address {
     }
 }
 
-/// The address in `struct sockaddr_in` or `struct sockaddr_in6`. `None` for other families (AF_UNSPEC and AF_PACKET among
-/// them), and for what is too short.
+/// Decode the address in `struct sockaddr_in` or `struct sockaddr_in6`. Return `None` for other
+/// families (AF_UNSPEC and AF_PACKET among them), and for too few bytes.
 #[must_use]
 pub fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     let port = || Some(u16::from_be_bytes(array_at(bytes, 2)?));

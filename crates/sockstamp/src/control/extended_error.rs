@@ -3,7 +3,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::address;
 use super::bytes::{u8_at, u32_at};
 
-/// Who put an entry into the error queue.
+/// The origin of an error-queue entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Origin {
@@ -54,17 +54,19 @@ impl Origin {
     }
 }
 
-/// `struct sock_extended_err` with the address that follows it: what the error queue says of each of its entries.
+/// `struct sock_extended_err` with the address that follows it: the description of an error-queue
+/// entry.
 ///
-/// Comes as IP_RECVERR, IPV6_RECVERR or PACKET_TX_TIMESTAMP. What `info` and `data` mean depends on the origin.
+/// Comes as IP_RECVERR, IPV6_RECVERR or PACKET_TX_TIMESTAMP. The origin decides the meaning of
+/// `info` and `data`.
 ///
-/// Source: include/uapi/linux/errqueue.h, `ip_recv_error()` in net/ipv4/ip_sockglue.c, `ipv6_recv_error()` in
-/// net/ipv6/datagram.c, `sock_recv_errqueue()` in net/core/sock.c, v6.18.
+/// Source: include/uapi/linux/errqueue.h, `ip_recv_error()` in net/ipv4/ip_sockglue.c,
+/// `ipv6_recv_error()` in net/ipv6/datagram.c, `sock_recv_errqueue()` in net/core/sock.c, v6.18.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ExtendedError {
     /// A number as in errno(3): ENOMSG for stamps, 0 for completions of zerocopy sends.
     pub errno: u32,
-    /// Who put it into the queue.
+    /// The origin of the entry.
     pub origin: Origin,
     /// The type of the ICMP message.
     pub kind: u8,

@@ -1,8 +1,8 @@
 //! Control messages, from bytes and to bytes; no system call is made here.
 //!
-//! Control messages (cmsg(3)) come and go beside the payload of a message. [`parse`] reads what recvmsg(2) gave, and a
-//! [`Writer`] makes what sendmsg(2) takes. Nothing is trusted: bytes that cannot be right are an error of their own
-//! message ([`Malformed`]), never a panic.
+//! Control messages (cmsg(3)) accompany the payload of a message. [`parse`] decodes the output of
+//! recvmsg(2), and a [`Writer`] encodes the input of sendmsg(2). Nothing is trusted: impossible
+//! bytes are an error of their own message ([`Malformed`]), never a panic.
 
 mod address;
 mod bytes;

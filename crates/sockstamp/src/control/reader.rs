@@ -3,10 +3,11 @@ use sockstamp_model::clock::{Clock, Phc, Realtime, Timestamp};
 use super::bytes::{i32_at, i64_at, u32_at, usize_at};
 use super::extended_error::ExtendedError;
 
-/// SO_TIMESTAMPING_OLD, which is SCM_TIMESTAMPING_OLD as well: include/uapi/asm-generic/socket.h. Its times are a pair of
-/// longs.
+/// SO_TIMESTAMPING_OLD, which is SCM_TIMESTAMPING_OLD as well: include/uapi/asm-generic/socket.h.
+/// Its times are a pair of longs.
 pub(crate) const SO_TIMESTAMPING: i32 = libc::SO_TIMESTAMPING;
-/// SO_TIMESTAMPING_NEW, which is SCM_TIMESTAMPING_NEW as well: its times are a pair of 64 bits on every machine. Since v5.1.
+/// SO_TIMESTAMPING_NEW, which is SCM_TIMESTAMPING_NEW as well: its times are a pair of 64 bits on
+/// every machine. Since v5.1.
 pub(crate) const SO_TIMESTAMPING_NEW: i32 = 65;
 /// SCM_TIMESTAMPING_OPT_STATS, since v4.14.
 pub(crate) const SCM_TIMESTAMPING_OPT_STATS: i32 = 54;
@@ -15,7 +16,7 @@ pub(crate) const SCM_TIMESTAMPING_PKTINFO: i32 = 58;
 /// include/uapi/linux/if_packet.h
 pub(crate) const PACKET_TX_TIMESTAMP: i32 = 16;
 
-/// One control message, as the types of this crate.
+/// A control message, as a type of this crate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Control<'a> {
@@ -37,7 +38,7 @@ pub enum Control<'a> {
         level: i32,
         /// The type within the level.
         kind: i32,
-        /// What follows the header.
+        /// The bytes after the header.
         data: &'a [u8],
     },
 }
@@ -47,7 +48,8 @@ pub enum Control<'a> {
 pub struct Stamps {
     /// Taken by the kernel.
     pub software: Option<Timestamp<Realtime>>,
-    /// Taken by the network interface, on its clock or on the virtual clock that the socket is bound to.
+    /// Taken by the network interface, on its clock or on the virtual clock that the socket is
+    /// bound to.
     pub hardware: Option<Timestamp<Phc>>,
 }
 
@@ -63,11 +65,11 @@ pub struct PacketInfo {
 /// Bytes that are no control message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Malformed {
-    /// A header whose length is shorter than itself, or longer than what is left, or too few bytes for a header. Where
-    /// the next message begins is not known: nothing follows.
+    /// A header with a length below its own or beyond the rest, or too few bytes for a header. The
+    /// position of the next message is unknown, so none follows.
     #[error("the header of a control message at byte {at} gives an impossible length")]
     Header {
-        /// How many bytes came before it.
+        /// Bytes before it.
         at: usize,
     },
     /// Data too short for its type. The next message may be read.
@@ -128,7 +130,8 @@ impl<'a> Iterator for Messages<'a> {
     }
 }
 
-/// `CMSG_OK()`: the length counts the header, and ends within what there is.
+/// Take the first message, as `CMSG_OK()`: its length includes the header, and ends within the
+/// buffer.
 fn first(bytes: &[u8]) -> Option<(i32, i32, &[u8])> {
     let length = usize_at(bytes, 0)?;
     let level = i32_at(bytes, size_of::<usize>())?;
@@ -333,7 +336,8 @@ mod tests {
             prop_assert!(parse(&bytes).count() <= bytes.len() / HEADER + 1);
         }
 
-        /// Random bytes hardly ever have a length that passes, so most of these are right but for a few bytes.
+        /// Random bytes hardly ever have a length that passes, so most of these are right but for a
+        /// few bytes.
         #[test]
         fn damaged_messages_end_and_the_undamaged_before_stay(
             at in 0..240_usize,

@@ -8,11 +8,11 @@ pub const fn space(length: usize) -> usize {
 
 /// The buffer is too small for the message; nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("a control message of {needed} bytes does not fit into the {left} that are left")]
+#[error("a control message of {needed} bytes does not fit into the remaining {left}")]
 pub struct NoSpace {
-    /// What the message takes.
+    /// Bytes of the message.
     pub needed: usize,
-    /// What was left.
+    /// Bytes left.
     pub left: usize,
 }
 
@@ -30,11 +30,11 @@ impl<'a> Writer<'a> {
         Self { bytes, length: 0 }
     }
 
-    /// Adds a message.
+    /// Add a message.
     ///
     /// # Errors
     ///
-    /// [`NoSpace`] if it does not fit; what was written before stays.
+    /// [`NoSpace`] if it does not fit; earlier messages stay.
     pub fn push(&mut self, level: i32, kind: i32, data: &[u8]) -> Result<(), NoSpace> {
         let free = &mut self.bytes[self.length..];
         let (needed, left) = (space(data.len()), free.len());
@@ -52,7 +52,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// What sendmsg(2) takes: all messages so far.
+    /// Return all messages, for sendmsg(2).
     #[must_use]
     pub fn written(&self) -> &[u8] {
         &self.bytes[..self.length]

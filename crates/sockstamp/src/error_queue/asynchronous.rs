@@ -10,9 +10,9 @@ use crate::sys::polling;
 
 /// The error queue of one socket, for tasks of tokio. Feature `tokio`.
 ///
-/// It has a descriptor of its own for the socket, so that it lives beside the `TcpStream` or `UdpSocket` of tokio that
-/// the socket belongs to. Entries in the queue (EPOLLERR) wake its task; a socket of tokio is woken by them as well, once
-/// an entry, and goes back to sleep.
+/// It has its own descriptor of the socket, so it lives beside tokio's `TcpStream` or `UdpSocket`
+/// for the same socket. Entries in the queue (EPOLLERR) wake its task; they also wake tokio's
+/// socket, once per entry, which then sleeps again.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -35,7 +35,7 @@ pub struct AsyncErrorQueue {
 }
 
 impl AsyncErrorQueue {
-    /// For this socket.
+    /// Create one for this socket.
     ///
     /// # Errors
     ///
@@ -52,14 +52,15 @@ impl AsyncErrorQueue {
         })
     }
 
-    /// Waits until the queue has entries, and drains it as [`ErrorQueue::drain`] does. How many were taken, 1 at least.
+    /// Waits until the queue has entries, and drains it as [`ErrorQueue::drain`] does. How many
+    /// were taken, 1 at least.
     ///
-    /// May be cancelled at any time without a loss: what it takes it reports before it waits again. It waits for good
-    /// if nothing more comes, also when the connection is over.
+    /// Cancel safe: entries that it takes are reported before it waits again. It waits forever if
+    /// nothing more comes, even when the connection is over.
     ///
     /// # Errors
     ///
-    /// As [`ErrorQueue::drain`].
+    /// Those of [`ErrorQueue::drain`].
     pub async fn drain(&mut self, mut report: impl FnMut(Report<'_>)) -> Result<usize> {
         loop {
             let mut ready = self
@@ -68,7 +69,8 @@ impl AsyncErrorQueue {
                 .await
                 .map_err(|error| crate::Error::io("epoll", "a socket", error))?;
             let taken = self.queue.drain(self.socket.get_ref(), &mut report)?;
-            // The queue was empty at the end: an entry since then makes it ready again, as the poll is edge-triggered.
+            // The queue was empty at the end: an entry since then makes it ready again, as the poll
+            // is edge-triggered.
             ready.clear_ready();
             if taken > 0 {
                 return Ok(taken);
@@ -76,7 +78,7 @@ impl AsyncErrorQueue {
         }
     }
 
-    /// As [`ErrorQueue::counters`].
+    /// Return the same as [`ErrorQueue::counters`].
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.queue.counters()

@@ -1,8 +1,8 @@
-//! The error queue of a socket: stamps, completions of zerocopy sends, and errors of the network.
+//! The error queue of a socket: time stamps, completions of zerocopy sends, and network errors.
 //!
-//! The kernel tells a program about its sent messages by way of the socket's error queue, which holds three kinds of
-//! entries. An [`ErrorQueue`] reads many in one system call, never blocks and allocates nothing, and hands out each as a
-//! [`Report`].
+//! The kernel tells a program about its sent messages by way of the socket's error queue, which
+//! holds three kinds of entries. An [`ErrorQueue`] reads many in one system call, never blocks and
+//! allocates nothing, and hands out each as a [`Report`].
 //!
 //! ```
 //! use std::net::UdpSocket;
@@ -22,15 +22,17 @@
 //!
 //! # What surprises
 //!
-//! - **Entries wake `poll`**: a socket with a filled error queue has POLLERR (EPOLLERR), which nobody can leave out of a
-//!   poll. A loop that does not drain the queue spins. With EPOLLET it wakes once an entry.
-//! - **Entries count against the receive buffer** (SO_RCVBUF). What does not fit is dropped, and nobody is told
-//!   (`sock_queue_err_skb()` in net/core/skbuff.c, v6.18): ids that never come are the only sign. Drain often, and ask for
-//!   stamps without their packets ([`only_stamps`](crate::timestamping::Options::only_stamps)).
-//! - **One queue, one reader.** Stamps, completions and errors come mixed, so a part of a program that reads the
-//!   queue for itself takes the others' entries away.
-//! - An ICMP error is told by the next system call on the socket as well (ECONNREFUSED and the like), if it has not been
-//!   drained before.
+//! - **Entries wake `poll`**: a socket with a filled error queue has POLLERR (EPOLLERR), which no
+//!   poll can exclude. A loop that does not drain the queue spins. With EPOLLET it wakes once per
+//!   entry.
+//! - **Entries count against the receive buffer** (SO_RCVBUF). Entries that do not fit are dropped
+//!   silently (`sock_queue_err_skb()` in net/core/skbuff.c, v6.18): missing ids are the only sign.
+//!   Drain often, and request stamps without their packets
+//!   ([`only_stamps`](crate::timestamping::Options::only_stamps)).
+//! - **One queue, one reader.** Stamps, completions and errors come mixed, so a part of a program
+//!   that reads the queue for itself takes the others' entries away.
+//! - An ICMP error is told by the next system call on the socket as well (ECONNREFUSED and the
+//!   like), if it has not been drained before.
 
 #[cfg(feature = "tokio")]
 mod asynchronous;
@@ -57,8 +59,8 @@ pub(crate) use ring::{HARDWARE, KIND_SHIFT};
 #[cfg(feature = "io-uring")]
 pub use ring::{RingReport, StampRing};
 
-/// Bytes for the control messages of one entry. The largest that the kernel makes: 29 statistics of TCP, of at most 16 bytes
-/// each, times, an error with an address, and what IP options add, all under 800.
+/// Bytes for the control messages of one entry. The kernel's largest entry has 29 TCP statistics of
+/// at most 16 bytes each, times, an error with an address, and IP options: less than 800 bytes.
 const CONTROL: usize = 1024;
 
 const FLAGS: i32 = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
@@ -70,13 +72,13 @@ const FLAGS: i32 = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
 pub struct ErrorQueue {
     control: Box<[[u8; CONTROL]; BATCH]>,
     received: Box<[Received; BATCH]>,
-    /// Of the last look that found some: so many are likely to be there the next time, and room for more would be made
-    /// ready in vain.
+    /// The result of the last successful look: as many entries are likely the next time, and
+    /// preparing more buffers would be wasted.
     expected: usize,
     counters: Counters,
 }
 
-/// What an [`ErrorQueue`] has seen. Counts never go back.
+/// Counters of an [`ErrorQueue`]. They never decrease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {
     /// Entries taken from queues: all below, and those that were reported.
@@ -110,23 +112,24 @@ impl ErrorQueue {
         }
     }
 
-    /// What was seen so far, on all sockets.
+    /// Return the counters of all sockets so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Takes all entries out of the error queue of `socket` and gives each to `report`; how many were taken, among them
-    /// those that [`Counters::lost`] counts.
+    /// Takes all entries out of the error queue of `socket` and gives each to `report`; how many
+    /// were taken, among them those that [`Counters::lost`] counts.
     ///
-    /// Never blocks: an empty queue is 0. One system call takes up to 32 entries, and it is repeated until one finds fewer than
-    /// it had room for.
+    /// Never blocks: an empty queue is 0. One system call takes up to 32 entries, and it is
+    /// repeated until one finds fewer than it had room for.
     ///
     /// Source: recvmmsg(2) with MSG_ERRQUEUE and MSG_DONTWAIT.
     ///
     /// # Errors
     ///
-    /// [`Error::Call`] if `socket` is none or of a family without an error queue, or no memory is left.
+    /// [`Error::Call`] if `socket` is none or of a family without an error queue, or no memory is
+    /// left.
     pub fn drain(&mut self, socket: impl AsFd, mut report: impl FnMut(Report<'_>)) -> Result<usize> {
         let mut taken = 0;
         // Room for one more tells that there were no more.
@@ -142,11 +145,11 @@ impl ErrorQueue {
         }
     }
 
-    /// As [`drain`](Self::drain), but leaves in the queue what is more than `most` entries.
+    /// Like [`drain`](Self::drain), but take at most `most` entries.
     ///
     /// # Errors
     ///
-    /// As [`drain`](Self::drain).
+    /// Those of [`drain`](Self::drain).
     pub fn drain_at_most(
         &mut self,
         most: usize,
@@ -165,19 +168,20 @@ impl ErrorQueue {
         Ok(taken)
     }
 
-    /// How many entries are likely to be there: 1 to [`BATCH`].
+    /// Return the likely number of entries: 1 to [`BATCH`].
     pub(crate) fn expected(&self) -> usize {
         self.expected
     }
 
-    /// What the last look found.
+    /// Note the result of the last look.
     pub(crate) fn expect(&mut self, entries: usize) {
         if entries > 0 {
             self.expected = entries.min(BATCH);
         }
     }
 
-    /// Takes at most `room` entries, of 1 to [`BATCH`], in one call. As many mean that there may be more.
+    /// Takes at most `room` entries, of 1 to [`BATCH`], in one call. As many mean that there may be
+    /// more.
     pub(crate) fn take(
         &mut self,
         socket: impl AsFd,
@@ -244,7 +248,7 @@ mod tests {
     use crate::sys::options;
     use crate::timestamping::{Options, TxKind};
 
-    /// A socket that hears of ICMP errors, and an address that nobody listens to.
+    /// Return a socket that receives ICMP errors, and an address without a listener.
     fn deaf(address: &str) -> (UdpSocket, SocketAddr) {
         let gone = UdpSocket::bind(address).unwrap();
         let socket = UdpSocket::bind(address).unwrap();
@@ -261,7 +265,7 @@ mod tests {
     fn refused(address: &str, sends: usize) -> UdpSocket {
         let (socket, nowhere) = deaf(address);
         for _ in 0..sends {
-            // A pending error fails a send, which then is not sent.
+            // Send until a pending error fails the send, which then sends nothing.
             while socket.send_to(b"x", nowhere).is_err() {}
         }
         socket
@@ -377,7 +381,7 @@ mod tests {
         assert_eq!(understand(cut, &control), Err(Unreported::Truncated));
     }
 
-    /// The kernel cuts what does not fit (`put_cmsg()` in net/core/scm.c, v6.18).
+    /// The kernel truncates messages that do not fit (`put_cmsg()` in net/core/scm.c, v6.18).
     #[test]
     fn the_kernel_says_when_it_cuts() {
         let socket = refused("127.0.0.1:0", 1);

@@ -9,17 +9,19 @@ use crate::sys::message::{BATCH, Buffers, Received, receive_many};
 
 use super::{ErrorQueue, FLAGS, Report, taken};
 
-/// Bytes of an offending packet: the headers that a router quotes at least, and what a program put in front of its payload
-/// to know it again.
+/// Bytes of an offending packet: at least the headers that a router quotes, and the mark that a
+/// program put before its payload.
 const QUOTED: usize = 128;
 const ADDRESS: usize = size_of::<libc::sockaddr_storage>();
 
-/// The message that an entry is about, as far as the kernel tells; empty for stamps without their packets.
+/// The message that an entry is about, as far as the kernel tells; empty for stamps without their
+/// packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Original<'a> {
-    /// Where it was sent to. The port is 0 on sockets that have none.
+    /// The destination. The port is 0 on sockets without ports.
     pub destination: Option<SocketAddr>,
-    /// Its beginning, 128 bytes at most: the payload of UDP; of raw and ping sockets what follows the IP header.
+    /// The beginning of the packet, at most 128 bytes: the payload of UDP; the part after the IP
+    /// header on raw and ping sockets.
     pub packet: &'a [u8],
 }
 
@@ -55,12 +57,12 @@ impl Default for Originals {
 }
 
 impl ErrorQueue {
-    /// As [`drain`](Self::drain), with the message that each entry is about: on a socket that sends to many, who did not
-    /// get it.
+    /// Like [`drain`](Self::drain), with the message that each entry is about, so that a socket
+    /// with many peers can tell which peer failed.
     ///
     /// # Errors
     ///
-    /// As [`drain`](Self::drain).
+    /// Those of [`drain`](Self::drain).
     pub fn drain_with_originals(
         &mut self,
         originals: &mut Originals,

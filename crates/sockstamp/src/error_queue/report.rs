@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use crate::control::{Control, ExtendedError, Origin, Stamps, parse};
 use crate::timestamping::{RxStamp, TcpStatistics, TxKind, TxStamp, TxTime};
 
-/// One entry of an error queue.
+/// An entry of an error queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Report<'a> {
     /// A sent message was stamped.
     Stamp {
-        /// Which, where and when.
+        /// Message, point and time.
         stamp: TxStamp,
         /// The state of the connection at that time, if the socket asked for it
         /// ([`Options::statistics`](crate::timestamping::Options::statistics)).
@@ -21,13 +21,14 @@ pub enum Report<'a> {
     },
     /// The kernel needs the buffers of these zerocopy sends no longer.
     ZeroCopy(ZeroCopyRange),
-    /// The network, or this host in its place, refused a message.
+    /// The network, or this host on its behalf, refused a message.
     Network(NetworkError),
     /// An entry of another origin.
     Other(ExtendedError),
 }
 
-/// Consecutive sends with MSG_ZEROCOPY, which the kernel numbers from 0 for each socket, modulo 2^32.
+/// Consecutive sends with MSG_ZEROCOPY, which the kernel numbers from 0 for each socket, modulo
+/// 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ZeroCopyRange {
     /// The first of them.
@@ -49,12 +50,12 @@ pub struct NetworkError {
     pub kind: u8,
     /// The code of the ICMP message.
     pub code: u8,
-    /// For EMSGSIZE the MTU of the path.
+    /// The MTU of the path, for EMSGSIZE.
     pub info: u32,
     /// The host that says so.
     pub offender: Option<IpAddr>,
-    /// When the ICMP message came, if the socket asks for stamps of received packets: `ip_recv_error()` of
-    /// net/ipv4/ip_sockglue.c, v6.18, gives them as with any packet.
+    /// The time of the ICMP message, if the socket requests stamps of received packets:
+    /// `ip_recv_error()` of net/ipv4/ip_sockglue.c, v6.18, gives them as for any packet.
     pub stamp: RxStamp,
 }
 
@@ -66,15 +67,15 @@ impl NetworkError {
     }
 }
 
-/// Why an entry of an error queue cannot be reported.
+/// The reason why an entry of an error queue cannot be reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreported {
     /// MSG_CTRUNC.
-    #[error("its control messages were cut")]
+    #[error("its control messages were truncated")]
     Truncated,
     /// Control messages that are none, or not those of an error queue.
-    #[error("its control messages make no sense")]
+    #[error("its control messages are invalid")]
     Malformed,
     /// A stamp without a time: the socket does not ask to have it.
     #[error("it is a stamp without a time")]
@@ -82,8 +83,8 @@ pub enum Unreported {
 }
 
 impl<'a> Report<'a> {
-    /// Reads the control messages of one entry, for programs that call recvmsg(2) for themselves. They look for MSG_CTRUNC
-    /// before.
+    /// Reads the control messages of one entry, for programs that call recvmsg(2) for themselves.
+    /// They look for MSG_CTRUNC before.
     ///
     /// # Errors
     ///
@@ -239,7 +240,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_report_or_none(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            // What carries no whole error structure is never a report.
+            // Bytes without a whole error structure are never a report.
             if bytes.len() < 32 {
                 prop_assert!(Report::parse(&bytes).is_err());
             }

@@ -8,15 +8,18 @@ use crate::sys::stamp_ring::{self, Completion};
 use crate::timestamping::{TxKind, TxStamp, TxTime};
 use crate::{Error, Result};
 
-/// Stamps of sent messages by io_uring: they are read from memory, without a system call. Feature `io-uring`.
+/// Stamps of sent messages by io_uring: they are read from memory, without a system call. Feature
+/// `io-uring`.
 ///
-/// The kernel takes the stamps of watched sockets out of their error queues as they come, and writes them into a ring that
-/// it shares with this process. Needs Linux 6.17; an older kernel ends each watch at once
-/// ([`RingReport::Ended`] with EOPNOTSUPP). Takes only stamps without their packets: the sockets must have
-/// [`only_stamps`](crate::timestamping::Options::only_stamps). Other entries stay in the error queue.
+/// The kernel takes the stamps of watched sockets out of their error queues as they come, and
+/// writes them into a ring that it shares with this process. Needs Linux 6.17; an older kernel ends
+/// each watch at once ([`RingReport::Ended`] with EOPNOTSUPP). Takes only stamps without their
+/// packets: the sockets must have [`only_stamps`](crate::timestamping::Options::only_stamps). Other
+/// entries stay in the error queue.
 ///
-/// Stamps for which the ring has no room stay in the error queue as well, until the next stamp comes and there is room;
-/// an [`ErrorQueue`](super::ErrorQueue) may take them from there. So the order may be lost, and no stamp.
+/// Stamps for which the ring has no room stay in the error queue as well, until the next stamp
+/// comes and there is room; an [`ErrorQueue`](super::ErrorQueue) may take them from there. So the
+/// order may be lost, and no stamp.
 ///
 /// Source: SOCKET_URING_OP_TX_TIMESTAMP in include/uapi/linux/io_uring.h, v6.18.
 #[derive(Debug)]
@@ -24,40 +27,43 @@ pub struct StampRing {
     ring: stamp_ring::StampRing,
 }
 
-/// What a [`StampRing`] gives.
+/// A result of a [`StampRing`].
 #[derive(Debug)]
 pub enum RingReport {
     /// A sent message was stamped.
     Stamp {
-        /// Of the socket that was watched by this key.
+        /// The key of the watched socket.
         key: u64,
-        /// Which message, where and when.
+        /// Message, point and time.
         stamp: TxStamp,
     },
     /// A socket is no longer watched.
     Ended {
-        /// By this key it was.
+        /// The key of its watch.
         key: u64,
-        /// Why: EOPNOTSUPP if the kernel cannot, ECANCELED after [`StampRing::unwatch`].
+        /// EOPNOTSUPP if the kernel lacks the operation, ECANCELED after [`StampRing::unwatch`].
         error: io::Error,
     },
 }
 
 impl StampRing {
-    /// With room for that many stamps that were not read yet.
+    /// Create a ring with room for this many unread stamps.
     ///
     /// # Errors
     ///
-    /// [`Error::Call`] if the kernel has no io_uring, or the process may not use it (EPERM), or no memory is left.
+    /// [`Error::Call`] if the kernel has no io_uring, or the process may not use it (EPERM), or no
+    /// memory is left.
     pub fn new(stamps: u32) -> Result<Self> {
         let ring =
             stamp_ring::StampRing::new(stamps).map_err(Error::call("io_uring_setup", "a ring for stamps"))?;
         Ok(Self { ring })
     }
 
-    /// Watches `socket`, whose stamps have this `key` from now on; any number but 2^64 - 1, and one that is not in use.
+    /// Watches `socket`, whose stamps have this `key` from now on; any number but 2^64 - 1, and one
+    /// that is not in use.
     ///
-    /// The socket stays open until it is [`unwatch`](Self::unwatch)ed or this is dropped, even if its owner closes it.
+    /// The socket stays open until it is [`unwatch`](Self::unwatch)ed or this is dropped, even if
+    /// its owner closes it.
     ///
     /// # Errors
     ///
@@ -84,7 +90,8 @@ impl StampRing {
             .map_err(Error::call("io_uring_enter(ASYNC_CANCEL)", "a socket"))
     }
 
-    /// Gives all stamps that have come to `report`; how many reports there were. Makes no system call.
+    /// Gives all stamps that have come to `report`; how many reports there were. Makes no system
+    /// call.
     pub fn read(&mut self, mut report: impl FnMut(RingReport)) -> usize {
         self.ring.read(|completion| report(understand(&completion)))
     }

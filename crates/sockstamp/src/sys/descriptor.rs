@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg};
 
-/// Receives one message with at most one descriptor: how many bytes came, and what was passed.
+/// Receive one message with at most one descriptor; return the number of bytes and the descriptor.
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> nix::Result<(usize, Option<OwnedFd>)> {
     let mut control = nix::cmsg_space!(i32);
     let mut parts = [IoSliceMut::new(buffer)];
@@ -18,8 +18,9 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> nix::Result<(usiz
     let mut passed = Vec::new();
     for control in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(descriptors) = control {
-            // SAFETY: the kernel made these descriptors for us in this call (scm_detach_fds(), net/core/scm.c), and
-            // nothing else in this process knows their numbers: each is owned once, here.
+            // SAFETY: the kernel made these descriptors for us in this call (scm_detach_fds(),
+            // net/core/scm.c), and nothing else in this process knows their numbers: each is owned
+            // once, here.
             passed.extend(
                 descriptors
                     .into_iter()

@@ -4,9 +4,10 @@ use std::ptr::{self, NonNull};
 
 use nix::errno::Errno;
 
-/// What a descriptor shows of itself in memory, read-only and shared with everybody who can write it.
+/// The memory behind a descriptor, mapped read-only and shared with all its writers.
 ///
-/// Invariant: `start` is a mapping of `length` bytes that begins at a page and stays until this is dropped.
+/// Invariant: `start` is a mapping of `length` bytes that begins at a page and stays until this is
+/// dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<c_void>,
@@ -15,8 +16,8 @@ pub(super) struct Mapping {
 
 impl Mapping {
     pub(super) fn new(file: impl AsFd, length: usize) -> nix::Result<Self> {
-        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in use. The descriptor
-        // is open, as it is borrowed for the call.
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory that is in
+        // use. The descriptor is open, as it is borrowed for the call.
         let start = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -43,7 +44,8 @@ impl Mapping {
     }
 }
 
-// SAFETY: the mapping belongs to the process, no thread in particular, and this value is its one owner.
+// SAFETY: the mapping belongs to the process, no thread in particular, and this value is its one
+// owner.
 unsafe impl Send for Mapping {}
 
 // SAFETY: by itself it gives its address and length alone, which do not change.
@@ -51,8 +53,8 @@ unsafe impl Sync for Mapping {}
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: by the invariant it is a mapping of ours, in its full length. What was borrowed of it was borrowed through
-        // its owner, which is dropped.
+        // SAFETY: by the invariant it is our mapping, in its full length. Borrows of it go through
+        // its owner, which is being dropped.
         unsafe { libc::munmap(self.start.as_ptr(), self.length) };
     }
 }

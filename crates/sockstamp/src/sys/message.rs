@@ -26,11 +26,13 @@ pub(crate) fn send(
     header.msg_iovlen = parts.len();
     header.msg_control = pointer(control).cast_mut().cast();
     header.msg_controllen = control.len();
-    // SAFETY: all pointers of `header` are null with a length of zero, or point to slices that are borrowed for the
-    // call and have at least the length given beside them. The kernel only reads through them (the header is const,
-    // and so is what it points to for sendmsg(2)) and keeps none: with MSG_ZEROCOPY it holds pages, and what may happen
-    // to these is the caller's matter, not one of memory safety, as long as the caller keeps them mapped. An IoSlice
-    // has the layout of `struct iovec` (its documentation). The descriptor is open, as it is borrowed for the call.
+    // SAFETY: all pointers of `header` are null with a length of zero, or point to slices that are
+    // borrowed for the call and have at least the length given beside them. The kernel only reads
+    // through them (the header is const, and so is what it points to for sendmsg(2)) and keeps
+    // none: with MSG_ZEROCOPY it holds pages, and what may happen to these is the caller's matter,
+    // not one of memory safety, as long as the caller keeps them mapped. An IoSlice has the layout
+    // of `struct iovec` (its documentation). The descriptor is open, as it is borrowed for the
+    // call.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
     Errno::result(sent).map(isize::unsigned_abs)
 }
@@ -41,14 +43,15 @@ pub(crate) fn send_and_read_back(socket: impl AsFd, control: &mut [u8]) -> nix::
     let mut header = empty_header();
     header.msg_control = pointer_mut(control).cast();
     header.msg_controllen = control.len();
-    // SAFETY: all pointers of `header` are null with a length of zero, but for the one to `control`, which is borrowed
-    // mutably for the call, with its length beside it; any bytes are valid there. The header is ours, and mutable. No
-    // pointer is kept. The descriptor is open, as it is borrowed for the call.
+    // SAFETY: all pointers of `header` are null with a length of zero, but for the one to
+    // `control`, which is borrowed mutably for the call, with its length beside it; any bytes are
+    // valid there. The header is ours, and mutable. No pointer is kept. The descriptor is open, as
+    // it is borrowed for the call.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw mut header, 0) };
     Errno::result(sent).map(drop)
 }
 
-/// Where one message goes. Empty slices are for what nobody wants.
+/// The buffers of one message. Empty slices are for unused parts.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers<'a> {
     pub(crate) payload: &'a mut [u8],
@@ -56,7 +59,8 @@ pub(crate) struct Buffers<'a> {
     pub(crate) control: &'a mut [u8],
 }
 
-/// What came: how much of each buffer is filled, and the flags of the message (MSG_TRUNC, MSG_CTRUNC, MSG_ERRQUEUE).
+/// The result: the used length of each buffer, and the flags of the message (MSG_TRUNC, MSG_CTRUNC,
+/// MSG_ERRQUEUE).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Received {
     pub(crate) payload: usize,
@@ -66,7 +70,7 @@ pub(crate) struct Received {
 }
 
 impl Received {
-    /// As much as there is room for.
+    /// Return the full length of each buffer.
     fn room(buffers: &Buffers<'_>) -> Self {
         Self {
             payload: buffers.payload.len(),
@@ -76,7 +80,8 @@ impl Received {
         }
     }
 
-    /// The kernel gives the length that an address or a datagram has, even where that is more than the room.
+    /// The kernel gives the length that an address or a datagram has, even where that is more than
+    /// the room.
     fn fill(&mut self, header: &libc::msghdr, payload: usize) {
         self.payload = payload.min(self.payload);
         self.address = (header.msg_namelen as usize).min(self.address);
@@ -98,8 +103,9 @@ pub(crate) fn receive(socket: impl AsFd, buffers: &mut Buffers<'_>, flags: i32) 
     Ok(what)
 }
 
-/// Receives as many messages as there are, at most one for each of `buffers` and at most [`BATCH`], and returns how many;
-/// what came of each is in `received`, at the same place. With MSG_DONTWAIT in `flags` it never blocks.
+/// Receive the messages that are there, at most one per element of `buffers` and at most [`BATCH`],
+/// and return their number; their results are in `received`, at the same index. With MSG_DONTWAIT
+/// in `flags` it never blocks.
 pub(crate) fn receive_many<'a>(
     socket: impl AsFd,
     buffers: impl Iterator<Item = Buffers<'a>>,
@@ -107,7 +113,7 @@ pub(crate) fn receive_many<'a>(
     flags: i32,
 ) -> nix::Result<usize> {
     let socket = socket.as_fd();
-    // Room for all, of which what is not used costs nothing.
+    // Reserve room for all; unused elements cost nothing.
     let mut parts = [const { MaybeUninit::<IoSliceMut<'_>>::uninit() }; BATCH];
     let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BATCH];
     let mut count = 0;
@@ -125,12 +131,13 @@ pub(crate) fn receive_many<'a>(
         });
         count += 1;
     }
-    // SAFETY: the first `count` elements of `headers` were written. In these, all pointers are null with a length of zero, or
-    // point to memory that outlives the call and is not otherwise used during it: the elements of `parts`, which are not
-    // touched after their header was made, and the slices of `buffers`, borrowed mutably and disjoint, each with its own
-    // length beside it. An IoSliceMut has the layout of `struct iovec` (its documentation). The kernel writes within
-    // these lengths, and any bytes are valid there. No timeout is given; no pointer is kept. The descriptor is open,
-    // as it is borrowed for the call.
+    // SAFETY: the first `count` elements of `headers` were written. In these, all pointers are null
+    // with a length of zero, or point to memory that outlives the call and is not otherwise used
+    // during it: the elements of `parts`, which are not touched after their header was made, and
+    // the slices of `buffers`, borrowed mutably and disjoint, each with its own length beside it.
+    // An IoSliceMut has the layout of `struct iovec` (its documentation). The kernel writes within
+    // these lengths, and any bytes are valid there. No timeout is given; no pointer is kept. The
+    // descriptor is open, as it is borrowed for the call.
     let result = unsafe {
         libc::recvmmsg(
             socket.as_raw_fd(),
@@ -161,12 +168,13 @@ fn header_of(part: &mut IoSliceMut<'_>, address: &mut [u8], control: &mut [u8]) 
 }
 
 fn empty_header() -> libc::msghdr {
-    // SAFETY: `struct msghdr` has integers and pointers only, for which zero bytes are valid. (Some C libraries have
-    // private padding in it, so it cannot be written as a literal.)
+    // SAFETY: `struct msghdr` has integers and pointers only, for which zero bytes are valid. (Some
+    // C libraries have private padding in it, so it cannot be written as a literal.)
     unsafe { std::mem::zeroed() }
 }
 
-/// Null where there is nothing: a pointer to an empty slice dangles, and the kernel takes "no address" from null alone.
+/// Null where there is nothing: a pointer to an empty slice dangles, and the kernel takes "no
+/// address" from null alone.
 fn pointer(bytes: &[u8]) -> *const u8 {
     if bytes.is_empty() {
         ptr::null()
@@ -183,7 +191,8 @@ fn pointer_mut(bytes: &mut [u8]) -> *mut u8 {
     }
 }
 
-/// A length for a field of 32 bits: what is longer is cut, and a shorter length than the slice has is always right.
+/// Convert a length for a field of 32 bits by saturation: a length shorter than the slice is always
+/// sound.
 fn short(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

@@ -50,7 +50,8 @@ impl TsInfo {
     }
 }
 
-/// The name of an interface as `struct ifreq` holds it: 1 to 15 bytes, none of them zero, and a zero byte.
+/// The name of an interface as `struct ifreq` holds it: 1 to 15 bytes, none of them zero, and a
+/// zero byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InterfaceName([libc::c_char; libc::IFNAMSIZ]);
 
@@ -79,35 +80,37 @@ pub(crate) struct HardwareStamping {
 
 const _: () = assert!(size_of::<HardwareStamping>() == 12);
 
-/// SIOCGHWTSTAMP: what the interface stamps now, in the network namespace of `socket`.
+/// SIOCGHWTSTAMP: return what the interface stamps now, in the network namespace of `socket`.
 pub(crate) fn hardware_stamping(socket: impl AsFd, name: InterfaceName) -> nix::Result<HardwareStamping> {
     let mut config = HardwareStamping::default();
     // SAFETY: as in `ts_info`.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name = name.0;
     request.ifr_ifru.ifru_data = (&raw mut config).cast();
-    // SAFETY: SIOCGHWTSTAMP takes a pointer to a `struct ifreq` that may be read and written, whose ifr_data points to a
-    // `struct hwtstamp_config` to be written. `request` and `config` are alive and not otherwise borrowed for the whole call, which
-    // keeps neither pointer; `config` has that layout (repr(C), size asserted above). The descriptor is open, as it is borrowed for
-    // the call.
+    // SAFETY: SIOCGHWTSTAMP takes a pointer to a `struct ifreq` that may be read and written, whose
+    // ifr_data points to a `struct hwtstamp_config` to be written. `request` and `config` are alive
+    // and not otherwise borrowed for the whole call, which keeps neither pointer; `config` has that
+    // layout (repr(C), size asserted above). The descriptor is open, as it is borrowed for the
+    // call.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCGHWTSTAMP, &raw mut request) };
     Errno::result(result)?;
     Ok(config)
 }
 
-/// ETHTOOL_GET_TS_INFO: what the interface can stamp, in the network namespace of `socket`.
+/// ETHTOOL_GET_TS_INFO: return what the interface can stamp, in the network namespace of `socket`.
 pub(crate) fn ts_info(socket: impl AsFd, name: InterfaceName) -> nix::Result<TsInfo> {
     let mut info = TsInfo::request();
-    // SAFETY: `struct ifreq` has integers and pointers only, for which zero bytes are valid. (As a literal it would leave bytes of
-    // the union as they were, and the kernel reads them all.)
+    // SAFETY: `struct ifreq` has integers and pointers only, for which zero bytes are valid. (As a
+    // literal it would leave bytes of the union as they were, and the kernel reads them all.)
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     request.ifr_name = name.0;
     request.ifr_ifru.ifru_data = (&raw mut info).cast();
-    // SAFETY: SIOCETHTOOL takes a pointer to a `struct ifreq` that may be read and written, whose ifr_data points
-    // to the structure of the command in its first word, to be read and written in its full size. `request` and
-    // `info` are alive and not otherwise borrowed for the whole call, which keeps neither pointer; `info` has the
-    // layout of `struct ethtool_ts_info` (repr(C), size asserted above) and the command that belongs to it (its
-    // invariant). The descriptor is open, as it is borrowed for the call.
+    // SAFETY: SIOCETHTOOL takes a pointer to a `struct ifreq` that may be read and written, whose
+    // ifr_data points to the structure of the command in its first word, to be read and written in
+    // its full size. `request` and `info` are alive and not otherwise borrowed for the whole call,
+    // which keeps neither pointer; `info` has the layout of `struct ethtool_ts_info` (repr(C), size
+    // asserted above) and the command that belongs to it (its invariant). The descriptor is open,
+    // as it is borrowed for the call.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
     Errno::result(result)?;
     Ok(info)

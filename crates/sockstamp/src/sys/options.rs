@@ -8,7 +8,8 @@ use nix::errno::Errno;
 ///
 /// # Safety
 ///
-/// `repr(C)` or a primitive integer, no padding, and every bit pattern of its size is a valid value.
+/// `repr(C)` or a primitive integer, no padding, and every bit pattern of its size is a valid
+/// value.
 pub(crate) unsafe trait Plain: Copy {}
 
 // SAFETY: a primitive integer.
@@ -20,7 +21,8 @@ unsafe impl Plain for i32 {}
 // SAFETY: an array has no padding beside that of its elements, which have none.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// `struct so_timestamping` of include/uapi/linux/net_tstamp.h, v5.14: what SO_TIMESTAMPING takes.
+/// `struct so_timestamping` of include/uapi/linux/net_tstamp.h, v5.14: the value of
+/// SO_TIMESTAMPING.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SoTimestamping {
@@ -33,7 +35,7 @@ const _: () = assert!(size_of::<SoTimestamping>() == 8);
 // SAFETY: repr(C), two integers of four bytes in a size of eight leave no padding.
 unsafe impl Plain for SoTimestamping {}
 
-/// What SO_MEMINFO tells, in bytes: `enum` of include/uapi/linux/sock_diag.h, v4.12.
+/// The value of SO_MEMINFO, in bytes: `enum` of include/uapi/linux/sock_diag.h, v4.12.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Memory {
@@ -50,8 +52,9 @@ unsafe impl Plain for Memory {}
 /// Sets an option to all bytes of `value`.
 pub(crate) fn set<T: Plain>(socket: impl AsFd, level: i32, name: i32, value: &T) -> nix::Result<()> {
     let socket = socket.as_fd();
-    // SAFETY: the kernel reads `length` bytes at `value`, which is borrowed for the call and has that size without
-    // padding (`Plain`), and keeps no pointer. The descriptor is open, as it is borrowed for the call.
+    // SAFETY: the kernel reads `length` bytes at `value`, which is borrowed for the call and has
+    // that size without padding (`Plain`), and keeps no pointer. The descriptor is open, as it is
+    // borrowed for the call.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -64,8 +67,8 @@ pub(crate) fn set<T: Plain>(socket: impl AsFd, level: i32, name: i32, value: &T)
     Errno::result(result).map(drop)
 }
 
-/// Gives the kernel `value`, which some options read, and returns it as the kernel left it, with the number of bytes that
-/// the kernel says it has written.
+/// Gives the kernel `value`, which some options read, and returns it as the kernel left it, with
+/// the number of bytes that the kernel says it has written.
 pub(crate) fn get<T: Plain>(
     socket: impl AsFd,
     level: i32,
@@ -74,9 +77,10 @@ pub(crate) fn get<T: Plain>(
 ) -> nix::Result<(T, usize)> {
     let socket = socket.as_fd();
     let mut written = length::<T>();
-    // SAFETY: the kernel reads and writes at most `written` bytes at `value`, which is alive, not otherwise
-    // borrowed and of that size, and any bytes are a valid value of it (`Plain`); it writes the length to `written`
-    // and keeps neither pointer. The descriptor is open, as it is borrowed for the call.
+    // SAFETY: the kernel reads and writes at most `written` bytes at `value`, which is alive, not
+    // otherwise borrowed and of that size, and any bytes are a valid value of it (`Plain`); it
+    // writes the length to `written` and keeps neither pointer. The descriptor is open, as it is
+    // borrowed for the call.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

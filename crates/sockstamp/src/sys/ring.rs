@@ -14,10 +14,10 @@ pub(crate) const REPORT_USAGE: u16 = 1 << 3;
 /// IORING_NOTIF_USAGE_ZC_COPIED of include/uapi/linux/io_uring.h, v6.2.
 pub(crate) const USAGE_COPIED: u32 = 1 << 31;
 
-/// Room for the control messages of a send.
+/// Bytes for the control messages of a send.
 pub(crate) const CONTROL: usize = 64;
 
-/// What one send is, where the kernel finds it while it takes the request.
+/// The description of one send, kept where the kernel finds it when it takes the request.
 struct Message {
     header: libc::msghdr,
     part: libc::iovec,
@@ -25,7 +25,7 @@ struct Message {
     control: [u8; CONTROL],
 }
 
-/// What is to be sent.
+/// A send.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outgoing<'a> {
     pub(crate) bytes: &'a [u8],
@@ -39,7 +39,8 @@ pub(crate) struct Outgoing<'a> {
 
 /// A ring for sends.
 ///
-/// Invariant: its submission queue is empty between calls, unless it is `broken`; then nothing is submitted any more.
+/// Invariant: its submission queue is empty between calls, unless it is `broken`; then nothing is
+/// submitted any more.
 pub(crate) struct SendRing {
     ring: IoUring,
     message: Box<Message>,
@@ -51,16 +52,16 @@ pub(crate) struct SendRing {
 pub(crate) struct Outcome {
     /// Bytes that were taken.
     pub(crate) result: nix::Result<usize>,
-    /// Whether a [`Notification`] of it follows. It may after a send that failed.
+    /// A [`Notification`] of it follows. That is possible after a failed send too.
     pub(crate) notified: bool,
 }
 
 /// The kernel is done with the bytes of a send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Notification {
-    /// What the send was named.
+    /// The name of the send.
     pub(crate) name: u64,
-    /// It made a copy after all.
+    /// The kernel made a copy after all.
     pub(crate) copied: bool,
 }
 
@@ -87,14 +88,15 @@ impl SendRing {
         })
     }
 
-    /// Whether the kernel knows IORING_OP_SENDMSG_ZC.
+    /// Return true if the kernel has IORING_OP_SENDMSG_ZC.
     pub(crate) fn knows_sends(&self) -> bool {
         let mut probe = Probe::new();
         self.ring.submitter().register_probe(&mut probe).is_ok()
             && probe.is_supported(opcode::SendMsgZc::CODE)
     }
 
-    /// Sends without a copy. Never blocks. Notifications that are found by the way are given to `notify`.
+    /// Sends without a copy. Never blocks. Notifications that are found by the way are given to
+    /// `notify`.
     pub(crate) fn send(
         &mut self,
         socket: impl AsFd,
@@ -111,12 +113,13 @@ impl SendRing {
             .ioprio(REPORT_USAGE)
             .build()
             .user_data(name);
-        // SAFETY: the entry points to `self.message`, which is on the heap and lives as long as the ring, and by that to
-        // itself and to `outgoing.bytes`. The kernel reads all of these only until it has issued the request; then it holds pages
-        // of these bytes, which it reads. With MSG_DONTWAIT it issues the request or fails it while it is submitted
-        // (REQ_F_NOWAIT; `io_sendmsg_zc()` in io_uring/net.c, v6.18), and `outcome` does not return before its result
-        // is there, or before nothing is submitted any more (invariant). The descriptor is open, as it is borrowed
-        // for the call.
+        // SAFETY: the entry points to `self.message`, which is on the heap and lives as long as the
+        // ring, and by that to itself and to `outgoing.bytes`. The kernel reads all of these only
+        // until it has issued the request; then it holds pages of these bytes, which it reads. With
+        // MSG_DONTWAIT it issues the request or fails it while it is submitted (REQ_F_NOWAIT;
+        // `io_sendmsg_zc()` in io_uring/net.c, v6.18), and `outcome` does not return before its
+        // result is there, or before nothing is submitted any more (invariant). The descriptor is
+        // open, as it is borrowed for the call.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the submission queue is empty between calls");
         self.outcome(name, notify)
@@ -221,7 +224,8 @@ impl fmt::Debug for SendRing {
     }
 }
 
-// SAFETY: the pointers in `message` are into itself and to bytes that are read by the kernel during `send` alone.
+// SAFETY: the pointers in `message` are into itself and to bytes that are read by the kernel during
+// `send` alone.
 unsafe impl Send for Message {}
 
 // SAFETY: as for Send: no pointer in it is followed by this program.

@@ -15,20 +15,22 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Maps the first `words` words of `file`, a BPF array map whose whole length is asked for: the kernel refuses
-    /// to map more than there is (remap_vmalloc_range_partial(), mm/vmalloc.c, v6.18), and such a map does not shrink.
+    /// Maps the first `words` words of `file`, a BPF array map whose whole length is asked for: the
+    /// kernel refuses to map more than there is (remap_vmalloc_range_partial(), mm/vmalloc.c,
+    /// v6.18), and such a map does not shrink.
     pub(crate) fn map(file: impl AsFd, words: NonZeroUsize) -> nix::Result<Self> {
         let length = words.get().checked_mul(size_of::<u64>()).ok_or(Errno::EINVAL)?;
         let mapping = Mapping::new(file, length)?;
         Ok(Self { mapping })
     }
 
-    /// To be loaded with [`Relaxed`](std::sync::atomic::Ordering::Relaxed) alone: the memory is read-only, of which
-    /// std::sync::atomic allows no more.
+    /// Load words with [`Relaxed`](std::sync::atomic::Ordering::Relaxed) only: std::sync::atomic
+    /// allows no other ordering on read-only memory.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         let words = self.mapping.length() / size_of::<u64>();
-        // SAFETY: that many words are mapped for as long as `self` is borrowed, aligned, since a mapping begins at a page, and
-        // initialised: any bytes are a valid AtomicU64, which may change while it is borrowed.
+        // SAFETY: that many words are mapped for as long as `self` is borrowed, aligned, since a
+        // mapping begins at a page, and initialised: any bytes are a valid AtomicU64, which may
+        // change while it is borrowed.
         unsafe { std::slice::from_raw_parts(self.mapping.start().cast(), words) }
     }
 }

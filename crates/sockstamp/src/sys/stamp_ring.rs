@@ -11,7 +11,7 @@ use nix::errno::Errno;
 /// SOCKET_URING_OP_TX_TIMESTAMP of include/uapi/linux/io_uring.h, since v6.17.
 pub(crate) const TX_TIMESTAMP: u32 = 4;
 
-/// The name of what nobody waits for: that a request was cancelled.
+/// The name of completions without a receiver: those of cancelled requests.
 const UNNAMED: u64 = u64::MAX;
 
 /// A ring whose completions have room for a time (IORING_SETUP_CQE32).
@@ -21,10 +21,10 @@ pub(crate) struct StampRing {
     ring: IoUring<squeue::Entry, cqueue::Entry32>,
 }
 
-/// One completion.
+/// A completion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Completion {
-    /// What the watch was named.
+    /// The name of the watch.
     pub(crate) name: u64,
     pub(crate) result: i32,
     pub(crate) flags: u32,
@@ -33,7 +33,7 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    /// Whether the watch goes on.
+    /// Return true if the watch continues.
     pub(crate) fn more(&self) -> bool {
         cqueue::more(self.flags)
     }
@@ -64,10 +64,11 @@ impl StampRing {
         self.submit(opcode::AsyncCancel::new(name).build().user_data(UNNAMED))
     }
 
-    /// Of requests without pointers: those of this file alone.
+    /// Submit a request without pointers, as all requests of this file are.
     fn submit(&mut self, entry: squeue::Entry) -> nix::Result<()> {
-        // SAFETY: the requests that are made here point to no memory. The descriptor is open while it is submitted, as it is
-        // borrowed for the call of `watch`; the kernel takes a reference of its own then.
+        // SAFETY: the requests that are made here point to no memory. The descriptor is open while
+        // it is submitted, as it is borrowed for the call of `watch`; the kernel takes a reference
+        // of its own then.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.expect("the submission queue is empty between calls");
         loop {

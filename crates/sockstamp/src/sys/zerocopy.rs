@@ -1,4 +1,5 @@
-//! Buffers that the kernel reads after the call, and pages of a socket's receive queue in our memory.
+//! Buffers that the kernel reads after the call, and pages of a socket's receive queue in our
+//! memory.
 
 use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd};
@@ -13,18 +14,19 @@ use super::mapping::Mapping;
 ///
 /// # Safety
 ///
-/// From any call of [`bytes`](Self::bytes) until the value is dropped or used otherwise than by being moved, each call
-/// returns the same bytes at the same address, nobody writes to them, and they stay mapped; moving the value changes
-/// none of this.
+/// From any call of [`bytes`](Self::bytes) until the value is dropped, or used other than by moving
+/// it, each call returns the same bytes at the same address, which stay mapped and unwritten;
+/// moving the value changes none of this.
 ///
-/// The kernel only reads them, and MSG_ZEROCOPY holds the pages: a wrong implementation sends bytes that nobody meant to
-/// send. io_uring keeps the address until the request is issued.
+/// The kernel only reads the bytes, and MSG_ZEROCOPY holds their pages: a wrong implementation
+/// sends unintended bytes. io_uring keeps the address until the request is issued.
 pub unsafe trait StableBuffer {
-    /// What is to be sent.
+    /// Return the bytes to send.
     fn bytes(&self) -> &[u8];
 }
 
-// SAFETY: the elements are on the heap, owned by this value alone, and are written or freed by use of it alone.
+// SAFETY: the elements are on the heap, owned by this value alone, and are written or freed by use
+// of it alone.
 unsafe impl StableBuffer for Vec<u8> {
     fn bytes(&self) -> &[u8] {
         self
@@ -45,8 +47,8 @@ unsafe impl<const N: usize> StableBuffer for Box<[u8; N]> {
     }
 }
 
-// SAFETY: the elements are on the heap and live as long as any Arc of them. `Arc::get_mut` gives them for writing only
-// while there is no other, and this is one; `u8` has no interior mutability.
+// SAFETY: the elements are on the heap and live as long as any Arc of them. `Arc::get_mut` gives
+// them for writing only while there is no other, and this is one; `u8` has no interior mutability.
 unsafe impl StableBuffer for Arc<[u8]> {
     fn bytes(&self) -> &[u8] {
         self
@@ -60,7 +62,7 @@ unsafe impl StableBuffer for Arc<Vec<u8>> {
     }
 }
 
-// SAFETY: borrowed for as long as the program runs, so that nobody can write to it.
+// SAFETY: the bytes are borrowed for the lifetime of the program, so nothing can write to them.
 unsafe impl StableBuffer for &'static [u8] {
     fn bytes(&self) -> &[u8] {
         self
@@ -90,7 +92,7 @@ struct TcpZeroCopyReceive {
 
 const _: () = assert!(size_of::<TcpZeroCopyReceive>() == 64);
 
-/// What one TCP_ZEROCOPY_RECEIVE did.
+/// The result of one TCP_ZEROCOPY_RECEIVE.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Transfer {
     /// Bytes that are mapped now.
@@ -105,8 +107,8 @@ pub(crate) struct Transfer {
 
 /// Addresses at which pages of receive queues can be mapped, read-only.
 ///
-/// Invariant: `mapping` is of a TCP socket, and nobody else knows of it. Its first `mapped` bytes are pages that the last
-/// [`receive`](Self::receive) has put there.
+/// Invariant: `mapping` is of a TCP socket, and nothing else refers to it. Its first `mapped` bytes
+/// are pages that the last [`receive`](Self::receive) put there.
 #[derive(Debug)]
 pub(crate) struct ReceiveMapping {
     mapping: Mapping,
@@ -120,8 +122,8 @@ impl ReceiveMapping {
         Ok(Self { mapping, mapped: 0 })
     }
 
-    /// Maps what it can of the queue of `socket` in the place of what was mapped before, and copies what remains before the
-    /// next page that can be mapped to `copy`, as far as it fits.
+    /// Map as much as possible of the queue of `socket` in place of the previous pages, and copy
+    /// the bytes before the next mappable page to `copy`, as far as they fit.
     pub(crate) fn receive(&mut self, socket: impl AsFd, copy: &mut [u8]) -> nix::Result<Transfer> {
         let mut request = TcpZeroCopyReceive {
             address: self.mapping.start().addr() as u64,
@@ -134,11 +136,13 @@ impl ReceiveMapping {
         self.mapping.start().expose_provenance();
         self.mapped = 0;
         let mut length: libc::socklen_t = 64;
-        // SAFETY: the kernel reads and writes `length` bytes at `request`, which has that size (asserted above), is alive
-        // and not otherwise borrowed, and of which any bytes are valid. It takes pages out of the mapping at `address` and puts
-        // others there, within `length` bytes: nobody looks at them, as what `bytes` gave was borrowed from `self`,
-        // which is borrowed mutably. It writes at most `copybuf_len` bytes at `copybuf_address`, which are `copy`,
-        // borrowed mutably. It keeps no pointer. The descriptor is open, as it is borrowed for the call.
+        // SAFETY: the kernel reads and writes `length` bytes at `request`, which has that size
+        // (asserted above), is alive and not otherwise borrowed, and of which any bytes are valid.
+        // It takes pages out of the mapping at `address` and puts others there, within `length`
+        // bytes: nobody looks at them, as what `bytes` gave was borrowed from `self`, which is
+        // borrowed mutably. It writes at most `copybuf_len` bytes at `copybuf_address`, which are
+        // `copy`, borrowed mutably. It keeps no pointer. The descriptor is open, as it is borrowed
+        // for the call.
         let result = unsafe {
             libc::getsockopt(
                 socket.as_fd().as_raw_fd(),
@@ -158,21 +162,23 @@ impl ReceiveMapping {
         })
     }
 
-    /// What is mapped.
+    /// Return the mapped bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the first `mapped` bytes are readable pages (invariant; `tcp_zerocopy_receive()` in net/ipv4/tcp.c, v6.18,
-        // tells as length what it has inserted). They stay until `receive`, `clear` or drop, which all need `self` mutably.
-        // Nobody writes to them: they are pages that carry a packet's payload, and page cache and memory of
-        // processes are refused (`can_map_frag()`: no `page->mapping`); the mapping holds them, so that their driver
-        // cannot use them again.
+        // SAFETY: the first `mapped` bytes are readable pages (invariant; `tcp_zerocopy_receive()`
+        // in net/ipv4/tcp.c, v6.18, returns the inserted length). They stay until `receive`,
+        // `clear` or drop, which all need `self` mutably. Nothing writes to them: they are pages
+        // that carry a packet's payload, and page cache and memory of processes are refused
+        // (`can_map_frag()`: no `page->mapping`); the mapping holds them, so that their driver
+        // cannot reuse them.
         unsafe { slice::from_raw_parts(self.mapping.start().cast(), self.mapped) }
     }
 
     /// Gives the pages back to the kernel.
     pub(crate) fn clear(&mut self) {
         self.mapped = 0;
-        // SAFETY: the range is a mapping of ours (invariant), of which nothing is borrowed, as `self` is borrowed mutably.
-        // What it held is not read again before `receive` has filled it.
+        // SAFETY: the range is a mapping of ours (invariant), of which nothing is borrowed, as
+        // `self` is borrowed mutably. What it held is not read again before `receive` has filled
+        // it.
         unsafe { libc::madvise(self.mapping.start(), self.mapping.length(), libc::MADV_DONTNEED) };
     }
 }

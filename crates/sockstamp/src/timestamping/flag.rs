@@ -1,6 +1,7 @@
 use std::fmt;
 
-/// A flag of SO_TIMESTAMPING, SOF_TIMESTAMPING_* of include/uapi/linux/net_tstamp.h, v6.18, with its bit as its number.
+/// A flag of SO_TIMESTAMPING, SOF_TIMESTAMPING_* of include/uapi/linux/net_tstamp.h, v6.18, with
+/// its bit as its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Flag {
@@ -12,11 +13,11 @@ pub enum Flag {
     RxHardware = 2,
     /// Take: when the kernel receives.
     RxSoftware = 3,
-    /// Give out what the kernel took.
+    /// Report the kernel's stamps.
     Software = 4,
     /// Without effect since v3.17.
     SysHardware = 5,
-    /// Give out what the network interface took.
+    /// Report the network interface's stamps.
     RawHardware = 6,
     /// Stamps have the id of their message. Since v3.17.
     OptId = 7,
@@ -68,7 +69,7 @@ impl Flag {
         Self::TxCompletion,
     ];
 
-    /// As the kernel takes it.
+    /// Return the kernel's bit.
     #[must_use]
     pub const fn bit(self) -> u32 {
         1 << self as u32

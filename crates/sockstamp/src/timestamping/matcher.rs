@@ -2,13 +2,15 @@ use std::collections::VecDeque;
 
 use super::stamp::{TxKind, TxStamp, TxTime};
 
-/// Where the ids of a TCP socket begin.
+/// The origin of the ids of a TCP socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// At the next byte written when the option was set: [`Options::tcp_id`](super::Options::tcp_id).
+    /// At the next byte written when the option was set:
+    /// [`Options::tcp_id`](super::Options::tcp_id).
     NextByte,
-    /// At the oldest byte that was not acknowledged then: [`Options::id`](super::Options::id). `outstanding` is how many
-    /// bytes were written and not acknowledged (SIOCOUTQ); 0 on a connection that has been quiet.
+    /// At the oldest byte that was not acknowledged then: [`Options::id`](super::Options::id).
+    /// `outstanding` is how many bytes were written and not acknowledged (SIOCOUTQ); 0 on a
+    /// connection that has been quiet.
     Unacknowledged {
         /// Bytes between the origin and the next byte written.
         outstanding: u32,
@@ -17,9 +19,9 @@ pub enum Origin {
 
 /// Joins stamps to the messages that they are of.
 ///
-/// Tell it of each send right after the call, before the error queue is drained, and give it each stamp. It remembers the
-/// last messages, as many as its capacity, and allocates nothing after [`datagrams`](Self::datagrams) or
-/// [`stream`](Self::stream).
+/// Tell it of each send right after the call, before the error queue is drained, and give it each
+/// stamp. It remembers the last messages, as many as its capacity, and allocates nothing after
+/// [`datagrams`](Self::datagrams) or [`stream`](Self::stream).
 ///
 /// | what happens | result |
 /// |---|---|
@@ -65,42 +67,42 @@ struct Send<T> {
     message: T,
 }
 
-/// Whether a stamp is the message's own.
+/// The relation of a stamp to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Coverage {
-    /// It is.
+    /// The stamp is the message's own.
     Exact,
-    /// It is of a later byte of the same connection: the message was there at this time, or before.
+    /// The stamp is of a later byte of the same connection: the message was there by this time.
     Merged,
 }
 
 /// A stamp and its message.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Match<'a, T> {
-    /// What [`Matcher::sent`] was given.
+    /// The value given to [`Matcher::sent`].
     pub message: &'a mut T,
-    /// Where it was stamped.
+    /// The point of the stamp.
     pub kind: TxKind,
-    /// When.
+    /// Its time.
     pub time: TxTime,
-    /// Whether it is its own stamp.
+    /// Its relation to the message.
     pub coverage: Coverage,
 }
 
-/// What became of a stamp.
+/// The result for a stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// It was given to one message or more.
+    /// It matches one message or more.
     Matched,
     /// Its messages had it already.
     Duplicate,
-    /// It is of a message that is forgotten.
+    /// It is of a message that is no longer remembered.
     Past,
-    /// It is of no message that was told.
+    /// It is of no message that was reported as sent.
     Unknown,
 }
 
-/// What a [`Matcher`] has seen. Counts never go back.
+/// Counters of a [`Matcher`]. They never decrease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MatcherCounters {
     /// Stamps matched to their own message.
@@ -118,8 +120,8 @@ pub struct MatcherCounters {
 }
 
 impl<T> Matcher<T> {
-    /// For sockets that send datagrams, whose ids count sends. It remembers `capacity` messages; each is expected to get
-    /// stamps of all kinds `expected`.
+    /// Create one for datagram sockets, whose ids count sends. It remembers `capacity` messages;
+    /// each is expected to get stamps of all kinds `expected`.
     ///
     /// # Panics
     ///
@@ -129,7 +131,8 @@ impl<T> Matcher<T> {
         Self::new(capacity, expected, Unit::Datagrams, 0)
     }
 
-    /// For TCP, whose ids count bytes, from where `origin` says. Otherwise as [`datagrams`](Self::datagrams).
+    /// Create one for TCP, whose ids count bytes from `origin`. It is otherwise like
+    /// [`datagrams`](Self::datagrams).
     ///
     /// # Panics
     ///
@@ -155,8 +158,9 @@ impl<T> Matcher<T> {
         }
     }
 
-    /// A message was sent that asked for stamps. `bytes` is what the send call returned; where that is 0 nothing was
-    /// sent on a stream. Not for datagrams with an [id of their own](super::MessageOptions::id).
+    /// Note a sent message that requested stamps. `bytes` is the result of the send call; 0 means
+    /// that nothing was sent on a stream. Not for datagrams with an
+    /// [id of their own](super::MessageOptions::id).
     ///
     /// Returns the message that had to be forgotten for it, if that lacked an expected stamp.
     pub fn sent(&mut self, bytes: usize, message: T) -> Option<T> {
@@ -177,8 +181,8 @@ impl<T> Matcher<T> {
         forgotten
     }
 
-    /// Bytes were sent on a stream without asking for stamps. Datagrams without stamps are not counted by the kernel,
-    /// nor here.
+    /// Bytes were sent on a stream without asking for stamps. Datagrams without stamps are not
+    /// counted by the kernel, nor here.
     pub fn sent_unstamped(&mut self, bytes: usize) {
         if self.unit == Unit::Bytes {
             self.next += bytes as u64;
@@ -195,7 +199,8 @@ impl<T> Matcher<T> {
         unfinished.then_some(oldest.message)
     }
 
-    /// Gives `stamp` to its message, and on a stream to all earlier ones that lack it, oldest first.
+    /// Gives `stamp` to its message, and on a stream to all earlier ones that lack it, oldest
+    /// first.
     pub fn stamp(&mut self, stamp: &TxStamp, matched: impl FnMut(Match<'_, T>)) -> Outcome {
         let outcome = match self.extended(stamp.id) {
             None => Outcome::Unknown,
@@ -239,7 +244,8 @@ impl<T> Matcher<T> {
             });
         };
         if self.unit == Unit::Bytes {
-            // A stamp was given to all before it, so those without it are together, right before this one.
+            // A stamp was given to all before it, so those without it are together, right before
+            // this one.
             let has = |send: &Send<T>| send.exact.and(send.merged).has(slot);
             let first = self
                 .sends
@@ -264,8 +270,9 @@ impl<T> Matcher<T> {
         if any { Outcome::Matched } else { Outcome::Duplicate }
     }
 
-    /// The id counted on beyond 32 bits: the newest that is not later than the last send. `None` if it is later, which is
-    /// what more than 2^31 earlier looks like; `Some(None)` if it is from before the origin.
+    /// Extend the id beyond 32 bits: return the newest value that is not later than the last send.
+    /// `None` means a later one, which an id more than 2^31 old looks like too; `Some(None)` means
+    /// one before the origin.
     fn extended(&self, id: u32) -> Option<Option<u64>> {
         let newest = self.next.checked_sub(1)?;
         let [a, b, c, d, ..] = newest.to_le_bytes();
@@ -273,7 +280,7 @@ impl<T> Matcher<T> {
         (back <= u32::MAX / 2).then(|| newest.checked_sub(back.into()))
     }
 
-    /// What was seen so far.
+    /// Return the counters so far.
     #[must_use]
     pub fn counters(&self) -> MatcherCounters {
         self.counters
@@ -296,7 +303,7 @@ impl Kinds {
     }
 }
 
-/// Kinds of stamps, by who took them: the kernel's in the low four bits, the interface's in the high ones.
+/// Kinds of stamps: the kernel's in the low four bits, the interface's in the high ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Slots(u8);
 
@@ -317,7 +324,7 @@ impl Slots {
         self.0 & slot.0 == slot.0
     }
 
-    /// Whoever took them.
+    /// Return true if it has all kinds, from either source.
     fn has_all(self, kinds: Kinds) -> bool {
         (self.0 | self.0 >> 4) & kinds.0 == kinds.0
     }
@@ -338,7 +345,7 @@ mod tests {
         }
     }
 
-    /// Which messages a stamp was given to.
+    /// Return the messages that get the stamp.
     fn given(matcher: &mut Matcher<u32>, id: u32, kind: TxKind) -> (Outcome, Vec<(u32, Coverage)>) {
         let mut seen = Vec::new();
         let outcome = matcher.stamp(&stamp(id, kind), |matched| {
@@ -420,7 +427,7 @@ mod tests {
         assert_eq!(matcher.unfinished().count(), 0);
     }
 
-    /// What happens to the stamp of a send.
+    /// The fate of a send's stamp.
     #[derive(Debug, Clone, Copy)]
     enum Fate {
         Once,
@@ -448,7 +455,8 @@ mod tests {
     }
 
     proptest! {
-        /// Out of order, twice, lost, and across the wrap of ids: each datagram gets its own stamps and no other.
+        /// Out of order, twice, lost, and across the wrap of ids: each datagram gets its own stamps
+        /// and no other.
         #[test]
         fn datagrams_get_their_own_stamps(fates in fates(), before_wrap in 0_u64..80) {
             let mut matcher = Matcher::datagrams(64, &[TxKind::Snd]);
@@ -476,8 +484,8 @@ mod tests {
             prop_assert_eq!(matcher.unfinished().collect::<Vec<_>>(), lost);
         }
 
-        /// The same for a stream: a message is covered once at most, has its own stamp once if that came, and lacks any only
-        /// if neither its own nor a later one came.
+        /// Check the same for a stream: a message is covered at most once, has its own stamp once
+        /// if that came, and lacks any only if neither its own nor a later one came.
         #[test]
         fn messages_of_a_stream_are_covered(fates in fates(), before_wrap in 0_u64..2_000_000) {
             let mut matcher = Matcher::stream(64, &[TxKind::Ack], Origin::NextByte);

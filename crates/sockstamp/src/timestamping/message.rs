@@ -7,9 +7,9 @@ use crate::sys::message;
 
 use super::flag::Flag;
 
-/// Which stamps one message takes, and its id. Without any, it takes those of its socket.
+/// The stamps requested for one message, and its id. Without any, the socket's options apply.
 ///
-/// What is taken is given out only if the socket says so: [`Options::software`](super::Options::software),
+/// Stamps are reported only if the socket has [`Options::software`](super::Options::software) or
 /// [`Options::hardware`](super::Options::hardware).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[must_use]
@@ -20,7 +20,7 @@ pub struct MessageOptions {
 }
 
 impl MessageOptions {
-    /// As the socket has them.
+    /// Use the socket's options.
     pub const fn new() -> Self {
         Self {
             flags: None,
@@ -42,28 +42,31 @@ impl MessageOptions {
         self.with(Flag::TxSched)
     }
 
-    /// By the driver; as [`Options::tx_software`](super::Options::tx_software).
+    /// Request the driver's stamp, like [`Options::tx_software`](super::Options::tx_software).
     pub const fn tx_software(self) -> Self {
         self.with(Flag::TxSoftware)
     }
 
-    /// By the network interface; as [`Options::tx_hardware`](super::Options::tx_hardware).
+    /// Request the network interface's stamp, like
+    /// [`Options::tx_hardware`](super::Options::tx_hardware).
     pub const fn tx_hardware(self) -> Self {
         self.with(Flag::TxHardware)
     }
 
-    /// When acknowledged; as [`Options::tx_ack`](super::Options::tx_ack).
+    /// Request the stamp of the acknowledgement, like [`Options::tx_ack`](super::Options::tx_ack).
     pub const fn tx_ack(self) -> Self {
         self.with(Flag::TxAck)
     }
 
-    /// When the hardware has sent it; as [`Options::tx_completion`](super::Options::tx_completion).
+    /// Request the stamp of the hardware's completion, like
+    /// [`Options::tx_completion`](super::Options::tx_completion).
     pub const fn tx_completion(self) -> Self {
         self.with(Flag::TxCompletion)
     }
 
-    /// The id of this message's stamps, in the place of a counted one: SCM_TS_OPT_ID, since v6.13. The socket must have
-    /// [`Options::id`](super::Options::id), and must not be TCP. The kernel does not count this message.
+    /// The id of this message's stamps, in the place of a counted one: SCM_TS_OPT_ID, since v6.13.
+    /// The socket must have [`Options::id`](super::Options::id), and must not be TCP. The kernel
+    /// does not count this message.
     pub const fn id(self, id: u32) -> Self {
         Self { id: Some(id), ..self }
     }
@@ -122,7 +125,7 @@ impl Encoded {
     }
 }
 
-/// Where to a message is sent.
+/// The destination of a message.
 #[derive(Debug, Clone, Copy)]
 pub struct Destination(Address);
 
@@ -133,15 +136,16 @@ impl From<SocketAddr> for Destination {
 }
 
 impl Destination {
-    /// For packet sockets (AF_PACKET): the interface with this index, the protocol of Ethernet (ETH_P_*), and the
-    /// hardware address, which sockets of SOCK_DGRAM put into the header of the link.
+    /// For packet sockets (AF_PACKET): the interface index, the Ethernet protocol (ETH_P_*), and
+    /// the hardware address, which SOCK_DGRAM sockets put into the link header.
     #[must_use]
     pub fn link(interface: u32, protocol: u16, hardware: [u8; 6]) -> Self {
         Self(Address::link(interface, protocol, hardware))
     }
 }
 
-/// Sends `parts` as one message, to the peer of the socket or, unconnected, to `to`. How many bytes were sent.
+/// Sends `parts` as one message, to the peer of the socket or, unconnected, to `to`. How many bytes
+/// were sent.
 ///
 /// Never raises SIGPIPE.
 ///
@@ -149,8 +153,8 @@ impl Destination {
 ///
 /// # Errors
 ///
-/// As the `send` of the standard library, with a plain OS error; EINVAL if the kernel lacks what `options` ask for
-/// ([`Support`](super::Support) tells), or cannot do it for this socket.
+/// A plain OS error, as from the standard library's `send`; EINVAL if the kernel lacks what
+/// `options` request ([`Support`](super::Support) tells), or cannot do it for this socket.
 pub fn send(
     socket: impl AsFd,
     parts: &[IoSlice<'_>],

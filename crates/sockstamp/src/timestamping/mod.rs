@@ -9,27 +9,31 @@
 //! | [`Matcher`] | which message a stamp is of |
 //! | [`receive`], [`ReceiveBatch`] | received messages with their stamps |
 //!
-//! A stamp has the type of its clock: what the kernel took is CLOCK_REALTIME, what a network interface took is on the
-//! interface's clock, and the two cannot be subtracted. [`clock::measure`](crate::clock::measure) gives the offset to
-//! CLOCK_MONOTONIC.
+//! A stamp has the type of its clock: the kernel's stamps are CLOCK_REALTIME, a network interface's
+//! are on its own clock, and the two cannot be subtracted.
+//! [`clock::measure`](crate::clock::measure) gives the offset to CLOCK_MONOTONIC.
 //!
 //! # What surprises
 //!
-//! - **A stamp of TCP belongs to a byte**, the last of its send call. A call that leaves as several packets has the stamp of
-//!   the last, and an ACK stamp means that everything up to that byte has arrived.
-//! - **TCP merges stamps**: of sends that share a packet, the last one's stamp is all that comes. A stamp therefore
-//!   covers all sends before it; the [`Matcher`] does that.
-//! - **Ids of TCP count bytes**, from the next one written with [`tcp_id`](Options::tcp_id), from the oldest that is not
-//!   acknowledged with [`id`](Options::id). They begin when the option is set first; to set it again changes nothing. Ids
-//!   of datagrams count the sends that asked for a stamp. Both wrap at 2^32.
-//! - **Stamps of sent messages come by the error queue**, which wakes poll(2) whether asked or not, and drops in silence
-//!   when the receive buffer is full ([`error_queue`](crate::error_queue)).
-//! - **A datagram that is cut** has the stamps of its first packet, be it fragments of IP or segments of UDP GSO.
-//! - **Virtual devices stamp as well**: SCHED and SND come again on each device that the packet crosses while it belongs
-//!   to the socket.
-//! - **Without CAP_NET_RAW and [`only_stamps`](Options::only_stamps)** no stamp comes where the sysctl
-//!   net.core.tstamp_allow_data is 0.
-//! - **The first RX stamps may be missing**: the kernel switches stamping on for the host with some delay.
+//! - **A stamp of TCP belongs to a byte**, the last of its send call. A call that leaves as several
+//!   packets has the stamp of the last, and an ACK stamp means that everything up to that byte has
+//!   arrived.
+//! - **TCP merges stamps**: of sends that share a packet, only the last one's stamp comes. A stamp
+//!   therefore covers all sends before it; the [`Matcher`] handles that.
+//! - **Ids of TCP count bytes**, from the next one written with [`tcp_id`](Options::tcp_id), from
+//!   the oldest that is not acknowledged with [`id`](Options::id). They begin when the option is
+//!   set first; to set it again changes nothing. Ids of datagrams count the sends that asked for a
+//!   stamp. Both wrap at 2^32.
+//! - **Stamps of sent messages come by the error queue**, which wakes poll(2) whether asked or not,
+//!   and drops in silence when the receive buffer is full ([`error_queue`](crate::error_queue)).
+//! - **A datagram that is cut** has the stamps of its first packet, be it fragments of IP or
+//!   segments of UDP GSO.
+//! - **Virtual devices stamp as well**: SCHED and SND come again on each device that the packet
+//!   crosses while it belongs to the socket.
+//! - **Without CAP_NET_RAW and [`only_stamps`](Options::only_stamps)** no stamp comes where the
+//!   sysctl net.core.tstamp_allow_data is 0.
+//! - **The first RX stamps may be missing**: the kernel switches stamping on for the host with some
+//!   delay.
 
 mod flag;
 mod matcher;

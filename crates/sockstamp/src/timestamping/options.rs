@@ -8,7 +8,7 @@ use crate::{Error, Result};
 use super::flag::Flag;
 use super::support::Support;
 
-/// Which stamps a socket takes and gives out.
+/// The stamps that a socket takes and reports.
 ///
 /// ```
 /// use std::net::UdpSocket;
@@ -19,8 +19,8 @@ use super::support::Support;
 /// # std::io::Result::Ok(())
 /// ```
 ///
-/// The kernel tells taking a stamp from giving it out. The methods `tx_…` and `rx_…` ask for both; [`with`](Self::with)
-/// sets a flag and nothing else.
+/// The kernel tells taking a stamp from giving it out. The methods `tx_…` and `rx_…` ask for both;
+/// [`with`](Self::with) sets a flag and nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[must_use]
 pub struct Options {
@@ -45,73 +45,77 @@ impl Options {
         self
     }
 
-    /// When a message is about to enter the packet scheduler.
+    /// Stamp a message before it enters the packet scheduler.
     pub const fn tx_sched(self) -> Self {
         self.with(Flag::TxSched).software()
     }
 
-    /// When the driver gives a message to the hardware.
+    /// Stamp a message when the driver passes it to the hardware.
     pub const fn tx_software(self) -> Self {
         self.with(Flag::TxSoftware).software()
     }
 
-    /// When the network interface sends a message, on its own clock. Comes only once SIOCSHWTSTAMP has switched it on
-    /// there. The kernel's stamp does not come then, unless [`both`](Self::both) asks for it.
+    /// Have the network interface stamp a message when it sends it, on its own clock, if
+    /// SIOCSHWTSTAMP has enabled that. The kernel's stamp does not come then, unless
+    /// [`both`](Self::both) requests it.
     pub const fn tx_hardware(self) -> Self {
         self.with(Flag::TxHardware).hardware()
     }
 
-    /// When the peer has acknowledged the last byte of a message. TCP; other sockets give no such stamp.
+    /// Stamp the acknowledgement of a message's last byte. TCP only.
     pub const fn tx_ack(self) -> Self {
         self.with(Flag::TxAck).software()
     }
 
-    /// When the hardware says that it has sent a message. Bluetooth alone, as of v6.18. Since v6.15.
+    /// Stamp the hardware's report that it has sent a message. Bluetooth only, as of v6.18. Since
+    /// v6.15.
     pub const fn tx_completion(self) -> Self {
         self.with(Flag::TxCompletion).software()
     }
 
-    /// When the kernel receives a packet.
+    /// Stamp a packet when the kernel receives it.
     ///
-    /// This switches stamping on for the whole host, some milliseconds later (see
-    /// [`ReceiveStamping`](crate::ReceiveStamping)). What comes before has no stamp: a socket with this option alone says
-    /// so, and invents none.
+    /// This enables stamping for the whole host, some milliseconds later (see
+    /// [`ReceiveStamping`](crate::ReceiveStamping)). Earlier packets have no stamp: a socket with
+    /// only this option reports that, and invents none.
     pub const fn rx_software(self) -> Self {
         self.with(Flag::RxSoftware).software()
     }
 
-    /// When the network interface receives a packet, on its own clock. Comes only once SIOCSHWTSTAMP has switched it on
-    /// there.
+    /// Have the network interface stamp a received packet, on its own clock, if SIOCSHWTSTAMP has
+    /// enabled that.
     pub const fn rx_hardware(self) -> Self {
         self.with(Flag::RxHardware).hardware()
     }
 
-    /// Gives out what the kernel took. Asked for by the methods above; by itself it is for sockets whose stamps are taken
-    /// for [single messages](super::MessageOptions) alone.
+    /// Report the kernel's stamps. The methods above imply it; use it alone for sockets that stamp
+    /// only [single messages](super::MessageOptions).
     pub const fn software(self) -> Self {
         self.with(Flag::Software)
     }
 
-    /// Gives out what the network interface took; as [`software`](Self::software).
+    /// Report the network interface's stamps, like [`software`](Self::software).
     pub const fn hardware(self) -> Self {
         self.with(Flag::RawHardware)
     }
 
-    /// Stamps have the [`id`](super::TxStamp::id) of their message. On a TCP socket it counts bytes from the oldest that is
-    /// not acknowledged at this time, which nobody can know; use [`tcp_id`](Self::tcp_id) where there is one. TCP
-    /// refuses it (EINVAL) before the socket is connected.
+    /// Give stamps the [`id`](super::TxStamp::id) of their message. On a TCP socket it counts bytes
+    /// from the oldest unacknowledged one at this time, which is unknown; use
+    /// [`tcp_id`](Self::tcp_id) where available. TCP refuses it (EINVAL) before the socket is
+    /// connected.
     pub const fn id(self) -> Self {
         self.with(Flag::OptId)
     }
 
-    /// The same, and on a TCP socket counts bytes from the next one written: the first send of n bytes has the id
-    /// n - 1. Since v6.2.
+    /// Do the same, but count a TCP socket's bytes from the next one written: the first send of n
+    /// bytes has the id n - 1. Since v6.2.
     pub const fn tcp_id(self) -> Self {
         self.id().with(Flag::OptIdTcp)
     }
 
-    /// Stamps come without a copy of their packets. This crate never reads the copies, and they cost memory of the
-    /// receive buffer: ask for this always, unless for [`packet_control`](Self::packet_control).
+    /// Stamps come without a copy of their packets. This crate never reads the copies, and they
+    /// cost memory of the receive buffer: ask for this always, unless for
+    /// [`packet_control`](Self::packet_control).
     pub const fn only_stamps(self) -> Self {
         self.with(Flag::OptTsOnly)
     }
@@ -122,13 +126,14 @@ impl Options {
         self.only_stamps().with(Flag::OptStats)
     }
 
-    /// Stamps have the index of the interface that the message leaves by, if the socket has IP_PKTINFO or
-    /// IPV6_RECVPKTINFO, and not [`only_stamps`](Self::only_stamps).
+    /// Stamps have the index of the interface that the message leaves by, if the socket has
+    /// IP_PKTINFO or IPV6_RECVPKTINFO, and not [`only_stamps`](Self::only_stamps).
     pub const fn packet_control(self) -> Self {
         self.with(Flag::OptCmsg)
     }
 
-    /// Received hardware stamps have [interface and length](super::RxStamp::packet) of their packet.
+    /// Received hardware stamps have [interface and length](super::RxStamp::packet) of their
+    /// packet.
     pub const fn packet_info(self) -> Self {
         self.with(Flag::OptPktInfo)
     }
@@ -138,13 +143,14 @@ impl Options {
         self.with(Flag::OptTxSwHw)
     }
 
-    /// Received messages have only the stamps that this socket asked to take, even if others had more taken. Since v6.12.
+    /// Received messages have only the stamps that this socket asked to take, even if others had
+    /// more taken. Since v6.12.
     pub const fn rx_filter(self) -> Self {
         self.with(Flag::OptRxFilter)
     }
 
-    /// Hardware stamps are on the virtual clock `/dev/ptp<index>` of the interface that the socket is bound to
-    /// (SO_BINDTODEVICE; without one, EOPNOTSUPP).
+    /// Hardware stamps are on the virtual clock `/dev/ptp<index>` of the interface that the socket
+    /// is bound to (SO_BINDTODEVICE; without one, EOPNOTSUPP).
     pub const fn bind_phc(self, index: u32) -> Self {
         Self {
             phc: index,
@@ -152,13 +158,13 @@ impl Options {
         }
     }
 
-    /// Times have 64 bits on every machine: SO_TIMESTAMPING_NEW, since v5.1. Where a long has 64 bits this changes
-    /// nothing but the number of the control message.
+    /// Times have 64 bits on every machine: SO_TIMESTAMPING_NEW, since v5.1. Where a long has 64
+    /// bits this changes nothing but the number of the control message.
     pub const fn wide(self) -> Self {
         Self { wide: true, ..self }
     }
 
-    /// Whether this flag is set.
+    /// Return true if this flag is set.
     #[must_use]
     pub const fn has(self, flag: Flag) -> bool {
         self.flags & flag.bit() != 0
@@ -174,7 +180,7 @@ impl Options {
         }
     }
 
-    /// Whether times have 64 bits on every machine: [`wide`](Self::wide).
+    /// Return true if times have 64 bits on every machine: [`wide`](Self::wide).
     #[must_use]
     pub const fn is_wide(self) -> bool {
         self.wide
@@ -185,7 +191,8 @@ impl Options {
         Flag::all_in(self.flags)
     }
 
-    /// The same without what this kernel lacks, nor what needs that.
+    /// Return the options without those that this kernel lacks, and without those that depend on
+    /// them.
     pub fn where_supported(self, support: &Support) -> Self {
         let keeps = |flag: &Flag| support.has(*flag);
         Self {
@@ -195,15 +202,15 @@ impl Options {
         }
     }
 
-    /// Sets the options of `socket`; what it had before is gone.
+    /// Replace the options of `socket`.
     ///
-    /// Source: SO_TIMESTAMPING in Documentation/networking/timestamping.rst, `sock_set_timestamping()` in
-    /// net/core/sock.c, v6.18.
+    /// Source: SO_TIMESTAMPING in Documentation/networking/timestamping.rst,
+    /// `sock_set_timestamping()` in net/core/sock.c, v6.18.
     ///
     /// # Errors
     ///
-    /// [`Error::Call`]: EINVAL for a flag that this kernel lacks (ask [`Support`] before) or that cannot be without
-    /// another, and for ids on a TCP socket that is not connected.
+    /// [`Error::Call`]: EINVAL for a flag that this kernel lacks (ask [`Support`] before) or that
+    /// cannot be without another, and for ids on a TCP socket that is not connected.
     pub fn apply(self, socket: impl AsFd) -> Result<()> {
         let value = SoTimestamping {
             flags: self.flags,
@@ -218,7 +225,7 @@ impl Options {
             .map_err(Error::call("setsockopt(SO_TIMESTAMPING)", "a socket"))
     }
 
-    /// What `socket` has. Flags that this crate does not know are left out.
+    /// Return the options of `socket`, without flags unknown to this crate.
     ///
     /// # Errors
     ///
@@ -231,7 +238,7 @@ impl Options {
         let failed = || Error::call("getsockopt(SO_TIMESTAMPING)", "a socket");
         let read = |name| get(&socket, libc::SOL_SOCKET, name, nothing).map(|(value, _)| value);
         let value = read(SO_TIMESTAMPING).map_err(failed())?;
-        // Of a socket whose options were set by the other number, the newer one says nothing.
+        // Ignore the newer option number for a socket whose options were set by the older one.
         let wide = read(SO_TIMESTAMPING_NEW).is_ok_and(|value| value.flags != 0);
         Ok(Self {
             flags: Flag::all_in(value.flags).fold(0, |bits, flag| bits | flag.bit()),

@@ -18,19 +18,22 @@ pub struct Received {
     pub length: usize,
     /// The datagram was longer than the buffer, and its rest is lost (MSG_TRUNC).
     pub truncated: bool,
-    /// Who sent it; `None` for streams, and where the sender has no IP address.
+    /// The sender; `None` for streams, and for senders without an IP address.
     pub from: Option<SocketAddr>,
-    /// The TTL or hop limit that it came with, if the socket asked for it (IP_RECVTTL, IPV6_RECVHOPLIMIT).
+    /// The TTL or hop limit that it came with, if the socket asked for it (IP_RECVTTL,
+    /// IPV6_RECVHOPLIMIT).
     pub hop_limit: Option<u8>,
-    /// When it came. Of a stream: when the packet with the last byte came.
+    /// Its stamp. For a stream, that of the packet with the last byte.
     pub stamp: RxStamp,
-    /// Control messages were cut (MSG_CTRUNC) or not understood: what is missing in `stamp` may have been there.
+    /// Control messages were truncated (MSG_CTRUNC) or not understood: parts missing in `stamp` may
+    /// have been there.
     pub stamp_lost: bool,
 }
 
 impl Received {
-    /// What control messages say of a received message, for programs that call recvmsg(2) for themselves. Its length, its
-    /// sender and whether anything was cut they know from there: here these are 0, `None` and `false`.
+    /// Decode the control messages of a received message, for programs that call recvmsg(2)
+    /// themselves. They know its length, sender and truncation from there: here these are 0, `None`
+    /// and `false`.
     #[must_use]
     pub fn parse(control: &[u8]) -> Self {
         let mut received = Self {
@@ -74,7 +77,7 @@ impl Received {
 ///
 /// # Errors
 ///
-/// As the `recv` of the standard library, with a plain OS error.
+/// A plain OS error, as from the standard library's `recv`.
 pub fn receive(socket: impl AsFd, payload: &mut [u8]) -> io::Result<Received> {
     let (mut address, mut control) = ([0; ADDRESS], [0; CONTROL]);
     let mut buffers = Buffers {
@@ -99,7 +102,7 @@ impl ReceiveBatch {
     /// The most messages of one call.
     pub const MESSAGES: usize = BATCH;
 
-    /// For datagrams of at most `size` bytes.
+    /// Create one for datagrams of at most `size` bytes.
     ///
     /// # Panics
     ///
@@ -115,14 +118,15 @@ impl ReceiveBatch {
         }
     }
 
-    /// Waits for a message, as the socket does, takes those that are there, at most [`MESSAGES`](Self::MESSAGES), and gives
-    /// each with its payload to `message`; how many.
+    /// Wait for a message, as the socket does, take those that are there, at most
+    /// [`MESSAGES`](Self::MESSAGES), and pass each with its payload to `message`; return their
+    /// number.
     ///
     /// Source: recvmmsg(2) with MSG_WAITFORONE.
     ///
     /// # Errors
     ///
-    /// As [`receive`].
+    /// Those of [`receive`].
     pub fn receive(
         &mut self,
         socket: impl AsFd,

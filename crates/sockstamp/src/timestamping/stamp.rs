@@ -2,12 +2,13 @@ use sockstamp_model::clock::{Phc, Realtime, Timestamp};
 
 use crate::control::{PacketInfo, Stamps};
 
-/// Where on its way a sent message was stamped.
+/// The point on its path where a sent message was stamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TxKind {
-    /// It was about to enter the packet scheduler: SCM_TSTAMP_SCHED.
+    /// Before the packet scheduler: SCM_TSTAMP_SCHED.
     Sched,
-    /// The driver gave it to the hardware, or the hardware sent it (then the time is one of hardware): SCM_TSTAMP_SND.
+    /// The driver gave it to the hardware, or the hardware sent it (then the time is one of
+    /// hardware): SCM_TSTAMP_SND.
     Snd,
     /// TCP: the peer has acknowledged all bytes up to the stamp's: SCM_TSTAMP_ACK.
     Ack,
@@ -31,18 +32,18 @@ impl TxKind {
     }
 }
 
-/// The time of a TX stamp, on the clock of whoever took it.
+/// The time of a TX stamp, on the clock that took it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TxTime {
     /// The kernel.
     Software(Timestamp<Realtime>),
-    /// The network interface. Its clock is nobody else's: nothing relates it to CLOCK_REALTIME but an offset that somebody
-    /// measures.
+    /// The network interface's clock. Only a measured offset relates it to CLOCK_REALTIME.
     Hardware(Timestamp<Phc>),
 }
 
 impl TxTime {
-    /// A software stamp has precedence, as in the comment at SCM_TSTAMP_SND (include/uapi/linux/errqueue.h, v6.18).
+    /// A software stamp has precedence, as in the comment at SCM_TSTAMP_SND
+    /// (include/uapi/linux/errqueue.h, v6.18).
     pub(crate) fn from_stamps(stamps: Stamps) -> Option<Self> {
         let hardware = stamps.hardware.map(Self::Hardware);
         stamps.software.map(Self::Software).or(hardware)
@@ -70,14 +71,16 @@ impl TxTime {
 /// A stamp of a sent message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TxStamp {
-    /// Which message, if the socket has [`OPT_ID`](crate::timestamping::Options::id), else 0.
+    /// The id of the message, if the socket has [`OPT_ID`](crate::timestamping::Options::id),
+    /// otherwise 0.
     ///
-    /// A datagram's is the number of stamped sends before it, or what its sender chose. TCP's is the number of the last
-    /// byte of the send; a [`Matcher`](crate::timestamping::Matcher) knows from which origin.
+    /// A datagram's id is the number of stamped sends before it, or the sender's choice. TCP's is
+    /// the number of the send's last byte; a [`Matcher`](crate::timestamping::Matcher) knows the
+    /// origin.
     pub id: u32,
-    /// Where it was stamped.
+    /// The point of the stamp.
     pub kind: TxKind,
-    /// When.
+    /// Its time.
     pub time: TxTime,
 }
 
@@ -86,11 +89,11 @@ pub struct TxStamp {
 /// A message that came in several packets has the stamp of its last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct RxStamp {
-    /// When the kernel received it.
+    /// The time at which the kernel received it.
     pub software: Option<Timestamp<Realtime>>,
-    /// When the network interface received it.
+    /// The time at which the network interface received it.
     pub hardware: Option<Timestamp<Phc>>,
-    /// Where it came in; beside a hardware stamp alone, and if the socket asked for it
+    /// The receiving interface; only with a hardware stamp, and if the socket requested it
     /// ([`Options::packet_info`](crate::timestamping::Options::packet_info)).
     pub packet: Option<PacketInfo>,
 }

@@ -6,7 +6,8 @@ use sockstamp_model::clock::{Monotonic, Timestamp};
 ///
 /// Values that this kernel does not give are `None`.
 ///
-/// Source: TCP_NLA_* in include/uapi/linux/tcp.h, `tcp_get_timestamping_opt_stats()` in net/ipv4/tcp.c, v6.18.
+/// Source: TCP_NLA_* in include/uapi/linux/tcp.h, `tcp_get_timestamping_opt_stats()` in
+/// net/ipv4/tcp.c, v6.18.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpStatistics<'a> {
     attributes: &'a [u8],
@@ -37,18 +38,18 @@ macro_rules! values {
 }
 
 impl<'a> TcpStatistics<'a> {
-    /// Of the data of the control message; any bytes will do.
+    /// Decode the data of the control message; any bytes are accepted.
     #[must_use]
     pub fn from_bytes(attributes: &'a [u8]) -> Self {
         Self { attributes }
     }
 
     values! {
-        /// How long it was busy sending, to 1 µs.
+        /// Time that it was busy sending, to 1 µs.
         busy = TCP_NLA_BUSY(1): u64 => Duration::from_micros => Duration;
-        /// How long the peer's receive window held it, to 1 µs.
+        /// Time that the peer's receive window held it, to 1 µs.
         receive_window_limited = TCP_NLA_RWND_LIMITED(2): u64 => Duration::from_micros => Duration;
-        /// How long its own send buffer held it, to 1 µs.
+        /// Time that its own send buffer held it, to 1 µs.
         send_buffer_limited = TCP_NLA_SNDBUF_LIMITED(3): u64 => Duration::from_micros => Duration;
         /// Segments with data sent, again ones included.
         segments_sent = TCP_NLA_DATA_SEGS_OUT(4): u64;
@@ -60,13 +61,13 @@ impl<'a> TcpStatistics<'a> {
         delivery_rate = TCP_NLA_DELIVERY_RATE(7): u64;
         /// The congestion window, in segments.
         congestion_window = TCP_NLA_SND_CWND(8): u32;
-        /// By how many segments the network reorders.
+        /// Segments by which the network reorders.
         reordering = TCP_NLA_REORDERING(9): u32;
         /// The shortest round trip lately, to 1 µs.
         shortest_round_trip = TCP_NLA_MIN_RTT(10): u32 => micros => Duration;
-        /// How often in a row the retransmission timer has fired.
+        /// Consecutive retransmission timeouts.
         timeouts_in_a_row = TCP_NLA_RECUR_RETRANS(11): u8;
-        /// Whether `delivery_rate` is what the application sent rather than what the path takes.
+        /// True if `delivery_rate` is limited by the application, not by the path.
         delivery_rate_limited_by_application = TCP_NLA_DELIVERY_RATE_APP_LMT(12): u8 => is_set => bool;
         /// Bytes in the send queue: not sent, or not acknowledged.
         send_queue = TCP_NLA_SNDQ_SIZE(13): u32;
@@ -86,7 +87,7 @@ impl<'a> TcpStatistics<'a> {
         round_trip = TCP_NLA_SRTT(22): u32 => micros => Duration;
         /// Bytes in the send queue that were not sent yet.
         not_sent = TCP_NLA_BYTES_NOTSENT(24): u32;
-        /// When the packet was due to leave.
+        /// The earliest departure time of the packet.
         departure = TCP_NLA_EDT(25): u64 => Timestamp::from_nanos => Timestamp<Monotonic>;
         /// The TTL or hop limit of the ACK; ACK stamps alone.
         ttl = TCP_NLA_TTL(26): u8;

@@ -13,20 +13,21 @@ use super::flag::Flag;
 use super::message::MessageOptions;
 use super::options::Options;
 
-/// What this kernel accepts, whatever the network interfaces can do
-/// ([`interface::capabilities`](crate::interface::capabilities) tells that).
+/// The options that this kernel accepts, whatever the network interfaces support (see
+/// [`interface::capabilities`](crate::interface::capabilities)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Support {
     flags: u32,
     /// [`Options::wide`]: SO_TIMESTAMPING_NEW, since v5.1.
     pub wide: bool,
-    /// [`MessageOptions::id`]: an id of the sender's own for a message, SCM_TS_OPT_ID, since v6.13. TCP refuses it on
-    /// every kernel.
+    /// [`MessageOptions::id`]: the sender's own id for a message, SCM_TS_OPT_ID, since v6.13. TCP
+    /// refuses it on every kernel.
     pub own_id: bool,
 }
 
 impl Support {
-    /// Tries each option on a socket that is thrown away. Nothing is sent, and nothing is stamped. Needs no privilege.
+    /// Tries each option on a socket that is thrown away. Nothing is sent, and nothing is stamped.
+    /// Needs no privilege.
     ///
     /// # Errors
     ///
@@ -42,13 +43,13 @@ impl Support {
         })
     }
 
-    /// Whether the kernel accepts this flag.
+    /// Return true if the kernel accepts this flag.
     #[must_use]
     pub const fn has(&self, flag: Flag) -> bool {
         self.flags & flag.bit() != 0
     }
 
-    /// What the kernel lacks of these options.
+    /// Return the options that the kernel lacks.
     pub fn missing(&self, options: Options) -> impl Iterator<Item = Flag> {
         Flag::all_in(options.bits() & !self.flags)
     }
@@ -57,7 +58,8 @@ impl Support {
 fn accepts(socket: &OwnedFd, flag: Flag) -> bool {
     match flag {
         Flag::BindPhc => takes_phc(socket),
-        // It switches on stamping for the whole host for a moment, and is as old as the option.
+        // Assume it: it is as old as the option, and a trial would enable stamping for the whole
+        // host for a moment.
         Flag::RxSoftware => true,
         _ => try_to_set(socket, SO_TIMESTAMPING, flag.bit() | flag.needs()).is_ok(),
     }
@@ -72,8 +74,8 @@ fn try_to_set(socket: &OwnedFd, name: i32, flags: u32) -> nix::Result<()> {
     )
 }
 
-/// To set it would leave a line in the kernel's log (`sock_timestamping_bind_phc()` in net/core/sock.c, v6.18). But the
-/// option has the size of two integers since it has this flag (v5.14).
+/// Test the size of the option, which has grown with this flag (v5.14): setting the flag would
+/// leave a line in the kernel's log (`sock_timestamping_bind_phc()` in net/core/sock.c, v6.18).
 fn takes_phc(socket: &OwnedFd) -> bool {
     let nothing = SoTimestamping {
         flags: 0,
@@ -83,9 +85,9 @@ fn takes_phc(socket: &OwnedFd) -> bool {
         .is_ok_and(|(_, written)| written == size_of::<SoTimestamping>())
 }
 
-/// A kernel that does not know the control message refuses the send (EINVAL, `__sock_cmsg_send()` in net/core/sock.c,
-/// v6.18). One that does corks it, by MSG_MORE, and drops it when the socket is closed. Any other failure comes later in
-/// the send.
+/// A kernel that does not know the control message refuses the send (EINVAL, `__sock_cmsg_send()`
+/// in net/core/sock.c, v6.18). One that does corks it, by MSG_MORE, and drops it when the socket is
+/// closed. Any other failure comes later in the send.
 fn takes_own_id(socket: &OwnedFd) -> bool {
     let nowhere = Address::from(SocketAddr::from((Ipv4Addr::LOCALHOST, 9)));
     let control = MessageOptions::new().id(0);

@@ -23,50 +23,55 @@ use crate::zerocopy::sender::{Books, Sender};
 use crate::zerocopy::transport::{Lent, Transport};
 use crate::{Error, Result};
 
-/// Sends by sendmsg(2) with MSG_ZEROCOPY, and learns of completions by ranges of ids: from the socket's error queue, from
-/// memory, or from whoever else knows them.
+/// Sends by sendmsg(2) with MSG_ZEROCOPY, and learns of completions by ranges of ids: from the
+/// socket's error queue, from memory, or from the caller.
 ///
 /// # Who reads the error queue
 ///
-/// Completions share it with stamps and network errors, and whoever reads it gets all three.
-/// [`drain`](Self::drain) takes out everything and hands what is no completion to the caller. A program that reads the
-/// queue itself, or gets completions from elsewhere, gives each range to [`complete`](Self::complete) and calls
-/// [`drained`](Self::drained) when there were no more.
+/// Completions share the error queue with stamps and network errors, and its reader gets all three.
+/// [`drain`](Self::drain) empties it and passes everything that is no completion to the caller. A
+/// program that reads the queue itself, or gets completions from elsewhere, passes each range to
+/// [`complete`](Self::complete) and calls [`drained`](Self::drained) when the queue is empty.
 ///
 /// # From memory
 ///
-/// After [`use_memory`](Self::use_memory) the same calls learn of completions from memory that `sockstamp completions` writes,
-/// and read the error queue rarely: every 10 ms, when 8 ranges in it did not merge, when a quarter of the receive
-/// buffer is full while stamps are in it, after a send that failed or was refused, and before they sleep. What the queue holds
-/// beside completions, stamps and network errors, comes then: up to 10 ms later, if the program looks that often. Stamps are in
-/// memory at once ([`stamps`](Self::stamps)). If the service ends, or overruns its memory, the error queue has all that is
-/// missing, and the sender goes there by itself.
+/// After [`use_memory`](Self::use_memory) the same calls learn of completions from memory that
+/// `sockstamp completions` writes. They read the error queue rarely: every 10 ms, when 8 ranges in
+/// it did not merge, when a quarter of the receive buffer is full while stamps are in it, after a
+/// failed or refused send, and before they sleep. Stamps and network errors from the queue come
+/// then: up to 10 ms later, if the program looks that often. Stamps are in memory at once
+/// ([`stamps`](Self::stamps)). If the service ends, or its memory overruns, the error queue has
+/// everything that is missing, and the sender returns to it by itself.
 ///
-/// **poll.** In between the queue is not empty, so poll(2) reports POLLERR whenever it is asked. A program that sleeps in a poll of its own
-/// uses edge-triggered epoll, which wakes for each new entry, or calls [`drain_queue`](Self::drain_queue) before.
+/// **poll.** In between the queue is not empty, so poll(2) reports POLLERR whenever it is asked. A
+/// program that sleeps in a poll of its own uses edge-triggered epoll, which wakes for each new
+/// entry, or calls [`drain_queue`](Self::drain_queue) before.
 ///
 /// # One sender for a socket
 ///
-/// The kernel numbers the sends of a socket. If someone else sends with MSG_ZEROCOPY by the same socket, completions
-/// of theirs are taken for ours, and a buffer may come back too early: the peer may get what was written to it since.
-/// It is never memory that may not be read: the kernel holds the pages. A socket that had SO_ZEROCOPY set before is not
-/// asked ([`Support::InUse`]), and ids that no send of ours can have end the asking ([`Counters::foreign`](super::Counters::foreign)).
+/// The kernel numbers the sends of a socket. If another user of the socket sends with MSG_ZEROCOPY,
+/// its completions are taken for ours, and a buffer may return too early: the peer may then get
+/// bytes written since. It is never memory that may not be read, because the kernel holds the
+/// pages. A socket that already had SO_ZEROCOPY is not used ([`Support::InUse`]), and ids that no
+/// send of ours can have end the sending without copies
+/// ([`Counters::foreign`](super::Counters::foreign)).
 pub type ZeroCopySender<S, B> = Sender<Calls<S>, B>;
 
-/// Whether a socket can send without a copy.
+/// A socket's ability to send without a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
-    /// It can.
+    /// It can send without a copy.
     Available,
-    /// The kernel has no SO_ZEROCOPY (before Linux 4.14), or not for this kind of socket: TCP and UDP have it; Unix, ping, raw and
-    /// packet sockets do not (`sk_setsockopt()` in net/core/sock.c, v6.18).
+    /// The kernel lacks SO_ZEROCOPY (before Linux 4.14), or lacks it for this kind of socket: TCP
+    /// and UDP have it; Unix, ping, raw and packet sockets do not (`sk_setsockopt()` in
+    /// net/core/sock.c, v6.18).
     Unsupported,
-    /// SO_ZEROCOPY was set before, so ids may have been given to sends of someone else. A connection that was accepted
-    /// has it from its listening socket.
+    /// SO_ZEROCOPY was set before, so ids may have been given to sends of someone else. A
+    /// connection that was accepted has it from its listening socket.
     InUse,
 }
 
-/// sendmsg(2) on a socket.
+/// The transport by sendmsg(2) on a socket.
 #[derive(Debug)]
 pub struct Calls<S> {
     socket: S,
@@ -79,17 +84,17 @@ pub struct Calls<S> {
     counters: CompletionCounters,
 }
 
-/// Whose are the ids that the kernel reports.
+/// The owner of the ids that the kernel reports.
 #[derive(Debug)]
 struct Ids {
     window: Window<Place>,
-    /// Failed sends of which nobody knows yet whether they have an id.
+    /// Failed sends that may or may not have an id.
     unsettled: u32,
     foreign: bool,
 }
 
 impl Ids {
-    /// How many sends are complete by that.
+    /// Return how many sends the range completes.
     fn complete<B: StableBuffer>(&mut self, range: ZeroCopyRange, books: &mut Books<B>) -> u64 {
         let ahead = self.window.ahead(range);
         let matched = self
@@ -108,7 +113,8 @@ impl Ids {
 }
 
 impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
-    /// Sets SO_ZEROCOPY on `socket`. Where it cannot be set, all is copied: [`support`](Self::support) tells.
+    /// Sets SO_ZEROCOPY on `socket`. Where it cannot be set, all is copied:
+    /// [`support`](Self::support) tells.
     ///
     /// # Errors
     ///
@@ -133,7 +139,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         Ok(Self::over(calls, options))
     }
 
-    /// Whether the socket can send without a copy.
+    /// Return the socket's ability to send without a copy.
     pub fn support(&self) -> Support {
         self.transport.support
     }
@@ -148,16 +154,16 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     ///
     /// # Errors
     ///
-    /// As [`Completions::register`].
+    /// Those of [`Completions::register`].
     pub fn use_memory(&mut self, application: &Completions, stamps: bool) -> Result<()> {
         let registration = application.register(&self.transport.socket, stamps)?;
         self.transport.memory = Some(Memory::new(registration));
-        // What completed before is there alone.
+        // Read the queue soon: only it has earlier completions.
         self.transport.queue_due = true;
         Ok(())
     }
 
-    /// Where the sender learns of completions.
+    /// Return the present source of completions.
     pub fn completions_by(&self) -> CompletionsBy {
         match self.transport.memory {
             Some(_) => CompletionsBy::Memory,
@@ -165,7 +171,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         }
     }
 
-    /// How the sender has learned of completions so far.
+    /// Return the sources of completions so far.
     pub fn completion_counters(&self) -> CompletionCounters {
         self.transport.counters
     }
@@ -175,22 +181,23 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         self.transport.memory.as_ref().map(Memory::registration)
     }
 
-    /// Hands the stamps that came into memory since the last time to `each`: none where memory is not in use. Those that the socket asked
-    /// for by SO_TIMESTAMPING come again from [`drain`](Self::drain).
+    /// Hands the stamps that came into memory since the last time to `each`: none where memory is
+    /// not in use. Those that the socket asked for by SO_TIMESTAMPING come again from
+    /// [`drain`](Self::drain).
     pub fn stamps(&mut self, each: impl FnMut(TxStamp)) {
         if let Some(memory) = &mut self.transport.memory {
             memory.registration_mut().stamps(each);
         }
     }
 
-    /// Matches what is known of completions by now. Where the error queue is read, everything is taken out of it, and what is no
-    /// completion is given to `other`. How many ranges and entries there were.
+    /// Process all completions so far. Where the error queue is read, it is emptied, and entries
+    /// other than completions are passed to `other`. Return the number of ranges and entries.
     ///
     /// Never blocks. Without memory the error queue is read each time.
     ///
     /// # Errors
     ///
-    /// As [`ErrorQueue::drain`].
+    /// Those of [`ErrorQueue::drain`].
     pub fn drain(&mut self, queue: &mut ErrorQueue, other: impl FnMut(Report<'_>)) -> Result<usize> {
         let ranges = self.read_memory();
         if !self.transport.queue_is_due() {
@@ -199,11 +206,12 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         Ok(ranges + self.drain_queue(queue, other)?)
     }
 
-    /// As [`drain`](Self::drain), and always empties the error queue; how many entries there were.
+    /// Do the same as [`drain`](Self::drain), and always empty the error queue; return the number
+    /// of entries.
     ///
     /// # Errors
     ///
-    /// As [`ErrorQueue::drain`].
+    /// Those of [`ErrorQueue::drain`].
     pub fn drain_queue(
         &mut self,
         queue: &mut ErrorQueue,
@@ -222,7 +230,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         Ok(entries)
     }
 
-    /// How many ranges were new.
+    /// Return the number of new ranges.
     fn read_memory(&mut self) -> usize {
         let (calls, books) = (&mut self.transport, &mut self.books);
         let Some(memory) = &mut calls.memory else {
@@ -245,22 +253,24 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         calls.counters.by_queue += calls.ids.complete(range, &mut self.books);
     }
 
-    /// Says that all completions known to the kernel now have been given to [`complete`](Self::complete).
+    /// Says that all completions known to the kernel now have been given to
+    /// [`complete`](Self::complete).
     ///
-    /// After a failed send of a datagram it is not known whether the kernel has given it an id: firewalls and queues drop it
-    /// behind that (`udp_send_skb()` in net/ipv4/udp.c, v6.18). If they did, its completion is there when the send
-    /// fails, since that frees it. Until this call, sends are copied.
+    /// After a failed send of a datagram it is not known whether the kernel has given it an id:
+    /// firewalls and queues drop it behind that (`udp_send_skb()` in net/ipv4/udp.c, v6.18). If
+    /// they did, its completion is there when the send fails, since that frees it. Until this call,
+    /// sends are copied.
     pub fn drained(&mut self) {
         self.transport.ids.unsettled = 0;
         self.transport.queue_due = false;
     }
 
-    /// The next buffer that the kernel is done with, waiting for it up to `timeout` and reading the error queue until it
-    /// comes. `None`: none came in that time, or nothing is in flight.
+    /// The next buffer that the kernel is done with, waiting for it up to `timeout` and reading the
+    /// error queue until it comes. `None`: none came in that time, or nothing is in flight.
     ///
     /// # Errors
     ///
-    /// As [`drain`](Self::drain), and [`Error::Call`] if poll(2) fails.
+    /// Those of [`drain`](Self::drain), and [`Error::Call`] if poll(2) fails.
     pub fn wait_returned(
         &mut self,
         queue: &mut ErrorQueue,
@@ -274,13 +284,14 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         Ok(self.next_returned())
     }
 
-    /// Waits until nothing is in flight or `timeout` is over, reading the error queue until then. `true`: nothing is in flight.
+    /// Waits until nothing is in flight or `timeout` is over, reading the error queue until then.
+    /// `true`: nothing is in flight.
     ///
-    /// What a stream socket has not taken yet is not sent by this, and counts as in flight.
+    /// This does not send bytes that a stream socket has not taken yet; they count as in flight.
     ///
     /// # Errors
     ///
-    /// As [`drain`](Self::drain), and [`Error::Call`] if poll(2) fails.
+    /// Those of [`drain`](Self::drain), and [`Error::Call`] if poll(2) fails.
     pub fn wait_idle(
         &mut self,
         queue: &mut ErrorQueue,
@@ -316,8 +327,8 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         }
     }
 
-    /// Unless something is `done` or nothing more can complete, the error queue is empty then: what it holds would end a sleep at
-    /// once.
+    /// Empty the error queue, unless something is `done` or nothing more can complete: remaining
+    /// entries would end a sleep at once.
     fn look(
         &mut self,
         queue: &mut ErrorQueue,
@@ -334,7 +345,8 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         Ok(())
     }
 
-    /// Looks at memory for as long as a sleep and a wake-up take, or until something is `done` or nothing more can complete.
+    /// Looks at memory for as long as a sleep and a wake-up take, or until something is `done` or
+    /// nothing more can complete.
     fn watch_memory(&mut self, done: &impl Fn(&Self) -> bool) -> bool {
         const SLEEP_AND_WAKE_UP: Duration = Duration::from_micros(10);
         let mut start = None;
@@ -380,7 +392,8 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         }
     }
 
-    /// A connection that is shut down polls as POLLHUP at all times: there, looking again is all that is left.
+    /// A connection that is shut down polls as POLLHUP at all times: there, looking again is all
+    /// that is left.
     fn wait_for_error_queue(&self, longest: Duration) -> Result<()> {
         const LOOK_AGAIN: Duration = Duration::from_millis(1);
         let mut fds = [PollFd::new(self.transport.socket.as_fd(), PollFlags::empty())];
@@ -430,10 +443,11 @@ impl<S: AsFd> Transport for Calls<S> {
         }
         let sent = send(&self.socket, bytes, how, libc::MSG_ZEROCOPY);
         match sent {
-            // tcp_sendmsg_locked() takes the id back where it sends nothing, and so does __ip_append_data() where it
-            // fails (msg_zerocopy_put_abort(), net/core/skbuff.c, v6.18). What fails behind that has an id.
+            // Count a send as unsettled if it may have an id: tcp_sendmsg_locked() takes the id
+            // back where it sends nothing, and so does __ip_append_data() where it fails
+            // (msg_zerocopy_put_abort(), net/core/skbuff.c, v6.18), but a later failure keeps it.
             Err(errno) if !self.stream && errno != Errno::EAGAIN => self.ids.unsettled += 1,
-            // Entries that nobody has read may be what takes the memory.
+            // Read the queue after ENOBUFS: unread entries may use up the memory.
             Err(errno) => self.queue_due |= errno == Errno::ENOBUFS,
             Ok(_) => {
                 self.ids.window.issue(place);
@@ -450,7 +464,8 @@ impl<S: AsFd> Transport for Calls<S> {
     }
 }
 
-/// sendmsg(2), or send(2) where that is all there is to say, which spares the kernel a header; also where a signal interrupts it.
+/// sendmsg(2), or send(2) where that is all there is to say, which spares the kernel a header; also
+/// where a signal interrupts it.
 pub(super) fn send(to: impl AsFd, bytes: &[u8], how: &How, flags: i32) -> nix::Result<usize> {
     let how = how.encode();
     let flags = how.flags | flags;

@@ -1,9 +1,11 @@
-//! Completions that come back with the next send: a control message that the kernel fills in, SCM_ZC_NOTIFICATION.
+//! Completions that come back with the next send: a control message that the kernel fills in,
+//! SCM_ZC_NOTIFICATION.
 //!
-//! Source: "sock: add MSG_ZEROCOPY notification mechanism based on msg_control", eighth and last version, netdev,
-//! 30 July 2024. It was not merged. Its earlier versions had other layouts by the same number, which on most
-//! architectures is 78, and since Linux 6.12 that is SO_DEVMEM_LINEAR's: a kernel that takes the series up will have another
-//! one. So nothing is believed by the number: the probe asks for a completion and looks whether it comes.
+//! Source: "sock: add MSG_ZEROCOPY notification mechanism based on msg_control", eighth and last
+//! version, netdev, 30 July 2024. It was not merged. Its earlier versions had other layouts by the
+//! same number, which on most architectures is 78, and since Linux 6.12 that is SO_DEVMEM_LINEAR's:
+//! a kernel that takes the series up will have another one. So nothing is believed by the number:
+//! the probe asks for a completion and looks whether it comes.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -26,8 +28,9 @@ const ROOM_FOR_ONE: usize = COUNT + ELEMENT;
 /// No completion of a new socket looks like that.
 const UNTOUCHED: u8 = 0xff;
 
-/// Whether the running kernel copies completions back into a control message of a send, in the layout of the last
-/// proposal. No kernel of kernel.org does; [`ZeroCopySender`](super::ZeroCopySender) does not use it.
+/// Return true if the running kernel copies completions back into a control message of a send, in
+/// the layout of the last proposal. No kernel of kernel.org does;
+/// [`ZeroCopySender`](super::ZeroCopySender) does not use it.
 ///
 /// Takes a send to itself by a socket of its own, and no time worth mentioning.
 ///
@@ -62,7 +65,8 @@ fn to_itself() -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Over loopback it is there when the send is done; if it is not, there is nothing to copy back, and so the answer is no.
+/// Over loopback it is there when the send is done; if it is not, there is nothing to copy back,
+/// and so the answer is no.
 fn wait_for_completion(socket: impl AsFd) {
     const AT_MOST_MS: u8 = 100;
     let _ = poll(&mut [PollFd::new(socket.as_fd(), PollFlags::empty())], AT_MOST_MS);
@@ -79,7 +83,7 @@ fn request() -> [u8; space(ROOM_FOR_ONE)] {
     control
 }
 
-/// What the kernel wrote into a [`request`]; `None` for nothing.
+/// Decode what the kernel wrote into a [`request`]; `None` if it wrote nothing.
 fn completion(control: &[u8; space(ROOM_FOR_ONE)]) -> Option<ZeroCopyRange> {
     let data = control.last_chunk::<{ space(ROOM_FOR_ONE) - space(0) }>()?;
     let (words, _) = data.as_chunks::<4>();

@@ -10,7 +10,7 @@ use crate::sys::zerocopy::StableBuffer;
 pub struct Returned<B> {
     /// The buffer, with the content that was sent.
     pub buffer: B,
-    /// Whether the kernel says that it made a copy after all.
+    /// The kernel made a copy after all.
     pub copied: bool,
 }
 
@@ -30,7 +30,7 @@ struct Lent<B> {
     buffer: B,
     /// Sends of it that the kernel has not completed.
     sends: u32,
-    /// Whether more of it is to be sent.
+    /// More of the buffer is to be sent.
     open: bool,
     copied: bool,
 }
@@ -55,12 +55,12 @@ impl<B: StableBuffer> Held<B> {
         self.at(place).buffer.bytes()
     }
 
-    /// One more send of the buffer is in flight.
+    /// Count one more send of the buffer in flight.
     pub(super) fn lend(&mut self, place: Place) {
         self.at_mut(place).sends += 1;
     }
 
-    /// One send of the buffer is complete.
+    /// Count one send of the buffer as complete.
     pub(super) fn complete(&mut self, place: Place, copied: bool) {
         let lent = self.at_mut(place);
         lent.sends -= 1;
@@ -114,8 +114,8 @@ impl<B: StableBuffer> Held<B> {
         self.lent[place].as_mut().expect(Self::OCCUPIED)
     }
 
-    /// A place goes to the transport with each send and comes back once for each: `Window` hands a send out once, and
-    /// the kernel makes one notification for a request of io_uring.
+    /// A place goes to the transport with each send and comes back once for each: `Window` hands a
+    /// send out once, and the kernel makes one notification for a request of io_uring.
     const OCCUPIED: &str = "a place is free when its last send is complete, not before";
 }
 
@@ -129,7 +129,8 @@ impl<B> Default for Held<B> {
     }
 }
 
-/// Leaks what is in flight, and no more: freed memory would be written by its next owner while the kernel still sends it.
+/// Leak only buffers in flight: the next owner of freed memory would overwrite it while the kernel
+/// still sends it.
 impl<B> Drop for Held<B> {
     fn drop(&mut self) {
         self.lent.drain(..).for_each(mem::forget);

@@ -1,8 +1,9 @@
 //! Completions from memory, and when the error queue has to be read beside it.
 //!
-//! Every completion is in the error queue, whatever memory says, so reading the queue makes good whatever memory lacks: what was
-//! complete before the registration, what was written over, what the programs missed, and all that comes after the end of
-//! the service. What is left to decide is how long that may wait.
+//! Every completion is in the error queue, whatever memory says, so reading the queue makes up for
+//! all that memory lacks: completions before the registration, overwritten ones, those that the
+//! programs missed, and all after the end of the service. The remaining question is how long that
+//! may wait.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::completions::Registration;
 use crate::error_queue::ZeroCopyRange;
 use crate::sys::options;
 
-/// Where a sender learns of completions.
+/// A sender's source of completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CompletionsBy {
     /// Memory that `sockstamp completions` writes; the error queue is read rarely.
@@ -22,41 +23,43 @@ pub enum CompletionsBy {
     ErrorQueue,
 }
 
-/// How a sender has learned of completions. Counts never go back.
+/// A sender's sources of completions. Counts never decrease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompletionCounters {
     /// Sends that were known to be complete from memory.
     pub by_memory: u64,
-    /// Sends that were known to be complete from the error queue, or from whoever called
+    /// Sends completed by the error queue, or by calls of
     /// [`complete`](super::ZeroCopySender::complete).
     pub by_queue: u64,
-    /// How often the error queue was read.
+    /// Reads of the error queue.
     pub queue_reads: u64,
     /// Ranges that were written over in memory before they were read: the error queue had them.
     pub overruns: u64,
-    /// How often the service ended, so that the error queue took over.
+    /// Times that the service ended, so that the error queue took over.
     pub services_ended: u64,
 }
 
-/// What memory misses is found after this long, and so is the end of the service. Network errors are in the queue
-/// alone. And ranges that merge in it never span so many ids that older ones cannot be told from newer ones.
+/// Longest time between reads of the queue. It bounds the delay of completions that memory misses,
+/// of network errors, which only the queue has, and of noticing the service's end. It also keeps
+/// merged ranges short enough to tell older ids from newer ones.
 const LONGEST: Duration = Duration::from_millis(10);
 
-/// Ranges that did not merge. Each holds some 800 bytes of net.core.optmem_max until it is read (`sock_omalloc()`,
-/// net/core/sock.c, v6.18), of which Linux 6.1 has 20 kB a socket: two thirds stay for sends in flight.
+/// Ranges that did not merge. Each takes about 800 bytes of net.core.optmem_max until it is read
+/// (`sock_omalloc()`, net/core/sock.c, v6.18), of which Linux 6.1 has 20 kB per socket: two thirds
+/// stay for sends in flight.
 const MOST_RANGES: u64 = 8;
 
-/// The part of the receive buffer that may be in use before stamps are taken out of it: what finds it full is dropped
-/// (`sock_queue_err_skb()`, net/core/skbuff.c, v6.18).
+/// The part of the receive buffer that may be in use before stamps are taken out of it: stamps that
+/// find it full are dropped (`sock_queue_err_skb()`, net/core/skbuff.c, v6.18).
 const RECEIVE_BUFFER_PART: u32 = 4;
 
 #[derive(Debug)]
 pub(super) struct Memory {
     registration: Registration,
-    /// When the queue was read since this much time had gone by.
+    /// The queue was read because this much time had passed.
     timed: Duration,
     lost: u64,
-    /// So many stamps in the queue are worth asking how full the receive buffer is.
+    /// Stamps in the queue from which on the fill of the receive buffer is looked at.
     stamps_allowed: u64,
 }
 
@@ -78,14 +81,14 @@ impl Memory {
         &mut self.registration
     }
 
-    /// Hands what is new to `each`; how many ranges were lost since the last time.
+    /// Pass new ranges to `each`; return the number of ranges lost since the last time.
     pub(super) fn read(&mut self, each: impl FnMut(ZeroCopyRange)) -> u64 {
         self.registration.completed(each);
         let lost = self.registration.ranges_lost();
         lost - std::mem::replace(&mut self.lost, lost)
     }
 
-    /// Whether it is time to look whether the service is there, and what it missed.
+    /// Return true if it is time to look for the service, and for what it missed.
     pub(super) fn is_time(&mut self) -> bool {
         let now = coarse_time();
         let is_time = now.saturating_sub(self.timed) >= LONGEST;
@@ -95,7 +98,7 @@ impl Memory {
         is_time
     }
 
-    /// Whether what the queue holds by now must be taken out of it.
+    /// Return true if the queue must be emptied now.
     pub(super) fn queue_fills(&mut self, socket: impl AsFd) -> bool {
         let stamps = self.registration.stamps_queued();
         self.registration.ranges_queued() >= MOST_RANGES
@@ -112,15 +115,16 @@ impl Memory {
     }
 }
 
-/// How full a receive buffer is, in bytes.
+/// The fill of a receive buffer, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct ReceiveBuffer {
     used: u32,
     size: u32,
 }
 
-/// How many stamps may be in the queue before the receive buffer is looked at again, `stamps` being there now: as many again
-/// take as much room again. None where that would be too much.
+/// Return how many stamps may be in the queue before the receive buffer is looked at again, with
+/// `stamps` in it now: as many again take as much space again. Return none if that would be too
+/// much.
 fn stamps_allowed(stamps: u64, buffer: Option<ReceiveBuffer>) -> u64 {
     match buffer {
         Some(ReceiveBuffer { used, size }) if used < size / RECEIVE_BUFFER_PART => 2 * stamps,

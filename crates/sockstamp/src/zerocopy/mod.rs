@@ -1,7 +1,8 @@
 //! Sending and receiving without a copy.
 //!
-//! A [`ZeroCopySender`] gives the kernel buffers to read where they are (MSG_ZEROCOPY), and gives each back when the kernel is
-//! done with it. A [`ZeroCopyReceiver`] shows the pages that payload arrived in (TCP_ZEROCOPY_RECEIVE).
+//! A [`ZeroCopySender`] gives the kernel buffers to read where they are (MSG_ZEROCOPY), and gives
+//! each back when the kernel is done with it. A [`ZeroCopyReceiver`] shows the pages that payload
+//! arrived in (TCP_ZEROCOPY_RECEIVE).
 //!
 //! ```
 //! use std::net::UdpSocket;
@@ -29,9 +30,10 @@
 //!
 //! # What a sender promises
 //!
-//! What the peer gets is what was in the buffer when it was sent. A buffer is moved into the sender and comes back when the
-//! kernel has said that it reads it no longer: for UDP that is when the device is done with the packet, for TCP when
-//! the peer has acknowledged the bytes. Using it before that does not compile:
+//! The peer gets the contents of the buffer at the time of transmission. A buffer is moved into the
+//! sender and returned when the kernel has reported that it no longer reads it: for UDP when the
+//! device is done with the packet, for TCP when the peer has acknowledged the bytes. Using it
+//! before that does not compile:
 //!
 //! ```compile_fail,E0382
 //! # use sockstamp::zerocopy::{Options, ZeroCopySender};
@@ -42,20 +44,22 @@
 //! buffer[0] = 1;
 //! ```
 //!
-//! **Dropping a sender leaks the buffers that are in flight** and frees all others. The kernel holds the pages of a buffer, so
-//! freeing them would break no memory, but the allocator would give them to the next who asks, and the kernel would send
-//! what that one writes: retransmissions of TCP read the pages again. Waiting instead would block a drop for as long as a
-//! peer likes. So wait before, as long as it suits: [`wait_idle`](ZeroCopySender::wait_idle). The same holds
-//! for a sender that is forgotten and for one that is dropped by a panic.
+//! **Dropping a sender leaks the buffers in flight** and frees all others. The kernel holds the
+//! pages of a buffer, so freeing it would be memory safe, but the allocator would reuse the memory,
+//! and the kernel would send its new contents: TCP retransmissions read the pages again. Waiting
+//! instead would block a drop for as long as the peer likes. Therefore wait before, for as long as
+//! is suitable: [`wait_idle`](ZeroCopySender::wait_idle). The same holds for a forgotten sender,
+//! and for one dropped by a panic.
 //!
 //! # When it pays
 //!
-//! - From about 32 KiB a send. Less is copied ([`Options::threshold`]).
-//! - Not to receivers on the same host, nor over devices that cannot gather: the kernel copies there after all, later, and
-//!   says so ([`Returned::copied`]). [`Options::stop_when_copied`] stops asking then.
-//! - Memory that is in flight is locked (RLIMIT_MEMLOCK for users without CAP_IPC_LOCK), and each completion that waits to be
-//!   read counts against net.core.optmem_max. Beyond these the kernel says ENOBUFS, and the send is copied
-//!   ([`Counters::refused`]).
+//! - From about 32 KiB per send on. Smaller sends are copied ([`Options::threshold`]).
+//! - Not to receivers on the same host, nor over devices that cannot gather: the kernel copies
+//!   there after all, later, and says so ([`Returned::copied`]). [`Options::stop_when_copied`]
+//!   stops asking then.
+//! - Memory that is in flight is locked (RLIMIT_MEMLOCK for users without CAP_IPC_LOCK), and each
+//!   completion that waits to be read counts against net.core.optmem_max. Beyond these the kernel
+//!   says ENOBUFS, and the send is copied ([`Counters::refused`]).
 
 mod calls;
 mod copy_back;

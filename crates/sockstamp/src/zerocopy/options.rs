@@ -3,7 +3,7 @@ use std::num::NonZeroU32;
 
 use crate::control::{self, Address, Writer};
 
-/// When a sender asks the kernel to leave the bytes where they are.
+/// The conditions under which a sender requests a send without a copy.
 ///
 /// The default is [`THRESHOLD`](Self::THRESHOLD), and to go on asking whatever the kernel copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,9 +13,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Bytes of a send below which it is copied. Pinning pages and telling of the completion cost what copying this much does:
-    /// found by the benchmark `threshold` on a virtual machine; its run is in docs/benchmarks.md. The kernel's
-    /// documentation says about 10 kB (Documentation/networking/msg_zerocopy.rst, v6.18): measure where it matters.
+    /// Sends with fewer bytes are copied. Pinning pages and reporting the completion cost as much
+    /// as copying this many bytes, as the benchmark `threshold` found on a virtual machine;
+    /// docs/benchmarks.md has its run. The kernel's documentation says about 10 kB
+    /// (Documentation/networking/msg_zerocopy.rst, v6.18): measure on the target machine.
     pub const THRESHOLD: usize = 32 * 1024;
 
     /// Copies sends of fewer than `bytes`, and gives their buffers back at once.
@@ -27,8 +28,8 @@ impl Options {
         }
     }
 
-    /// Stops asking when the kernel has copied `sends` in a row after all, as it does for receivers on this host and for
-    /// devices that cannot gather: that costs more than copying at once.
+    /// Stops asking when the kernel has copied `sends` in a row after all, as it does for receivers
+    /// on this host and for devices that cannot gather: that costs more than copying at once.
     #[must_use]
     pub fn stop_when_copied(self, sends: NonZeroU32) -> Self {
         Self {
@@ -47,7 +48,7 @@ impl Default for Options {
     }
 }
 
-/// How one buffer is sent. The default is all of it, to where the socket is connected.
+/// Options of one buffer's send. By default all of it goes to the connected peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct How {
     pub(super) to: Option<SocketAddr>,
@@ -65,8 +66,8 @@ impl How {
         }
     }
 
-    /// Sends datagrams of `bytes` each, the last as long as what is left: UDP_SEGMENT. The kernel takes 64 of them (128
-    /// since Linux 6.9), and what fits into one IP packet.
+    /// Send datagrams of `bytes` each, and the rest as the last one: UDP_SEGMENT. The kernel
+    /// accepts 64 of them (128 since Linux 6.9), within one IP packet's length.
     #[must_use]
     pub fn segments(self, bytes: u16) -> Self {
         Self {
@@ -75,14 +76,14 @@ impl How {
         }
     }
 
-    /// Tells the kernel that more follows: MSG_MORE. A datagram is sent with the first buffer that goes without it; its
-    /// buffers stay in flight until then.
+    /// Tells the kernel that more follows: MSG_MORE. A datagram is sent with the first buffer that
+    /// goes without it; its buffers stay in flight until then.
     #[must_use]
     pub fn more(self) -> Self {
         Self { more: true, ..self }
     }
 
-    /// As the kernel takes it.
+    /// Encode the options for the kernel.
     pub(super) fn encode(self) -> Encoded {
         let mut control = [0; SEGMENT_SPACE];
         let mut writer = Writer::new(&mut control);
@@ -101,7 +102,7 @@ impl How {
     }
 }
 
-/// What a control message with the size of segments takes.
+/// Bytes of a control message with the segment size.
 const SEGMENT_SPACE: usize = control::space(size_of::<u16>());
 
 /// A [`How`] as sendmsg(2) takes it.

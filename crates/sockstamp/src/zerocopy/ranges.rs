@@ -1,26 +1,27 @@
-//! Which sends are complete, from the ranges of ids that the kernel reports. No I/O, no allocation per send.
+//! Track which sends are complete, from the ranges of ids that the kernel reports. No I/O, no
+//! allocation per send.
 
 use std::collections::VecDeque;
 
 use crate::error_queue::ZeroCopyRange;
 
-/// What a range meant to a [`Window`], in sends.
+/// The effect of a range on a [`Window`], in sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Matched {
-    /// In flight until now.
+    /// Sends that were in flight until now.
     pub(super) completed: u64,
     /// Completed by an earlier range.
     pub(super) repeated: u64,
-    /// Not issued yet.
+    /// Sends that were not issued.
     pub(super) unknown: u64,
 }
 
-/// How many sends a range has: 1 to 2^32.
+/// Return the number of sends in a range: 1 to 2^32.
 pub(super) fn sends(range: ZeroCopyRange) -> u64 {
     u64::from(range.last.wrapping_sub(range.first)) + 1
 }
 
-/// The sends in flight, in order of their ids, each with what is to be known of it when it completes.
+/// The sends in flight, in order of their ids, each with the data needed at its completion.
 #[derive(Debug)]
 pub(super) struct Window<T> {
     /// The id of the first slot.
@@ -41,26 +42,27 @@ impl<T> Window<T> {
         }
     }
 
-    /// Makes room for one more send, so that the next [`issue`](Self::issue) allocates nothing. `false`: there are too many.
+    /// Makes room for one more send, so that the next [`issue`](Self::issue) allocates nothing.
+    /// `false`: there are too many.
     pub(super) fn reserve(&mut self) -> bool {
         self.slots.reserve(1);
         self.slots.len() < Self::MOST
     }
 
-    /// Gives the next id to a send.
+    /// Assign the next id to a send.
     pub(super) fn issue(&mut self, send: T) -> u32 {
         let id = self.next();
         self.slots.push_back(Some(send));
         id
     }
 
-    /// Leaves out the next `ids`: they were given to sends that nobody waits for.
+    /// Skip the next `ids`: they belong to sends without a waiter.
     pub(super) fn skip(&mut self, ids: u32) {
         self.slots.extend((0..ids).map(|_| None));
         self.advance();
     }
 
-    /// How far the end of `range` lies beyond the last send, in sends.
+    /// Return how far the end of `range` lies beyond the last send, in sends.
     pub(super) fn ahead(&self, range: ZeroCopyRange) -> u32 {
         let ahead = range.last.wrapping_sub(self.next()).wrapping_add(1);
         if ahead.cast_signed() > 0 { ahead } else { 0 }
@@ -68,8 +70,8 @@ impl<T> Window<T> {
 
     /// Hands each send of `range` that was in flight until now to `each`, in order.
     ///
-    /// Takes a step for each id of the range in the window. The kernel reports an id once, so this is constant
-    /// time for a send, amortised.
+    /// Take one step per id of the range in the window. The kernel reports an id once, so this is
+    /// amortised constant time per send.
     pub(super) fn complete(&mut self, range: ZeroCopyRange, mut each: impl FnMut(T)) -> Matched {
         let distance = range.first.wrapping_sub(self.base).cast_signed();
         let begin = i64::from(distance);
@@ -93,7 +95,8 @@ impl<T> Window<T> {
         }
     }
 
-    /// How many sends the window spans: those in flight, and those completed behind one in flight.
+    /// Return the span of the window in sends: those in flight, and those completed after one in
+    /// flight.
     #[cfg(test)]
     fn span(&self) -> usize {
         self.slots.len()
@@ -213,7 +216,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a set of the ids in flight: each send completes once, when the first range with its id comes.
+        /// Against a set of the ids in flight: each send completes once, when the first range with
+        /// its id comes.
         #[test]
         fn each_send_completes_once(start in prop_oneof![Just(0_u32), Just(u32::MAX - 20), any::<u32>()], steps in steps()) {
             let mut window = Window::starting_at(start);
@@ -246,7 +250,8 @@ mod tests {
             }
         }
 
-        /// However the kernel merges and orders completions, all sends complete and nothing stays behind.
+        /// However the kernel merges and orders completions, all sends complete and nothing stays
+        /// behind.
         #[test]
         fn merged_and_shuffled_ranges_complete_everything(
             start in any::<u32>(),

@@ -9,23 +9,26 @@ use crate::sys::message::{self, Buffers};
 use crate::sys::zerocopy::{ReceiveMapping, Transfer, page_size};
 use crate::{Error, Result};
 
-/// Receives from a TCP socket by mapping the pages that hold the payload, where the kernel can, and by copying elsewhere.
+/// Receives from a TCP socket by mapping the pages that hold the payload, where the kernel can, and
+/// by copying elsewhere.
 ///
 /// # When pages are mapped
 ///
-/// The kernel maps a page of payload if it is filled by payload from its first byte to its last, is a page by itself, and
-/// belongs to nobody else (`can_map_frag()` in net/ipv4/tcp.c, v6.18). For data from the network that wants
+/// The kernel maps a page of payload if payload fills it from its first byte to its last, if it is
+/// a single page, and if nothing else owns it (`can_map_frag()` in net/ipv4/tcp.c, v6.18). For data
+/// from the network that requires
 ///
 /// - a network interface that splits headers from payload, into pages of the size of the system's;
-/// - an MSS that is a multiple of that size, hence an MTU of, for instance, 4096 bytes and the headers: 4148 with IPv4 and
-///   the timestamps option, 4168 with IPv6;
+/// - an MSS that is a multiple of that size, hence an MTU of, for instance, 4096 bytes and the
+///   headers: 4148 with IPv4 and the timestamps option, 4168 with IPv6;
 /// - a sender that begins its writes at multiples of it.
 ///
-/// From the same host, payload comes as it lies with the sender. Ordinary sends fill larger pages than one (refused), and
-/// files are in the page cache (refused). A send with MSG_ZEROCOPY is copied for the receiver, into pages that begin
-/// with the packet: these are mapped.
+/// Payload from the same host lies as the sender placed it. Ordinary sends fill pages larger than
+/// one (refused), and files are in the page cache (refused). A send with MSG_ZEROCOPY is copied for
+/// the receiver, into pages that begin with the packet: these are mapped.
 ///
-/// What is mapped is faster from some tens of kB on: changing a mapping costs more than copying little.
+/// Mapping is faster from some tens of kB on: changing a mapping costs more than copying a few
+/// bytes.
 #[derive(Debug)]
 pub struct ZeroCopyReceiver<S> {
     socket: S,
@@ -35,7 +38,7 @@ pub struct ZeroCopyReceiver<S> {
     counters: ReceiveCounters,
 }
 
-/// What a receiver has received, in bytes. Counts never go back.
+/// Counters of a receiver, in bytes. They never decrease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReceiveCounters {
     /// Mapped.
@@ -44,7 +47,7 @@ pub struct ReceiveCounters {
     pub copied: u64,
 }
 
-/// What one call has received.
+/// The result of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Receive<'a> {
     /// The next bytes of the stream.
@@ -60,15 +63,15 @@ pub enum Receive<'a> {
 /// Borrows the receiver, which cannot receive more until this is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received<'a> {
-    /// Pages of the packets themselves; nobody writes to them. Whole pages, the first one at an address that is a multiple
-    /// of their size.
+    /// Pages of the packets themselves, which nothing writes. They are whole pages, so the address
+    /// is a multiple of their size.
     pub mapped: &'a [u8],
-    /// What followed and could not be mapped.
+    /// The following bytes, which could not be mapped.
     pub copied: &'a [u8],
 }
 
 impl<'a> Received<'a> {
-    /// How many bytes there are.
+    /// Return the number of bytes.
     #[expect(clippy::len_without_is_empty, reason = "it is never empty")]
     pub fn len(&self) -> usize {
         self.mapped.len() + self.copied.len()
@@ -81,9 +84,10 @@ impl<'a> Received<'a> {
 }
 
 impl<S: AsFd> ZeroCopyReceiver<S> {
-    /// Makes room for mapping `window` bytes at a time, rounded up to whole pages, and for copying `copy` bytes, at least a page.
+    /// Makes room for mapping `window` bytes at a time, rounded up to whole pages, and for copying
+    /// `copy` bytes, at least a page.
     ///
-    /// Where no more than `copy` bytes wait, the kernel copies them and maps none.
+    /// The kernel copies `copy` bytes or fewer, and maps none.
     ///
     /// # Errors
     ///
@@ -99,18 +103,19 @@ impl<S: AsFd> ZeroCopyReceiver<S> {
         })
     }
 
-    /// Receives what there is, as far as it fits. Never blocks.
+    /// Receive the available bytes, as far as they fit. Never blocks.
     ///
     /// # Errors
     ///
-    /// [`Error::Call`]: what the connection ended by, after all that came before, or that the kernel lacks
-    /// TCP_ZEROCOPY_RECEIVE (before Linux 4.18).
+    /// [`Error::Call`]: the error that ended the connection, after all earlier bytes; or the kernel
+    /// lacks TCP_ZEROCOPY_RECEIVE (before Linux 4.18).
     pub fn receive(&mut self) -> Result<Receive<'_>> {
         if let Some(errno) = self.error.take() {
             return Err(Self::refused(errno));
         }
         let mut transfer = match self.mapping.receive(&self.socket, &mut self.copy) {
-            // At the end of the stream: `tcp_zerocopy_receive()`. An ordinary receive tells by what it ended.
+            // Treat EIO as the end of the stream (`tcp_zerocopy_receive()`); an ordinary receive
+            // gives its cause.
             Err(Errno::EIO) => Transfer::default(),
             result => result.map_err(Self::refused)?,
         };
@@ -133,13 +138,13 @@ impl<S: AsFd> ZeroCopyReceiver<S> {
         }))
     }
 
-    /// Gives the pages that are mapped back to the kernel. The next [`receive`](Self::receive) does so as well; until then they
-    /// stay in memory.
+    /// Gives the pages that are mapped back to the kernel. The next [`receive`](Self::receive) does
+    /// so as well; until then they stay in memory.
     pub fn release(&mut self) {
         self.mapping.clear();
     }
 
-    /// What was received so far.
+    /// Return the counters so far.
     pub fn counters(&self) -> ReceiveCounters {
         self.counters
     }

@@ -16,17 +16,20 @@ use crate::zerocopy::sender::Sender;
 use crate::zerocopy::transport::{Lent, Transport};
 use crate::{Error, Result};
 
-/// Sends by io_uring (IORING_OP_SENDMSG_ZC, since Linux 6.1), and learns of completions from memory that the ring shares with the
-/// kernel.
+/// Sends by io_uring (IORING_OP_SENDMSG_ZC, since Linux 6.1), and learns of completions from memory
+/// that the ring shares with the kernel.
 ///
-/// The same as a [`ZeroCopySender`](super::ZeroCopySender) but for these:
+/// It differs from a [`ZeroCopySender`](super::ZeroCopySender) as follows:
 ///
-/// - A send never blocks, whatever the socket does: [`NotSent::WouldBlock`](super::NotSent::WouldBlock).
-/// - Completions come in the ring, not in the error queue, for each send by itself; other senders of the socket do not matter.
-/// - Completions that the kernel has no room for are kept by it, and count against no limit; locked memory does.
+/// - A send never blocks, whatever the socket does:
+///   [`NotSent::WouldBlock`](super::NotSent::WouldBlock).
+/// - Completions come in the ring, not in the error queue, for each send by itself; other senders
+///   of the socket do not matter.
+/// - Completions that the kernel has no room for are kept by it, and count against no limit; locked
+///   memory does.
 pub type RingSender<S, B> = Sender<Ring<S>, B>;
 
-/// io_uring on a socket.
+/// The transport by io_uring on a socket.
 #[derive(Debug)]
 pub struct Ring<S> {
     socket: S,
@@ -36,7 +39,7 @@ pub struct Ring<S> {
     notices: Notices,
 }
 
-/// Which notification is of which buffer.
+/// Maps notifications to buffers.
 ///
 /// A send that failed may be notified as well, so its name is not used again before.
 #[derive(Debug, Default)]
@@ -76,8 +79,8 @@ impl Notices {
 }
 
 impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
-    /// Makes a ring for the sends of `socket`. `notifications` is how many completions it has room for: as many as sends will be
-    /// in flight is best.
+    /// Makes a ring for the sends of `socket`. `notifications` is how many completions it has room
+    /// for: as many as sends will be in flight is best.
     ///
     /// # Errors
     ///
@@ -98,7 +101,8 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
         Ok(Self::over(ring, options))
     }
 
-    /// Whether the kernel and the socket can send without a copy. The socket is found out by the first send.
+    /// Return the ability of kernel and socket to send without a copy. The first send finds out the
+    /// socket's.
     pub fn support(&self) -> Support {
         self.transport.support
     }
@@ -123,12 +127,12 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
         Ok(())
     }
 
-    /// The next buffer that the kernel is done with, waiting for it up to `timeout`. `None`: none came in that time, or nothing
-    /// is in flight.
+    /// The next buffer that the kernel is done with, waiting for it up to `timeout`. `None`: none
+    /// came in that time, or nothing is in flight.
     ///
     /// # Errors
     ///
-    /// As [`reap`](Self::reap).
+    /// Those of [`reap`](Self::reap).
     pub fn wait_returned(&mut self, timeout: Duration) -> Result<Option<Returned<B>>> {
         if let Some(returned) = self.next_returned() {
             return Ok(Some(returned));
@@ -139,11 +143,11 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
 
     /// Waits until nothing is in flight or `timeout` is over. `true`: nothing is in flight.
     ///
-    /// What a stream socket has not taken yet is not sent by this, and counts as in flight.
+    /// This does not send bytes that a stream socket has not taken yet; they count as in flight.
     ///
     /// # Errors
     ///
-    /// As [`reap`](Self::reap).
+    /// Those of [`reap`](Self::reap).
     pub fn wait_idle(&mut self, timeout: Duration) -> Result<bool> {
         self.wait_until(timeout, |_| false)?;
         Ok(self.in_flight() == 0)
@@ -220,7 +224,8 @@ impl<S: AsFd> Transport for Ring<S> {
     }
 }
 
-/// Asks by a send on a socket that cannot: a kernel that knows the request and its flags says EOPNOTSUPP, any other EINVAL.
+/// Asks by a send on a socket that cannot: a kernel that knows the request and its flags says
+/// EOPNOTSUPP, any other EINVAL.
 fn support(ring: &mut SendRing) -> Result<Support> {
     if !ring.knows_sends() {
         return Ok(Support::Unsupported);

@@ -8,7 +8,8 @@ use crate::zerocopy::transport::{Lent, Transport};
 
 /// Sends buffers without copying them, and owns each until the kernel is done with it.
 ///
-/// Made as a [`ZeroCopySender`](super::ZeroCopySender) (sendmsg(2)), or as a `RingSender` (io_uring, by the feature of that name).
+/// Made as a [`ZeroCopySender`](super::ZeroCopySender) (sendmsg(2)), or as a `RingSender`
+/// (io_uring, by the feature of that name).
 #[derive(Debug)]
 pub struct Sender<T, B: StableBuffer> {
     pub(super) transport: T,
@@ -16,7 +17,7 @@ pub struct Sender<T, B: StableBuffer> {
     rest: Option<Rest>,
 }
 
-/// What a sender knows of its buffers, whatever way they go.
+/// A sender's account of its buffers, for any transport.
 #[derive(Debug)]
 pub(super) struct Books<B: StableBuffer> {
     held: Held<B>,
@@ -50,36 +51,37 @@ struct Rest {
     how: How,
 }
 
-/// What a sender has done. Counts never go back.
+/// Counters of a sender. They never decrease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Send calls that the kernel took without a copy, or so it said.
     pub lent: u64,
-    /// Of these, complete by now.
+    /// Of these, the completed ones.
     pub completed: u64,
-    /// Of these, copied after all. Where the kernel has merged completions, the first of them speaks for all
+    /// Of these, the copied ones. Where the kernel merges completions, the first one stands for all
     /// (`skb_zerocopy_notify_extend()` in net/core/skbuff.c, v6.18).
     pub completed_copied: u64,
     /// Send calls below the threshold, which were copied.
     pub below_threshold: u64,
-    /// Send calls that were copied since the socket cannot do otherwise, since all was copied lately
-    /// ([`Options::stop_when_copied`]), or since ids are in doubt after a failed send.
+    /// Send calls that were copied since the socket cannot do otherwise, since all was copied
+    /// lately ([`Options::stop_when_copied`]), or since ids are in doubt after a failed send.
     pub not_asked: u64,
-    /// Send calls that were copied since the kernel had no memory for one without a copy (ENOBUFS: net.core.optmem_max,
-    /// RLIMIT_MEMLOCK).
+    /// Send calls that were copied since the kernel had no memory for one without a copy (ENOBUFS:
+    /// net.core.optmem_max, RLIMIT_MEMLOCK).
     pub refused: u64,
     /// Ids that were reported again.
     pub repeated: u64,
-    /// Ids that no send of ours has: someone else sends with MSG_ZEROCOPY by the same socket. Sends are copied from
-    /// then on.
+    /// Ids that no send of ours has: someone else sends with MSG_ZEROCOPY by the same socket. Sends
+    /// are copied from then on.
     pub foreign: u64,
 }
 
-/// What became of a buffer that was sent.
+/// The result for a sent buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a buffer that was copied is in it"]
 pub enum Sent<B> {
-    /// The kernel has taken all of it and reads it where it is. It comes back by [`Sender::next_returned`].
+    /// The kernel has taken all of it and reads it where it is. It comes back by
+    /// [`Sender::next_returned`].
     InFlight,
     /// The kernel has taken all of it as a copy.
     Copied(B),
@@ -90,18 +92,20 @@ pub enum Sent<B> {
     },
 }
 
-/// Why a buffer was not sent.
+/// The reason why a buffer was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent<B> {
-    /// The socket has no room (POLLOUT tells when it has), for this buffer or for the rest of an earlier one.
+    /// The socket has no room (POLLOUT tells when it has), for this buffer or for the rest of an
+    /// earlier one.
     #[error("the socket has no room")]
     WouldBlock(B),
     /// The kernel refused.
     #[error("{error}")]
     Failed {
-        /// `None` if parts of it were sent before and are in flight: it comes back when they are complete.
+        /// `None` if parts of it were sent before and are in flight: it comes back when they are
+        /// complete.
         buffer: Option<B>,
-        /// What the kernel said.
+        /// The kernel's error.
         error: Error,
     },
 }
@@ -166,11 +170,12 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         }
     }
 
-    /// Sends on what a stream socket has not taken yet. `true`: all of it has been taken.
+    /// Send bytes that a stream socket has not taken yet. Return `true` if all of them are taken.
     ///
     /// # Errors
     ///
-    /// What the kernel says of the send. What was left is not sent then; the buffer comes back like others.
+    /// The kernel's error for the send. The remaining bytes are then not sent; the buffer is
+    /// returned like others.
     pub fn flush(&mut self) -> crate::Result<bool> {
         let Some(mut rest) = self.rest.take() else {
             return Ok(true);
@@ -188,44 +193,47 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         }
     }
 
-    /// Bytes that a stream socket has not taken yet: what [`flush`](Self::flush) has to do.
+    /// Return the number of bytes that a stream socket has not taken yet, which
+    /// [`flush`](Self::flush) sends.
     pub fn unsent(&self) -> usize {
         self.rest
             .map_or(0, |rest| self.books.held.bytes(rest.place).len() - rest.sent)
     }
 
-    /// The next buffer that the kernel is done with, in the order of completion. `None`: no more are known by now.
+    /// The next buffer that the kernel is done with, in the order of completion. `None`: no more
+    /// are known by now.
     pub fn next_returned(&mut self) -> Option<Returned<B>> {
         self.books.held.next_returned()
     }
 
-    /// How many buffers the sender owns: in flight, or with a part that is not sent yet.
+    /// Return the number of buffers that the sender owns: in flight, or not sent completely.
     pub fn in_flight(&self) -> usize {
         self.books.held.in_flight()
     }
 
-    /// What was done so far.
+    /// Return the counters so far.
     pub fn counters(&self) -> Counters {
         self.books.counters
     }
 
-    /// Whether a send of this many bytes would be asked for without a copy now.
+    /// Return true if a send of this many bytes would be without a copy now.
     pub fn lends(&self, bytes: usize) -> bool {
         bytes > 0 && bytes >= self.books.options.threshold && !self.books.stopped && self.transport.lends()
     }
 
-    /// Begins anew to ask, after [`Options::stop_when_copied`] ended it: the route may be another now.
+    /// Begins anew to ask, after [`Options::stop_when_copied`] ended it: the route may be another
+    /// now.
     pub fn ask_again(&mut self) {
         self.books.stopped = false;
         self.books.copied_in_a_row = 0;
     }
 
-    /// Whether [`next_returned`](Self::next_returned) has one.
+    /// Return true if [`next_returned`](Self::next_returned) has one.
     pub(super) fn has_returned(&self) -> bool {
         self.books.held.has_returned()
     }
 
-    /// Whether no send is in flight.
+    /// Return true if no send is in flight.
     pub(super) fn all_complete(&self) -> bool {
         self.books.counters.lent == self.books.counters.completed
     }

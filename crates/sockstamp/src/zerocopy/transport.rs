@@ -7,15 +7,16 @@ pub trait Transport: Sized {
     #[doc(hidden)]
     const CALL: &'static str;
 
-    /// Whether the kernel may take a part of what is sent.
+    /// Return true if the kernel may take a part of a send.
     #[doc(hidden)]
     fn is_stream(&self) -> bool;
 
-    /// Whether it makes sense to ask for a send without a copy.
+    /// Return true if a send without a copy makes sense.
     #[doc(hidden)]
     fn lends(&self) -> bool;
 
-    /// Sends without a copy. Where that succeeds with [`Lent::in_flight`], `place` is handed out once, on completion.
+    /// Sends without a copy. Where that succeeds with [`Lent::in_flight`], `place` is handed out
+    /// once, on completion.
     #[doc(hidden)]
     fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Lent>;
 
@@ -24,12 +25,12 @@ pub trait Transport: Sized {
     fn copy(&mut self, bytes: &[u8], how: &How) -> nix::Result<usize>;
 }
 
-/// What the kernel took.
+/// The part that the kernel took.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lent {
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: usize,
-    /// Whether it will say when it is done with them.
+    /// The kernel will report when it is done with them.
     pub in_flight: bool,
 }

@@ -21,7 +21,7 @@ pub(crate) fn parse(output: &str) -> Result<Counts> {
     };
     let lines = output.lines().filter(|line| !line.starts_with('#'));
     lines
-        .map(|line| row(line).with_context(|| format!("what is this: {line}")))
+        .map(|line| row(line).with_context(|| format!("cannot parse the line {line}")))
         .collect()
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn list(binary: &Path) -> Result<Vec<String>> {
 fn parse(messages: &str) -> Result<Built> {
     let mut built = Built::default();
     for line in messages.lines() {
-        let message: Message = serde_json::from_str(line).context("cargo says what is no message")?;
+        let message: Message = serde_json::from_str(line).context("cargo printed an unknown message")?;
         let (Some(package), Some(target), Some(profile), Some(executable)) = (
             message.package_id,
             message.target,

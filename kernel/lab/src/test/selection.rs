@@ -99,7 +99,7 @@ fn parse(table: &str) -> Result<Vec<Rule<'_>>> {
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
-        .map(|line| rule(line).with_context(|| format!("what is this: {line}")))
+        .map(|line| rule(line).with_context(|| format!("cannot parse the line {line}")))
         .collect()
 }
 
