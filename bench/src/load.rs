@@ -134,29 +134,29 @@ impl Load {
 
     /// A new connection, warmed up: who is attached by now can select it.
     pub(crate) fn open(&mut self, traffic: Traffic) -> Result<()> {
-        self.obey(&Order::Open(traffic), None)?;
+        self.execute(&Order::Open(traffic), None)?;
         self.run(WARM_UP, None)?;
         Ok(())
     }
 
     /// Traffic on that connection, while the session's records are read.
     pub(crate) fn run(&mut self, duration: Duration, session: Option<&mut Session>) -> Result<Outcome> {
-        self.obey(&Order::Run(duration), session)
+        self.execute(&Order::Run(duration), session)
     }
 
     pub(crate) fn close(&mut self) -> Result<()> {
-        self.obey(&Order::Close, None)?;
+        self.execute(&Order::Close, None)?;
         Ok(())
     }
 
     /// Opens connections over which nothing goes, beside the one with traffic.
     pub(crate) fn open_idle(&mut self, count: usize) -> Result<()> {
-        self.obey(&Order::Idle(count), None)?;
+        self.execute(&Order::Idle(count), None)?;
         Ok(())
     }
 
     pub(crate) fn close_idle(&mut self) -> Result<()> {
-        self.obey(&Order::Busy, None)?;
+        self.execute(&Order::Busy, None)?;
         Ok(())
     }
 
@@ -181,7 +181,7 @@ impl Load {
         self.close()
     }
 
-    fn obey(&mut self, order: &Order, session: Option<&mut Session>) -> Result<Outcome> {
+    fn execute(&mut self, order: &Order, session: Option<&mut Session>) -> Result<Outcome> {
         writeln!(self.orders, "{}", serde_json::to_string(order)?).context("the load has ended")?;
         Ok(serde_json::from_str(&self.answer(session)?)?)
     }
@@ -219,7 +219,7 @@ pub(crate) fn serve(processor: usize) -> Result<()> {
     let mut load = Serving::new()?;
     for line in io::stdin().lock().lines() {
         let order = serde_json::from_str(&line?)?;
-        println!("{}", serde_json::to_string(&load.obey(&order)?)?);
+        println!("{}", serde_json::to_string(&load.execute(&order)?)?);
     }
     Ok(())
 }
@@ -247,7 +247,7 @@ impl Serving {
         })
     }
 
-    fn obey(&mut self, order: &Order) -> Result<Outcome> {
+    fn execute(&mut self, order: &Order) -> Result<Outcome> {
         match order {
             Order::Open(traffic) => self.open(*traffic)?,
             Order::Run(duration) => return self.run(*duration),

@@ -43,5 +43,5 @@ pub use error::Error;
 pub use group::Grouped;
 pub use options::{HolView, Options, Sampling, Target};
 pub use plan::{EntryHook, Hooks};
-pub use privilege::Lowered;
+pub use privilege::{DroppedCapabilities, drop_capabilities};
 pub use session::{Adopted, Session};

@@ -5,61 +5,61 @@ use caps::CapSet;
 use crate::error::{Error, Tried};
 use crate::facts::Capability;
 
-/// While this lives, the calling thread has the capabilities of [`Capability::ALL`] out of effect, so
-/// that a fault in what it does meanwhile reaches no further than any user's.
+/// Keeps the capabilities of [`Capability::ALL`] out of effect in the calling thread, so that a fault
+/// meanwhile reaches no further than any user's.
 ///
 /// They stay permitted (capabilities(7)), since cleaning up needs them again: to be dropped before
 /// the [`Session`](crate::Session). A program that is executed meanwhile is not concerned: execve(2)
 /// computes its effective set from the permitted and ambient ones.
 #[derive(Debug)]
-pub struct Lowered {
+pub struct DroppedCapabilities {
     capabilities: Vec<Capability>,
 }
 
-impl Lowered {
-    /// Takes out of effect what is in effect.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Io`] if the kernel refuses, as a seccomp filter may; all are in effect again then.
-    pub fn lower() -> Result<Self, Error> {
-        let mut lowered = Self {
-            capabilities: Vec::new(),
-        };
-        for capability in Capability::ALL {
-            let step = || format!("drop {capability}");
-            let held = in_effect(capability).map_err(failed).tried(step())?;
-            if held {
-                caps::drop(None, CapSet::Effective, known(capability))
-                    .map_err(failed)
-                    .tried(step())?;
-                lowered.capabilities.push(capability);
-            }
+/// Take the capabilities that are in effect out of effect.
+///
+/// # Errors
+///
+/// [`Error::Io`] if the kernel refuses, as a seccomp filter may; all are in effect again then.
+pub fn drop_capabilities() -> Result<DroppedCapabilities, Error> {
+    let mut dropped = DroppedCapabilities {
+        capabilities: Vec::new(),
+    };
+    for capability in Capability::ALL {
+        let step = || format!("drop {capability}");
+        let held = in_effect(capability).map_err(failed).tried(step())?;
+        if held {
+            caps::drop(None, CapSet::Effective, known(capability))
+                .map_err(failed)
+                .tried(step())?;
+            dropped.capabilities.push(capability);
         }
-        Ok(lowered)
     }
+    Ok(dropped)
+}
 
-    /// Does what needs them, with the capabilities in effect.
+impl DroppedCapabilities {
+    /// Do work that needs them, with the capabilities in effect.
     ///
     /// # Errors
     ///
-    /// Those of `work`, and of [`lower`](Self::lower), if they cannot be lowered again.
+    /// Those of `work`, and of [`drop_capabilities`], if they cannot be dropped again.
     pub(crate) fn raised<T>(&mut self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         self.raise();
         let result = work();
-        *self = Self::lower()?;
+        *self = drop_capabilities()?;
         result
     }
 
     fn raise(&mut self) {
         for capability in self.capabilities.drain(..) {
-            // What is permitted can be raised; if it cannot, what needs it fails, and cleaning up does what it can.
+            // Ignore the error: a permitted capability can be raised, and work that needs it reports its own failure.
             let _ = caps::raise(None, CapSet::Effective, known(capability));
         }
     }
 }
 
-impl Drop for Lowered {
+impl Drop for DroppedCapabilities {
     fn drop(&mut self) {
         self.raise();
     }
@@ -94,12 +94,12 @@ mod tests {
 
     /// As root; without privilege there is nothing to lower, and nothing is raised either.
     #[test]
-    fn capabilities_are_out_of_effect_while_it_lives() {
+    fn dropped_capabilities_are_out_of_effect_until_the_guard_is_dropped() {
         let before = all_in_effect();
-        let lowered = Lowered::lower().unwrap();
-        assert_eq!(lowered.capabilities, before);
+        let dropped = drop_capabilities().unwrap();
+        assert_eq!(dropped.capabilities, before);
         assert_eq!(all_in_effect(), []);
-        drop(lowered);
+        drop(dropped);
         assert_eq!(all_in_effect(), before);
     }
 

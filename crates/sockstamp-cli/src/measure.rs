@@ -11,7 +11,7 @@ use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
-use sockstamp_bpf::{Grouped, Lowered, Options, Session};
+use sockstamp_bpf::{Grouped, Options, Session, drop_capabilities};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::Grouping;
 use sockstamp_model::message::Message;
@@ -117,7 +117,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     tell_what_is_left_alone(&session, &options)?;
     let mut running = prepared.map(Prepared::start).transpose()?;
     // After the session, so that it goes before it on every way out.
-    let lowered = Lowered::lower()?;
+    let dropped = drop_capabilities()?;
     let deadline = measurement.duration.map(|duration| Instant::now() + duration);
 
     let mut status = None;
@@ -138,7 +138,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     if status.is_some() {
         session.settle(PATIENCE, &mut |message| observer.message(&message))?;
     }
-    drop(lowered);
+    drop(dropped);
     let mut summary = session.stop(&mut |message| observer.message(&message))?;
     summary.duration = duration;
     observer.round_is_over();

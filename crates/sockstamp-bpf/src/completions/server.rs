@@ -19,7 +19,7 @@ use super::listener::Listener;
 use super::publisher::Publisher;
 use super::workers::Workers;
 use crate::error::{Error, Tried};
-use crate::privilege::Lowered;
+use crate::privilege::{DroppedCapabilities, drop_capabilities};
 
 /// How much is served.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Serves applications that connect.
 pub struct Server {
     publisher: Publisher,
-    lowered: Lowered,
+    dropped: DroppedCapabilities,
     listener: Listener,
     limits: Limits,
     clients: Vec<Client>,
@@ -79,7 +79,7 @@ impl Server {
     ) -> Result<Self, Error> {
         Ok(Self {
             publisher,
-            lowered: Lowered::lower()?,
+            dropped: drop_capabilities()?,
             listener,
             limits,
             clients: Vec::new(),
@@ -265,7 +265,7 @@ impl Server {
         self.require_memory(self.clients[client].user)?;
         let index = *self.free.front().ok_or(Refusal::TooManyApplications)?;
         let publisher = &self.publisher;
-        let memory = self.lowered.raised(|| publisher.give_memory(index));
+        let memory = self.dropped.raised(|| publisher.give_memory(index));
         let (memory, map) = memory.map_err(|error| self.failed(&error))?;
         self.free.pop_front();
         self.areas.give(map, self.clients[client].user);
@@ -313,7 +313,7 @@ impl Server {
         let registered = result.map_err(|error| self.failed(&error))??;
         if select {
             let publisher = &mut self.publisher;
-            if let Err(error) = self.lowered.raised(|| publisher.let_select()) {
+            if let Err(error) = self.dropped.raised(|| publisher.let_select()) {
                 self.release(client, registered.slot, registered.registration);
                 return Err(self.failed(&error));
             }

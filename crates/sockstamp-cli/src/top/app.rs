@@ -49,7 +49,7 @@ pub(super) enum MessageOrder {
 
 /// The action that a key requires of the rest of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum Action {
     Nothing,
     Quit,
     /// Suspend, as by Ctrl-Z.
@@ -231,21 +231,21 @@ impl App {
         self.rows().iter().position(|row| row.key == *key)
     }
 
-    pub(super) fn on_key(&mut self, key: KeyEvent) -> Wish {
+    pub(super) fn on_key(&mut self, key: KeyEvent) -> Action {
         self.notice = None;
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
-            KeyCode::Char('c') if control => Wish::Quit,
-            KeyCode::Char('z') if control => Wish::Suspend,
-            KeyCode::Char('l') if control => Wish::Redraw,
-            _ if control => Wish::Nothing,
+            KeyCode::Char('c') if control => Action::Quit,
+            KeyCode::Char('z') if control => Action::Suspend,
+            KeyCode::Char('l') if control => Action::Redraw,
+            _ if control => Action::Nothing,
             code if self.editing => self.edit(code),
             code if self.page.is_some() => self.on_page(code),
             code => self.on_table(code),
         }
     }
 
-    fn edit(&mut self, code: KeyCode) -> Wish {
+    fn edit(&mut self, code: KeyCode) -> Action {
         match code {
             KeyCode::Char(c) => self.filter.push(c),
             KeyCode::Backspace => {
@@ -258,23 +258,23 @@ impl App {
             }
             _ => {}
         }
-        Wish::Nothing
+        Action::Nothing
     }
 
     /// Any key but those for another page leads back.
-    fn on_page(&mut self, code: KeyCode) -> Wish {
+    fn on_page(&mut self, code: KeyCode) -> Action {
         match code {
-            KeyCode::Char('q') => return Wish::Quit,
+            KeyCode::Char('q') => return Action::Quit,
             KeyCode::Char('?' | 'h') if self.page != Some(Page::Help) => self.page = Some(Page::Help),
             KeyCode::Char('v') if self.page != Some(Page::Counters) => self.page = Some(Page::Counters),
             _ => self.page = None,
         }
-        Wish::Nothing
+        Action::Nothing
     }
 
-    fn on_table(&mut self, code: KeyCode) -> Wish {
+    fn on_table(&mut self, code: KeyCode) -> Action {
         match code {
-            KeyCode::Char('q') => return Wish::Quit,
+            KeyCode::Char('q') => return Action::Quit,
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.page = Some(Page::Help),
             KeyCode::Char('v') => self.page = Some(Page::Counters),
             KeyCode::Up | KeyCode::Char('k') => self.go(-1),
@@ -294,7 +294,7 @@ impl App {
             KeyCode::Char('/') => self.start_filter(),
             _ => self.notice = Some("no such key; ? lists them"),
         }
-        Wish::Nothing
+        Action::Nothing
     }
 
     fn go(&mut self, by: isize) {
@@ -325,12 +325,12 @@ impl App {
         }
     }
 
-    fn drill_down(&mut self) -> Wish {
+    fn drill_down(&mut self) -> Action {
         if matches!(self.view, View::Messages(_)) {
-            return Wish::Nothing;
+            return Action::Nothing;
         }
         let Some(row) = self.rows().into_iter().nth(self.cursor()) else {
-            return Wish::Nothing;
+            return Action::Nothing;
         };
         match row.key.clone() {
             Key::Group(key) => {
@@ -349,12 +349,12 @@ impl App {
             }
             Key::Ended => self.notice = Some("these groups have ended: no flows to show"),
         }
-        Wish::Nothing
+        Action::Nothing
     }
 
-    fn align(&mut self) -> Wish {
+    fn align(&mut self) -> Action {
         self.aligning = true;
-        Wish::Look
+        Action::Look
     }
 
     fn back(&mut self) {
@@ -397,10 +397,10 @@ impl App {
     }
 
     /// Holds the picture. Counting goes on; the next look is compared with the one before it.
-    fn pause(&mut self) -> Wish {
+    fn pause(&mut self) -> Action {
         self.paused = !self.paused;
         if self.paused {
-            return Wish::Nothing;
+            return Action::Nothing;
         }
         if let Some(drill) = &mut self.drill {
             drill.restart();

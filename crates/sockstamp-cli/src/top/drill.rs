@@ -149,42 +149,42 @@ mod tests {
     use sockstamp_model::Verdict;
 
     use super::*;
-    use crate::top::scene;
+    use crate::top::sample;
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn redis() -> Drill {
-        Drill::new(scene::redis(), "redis-server 6379".to_owned())
+        Drill::new(sample::redis(), "redis-server 6379".to_owned())
     }
 
     #[test]
     fn flows_are_those_of_the_group() {
         let mut drill = redis();
-        for message in scene::messages() {
-            drill.add(&scene::redis(), message);
+        for message in sample::messages() {
+            drill.add(&sample::redis(), message);
         }
-        drill.add(&scene::key("redis-server", 6380), scene::message(1));
-        drill.add(&GroupKey::default(), scene::message(1));
+        drill.add(&sample::key("redis-server", 6380), sample::message(1));
+        drill.add(&GroupKey::default(), sample::message(1));
         drill.turn(SECOND);
         let rows = drill.rows();
         assert_eq!(rows.len(), 2);
         let messages: u64 = rows.iter().map(|row| row.tx.messages + row.rx.messages).sum();
-        assert_eq!(messages, scene::messages().len() as u64);
+        assert_eq!(messages, sample::messages().len() as u64);
     }
 
     #[test]
     fn weights_count_and_refused_ones_have_no_time() {
         let mut drill = redis();
-        let mut message = scene::message(1);
+        let mut message = sample::message(1);
         message.weight = 8;
-        drill.add(&scene::redis(), message.clone());
+        drill.add(&sample::redis(), message.clone());
         message.verdict = Verdict::Hol;
-        drill.add(&scene::redis(), message);
+        drill.add(&sample::redis(), message);
         drill.turn(SECOND);
         let row = drill.rows().remove(0);
-        let half = row.half(scene::message(1).direction);
+        let half = row.half(sample::message(1).direction);
         assert_eq!((half.messages, half.refused), (16, 1));
-        let total = scene::message(1).total();
+        let total = sample::message(1).total();
         assert_eq!(half.total.sum_ns, 8 * u128::from(total.0));
     }
 
@@ -192,10 +192,10 @@ mod tests {
     fn the_last_messages_stay() {
         let mut drill = redis();
         for _ in 0..MESSAGES + 5 {
-            drill.add(&scene::redis(), scene::message(1));
+            drill.add(&sample::redis(), sample::message(1));
         }
         let numbers: Vec<_> = drill
-            .messages(&scene::message(1).flow)
+            .messages(&sample::message(1).flow)
             .map(|entry| entry.number)
             .collect();
         assert_eq!((numbers.len(), numbers[0], numbers[99]), (MESSAGES, 104, 5));
@@ -205,19 +205,19 @@ mod tests {
     fn what_finds_no_room_is_counted_until_silent_flows_give_way() {
         let mut drill = redis();
         let of = |port: u16| {
-            let mut message = scene::message(1);
+            let mut message = sample::message(1);
             message.flow.remote.set_port(port);
             message
         };
         for port in 1..=502 {
-            drill.add(&scene::redis(), of(port));
+            drill.add(&sample::redis(), of(port));
         }
         assert_eq!(drill.left_out(), 2);
         drill.turn(SECOND);
-        drill.add(&scene::redis(), of(7));
+        drill.add(&sample::redis(), of(7));
         drill.turn(SECOND);
         assert_eq!(drill.rows().len(), 1);
-        drill.add(&scene::redis(), of(501));
+        drill.add(&sample::redis(), of(501));
         assert_eq!(drill.left_out(), 2);
     }
 }

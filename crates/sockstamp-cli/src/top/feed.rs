@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use sockstamp_bpf::{Lowered, Options, Session};
+use sockstamp_bpf::{DroppedCapabilities, Options, Session, drop_capabilities};
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
 
@@ -13,7 +13,7 @@ use crate::measure::tell_what_is_left_alone;
 /// A measurement under way.
 pub(super) struct Feed {
     // Dropped before the session, which needs its capabilities to clean up.
-    _lowered: Lowered,
+    _dropped: DroppedCapabilities,
     session: Session,
 }
 
@@ -23,7 +23,7 @@ impl Feed {
         tell_what_is_left_alone(&session, options)?;
         session.record(false);
         Ok(Self {
-            _lowered: Lowered::lower()?,
+            _dropped: drop_capabilities()?,
             session,
         })
     }

@@ -268,7 +268,7 @@ fn causes(row: &Row) -> Line<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::scene;
+    use crate::top::sample;
 
     #[test]
     fn names_are_cut_where_they_tell_least() {
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn a_wider_screen_has_more_columns_and_no_line_is_wider() {
-        let app = scene::app();
+        let app = sample::app();
         let rows = app.rows();
         let mut last = 0;
         for width in 20..200 {

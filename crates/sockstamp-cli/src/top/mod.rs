@@ -15,7 +15,7 @@ mod options;
 mod pages;
 mod paint;
 #[cfg(test)]
-mod scene;
+mod sample;
 mod screen;
 #[cfg(test)]
 mod svg;
@@ -42,7 +42,7 @@ use sockstamp_model::group::Grouping;
 
 pub use self::options::Options;
 
-use self::app::{App, Wish};
+use self::app::{Action, App};
 use self::feed::Feed;
 use self::paint::Paint;
 use self::screen::Keys;
@@ -146,31 +146,31 @@ impl Top {
         let mut next = Instant::now() + self.app.interval;
         self.draw(&mut screen)?;
         loop {
-            let mut wish = self.signal()?;
+            let mut action = self.signal()?;
             if end.is_some_and(|end| Instant::now() >= end) {
-                wish = Wish::Quit;
+                action = Action::Quit;
             }
             let mut changed = false;
-            if wish == Wish::Nothing && event::poll(STEP).context("cannot wait for keys")? {
-                wish = self.on_event(&event::read().context("cannot read keys")?);
+            if action == Action::Nothing && event::poll(STEP).context("cannot wait for keys")? {
+                action = self.on_event(&event::read().context("cannot read keys")?);
                 changed = true;
             }
             let app = &mut self.app;
             self.feed
                 .poll(Duration::ZERO, |group, message| app.on_message(group, message))?;
-            match wish {
-                Wish::Quit => return Ok(()),
-                Wish::Suspend => screen.suspend()?,
-                Wish::Redraw => screen.resume()?,
-                Wish::Nothing | Wish::Look => {}
+            match action {
+                Action::Quit => return Ok(()),
+                Action::Suspend => screen.suspend()?,
+                Action::Redraw => screen.resume()?,
+                Action::Nothing | Action::Look => {}
             }
-            if wish == Wish::Look || Instant::now() >= next {
+            if action == Action::Look || Instant::now() >= next {
                 self.app.on_snapshot(self.feed.look()?);
                 next = Instant::now() + self.app.interval;
                 changed = true;
             }
             self.feed.record(self.app.wants_messages());
-            if changed || wish != Wish::Nothing {
+            if changed || action != Action::Nothing {
                 self.draw(&mut screen)?;
             }
         }
@@ -182,23 +182,23 @@ impl Top {
         screen.draw(lines).context("cannot draw")
     }
 
-    fn on_event(&mut self, event: &Event) -> Wish {
+    fn on_event(&mut self, event: &Event) -> Action {
         match event {
             Event::Key(key) if key.kind != KeyEventKind::Release => self.app.on_key(*key),
-            _ => Wish::Nothing,
+            _ => Action::Nothing,
         }
     }
 
-    fn signal(&mut self) -> Result<Wish> {
-        let mut wish = Wish::Nothing;
+    fn signal(&mut self) -> Result<Action> {
+        let mut action = Action::Nothing;
         for signal in self.signals.pending() {
-            wish = match signal {
-                _ if is_end(signal) => return Ok(Wish::Quit),
-                SIGTSTP => Wish::Suspend,
-                _ => Wish::Redraw,
+            action = match signal {
+                _ if is_end(signal) => return Ok(Action::Quit),
+                SIGTSTP => Action::Suspend,
+                _ => Action::Redraw,
             };
         }
-        Ok(wish)
+        Ok(action)
     }
 }
 

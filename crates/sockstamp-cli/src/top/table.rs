@@ -300,11 +300,11 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::scene;
+    use crate::top::sample;
 
     #[test]
     fn a_row_is_what_came_in_the_interval() {
-        let (earlier, now) = scene::snapshots();
+        let (earlier, now) = sample::snapshots();
         let rows = rows(Some(&earlier), &now);
         let redis = rows.iter().find(|row| row.name.starts_with("redis")).unwrap();
         // 24 000 in two seconds.
@@ -320,7 +320,7 @@ mod tests {
 
     #[test]
     fn idle_groups_stay_with_zeros() {
-        let (_, now) = scene::snapshots();
+        let (_, now) = sample::snapshots();
         let mut later = now.clone();
         later.summary.duration = Nanos(now.summary.duration.0 + 1_000_000_000);
         let rows = rows(Some(&now), &later);

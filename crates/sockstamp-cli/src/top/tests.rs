@@ -12,9 +12,9 @@ use ratatui::style::{Color, Modifier};
 use ratatui::text::Text;
 use sockstamp_model::group::GroupKey;
 
-use super::app::{App, Wish};
+use super::app::{Action, App};
 use super::paint::Paint;
-use super::scene;
+use super::sample;
 use super::screen::{self, Keys};
 use super::svg;
 
@@ -23,8 +23,8 @@ const LARGE: Size = Size::new(160, 50);
 const PLAIN: Paint = Paint { colours: false };
 const COLOURED: Paint = Paint { colours: true };
 
-fn press(app: &mut App, keys: &str) -> Wish {
-    let mut wish = Wish::Nothing;
+fn press(app: &mut App, keys: &str) -> Action {
+    let mut action = Action::Nothing;
     for c in keys.chars() {
         let code = match c {
             '\n' => KeyCode::Enter,
@@ -34,9 +34,9 @@ fn press(app: &mut App, keys: &str) -> Wish {
             '↑' => KeyCode::Up,
             c => KeyCode::Char(c),
         };
-        wish = app.on_key(KeyEvent::new(code, KeyModifiers::NONE));
+        action = app.on_key(KeyEvent::new(code, KeyModifiers::NONE));
     }
-    wish
+    action
 }
 
 fn draw(app: &App, size: Size, paint: Paint) -> TestBackend {
@@ -85,14 +85,14 @@ fn assert_file(name: &str, now: &str) {
 
 /// Into the flows of redis, with messages and a whole interval.
 fn drilled() -> App {
-    let mut app = scene::app();
-    assert_eq!(press(&mut app, "s\n"), Wish::Look);
-    let (_, mut now) = scene::snapshots();
+    let mut app = sample::app();
+    assert_eq!(press(&mut app, "s\n"), Action::Look);
+    let (_, mut now) = sample::snapshots();
     for _ in 0..2 {
         now.summary.duration.0 += 2_000_000_000;
         app.on_snapshot(now.clone());
-        for message in scene::messages() {
-            app.on_message(&scene::redis(), message);
+        for message in sample::messages() {
+            app.on_message(&sample::redis(), message);
         }
     }
     now.summary.duration.0 += 2_000_000_000;
@@ -102,20 +102,20 @@ fn drilled() -> App {
 
 #[test]
 fn groups() {
-    assert_screen("groups-80x24", &scene::app(), SMALL);
-    assert_screen("groups-160x50", &scene::app(), LARGE);
+    assert_screen("groups-80x24", &sample::app(), SMALL);
+    assert_screen("groups-160x50", &sample::app(), LARGE);
 }
 
 #[test]
 fn the_image_in_the_readme_is_the_coloured_screen_of_groups() {
-    let screen = draw(&scene::app(), SMALL, COLOURED);
+    let screen = draw(&sample::app(), SMALL, COLOURED);
     let image = svg::image(screen.buffer(), "sockstamp top: groups and their stages");
     assert_file("../../docs/top.svg", &image);
 }
 
 #[test]
 fn medians_and_shares() {
-    let mut app = scene::app();
+    let mut app = sample::app();
     press(&mut app, "p");
     assert_screen("shares-80x24", &app, SMALL);
     press(&mut app, "p");
@@ -137,7 +137,7 @@ fn messages_as_waterfalls() {
 
 #[test]
 fn help_and_counters() {
-    let mut app = scene::app();
+    let mut app = sample::app();
     press(&mut app, "?");
     assert_screen("help-80x24", &app, SMALL);
     press(&mut app, "v");
@@ -151,7 +151,7 @@ fn help_and_counters() {
         assert!(screen.contains(line), "{line}\n{screen}");
     }
     press(&mut app, "x");
-    assert_eq!(seen(&app, SMALL), seen(&scene::app(), SMALL));
+    assert_eq!(seen(&app, SMALL), seen(&sample::app(), SMALL));
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn every_size_can_be_drawn() {
 
 #[test]
 fn orders_are_gone_through_and_back() {
-    let mut app = scene::app();
+    let mut app = sample::app();
     let first = |app: &App| app.rows()[0].name.clone();
     assert_eq!(first(&app), "rsync 873");
     press(&mut app, "s");
@@ -202,7 +202,7 @@ fn orders_are_gone_through_and_back() {
 
 #[test]
 fn the_filter_is_typed_kept_and_cleared() {
-    let mut app = scene::app();
+    let mut app = sample::app();
     press(&mut app, "/REX\x08d");
     assert!(seen(&app, SMALL).contains("filter: REd"));
     let names = |app: &App| app.rows().into_iter().map(|row| row.name).collect::<Vec<_>>();
@@ -215,7 +215,7 @@ fn the_filter_is_typed_kept_and_cleared() {
 
 #[test]
 fn the_cursor_stays_on_its_group() {
-    let mut app = scene::app();
+    let mut app = sample::app();
     press(&mut app, "↓");
     assert_eq!(app.rows()[app.cursor()].name, "redis-server 6379");
     press(&mut app, "s");
@@ -228,10 +228,10 @@ fn the_cursor_stays_on_its_group() {
 
 #[test]
 fn what_has_no_group_has_flows_and_what_has_ended_has_none() {
-    let mut app = scene::app();
+    let mut app = sample::app();
     press(&mut app, "G\n");
-    app.on_message(&GroupKey::default(), scene::message(1));
-    let (_, mut now) = scene::snapshots();
+    app.on_message(&GroupKey::default(), sample::message(1));
+    let (_, mut now) = sample::snapshots();
     now.groups.ended = now.groups.other.clone();
     app.on_snapshot(now.clone());
     app.on_snapshot(now);
@@ -243,16 +243,16 @@ fn what_has_no_group_has_flows_and_what_has_ended_has_none() {
 
 #[test]
 fn a_held_picture_does_not_move() {
-    let mut app = scene::app();
+    let mut app = sample::app();
     let picture = seen(&app, SMALL);
     press(&mut app, " ");
-    let (_, mut now) = scene::snapshots();
+    let (_, mut now) = sample::snapshots();
     now.summary.duration.0 *= 2;
     now.groups.groups[0].tx.messages *= 3;
     app.on_snapshot(now.clone());
     assert_eq!(seen(&app, SMALL).replace("  PAUSED", ""), picture);
     // The interval in which it was let go is not a whole one.
-    assert_eq!(press(&mut app, " "), Wish::Look);
+    assert_eq!(press(&mut app, " "), Action::Look);
     app.on_snapshot(now.clone());
     assert_eq!(seen(&app, SMALL), picture);
     now.summary.duration.0 += 2_000_000_000;
@@ -263,7 +263,7 @@ fn a_held_picture_does_not_move() {
 
 #[test]
 fn messages_are_wanted_only_while_they_are_looked_at() {
-    let mut app = scene::app();
+    let mut app = sample::app();
     assert!(!app.wants_messages());
     press(&mut app, "\n\n");
     assert!(app.wants_messages());
@@ -284,13 +284,13 @@ fn slow_messages_first() {
 
 #[test]
 fn control_keys_work_everywhere() {
-    let mut app = scene::app();
+    let mut app = sample::app();
     press(&mut app, "/");
     let mut control = |c| app.on_key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL));
-    assert_eq!(control('c'), Wish::Quit);
-    assert_eq!(control('z'), Wish::Suspend);
-    assert_eq!(control('l'), Wish::Redraw);
-    assert_eq!(press(&mut scene::app(), "q"), Wish::Quit);
+    assert_eq!(control('c'), Action::Quit);
+    assert_eq!(control('z'), Action::Suspend);
+    assert_eq!(control('l'), Action::Redraw);
+    assert_eq!(press(&mut sample::app(), "q"), Action::Quit);
 }
 
 #[test]

@@ -6,16 +6,16 @@ mod completions_by_memory;
 
 use testbed::Family;
 
-use crate::scene::{Reader, Scene, Service};
+use crate::fixture::{Fixture, Reader, Service};
 
 const SENDS: u64 = 1000;
 
 #[test]
 fn where_the_service_runs_it_is_memory_and_elsewhere_the_queue() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
     let nowhere = service.path().with_extension("none");
     let [with, without] = [service.path(), nowhere].map(|path| {
-        let (stream, receiver) = scene.plain_tcp(Family::V4);
+        let (stream, receiver) = fixture.plain_tcp(Family::V4);
         let _reader = Reader::of_stream(receiver);
         completions_by_memory::send(&stream, path.to_str().unwrap()).unwrap()
     });

@@ -10,7 +10,7 @@ use sockstamp_bpf::probe;
 use testbed::Family;
 
 use crate::common::{Stat, number, skip};
-use crate::scene::{Scene, Service, until};
+use crate::fixture::{Fixture, Service, until};
 
 fn can_stamp(test: &str) -> bool {
     let can = probe::facts().tx_timestamping == Some(true);
@@ -29,8 +29,8 @@ struct Stamped {
 }
 
 impl Stamped {
-    fn new(scene: &Scene, service: &Service) -> Stamped {
-        let (sender, receiver) = scene.tcp(Family::V4);
+    fn new(fixture: &Fixture, service: &Service) -> Stamped {
+        let (sender, receiver) = fixture.tcp(Family::V4);
         let registration = service.connect().register(&sender, true).unwrap();
         assert!(registration.has_stamps());
         Stamped {
@@ -83,10 +83,10 @@ fn a_measurement_that_ends_leaves_stamps_to_the_service() {
     if !can_stamp("a_measurement_that_ends_leaves_stamps_to_the_service") {
         return;
     }
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let mut connection = Stamped::new(&scene, &service);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let mut connection = Stamped::new(&fixture, &service);
     connection.is_stamped();
-    let stat = Stat::start(&["--netns", scene.sender.netns_name(), "tcp"]);
+    let stat = Stat::start(&["--netns", fixture.sender.netns_name(), "tcp"]);
     connection.is_stamped();
     let report = stat.finish();
     assert_eq!(number(&report["tx"]["messages"]), 10, "{report}");
@@ -100,9 +100,9 @@ fn a_measurement_that_was_there_before_leaves_stamps_to_the_service() {
     if !can_stamp("a_measurement_that_was_there_before_leaves_stamps_to_the_service") {
         return;
     }
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let stat = Stat::sampled("--sample=1/4", &["--netns", scene.sender.netns_name(), "tcp"]);
-    let mut connection = Stamped::new(&scene, &service);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let stat = Stat::sampled("--sample=1/4", &["--netns", fixture.sender.netns_name(), "tcp"]);
+    let mut connection = Stamped::new(&fixture, &service);
     connection.is_stamped();
     let report = stat.finish();
     assert_eq!(number(&report["tx"]["messages"]), 10, "{report}");
@@ -114,9 +114,9 @@ fn a_service_that_ends_leaves_flows_to_the_measurement() {
     if !can_stamp("a_service_that_ends_leaves_flows_to_the_measurement") {
         return;
     }
-    let (scene, mut service) = (Scene::new(), Service::start(&[]));
-    let mut connection = Stamped::new(&scene, &service);
-    let stat = Stat::start(&["--netns", scene.sender.netns_name(), "tcp"]);
+    let (fixture, mut service) = (Fixture::new(), Service::start(&[]));
+    let mut connection = Stamped::new(&fixture, &service);
+    let stat = Stat::start(&["--netns", fixture.sender.netns_name(), "tcp"]);
     connection.is_stamped();
     service.kill();
     for _ in 0..10 {
@@ -133,11 +133,11 @@ fn stamps_that_a_measurement_asked_for_are_not_in_memory() {
     if !can_stamp("stamps_that_a_measurement_asked_for_are_not_in_memory") {
         return;
     }
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let mut stamped = Stamped::new(&scene, &service);
-    let (mut sender, mut receiver) = scene.tcp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let mut stamped = Stamped::new(&fixture, &service);
+    let (mut sender, mut receiver) = fixture.tcp(Family::V4);
     let mut registration = service.connect().register(&sender, false).unwrap();
-    let stat = Stat::start(&["--netns", scene.sender.netns_name(), "tcp"]);
+    let stat = Stat::start(&["--netns", fixture.sender.netns_name(), "tcp"]);
     for _ in 0..10 {
         sender.write_all(&[0; 100]).unwrap();
         receiver.read_exact(&mut [0; 100]).unwrap();
@@ -154,12 +154,12 @@ fn callbacks_are_attached_while_a_connection_is_stamped() {
     if !can_stamp("callbacks_are_attached_while_a_connection_is_stamped") {
         return;
     }
-    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
     let links = || cgroup_links(service.id());
-    let (plain, _peer) = scene.tcp(Family::V4);
+    let (plain, _peer) = fixture.tcp(Family::V4);
     let _registration = service.connect().register(&plain, false).unwrap();
     assert_eq!(links(), 0);
-    let (first, second) = (Stamped::new(&scene, &service), Stamped::new(&scene, &service));
+    let (first, second) = (Stamped::new(&fixture, &service), Stamped::new(&fixture, &service));
     // The one that selects is attached as long as an application may take to call it.
     assert_eq!(links(), 2);
     until(|| links() == 1);
@@ -169,5 +169,5 @@ fn callbacks_are_attached_while_a_connection_is_stamped() {
     assert_eq!(links(), 1);
     drop(second);
     until(|| links() == 0);
-    Stamped::new(&scene, &service).is_stamped();
+    Stamped::new(&fixture, &service).is_stamped();
 }

@@ -4,11 +4,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod bad_days;
 mod example;
+mod faults;
+mod fixture;
 mod interference;
 mod ranges;
-mod scene;
 mod sender;
 mod service;
 mod stamps;

@@ -7,7 +7,7 @@ use std::thread;
 
 use testbed::Family;
 
-use crate::scene::{Scene, Service, completed, counts, drain, send, until};
+use crate::fixture::{Fixture, Service, completed, counts, drain, send, until};
 
 const SENDS: u32 = 500;
 static DATA: [u8; 20_000] = [7; 20_000];
@@ -36,18 +36,18 @@ fn each_send_completes_once(socket: impl AsFd, service: &Service, end: impl FnOn
 /// What nobody reads is held until the receiver's socket is closed: it completes out of order.
 #[test]
 fn each_send_of_udp_completes_once() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
     for family in [Family::V4, Family::V6] {
-        let (sender, receiver) = scene.udp(family);
+        let (sender, receiver) = fixture.udp(family);
         each_send_completes_once(&sender, &service, || drop(receiver));
     }
 }
 
 #[test]
 fn each_send_of_tcp_completes_once() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
     for family in [Family::V4, Family::V6] {
-        let (sender, receiver) = scene.tcp(family);
+        let (sender, receiver) = fixture.tcp(family);
         let reader = read_all(receiver);
         let sent = each_send_completes_once(&sender, &service, || ());
         drop(sender);
@@ -71,8 +71,8 @@ fn read_all(mut socket: TcpStream) -> thread::JoinHandle<usize> {
 /// The queue is read all the time, by another thread: what memory misses is there, and nothing is in memory that is not so.
 #[test]
 fn what_is_read_from_the_queue_at_once_is_in_one_of_both() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (sender, receiver) = scene.udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (sender, receiver) = fixture.udp(Family::V4);
     drop(receiver);
     let mut registration = service.connect().register(&sender, false).unwrap();
     let socket = sender.try_clone().unwrap();

@@ -11,7 +11,7 @@ use sockstamp::timestamping;
 use sockstamp::zerocopy::{CompletionsBy, NotSent, Options, Sent, ZeroCopySender};
 use testbed::Family;
 
-use crate::scene::{PATIENCE, Reader, Scene, Service, until};
+use crate::fixture::{Fixture, PATIENCE, Reader, Service, until};
 
 const LENGTH: usize = 20_000;
 
@@ -87,9 +87,9 @@ fn each_buffer_comes_back_once<S: AsFd>(mut sender: Buffers<S>) {
 
 #[test]
 fn each_buffer_of_udp_comes_back_once() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
     for family in [Family::V4, Family::V6] {
-        let (socket, receiver) = scene.plain_udp(family);
+        let (socket, receiver) = fixture.plain_udp(family);
         let _reader = Reader::of_datagrams(receiver);
         each_buffer_comes_back_once(by_memory(socket, &service.connect()));
     }
@@ -97,9 +97,9 @@ fn each_buffer_of_udp_comes_back_once() {
 
 #[test]
 fn each_buffer_of_tcp_comes_back_once() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
     for family in [Family::V4, Family::V6] {
-        let (socket, receiver) = scene.plain_tcp(family);
+        let (socket, receiver) = fixture.plain_tcp(family);
         let _reader = Reader::of_stream(receiver);
         each_buffer_comes_back_once(by_memory(socket, &service.connect()));
     }
@@ -108,8 +108,8 @@ fn each_buffer_of_tcp_comes_back_once() {
 /// The kernel holds what the receiver has not read.
 #[test]
 fn no_buffer_comes_back_early_and_a_wait_ends_when_it_does() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (socket, receiver) = scene.plain_udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (socket, receiver) = fixture.plain_udp(Family::V4);
     let mut sender = by_memory(socket, &service.connect());
     let mut queue = ErrorQueue::new();
     for sent in 0..5 {
@@ -130,8 +130,8 @@ fn no_buffer_comes_back_early_and_a_wait_ends_when_it_does() {
 /// What was sent, and complete, before is in the queue alone.
 #[test]
 fn what_completed_before_memory_was_in_use_is_not_lost() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (socket, receiver) = scene.plain_udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (socket, receiver) = fixture.plain_udp(Family::V4);
     let mut sender = ZeroCopySender::new(&socket, Options::default().threshold(0)).unwrap();
     let (mut queue, mut back) = (ErrorQueue::new(), BTreeSet::new());
     let mut read = vec![0; LENGTH];
@@ -152,8 +152,8 @@ fn what_completed_before_memory_was_in_use_is_not_lost() {
 /// Some complete before the service is killed, some while nobody looks, some after.
 #[test]
 fn nothing_is_lost_when_the_service_is_killed_and_another_can_follow() {
-    let (scene, mut service) = (Scene::new(), Service::start(&[]));
-    let (socket, receiver) = scene.plain_udp(Family::V4);
+    let (fixture, mut service) = (Fixture::new(), Service::start(&[]));
+    let (socket, receiver) = fixture.plain_udp(Family::V4);
     let mut sender = by_memory(&socket, &service.connect());
     let (mut queue, mut back) = (ErrorQueue::new(), BTreeSet::new());
     let mut read = vec![0; LENGTH];
@@ -214,8 +214,8 @@ fn what_was_written_over_in_memory_comes_from_the_queue_and_so_do_stamps() {
         );
         return;
     }
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (socket, receiver) = scene.plain_udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (socket, receiver) = fixture.plain_udp(Family::V4);
     asks_for_stamps(&socket, true);
     let mut sender = by_memory(socket, &service.connect());
     let (mut queue, mut back, mut stamps) = (ErrorQueue::new(), BTreeSet::new(), Vec::new());
@@ -250,8 +250,8 @@ fn what_was_written_over_in_memory_comes_from_the_queue_and_so_do_stamps() {
 #[test]
 fn stamps_are_taken_out_before_the_receive_buffer_is_full() {
     const SENDS: u32 = 300;
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (socket, receiver) = scene.plain_udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (socket, receiver) = fixture.plain_udp(Family::V4);
     asks_for_stamps(&socket, false);
     let _reader = Reader::of_datagrams(receiver);
     let mut sender = by_memory(socket, &service.connect());
@@ -290,8 +290,8 @@ fn optmem() -> u64 {
 /// A failed send of a datagram may have an id: the queue is read for that, and memory is used again.
 #[test]
 fn a_failed_send_does_not_shift_those_that_follow() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (socket, receiver) = scene.plain_udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (socket, receiver) = fixture.plain_udp(Family::V4);
     let mut sender = by_memory(socket, &service.connect());
     let (mut queue, mut back) = (ErrorQueue::new(), BTreeSet::new());
     let mut read = vec![0; LENGTH];

@@ -14,14 +14,14 @@ use sockstamp::completions::protocol::{Refusal, Reply};
 use sockstamp::completions::{self, Completions};
 use testbed::Family;
 
-use crate::scene::{Scene, Service, completed, counts, drain, send, until};
+use crate::fixture::{Fixture, Service, completed, counts, drain, send, until};
 
 static DATA: [u8; 20_000] = [7; 20_000];
 
 #[test]
 fn what_an_application_had_is_given_back_when_it_goes() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (socket, _receiver) = scene.udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (socket, _receiver) = fixture.udp(Family::V4);
     let in_use = || {
         let status = completions::status(service.path()).unwrap();
         (status.applications, status.sockets)
@@ -38,8 +38,8 @@ fn what_an_application_had_is_given_back_when_it_goes() {
 /// What is in flight when the service is killed is found in the queue, as is all that was published before.
 #[test]
 fn nothing_is_lost_when_the_service_is_killed() {
-    let (scene, mut service) = (Scene::new(), Service::start(&[]));
-    let (sender, receiver) = scene.udp(Family::V4);
+    let (fixture, mut service) = (Fixture::new(), Service::start(&[]));
+    let (sender, receiver) = fixture.udp(Family::V4);
     drop(receiver);
     let application = service.connect();
     let mut registration = application.register(&sender, false).unwrap();
@@ -62,9 +62,9 @@ fn nothing_is_lost_when_the_service_is_killed() {
 /// A place is given to another socket: what the first one does is not taken for the second's.
 #[test]
 fn a_place_that_was_given_back_is_another_sockets() {
-    let (scene, service) = (Scene::new(), Service::start(&["--sockets", "1"]));
-    let (first, receiver) = scene.udp(Family::V4);
-    let (second, other) = scene.udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&["--sockets", "1"]));
+    let (first, receiver) = fixture.udp(Family::V4);
+    let (second, other) = fixture.udp(Family::V4);
     drop((receiver, other));
     let application = service.connect();
     let registration = application.register(&first, false).unwrap();
@@ -90,9 +90,9 @@ fn a_place_that_was_given_back_is_another_sockets() {
 /// Neither by asking for them nor by having the same socket.
 #[test]
 fn applications_do_not_see_each_others() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (socket, receiver) = scene.udp(Family::V4);
-    let (others, also) = scene.udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (socket, receiver) = fixture.udp(Family::V4);
+    let (others, also) = fixture.udp(Family::V4);
     drop((receiver, also));
     let (one, two) = (service.connect(), service.connect());
     let mut mine = one.register(&socket, false).unwrap();
@@ -116,8 +116,8 @@ fn what_is_no_socket_of_tcp_or_udp_is_refused() {
         Err(Error::Refused { refusal, .. }) => refusal,
         other => panic!("{other:?}"),
     };
-    let (scene, application) = (Scene::new(), service.connect());
-    let (sender, receiver) = scene.udp(Family::V4);
+    let (fixture, application) = (Fixture::new(), service.connect());
+    let (sender, receiver) = fixture.udp(Family::V4);
     drop(receiver);
     let mut registration = application.register(&sender, false).unwrap();
     let file = File::open("/proc/self/status").unwrap();
@@ -186,8 +186,8 @@ fn send_bytes(socket: &OwnedFd, bytes: &[u8]) {
 /// The service is not the one that keeps a connection open.
 #[test]
 fn a_registered_connection_is_closed_when_its_application_closes_it() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (sender, mut receiver) = scene.tcp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (sender, mut receiver) = fixture.tcp(Family::V4);
     let registration = service.connect().register(&sender, false).unwrap();
     drop(sender);
     assert_eq!(receiver.read(&mut [0]).unwrap(), 0);

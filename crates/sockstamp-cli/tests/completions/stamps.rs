@@ -9,7 +9,7 @@ use sockstamp::timestamping::{Options, TxKind, TxStamp};
 use sockstamp_bpf::probe;
 use testbed::Family;
 
-use crate::scene::{Scene, Service, until};
+use crate::fixture::{Fixture, Service, until};
 
 fn kinds(stamps: &[TxStamp], id: u32) -> BTreeSet<TxKind> {
     let of_message = stamps.iter().filter(|stamp| stamp.id == id);
@@ -29,9 +29,9 @@ fn of_tcp_without_entries() {
         eprintln!("SKIP of_tcp_without_entries: BPF timestamping is from Linux 6.15 on");
         return;
     }
-    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
     for family in [Family::V4, Family::V6] {
-        let (mut sender, mut receiver) = scene.tcp(family);
+        let (mut sender, mut receiver) = fixture.tcp(family);
         sender.write_all(&[0; 77]).unwrap();
         let mut registration = service.connect().register(&sender, true).unwrap();
         assert!(registration.has_stamps());
@@ -54,9 +54,9 @@ fn of_tcp_without_entries() {
 
 #[test]
 fn of_udp_as_they_are_in_the_queue() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
     for family in [Family::V4, Family::V6] {
-        let (sender, _receiver) = scene.udp(family);
+        let (sender, _receiver) = fixture.udp(family);
         let options = Options::new()
             .tx_sched()
             .tx_software()
@@ -89,8 +89,8 @@ fn of_udp_as_they_are_in_the_queue() {
 #[test]
 fn that_were_written_over_are_counted() {
     const SENDS: u32 = 400;
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (sender, _receiver) = scene.udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (sender, _receiver) = fixture.udp(Family::V4);
     let options = Options::new().tx_software().software().id().only_stamps();
     options.apply(&sender).unwrap();
     let mut registration = service.connect().register(&sender, false).unwrap();

@@ -4,7 +4,7 @@
 use serde_json::Value;
 use testbed::{Family, within_three_attempts};
 
-use crate::scene::Qdisc;
+use crate::qdisc::Qdisc;
 use crate::support::{Pair, explains};
 
 /// 20 ms for each request, which goes as one packet, and which the next one has to wait for.

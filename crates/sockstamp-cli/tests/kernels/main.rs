@@ -16,5 +16,5 @@ mod counts;
 mod fq;
 mod netem;
 mod netstacklat;
-mod scene;
+mod qdisc;
 mod twins;

@@ -9,7 +9,7 @@ use serde_json::Value;
 use testbed::{Family, Host, TcpInfo, within_three_attempts};
 
 use crate::common::{Stat, in_short, number, stage};
-use crate::scene::{Qdisc, kernel_counter};
+use crate::qdisc::{Qdisc, kernel_counter};
 use crate::support::{Pair, ms, sum, within};
 
 const PATIENCE: Duration = Duration::from_secs(20);

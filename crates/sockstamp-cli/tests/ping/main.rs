@@ -5,7 +5,7 @@ mod common;
 
 mod known_answers;
 mod namespaces;
+mod network_faults;
 mod output;
 mod refused;
 mod run;
-mod weather;

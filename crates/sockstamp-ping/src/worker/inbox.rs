@@ -47,7 +47,7 @@ pub(super) struct Incoming {
 
 /// An entry of the error queue.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum QueueEntry {
     Stamp(TxStamp),
     Error(Box<Trouble>),
 }
@@ -68,7 +68,7 @@ pub(super) struct Inbox {
     queue: ErrorQueue,
     originals: Originals,
     pub(super) incoming: Vec<Incoming>,
-    pub(super) told: Vec<Told>,
+    pub(super) entries: Vec<QueueEntry>,
 }
 
 impl Inbox {
@@ -78,7 +78,7 @@ impl Inbox {
             queue: ErrorQueue::new(),
             originals: Originals::new(),
             incoming: Vec::new(),
-            told: Vec::new(),
+            entries: Vec::new(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Inbox {
     /// Takes what is there. The packets first: the stamps of the probes that they answer were there before them.
     pub(super) fn collect(&mut self, socket: impl AsFd) -> io::Result<()> {
         self.incoming.clear();
-        self.told.clear();
+        self.entries.clear();
         self.receive(&socket)?;
         self.drain(&socket)
     }
@@ -123,16 +123,16 @@ impl Inbox {
     }
 
     fn drain(&mut self, socket: impl AsFd) -> io::Result<()> {
-        let told = &mut self.told;
+        let entries = &mut self.entries;
         self.queue
             .drain_with_originals(&mut self.originals, socket, |report, original| {
-                told.extend(Told::of(report, original))
+                entries.extend(QueueEntry::of(report, original))
             })?;
         Ok(())
     }
 }
 
-impl Told {
+impl QueueEntry {
     fn of(report: Report<'_>, original: Original<'_>) -> Option<Self> {
         match report {
             Report::Stamp { stamp, .. } => Some(Self::Stamp(stamp)),

@@ -1,9 +1,9 @@
 //! The thread that probes from one network namespace.
 
 mod destination;
-mod hear;
 mod inbox;
 mod outbox;
+mod receive;
 mod schedule;
 mod send;
 
@@ -224,11 +224,11 @@ impl Worker {
                     let _ = self.wake.read();
                 }
                 TIMER => self.armed = None,
-                token if token & CONNECTION != 0 => self.connection_told(token),
-                token => self.lane_told(token, inbox)?,
+                token if token & CONNECTION != 0 => self.receive_from_connection(token),
+                token => self.receive_from_lane(token, inbox)?,
             }
         }
-        if let Some(ended) = self.obey() {
+        if let Some(ended) = self.handle_commands() {
             return Ok(Some(ended));
         }
         self.run_timers()
@@ -250,7 +250,7 @@ impl Worker {
             .map_err(Error::call("timerfd_settime", "CLOCK_MONOTONIC"))
     }
 
-    fn obey(&mut self) -> Option<Ended> {
+    fn handle_commands(&mut self) -> Option<Ended> {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Add(id, target, reply)) => {

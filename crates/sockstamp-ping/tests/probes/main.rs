@@ -5,4 +5,4 @@ mod clock_step;
 mod common;
 mod links;
 mod many;
-mod weather;
+mod network_faults;

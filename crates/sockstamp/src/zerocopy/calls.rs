@@ -19,8 +19,8 @@ use crate::zerocopy::held::{Place, Returned};
 use crate::zerocopy::memory::{CompletionCounters, CompletionsBy, Memory};
 use crate::zerocopy::options::{How, Options};
 use crate::zerocopy::ranges::Window;
-use crate::zerocopy::sender::{Books, Sender};
-use crate::zerocopy::transport::{Lent, Transport};
+use crate::zerocopy::sender::{Ledger, Sender};
+use crate::zerocopy::transport::{Taken, Transport};
 use crate::{Error, Result};
 
 /// Sends by sendmsg(2) with MSG_ZEROCOPY, and learns of completions by ranges of ids: from the
@@ -95,18 +95,18 @@ struct Ids {
 
 impl Ids {
     /// Return how many sends the range completes.
-    fn complete<B: StableBuffer>(&mut self, range: ZeroCopyRange, books: &mut Books<B>) -> u64 {
+    fn complete<B: StableBuffer>(&mut self, range: ZeroCopyRange, ledger: &mut Ledger<B>) -> u64 {
         let ahead = self.window.ahead(range);
         let matched = self
             .window
-            .complete(range, |place| books.complete(place, range.copied));
-        books.counters.repeated += matched.repeated;
+            .complete(range, |place| ledger.complete(place, range.copied));
+        ledger.counters.repeated += matched.repeated;
         if ahead <= self.unsettled {
             self.unsettled -= ahead;
             self.window.skip(ahead);
         } else {
             self.foreign = true;
-            books.counters.foreign += matched.unknown;
+            ledger.counters.foreign += matched.unknown;
         }
         matched.completed
     }
@@ -217,13 +217,13 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         queue: &mut ErrorQueue,
         mut other: impl FnMut(Report<'_>),
     ) -> Result<usize> {
-        let (calls, books) = (&mut self.transport, &mut self.books);
+        let (calls, ledger) = (&mut self.transport, &mut self.ledger);
         if let Some(memory) = &mut calls.memory {
             memory.queue_is_read();
         }
         calls.counters.queue_reads += 1;
         let entries = queue.drain(&calls.socket, |report| match report {
-            Report::ZeroCopy(range) => calls.counters.by_queue += calls.ids.complete(range, books),
+            Report::ZeroCopy(range) => calls.counters.by_queue += calls.ids.complete(range, ledger),
             report => other(report),
         })?;
         self.drained();
@@ -232,7 +232,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
 
     /// Return the number of new ranges.
     fn read_memory(&mut self) -> usize {
-        let (calls, books) = (&mut self.transport, &mut self.books);
+        let (calls, ledger) = (&mut self.transport, &mut self.ledger);
         let Some(memory) = &mut calls.memory else {
             return 0;
         };
@@ -240,7 +240,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         let mut ranges = 0;
         let overruns = memory.read(|range| {
             ranges += 1;
-            counters.by_memory += ids.complete(range, books);
+            counters.by_memory += ids.complete(range, ledger);
         });
         counters.overruns += overruns;
         calls.queue_due |= overruns > 0;
@@ -250,7 +250,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     /// Matches a range of completed sends, from whatever source; a range may be told twice.
     pub fn complete(&mut self, range: ZeroCopyRange) {
         let calls = &mut self.transport;
-        calls.counters.by_queue += calls.ids.complete(range, &mut self.books);
+        calls.counters.by_queue += calls.ids.complete(range, &mut self.ledger);
     }
 
     /// Says that all completions known to the kernel now have been given to
@@ -373,9 +373,9 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         let (mut entries, mut room) = (0, queue.expected());
         self.transport.counters.queue_reads += 1;
         loop {
-            let (calls, books) = (&mut self.transport, &mut self.books);
+            let (calls, ledger) = (&mut self.transport, &mut self.ledger);
             let taken = queue.take(&calls.socket, room, &mut |report| match report {
-                Report::ZeroCopy(range) => calls.counters.by_queue += calls.ids.complete(range, books),
+                Report::ZeroCopy(range) => calls.counters.by_queue += calls.ids.complete(range, ledger),
                 report => other(report),
             })?;
             entries += taken;
@@ -437,7 +437,7 @@ impl<S: AsFd> Transport for Calls<S> {
         self.support == Support::Available && self.ids.unsettled == 0 && !self.ids.foreign
     }
 
-    fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Lent> {
+    fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Taken> {
         if !self.ids.window.reserve() {
             return Err(Errno::ENOBUFS);
         }
@@ -453,7 +453,7 @@ impl<S: AsFd> Transport for Calls<S> {
                 self.ids.window.issue(place);
             }
         }
-        sent.map(|bytes| Lent {
+        sent.map(|bytes| Taken {
             bytes,
             in_flight: true,
         })

@@ -20,13 +20,13 @@ pub type Place = usize;
 /// Buffers in flight, at places that are used again.
 #[derive(Debug)]
 pub(super) struct Held<B> {
-    lent: Vec<Option<Lent<B>>>,
+    lent: Vec<Option<LentBuffer<B>>>,
     free: Vec<Place>,
     returned: VecDeque<Returned<B>>,
 }
 
 #[derive(Debug)]
-struct Lent<B> {
+struct LentBuffer<B> {
     buffer: B,
     /// Sends of it that the kernel has not completed.
     sends: u32,
@@ -37,7 +37,7 @@ struct Lent<B> {
 
 impl<B: StableBuffer> Held<B> {
     pub(super) fn put(&mut self, buffer: B) -> Place {
-        let lent = Some(Lent {
+        let lent = Some(LentBuffer {
             buffer,
             sends: 0,
             open: true,
@@ -106,11 +106,11 @@ impl<B: StableBuffer> Held<B> {
         }
     }
 
-    fn at(&self, place: Place) -> &Lent<B> {
+    fn at(&self, place: Place) -> &LentBuffer<B> {
         self.lent[place].as_ref().expect(Self::OCCUPIED)
     }
 
-    fn at_mut(&mut self, place: Place) -> &mut Lent<B> {
+    fn at_mut(&mut self, place: Place) -> &mut LentBuffer<B> {
         self.lent[place].as_mut().expect(Self::OCCUPIED)
     }
 

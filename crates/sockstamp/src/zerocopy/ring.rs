@@ -13,7 +13,7 @@ use crate::zerocopy::calls::{self, Support};
 use crate::zerocopy::held::{Place, Returned};
 use crate::zerocopy::options::{How, Options};
 use crate::zerocopy::sender::Sender;
-use crate::zerocopy::transport::{Lent, Transport};
+use crate::zerocopy::transport::{Taken, Transport};
 use crate::{Error, Result};
 
 /// Sends by io_uring (IORING_OP_SENDMSG_ZC, since Linux 6.1), and learns of completions from memory
@@ -122,7 +122,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
         ring.reap(|notification| notices.came(notification))
             .map_err(Error::call("io_uring_enter", "a ring of sends"))?;
         for (place, copied) in notices.come.drain(..) {
-            self.books.complete(place, copied);
+            self.ledger.complete(place, copied);
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ impl<S: AsFd> Transport for Ring<S> {
         self.support == Support::Available
     }
 
-    fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Lent> {
+    fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Taken> {
         let Self {
             ring,
             notices,
@@ -213,7 +213,7 @@ impl<S: AsFd> Transport for Ring<S> {
         if outcome.result == Err(Errno::EOPNOTSUPP) {
             self.support = Support::Unsupported;
         }
-        Ok(Lent {
+        Ok(Taken {
             bytes: outcome.result?,
             in_flight: outcome.notified,
         })

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::sys::zerocopy::StableBuffer;
 use crate::zerocopy::held::{Held, Place, Returned};
 use crate::zerocopy::options::{How, Options};
-use crate::zerocopy::transport::{Lent, Transport};
+use crate::zerocopy::transport::{Taken, Transport};
 
 /// Sends buffers without copying them, and owns each until the kernel is done with it.
 ///
@@ -13,13 +13,13 @@ use crate::zerocopy::transport::{Lent, Transport};
 #[derive(Debug)]
 pub struct Sender<T, B: StableBuffer> {
     pub(super) transport: T,
-    pub(super) books: Books<B>,
+    pub(super) ledger: Ledger<B>,
     rest: Option<Rest>,
 }
 
 /// A sender's account of its buffers, for any transport.
 #[derive(Debug)]
-pub(super) struct Books<B: StableBuffer> {
+pub(super) struct Ledger<B: StableBuffer> {
     held: Held<B>,
     options: Options,
     copied_in_a_row: u32,
@@ -27,7 +27,7 @@ pub(super) struct Books<B: StableBuffer> {
     pub(super) counters: Counters,
 }
 
-impl<B: StableBuffer> Books<B> {
+impl<B: StableBuffer> Ledger<B> {
     /// A send of the buffer at `place` is complete.
     pub(super) fn complete(&mut self, place: Place, copied: bool) {
         self.held.complete(place, copied);
@@ -114,7 +114,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
     pub(super) fn over(transport: T, options: Options) -> Self {
         Self {
             transport,
-            books: Books {
+            ledger: Ledger {
                 held: Held::default(),
                 options,
                 copied_in_a_row: 0,
@@ -152,13 +152,13 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
                 });
             }
         }
-        let place = self.books.held.put(buffer);
+        let place = self.ledger.held.put(buffer);
         let mut rest = Rest { place, sent: 0, how };
         match self.push(&mut rest) {
-            Ok(()) => Ok(match self.books.held.take_idle(place) {
+            Ok(()) => Ok(match self.ledger.held.take_idle(place) {
                 Some(buffer) => Sent::Copied(buffer),
                 None => {
-                    self.books.held.close(place);
+                    self.ledger.held.close(place);
                     Sent::InFlight
                 }
             }),
@@ -186,7 +186,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
                 Ok(false)
             }
             result => {
-                self.books.held.close(rest.place);
+                self.ledger.held.close(rest.place);
                 result.map_err(Self::error)?;
                 Ok(true)
             }
@@ -197,70 +197,70 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
     /// [`flush`](Self::flush) sends.
     pub fn unsent(&self) -> usize {
         self.rest
-            .map_or(0, |rest| self.books.held.bytes(rest.place).len() - rest.sent)
+            .map_or(0, |rest| self.ledger.held.bytes(rest.place).len() - rest.sent)
     }
 
     /// The next buffer that the kernel is done with, in the order of completion. `None`: no more
     /// are known by now.
     pub fn next_returned(&mut self) -> Option<Returned<B>> {
-        self.books.held.next_returned()
+        self.ledger.held.next_returned()
     }
 
     /// Return the number of buffers that the sender owns: in flight, or not sent completely.
     pub fn in_flight(&self) -> usize {
-        self.books.held.in_flight()
+        self.ledger.held.in_flight()
     }
 
     /// Return the counters so far.
     pub fn counters(&self) -> Counters {
-        self.books.counters
+        self.ledger.counters
     }
 
     /// Return true if a send of this many bytes would be without a copy now.
     pub fn lends(&self, bytes: usize) -> bool {
-        bytes > 0 && bytes >= self.books.options.threshold && !self.books.stopped && self.transport.lends()
+        bytes > 0 && bytes >= self.ledger.options.threshold && !self.ledger.stopped && self.transport.lends()
     }
 
     /// Begins anew to ask, after [`Options::stop_when_copied`] ended it: the route may be another
     /// now.
     pub fn ask_again(&mut self) {
-        self.books.stopped = false;
-        self.books.copied_in_a_row = 0;
+        self.ledger.stopped = false;
+        self.ledger.copied_in_a_row = 0;
     }
 
     /// Return true if [`next_returned`](Self::next_returned) has one.
     pub(super) fn has_returned(&self) -> bool {
-        self.books.held.has_returned()
+        self.ledger.held.has_returned()
     }
 
     /// Return true if no send is in flight.
     pub(super) fn all_complete(&self) -> bool {
-        self.books.counters.lent == self.books.counters.completed
+        self.ledger.counters.lent == self.ledger.counters.completed
     }
 
     /// Sends all that is left of a buffer; `rest` tells how far it came.
     fn push(&mut self, rest: &mut Rest) -> nix::Result<()> {
         loop {
             rest.sent += self.send_once(*rest)?;
-            if !self.transport.is_stream() || rest.sent >= self.books.held.bytes(rest.place).len() {
+            if !self.transport.is_stream() || rest.sent >= self.ledger.held.bytes(rest.place).len() {
                 return Ok(());
             }
         }
     }
 
     fn send_once(&mut self, rest: Rest) -> nix::Result<usize> {
-        let bytes = &self.books.held.bytes(rest.place)[rest.sent..];
-        let counters = &mut self.books.counters;
-        let copies = if bytes.is_empty() || bytes.len() < self.books.options.threshold {
+        let bytes = &self.ledger.held.bytes(rest.place)[rest.sent..];
+        let counters = &mut self.ledger.counters;
+        let copies = if bytes.is_empty() || bytes.len() < self.ledger.options.threshold {
             &mut counters.below_threshold
-        } else if self.books.stopped || !self.transport.lends() {
+        } else if self.ledger.stopped || !self.transport.lends() {
             &mut counters.not_asked
         } else {
             match self.transport.lend(bytes, &rest.how, rest.place) {
-                Ok(Lent { bytes, in_flight }) => {
+                Ok(Taken { bytes, in_flight }) => {
                     if in_flight {
                         counters.lent += 1;
-                        self.books.held.lend(rest.place);
+                        self.ledger.held.lend(rest.place);
                     }
                     return Ok(bytes);
                 }
@@ -275,11 +275,11 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
     }
 
     fn give_up(&mut self, place: Place, errno: Errno) -> NotSent<B> {
-        let buffer = self.books.held.take_idle(place);
+        let buffer = self.ledger.held.take_idle(place);
         match buffer {
             Some(buffer) if errno == Errno::EAGAIN => NotSent::WouldBlock(buffer),
             None => {
-                self.books.held.close(place);
+                self.ledger.held.close(place);
                 NotSent::Failed {
                     buffer: None,
                     error: Self::error(errno),

@@ -15,10 +15,10 @@ pub trait Transport: Sized {
     #[doc(hidden)]
     fn lends(&self) -> bool;
 
-    /// Sends without a copy. Where that succeeds with [`Lent::in_flight`], `place` is handed out
+    /// Sends without a copy. Where that succeeds with [`Taken::in_flight`], `place` is handed out
     /// once, on completion.
     #[doc(hidden)]
-    fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Lent>;
+    fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Taken>;
 
     /// Sends a copy; how many bytes of it.
     #[doc(hidden)]
@@ -28,7 +28,7 @@ pub trait Transport: Sized {
 /// The part that the kernel took.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lent {
+pub struct Taken {
     /// The number of bytes.
     pub bytes: usize,
     /// The kernel will report when it is done with them.

@@ -27,7 +27,7 @@ use testbed::{Family, HeldSocket, Process};
 
 use crate::common::skip;
 use crate::common::unprivileged::Unprivileged;
-use crate::scene::{PATIENCE, Scene, Service, completed, counts, send, until};
+use crate::fixture::{Fixture, PATIENCE, Service, completed, counts, send, until};
 
 static DATA: [u8; 20_000] = [7; 20_000];
 
@@ -181,8 +181,8 @@ fn an_application_cannot_write_its_memory() {
 
 #[test]
 fn an_application_cannot_see_anothers_memory() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (sender, receiver) = scene.udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (sender, receiver) = fixture.udp(Family::V4);
     drop(receiver);
     let other = Raw::join(&service.path());
     let mut registration = service.connect().register(&sender, false).unwrap();
@@ -226,8 +226,8 @@ fn status(service: &Service) -> String {
 
 #[test]
 fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
-    let (scene, service) = (Scene::new(), Service::start(&["--sockets", "1"]));
-    let (other, receiver) = scene.udp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&["--sockets", "1"]));
+    let (other, receiver) = fixture.udp(Family::V4);
     let to = receiver.local_addr().unwrap();
     let path = service.path();
     let version = sockstamp::completions::protocol::VERSION.to_string();
@@ -239,7 +239,7 @@ fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
         &to.port().to_string(),
         &version,
     ];
-    let mut application = scene.sender.spawn("python3", &words).unwrap();
+    let mut application = fixture.sender.spawn("python3", &words).unwrap();
     application.wait_for_stdout("in flight", PATIENCE).unwrap();
     assert!(
         status(&service).starts_with("1 applications, 1 sockets, "),
@@ -263,8 +263,8 @@ fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
 /// The last to close it waits for what is not sent: that is the service, since it was asked while it stood still.
 #[test]
 fn a_socket_that_lingers_holds_up_nobody() {
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (sender, _receiver) = lingering(&scene);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (sender, _receiver) = lingering(&fixture);
     let application = Raw::join(&service.path());
     service.signal(Signal::SIGSTOP);
     ask(
@@ -278,7 +278,7 @@ fn a_socket_that_lingers_holds_up_nobody() {
     let start = Instant::now();
     let (reply, _) = answer(&application.connection);
     assert!(matches!(reply, Reply::Registered(_)), "{reply:?}");
-    let (other, _peer) = scene.udp(Family::V4);
+    let (other, _peer) = fixture.udp(Family::V4);
     drop(service.connect().register(&other, false).unwrap());
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
@@ -286,15 +286,15 @@ fn a_socket_that_lingers_holds_up_nobody() {
 /// The application alone waits for the lock, which a program of the service needs.
 #[test]
 fn a_socket_whose_lock_is_not_released_holds_up_nobody_else() {
-    let (scene, mut service) = (Scene::new(), Service::start(&[]));
-    let (sender, _receiver) = scene.tcp(Family::V4);
+    let (fixture, mut service) = (Fixture::new(), Service::start(&[]));
+    let (sender, _receiver) = fixture.tcp(Family::V4);
     let lock = HeldSocket::hold(sender.try_clone().unwrap()).unwrap();
     let own = service.connect();
     let waiting = thread::spawn(move || own.register(&sender, true).unwrap().has_stamps());
 
     let start = Instant::now();
     for _ in 0..10 {
-        let (other, _peer) = scene.tcp(Family::V4);
+        let (other, _peer) = fixture.tcp(Family::V4);
         let registration = service.connect().register(&other, true).unwrap();
         assert_eq!(registration.has_stamps(), can_stamp());
     }
@@ -361,12 +361,12 @@ fn cgroup_links(service: &Service) -> BTreeSet<u32> {
 fn applications_that_come_and_go_do_not_attach_and_detach_programs() {
     if !can_stamp() {
         return skip(
-            "bad_days::applications_that_come_and_go_do_not_attach_and_detach_programs",
+            "faults::applications_that_come_and_go_do_not_attach_and_detach_programs",
             "without BPF timestamping nothing is attached for an application",
         );
     }
-    let (scene, service) = (Scene::new(), Service::start(&[]));
-    let (sender, _receiver) = scene.tcp(Family::V4);
+    let (fixture, service) = (Fixture::new(), Service::start(&[]));
+    let (sender, _receiver) = fixture.tcp(Family::V4);
     let mut seen = BTreeSet::new();
     let start = Instant::now();
     let mut registered = 0;
@@ -384,8 +384,8 @@ fn applications_that_come_and_go_do_not_attach_and_detach_programs() {
 #[test]
 fn sockets_that_linger_take_as_many_threads_of_a_user_as_may_be() {
     const SOCKETS: usize = 40;
-    let (scene, service) = (Scene::new(), Service::start(&["--per-user", "64"]));
-    let sockets: Vec<_> = (0..SOCKETS).map(|_| lingering(&scene)).collect();
+    let (fixture, service) = (Fixture::new(), Service::start(&["--per-user", "64"]));
+    let sockets: Vec<_> = (0..SOCKETS).map(|_| lingering(&fixture)).collect();
     let applications: Vec<_> = (0..SOCKETS).map(|_| Raw::join(&service.path())).collect();
     service.signal(Signal::SIGSTOP);
     let mut peers = Vec::new();
@@ -412,9 +412,9 @@ fn threads(service: &Service) -> usize {
 }
 
 /// A connection that close(2) waits for, and its other end.
-fn lingering(scene: &Scene) -> (TcpStream, TcpStream) {
+fn lingering(fixture: &Fixture) -> (TcpStream, TcpStream) {
     const SECONDS: i32 = 60;
-    let (sender, receiver) = scene.tcp(Family::V4);
+    let (sender, receiver) = fixture.tcp(Family::V4);
     let linger = libc::linger {
         l_onoff: 1,
         l_linger: SECONDS,
@@ -436,15 +436,15 @@ fn fill(sender: &TcpStream) {
 fn three_capabilities_are_enough_for_the_service() {
     let copy = Unprivileged::new();
     let service = Service::start_by(copy.with_capabilities("-all,+bpf,+perfmon,+net_admin"), &[]);
-    let scene = Scene::new();
-    let (sender, receiver) = scene.udp(Family::V4);
+    let fixture = Fixture::new();
+    let (sender, receiver) = fixture.udp(Family::V4);
     drop(receiver);
     let mut registration = service.connect().register(&sender, false).unwrap();
     until(|| send(&sender, &DATA) > 0);
     completed(&mut registration, &mut Vec::new(), 1);
 
     if can_stamp() {
-        let (sender, _receiver) = scene.tcp(Family::V4);
+        let (sender, _receiver) = fixture.tcp(Family::V4);
         let mut registration = service.connect().register(&sender, true).unwrap();
         assert!(registration.has_stamps(), "{}", service.log());
         until(|| {

@@ -97,17 +97,17 @@ pub fn until(mut so: impl FnMut() -> bool) {
 }
 
 /// A sender and a receiver, joined by a veth pair.
-pub struct Scene {
+pub struct Fixture {
     pub sender: Host,
     pub receiver: Host,
     link: Link,
 }
 
-impl Scene {
-    pub fn new() -> Scene {
+impl Fixture {
+    pub fn new() -> Fixture {
         let (sender, receiver) = (Host::new("sender").unwrap(), Host::new("receiver").unwrap());
         let link = Link::veth(&sender, &receiver).unwrap();
-        Scene {
+        Fixture {
             sender,
             receiver,
             link,

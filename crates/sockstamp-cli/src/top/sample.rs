@@ -1,4 +1,4 @@
-//! A scene to draw: two looks at the counters of a host, and some messages.
+//! A sample to draw: two looks at the counters of a host, and some messages.
 
 use std::time::Duration;
 

@@ -16,13 +16,13 @@ use crate::times::{Arrival, times};
 use crate::{Error, Event, Outcome, Result};
 
 use super::destination::{datagram, initial_sequence};
-use super::inbox::{Inbox, Incoming, Told, Trouble};
+use super::inbox::{Inbox, Incoming, QueueEntry, Trouble};
 use super::schedule::Timer;
 use super::{CONNECTION, PORT, Worker, cookie};
 
 impl Worker {
     /// A socket has packets, or entries in its error queue.
-    pub(super) fn lane_told(&mut self, token: u64, inbox: &mut Inbox) -> Result<()> {
+    pub(super) fn receive_from_lane(&mut self, token: u64, inbox: &mut Inbox) -> Result<()> {
         let Ok(lane) = u32::try_from(token >> PORT) else {
             return Ok(());
         };
@@ -34,10 +34,10 @@ impl Worker {
         let malformed = inbox.malformed();
         inbox.collect(port).map_err(Error::call("recvmmsg", "a lane"))?;
         self.outbox.counters.malformed_reports += inbox.malformed() - malformed;
-        for told in inbox.told.drain(..) {
-            match told {
-                Told::Stamp(stamp) => self.stamp(lane, index, &stamp),
-                Told::Error(trouble) => self.trouble(lane, index, &trouble),
+        for entry in inbox.entries.drain(..) {
+            match entry {
+                QueueEntry::Stamp(stamp) => self.stamp(lane, index, &stamp),
+                QueueEntry::Error(trouble) => self.trouble(lane, index, &trouble),
             }
         }
         for incoming in inbox.incoming.drain(..) {
@@ -353,7 +353,7 @@ impl Worker {
     }
 
     /// A connection is there, or will not be.
-    pub(super) fn connection_told(&mut self, token: u64) {
+    pub(super) fn receive_from_connection(&mut self, token: u64) {
         let read = Reading::take();
         let Ok(destination) = u32::try_from((token & !CONNECTION) >> 32) else {
             return;
