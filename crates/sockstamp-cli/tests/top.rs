@@ -260,6 +260,24 @@ fn once_prints_a_screen_of_text() {
 }
 
 #[test]
+fn a_terminal_that_says_it_is_huge_is_drawn_on_in_bounded_memory() {
+    const HALF_A_GIGABYTE: &str = "ulimit -v 524288";
+    let host = Host::new("top-huge").unwrap();
+    let terminal = Terminal::new();
+    for ending in ["--duration 1s", "--once"] {
+        let top = format!("{} top {} --netns {}", sockstamp(), hooks().join(" "), host.netns_name());
+        terminal
+            .0
+            .type_line(&format!(
+                "stty rows 65535 cols 65535; ({HALF_A_GIGABYTE}; {top} {ending} >$(tty)); status=$?; \
+                 stty rows 24 cols 80; clear; echo \"{ending} status\" $status"
+            ))
+            .unwrap();
+        terminal.sees(&format!("{ending} status 0"));
+    }
+}
+
+#[test]
 fn without_a_terminal_it_says_what_to_do() {
     let mut command = Command::new(sockstamp());
     command.arg("top");

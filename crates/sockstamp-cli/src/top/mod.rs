@@ -46,7 +46,7 @@ use self::app::{Action, App};
 use self::feed::Feed;
 use self::paint::Paint;
 use self::screen::Keys;
-use self::terminal::Screen;
+use self::terminal::{Screen, bounded};
 use crate::measure::Measurement;
 
 /// Longest delay in noticing a key, a signal or a record.
@@ -177,7 +177,7 @@ impl Top {
     }
 
     fn draw(&self, screen: &mut Screen) -> Result<()> {
-        let size = screen.size().context("cannot read the size of the terminal")?;
+        let size = screen.fit().context("cannot read the size of the terminal")?;
         let lines = screen::lines(&self.app, size, self.paint, Keys::Shown);
         screen.draw(lines).context("cannot draw")
     }
@@ -212,6 +212,6 @@ fn text_size() -> Size {
         return USUAL;
     }
     crossterm_terminal::size().map_or(USUAL, |(width, height)| {
-        Size::new(width, height.saturating_sub(1))
+        bounded(Size::new(width, height.saturating_sub(1)))
     })
 }

@@ -7,15 +7,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use crossterm::{cursor, execute, terminal};
-use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
-use ratatui::layout::Size;
+use ratatui::layout::{Position, Rect, Size};
 use ratatui::text::{Line, Text};
+use ratatui::{Terminal, TerminalOptions, Viewport};
 use signal_hook::consts::SIGTSTP;
 use signal_hook::low_level::emulate_default_handler;
 
 /// The terminal is ours at the moment. It makes sure that it is restored only once.
 static OURS: AtomicBool = AtomicBool::new(false);
+
+/// The largest picture: the text of an 8K screen in a small font. A terminal's size is what its user says
+/// (TIOCSWINSZ), up to 65535 by 65535, and two pictures are kept, of some 40 bytes for each place.
+const LARGEST: Size = Size::new(1280, 540);
+
+/// Bound the size of the picture.
+pub(super) fn bounded(size: Size) -> Size {
+    Size::new(size.width.min(LARGEST.width), size.height.min(LARGEST.height))
+}
 
 /// The terminal while it is ours; dropping it gives it back.
 #[derive(Debug)]
@@ -28,7 +37,7 @@ impl Screen {
     pub(super) fn open() -> io::Result<Self> {
         give_back_on_panic();
         take()?;
-        match Terminal::new(CrosstermBackend::new(stdout())) {
+        match draw_on_terminal() {
             Ok(terminal) => Ok(Self { terminal }),
             Err(error) => {
                 give_back()?;
@@ -37,9 +46,13 @@ impl Screen {
         }
     }
 
-    /// The size at the moment.
-    pub(super) fn size(&self) -> io::Result<Size> {
-        self.terminal.size()
+    /// Fit the picture to the terminal; return its size.
+    pub(super) fn fit(&mut self) -> io::Result<Size> {
+        let size = bounded(self.terminal.size()?);
+        if self.terminal.get_frame().area().as_size() != size {
+            self.terminal.resize(Rect::from((Position::ORIGIN, size)))?;
+        }
+        Ok(size)
     }
 
     /// Draw the differences from the last screen.
@@ -76,6 +89,12 @@ impl Drop for Screen {
         // A terminal that is gone needs nothing.
         let _ = give_back();
     }
+}
+
+/// A viewport of its own size, since one that is the whole terminal takes memory for whatever size that has.
+fn draw_on_terminal() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
+    let viewport = Viewport::Fixed(Rect::default());
+    Terminal::with_options(CrosstermBackend::new(stdout()), TerminalOptions { viewport })
 }
 
 fn take() -> io::Result<()> {
@@ -125,6 +144,7 @@ mod tests {
     fn a_panic_gives_the_terminal_back() {
         if env::var_os(CRASH).is_some() {
             let mut screen = Screen::open().unwrap();
+            screen.fit().unwrap();
             screen.draw(vec![Line::raw("a picture")]).unwrap();
             panic!("the crash of the test");
         }
