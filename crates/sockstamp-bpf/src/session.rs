@@ -369,7 +369,10 @@ impl Session {
         }
         let mut summary = self.summary();
         summary.duration = duration;
-        summary.groups = self.groups()?;
+        let groups = self.groups.as_mut();
+        summary.groups = groups
+            .map(|groups| groups.finish(&self.skeleton.maps, &self.plan))
+            .transpose()?;
         Ok(summary)
     }
 

@@ -265,7 +265,12 @@ fn a_terminal_that_says_it_is_huge_is_drawn_on_in_bounded_memory() {
     let host = Host::new("top-huge").unwrap();
     let terminal = Terminal::new();
     for ending in ["--duration 1s", "--once"] {
-        let top = format!("{} top {} --netns {}", sockstamp(), hooks().join(" "), host.netns_name());
+        let top = format!(
+            "{} top {} --netns {}",
+            sockstamp(),
+            hooks().join(" "),
+            host.netns_name()
+        );
         terminal
             .0
             .type_line(&format!(

@@ -77,10 +77,10 @@ fn walk_where_wanted(
     let others = network_namespaces()
         .into_iter()
         .filter(|&(inode, _)| inode != own && wanted(inode));
-    for (_, namespace) in others {
+    for (inode, namespace) in others {
         let before = visited();
-        if walk_in(&namespace, &link, visited) == Some(Walk::Stuck) {
-            let there = enter(&namespace, connections).unwrap_or_default();
+        if walk_in(inode, &namespace, &link, visited) == Some(Walk::Stuck) {
+            let there = enter(inode, &namespace, connections).unwrap_or_default();
             missed += unvisited(there, visited() - before);
         }
     }
@@ -96,22 +96,25 @@ pub(crate) fn deselect(program: &ProgramMut<'_>, visited: &mut dyn FnMut() -> u6
     let own = own_namespace().unwrap_or_default();
     for (inode, namespace) in network_namespaces() {
         if inode != own {
-            walk_in(&namespace, &link, visited);
+            walk_in(inode, &namespace, &link, visited);
         }
     }
 }
 
 /// Walks over the sockets of another namespace. Best effort: one that vanishes meanwhile takes its sockets along.
-fn walk_in(namespace: &Path, link: &Link, visited: &mut dyn FnMut() -> u64) -> Option<Walk> {
-    let iterator = enter(namespace, || walk::open(link))?.ok()?;
+fn walk_in(inode: u64, namespace: &Path, link: &Link, visited: &mut dyn FnMut() -> u64) -> Option<Walk> {
+    let iterator = enter(inode, namespace, || walk::open(link))?.ok()?;
     walk::run(iterator, visited).ok()
 }
 
 /// Does something in another network namespace, on a thread that ends there: one that went elsewhere must not be used for
-/// anything else.
-fn enter<T: Send>(namespace: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
+/// anything else. The path is a process's, and may be another's by now.
+fn enter<T: Send>(inode: u64, namespace: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
     let inside = || {
         let file = File::open(namespace).ok()?;
+        if file.metadata().ok()?.ino() != inode {
+            return None;
+        }
         setns(file, CloneFlags::CLONE_NEWNET).ok()?;
         Some(work())
     };
@@ -124,10 +127,33 @@ pub(crate) fn in_each_namespace<T: Send>(work: impl Fn() -> T + Send + Sync) -> 
     let mut done = vec![work()];
     for (inode, namespace) in network_namespaces() {
         if inode != own {
-            done.extend(enter(&namespace, &work));
+            done.extend(enter(inode, &namespace, &work));
         }
     }
     done
+}
+
+/// Does something in each of these network namespaces that can be entered, with what is given for it.
+pub(crate) fn in_namespaces<G: Sync, T: Send>(
+    given: &BTreeMap<u64, G>,
+    work: impl Fn(&G) -> T + Sync,
+) -> BTreeMap<u64, T> {
+    let own = own_namespace().unwrap_or_default();
+    let is_elsewhere = given.keys().any(|&inode| inode != own);
+    let others = if is_elsewhere {
+        network_namespaces()
+    } else {
+        BTreeMap::new()
+    };
+    let done = given.iter().filter_map(|(&inode, given)| {
+        let done = match others.get(&inode) {
+            _ if inode == own => work(given),
+            Some(namespace) => enter(inode, namespace, || work(given))?,
+            None => return None,
+        };
+        Some((inode, done))
+    });
+    done.collect()
 }
 
 /// A connection that a walk is stuck at has not been visited: it may have come since they were counted.
@@ -154,7 +180,7 @@ fn own_namespace() -> io::Result<u64> {
 }
 
 /// A file for each network namespace that a process is in or that has a name (ip-netns(8)).
-pub(crate) fn network_namespaces() -> BTreeMap<u64, PathBuf> {
+fn network_namespaces() -> BTreeMap<u64, PathBuf> {
     let of_processes = entries("/proc").map(|process| process.join("ns/net"));
     of_processes
         .chain(entries("/run/netns"))

@@ -13,13 +13,14 @@
 
 mod names;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, MapImpl};
 use sockstamp_model::container::container_of;
+use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::group::{
     Dimension, GroupCgroup, GroupDirection, GroupHistogram, GroupInterface, GroupKey, GroupSummary, Grouping,
     Groups, SLOTS,
@@ -154,9 +155,10 @@ impl Table {
     /// What was counted up to now.
     pub(crate) fn read(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
         let mut parts = Vec::new();
+        let groups = self.used_groups(maps)?;
+        self.learn_names(groups.iter().map(|(_, group)| &group.key));
         self.keys = BTreeMap::from([(raw::GROUP_OTHER, GroupKey::default())]);
-        for (place, _) in self.used(maps)? {
-            let group = read_group(maps, place)?;
+        for (place, group) in groups {
             let key = self.key(&group.key);
             self.keys.insert(place, key.clone());
             parts.push(summary(&group, key, plan));
@@ -167,6 +169,12 @@ impl Table {
         groups.ended = self.ended.clone();
         groups.ended_groups = self.ended_groups;
         Ok(groups)
+    }
+
+    /// What was counted in all; nothing is read later.
+    pub(crate) fn finish(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
+        self.names.wake();
+        self.read(maps, plan)
     }
 
     /// The group that had this place at the last look.
@@ -183,7 +191,7 @@ impl Table {
         self.next_sweep = now + SWEEP;
         let used = self.used(maps)?;
         let crowded = used.len() * 8 > self.grouped.limit as usize * 7;
-        if self.names_new_cgroups() || crowded {
+        if self.names_go() || crowded {
             self.look_at(maps, &used, now)?;
         }
         if crowded {
@@ -195,9 +203,26 @@ impl Table {
         Ok(())
     }
 
-    /// A cgroup is gone with its last process, and its path with it.
-    fn names_new_cgroups(&self) -> bool {
-        setting(Some(&self.grouped)) & raw::group_by::GROUP_BY_CGROUP != 0
+    /// Return whether a name has to be learned while there is somebody to have it: a cgroup's path is gone with its last
+    /// process, an interface's name with its namespace.
+    fn names_go(&self) -> bool {
+        let named = raw::group_by::GROUP_BY_CGROUP | raw::group_by::GROUP_BY_INTERFACE;
+        setting(Some(&self.grouped)) & named != 0
+    }
+
+    /// Learn the names that these keys need, and no others.
+    fn learn_names<'a>(&mut self, keys: impl Iterator<Item = &'a raw::group_key>) {
+        let asked = setting(Some(&self.grouped));
+        let (mut cgroups, mut interfaces) = (BTreeSet::new(), BTreeSet::new());
+        for key in keys {
+            if asked & raw::group_by::GROUP_BY_CGROUP != 0 {
+                cgroups.insert(key.identity.cgroup);
+            }
+            if asked & raw::group_by::GROUP_BY_INTERFACE != 0 {
+                interfaces.insert((NetnsInode(key.identity.netns), key.ifindex));
+            }
+        }
+        self.names.learn(&cgroups, &interfaces);
     }
 
     /// The places that hold a group, with its token.
@@ -216,12 +241,19 @@ impl Table {
         Ok(used)
     }
 
+    fn used_groups(&self, maps: &SockstampMaps<'_>) -> Result<Vec<(u32, Box<Group>)>, Error> {
+        let used = self.used(maps)?.into_iter();
+        used.map(|(place, _)| Ok((place, read_group(maps, place)?)))
+            .collect()
+    }
+
     fn look_at(&mut self, maps: &SockstampMaps<'_>, used: &[(u32, u32)], now: Instant) -> Result<(), Error> {
         self.seen
             .retain(|place, seen| used.contains(&(*place, seen.token)));
+        let mut keys = Vec::new();
         for &(place, token) in used {
             let group = read_group(maps, place)?;
-            self.names.cgroup(group.key.identity.cgroup);
+            keys.push(group.key);
             let activity = activity(&group);
             let fresh = || Seen {
                 token,
@@ -233,6 +265,7 @@ impl Table {
                 *seen = fresh();
             }
         }
+        self.learn_names(keys.iter());
         Ok(())
     }
 
@@ -306,7 +339,7 @@ impl Table {
             interface: has(Dimension::Interface).then(|| GroupInterface {
                 netns: flow.netns,
                 index: key.ifindex,
-                name: self.names.interface(flow.netns, key.ifindex),
+                name: self.names.interface((flow.netns, key.ifindex)),
             }),
             flow: has(Dimension::Flow).then_some(flow),
         }

@@ -1,101 +1,258 @@
-//! Names for what the kernel knows by number.
+//! Names for what the kernel knows by number: those of the groups that there are, and no others.
 
-use std::collections::HashMap;
-use std::fs::{self, File};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fs;
 use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::time::Instant;
 
-use nix::net::if_::if_nameindex;
-use nix::sched::{CloneFlags, setns};
+use nix::net::if_::if_indextoname;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
-use crate::flow::network_namespaces;
+use crate::flow::in_namespaces;
+
+/// Directories that one walk of the hierarchy comes to. Any user with a cgroup may make more in it.
+const DIRECTORIES: usize = 16_384;
+/// Rests after a look for names, in units of the time that it took: messages wait meanwhile.
+const REST: u32 = 4;
+
+/// An interface by its namespace and its index there.
+pub(crate) type InterfaceIndex = (NetnsInode, u32);
 
 /// Every number is looked up once: where it is not found now, it will not be later, for the kernel gives no number
-/// of a cgroup twice.
+/// of a cgroup twice. The kernel has room for a few thousand groups, so there are no more names than that.
 #[derive(Debug)]
 pub(crate) struct Names {
     cgroup2: PathBuf,
+    directories: usize,
     cgroups: HashMap<u64, Option<Name>>,
-    interfaces: HashMap<(NetnsInode, u32), Option<Name>>,
+    interfaces: HashMap<InterfaceIndex, Option<Name>>,
+    rests_until: Instant,
 }
 
 impl Names {
     pub(crate) fn new(cgroup2: &Path) -> Self {
         Self {
             cgroup2: cgroup2.to_owned(),
+            directories: DIRECTORIES,
             cgroups: HashMap::new(),
             interfaces: HashMap::new(),
+            rests_until: Instant::now(),
         }
     }
 
-    /// The path of a cgroup from the root of the hierarchy; `None` if it is gone.
-    ///
-    /// The number is the inode of its directory (`kernfs_ino()`, include/linux/kernfs.h, v6.18).
-    pub(crate) fn cgroup(&mut self, id: u64) -> Option<Name> {
-        if !self.cgroups.contains_key(&id) {
-            self.read_cgroups();
+    /// Learn the names of all these by one look at the host, and forget all others. While it rests it learns nothing
+    /// new.
+    pub(crate) fn learn(&mut self, cgroups: &BTreeSet<u64>, interfaces: &BTreeSet<InterfaceIndex>) {
+        self.cgroups.retain(|id, _| cgroups.contains(id));
+        self.interfaces.retain(|index, _| interfaces.contains(index));
+        let begun = Instant::now();
+        if begun < self.rests_until {
+            return;
         }
-        self.cgroups.entry(id).or_default().clone()
+        let unknown = cgroups.iter().filter(|id| !self.cgroups.contains_key(id));
+        let unknown: BTreeSet<_> = unknown.copied().collect();
+        if !unknown.is_empty() {
+            self.cgroups
+                .extend(cgroup_paths(&self.cgroup2, unknown, self.directories));
+        }
+        let unknown = interfaces
+            .iter()
+            .filter(|index| !self.interfaces.contains_key(index));
+        let unknown: Vec<_> = unknown.copied().collect();
+        if !unknown.is_empty() {
+            self.interfaces.extend(interface_names(&unknown));
+        }
+        self.rests_until = Instant::now() + begun.elapsed() * REST;
     }
 
-    fn read_cgroups(&mut self) {
-        if let Ok(root) = fs::metadata(&self.cgroup2) {
-            self.cgroups.insert(root.ino(), Some("/".into()));
-        }
-        let mut pending = vec![self.cgroup2.clone()];
-        while let Some(directory) = pending.pop() {
-            // One that went away meanwhile has nothing below it.
-            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    let path = entry.path();
-                    let below = path.strip_prefix(&self.cgroup2).unwrap_or(&path);
-                    let name = Path::new("/").join(below);
-                    self.cgroups.insert(entry.ino(), Some(name.as_os_str().into()));
-                    pending.push(path);
-                }
-            }
-        }
+    /// End the rest: what is learned next is the last.
+    pub(crate) fn wake(&mut self) {
+        self.rests_until = Instant::now();
     }
 
-    /// The name of an interface in a network namespace; `None` if it is gone or we may not enter the namespace.
-    pub(crate) fn interface(&mut self, netns: NetnsInode, index: u32) -> Option<Name> {
-        if !self.interfaces.contains_key(&(netns, index)) {
-            let names = interface_names(netns).into_iter();
-            self.interfaces
-                .extend(names.map(|(index, name)| ((netns, index), Some(name))));
-        }
-        self.interfaces.entry((netns, index)).or_default().clone()
+    /// The path of a cgroup from the root of the hierarchy; `None` if it was gone when its name was to be learned.
+    pub(crate) fn cgroup(&self, id: u64) -> Option<Name> {
+        self.cgroups.get(&id).cloned().flatten()
+    }
+
+    /// The name of an interface in a network namespace; `None` if it was gone, or we may not enter the namespace.
+    pub(crate) fn interface(&self, index: InterfaceIndex) -> Option<Name> {
+        self.interfaces.get(&index).cloned().flatten()
     }
 }
 
-fn interface_names(netns: NetnsInode) -> Vec<(u32, Name)> {
-    let is_own = fs::metadata("/proc/self/ns/net").is_ok_and(|own| own.ino() == u64::from(netns.0));
-    if is_own {
-        return own_interface_names();
-    }
-    let Some(path) = network_namespaces().remove(&u64::from(netns.0)) else {
+/// Find the paths of these cgroups in a walk of at most so many directories. A cgroup's number is the inode of its
+/// directory (`kernfs_ino()`, include/linux/kernfs.h, v6.18).
+///
+/// Directories of the hierarchy's owner come first, those near the root before others: users' own cannot hide them.
+fn cgroup_paths(root: &Path, mut wanted: BTreeSet<u64>, mut directories: usize) -> Vec<(u64, Option<Name>)> {
+    let Ok(top) = fs::metadata(root) else {
         return Vec::new();
     };
-    // A thread that went elsewhere must not be used for anything else.
-    thread::spawn(move || {
-        let entered = File::open(path).map(|file| setns(file, CloneFlags::CLONE_NEWNET));
-        match entered {
-            Ok(Ok(())) => own_interface_names(),
-            _ => Vec::new(),
+    let mut found = Vec::new();
+    if wanted.remove(&top.ino()) {
+        found.push((top.ino(), Some("/".into())));
+    }
+    let (mut owned, mut others) = (VecDeque::from([root.to_owned()]), VecDeque::new());
+    while let Some(directory) = owned.pop_front().or_else(|| others.pop_front()) {
+        // One that went away meanwhile has nothing below it.
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        for entry in below.take(directories) {
+            let path = entry.path();
+            if wanted.remove(&entry.ino()) {
+                let name = Path::new("/").join(path.strip_prefix(root).unwrap_or(&path));
+                found.push((entry.ino(), Some(name.as_os_str().into())));
+            }
+            directories -= 1;
+            let is_owned = entry.metadata().is_ok_and(|entry| entry.uid() == top.uid());
+            if is_owned { &mut owned } else { &mut others }.push_back(path);
         }
-    })
-    .join()
-    .unwrap_or_default()
+        if directories == 0 || wanted.is_empty() {
+            break;
+        }
+    }
+    found.extend(wanted.into_iter().map(|id| (id, None)));
+    found
 }
 
-fn own_interface_names() -> Vec<(u32, Name)> {
-    let interfaces = if_nameindex().ok();
-    interfaces
-        .iter()
-        .flatten()
-        .map(|interface| (interface.index(), interface.name().to_bytes().into()))
-        .collect()
+fn interface_names(wanted: &[InterfaceIndex]) -> Vec<(InterfaceIndex, Option<Name>)> {
+    let mut by_namespace: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
+    for &(netns, index) in wanted {
+        by_namespace.entry(netns.0.into()).or_default().push(index);
+    }
+    let names: BTreeMap<_, BTreeMap<_, _>> = in_namespaces(&by_namespace, |indexes| {
+        indexes
+            .iter()
+            .map(|&index| (index, interface_name(index)))
+            .collect()
+    });
+    let name = |&(netns, index): &InterfaceIndex| names.get(&netns.0.into())?.get(&index)?.clone();
+    wanted.iter().map(|index| (*index, name(index))).collect()
+}
+
+/// No interface has an empty name (`dev_valid_name()`, net/core/dev.c, v6.18): that is how one that is gone shows in
+/// nix 0.31.
+fn interface_name(index: u32) -> Option<Name> {
+    let name = if_indextoname(index).ok().filter(|name| !name.is_empty());
+    name.map(|name| name.to_bytes().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::chown;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A hierarchy of directories, which is all that a walk sees of cgroups.
+    struct Hierarchy(PathBuf);
+
+    impl Hierarchy {
+        fn new(name: &str) -> Self {
+            let root = std::env::temp_dir().join(format!("sockstamp-{name}-{}", std::process::id()));
+            fs::create_dir(&root).unwrap();
+            Self(root)
+        }
+
+        fn make(&self, path: &str) -> u64 {
+            let path = self.0.join(path);
+            fs::create_dir_all(&path).unwrap();
+            fs::metadata(path).unwrap().ino()
+        }
+
+        fn give_away(&self, path: &str) {
+            chown(self.0.join(path), Some(1000), None).unwrap();
+        }
+
+        fn names(&self) -> Names {
+            Names::new(&self.0)
+        }
+    }
+
+    impl Drop for Hierarchy {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    fn learn(names: &mut Names, cgroups: &[u64]) {
+        names.wake();
+        names.learn(&cgroups.iter().copied().collect(), &BTreeSet::new());
+    }
+
+    #[test]
+    fn cgroups_keep_their_names_as_long_as_they_are_asked_for_and_no_longer() {
+        let hierarchy = Hierarchy::new("kept");
+        let (root, one, another) = (
+            hierarchy.make(""),
+            hierarchy.make("a.slice/b.service"),
+            hierarchy.make("c"),
+        );
+        let mut names = hierarchy.names();
+        learn(&mut names, &[root, one, 1]);
+        fs::remove_dir_all(hierarchy.0.join("a.slice")).unwrap();
+        learn(&mut names, &[root, one, another, 1]);
+        assert_eq!(names.cgroup(root), Some("/".into()));
+        assert_eq!(names.cgroup(one), Some("/a.slice/b.service".into()));
+        assert_eq!(names.cgroup(another), Some("/c".into()));
+        assert_eq!(names.cgroup(1), None);
+
+        learn(&mut names, &[another]);
+        assert_eq!(names.cgroups.len(), 1);
+        learn(&mut names, &[one]);
+        assert_eq!(names.cgroup(one), None);
+    }
+
+    #[test]
+    fn cgroups_that_users_make_hide_none_of_roots() {
+        let hierarchy = Hierarchy::new("hidden");
+        let deep = hierarchy.make("system.slice/a/b/c/d.service");
+        hierarchy.make("user.slice/user");
+        for number in 0..100 {
+            hierarchy.make(&format!("user.slice/user/{number}"));
+            hierarchy.give_away(&format!("user.slice/user/{number}"));
+        }
+        hierarchy.give_away("user.slice/user");
+        let last = hierarchy.make("user.slice/user/50/last");
+        let mut names = hierarchy.names();
+        names.directories = 20;
+        learn(&mut names, &[deep, last]);
+        assert_eq!(names.cgroup(deep), Some("/system.slice/a/b/c/d.service".into()));
+        assert_eq!(names.cgroup(last), None);
+    }
+
+    #[test]
+    fn names_are_learned_by_one_look_and_not_again_before_a_rest() {
+        let hierarchy = Hierarchy::new("rest");
+        let ids: Vec<_> = (0..50)
+            .map(|number| hierarchy.make(&number.to_string()))
+            .collect();
+        let mut names = hierarchy.names();
+        learn(&mut names, &ids);
+        assert!(ids.iter().all(|&id| names.cgroup(id).is_some()));
+
+        let another = hierarchy.make("another");
+        names.rests_until = Instant::now() + Duration::from_secs(3600);
+        names.learn(&BTreeSet::from([ids[0], another]), &BTreeSet::new());
+        assert_eq!(names.cgroup(ids[0]), Some("/0".into()));
+        assert_eq!(names.cgroup(another), None);
+        learn(&mut names, &[ids[0], another]);
+        assert_eq!(names.cgroup(another), Some("/another".into()));
+    }
+
+    #[test]
+    fn interfaces_have_their_name_in_their_namespace() {
+        let own = fs::metadata("/proc/self/ns/net").unwrap().ino();
+        let own = NetnsInode(own.try_into().unwrap());
+        let mut names = Names::new(Path::new("/nowhere"));
+        let wanted = [(own, 1), (own, u32::MAX), (NetnsInode(1), 1)];
+        names.learn(&BTreeSet::new(), &wanted.into());
+        assert_eq!(names.interface(wanted[0]), Some("lo".into()));
+        assert_eq!(names.interface(wanted[1]), None);
+        assert_eq!(names.interface(wanted[2]), None);
+        assert_eq!(names.interfaces.len(), 3, "none is looked for again");
+    }
 }
