@@ -1,4 +1,5 @@
-//! CLOCK_MONOTONIC, in which the prober thinks, and how far CLOCK_REALTIME, in which the kernel stamps, is from it.
+//! CLOCK_MONOTONIC, in which the prober thinks, and how far CLOCK_REALTIME, in which the kernel
+//! stamps, is from it.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use sockstamp_model::clock::{Clock, ClockOffset, Delta, Monotonic, Nanos, Realti
 /// Both clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// Not before this moment were the clocks read, and hardly later.
+    /// The clocks were read at this moment or very little later.
     pub(crate) at: Timestamp<Monotonic>,
     pub(crate) offset: ClockOffset<Monotonic, Realtime>,
     /// The offset is right to plus or minus this.
@@ -20,7 +21,7 @@ const NARROW: Nanos = Nanos::from_micros(1);
 const ATTEMPTS: usize = 4;
 
 impl Reading {
-    /// For what is not read yet.
+    /// The value before the first reading.
     pub(crate) const NEVER: Self = Self {
         at: Timestamp::from_nanos(0),
         offset: ClockOffset::new(Delta(0)),
@@ -55,8 +56,9 @@ impl Reading {
         }
     }
 
-    /// Whether CLOCK_REALTIME was stepped from one to the other. Slewing moves both clocks alike (`timekeeping_advance()` in
-    /// kernel/time/timekeeping.c, v6.18), so their offset stays the same.
+    /// Return true if CLOCK_REALTIME was stepped between the readings. Slewing moves both clocks
+    /// alike (`timekeeping_advance()` in kernel/time/timekeeping.c, v6.18), so their offset stays
+    /// the same.
     pub(crate) fn differs_from(&self, other: &Self) -> bool {
         let moved = Nanos(self.offset.delta().0.abs_diff(other.offset.delta().0));
         moved > self.uncertainty + other.uncertainty

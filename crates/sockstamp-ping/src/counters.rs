@@ -1,6 +1,6 @@
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What an engine has seen, of all targets. Counts never go back.
+        /// Counters of an engine, for all targets. They never decrease.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         #[non_exhaustive]
         pub struct Counters {
@@ -45,13 +45,13 @@ counters! {
     skipped,
     /// Probes that were pushed out of memory while they waited; they are among the lost.
     evicted,
-    /// Answers from somebody who was asked nothing.
+    /// Answers from hosts that were not probed.
     stray_source,
     /// Answers without the cookie of their probe.
     stray_cookie,
     /// Answers of no probe that is remembered.
     stray_unknown,
-    /// Answers too short to tell what they answer.
+    /// Answers too short to identify their probe.
     stray_truncated,
     /// ICMP errors about packets that are not ours.
     stray_error,
@@ -73,7 +73,7 @@ counters! {
     malformed_reports,
     /// Packets that the kernel dropped because a socket's receive buffer was full.
     receive_drops,
-    /// Events that nobody took in time.
+    /// Events that were not taken in time.
     dropped_events,
 }
 

@@ -12,15 +12,15 @@ use sockstamp_model::Histogram;
 use crate::worker::{Command, Report, Setup, Shared, Worker};
 use crate::{Counters, Error, Event, Namespace, Result, Target, TargetId};
 
-/// What an engine may use.
+/// Limits of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Events that wait to be read. What comes beyond is dropped and counted
-    /// ([`Counters::dropped_events`]), but for [`Event::Ended`]. Default: 65536.
+    /// Events that may wait to be read. Further ones are dropped and counted
+    /// ([`Counters::dropped_events`]), except [`Event::Ended`]. Default: 65536.
     pub events: usize,
-    /// How long an answer waits for stamps of its probe that are still missing. Default: 50 ms.
+    /// Time that an answer waits for missing stamps of its probe. Default: 50 ms.
     pub stamp_wait: Duration,
-    /// How long [`Engine::start`] waits for the kernel to stamp what it receives. Default: 500 ms.
+    /// Time that [`Engine::start`] waits for the kernel to stamp received packets. Default: 500 ms.
     pub settle: Duration,
 }
 
@@ -34,14 +34,14 @@ impl Default for Limits {
     }
 }
 
-/// Probes targets, and tells by [`Events`] what becomes of it. Dropped, it [stops](Self::stop).
+/// Probes targets, and reports the results by [`Events`]. Dropping it [stops](Self::stop) it.
 #[derive(Debug)]
 pub struct Engine {
     limits: Limits,
     /// `None` after [`finish`](Self::finish).
     events: Option<SyncSender<Event>>,
     workers: HashMap<Namespace, Handle>,
-    /// Of workers that have ended.
+    /// The reports of ended workers.
     past: Report,
     next: u64,
     _stamping: ReceiveStamping,
@@ -56,7 +56,7 @@ struct Handle {
     thread: JoinHandle<()>,
 }
 
-/// By what kind of sockets a target is probed.
+/// The kind of sockets that probes a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Sockets {
     /// Ping sockets: no privilege.
@@ -88,19 +88,21 @@ impl fmt::Display for Sockets {
 pub struct Added {
     /// Its number in all events.
     pub id: TargetId,
-    /// How it is probed.
+    /// The sockets that probe it.
     pub sockets: Sockets,
 }
 
 impl Engine {
-    /// Makes the kernel stamp what it receives, and waits until it does, at most [`Limits::settle`]. Probes nothing yet.
+    /// Make the kernel stamp received packets, and wait until it does, at most [`Limits::settle`].
+    /// Nothing is probed yet.
     ///
     /// # Errors
     ///
     /// [`Error::Stamps`] if the process may have no sockets.
     pub fn start(limits: Limits) -> Result<(Self, Events)> {
         let stamping = ReceiveStamping::enable()?;
-        // Where the loopback interface is down nobody can tell; an answer without a stamp says so.
+        // Ignore the result: it is unknown while the loopback interface is down, and an answer
+        // without a stamp shows it.
         let _ = stamping.settle(limits.settle);
         let (sender, receiver) = mpsc::sync_channel(limits.events);
         let engine = Self {
@@ -114,13 +116,13 @@ impl Engine {
         Ok((engine, Events(receiver)))
     }
 
-    /// Begins to probe a target. The first of a network namespace starts the thread that enters it, with CAP_SYS_ADMIN unless it
-    /// is our own.
+    /// Begins to probe a target. The first of a network namespace starts the thread that enters it,
+    /// with CAP_SYS_ADMIN unless it is our own.
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] and [`Error::Refused`] for settings that cannot be, [`Error::Namespace`], [`Error::NoIcmpSocket`],
-    /// [`Error::Finished`] after [`finish`](Self::finish).
+    /// [`Error::Setting`] and [`Error::Refused`] for settings that cannot be, [`Error::Namespace`],
+    /// [`Error::NoIcmpSocket`], [`Error::Finished`] after [`finish`](Self::finish).
     pub fn add(&mut self, target: Target) -> Result<Added> {
         target.check()?;
         let namespace = target.namespace.clone();
@@ -164,7 +166,7 @@ impl Engine {
         }
     }
 
-    /// Ends all targets and waits for the threads. What finds no room among the events is dropped and counted.
+    /// End all targets and wait for the threads. Events without room are dropped and counted.
     pub fn stop(&mut self) {
         self.events = None;
         for worker in self.workers.values() {
@@ -179,13 +181,13 @@ impl Engine {
         }
     }
 
-    /// What was seen until now.
+    /// Return the counters so far.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.report().counters
     }
 
-    /// How far from the times that were planned probes were sent: late, or some 100 µs early.
+    /// Return the deviations of probes from their schedule: late, or about 100 µs early.
     #[must_use]
     pub fn lateness(&self) -> Histogram {
         self.report().lateness
@@ -224,7 +226,7 @@ impl Handle {
         let (ready, is_ready) = mpsc::channel();
         let probe = move || match Worker::new(setup) {
             Ok(worker) => {
-                // Who started it waits for this.
+                // The starting thread waits for this.
                 let _ = ready.send(Ok(()));
                 drop(ready);
                 worker.run();
@@ -247,7 +249,7 @@ impl Handle {
     }
 
     fn command(&self, command: Command) {
-        // A worker that has ended obeys nobody: its targets have ended.
+        // Ignore the error: a worker that has ended has ended its targets.
         let _ = self.commands.send(command);
         // Its counter is full: then it will look anyway.
         let _ = self.wake.write(1);
@@ -258,12 +260,12 @@ impl Handle {
     }
 }
 
-/// What becomes of probes, of all targets, in the order in which each thread sees it. Ends when the engine is stopped, and
-/// after [`Engine::finish`] with the last target.
+/// The results of probes of all targets, in the order in which each thread sees them. Ends when the
+/// engine is stopped, and after [`Engine::finish`] with the last target.
 #[derive(Debug)]
 pub struct Events(Receiver<Event>);
 
-/// What [`Events::next_within`] found.
+/// The result of [`Events::next_within`].
 #[derive(Debug)]
 pub enum Next {
     /// An event.

@@ -2,7 +2,7 @@ use std::io;
 
 use crate::Namespace;
 
-/// What was tried, on what, and what the kernel said.
+/// A failed call: its name, its object and the kernel's answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -11,9 +11,9 @@ pub enum Error {
     Call {
         /// The system call, with its option.
         call: &'static str,
-        /// What it was tried on.
+        /// The object of the call.
         on: &'static str,
-        /// What the kernel said.
+        /// The kernel's answer.
         errno: io::Error,
     },
 
@@ -27,29 +27,29 @@ pub enum Error {
     /// A network namespace cannot be entered.
     #[error("cannot enter {namespace}: {errno}")]
     Namespace {
-        /// Which.
+        /// The setting.
         namespace: Namespace,
-        /// What the kernel said: EPERM without CAP_SYS_ADMIN, ENOENT where there is none.
+        /// The kernel's answer: EPERM without CAP_SYS_ADMIN, ENOENT if there is none.
         errno: io::Error,
     },
 
     /// A setting cannot be.
     #[error("invalid {setting}: {reason}")]
     Setting {
-        /// Which.
+        /// The setting.
         setting: &'static str,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
 
     /// The kernel refuses a setting.
     #[error("the kernel refuses the {setting} {value}: {errno}")]
     Refused {
-        /// Which.
+        /// The setting.
         setting: &'static str,
         /// Its value.
         value: String,
-        /// What it said.
+        /// The kernel's answer.
         errno: io::Error,
     },
 

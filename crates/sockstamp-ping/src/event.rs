@@ -3,7 +3,8 @@ use std::net::IpAddr;
 
 use sockstamp_model::clock::Nanos;
 
-/// Which target, as [`Engine::add`](crate::Engine::add) numbered it. Never given twice by one engine.
+/// The number of a target, as [`Engine::add`](crate::Engine::add) returned it. An engine never
+/// reuses one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TargetId(pub(crate) u64);
 
@@ -15,58 +16,58 @@ impl TargetId {
     }
 }
 
-/// What happened. `seq` counts the probes of a target from 1.
+/// An event. `seq` counts the probes of a target from 1.
 #[derive(Debug)]
 pub enum Event {
-    /// What became of a probe; once for each.
+    /// The result of a probe; once for each.
     Probe {
-        /// Whose.
+        /// The target.
         target: TargetId,
-        /// Which.
+        /// The probe.
         seq: u64,
-        /// What became of it.
+        /// The result.
         outcome: Outcome,
     },
     /// A probe was answered after it had been told lost.
     Late {
-        /// Whose.
+        /// The target.
         target: TargetId,
-        /// Which.
+        /// The probe.
         seq: u64,
         /// The answer, with its times.
         answer: Answer,
     },
     /// A probe that had its answer already was answered again.
     Duplicate {
-        /// Whose.
+        /// The target.
         target: TargetId,
-        /// Which.
+        /// The probe.
         seq: u64,
         /// The answer, with its times.
         answer: Answer,
     },
     /// Something came that answers no probe. It changes the outcome of none.
     Stray {
-        /// Whose, if that can be told.
+        /// The target, if known.
         target: Option<TargetId>,
-        /// Who sent it.
+        /// The sender.
         from: IpAddr,
-        /// Why it is none.
+        /// The reason why it answers no probe.
         why: Stray,
     },
     /// Nothing more comes of this target.
     Ended {
-        /// Whose.
+        /// The target.
         target: TargetId,
-        /// Why.
+        /// The reason.
         end: End,
     },
 }
 
-/// What became of a probe.
+/// The result of a probe.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It was answered in time.
+    /// An answer came in time.
     Answered(Answer),
     /// Nothing came within the timeout.
     Lost,
@@ -81,9 +82,9 @@ pub enum Outcome {
 /// An answer and its times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
-    /// What answered.
+    /// The kind of answer.
     pub kind: AnswerKind,
-    /// Who sent it: for [`AnswerKind::PortUnreachable`] who says so.
+    /// The sender; for [`AnswerKind::PortUnreachable`] that of the ICMP message.
     pub from: IpAddr,
     /// The round trip.
     pub times: Times,
@@ -91,7 +92,7 @@ pub struct Answer {
     pub hop_limit: Option<u8>,
     /// Bytes of payload of an echo reply or a datagram.
     pub bytes: usize,
-    /// How many bytes of what was sent are missing at the end of an echo reply; 0 otherwise.
+    /// Bytes missing at the end of an echo reply; otherwise 0.
     pub missing: usize,
     /// A later probe of the target was answered before.
     pub reordered: bool,
@@ -100,28 +101,31 @@ pub struct Answer {
 /// A round trip, as the kernel saw it and as user space did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// From stamp to stamp; user space's where [`fallback`](Self::fallback) says so.
+    /// The time from stamp to stamp; the time in user space if there is a
+    /// [`fallback`](Self::fallback).
     pub rtt: Nanos,
-    /// What a prober without stamps would say: from before the send call to after the read call.
+    /// The time that a user-space pinger would report: from before the send call to after the read
+    /// call.
     pub user_rtt: Nanos,
-    /// Who stamped the probe, for `rtt`.
+    /// The source of the probe's stamp, for `rtt`.
     pub tx: TxKind,
-    /// Who stamped the answer, for `rtt`.
+    /// The source of the answer's stamp, for `rtt`.
     pub rx: RxKind,
-    /// Why `rtt` is user space's.
+    /// The reason why `rtt` was taken in user space.
     pub fallback: Option<Fallback>,
-    /// Where the prober's own time went.
+    /// The parts of the prober's own time.
     pub waits: Waits,
 }
 
 impl Times {
-    /// What the prober added to the round trip, and others count as the network's: `user_rtt` − `rtt`.
+    /// Return the prober's share of the round trip, which a user-space pinger attributes to the
+    /// network: `user_rtt` − `rtt`.
     #[must_use]
     pub fn prober_delay(&self) -> Nanos {
         self.user_rtt.saturating_sub(self.rtt)
     }
 
-    /// `hardware`, `software` or `user`: who took the stamps of `rtt`.
+    /// Return `hardware`, `software` or `user`: the source of the stamps of `rtt`.
     #[must_use]
     pub fn stamps(&self) -> &'static str {
         match self.tx {
@@ -132,14 +136,14 @@ impl Times {
     }
 }
 
-/// What answered.
+/// The kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AnswerKind {
     /// An echo reply.
     EchoReply,
     /// A datagram from the port.
     UdpReply,
-    /// ICMP's "port unreachable", from whoever: somebody was there to say that nobody listens.
+    /// ICMP "port unreachable", from any host: the path works, and nothing listens.
     PortUnreachable,
     /// The port is open.
     SynAck,
@@ -147,20 +151,21 @@ pub enum AnswerKind {
     Reset,
 }
 
-/// Who stamped a probe.
+/// The source of a probe's stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TxKind {
     /// The network interface.
     Hardware,
     /// The driver (SND).
     Software,
-    /// The kernel before the packet scheduler (SCHED), where the driver does not stamp: `rtt` includes the scheduler.
+    /// The kernel before the packet scheduler (SCHED), where the driver does not stamp: `rtt`
+    /// includes the scheduler.
     Sched,
     /// User space.
     User,
 }
 
-/// Who stamped an answer.
+/// The source of an answer's stamp.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RxKind {
     /// The network interface.
@@ -171,7 +176,7 @@ pub enum RxKind {
     User,
 }
 
-/// Why a round trip is user space's.
+/// The reason for a round trip in user-space time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fallback {
     /// No stamp of the probe came in time ([`Limits::stamp_wait`](crate::Limits::stamp_wait)).
@@ -185,7 +190,8 @@ pub enum Fallback {
     Implausible,
     /// A SYN of one's own needs CAP_NET_RAW, and the kernel stamps none of connect(2).
     NoPrivilege,
-    /// Ids of stamps were uncertain after a failed send, on kernels before 6.13, so the probe asked for none.
+    /// Ids of stamps were uncertain after a failed send, on kernels before 6.13, so the probe asked
+    /// for none.
     NoId,
 }
 
@@ -204,14 +210,15 @@ impl Fallback {
     }
 }
 
-/// Where the prober's own time went; what has no stamps is absent.
+/// The parts of the prober's own time; parts without stamps are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waits {
     /// Before the send call, to entering the packet scheduler.
     pub send: Option<Nanos>,
     /// `tx.qdisc`: entering the packet scheduler, to being handed to the driver.
     pub qdisc: Option<Nanos>,
-    /// `rx.stack` and `rx.wakeup` together: stamped by the kernel, to the prober running. Absent where it ran already.
+    /// `rx.stack` and `rx.wakeup` together: stamped by the kernel, to the prober running. Absent
+    /// where it ran already.
     pub wakeup: Option<Nanos>,
     /// `rx.app`: the prober running, or the stamp where it ran already, to the answer being read.
     pub read: Option<Nanos>,
@@ -220,7 +227,7 @@ pub struct Waits {
 /// An ICMP error in the place of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// What it means.
+    /// The meaning of the error.
     pub kind: RefusalKind,
     /// The router or host that says so; `None` where this host does.
     pub from: Option<IpAddr>,
@@ -230,7 +237,7 @@ pub struct Refusal {
     pub icmp_code: u8,
     /// The error as in errno(3).
     pub errno: i32,
-    /// The round trip to whoever refused it.
+    /// The round trip to the refusing host.
     pub times: Times,
 }
 
@@ -242,32 +249,32 @@ impl Refusal {
     }
 }
 
-/// What an ICMP error means.
+/// The meaning of an ICMP error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RefusalKind {
     /// No route, no neighbour, a firewall.
     Unreachable,
     /// It was forwarded as often as its TTL or hop limit allowed.
     HopLimit,
-    /// It is larger than the path takes.
+    /// It exceeds the path MTU.
     TooBig {
-        /// What the path takes, in bytes; 0 where the router does not say.
+        /// The path MTU in bytes; 0 if the router does not report it.
         mtu: u32,
     },
     /// Any other.
     Other,
 }
 
-/// Why something that came answers no probe.
+/// The reason why a packet answers no probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stray {
-    /// It is from somebody who was asked nothing.
+    /// It is from a host that was not probed.
     Source,
-    /// It lacks the cookie of the probe that it pretends to answer: forged.
+    /// It lacks the cookie of the probe that it claims to answer: forged.
     Cookie,
     /// Its probe was never sent, or is forgotten.
     Unknown,
-    /// Too short to tell what it answers.
+    /// It is too short to identify its probe.
     Truncated,
 }
 
@@ -284,7 +291,7 @@ impl Stray {
     }
 }
 
-/// Why a target ended.
+/// The reason why a target ended.
 #[derive(Debug)]
 pub enum End {
     /// All its probes have their outcome.
@@ -293,7 +300,8 @@ pub enum End {
     Deadline,
     /// [`Engine::remove`](crate::Engine::remove) or [`Engine::stop`](crate::Engine::stop).
     Removed,
-    /// Its network namespace is gone: the process ended or the name was removed. What was in flight is abandoned.
+    /// Its network namespace is gone: the process ended or the name was removed. Probes in flight
+    /// are abandoned.
     NamespaceGone,
     /// A system call failed that must not.
     Failed(String),

@@ -1,4 +1,5 @@
-//! The probes of one destination that are remembered: a ring, found again by the low bits of their number.
+//! The probes of one destination that are remembered: a ring, found again by the low bits of their
+//! number.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -8,25 +9,25 @@ use socket2::Socket;
 use crate::times::{Arrival, Departure};
 use crate::{AnswerKind, MAX_IN_FLIGHT, TargetId};
 
-/// One probe.
+/// A probe.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// Of the destination, counted from 0. Its low 16 bits travel.
+    /// The probe's number for its destination, from 0. The packet carries its low 16 bits.
     pub(crate) number: u64,
     pub(crate) target: TargetId,
-    /// Of the target, counted from 1.
+    /// The probe's number for its target, from 1.
     pub(crate) seq: u64,
     /// Bytes of payload that it carried.
     pub(crate) payload: usize,
     pub(crate) departure: Departure,
     pub(crate) state: State,
-    /// Of a SYN that connect(2) sent.
+    /// The socket, for a SYN sent by connect(2).
     pub(crate) connection: Option<Socket>,
 }
 
 #[derive(Debug)]
 pub(crate) enum State {
-    /// For its answer.
+    /// Waiting for an answer.
     Waiting,
     /// The answer is here, and stamps of the probe may still come.
     Held(Heard, Arrival),
@@ -43,7 +44,7 @@ impl State {
     }
 }
 
-/// What an answer says.
+/// The meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Heard {
     pub(crate) kind: AnswerKind,
@@ -63,11 +64,13 @@ pub(crate) struct Flights {
     answered: Option<u64>,
 }
 
-/// Never fewer: with an interval above the timeout late answers and duplicates are still recognised.
+/// Never fewer: with an interval above the timeout late answers and duplicates are still
+/// recognised.
 const FEWEST: usize = 16;
 
 impl Flights {
-    /// Of twice the timeout, so that late answers are recognised for as long again.
+    /// Return the number of slots for twice the timeout, so that late answers are recognised for as
+    /// long again.
     pub(crate) fn places(timeout: Duration, interval: Duration) -> usize {
         let probes = 2 * timeout.as_nanos() / interval.as_nanos().max(1) + 2;
         usize::try_from(probes)
@@ -86,7 +89,7 @@ impl Flights {
         }
     }
 
-    /// For another target with the same destination.
+    /// Grow for another target with the same destination.
     pub(crate) fn grow(&mut self, places: usize) {
         if places <= self.ring.len() {
             return;
@@ -146,7 +149,7 @@ impl Flights {
         overtaken
     }
 
-    /// Those that have no outcome yet, in the order of their numbers.
+    /// Return the probes without a result, in the order of their numbers.
     pub(crate) fn open(&self) -> Vec<u64> {
         let mut open: Vec<_> = self
             .ring

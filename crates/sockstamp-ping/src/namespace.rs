@@ -9,11 +9,11 @@ use nix::sched::{CloneFlags, setns};
 /// A network namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum Namespace {
-    /// That of the thread which adds the target.
+    /// That of the thread that adds the target.
     #[default]
     Own,
-    /// The one that this file stands for. It is gone when the file is, or stands for another: a process that has ended, a
-    /// name that was removed.
+    /// The one that this file stands for. It is gone when the file is, or stands for another: a
+    /// process that has ended, a name that was removed.
     Path(PathBuf),
 }
 
@@ -51,8 +51,8 @@ impl fmt::Display for Namespace {
     }
 }
 
-/// Whether an entered namespace is still somebody else's as well. The thread within keeps it alive, so it never vanishes
-/// from under it: only its file tells.
+/// Tests if an entered namespace still has other users. The thread inside keeps it alive, so it
+/// never vanishes: only its file shows the end.
 #[derive(Debug)]
 pub(crate) struct Presence(Option<(PathBuf, (u64, u64))>);
 

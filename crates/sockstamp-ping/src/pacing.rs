@@ -1,9 +1,10 @@
-//! When each target is probed next.
+//! Schedule the next probe of each target.
 
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
-/// Where in its interval the n-th target of a thread is probed: multiples of the golden ratio, modulo 1, lie evenly however many
-/// there are, and none has to move for the next (the three-gap theorem: gaps differ by a factor of 2.62 at most).
+/// Return the phase of the n-th target of a thread in its interval. Multiples of the golden ratio,
+/// modulo 1, are evenly spaced for any number of targets, and none has to move for the next (the
+/// three-gap theorem: gaps differ by a factor of at most 2.62).
 pub(crate) fn phase(n: u64, interval: Nanos) -> Nanos {
     /// 2^64 divided by the golden ratio.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -12,8 +13,8 @@ pub(crate) fn phase(n: u64, interval: Nanos) -> Nanos {
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// When the first probe is sent: from `now` on, at `phase` of an interval. Intervals begin at `origin` for all targets, so that
-/// their phases stay as even as they are however long it took to add them.
+/// Return the time of the first probe: from `now` on, at `phase` of an interval. Intervals begin at
+/// `origin` for all targets, so that their phases stay even however long adding them took.
 pub(crate) fn first(
     origin: Timestamp<Monotonic>,
     phase: Nanos,
@@ -27,8 +28,8 @@ pub(crate) fn first(
     next(planned, interval, now).0
 }
 
-/// The next time to send, after one that was due at `due` was sent at `now`, and how many in between are skipped: whoever is late
-/// by an interval or more goes on with the present one.
+/// Return the next time to send, after a probe due at `due` was sent at `now`, and the number of
+/// skipped ones: a target that is late by an interval or more continues with the present interval.
 pub(crate) fn next(
     due: Timestamp<Monotonic>,
     interval: Nanos,

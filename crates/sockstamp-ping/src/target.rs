@@ -3,30 +3,32 @@ use std::time::Duration;
 
 use crate::{Error, Namespace, Result};
 
-/// Probes of one target that are remembered at most, whether they wait for their answer or have an outcome already. A
-/// probe that is pushed out while it waits is lost, and counted ([`Counters::evicted`](crate::Counters::evicted)).
+/// Probes of one target that are remembered at most, whether they wait for their answer or have an
+/// outcome already. A probe that is pushed out while it waits is lost, and counted
+/// ([`Counters::evicted`](crate::Counters::evicted)).
 pub const MAX_IN_FLIGHT: usize = 4096;
 
-/// The largest payload: what an IPv4 packet of 65535 bytes leaves beside its header and eight bytes of ICMP or UDP.
+/// The largest payload: an IPv4 packet of 65535 bytes without its header and eight bytes of ICMP or
+/// UDP.
 pub const MAX_PAYLOAD: usize = 65_507;
 
-/// What is probed, how, and from where.
+/// The destination, method and source of probes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// Whom. Names are the caller's business.
+    /// The address. Names are the caller's business.
     pub address: IpAddr,
     /// The interface that a link-local address of IPv6 belongs to, as its index; else 0.
     pub scope: u32,
-    /// By which protocol.
+    /// The protocol.
     pub protocol: Protocol,
-    /// From which network namespace.
+    /// The network namespace.
     pub namespace: Namespace,
-    /// How.
+    /// The settings.
     pub settings: Settings,
 }
 
 impl Target {
-    /// From our own network namespace, with the default settings.
+    /// Create a target for our own network namespace, with default settings.
     #[must_use]
     pub fn new(address: IpAddr, protocol: Protocol) -> Self {
         Self {
@@ -39,18 +41,19 @@ impl Target {
     }
 }
 
-/// What a probe is, and what answers it.
+/// The kind of probe, and its answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Protocol {
-    /// An echo request; the echo reply. By a ping socket where `net.ipv4.ping_group_range` allows one, else by a raw
-    /// socket, which needs CAP_NET_RAW.
+    /// An echo request; the echo reply. By a ping socket where `net.ipv4.ping_group_range` allows
+    /// one, else by a raw socket, which needs CAP_NET_RAW.
     Icmp,
     /// A datagram; any datagram from that port, or ICMP's "port unreachable".
     Udp {
         /// The port.
         port: u16,
     },
-    /// A SYN; the SYN-ACK, to which the kernel answers with RST, or a RST. No data are sent and no connection is made.
+    /// A SYN; the SYN-ACK, to which the kernel answers with RST, or a RST. No data are sent and no
+    /// connection is made.
     ///
     /// Without CAP_NET_RAW a connection is made and closed at once, and the times are user space's
     /// ([`Fallback::NoPrivilege`](crate::Fallback::NoPrivilege)).
@@ -60,20 +63,22 @@ pub enum Protocol {
     },
 }
 
-/// How a target is probed. The defaults are those of ping(8).
+/// The settings of a target. The defaults are those of ping(8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Ends after that many probes. `None`: goes on.
     pub count: Option<u64>,
-    /// From one probe to the next. Default: 1 s.
+    /// Time between probes. Default: 1 s.
     pub interval: Duration,
     /// A probe without an answer after this time is lost. Default: 1 s.
     pub timeout: Duration,
     /// Ends that long after the target was added, whatever is still in flight. Default: none.
     pub deadline: Option<Duration>,
-    /// Sends the next probe as soon as an answer comes, or after 10 ms, in the place of the interval.
+    /// Sends the next probe as soon as an answer comes, or after 10 ms, in the place of the
+    /// interval.
     pub flood: bool,
-    /// Bytes of payload, of ICMP and UDP. Fewer than 8 weaken the protection against forged answers. Default: 56.
+    /// Bytes of payload, of ICMP and UDP. Fewer than 8 weaken the protection against forged
+    /// answers. Default: 56.
     pub payload: usize,
     /// TTL of IPv4, hop limit of IPv6. Default: the system's.
     pub hop_limit: Option<u8>,

@@ -11,7 +11,7 @@ use crate::event::{Fallback, RxKind, Times, TxKind, Waits};
 pub(crate) struct Departure {
     /// Before the send call.
     pub(crate) before: Reading,
-    /// Why it has no stamps, if it asked for none.
+    /// The reason for having no stamps, if none were requested.
     pub(crate) unstamped: Option<Fallback>,
     sched: Option<Timestamp<Realtime>>,
     driver: Option<Timestamp<Realtime>>,
@@ -22,7 +22,7 @@ pub(crate) struct Departure {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Arrival {
     pub(crate) stamp: RxStamp,
-    /// When the prober began to run, if it had slept.
+    /// The time when the prober began to run, if it had slept.
     pub(crate) woken: Timestamp<Monotonic>,
     /// After the read call.
     pub(crate) read: Reading,
@@ -49,7 +49,7 @@ impl Departure {
         }
     }
 
-    /// Whether a stamp that is still to come could make the round trip a better one.
+    /// Return true if an outstanding stamp could improve the round trip.
     pub(crate) fn may_improve(&self, answer: &RxStamp) -> bool {
         let waits_for_interface = answer.hardware.is_some() && self.interface.is_none();
         let waits_for_driver = answer.software.is_some() && self.driver.is_none();
@@ -87,8 +87,8 @@ pub(crate) fn times(departure: &Departure, arrival: &Arrival) -> Times {
     }
 }
 
-/// Stamps lie between the two readings of user space. The clock of an interface may run at another rate: crystals are within
-/// some 100 ppm.
+/// Stamps lie between the two readings of user space. The clock of an interface may run at another
+/// rate: crystals are within some 100 ppm.
 fn longest(user_rtt: Nanos) -> Nanos {
     user_rtt + Nanos(user_rtt.0 / 1_000 + 1)
 }
@@ -155,7 +155,8 @@ mod tests {
         }
     }
 
-    /// Sent at 100, scheduler at 110, driver at 130, received at 1130, running at 1200, read at 1250.
+    /// Sent at 100, scheduler at 110, driver at 130, received at 1130, running at 1200, read at
+    /// 1250.
     fn departure(kinds: &[(StampKind, u64)]) -> Departure {
         let mut departure = Departure::new(reading(100, OFFSET), None);
         for (kind, at) in kinds {
@@ -245,7 +246,8 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever the step is, stamps before it are on the old time and those after it on the new one.
+        /// Wherever the step is, stamps before it are on the old time and those after it on the new
+        /// one.
         #[test]
         fn no_step_of_the_clock_makes_a_wrong_round_trip(
             step in prop_oneof![-2_000_000_000_i64..-200, 200..2_000_000_000_i64],

@@ -1,4 +1,5 @@
-//! Two hosts and a link to try things out by hand: `two-hosts [DELAY_MS] [LOSS]`, until Enter is pressed.
+//! Two hosts and a link to try things out by hand: `two-hosts [DELAY_MS] [LOSS]`, until Enter is
+//! pressed.
 
 use std::time::Duration;
 

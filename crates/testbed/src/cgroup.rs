@@ -14,16 +14,16 @@ use crate::sys;
 /// The file that lists a cgroup's processes and takes new ones.
 const PROCESSES: &str = "cgroup.procs";
 
-/// How long the kernel may take to notice that the last process of a cgroup is gone.
+/// Longest time for the kernel to notice that the last process of a cgroup is gone.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A cgroup-v2 directory. Removed on drop: its processes are killed; the calling one, should it be among
-/// them, is moved to the root of the hierarchy instead.
+/// A cgroup-v2 directory. Removed on drop: its processes are killed; the calling one, should it be
+/// among them, is moved to the root of the hierarchy instead.
 #[derive(Debug)]
 pub struct Cgroup {
     path: PathBuf,
     id: u64,
-    /// The same cgroup in the v1 hierarchy of the `cpu` controller, where v2 does not have it.
+    /// The same cgroup in the v1 hierarchy of the `cpu` controller, if v2 lacks the controller.
     cpu_v1: Option<PathBuf>,
 }
 
@@ -44,7 +44,8 @@ impl Cgroup {
         })
     }
 
-    /// Creates one of any name, or path, below this one, with what is missing on the way. To be dropped before it.
+    /// Create a cgroup of any name or path below this one, including missing ancestors. Drop it
+    /// before this one.
     pub fn below(&self, name: &str) -> Result<Cgroup> {
         let path = self.path.join(name);
         let created = fs::create_dir_all(&path).and_then(|()| Ok(fs::metadata(&path)?.ino()));
@@ -77,7 +78,8 @@ impl Cgroup {
             .try_for_each(|directory| move_to(directory, pid))
     }
 
-    /// Lets `command` start its program in this cgroup: the program has not run a single instruction outside.
+    /// Lets `command` start its program in this cgroup: the program has not run a single
+    /// instruction outside.
     ///
     /// Call [`Cgroup::set_cpu_quota`] before.
     pub fn start_in(&self, command: &mut Command) -> Result<()> {
@@ -100,8 +102,8 @@ impl Cgroup {
 
     /// Lets its processes together use `quota` of CPU time in each `period`.
     ///
-    /// Where the kernel has real-time group scheduling, a process with a real-time thread cannot be added
-    /// after this, and a process that uses a [`Link::relay`](crate::Link::relay) has such threads.
+    /// Where the kernel has real-time group scheduling, a process with a real-time thread cannot be
+    /// added afterwards, and a process with a [`Link::relay`](crate::Link::relay) has such threads.
     pub fn set_cpu_quota(&mut self, quota: Duration, period: Duration) -> Result<()> {
         let (quota, period) = (quota.as_micros(), period.as_micros());
         let mount = self
@@ -158,7 +160,7 @@ pub(crate) fn clean_up_leftovers() -> Result<()> {
     Ok(())
 }
 
-/// With all below it.
+/// Remove a directory with all below it.
 fn remove(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

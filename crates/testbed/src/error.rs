@@ -2,16 +2,16 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// What went wrong: what was tried, on what, and what the system said.
+/// A failure: the action, its subject and the system's answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A system call failed.
     #[error("{action} {subject}: {source}")]
     System {
-        /// What was tried, for example `open` or `ioctl TUNSETIFF on`.
+        /// The action, for example `open` or `ioctl TUNSETIFF on`.
         action: &'static str,
-        /// What it was tried on: a path, an interface, a program.
+        /// The subject: a path, an interface, a program.
         subject: String,
         /// The errno.
         source: io::Error,
@@ -21,17 +21,17 @@ pub enum Error {
     Command {
         /// The program and its arguments.
         command: String,
-        /// How it ended.
+        /// Its exit status.
         status: ExitStatus,
-        /// What it wrote to its standard error.
+        /// Its standard error.
         stderr: String,
     },
     /// Something did not happen in time.
     #[error("{what} did not happen within {after:?}")]
     Timeout {
-        /// What was waited for.
+        /// The awaited event.
         what: String,
-        /// How long (monotonic clock).
+        /// The time waited (monotonic clock).
         after: Duration,
     },
     /// A configuration that makes no sense.
@@ -41,7 +41,7 @@ pub enum Error {
         field: &'static str,
         /// Its value.
         value: String,
-        /// Why it is refused.
+        /// The reason of the refusal.
         reason: &'static str,
     },
     /// The machine lacks something that has no substitute.

@@ -9,13 +9,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::error::{Context, Error, Result};
 use crate::sys::AbsentPage;
 
-/// How long a busy machine may take to run a thread.
+/// Longest time for a busy machine to run a thread.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A connection inside a send call whose memory does not come, such as a page of a file on a file system that hangs.
+/// A connection inside a send call whose memory does not come, such as a page of a file on a file
+/// system that hangs.
 ///
-/// `tcp_sendmsg()` copies while it holds the socket's lock (net/ipv4/tcp.c, v6.18). Other tasks that call `lock_sock()`
-/// sleep until the lock is released, and no signal wakes them. When this is dropped the page comes and the lock is released.
+/// `tcp_sendmsg()` copies while it holds the socket's lock (net/ipv4/tcp.c, v6.18). Other tasks
+/// that call `lock_sock()` sleep until the lock is released, and no signal wakes them. When this is
+/// dropped the page comes and the lock is released.
 #[derive(Debug)]
 pub struct HeldSocket {
     faults: Option<OwnedFd>,

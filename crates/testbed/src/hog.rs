@@ -10,13 +10,15 @@ use nix::unistd::Pid;
 use crate::error::{Context, Error, Result};
 use crate::sys;
 
-/// Below the threads of a relay, which may need the same processor. Of one priority, who runs goes on: SCHED_FIFO
-/// of sched(7).
+/// A priority below the threads of a relay, which may need the same CPU. At equal priority the
+/// running thread continues: SCHED_FIFO of sched(7).
 const PRIORITY: i32 = 1;
 
-/// Keeps a processor from all ordinary tasks for some time: a thread of real-time priority that computes.
+/// Keeps a processor from all ordinary tasks for some time: a thread of real-time priority that
+/// computes.
 ///
-/// The kernel lets real-time threads have 95 % of a second (`sched_rt_runtime_us`), so keep it shorter than that.
+/// The kernel lets real-time threads have 95 % of a second (`sched_rt_runtime_us`), so keep it
+/// shorter than that.
 #[derive(Debug)]
 pub struct Hog(JoinHandle<io::Result<Duration>>);
 
@@ -27,14 +29,14 @@ impl Hog {
         let thread = thread::spawn(move || {
             run_first_on(processor)?;
             let end = now()? + time;
-            // Who waits for it may be gone.
+            // Ignore the error: the waiting thread may be gone.
             let _ = started.send(());
             while now()? < end {
                 std::hint::spin_loop();
             }
             now()
         });
-        // It fails where the thread ended before it had started: finish() says why.
+        // Let finish() report the reason if the thread ended before it had started.
         match has_started.recv() {
             Ok(()) => Ok(Hog(thread)),
             Err(_) => Err(Hog(thread).finish().err().unwrap_or(Error::Missing("a hog"))),
@@ -48,7 +50,8 @@ impl Hog {
     }
 }
 
-/// Lets the calling thread run on one processor alone, before all ordinary tasks; a [`Hog`] it lets finish first.
+/// Lets the calling thread run on one processor alone, before all ordinary tasks; a [`Hog`] it lets
+/// finish first.
 pub fn run_first_on(processor: usize) -> io::Result<()> {
     let mut set = CpuSet::new();
     set.set(processor)?;

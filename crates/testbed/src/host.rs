@@ -16,8 +16,8 @@ use crate::sys;
 
 /// A network namespace. Dropped with everything in it: processes in it are killed.
 ///
-/// Only the network is apart; files, process ids and users are those of the caller. `/sys/class/net` in
-/// particular shows the caller's interfaces, `/proc/net` those of the host.
+/// Only the network is apart; files, process ids and users are those of the caller.
+/// `/sys/class/net` in particular shows the caller's interfaces, `/proc/net` those of the host.
 #[derive(Debug)]
 pub struct Host {
     name: String,
@@ -75,7 +75,8 @@ impl Host {
         self.inode
     }
 
-    /// A command that runs `program` inside this namespace. Its child's process id is the program's.
+    /// A command that runs `program` inside this namespace. Its child's process id is the
+    /// program's.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         let Namespace(namespace) = self.namespace.clone();
@@ -99,13 +100,13 @@ impl Host {
         Process::spawn(command)
     }
 
-    /// Runs `f` on a new thread inside this namespace. Sockets that it creates stay there wherever they are
-    /// used afterwards.
+    /// Runs `f` on a new thread inside this namespace. Sockets that it creates stay there wherever
+    /// they are used afterwards.
     ///
     /// # Panics
     ///
-    /// If `f` does, or if the namespace cannot be entered, for which only a caller without privilege is a
-    /// cause.
+    /// If `f` does, or if the namespace cannot be entered, for which only a caller without
+    /// privilege is a cause.
     pub fn enter<T: Send>(&self, f: impl FnOnce() -> T + Send) -> T {
         self.namespace.enter(f)
     }
@@ -134,8 +135,9 @@ impl Host {
 
     /// Sets a sysctl below `net.` of this namespace, for example `net.ipv4.tcp_congestion_control`.
     ///
-    /// That one takes only what `tcp_allowed_congestion_control` of the initial namespace lists (EPERM
-    /// otherwise); the socket option TCP_CONGESTION takes any, from a privileged program.
+    /// Setting it here accepts only what `tcp_allowed_congestion_control` of the initial namespace
+    /// lists (EPERM otherwise); the socket option TCP_CONGESTION accepts any, from a privileged
+    /// program.
     pub fn set_sysctl(&self, name: &str, value: &str) -> Result<()> {
         let path = format!("/proc/sys/{}", name.replace('.', "/"));
         self.enter(|| fs::write(&path, value)).context("write", &path)
@@ -143,7 +145,7 @@ impl Host {
 
     /// Waits until a TCP socket listens on `address` (or on its port at the unspecified address).
     ///
-    /// It looks into the socket table and connects to nothing, so the server sees no stray connection.
+    /// Look into the socket table without connecting, so that the server sees no stray connection.
     pub fn wait_for_port(&self, address: SocketAddr, timeout: Duration) -> Result<()> {
         let start = Instant::now();
         loop {

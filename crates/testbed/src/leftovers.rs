@@ -1,4 +1,4 @@
-//! Names that tell who created a thing, and the removal of what dead creators left behind.
+//! Name things after their creator, and remove those of dead creators.
 
 use std::fs::{self, File};
 use std::io;
@@ -21,13 +21,13 @@ pub(crate) const NETNS_DIRECTORY: &str = "/run/netns";
 /// [`NETNS_DIRECTORY`] at once can mount one over the other's namespaces.
 const LOCK: &str = "/run/sockstamp-testbed.lock";
 
-/// How long a killed process may take to leave its namespace or cgroup.
+/// Longest time for a killed process to leave its namespace or cgroup.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const PREFIX: &str = "sst";
 
-/// The process that created a namespace or cgroup. The start time tells it from a later process with the
-/// same id.
+/// The process that created a namespace or cgroup. The start time tells it from a later process
+/// with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Creator {
     pid: u32,
@@ -92,8 +92,9 @@ pub(crate) fn lock() -> Result<Flock<File>> {
 
 /// Removes the namespaces and cgroups whose creating process is dead, with the processes in them.
 ///
-/// Interfaces need no search: this crate creates each one inside a namespace of its own, and it goes with it.
-/// [`Host::new`](crate::Host::new) and [`Cgroup::new`](crate::Cgroup::new) call this once per process.
+/// Interfaces need no search: this crate creates each one inside a namespace of its own, and it
+/// goes with it. [`Host::new`](crate::Host::new) and [`Cgroup::new`](crate::Cgroup::new) call this
+/// once per process.
 pub fn clean_up_leftovers() -> Result<()> {
     let _lock = lock()?;
     for name in leftovers_in(Path::new(NETNS_DIRECTORY))? {
@@ -123,10 +124,10 @@ pub(crate) fn leftovers_in(directory: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Kills what runs in a named namespace and removes the name. The caller holds the lock.
+/// Kill the processes in a named namespace and remove the name. The caller holds the lock.
 pub(crate) fn remove_netns(name: &str) -> Result<()> {
-    // A creator that died half-way leaves a name without a namespace: an ordinary file, in which nothing
-    // runs.
+    // A creator that died half-way leaves a name without a namespace: an ordinary file, in which
+    // nothing runs.
     let own = identity("/proc/self/ns/net").context("read", "/proc/self/ns/net")?;
     let path = format!("{NETNS_DIRECTORY}/{name}");
     let namespace = identity(&path).context("read", &path)?;
@@ -157,7 +158,8 @@ fn processes_in_netns(namespace: (u64, u64)) -> Vec<u32> {
         .collect()
 }
 
-/// Kills the processes that `list` finds until it finds none: a process may fork while it is being killed.
+/// Kills the processes that `list` finds until it finds none: a process may fork while it is being
+/// killed.
 pub(crate) fn kill_all(list: impl Fn() -> Vec<u32>, place: &str) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -172,7 +174,7 @@ pub(crate) fn kill_all(list: impl Fn() -> Vec<u32>, place: &str) -> Result<()> {
             });
         }
         for pid in pids {
-            // It may have ended by itself in the meantime.
+            // Ignore the error: the process may have ended meanwhile.
             let _ = kill(as_pid(pid), Signal::SIGKILL);
         }
         thread::sleep(POLL_INTERVAL);

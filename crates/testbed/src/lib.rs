@@ -1,16 +1,17 @@
 //! Hosts, links and cgroups for known-answer tests and demos.
 //!
-//! A [`Host`] is a network namespace. A [`Link`] joins two of them: [`Link::veth`] with a plain veth pair,
-//! [`Link::relay`] with a relay in user space that adds delay, jitter, loss, reordering, duplication and a
-//! line rate, all from a seed, and that says how late it was ([`DirectionStatistics::lateness`]), so that a
-//! test can tell a wrong result from a bad moment of the machine. An [`Uplink`] is a container's way out through the
-//! host that it runs on. A [`Cgroup`] holds processes apart.
+//! A [`Host`] is a network namespace. A [`Link`] joins two of them: [`Link::veth`] with a plain
+//! veth pair, [`Link::relay`] with a relay in user space that adds delay, jitter, loss, reordering,
+//! duplication and a line rate, all from a seed, and that says how late it was
+//! ([`DirectionStatistics::lateness`]), so that a test can tell a wrong result from a bad moment of
+//! the machine. An [`Uplink`] is a container's way out through the host that it runs on. A
+//! [`Cgroup`] holds processes apart.
 //!
-//! The kernel's own `netem` would be the usual tool; it is a module that many kernels lack, and it cannot
-//! report how well it kept its promise.
+//! The kernel's own `netem` would be the usual tool; it is a module that many kernels lack, and it
+//! cannot report how well it kept its promise.
 //!
-//! Everything is removed on drop. What a killed process leaves behind is removed by the next process that
-//! uses this crate ([`clean_up_leftovers`]). All of it needs root.
+//! Everything is removed on drop. The next process that uses this crate removes what a killed
+//! process left behind ([`clean_up_leftovers`]). All of it needs root.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -28,40 +28,40 @@ pub enum Family {
 /// A way through a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// What host a sends.
+    /// Packets that host a sends.
     AToB,
-    /// What host b sends.
+    /// Packets that host b sends.
     BToA,
 }
 
-/// What a relay does to packets, in each direction by itself.
+/// The treatment of packets by a relay, for each direction separately.
 ///
 /// The default is a perfect wire: no delay, no loss, no rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     /// One-way delay. With a rate it starts when the last bit is on the line.
     pub delay: Duration,
-    /// Up to this much is added to the delay, evenly distributed. It never reorders: a packet with less waits
-    /// for the one before it.
+    /// Up to this much is added to the delay, evenly distributed. It never reorders: a packet with
+    /// less waits for the one before it.
     pub jitter: Duration,
     /// Share of packets lost, 0 to 1.
     pub loss: f64,
     /// Share of packets held back by `reorder_hold`, so that others overtake them, 0 to 1.
     pub reorder: f64,
-    /// How long a packet is held back, on top of its delay.
+    /// Time that a packet is held back, in addition to its delay.
     pub reorder_hold: Duration,
     /// Share of packets delivered twice, 0 to 1. A packet that is held back is not duplicated.
     pub duplicate: f64,
     /// Line rate, counted from the IP header on. `None` is unlimited.
     pub rate_bits_per_second: Option<u64>,
-    /// Bytes that may wait for the line; what comes beyond is dropped. Without a rate nothing waits.
+    /// Bytes that may wait for the line; further ones are dropped. Without a rate nothing waits.
     pub queue_bytes: usize,
-    /// Where the random numbers start: the n-th packet of a direction has the same fate in each run.
+    /// Seed of the random numbers: the n-th packet of a direction has the same fate in each run.
     pub seed: u64,
     /// MTU in bytes. Taken when the link is created.
     pub mtu: u32,
-    /// Whether the sender hands over packets of up to 64 KB, as to a NIC with segmentation offload. Turn it
-    /// off where loss, reordering or a rate shall act on single segments.
+    /// True if the sender passes packets of up to 64 KB, as to a NIC with segmentation offload.
+    /// Turn it off where loss, reordering or a rate should act on single segments.
     pub offload: bool,
 }
 
@@ -184,8 +184,8 @@ impl LinkConfig {
     }
 }
 
-/// Packets that a TUN device keeps for the relay before it drops. With the kernel's default of 500 a burst of
-/// MTU-sized packets during one late wake-up would overflow.
+/// Packets that a TUN device keeps for the relay before it drops. With the kernel's default of 500
+/// a burst of MTU-sized packets during one late wake-up would overflow.
 const TUN_QUEUE_LEN: u32 = 4096;
 
 /// The kernel needs a second at most.
@@ -193,9 +193,9 @@ const CARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Two hosts joined, by a relay in user space or by a veth pair.
 ///
-/// Link number N of this process (counted from 1, modulo 250) gives host a 10.77.N.1/24 and fd77:N::1/64,
-/// host b .2 and ::2, with N in decimal in both, usable at once (no duplicate address detection). Numbers of
-/// different processes may be equal: namespaces keep them apart.
+/// Link number N of this process (counted from 1, modulo 250) gives host a 10.77.N.1/24 and
+/// fd77:N::1/64, host b .2 and ::2, with N in decimal in both, usable at once (no duplicate address
+/// detection). Numbers of different processes may be equal: namespaces keep them apart.
 ///
 /// Multicast does not cross a relay.
 #[derive(Debug)]
@@ -375,7 +375,7 @@ impl Link {
         &self.b.interface
     }
 
-    /// What the relay did until now. All zero for a veth pair.
+    /// Return the relay's counters so far. All are zero for a veth pair.
     pub fn statistics(&self) -> RelayStatistics {
         let Some(relay) = &self.relay else {
             return RelayStatistics::default();
@@ -386,8 +386,9 @@ impl Link {
         }
     }
 
-    /// Changes both directions while the link runs. The random numbers start anew from the seed; packets that
-    /// already wait keep the time they are due, and later ones stay behind them. The MTU stays as it is.
+    /// Changes both directions while the link runs. The random numbers start anew from the seed;
+    /// packets that already wait keep the time they are due, and later ones stay behind them. The
+    /// MTU stays as it is.
     pub fn set_config(&self, config: LinkConfig) -> Result<()> {
         self.set_direction(Direction::AToB, config.clone())?;
         self.set_direction(Direction::BToA, config)
@@ -398,8 +399,8 @@ impl Link {
         self.way(direction)?.set_config(config)
     }
 
-    /// Loses the next `packets` TCP packets that carry data in one direction, on top of what the
-    /// configuration loses.
+    /// Lose the next `packets` TCP packets with data in one direction, in addition to the
+    /// configured loss.
     pub fn lose_next_data(&self, direction: Direction, packets: u64) -> Result<()> {
         self.way(direction)?.shared.lose_next_data(packets);
         Ok(())
@@ -427,7 +428,7 @@ impl Drop for Link {
                     let _ = thread.join();
                 }
             }
-            // Where either host is gone, so is the pair.
+            // The pair is gone with either host.
             None if self.a.exists() && self.b.exists() => {
                 let deleted = process::ip(&format!(
                     "-n {} link delete {}",
@@ -474,9 +475,9 @@ impl End {
         Path::new(NETNS_DIRECTORY).join(&self.netns_name).exists()
     }
 
-    /// Waits until the interface transmits. The kernel looks at carrier changes once a second and drops what
-    /// is sent before. A query for one interface makes it look at once: v6.18 `rtnl_getlink()`,
-    /// net/core/rtnetlink.c.
+    /// Wait until the interface transmits. The kernel processes carrier changes once per second and
+    /// drops packets sent before. A query for one interface makes it process them at once: v6.18
+    /// `rtnl_getlink()`, net/core/rtnetlink.c.
     fn wait_until_operational(&self) -> Result<()> {
         let End {
             interface,

@@ -20,10 +20,10 @@ const OVERRIDE: &str = "TESTBED_PEER";
 
 /// The path of `testbed-peer`, the socket programs with known behaviour (see its `--help`).
 ///
-/// Cargo gives a test the binaries of its own package only, and does not build those of a dev-dependency. So
-/// this builds it, once per process, into the target directory that the caller runs from. The environment
-/// variable `TESTBED_PEER` names one to use instead; so does a `testbed-peer` beside the caller where no
-/// cargo runs it.
+/// Cargo gives a test the binaries of its own package only, and does not build those of a
+/// dev-dependency. So this builds it, once per process, into the target directory that the caller
+/// runs from. The environment variable `TESTBED_PEER` names one to use instead; so does a
+/// `testbed-peer` beside the caller where no cargo runs it.
 pub fn peer_program() -> Result<PathBuf> {
     static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);

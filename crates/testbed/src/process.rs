@@ -9,10 +9,10 @@ use nix::unistd::Pid;
 
 use crate::error::{Context, Error, Result};
 
-/// How often something that gives no event is looked at.
+/// Interval for polling things without events.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// A running program. Killed on drop; what it writes is kept and can be read at any time.
+/// A running program. It is killed on drop; its output is kept and can be read at any time.
 #[derive(Debug)]
 pub struct Process {
     command: String,
@@ -46,12 +46,12 @@ impl Process {
         self.child.id()
     }
 
-    /// What it wrote to standard output until now.
+    /// Return its standard output so far.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it wrote to standard error until now.
+    /// Return its standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
@@ -61,7 +61,7 @@ impl Process {
         kill(as_pid(self.id()), signal).context("signal", &self.command)
     }
 
-    /// Whether it still runs.
+    /// Return true if it still runs.
     pub fn is_running(&mut self) -> Result<bool> {
         Ok(self
             .child
@@ -149,7 +149,7 @@ impl Drop for Process {
     }
 }
 
-/// One output stream, read by its own thread so that the program never blocks on a full pipe.
+/// An output stream, read by its own thread so that the program never blocks on a full pipe.
 #[derive(Debug)]
 struct Output {
     bytes: Arc<Mutex<Vec<u8>>>,
@@ -178,8 +178,8 @@ impl Output {
         String::from_utf8_lossy(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
     }
 
-    /// Waits until everything that was written has been read. A grandchild that inherited the pipe can
-    /// keep it open past the end of the program: then what has come within a second must do.
+    /// Wait until all output has been read. A grandchild that inherited the pipe can keep it open
+    /// past the end of the program: then use what has come within a second.
     fn finish(&mut self) {
         let start = Instant::now();
         if let Some(reader) = self.reader.take() {

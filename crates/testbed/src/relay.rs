@@ -1,4 +1,5 @@
-//! One direction of a link: reads packets from one TUN device and writes them to the other when they are due.
+//! Run one direction of a link: read packets from one TUN device and write them to the other when
+//! they are due.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,8 +26,8 @@ const REAL_TIME_PRIORITY: i32 = 5;
 /// The end of a wait is spun through, because waking from an idle CPU takes tens of µs.
 const SPIN: Duration = Duration::from_micros(50);
 
-/// Packets read before those that have become due are written, and the other way round: under load each waits
-/// for the other, and a packet of 64 KB takes some 20 µs.
+/// Packets read before those that have become due are written, and the other way round: under load
+/// each waits for the other, and a packet of 64 KB takes some 20 µs.
 const BATCH: usize = 8;
 
 /// Larger than any packet that a TUN device hands over (64 KB and its header).
@@ -35,7 +36,7 @@ const BUFFER_LEN: usize = 1 << 17;
 /// Bytes that wait at most, so that a wrong configuration cannot eat the machine.
 const PENDING_LIMIT: usize = 256 << 20;
 
-/// What a direction's thread shares with its [`Link`](crate::Link).
+/// The data that a direction's thread shares with its [`Link`](crate::Link).
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     config: Mutex<LinkConfig>,
@@ -76,7 +77,7 @@ struct Pending {
     bytes: Box<[u8]>,
 }
 
-/// When a packet leaves, or why not.
+/// The time when a packet leaves, or the reason why it does not.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Deliver {
@@ -92,16 +93,17 @@ enum Fate {
 struct Schedule {
     config: LinkConfig,
     rng: Rng,
-    /// Nothing may overtake what is due then.
+    /// The latest due time, which later packets may not precede.
     last_due: Option<Instant>,
-    /// When the line has sent everything before.
+    /// The time when the line has sent everything before.
     line_free: Option<Instant>,
 }
 
 impl Schedule {
     /// `stream` tells the directions apart: they draw from different sequences of one seed.
     fn new(config: LinkConfig, stream: u64) -> Schedule {
-        // The golden ratio's bits spread neighbouring seeds; equal seeds must not make equal directions.
+        // The golden ratio's bits spread neighbouring seeds; equal seeds must not make equal
+        // directions.
         let seed = config.seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Schedule {
             config,
@@ -157,7 +159,7 @@ impl Schedule {
         due
     }
 
-    /// When the last bit is on the line, or nothing if the queue in front of it is full.
+    /// Return the time when the last bit is on the line, or `None` if the queue before it is full.
     fn transmit(&mut self, now: Instant, len: usize) -> Option<Instant> {
         let Some(rate) = self.config.rate_bits_per_second else {
             return Some(now);
@@ -190,7 +192,8 @@ impl Relay {
     pub(crate) fn run(self) -> io::Result<()> {
         let real_time = sys::become_real_time(REAL_TIME_PRIORITY).is_ok();
         if !real_time {
-            // The default lets the kernel wake an ordinary thread 50 µs late: prctl(2), PR_SET_TIMERSLACK.
+            // The default lets the kernel wake an ordinary thread 50 µs late: prctl(2),
+            // PR_SET_TIMERSLACK.
             prctl::set_timerslack(1)?;
         }
         self.shared.counters.real_time.store(real_time, Ordering::Relaxed);
@@ -221,7 +224,8 @@ impl Relay {
                 };
                 self.write(&packet.bytes, packet.due, packet.number, &mut queue);
             }
-            // Returns at once if there is more to do, but sees the end even if traffic never pauses.
+            // Returns at once if there is more to do, but sees the end even if traffic never
+            // pauses.
             if !self.wait(queue.next_due())? {
                 return Ok(());
             }
@@ -317,7 +321,7 @@ struct Queue {
     pending: BinaryHeap<Reverse<Pending>>,
     bytes: usize,
     next_number: u64,
-    /// One more than the highest number delivered.
+    /// One more than the highest delivered number.
     delivered: u64,
 }
 
@@ -380,7 +384,8 @@ fn is_multicast(packet: &[u8]) -> bool {
     }
 }
 
-/// Whether it is a TCP segment with at least one byte of data. IPv6 extension headers are not looked through.
+/// Return true for a TCP segment with at least one byte of data. IPv6 extension headers are not
+/// parsed.
 fn has_tcp_payload(packet: &[u8]) -> bool {
     const TCP: u8 = 6;
     let (protocol, ip_len) = match version(packet) {

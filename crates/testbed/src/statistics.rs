@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a relay did since it was created.
+/// Counters of a relay since its creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelayStatistics {
     /// Packets sent by host a.
@@ -12,7 +12,7 @@ pub struct RelayStatistics {
 }
 
 impl RelayStatistics {
-    /// What was added after `earlier` was taken from the same link.
+    /// Return the difference to `earlier`, taken from the same link.
     pub fn since(&self, earlier: &RelayStatistics) -> RelayStatistics {
         RelayStatistics {
             a_to_b: self.a_to_b.since(&earlier.a_to_b),
@@ -21,8 +21,8 @@ impl RelayStatistics {
     }
 }
 
-/// One direction of a relay. Packets are as the relay sees them: with offload one can carry many segments.
-/// Multicast is not in any figure but `ignored`.
+/// One direction of a relay. Packets are counted as the relay sees them: with offload one can carry
+/// many segments. Multicast is only in `ignored`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStatistics {
     /// Packets taken from the sender, whatever became of them.
@@ -45,13 +45,13 @@ pub struct DirectionStatistics {
     pub device_drops: u64,
     /// Packets the receiver's interface refused.
     pub write_errors: u64,
-    /// Multicast and broadcast packets: not carried. Hosts send them by themselves at moments of their own,
-    /// which would make runs with the same seed differ.
+    /// Multicast and broadcast packets: not carried. Hosts send them by themselves at moments of
+    /// their own, which would make runs with the same seed differ.
     pub ignored: u64,
-    /// Whether the relay's thread runs under a real-time policy. If not, expect more lateness. If so, and only
-    /// when saturated, it is taken off the CPU for what `kernel.sched_rt_runtime_us` leaves to others.
+    /// True if the relay's thread runs under a real-time policy. If not, expect more lateness. If
+    /// it does, and only when saturated, it is throttled to `kernel.sched_rt_runtime_us`.
     pub real_time: bool,
-    /// How much later than due packets were delivered.
+    /// The delays of delivered packets against their due time.
     pub lateness: Lateness,
 }
 
@@ -100,10 +100,11 @@ fn upper_edge(bucket: usize) -> u64 {
     }
 }
 
-/// The distribution of (time of delivery − time due), both of the monotonic clock, to 1/16 of the value.
+/// The distribution of (time of delivery − time due), both of the monotonic clock, to 1/16 of the
+/// value.
 ///
-/// A packet is due its delay after the relay *read* it. What the relay itself was late in reading is not
-/// contained: under a real-time policy that is the time to wake a thread.
+/// A packet is due its delay after the relay *read* it. The relay's own delay in reading is not
+/// included: under a real-time policy that is the time to wake a thread.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Lateness {
     counts: Vec<u64>,
@@ -129,13 +130,13 @@ impl Default for Lateness {
 }
 
 impl Lateness {
-    /// How many packets were delivered.
+    /// Return the number of delivered packets.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The smallest lateness that at least the share `q` (0 to 1) of the packets kept to; zero without
-    /// packets.
+    /// The smallest lateness that at least the share `q` (0 to 1) of the packets kept to; zero
+    /// without packets.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_precision_loss,

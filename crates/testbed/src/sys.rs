@@ -17,8 +17,9 @@ struct InterfaceRequest {
 // The kernel copies sizeof(struct ifreq) bytes from user space whatever the request.
 const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
 
-/// Makes `file`, an open `/dev/net/tun`, the queue of a new TUN interface in the namespace of the calling
-/// thread. Every packet is preceded by a `struct virtio_net_hdr` of [`VNET_HEADER_LEN`] bytes.
+/// Makes `file`, an open `/dev/net/tun`, the queue of a new TUN interface in the namespace of the
+/// calling thread. Every packet is preceded by a `struct virtio_net_hdr` of [`VNET_HEADER_LEN`]
+/// bytes.
 pub(crate) fn tun_create(file: &File, name: &str) -> io::Result<()> {
     if name.len() >= libc::IFNAMSIZ {
         return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
@@ -30,13 +31,13 @@ pub(crate) fn tun_create(file: &File, name: &str) -> io::Result<()> {
         padding: [0; 22],
     };
     request.name[..name.len()].copy_from_slice(name.as_bytes());
-    // SAFETY: the pointer must be good for reading and writing a struct ifreq while the call runs. It
-    // points at a live local of exactly that size (asserted above), borrowed by nobody else.
+    // SAFETY: the pointer must be good for reading and writing a struct ifreq during the call. It
+    // points at a live local of exactly that size (asserted above), not borrowed otherwise.
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) })
 }
 
-/// Bytes of `struct virtio_net_hdr` (without `num_buffers`) before each packet: what `tun_set_iff()` sets for
-/// a new device, drivers/net/tun.c in v6.18.
+/// Bytes of `struct virtio_net_hdr` (without `num_buffers`) before each packet: the default that
+/// `tun_set_iff()` sets for a new device, drivers/net/tun.c in v6.18.
 pub(crate) const VNET_HEADER_LEN: usize = 10;
 
 /// Lets the kernel hand over packets of up to 64 KB that are not yet cut into segments and carry no
@@ -56,8 +57,8 @@ pub(crate) fn become_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: priority,
     };
-    // SAFETY: the pointer must be good for reading a sched_param while the call runs: it points at a live
-    // local. Thread 0 is the caller.
+    // SAFETY: the pointer must be good for reading a sched_param while the call runs: it points at
+    // a live local. Thread 0 is the caller.
     check(unsafe {
         libc::sched_setscheduler(
             0,
@@ -69,12 +70,13 @@ pub(crate) fn become_real_time(priority: i32) -> io::Result<()> {
 
 /// Lets the child of `command` call `hook` after the fork and before the exec.
 ///
-/// `hook` runs in a forked copy of a process that may have other threads: it may make system calls, but
-/// must not allocate nor take a lock. All callers are in this crate and call one `setns` or `write`.
+/// `hook` runs in a forked copy of a process that may have other threads: it may make system calls,
+/// but must not allocate nor take a lock. All callers are in this crate and call one `setns` or
+/// `write`.
 pub(crate) fn before_exec(command: &mut Command, hook: impl Fn() -> io::Result<()> + Send + Sync + 'static) {
-    // SAFETY: `hook` must be async-signal-safe. That is demanded above, and both callers comply: one calls
-    // setns(2), the other write(2), each on a descriptor opened beforehand, and an errno becomes an
-    // io::Error without allocation.
+    // SAFETY: `hook` must be async-signal-safe. That is demanded above, and both callers comply:
+    // one calls setns(2), the other write(2), each on a descriptor opened beforehand, and an errno
+    // becomes an io::Error without allocation.
     unsafe { command.pre_exec(hook) };
 }
 
@@ -82,8 +84,8 @@ pub(crate) fn before_exec(command: &mut Command, hook: impl Fn() -> io::Result<(
 pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<Vec<u8>> {
     let mut bytes = [0u8; 512];
     let mut len = libc::socklen_t::try_from(bytes.len()).expect("512 fits");
-    // SAFETY: the kernel writes at most `len` bytes to the pointer and the count to `len`. Both point at
-    // live locals, and `len` is the size of the array.
+    // SAFETY: the kernel writes at most `len` bytes to the pointer and the count to `len`. Both
+    // point at live locals, and `len` is the size of the array.
     check(unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -99,7 +101,8 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<Vec<u8>> {
 /// Sets SO_MAX_PACING_RATE, in bytes per second: socket(7).
 pub(crate) fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> io::Result<()> {
     let len = libc::socklen_t::try_from(size_of_val(&bytes_per_second)).expect("8 fits");
-    // SAFETY: the kernel reads `len` bytes from the pointer, which points at a live local of that size.
+    // SAFETY: the kernel reads `len` bytes from the pointer, which points at a live local of that
+    // size.
     check(unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
@@ -123,8 +126,9 @@ unsafe impl Send for AbsentPage {}
 impl AbsentPage {
     const BYTES: usize = 4096;
 
-    /// A page, and a descriptor that can be read once a task waits for it. Once that is closed the page is there, all zeros
-    /// (userfaultfd(2); `userfaultfd_release()`, fs/userfaultfd.c, v6.18). It takes CAP_SYS_PTRACE.
+    /// A page, and a descriptor that can be read once a task waits for it. Once that is closed the
+    /// page is there, all zeros (userfaultfd(2); `userfaultfd_release()`, fs/userfaultfd.c, v6.18).
+    /// It takes CAP_SYS_PTRACE.
     pub(crate) fn new() -> io::Result<(Self, OwnedFd)> {
         // include/uapi/linux/userfaultfd.h
         const UFFD_API: u64 = 0xaa;
@@ -144,14 +148,15 @@ impl AbsentPage {
         let result = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
         let descriptor = libc::c_int::try_from(result).map_err(io::Error::other)?;
         check(descriptor)?;
-        // SAFETY: the call succeeded, so this is a new descriptor that nobody else knows.
+        // SAFETY: the call succeeded, so this is a new descriptor that nothing else refers to.
         let faults = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let mut api = [UFFD_API, 0, 0];
-        // SAFETY: the kernel reads and writes a `struct uffdio_api`, three words as this live local.
+        // SAFETY: the kernel reads and writes a `struct uffdio_api`, three words as this live
+        // local.
         check(unsafe { libc::ioctl(descriptor, UFFDIO_API, api.as_mut_ptr()) })?;
         let mut register = [start as u64, Self::BYTES as u64, UFFDIO_REGISTER_MODE_MISSING, 0];
-        // SAFETY: the kernel reads and writes a `struct uffdio_register`, four words as this live local; the range in it is
-        // our own mapping, which nothing refers to.
+        // SAFETY: the kernel reads and writes a `struct uffdio_register`, four words as this live
+        // local; the range in it is our own mapping, which nothing refers to.
         check(unsafe { libc::ioctl(descriptor, UFFDIO_REGISTER, register.as_mut_ptr()) })?;
         Ok((page, faults))
     }

@@ -3,7 +3,7 @@ use std::os::fd::AsFd;
 use crate::error::{Context, Result};
 use crate::sys;
 
-/// What the kernel says about a TCP socket (`TCP_INFO`). Fields that this kernel does not have are zero.
+/// The kernel's view of a TCP socket (`TCP_INFO`). Fields that this kernel lacks are zero.
 ///
 /// The layout only ever grows at its end: `struct tcp_info` in include/uapi/linux/tcp.h.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +30,9 @@ pub struct TcpInfo {
     pub data_segs_out: u32,
     /// Time with data outstanding, in µs.
     pub busy_time: u64,
-    /// Of this, limited by the receive window, in µs.
+    /// Part of it limited by the receive window, in µs.
     pub rwnd_limited: u64,
-    /// Of this, limited by the send buffer, in µs.
+    /// Part of it limited by the send buffer, in µs.
     pub sndbuf_limited: u64,
 }
 

@@ -13,10 +13,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Interactive, for job control; its prompt is known, and no colours are forbidden.
 const SHELL: &str = "env -u NO_COLOR -u ENV PS1='ready> ' sh -i";
 
-/// A terminal with a shell in it, driven by tmux(1): keys go in, what is seen comes out. Ends on drop.
+/// A terminal with a shell, driven by tmux(1): send keys, read the screen. Ends on drop.
 #[derive(Debug)]
 pub struct Tmux {
-    /// Of the server that is ours alone.
+    /// The socket of our own server.
     socket: PathBuf,
 }
 
@@ -45,12 +45,12 @@ impl Tmux {
         self.run(&[&["send-keys"], keys].concat()).map(drop)
     }
 
-    /// What is seen now.
+    /// Return the present screen.
     pub fn screen(&self) -> Result<String> {
         self.run(&["capture-pane", "-p"])
     }
 
-    /// What is seen now, with the escape sequences for colours and attributes.
+    /// Return the present screen, with the escape sequences for colours and attributes.
     pub fn coloured_screen(&self) -> Result<String> {
         self.run(&["capture-pane", "-p", "-e"])
     }
@@ -73,7 +73,7 @@ impl Tmux {
         }
     }
 
-    /// What tmux knows of the terminal by this name (tmux(1), FORMATS), for example `alternate_on`.
+    /// Return tmux's variable of this name (tmux(1), FORMATS), for example `alternate_on`.
     pub fn state(&self, name: &str) -> Result<String> {
         let format = format!("#{{{name}}}");
         Ok(self
@@ -100,7 +100,7 @@ impl Tmux {
 
 impl Drop for Tmux {
     fn drop(&mut self) {
-        // One that has ended is no failure.
+        // Ignore the error: the server may have ended.
         let _ = self.run(&["kill-server"]);
         // The server leaves it behind.
         let _ = fs::remove_file(&self.socket);

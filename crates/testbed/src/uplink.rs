@@ -7,9 +7,11 @@ use crate::leftovers::NETNS_DIRECTORY;
 use crate::link::{Family, Link};
 use crate::process;
 
-/// A container's way out: from its veth through the host that it runs on, by that host's uplink, to a peer.
+/// A container's way out: from its veth through the host that it runs on, by that host's uplink, to
+/// a peer.
 ///
-/// All three are [`Host`]s. Addresses are those of a [`Link`] between the container and whoever is next to it in IP.
+/// All three are [`Host`]s. Addresses are those of a [`Link`] between the container and its
+/// neighbour in IP.
 #[derive(Debug)]
 pub struct Uplink {
     inner: Link,
@@ -18,13 +20,14 @@ pub struct Uplink {
     bridged: bool,
 }
 
-/// In the namespace of the host, and gone with it.
+/// The name of the bridge. It is in the namespace of the host, and gone with it.
 const BRIDGE: &str = "sstbr";
 
 impl Uplink {
-    /// The container's veth and the uplink are ports of a bridge: container and peer are in one subnet, and packets
-    /// belong to the container's socket until they leave the uplink. The bridge does not call iptables, which is a
-    /// setting of the host, `net.bridge.bridge-nf-call-iptables` and `-ip6tables`.
+    /// The container's veth and the uplink are ports of a bridge: container and peer are in one
+    /// subnet, and packets belong to the container's socket until they leave the uplink. The bridge
+    /// does not call iptables, which is a setting of the host, `net.bridge.bridge-nf-call-iptables`
+    /// and `-ip6tables`.
     pub fn bridged(container: &Host, host: &Host, peer: &Host) -> Result<Uplink> {
         let uplink = Uplink::new(container, host, peer, true)?;
         let Uplink { inner, outer, .. } = &uplink;
@@ -49,8 +52,8 @@ impl Uplink {
         Ok(uplink)
     }
 
-    /// The host forwards by IP, as it does for containers on a bridge that is not the uplink's: packets lose
-    /// their socket on the way.
+    /// The host forwards by IP, as it does for containers on a bridge that is not the uplink's:
+    /// packets lose their socket on the way.
     pub fn routed(container: &Host, host: &Host, peer: &Host) -> Result<Uplink> {
         let uplink = Uplink::new(container, host, peer, false)?;
         let Uplink { inner, outer, .. } = &uplink;

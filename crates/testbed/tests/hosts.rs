@@ -1,4 +1,4 @@
-//! Hosts, the programs in them, cgroups, and what remains after a crash.
+//! Test hosts, their programs, cgroups, and leftovers of a crash.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -104,7 +104,7 @@ fn a_dropped_host_takes_its_processes_along() {
     assert!(!is_running(child));
 }
 
-/// Whether a process exists and is not a zombie that waits for its new parent.
+/// Return true if a process exists and is not a zombie that waits for its new parent.
 fn is_running(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with('Z'))
@@ -116,7 +116,7 @@ fn a_process_survives_the_end_of_a_cgroup_that_it_joined() {
     assert!(output.contains("survived"), "{output}");
 }
 
-/// Does what would harm this process in one of its own.
+/// Run in a separate process what would harm this one.
 fn run_alone(what: &str) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_testbed-crash"));
     command.arg(what);
@@ -160,12 +160,12 @@ fn leftovers_of_a_killed_process_are_removed() {
     let cgroup_name = Path::new(cgroup).file_name().unwrap();
     let pids: [u32; 2] = [inside.parse().unwrap(), grouped.parse().unwrap()];
 
-    // As long as the creator lives, nothing of it is touched.
+    // Nothing is removed as long as the creator lives.
     clean_up_leftovers().unwrap();
     assert!(netns.exists() && Path::new(cgroup).exists());
     assert!(pids.iter().all(|&pid| is_running(pid)));
 
-    // From here on any other process that uses the crate may be the one that cleans up.
+    // From here on any other process that uses the crate may do the clean-up.
     leaver.kill().unwrap();
     clean_up_leftovers().unwrap();
     assert!(!netns.exists() && !Path::new(cgroup).exists());
@@ -233,7 +233,7 @@ fn a_cpu_quota_is_enforced() {
     let (before, start) = (cpu_time(), Instant::now());
     thread::sleep(WINDOW);
     let (used, elapsed) = (cpu_time() - before, start.elapsed());
-    // A tenth, and what may be left over from the period before.
+    // Expect a tenth, and what may be left over from the period before.
     assert!(
         used < elapsed / 10 + Duration::from_millis(40),
         "{used:?} in {elapsed:?}"
@@ -289,7 +289,8 @@ fn the_peer_answers_after_its_think_time() {
     }
 }
 
-/// Each takes the time that was asked for: in pieces, computing, paced, and held back by the kernel.
+/// Each takes the time that was asked for: in pieces, computing, paced, and held back by the
+/// kernel.
 #[test]
 fn requests_go_as_they_are_asked_to() {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
@@ -356,8 +357,8 @@ fn a_blast_into_a_small_buffer_spends_its_time_in_send() {
     assert_eq!(value("bytes_acked"), SENDS * SIZE + 1);
     assert_eq!(value("total_retrans"), 0);
     assert!(value("segs_out") >= SENDS * SIZE / 1500);
-    // The kernel doubles the buffer for its bookkeeping, so at most 40 kB leave per round trip of 10 ms, and
-    // the last ones are waited for outside of send.
+    // The kernel doubles the buffer for its bookkeeping, so at most 40 kB leave per round trip of
+    // 10 ms; the last ones are not awaited in send.
     assert!(value("send_ns") > 50_000_000, "{result}");
     assert!(value("sndbuf_limited_us") > 0, "{result}");
     assert!(value("acked_ns") >= value("send_ns"), "{result}");

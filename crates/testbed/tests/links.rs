@@ -12,7 +12,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 use testbed::{Direction, Family, Host, Link, LinkConfig, RelayStatistics, TcpInfo};
 
-/// How often a test about time may try again, on a machine that others use as well.
+/// Attempts of a test of times, on a shared machine.
 const ATTEMPTS: u32 = 5;
 
 /// Tests of one binary run side by side. Those about time must not disturb one another.
@@ -55,8 +55,8 @@ impl Flow {
         [before, real_time()]
     }
 
-    /// The number of the next datagram and when the kernel received it. Its stamp is taken while the relay
-    /// delivers the packet: when the test itself gets to run does not matter.
+    /// The number of the next datagram and when the kernel received it. Its stamp is taken while
+    /// the relay delivers the packet: when the test itself gets to run does not matter.
     fn receive(&self) -> (u32, Duration) {
         let mut datagram = [0; 2048];
         let mut buffers = [IoSliceMut::new(&mut datagram)];
@@ -80,7 +80,8 @@ fn real_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap()
 }
 
-/// Waits until every one of `received` packets was delivered or dropped, and returns what the link counted.
+/// Wait until every one of `received` packets is delivered or dropped, and return the link's
+/// counters.
 fn settle(link: &Link, before: &RelayStatistics, received: u64) -> RelayStatistics {
     let start = Instant::now();
     loop {
@@ -95,7 +96,8 @@ fn settle(link: &Link, before: &RelayStatistics, received: u64) -> RelayStatisti
     }
 }
 
-/// Sends `count` datagrams over a link from a to b and returns the numbers in their order of arrival.
+/// Sends `count` datagrams over a link from a to b and returns the numbers in their order of
+/// arrival.
 fn carry(config: LinkConfig, count: u32, spacing: Duration) -> (Vec<u32>, RelayStatistics) {
     let (a, b) = two_hosts();
     let link = Link::relay(&a, &b, config).unwrap();
@@ -221,7 +223,7 @@ fn one_gigabit_per_second_goes_through() {
     let server: SocketAddr = (link.address_b(Family::V4), 5201).into();
     let mut attempts = Vec::new();
     for _ in 0..ATTEMPTS {
-        // One server per attempt: between two clients it does not listen for a moment.
+        // Start one server per attempt: between two clients it does not listen for a moment.
         let _server = b.spawn("iperf3", &["-s", "-1"]).unwrap();
         b.wait_for_port(server, Duration::from_secs(5)).unwrap();
         let report = a
@@ -375,7 +377,7 @@ fn a_lost_data_segment_is_sent_again_and_nothing_else() {
     client.write_all(b"hello").unwrap();
     let mut message = [0; 5];
     server.read_exact(&mut message).unwrap();
-    // One tail loss probe or retransmission timeout later. RFC 8985, section 7.
+    // It came one tail loss probe or retransmission timeout later. RFC 8985, section 7.
     assert!(sent.elapsed() > Duration::from_millis(1));
     assert_eq!(&message, b"hello");
     assert_eq!(link.statistics().a_to_b.lost, 1);

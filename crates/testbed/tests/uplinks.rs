@@ -27,7 +27,8 @@ impl Scene {
         }
     }
 
-    /// Packets that left by the uplink: field 10 of a line of /proc/net/dev, its name counted (proc_pid_net(5)).
+    /// Packets that left by the uplink: field 10 of a line of /proc/net/dev, its name counted
+    /// (proc_pid_net(5)).
     fn sent_by_uplink(&self) -> u64 {
         let table = self
             .host

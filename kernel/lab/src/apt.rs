@@ -1,4 +1,5 @@
-//! Debian's packages by apt, with lists and settings of our own: the system's are asked, never changed.
+//! Debian's packages by apt, with lists and settings of our own: the system's are asked, never
+//! changed.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -47,7 +48,7 @@ impl Apt {
             .with_context(|| format!("{} has no package {prefix}{release}.*-cloud-amd64", self.suite))
     }
 
-    /// Whether the suite has a package of this name.
+    /// Return true if the suite has a package of this name.
     pub(crate) fn has(&self, package: &str) -> Result<bool> {
         let names = self.call("apt-cache", ["pkgnames", package])?;
         Ok(names.lines().any(|name| name == package))
@@ -78,7 +79,7 @@ impl Apt {
             format!("Dir::Cache={folder}/cache"),
             "Acquire::Languages=none".into(),
             "Acquire::Retries=3".into(),
-            // By default a list that cannot be had is a warning.
+            // Turn unavailable lists into errors: by default they are warnings.
             "APT::Update::Error-Mode=any".into(),
             // The user _apt cannot write into this user's cache.
             "APT::Sandbox::User=root".into(),
@@ -118,7 +119,7 @@ fn site(archive: Archive) -> Result<String> {
     })
 }
 
-/// In lines of origin, label and address.
+/// Find the address in lines of origin, label and address.
 fn find_site(targets: &str, label: &str) -> Option<String> {
     targets.lines().find_map(|line| {
         let mut fields = line.splitn(3, '|');
@@ -127,7 +128,8 @@ fn find_site(targets: &str, label: &str) -> Option<String> {
     })
 }
 
-/// Debian counts on in the names of its kernels: 6.1.0-56, 6.12.117+deb12. Old ones stay for a while.
+/// Debian counts on in the names of its kernels: 6.1.0-56, 6.12.117+deb12. Old ones stay for a
+/// while.
 fn newest<'a>(names: impl Iterator<Item = &'a str>, prefix: &str, release: &str) -> Option<&'a str> {
     let version = |name: &'a str| {
         let version = name.strip_prefix(prefix)?.strip_suffix("-cloud-amd64")?;

@@ -1,4 +1,4 @@
-//! Where kernels are kept between runs, outside the tree.
+//! Keep kernels between runs, outside the tree.
 
 use std::env;
 use std::fs::{self, File};
@@ -45,7 +45,7 @@ pub(crate) fn lock(folder: &Path) -> Result<Flock<File>> {
         .with_context(|| format!("cannot lock {}", path.display()))
 }
 
-/// Whether the file is there and was written within `age`.
+/// Return true if the file exists and was written within `age`.
 pub(crate) fn is_fresh(file: &Path, age: Duration) -> bool {
     let written = fs::metadata(file).and_then(|metadata| metadata.modified());
     written.is_ok_and(|written| {

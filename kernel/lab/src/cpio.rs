@@ -1,4 +1,5 @@
-//! The archive that the kernel unpacks as its first root: "newc" of Documentation/driver-api/early-userspace/buffer-format.rst.
+//! The archive that the kernel unpacks as its first root: "newc" of
+//! Documentation/driver-api/early-userspace/buffer-format.rst.
 
 use std::io::{self, Write};
 
@@ -6,7 +7,7 @@ const DIRECTORY: u32 = 0o040_000;
 const SYMLINK: u32 = 0o120_000;
 const FILE: u32 = 0o100_000;
 
-/// Writes entries one after the other; a folder goes before what is in it.
+/// Writes entries in sequence; a folder goes before its content.
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
     inner: W,
@@ -26,7 +27,7 @@ impl<W: Write> Writer<W> {
         self.entry(path, SYMLINK | 0o777, target.as_bytes())
     }
 
-    /// With the permission bits of `mode`.
+    /// Add a file with the permission bits of `mode`.
     pub(crate) fn file(&mut self, path: &str, mode: u32, contents: &[u8]) -> io::Result<()> {
         self.entry(path, FILE | (mode & 0o7777), contents)
     }
@@ -55,7 +56,7 @@ impl<W: Write> Writer<W> {
         self.padded(contents)
     }
 
-    /// To a multiple of four bytes.
+    /// Pad to a multiple of four bytes.
     fn padded(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.inner.write_all(bytes)?;
         self.inner

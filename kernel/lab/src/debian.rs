@@ -14,7 +14,7 @@ use crate::kernel::Kernel;
 use crate::package;
 use crate::release::DebianKernel;
 
-/// How long a kernel is the newest of its release without asking again.
+/// Time for which a kernel counts as the newest of its release without asking again.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The folder of apt's lists, beside the kernel.
@@ -47,7 +47,7 @@ pub(crate) fn get(release: DebianKernel) -> Result<Kernel> {
     })
 }
 
-/// Makes the newest kernel of the release the only one in its folder. Returns what `uname -r` says there.
+/// Make the newest kernel of the release the only one in its folder. Return its `uname -r`.
 fn refresh(folder: &Path, release: DebianKernel) -> Result<String> {
     let apt = Apt::update(&folder.join(APT), release.archive(), release.suite())?;
     let mut packages = Vec::new();
@@ -66,7 +66,7 @@ fn refresh(folder: &Path, release: DebianKernel) -> Result<String> {
     Ok(uname)
 }
 
-/// Of older kernels, and of what a lab that was killed left behind.
+/// Remove older kernels, and leftovers of a killed lab.
 fn clear(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).context("cannot read the cache")? {
         let path = entry.context("cannot read the cache")?.path();

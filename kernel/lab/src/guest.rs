@@ -24,20 +24,20 @@ const MACHINE: [&str; 9] = [
     "-nodefaults",
     "-nographic",
 ];
-/// The kernel takes a timer that is emulated on a busy host for a broken one, and its clock for one that is not to be
-/// relied on.
+/// The kernel takes a timer that is emulated on a busy host for a broken one, and its clock for one
+/// that is not to be relied on.
 const KERNEL_PARAMETERS: &str =
     "console=ttyS0 mitigations=off panic=-1 no_timer_check tsc=reliable sockstamp.lab";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What makes time pass in a guest.
+/// The source of time in a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Time {
-    /// The host's clock. Two CPUs, emulated on two CPUs of the host: slow, and standing still when the host does
-    /// something else.
+    /// The host's clock. Two CPUs, emulated on two CPUs of the host: slow, and standing still when
+    /// the host does something else.
     Host,
-    /// A nanosecond for each instruction, on one CPU; a CPU that idles is at its next timer at once. The same on every
-    /// host, whatever else it does (docs/devel/tcg-icount.rst of QEMU 7.2).
+    /// A nanosecond for each instruction, on one CPU; a CPU that idles is at its next timer at
+    /// once. The same on every host, whatever else it does (docs/devel/tcg-icount.rst of QEMU 7.2).
     Instructions,
 }
 
@@ -57,20 +57,21 @@ impl Time {
     }
 }
 
-/// What a guest is run for.
+/// The purpose of a guest.
 #[derive(Debug)]
 pub(crate) struct Guest<'a> {
     pub(crate) kernel: &'a Kernel,
     pub(crate) image: &'a Image,
     pub(crate) time: Time,
-    /// It is killed when this is over.
+    /// The time after which it is killed.
     pub(crate) time_limit: Duration,
-    /// Where its console goes.
+    /// The file for its console.
     pub(crate) console: &'a Path,
 }
 
 impl Guest<'_> {
-    /// Boots, runs the command of the image, and returns its exit status. Its output goes to `stdout` and `stderr`.
+    /// Boots, runs the command of the image, and returns its exit status. Its output goes to
+    /// `stdout` and `stderr`.
     pub(crate) fn run(&self, mut stdout: impl Write + Send, mut stderr: impl Write + Send) -> Result<u8> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let status = folder.path().join("status");
@@ -124,9 +125,10 @@ impl Guest<'_> {
     }
 }
 
-/// Where the kernel says what killed it, else the last lines.
+/// Return the line after the kernel's report of its death, or the end.
 fn end_of_interest(lines: &[&str]) -> usize {
-    // By die(), panic() and __warn() (arch/x86/kernel/dumpstack.c, kernel/panic.c of 7.2).
+    // Signs written by die(), panic() and __warn() (arch/x86/kernel/dumpstack.c, kernel/panic.c of
+    // 7.2).
     const SIGNS: [&str; 4] = ["Oops", "BUG:", "Kernel panic", "cut here"];
     let dying = |line: &&str| SIGNS.iter().any(|sign| line.contains(sign));
     let last = lines.len().saturating_sub(40);
@@ -160,7 +162,7 @@ fn qemu(kernel: &Kernel, image: &Image, time: Time, folder: &Path) -> Result<Com
     Ok(command)
 }
 
-/// Whether it ended within the time; else it is killed.
+/// Return true if it ended within the time; kill it otherwise.
 fn wait(child: &mut Child, time_limit: Duration) -> Result<bool> {
     let begin = Instant::now();
     while begin.elapsed() < time_limit {

@@ -1,4 +1,5 @@
-//! The first root of a guest: busybox, the programs that tests call, modules, and what is asked for.
+//! Build the initramfs of a guest: busybox, the programs that tests call, modules, and requested
+//! files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,8 +15,8 @@ use crate::cpio::Writer;
 use crate::kernel::Kernel;
 use crate::{libraries, modules};
 
-/// Of this host; whatever else a guest calls is busybox's. (busybox prefers its own to what PATH says when it starts
-/// a program.)
+/// Programs of this host; a guest takes all others from busybox. (busybox prefers its own to those
+/// in PATH when it starts a program.)
 const PROGRAMS: [&str; 23] = [
     "chrt",
     "curl",
@@ -52,8 +53,7 @@ enum Entry {
     File { mode: u32, contents: Arc<[u8]> },
 }
 
-/// What will be in the archive, by path without a leading slash.
-/// Copies are cheap.
+/// The content of the archive, by path without a leading slash. Copies are cheap.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Image {
     entries: BTreeMap<String, Entry>,
@@ -86,7 +86,8 @@ impl Image {
         Ok(image)
     }
 
-    /// A file of this host, at the path where the guest shall have it. Programs come with their libraries.
+    /// A file of this host, at the path where the guest shall have it. Programs come with their
+    /// libraries.
     pub(crate) fn host_file(&mut self, host: &Path, guest: &Path) -> Result<()> {
         let reading = || format!("cannot read {}", host.display());
         let mode = fs::metadata(host).with_context(reading)?.permissions().mode();
@@ -168,7 +169,7 @@ impl Image {
         self.host_file(Path::new(BUSYBOX), Path::new(BUSYBOX))
     }
 
-    /// In /usr/bin, where it replaces busybox's.
+    /// Add it to /usr/bin, where it replaces busybox's.
     fn program(&mut self, name: &str) -> Result<()> {
         let mut places = PROGRAM_FOLDERS.iter().map(|folder| Path::new(folder).join(name));
         let host = places.find(|path| path.exists());
@@ -197,7 +198,7 @@ fn is_elf(contents: &[u8]) -> bool {
     contents.starts_with(b"\x7fELF")
 }
 
-/// Debug information is most of what cargo builds.
+/// Strip debug information, which is most of what cargo builds.
 fn stripped(program: &Path) -> Result<Vec<u8>> {
     let output = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
     let path: PathBuf = output.path().into();

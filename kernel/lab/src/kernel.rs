@@ -9,7 +9,7 @@ use crate::debian;
 use crate::release::DebianKernel;
 use crate::series::{self, Variant};
 
-/// Which one is asked for.
+/// The requested kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// The newest that Debian has of a release.
@@ -21,7 +21,7 @@ pub(crate) enum Choice {
 }
 
 impl Choice {
-    /// Those that need no build.
+    /// Return those that need no build.
     pub(crate) fn all_of_debian() -> Vec<Choice> {
         DebianKernel::ALL.map(Choice::Debian).to_vec()
     }

@@ -1,11 +1,12 @@
-//! The shared libraries of a program.
+//! Find the shared libraries of a program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// What the dynamic loader would map for it, the loader as well. Nothing for scripts and static programs.
+/// Return the files that the dynamic loader would map, including the loader. There are none for
+/// scripts and static programs.
 pub(crate) fn of(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd").env("LC_ALL", "C").arg(program).output();
     let output = output.context("cannot run ldd (package libc-bin)")?;

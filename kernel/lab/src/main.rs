@@ -38,10 +38,11 @@ enum Task {
     Shell(setting::Setting),
     /// Get kernels into the cache, and print the paths of their images
     Fetch {
-        /// As of `run`; all of Debian's if none is given
+        /// Kernels, as for `run`; all of Debian's if none is given
         kernels: Vec<Choice>,
     },
-    /// Build the kernel of kernel/series, run its selftests in a guest, and count the instructions of each message
+    /// Build the kernel of kernel/series, run its selftests in a guest, and count the instructions
+    /// of each message
     Series(series::Arguments),
 }
 

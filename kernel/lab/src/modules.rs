@@ -6,7 +6,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// What a guest has besides what the kernel has built in: links, queueing disciplines, diagnosis of sockets.
+/// Modules that guests need beside the built-in ones: links, queueing disciplines, socket
+/// diagnosis.
 const WANTED: [&str; 23] = [
     "veth",
     "tun",
@@ -50,7 +51,8 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Module>> {
     order.iter().map(|path| module(folder, path)).collect()
 }
 
-/// Paths of modules.dep. Each of its lines names a module and all that it needs, the direct ones first.
+/// Paths of modules.dep. Each of its lines names a module and all that it needs, the direct ones
+/// first.
 fn load_order(wanted: &[&str], dependencies: &str, builtin: &str) -> Result<Vec<String>> {
     let mut order: Vec<String> = Vec::new();
     for module in wanted {
@@ -74,7 +76,7 @@ fn load_order(wanted: &[&str], dependencies: &str, builtin: &str) -> Result<Vec<
     Ok(order)
 }
 
-/// Of a module by its path, in the spelling with underscores.
+/// Return the name of a module, with underscores, by its path.
 fn name(path: &str) -> String {
     let file = path.rsplit('/').next().unwrap_or(path);
     file.split('.').next().unwrap_or(file).replace('-', "_")

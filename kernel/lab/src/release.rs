@@ -13,7 +13,7 @@ pub(crate) enum DebianKernel {
     Linux7_2,
 }
 
-/// Which of Debian's archives.
+/// An archive of Debian.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Archive {
     Main,
@@ -49,8 +49,8 @@ impl DebianKernel {
         }
     }
 
-    /// What the names of the packages with the kernel and with its modules begin with, before the version. Since
-    /// 6.19 linux-image is empty, and these are it, with its modules and their lists.
+    /// Return the prefixes, before the version, of the packages with the kernel and its modules.
+    /// Since 6.19 linux-image is empty, and these have the kernel, its modules and their lists.
     pub(crate) fn packages(self) -> &'static [&'static str] {
         match self {
             DebianKernel::Linux6_1 | DebianKernel::Linux6_12 => &["linux-image-"],

@@ -1,4 +1,4 @@
-//! One command in a guest.
+//! Run one command in a guest.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use clap::Args;
 use crate::guest::Guest;
 use crate::setting::Setting;
 
-/// Where and what.
+/// Options of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -19,7 +19,8 @@ pub(crate) struct Arguments {
     /// Kill the guest after this many seconds
     #[arg(long, default_value_t = 240, value_name = "SECONDS")]
     time_limit: u64,
-    /// What the kernel said [default: a file in the temporary folder, if the guest fails]
+    /// Write the kernel's messages here [default: a file in the temporary folder, if the guest
+    /// fails]
     #[arg(long, value_name = "FILE")]
     console: Option<PathBuf>,
     /// A program of this host if it is a path, else one of the guest
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::from(status?))
 }
 
-/// As one word of a shell.
+/// Quote a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

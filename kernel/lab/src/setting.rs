@@ -1,4 +1,4 @@
-//! What is asked of a guest, whatever it is for: its kernel and its files.
+//! Define the options of any guest: its kernel and its files.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,8 @@ use crate::kernel::{Choice, Kernel};
 /// The kernel and the files.
 #[derive(Debug, Args)]
 pub(crate) struct Setting {
-    /// 6.1, 6.12 or 7.2 of Debian's; patched or stock, built here from kernel/series; or the path of an image
+    /// 6.1, 6.12 or 7.2 of Debian's; patched or stock, built here from kernel/series; or the path
+    /// of an image
     #[arg(long)]
     kernel: Choice,
     /// File or program to have in the guest, there at the same path if none is given
@@ -23,13 +24,14 @@ pub(crate) struct Setting {
     /// Hide the kernel's BTF: /sys/kernel/btf is empty
     #[arg(long)]
     without_btf: bool,
-    /// Let a nanosecond pass for each instruction, on one CPU: times are the same whatever the host does
+    /// Let a nanosecond pass for each instruction, on one CPU: times are the same whatever the host
+    /// does
     #[arg(long)]
     count_instructions: bool,
 }
 
 impl Setting {
-    /// What makes time pass.
+    /// Return the source of time.
     pub(crate) fn time(&self) -> Time {
         match self.count_instructions {
             true => Time::Instructions,

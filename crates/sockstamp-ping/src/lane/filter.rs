@@ -16,8 +16,8 @@ const RETURN: u16 = 0x06;
 
 const ALL: u32 = u32::MAX;
 
-/// Loads from what follows the IP header: raw sockets of IPv4 have it in front (`raw_rcv()` in net/ipv4/raw.c), those of IPv6
-/// do not (`rawv6_rcv()` in net/ipv6/raw.c, v6.18).
+/// Offsets of loads after the IP header: raw IPv4 sockets receive it (`raw_rcv()` in
+/// net/ipv4/raw.c), raw IPv6 sockets do not (`rawv6_rcv()` in net/ipv6/raw.c, v6.18).
 struct Loads {
     v4: bool,
 }

@@ -19,22 +19,24 @@ use crate::{Error, Protocol, Result, Sockets, Target};
 
 pub(crate) use port::{Port, Probe};
 
-/// Source ports of UDP and TCP, taken in turn: what comes to one is about one of every 64th probe, even if nothing else in it tells
-/// which, and a SYN does not meet what its predecessor left at the peer.
+/// Source ports of UDP and TCP, used in turn: a packet to one port is about every 64th probe, even
+/// if nothing else in it identifies the probe, and a SYN does not meet its predecessor's state at
+/// the peer.
 pub(crate) const PORTS: usize = 64;
 /// `PORTS` is 2 to the power of this.
 pub(crate) const PORT_BITS: u32 = 6;
 
-/// Sends of one socket whose stamps are awaited: at most those of some 100 ms at 10 000 a second.
+/// Sends per socket whose stamps are awaited: at most those of about 100 ms at 10 000 per second.
 const AWAITED: usize = 1 << 12;
 /// The same for each of many sockets.
 const AWAITED_BY_EACH: usize = 1 << 8;
 
-/// Bytes of receive buffer: a stamp or a small packet takes some 800, and nobody reads while the prober is kept from running.
+/// Bytes of receive buffer: a stamp or a small packet takes about 800, and nothing is read while
+/// the prober does not run.
 const RECEIVE_BUFFER: usize = 4 << 20;
 const RECEIVE_BUFFER_OF_EACH: usize = 256 << 10;
 
-/// What targets have in common that use the same sockets.
+/// The properties shared by targets that use the same sockets.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     transport: Transport,
@@ -134,7 +136,8 @@ impl Key {
         Ok(socket)
     }
 
-    /// With errors of the network by its error queue, and hop limits of what it receives.
+    /// Create a socket that reports network errors by its error queue, and hop limits of received
+    /// packets.
     fn observed(&self, kind: Type, protocol: IpProtocol, buffer: usize) -> Result<Socket> {
         let socket = self.socket(kind, protocol)?;
         let observed = match self.v4 {
@@ -181,9 +184,9 @@ fn name(kind: Type, protocol: IpProtocol) -> &'static str {
 pub(crate) struct Lane {
     pub(crate) key: Key,
     pub(crate) kind: Kind,
-    /// One, or as many as there are source ports.
+    /// One port, or as many as there are source ports.
     pub(crate) ports: Vec<Port>,
-    /// How many destinations are reached by it.
+    /// Number of destinations that use it.
     pub(crate) destinations: usize,
 }
 
@@ -196,8 +199,9 @@ pub(crate) enum Kind {
         identifier: u16,
     },
     Udp,
-    /// Raw TCP. Sockets that neither listen nor connect hold the ports: nobody else gets these, and the kernel answers what comes
-    /// to them with RST (`tcp_v4_rcv()` in net/ipv4/tcp_ipv4.c, v6.18: no socket is found).
+    /// Raw TCP. Sockets that neither listen nor connect hold the ports: no other socket gets them,
+    /// and the kernel answers packets to them with RST (`tcp_v4_rcv()` in net/ipv4/tcp_ipv4.c,
+    /// v6.18: no socket is found).
     RawTcp {
         ports: Vec<u16>,
         _held: Vec<Socket>,
@@ -232,7 +236,7 @@ impl Lane {
         }
     }
 
-    /// Of which socket a probe goes.
+    /// Return the index of the socket for a probe.
     pub(crate) fn port_of(&self, number: u64) -> usize {
         match self.ports.len() {
             PORTS => place(number),
@@ -249,7 +253,8 @@ impl Lane {
         icmp::write_request(packet, self.key.types(), identifier, low(number), cookie, payload);
     }
 
-    /// The reply in what a socket for ICMP received; `None` where it is none, or cut within its header.
+    /// Parse the reply in a packet from an ICMP socket; `None` if it is no reply, or is truncated
+    /// within its header.
     pub(crate) fn echo_reply<'a>(&self, packet: &'a [u8]) -> Option<icmp::Echo<'a>> {
         let icmp = match self.kind {
             Kind::RawIcmp { .. } => self.without_ip_header(packet)?,
@@ -258,7 +263,7 @@ impl Lane {
         icmp::parse(icmp).filter(|echo| echo.kind == self.key.types().reply && self.is_ours(echo))
     }
 
-    /// The request in what an ICMP error quotes.
+    /// Parse the request quoted by an ICMP error.
     pub(crate) fn echo_request_in<'a>(&self, quoted: &'a [u8]) -> Option<icmp::Echo<'a>> {
         icmp::parse(quoted).filter(|echo| echo.kind == self.key.types().request && self.is_ours(echo))
     }
@@ -297,7 +302,7 @@ impl Lane {
         }
     }
 
-    /// The source address that the route to a peer gives: what the kernel will put into the header.
+    /// Return the source address of the route to a peer, which the kernel will put into the header.
     pub(crate) fn source_towards(&self, peer: SocketAddr) -> io::Result<IpAddr> {
         let socket = self.key.socket(Type::DGRAM, IpProtocol::UDP).map_err(into_io)?;
         self.key.bind(&socket).map_err(into_io)?;
@@ -309,7 +314,7 @@ impl Lane {
     }
 }
 
-/// What travels of a probe's number.
+/// Return the bits of a probe's number that the packet carries.
 pub(crate) fn low(number: u64) -> u16 {
     u16::try_from(number & 0xffff).expect("the low 16 bits")
 }
@@ -388,7 +393,7 @@ fn attach(socket: &Socket, filter: &[socket2::SockFilter]) -> Result<()> {
     socket
         .attach_filter(filter)
         .map_err(Error::call("setsockopt(SO_ATTACH_FILTER)", "a raw socket"))?;
-    // What came before the filter is everybody's.
+    // Drop packets from before the filter was attached.
     while socket.recv(&mut [MaybeUninit::uninit()]).is_ok() {}
     Ok(())
 }

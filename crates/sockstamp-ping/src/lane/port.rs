@@ -14,7 +14,7 @@ use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 
 use crate::event::Fallback;
 
-/// Which probe: of which destination, and its number there.
+/// The destination of a probe, and its number there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Probe {
     pub(crate) destination: u32,
@@ -27,16 +27,17 @@ pub(crate) struct Port {
     socket: Socket,
     options: Options,
     sends: Matcher<Probe>,
-    /// How many sends are remembered.
+    /// The number of sends to remember.
     capacity: usize,
     ids: Ids,
     drops: u32,
 }
 
-/// Who numbers stamped sends.
+/// The source of numbers for stamped sends.
 #[derive(Debug)]
 enum Ids {
-    /// We do (SCM_TS_OPT_ID, since v6.13). A send that fails has a number, too: it may have been stamped before it failed.
+    /// We do (SCM_TS_OPT_ID, since v6.13). A send that fails has a number, too: it may have been
+    /// stamped before it failed.
     Ours { next: u32 },
     /// The kernel does. Whether one that failed was counted depends on where it failed.
     Kernels {
@@ -45,7 +46,7 @@ enum Ids {
     },
 }
 
-/// When all stamps of earlier sends have come, or never will.
+/// Time after which stamps of earlier sends have come, or never will.
 const SETTLED: Nanos = Nanos::from_millis(500);
 
 impl Port {
@@ -83,7 +84,7 @@ impl Port {
         Matcher::datagrams(capacity, &[TxKind::Sched, TxKind::Snd])
     }
 
-    /// Sends one probe. What it says beside: why it will have no stamps.
+    /// Send one probe. Return the reason if it will have no stamps.
     pub(crate) fn send(
         &mut self,
         probe: Probe,
@@ -119,7 +120,8 @@ impl Port {
         (sent, (!is_certain).then_some(Fallback::NoId))
     }
 
-    /// An ICMP error about another probe fails the next send as well, once (`sock_alloc_send_pskb()` in net/core/sock.c, v6.18).
+    /// An ICMP error about another probe fails the next send as well, once
+    /// (`sock_alloc_send_pskb()` in net/core/sock.c, v6.18).
     fn try_twice(&self, packet: &[u8], to: SocketAddr, options: MessageOptions) -> io::Result<()> {
         let parts = [IoSlice::new(packet)];
         let to = Destination::from(to);
@@ -133,8 +135,8 @@ impl Port {
         sent.map(drop)
     }
 
-    /// Begins to count anew when nothing is awaited any more: ids begin at 0 when the option is set after it was not
-    /// (`sock_set_timestamping()` in net/core/sock.c, v6.18).
+    /// Begins to count anew when nothing is awaited any more: ids begin at 0 when the option is set
+    /// after it was not (`sock_set_timestamping()` in net/core/sock.c, v6.18).
     fn settle(&mut self, now: Timestamp<Monotonic>) {
         if let Ids::Kernels { uncertain, last } = &mut self.ids
             && *uncertain
@@ -153,7 +155,7 @@ impl Port {
         self.sends.stamp(stamp, |Match { message, .. }| give(*message))
     }
 
-    /// How many packets were dropped since this was asked last.
+    /// Return the number of packets dropped since the last call.
     pub(crate) fn new_drops(&mut self) -> u64 {
         let drops = socket_options::receive_drops(&self.socket).unwrap_or(self.drops);
         let new = drops.wrapping_sub(self.drops);
@@ -168,7 +170,8 @@ impl AsFd for Port {
     }
 }
 
-/// What ICMP errors become: `icmp_err_convert` in net/ipv4/icmp.c, `tab_unreach` in net/ipv6/icmp.c, v6.18.
+/// Return true for errors that ICMP errors become: `icmp_err_convert` in net/ipv4/icmp.c,
+/// `tab_unreach` in net/ipv6/icmp.c, v6.18.
 fn may_be_anothers(error: &io::Error) -> bool {
     const ERRORS: [Errno; 9] = [
         Errno::ECONNREFUSED,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{icmp, tcp};
 
-/// What follows the header of an IPv4 packet.
+/// Strip the header of an IPv4 packet.
 pub fn without_ipv4_header(packet: &[u8]) -> Option<&[u8]> {
     super::without_ipv4_header(packet)
 }
@@ -21,12 +21,12 @@ pub fn echo_request(identifier: u16, sequence: u16, cookie: u64, payload: usize)
     packet
 }
 
-/// Whether a payload begins with the cookie of a probe of `sent` bytes.
+/// Return true if a payload begins with the cookie of a probe of `sent` bytes.
 pub fn has_cookie(payload: &[u8], cookie: u64, sent: usize) -> Option<bool> {
     icmp::has_cookie(payload, cookie, sent)
 }
 
-/// Ports, the acknowledged sequence number and whether it is a reset, of what answers a SYN.
+/// Parse an answer to a SYN: ports, acknowledged sequence number, reset flag.
 pub fn answer_to_syn(segment: &[u8]) -> Option<(u16, u16, u32, bool)> {
     tcp::parse(segment).map(|answer| (answer.from, answer.to, answer.acknowledged, answer.reset))
 }

@@ -20,9 +20,10 @@ pub(crate) const V6: Types = Types {
     reply: 129,
 };
 
-/// Writes an echo request with this many bytes of payload. The checksum is that of IPv4; of IPv6 the kernel fills it in, as it
-/// does for both on ping sockets, with the identifier (`ping_v4_push_pending_frames()` in net/ipv4/ping.c,
-/// `rawv6_push_pending_frames()` in net/ipv6/raw.c, v6.18).
+/// Writes an echo request with this many bytes of payload. The checksum is that of IPv4; of IPv6
+/// the kernel fills it in, as it does for both on ping sockets, with the identifier
+/// (`ping_v4_push_pending_frames()` in net/ipv4/ping.c, `rawv6_push_pending_frames()` in
+/// net/ipv6/raw.c, v6.18).
 pub(crate) fn write_request(
     packet: &mut Vec<u8>,
     types: Types,
@@ -48,7 +49,8 @@ pub(crate) fn write_payload(packet: &mut Vec<u8>, cookie: u64, payload: usize) {
     debug_assert_eq!(packet.len() - start, payload);
 }
 
-/// Whether a payload begins with the cookie, as far as one of `sent` bytes could hold it. `None` if it was cut too short to tell.
+/// Return true if a payload begins with the cookie, as far as a probe of `sent` bytes has one;
+/// `None` if it is too short to tell.
 pub(crate) fn has_cookie(payload: &[u8], cookie: u64, sent: usize) -> Option<bool> {
     let expected = &cookie.to_be_bytes()[..sent.min(COOKIE)];
     Some(payload.get(..expected.len())? == expected)

@@ -1,4 +1,5 @@
-//! What is sent and what comes back, as bytes. No system call is made here, and nothing that comes is trusted.
+//! Encode probes and decode answers. No system call is made here, and received bytes are not
+//! trusted.
 
 #[cfg(fuzzing)]
 pub mod fuzzing;
@@ -32,7 +33,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     array(bytes, at).map(u32::from_be_bytes)
 }
 
-/// What follows the header of an IPv4 packet, which raw sockets of IPv4 give.
+/// Strip the header of an IPv4 packet, which raw IPv4 sockets receive.
 pub(crate) fn without_ipv4_header(packet: &[u8]) -> Option<&[u8]> {
     let words = usize::from(packet.first()? & 0xf);
     packet.get((words >= 5).then_some(4 * words)?..)

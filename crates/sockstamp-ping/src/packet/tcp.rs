@@ -7,7 +7,7 @@ use super::{checksum, u16_at, u32_at};
 /// Bytes of a SYN: a header and the largest segment that we would take, which some hosts expect.
 pub(crate) const SYN: usize = LENGTH as usize;
 const LENGTH: u8 = 24;
-/// Where the checksum is.
+/// The offset of the checksum.
 pub(crate) const CHECKSUM_AT: u16 = 16;
 
 const FLAG_SYN: u8 = 0x02;
@@ -15,9 +15,10 @@ const FLAG_RST: u8 = 0x04;
 const FLAG_ACK: u8 = 0x10;
 const PROTOCOL: u8 = 6;
 
-/// A SYN. Its checksum is that of IPv4 if the ends are given, else 0: of IPv6 the kernel fills it in.
+/// A SYN. Its checksum is that of IPv4 if the ends are given, else 0: of IPv6 the kernel fills it
+/// in.
 pub(crate) fn syn(from: u16, to: u16, sequence: u32, ends: Option<(IpAddr, IpAddr)>) -> [u8; SYN] {
-    /// RFC 9293, section 3.7.1: what every path of IPv4 takes is 536; Ethernet's is usual.
+    /// Use Ethernet's usual MSS; RFC 9293, section 3.7.1, guarantees 536 on every IPv4 path.
     const OPTION_MSS: [u8; 4] = [2, 4, 0x05, 0xb4];
     const WINDOW: u16 = 64_240;
     let mut segment = [0; SYN];
@@ -36,7 +37,7 @@ pub(crate) fn syn(from: u16, to: u16, sequence: u32, ends: Option<(IpAddr, IpAdd
     segment
 }
 
-/// What answers a SYN.
+/// An answer to a SYN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) from: u16,

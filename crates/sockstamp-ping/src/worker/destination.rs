@@ -1,4 +1,4 @@
-//! Where probes go, whichever targets they are of.
+//! Track the destinations of probes, which several targets may share.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -22,10 +22,10 @@ pub(super) struct Destination {
     pub(super) source: Option<(IpAddr, Timestamp<Monotonic>)>,
 }
 
-/// How long a source address is taken for the route's.
+/// Time for which a source address is taken for the route's.
 pub(super) const SOURCE_HOLDS: Nanos = Nanos::from_secs(1);
 
-/// The sequence number of a SYN: what travels of the probe's number, and what nobody can guess.
+/// Return the sequence number of a SYN: the probe's low bits, and unpredictable ones.
 pub(super) fn initial_sequence(number: u64, cookie: u64) -> u32 {
     let [.., high, higher, _, _] = cookie.to_be_bytes();
     u32::from_be_bytes([
@@ -36,9 +36,9 @@ pub(super) fn initial_sequence(number: u64, cookie: u64) -> u32 {
     ])
 }
 
-/// Find the probe that a datagram to the `port`-th of our source ports is about: the one that its first byte names, if the
-/// datagram carries that one's cookie, else the latest. One cookie is computed at most, so that a forged datagram costs the
-/// same however many probes are remembered.
+/// Find the probe that a datagram to the `port`-th of our source ports is about: the one that its
+/// first byte names, if the datagram carries that one's cookie, else the latest. One cookie is
+/// computed at most, so that a forged datagram costs the same however many probes are remembered.
 pub(super) fn datagram(
     flights: &mut Flights,
     port: usize,

@@ -1,4 +1,4 @@
-//! What a socket has to say: taken from it in a few system calls, and looked at afterwards.
+//! Take packets and error-queue entries from a socket in a few system calls, for later processing.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -9,11 +9,12 @@ use sockstamp::timestamping::{ReceiveBatch, Received, TxStamp};
 
 use crate::clocks::Reading;
 
-/// Bytes of a packet that are looked at: the longest header of IPv4 (60), one of TCP (20), or one of ICMP and the cookie (16).
+/// Bytes of a packet that are looked at: the longest header of IPv4 (60), one of TCP (20), or one
+/// of ICMP and the cookie (16).
 const HEAD: usize = 96;
-/// What a datagram has at most.
+/// The largest datagram.
 const LARGEST: usize = 1 << 16;
-/// One system call each tells of a pending error of the socket, which the error queue has as well.
+/// Limit of system calls that return a pending socket error, which the error queue has as well.
 const PENDING_ERRORS: usize = 64;
 
 /// The beginning of a packet.
@@ -56,7 +57,7 @@ pub(super) enum QueueEntry {
 #[derive(Debug)]
 pub(super) struct Trouble {
     pub(super) error: NetworkError,
-    /// Where to the packet was sent that it is about.
+    /// The destination of the packet that the error is about.
     pub(super) destination: Option<SocketAddr>,
     pub(super) quoted: Head,
     pub(super) read: Reading,
@@ -87,7 +88,8 @@ impl Inbox {
         self.queue.counters().lost()
     }
 
-    /// Takes what is there. The packets first: the stamps of the probes that they answer were there before them.
+    /// Take everything available. Packets come first: stamps of the probes that they answer are
+    /// then in the queue already.
     pub(super) fn collect(&mut self, socket: impl AsFd) -> io::Result<()> {
         self.incoming.clear();
         self.entries.clear();

@@ -39,7 +39,7 @@ use outbox::Outbox;
 pub(crate) use outbox::{Report, Shared};
 use schedule::{Schedule, Timer};
 
-/// What the engine asks of a worker.
+/// A command of the engine to a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
     Add(TargetId, Box<Target>, Sender<Result<Sockets>>),
@@ -50,7 +50,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// What a worker is made of.
+/// The parts of a new worker.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) namespace: Namespace,
@@ -66,7 +66,7 @@ pub(crate) struct Setup {
 struct Watched {
     destination: u32,
     settings: Settings,
-    /// When the next probe is due; other timers of this kind are out of date.
+    /// The time of the next probe; other timers of this kind are out of date.
     due: Timestamp<Monotonic>,
     sent: u64,
     /// Probes without an outcome.
@@ -95,19 +95,20 @@ pub(crate) struct Worker {
     /// Lanes and destinations ever made, which is how they are numbered; targets ever added.
     made: u32,
     added: u64,
-    /// When the first was.
+    /// The time of the first one.
     origin: Option<Timestamp<Monotonic>>,
-    /// Makes cookies: a keyed hash whose key nobody else has.
+    /// The key of the cookies' hash, unknown to others.
     secret: RandomState,
     packet: Vec<u8>,
-    /// Before it was asked which sockets have something. What came until then has been looked at.
+    /// The time before epoll was called. Everything that came before has been processed.
     asked: Timestamp<Monotonic>,
-    /// When the thread began to run again.
+    /// The time when the thread began to run again.
     woken: Timestamp<Monotonic>,
     finishing: bool,
 }
 
-/// What epoll tells of other things than lanes. A lane's is its number and that of the port; a connection's has the high bit.
+/// Tokens of epoll for other things than lanes. A lane's token is its number and that of the port;
+/// a connection's has the high bit.
 const WAKE: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 const CONNECTION: u64 = 1 << 63;
@@ -117,13 +118,14 @@ const PORT: u32 = 8;
 /// Sockets that one call of epoll_wait(2) tells of.
 const TOLD: usize = 512;
 
-/// How soon the end of a network namespace is seen.
+/// Longest delay in noticing the end of a network namespace.
 const LOOK: Nanos = Nanos::from_millis(250);
-/// How long an end that found no room waits until it is tried again.
+/// Time until an end without room is tried again.
 const RETRY: Nanos = Nanos::from_millis(20);
-/// Whoever is due so soon is served at once: it spares an awakening.
+/// Serve a target at once if it is due this soon: it saves a wake-up.
 const EARLY: Nanos = Nanos::from_micros(150);
-/// Timers of expiry come that much later: an answer that came at the last moment is on its way through the kernel.
+/// Timers of expiry come that much later: an answer that came at the last moment is on its way
+/// through the kernel.
 const GRACE: Nanos = Nanos::from_millis(1);
 
 impl Worker {
@@ -191,7 +193,7 @@ impl Worker {
         self.leave_ends();
     }
 
-    /// Waits until all ends have found room, unless nobody wants them.
+    /// Wait until all ends have found room, unless the reader is gone.
     fn leave_ends(&mut self) {
         self.outbox.tell();
         while self.outbox.has_ends() && !self.outbox.is_closed {
@@ -220,7 +222,7 @@ impl Worker {
         for event in &told[..count] {
             match event.data() {
                 WAKE => {
-                    // It says that there are commands, however often it was written.
+                    // Reset the eventfd: its value says only that there are commands.
                     let _ = self.wake.read();
                 }
                 TIMER => self.armed = None,
@@ -234,7 +236,7 @@ impl Worker {
         self.run_timers()
     }
 
-    /// Sets the timer to what comes next. That it has expired is forgotten by this.
+    /// Set the timer to the next event, which also clears an expiration.
     fn arm(&mut self) -> Result<()> {
         let retry = self.outbox.has_ends().then(|| now() + RETRY);
         let next = self.schedule.wakes_at().into_iter().chain(retry).min();
@@ -254,7 +256,7 @@ impl Worker {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Add(id, target, reply)) => {
-                    // Who asked may have gone: then the target ends with the engine.
+                    // Ignore the error: if the caller is gone, the target ends with the engine.
                     let _ = reply.send(self.add(id, &target));
                 }
                 Ok(Command::Remove(id)) => self.end(id, End::Removed),
@@ -350,12 +352,13 @@ impl Worker {
         let mut unheard = Vec::new();
         while let Some((time, timer)) = self.schedule.take(now + EARLY) {
             match timer {
-                // A thread that is kept from running loses its time right here: what came meanwhile is heard first.
+                // Receive first: a thread that was kept from running loses its time right here, and
+                // answers may have come meanwhile.
                 Timer::Expire(_) | Timer::GiveUp(_) if time > self.asked => unheard.push((time, timer)),
                 Timer::Due(id) if self.targets.get(&id).is_some_and(|target| target.due == time) => {
                     self.schedule.is_ready(id);
                 }
-                // Of a flood that went on earlier, or of a target that has ended.
+                // Ignore a timer of an earlier flood, or of a target that has ended.
                 Timer::Due(_) => {}
                 Timer::Expire(id) => self.expire(id, self.asked),
                 Timer::GiveUp(probe) => self.release(probe),
@@ -464,7 +467,7 @@ impl Worker {
         for number in self.open_probes(id, destination) {
             self.abandon(Probe { destination, number });
         }
-        // To abandon the last may have ended it.
+        // Look again: abandoning the last probe may have ended it.
         let Some(target) = self.targets.remove(&id) else {
             return;
         };
@@ -526,13 +529,13 @@ impl Worker {
             self.end(id, ended.end());
         }
         match ended {
-            // Who stops does not read until we have ended.
+            // Do not wait: a stopping engine does not read until we have ended.
             Ended::Stopped => self.outbox.tell(),
             Ended::NamespaceGone | Ended::Failed(_) => self.leave_ends(),
         }
     }
 
-    /// What a probe carries that nobody else can know.
+    /// Return the cookie of a probe, which nobody else can know.
     fn cookie(&self, probe: Probe) -> u64 {
         cookie(&self.secret, probe)
     }
@@ -545,7 +548,7 @@ fn cookie(secret: &RandomState, probe: Probe) -> u64 {
     secret.hash_one((probe.destination, probe.number)) >> u8::BITS | turn << (u64::BITS - u8::BITS)
 }
 
-/// Why a worker ends before its targets do.
+/// The reason why a worker ends before its targets.
 #[derive(Debug)]
 enum Ended {
     Stopped,

@@ -1,4 +1,4 @@
-//! Events on their way to whoever reads them, and what is counted.
+//! Send events to their reader, and keep the counters.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -10,11 +10,11 @@ use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use crate::event::{Fallback, Times};
 use crate::{Counters, Event};
 
-/// What a worker tells about itself.
+/// A worker's report on itself.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Report {
     pub(crate) counters: Counters,
-    /// How far from their time probes were sent.
+    /// The deviations of probes from their schedule.
     pub(crate) lateness: Histogram,
 }
 
@@ -27,20 +27,21 @@ impl Report {
 
 pub(crate) type Shared = Arc<Mutex<Report>>;
 
-/// How old the counters are at most that others see, while something happens.
+/// Longest age of the published counters, while something happens.
 const TELL: Nanos = Nanos::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Outbox {
     events: SyncSender<Event>,
-    /// Ends that found no room. Others are dropped and counted, but who waits for an end waits for ever: there is one for each target.
+    /// Ends that found no room. Other events are dropped and counted, but a reader that waits for
+    /// an end would wait forever: there is one per target.
     ends: VecDeque<Event>,
     pub(super) counters: Counters,
     pub(super) lateness: Histogram,
     shared: Shared,
-    /// When the counters were told last.
+    /// The time when the counters were last published.
     told: Timestamp<Monotonic>,
-    /// Nobody reads any more.
+    /// The reader is gone.
     pub(super) is_closed: bool,
 }
 
@@ -70,7 +71,7 @@ impl Outbox {
         }
     }
 
-    /// Tries again to send what found no room, and tells the counters from time to time.
+    /// Retry events without room, and publish the counters from time to time.
     pub(super) fn publish(&mut self, now: Timestamp<Monotonic>) {
         self.send_ends();
         if now.since(self.told).is_some_and(|age| age >= TELL) {

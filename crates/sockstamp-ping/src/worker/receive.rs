@@ -1,4 +1,4 @@
-//! From what a socket says to what became of a probe.
+//! Turn packets and error-queue entries into results of probes.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -93,7 +93,8 @@ impl Worker {
         }
     }
 
-    /// Which probe a packet answers, or why none and who it seems to be from.
+    /// Find the probe that a packet answers, or the reason why there is none and the apparent
+    /// sender.
     fn find(
         &mut self,
         number: u32,
@@ -279,7 +280,7 @@ impl Worker {
     /// The network refused something.
     fn trouble(&mut self, lane: u32, index: usize, trouble: &Trouble) {
         let error = &trouble.error;
-        // What this host finds too large the send call has said already.
+        // Skip it: the send call has reported this host's own refusal.
         if error.origin == Origin::Local {
             return;
         }
@@ -327,7 +328,7 @@ impl Worker {
             .is_some_and(|lane| matches!(lane.kind, Kind::Udp))
     }
 
-    /// Which probe an error quotes.
+    /// Find the probe that an error quotes.
     fn refused(&mut self, number: u32, index: usize, to: SocketAddr, quoted: &[u8]) -> Option<Probe> {
         let lane = self.lanes.get(&number)?;
         match &lane.kind {

@@ -1,4 +1,4 @@
-//! What a worker does next, and when.
+//! Schedule the actions of a worker.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,7 +9,7 @@ use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use crate::TargetId;
 use crate::lane::Probe;
 
-/// What happens at a time.
+/// An action at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     /// A probe is due.
@@ -20,7 +20,7 @@ pub(super) enum Timer {
     GiveUp(Probe),
     /// The deadline of a target.
     Deadline(TargetId),
-    /// Whether the network namespace is still there.
+    /// Look for the network namespace.
     Look,
 }
 
@@ -29,17 +29,17 @@ pub(super) struct Schedule {
     timers: BinaryHeap<Reverse<(Timestamp<Monotonic>, Timer)>>,
     /// Targets that are due, in turn.
     ready: VecDeque<TargetId>,
-    /// Probes a second, of all targets.
+    /// Probes per second, of all targets.
     rate: f64,
     /// Targets that set no rate.
     floods: usize,
-    /// When all that was sent would have been sent one gap apart.
+    /// The time by which all sent probes would have been sent one gap apart.
     even: Timestamp<Monotonic>,
 }
 
-/// Who comes late sends at most that many times as fast as planned.
+/// Catch up at most this many times as fast as planned.
 const CATCH_UP: f64 = 4.0;
-/// That many together are no burst, and cost the prober one awakening.
+/// This many probes together are no burst, and cost the prober one wake-up.
 const TOGETHER: u64 = 4;
 /// 10 000 a second are no burst.
 const LONGEST_GAP: Nanos = Nanos::from_micros(100);
@@ -84,7 +84,7 @@ impl Schedule {
         self.ready.push_back(target);
     }
 
-    /// Who sends now.
+    /// Return the target that sends now.
     pub(super) fn next_to_send(&mut self, now: Timestamp<Monotonic>) -> Option<TargetId> {
         let ahead = self.even.since(now).unwrap_or_default();
         let gap = self.gap();
@@ -96,8 +96,8 @@ impl Schedule {
         Some(target)
     }
 
-    /// The shortest mean time between probes. It is the longer, the fewer there are, and must not hold back those that are due
-    /// together by chance.
+    /// The shortest mean time between probes. It is the longer, the fewer there are, and must not
+    /// hold back those that are due together by chance.
     fn gap(&self) -> Nanos {
         if self.floods > 0 {
             return Nanos::ZERO;
@@ -106,7 +106,7 @@ impl Schedule {
         Duration::try_from_secs_f64(seconds).map_or(Nanos::ZERO, |gap| LONGEST_GAP.min(gap.into()))
     }
 
-    /// When there is something to do.
+    /// Return the time of the next action.
     pub(super) fn wakes_at(&self) -> Option<Timestamp<Monotonic>> {
         let timer = self.timers.peek().map(|Reverse((time, _))| *time);
         let send = (!self.ready.is_empty()).then_some(self.even);
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(schedule.wakes_at(), None);
     }
 
-    /// 1000 targets at 10 a second each: 100 µs apart, and after a stall 25 µs on the average.
+    /// 1000 targets at 10 per second each: 100 µs apart, and after a stall 25 µs on average.
     #[test]
     fn whoever_is_late_catches_up_without_a_burst() {
         let mut schedule = Schedule::default();

@@ -1,4 +1,4 @@
-//! From a target that is due to a packet.
+//! Send the probe of a due target.
 
 use std::io;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ use super::{CONNECTION, GRACE, Worker};
 /// A flood without answers goes on that often.
 const FLOOD: Nanos = Nanos::from_millis(10);
 
-/// What became of a send call.
+/// The result of a send call.
 struct Sent {
     result: io::Result<()>,
     unstamped: Option<Fallback>,
@@ -153,8 +153,8 @@ impl Worker {
         }
     }
 
-    /// Our address on the way to a destination. Routes change: it is asked for again from time to time, and the checksum of a
-    /// SYN in between would be wrong, so that it would be lost.
+    /// Our address on the way to a destination. Routes change: it is asked for again from time to
+    /// time, and the checksum of a SYN in between would be wrong, so that it would be lost.
     fn source(&mut self, destination: u32, now: Timestamp<Monotonic>) -> io::Result<IpAddr> {
         let known = &self.destinations[&destination];
         let holds = |found: Timestamp<Monotonic>| now.since(found).is_some_and(|age| age < SOURCE_HOLDS);

@@ -1,4 +1,4 @@
-//! What answers a probe of each kind.
+//! Test the answers to each kind of probe.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -72,7 +72,7 @@ fn datagrams_are_answered_by_datagrams_and_by_port_unreachable() {
             assert_eq!((answer.bytes, answer.hop_limit), (56, Some(64)));
             assert_stamped(&answer);
         }
-        // Nobody listens there any more.
+        // The port has no listener any more.
         let story = probe([target(&host, loopback(family), Protocol::Udp { port }, PROBES)]);
         for answer in story.all_answered(PROBES) {
             assert_eq!(

@@ -19,7 +19,7 @@ fn step(by: i64) {
     clock_settime(ClockId::CLOCK_REALTIME, then).unwrap();
 }
 
-/// The clock is everybody's: it is stepped where nobody else is.
+/// Run only in the lab: the clock is global, and a step would disturb other users of this host.
 #[test]
 fn what_is_under_way_during_a_step_falls_back_and_says_so() {
     if !fs::read_to_string("/proc/cmdline")

@@ -1,4 +1,4 @@
-//! Probes of targets in hosts of their own, and what became of them.
+//! Probe targets in hosts of their own, and collect the results.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use sockstamp_ping::{
 use testbed::{Family, Host};
 
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
-/// How long a test waits for what must come, on a machine that does other things as well.
+/// Longest time to wait for what must come, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A few probes, quick ones.
@@ -131,7 +131,7 @@ impl Story {
         self.events.iter().filter(|event| which(event)).count() as u64
     }
 
-    /// That all probes were answered, and the answers.
+    /// Assert that all probes were answered, and return the answers.
     pub fn all_answered(&self, probes: u64) -> Vec<Answer> {
         let answers = self.answers();
         assert_eq!(
@@ -146,7 +146,7 @@ impl Story {
     }
 }
 
-/// That both ends were stamped by the kernel.
+/// Assert that the kernel stamped both ends.
 pub fn assert_stamped(answer: &Answer) {
     let times = &answer.times;
     assert_eq!(

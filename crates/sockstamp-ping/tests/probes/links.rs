@@ -1,4 +1,5 @@
-//! Over links that delay, lose, duplicate and reorder: what was done to the packets is counted by who did it.
+//! Probe over links that delay, lose, duplicate and reorder; the relay counts what it did to
+//! packets.
 
 use std::time::Duration;
 
@@ -58,7 +59,8 @@ fn what_the_link_loses_is_lost_and_nothing_else() {
     assert_eq!(story.counters.late, 0);
 }
 
-/// Probes until there were that many answers, then with a link that does nothing, until all that it did before has come.
+/// Probes until there were that many answers, then with a link that does nothing, until all that it
+/// did before has come.
 fn probe_over(near: &Host, link: &Link, config: LinkConfig, answers: usize) -> Story {
     let hold = config.reorder_hold;
     link.set_direction(Direction::BToA, config).unwrap();

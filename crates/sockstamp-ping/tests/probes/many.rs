@@ -32,7 +32,8 @@ fn targets(host: &Host) -> Vec<Target> {
         .collect()
 }
 
-/// Gives the threads of engines one processor, where they run before all ordinary ones: what others do to them is not measured.
+/// Give the engines' threads one CPU, with priority over ordinary threads, so that other load is
+/// not measured.
 fn run_probers_first() {
     for task in fs::read_dir("/proc/self/task").unwrap() {
         let task = task.unwrap();
@@ -48,8 +49,8 @@ fn run_probers_first() {
     }
 }
 
-/// 10 000 probes a second. Virtual machines stand still for 10 ms and more now and then, even for a thread of the highest
-/// priority, as on any processor that is taken away: ten seconds, so that this alone is no hundredth of them.
+/// Send 10 000 probes per second. Virtual machines stop for 10 ms and more at times, even for a
+/// thread of the highest priority. Ten seconds make such a stop less than a hundredth.
 #[test]
 fn a_thousand_targets_at_ten_probes_a_second_from_one_core() {
     let host = Host::new("many").unwrap();
@@ -67,7 +68,7 @@ fn quantiles(lateness: &Histogram) -> String {
     [0.1, 0.5, 0.9, 0.95, 0.99, 1.0].map(quantile).join(", ")
 }
 
-/// How late probes were sent. All are answered, and no stamp is lost that is not counted.
+/// Return the delays of probes. All are answered, and no stamp is lost uncounted.
 fn pace(host: &Host) -> Histogram {
     let targets = targets(host);
     let (lateness, counters, events) = host.enter(|| {

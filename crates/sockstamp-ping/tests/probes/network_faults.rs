@@ -1,4 +1,4 @@
-//! Bad weather: what the network, the host and forgers do to probes.
+//! Test faults: of the network, of the host, and by forgers.
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -89,7 +89,8 @@ fn a_router_without_a_way_says_so() {
             Protocol::Udp { port: 9 },
             Protocol::Tcp { port: 9 },
         ] {
-            // Five such errors and no more are sent at once (`ip_error()` in net/ipv4/route.c, v6.18).
+            // Five such errors and no more are sent at once (`ip_error()` in net/ipv4/route.c,
+            // v6.18).
             let story = probe([target(&near, address, protocol, 1)]);
             let refusals = story.refusals();
             assert_eq!(refusals.len(), 1, "{address} {protocol:?} {:?}", story.events);
@@ -249,7 +250,7 @@ fn without_privilege_a_connection_is_timed_by_user_space_and_says_so() {
         let mut target = target(&host, address, Protocol::Tcp { port }, PROBES);
         target.namespace = Namespace::Own;
         let story = host.enter(|| {
-            // Of this thread alone, and of those that it starts.
+            // Drop it for this thread and its children only.
             caps::drop(None, CapSet::Effective, Capability::CAP_NET_RAW).unwrap();
             let (mut engine, events) =
                 sockstamp_ping::Engine::start(sockstamp_ping::Limits::default()).unwrap();
@@ -275,7 +276,7 @@ fn without_privilege_a_connection_is_timed_by_user_space_and_says_so() {
     }
 }
 
-/// What a forger, or a broken host, sends in the place of an echo reply.
+/// The reply of a forger, or of a broken host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Forgery {
     Cookie,
@@ -285,7 +286,7 @@ enum Forgery {
     Source,
 }
 
-/// ICMP of an echo reply to this request, or of what is told to be one.
+/// Return the ICMP echo reply to this request, or a forgery of one.
 fn reply(request: &[u8], forgery: Forgery) -> Vec<u8> {
     let mut reply = request.to_vec();
     reply[0] = 0;
@@ -308,7 +309,8 @@ fn reply(request: &[u8], forgery: Forgery) -> Vec<u8> {
     reply
 }
 
-/// Answers echo requests in `host` with forgeries, of which one comes from `other`. Ends after as many as are sent.
+/// Answers echo requests in `host` with forgeries, of which one comes from `other`. Ends after as
+/// many as are sent.
 fn answer_wrongly(host: &Host, forgery: Forgery, other: Ipv4Addr) {
     let open = || Socket::new(Domain::IPV4, Type::RAW, Some(IpProtocol::ICMPV4)).unwrap();
     let (mut socket, elsewhere) = host.enter(|| (open(), open()));

@@ -1,4 +1,5 @@
-//! What the tests of `testbed` do to a process of its own: it leaves things behind, or it is in a cgroup that goes.
+//! Act as a separate process for the tests of `testbed`: leave things behind, or run in a cgroup
+//! that is removed.
 
 use std::error::Error;
 use std::process::Command;
@@ -15,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Makes one of each thing, says what, and waits to be killed.
+/// Make one of each thing, print what, and wait to be killed.
 fn leave_things_behind() -> Result<(), Box<dyn Error>> {
     let (a, b) = (Host::new("left-a")?, Host::new("left-b")?);
     let link = Link::relay(&a, &b, LinkConfig::default())?;

@@ -110,7 +110,7 @@ impl Options {
         Ok(Duration::from_millis(self.optional(name)?.unwrap_or(0)))
     }
 
-    /// To be called after the last option has been taken.
+    /// Call this after the last option has been taken.
     fn finish(self) -> Result<()> {
         match self.0.keys().next() {
             Some(name) => Err(format!("unknown option --{name}").into()),
@@ -180,7 +180,7 @@ fn serve(mut options: Options) -> Result<()> {
     })
 }
 
-/// Computes for so long. Sleep would give the CPU to somebody else.
+/// Compute for this long. A sleep would give the CPU away.
 fn keep_busy(time: Duration) {
     let start = Instant::now();
     while start.elapsed() < time {
@@ -242,7 +242,7 @@ fn client(mut options: Options) -> Result<()> {
     Ok(())
 }
 
-/// How a request is handed to the kernel.
+/// The way in which requests are passed to the kernel.
 struct Sending {
     pieces: NonZeroUsize,
     /// Between two pieces.
@@ -252,7 +252,7 @@ struct Sending {
     pacing: Option<u64>,
 }
 
-/// How the kernel is asked to keep what does not fill a segment.
+/// The option that keeps partial segments in the kernel.
 #[derive(Clone, Copy, PartialEq)]
 enum HoldBack {
     None,
@@ -451,7 +451,8 @@ fn dual_stack(kind: Type, port: u16) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Runs `handler` in a thread of its own for each connection. Connections end as the peer wants them to.
+/// Runs `handler` in a thread of its own for each connection. Connections end as the peer wants
+/// them to.
 fn accept(
     listener: TcpListener,
     handler: impl Fn(TcpStream) -> io::Result<()> + Clone + Send + 'static,

@@ -32,7 +32,7 @@ pub(crate) fn image(tree: &Path, series: &Series, folder: &Path) -> Result<PathB
     Ok(tree.join("arch/x86/boot/bzImage"))
 }
 
-/// Not again for the same options: a new file of them is a new build.
+/// Configure once per set of options: a new file of options is a new build.
 fn configure(tree: &Path, series: &Series, make: &impl Fn(&[&str]) -> Result<()>) -> Result<()> {
     let fragment = tree.join(FRAGMENT);
     if fs::read_to_string(&fragment).is_ok_and(|text| text == series.config) {

@@ -1,4 +1,4 @@
-//! What the programs of the series say in a guest.
+//! Run the programs of the series in a guest.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +19,8 @@ pub(crate) fn run(kernel: &Kernel, home: &Path, time: Time, line: &str) -> Resul
     for program in PROGRAMS {
         image.host_file(&home.join(program), &Path::new("/series").join(program))?;
     }
-    // The harness of the selftests mounts cgroups at /mnt, and looks for network namespaces in /var/run.
+    // The harness of the selftests mounts cgroups at /mnt, and looks for network namespaces in
+    // /var/run.
     let script = format!("exec 2>&1\nmkdir -p /mnt\nln -s /run /var/run\ncd /series\n{line}\n");
     image.file("/lab/command", 0o644, script.into_bytes());
     let console = home.join(format!("{}.log", kernel.name));

@@ -1,14 +1,14 @@
-//! Instructions of a message, counted, and compared with those that are kept.
+//! Count the instructions per message, and compare them with the kept counts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
-/// More than these percent of what is kept fails.
+/// Percentage of the kept count from which on a count fails.
 const LIMIT: u64 = 103;
 
-/// By the name of the row; none where the kernel lacks what it is about.
+/// Counts by the name of the row; `None` if the kernel lacks the feature.
 pub(crate) type Counts = BTreeMap<String, Option<u64>>;
 
 /// Lines `NAME INSTRUCTIONS …`; INSTRUCTIONS is `lacking` where there is none.
@@ -30,7 +30,7 @@ pub(crate) fn made_of(output: &str) -> &str {
     output.lines().next().unwrap_or_default()
 }
 
-/// What has become worse: more instructions, or a row that is lacking.
+/// Return regressions: more instructions, or missing rows.
 pub(crate) fn worse(kept: &Counts, found: &Counts) -> String {
     let mut text = String::new();
     for (name, kept) in kept {

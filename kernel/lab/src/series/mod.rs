@@ -23,13 +23,13 @@ use patches::Series;
 
 /// Patches, configuration and base.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../series");
-/// What was counted when the series was written.
+/// The counts at the time the series was written.
 const KEPT: &str = "instructions.txt";
 /// The kernel and its compiler, which instructions follow from.
 const MADE_OF: &str =
     r"sed -E 's/^Linux version ([^ ]+) \([^)]*\) \((.*), GNU ld.*/# Linux \1, \2/' /proc/version";
 
-/// With the patches, or without.
+/// The tree with the patches, or without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Variant {
     Patched,
@@ -55,18 +55,18 @@ impl Variant {
     }
 }
 
-/// What to do with it.
+/// Options of `series`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
     /// Count on the same kernel without the patches as well
     #[arg(long)]
     stock: bool,
-    /// Keep what was counted
+    /// Keep the counts
     #[arg(long)]
     bless: bool,
 }
 
-/// Builds it if need be, and runs its selftests and what counts instructions.
+/// Build it if needed, and run its selftests and the instruction counter.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let kernel = kernel(Variant::Patched)?;
     let home = kernel.image.parent().context("an image is in a folder")?;
@@ -145,7 +145,7 @@ fn make(variant: Variant, series: &Series, folder: &Path, home: &Path) -> Result
     Ok(())
 }
 
-/// Removes what was built of another state of the series.
+/// Remove builds of other states of the series.
 fn forget(home: &Path) -> Result<()> {
     let all: PathBuf = home.parent().map(Path::to_owned).unwrap_or_default();
     if all.exists() {
@@ -154,7 +154,7 @@ fn forget(home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs a program that says itself what is wrong.
+/// Run a program that reports its own errors.
 fn succeed(command: &mut Command) -> Result<()> {
     let program = command.get_program().to_string_lossy().into_owned();
     let status = command

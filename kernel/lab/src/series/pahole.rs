@@ -14,7 +14,8 @@ use crate::{cache, package};
 /// Documentation/process/changes.rst of 7.3. Debian 12 has 1.24.
 const NEEDED: [u32; 2] = [1, 26];
 
-/// Of this suite pahole is new enough. Its C library is newer than Debian 12's, so it comes along.
+/// The suite whose pahole is new enough. Its C library is newer than Debian 12's, so it is
+/// included.
 const SUITE: &str = "trixie";
 const PACKAGES: [&str; 9] = [
     "pahole",
@@ -68,7 +69,7 @@ fn fetch(folder: &Path) -> Result<()> {
     fs::rename(&root, &place).context("cannot write to the cache")
 }
 
-/// By its own dynamic loader, with its own libraries.
+/// Run it by its own dynamic loader, with its own libraries.
 fn wrapper(place: &Path) -> String {
     let libraries = place.join(LIBRARIES);
     format!(

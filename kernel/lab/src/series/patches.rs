@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-/// Patches in their order, and what they are for.
+/// Patches in order, and their programs.
 #[derive(Debug)]
 pub(crate) struct Series {
     /// The first two numbers of the kernel: `7.3`.
@@ -17,7 +17,7 @@ pub(crate) struct Series {
     patches: Vec<Patch>,
     /// Names in tools/testing/selftests/bpf/prog_tests.
     selftests: Vec<String>,
-    /// What counts instructions: the text of its files.
+    /// The instruction counter: the text of its files.
     programs: Vec<String>,
 }
 
@@ -81,7 +81,8 @@ impl Series {
             .collect()
     }
 
-    /// What kernel and programs follow from, but for the last number of the source's version.
+    /// Return the key of all inputs of kernel and programs, except the last number of the source's
+    /// version.
     pub(crate) fn key(&self) -> String {
         let mut hasher = DefaultHasher::new();
         (&self.base, &self.config, &self.selftests, &self.programs).hash(&mut hasher);
@@ -92,7 +93,7 @@ impl Series {
     }
 }
 
-/// By the lines `+++ b/PATH` of a patch.
+/// Return the paths of the lines `+++ b/PATH` of a patch.
 fn touched(patch: &str) -> BTreeSet<String> {
     let paths = patch.lines().filter_map(|line| line.strip_prefix("+++ b/"));
     paths.map(str::to_owned).collect()

@@ -1,4 +1,5 @@
-//! What guests of the series run: its selftests by the kernel's own harness, and what counts instructions.
+//! Build what guests of the series run: its selftests with the kernel's own harness, and the
+//! instruction counter.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +15,7 @@ use crate::cache;
 const SELFTESTS: &str = "tools/testing/selftests/bpf";
 /// A part of that folder, beside it: its Makefile builds all tests that it finds, a thousand.
 const PART: &str = "tools/testing/selftests/bpf-sockstamp";
-/// Of the folder, not of tests: what the harness is made of.
+/// Files of the folder that belong to the harness, not to tests.
 const HARNESS_OMITS: [&str; 6] = [
     "prog_tests",
     "progs",
@@ -91,7 +92,8 @@ fn choose(tree: &Path, series: &Series, part: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The harness registers a key for signed programs, and ends where it cannot. The kernel of the series has no keyrings.
+/// The harness registers a key for signed programs, and ends where it cannot. The kernel of the
+/// series has no keyrings.
 fn without_keys(part: &Path) -> Result<()> {
     const REGISTERING: &str =
         "static __u32 register_session_key(const char *key_data, size_t key_data_size)\n{\n";
@@ -104,7 +106,7 @@ fn without_keys(part: &Path) -> Result<()> {
         .context("cannot write to the cache")
 }
 
-/// Of `#include "NAME.skel.h"`: what NAME is made of.
+/// Return each NAME of `#include "NAME.skel.h"`.
 fn programs(test: &str) -> impl Iterator<Item = String> {
     test.lines().filter_map(|line| {
         let name = line.strip_prefix("#include \"")?.strip_suffix(".skel.h\"")?;
@@ -120,7 +122,7 @@ fn copy_if_new(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// By the library and the tools that the selftests have built.
+/// Build it with the library and tools that the selftests have built.
 fn build_count(tree: &Path, output: &Path) -> Result<PathBuf> {
     let source = Path::new(FOLDER).join("count");
     let headers = [

@@ -1,5 +1,5 @@
-//! The source: Debian's newest package of it, with the patches applied. It stays between builds, and only files whose
-//! text changes are written, so that make builds what follows from them and no more.
+//! Keep the source: Debian's newest package, with the patches applied. It stays between builds, and
+//! only files whose text changes are written, so that make rebuilds only what depends on them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::{cache, package};
 const SUITE: &str = "trixie-backports";
 /// Files that some series has changed, as they are in the package. In the tree.
 const PRISTINE: &str = ".pristine";
-/// Their names, a line each. In the tree.
+/// A file of the tree with the names of changed files, one per line.
 const CHANGED: &str = ".changed";
 
 /// The tree with the patches of the series.
@@ -51,7 +51,7 @@ fn fetch(base: &str, folder: &Path, tree: &Path) -> Result<()> {
     fs::rename(root.join(&name), tree).context("cannot write to the cache")
 }
 
-/// Makes the tree what the package and the patches say.
+/// Bring the tree to the state of the package and the patches.
 fn apply(series: &Series, tree: &Path) -> Result<()> {
     let changed = tree.join(CHANGED);
     let before: BTreeSet<String> = match fs::read_to_string(&changed) {
@@ -65,7 +65,7 @@ fn apply(series: &Series, tree: &Path) -> Result<()> {
             copy(&tree.join(path), &pristine.join(path))?;
         }
     }
-    // Before the first change: what is interrupted is done again.
+    // Write it before the first change, so that an interrupted run is repeated.
     let all: BTreeSet<String> = before.union(&touched).cloned().collect();
     let lines: String = all.iter().map(|path| format!("{path}\n")).collect();
     fs::write(&changed, lines).context("cannot write to the cache")?;

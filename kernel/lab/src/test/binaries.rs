@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
-/// What was built.
+/// The built binaries.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
     /// Test binaries by name: `sockstamp-cli/corner_cases`, `testbed/lib`.
@@ -55,7 +55,7 @@ pub(crate) fn build() -> Result<Built> {
     parse(&String::from_utf8_lossy(&cargo.stdout))
 }
 
-/// Names of the tests in it. The host runs what it has built.
+/// Return the names of the tests in it. The host runs what it has built.
 pub(crate) fn list(binary: &Path) -> Result<Vec<String>> {
     let output = Command::new(binary)
         .args(["--list", "--format", "terse"])

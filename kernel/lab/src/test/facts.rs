@@ -1,4 +1,4 @@
-//! What `sockstamp doctor` and the verifier say on a kernel, kept as text: results/.
+//! Keep the output of `sockstamp doctor` and of the verifier on a kernel as text, in results/.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use super::protocol::{self, Outcome, Verdict};
 
-/// Its test prints what the verifier counted.
+/// The binary whose test prints the verifier's counts.
 pub(crate) const BINARY: &str = "sockstamp-bpf/verified";
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
 const MARK: &str = "#lab doctor ";
-/// What doctor says that follows from the kernel, and not from this host.
+/// Keys of doctor's output that depend on the kernel, and not on this host.
 const KEPT: [&str; 7] = [
     "bpf_timestamping",
     "completions",
@@ -26,23 +26,24 @@ const KEPT: [&str; 7] = [
     "udp",
 ];
 
-/// What was found on one kernel.
+/// The findings on one kernel.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     kernel: String,
     /// JSON, for people to read.
     doctor: String,
-    /// Whose counts they are, then a line a program. Not of the host: they depend on its processors.
+    /// The counts: first their compiler and kernel, then a line per program. Absent for the host,
+    /// whose counts depend on its CPUs.
     verifier: Option<String>,
 }
 
-/// How a file compares with what was found.
+/// The result of comparing a file with the findings.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Same,
-    /// It says nothing about what was found, for this reason.
+    /// The comparison is not possible, for this reason.
     Skipped(String),
-    /// In the format of diff(1).
+    /// The differences, in the format of diff(1).
     Different(String),
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn script(sockstamp: &Path) -> String {
 }
 
 impl Facts {
-    /// From the outcomes of a script with [`BINARY`] and from all that it wrote.
+    /// Read the findings from the outcomes of a script with [`BINARY`] and from its output.
     pub(crate) fn read(kernel: &str, outcomes: &[Outcome], output: &str, of_guest: bool) -> Result<Facts> {
         let (_, rest) = output.split_once(MARK).context("doctor did not run")?;
         let (release, doctor) = rest.split_once('\n').context("doctor said nothing")?;
@@ -69,7 +70,7 @@ impl Facts {
         })
     }
 
-    /// With the files of this kernel; by what they are called.
+    /// Compare with the files of this kernel; return the results by file name.
     pub(crate) fn compare(&self) -> Result<Vec<(String, Comparison)>> {
         let mut compared = Vec::new();
         for (name, found) in self.files() {
@@ -102,7 +103,7 @@ impl Facts {
     }
 }
 
-/// Of hooks those that are used, a line each.
+/// Keep only the hooks in use, one per line.
 fn kept(doctor: &str) -> Result<String> {
     let mut report: Value = serde_json::from_str(doctor.trim()).context("doctor wrote no JSON")?;
     let object = report.as_object_mut().context("doctor wrote no object")?;
@@ -111,7 +112,8 @@ fn kept(doctor: &str) -> Result<String> {
     let hooks = hooks.context("doctor has no hooks")?;
     hooks.retain(|hook| hook["used"] == true);
     let mut lines: Vec<String> = hooks.iter().map(line).collect();
-    // In which order they were tried, and how many programs are on one, is no fact about the kernel.
+    // Sort and deduplicate: the order of trials and the number of programs per hook are no facts
+    // about the kernel.
     lines.sort_unstable();
     lines.dedup();
     *hooks = lines.into_iter().map(Value::from).collect();
@@ -125,7 +127,7 @@ fn line(hook: &Value) -> String {
     words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// The first line says what the others depend on.
+/// Return the counts; the first line names their compiler and kernel.
 fn counts(output: &str, release: &str) -> Result<String> {
     let clang = protocol::said(output)
         .find(|line| line.starts_with("clang "))

@@ -23,13 +23,13 @@ use protocol::Verdict;
 use report::Row;
 use selection::LeftOut;
 
-/// How much of what a failed test said is shown.
+/// Lines shown of a failed test's output.
 const SHOWN_LINES: usize = 40;
 
-/// What and where.
+/// Options of `test`.
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// As of `run`; all of Debian's if none is given
+    /// Kernels, as for `run`; all of Debian's if none is given
     #[arg(long = "kernel", value_name = "KERNEL")]
     kernels: Vec<Choice>,
     /// On this machine's own kernel as well (root)
@@ -38,10 +38,10 @@ pub(crate) struct Arguments {
     /// Only ask doctor and the verifier
     #[arg(long)]
     facts: bool,
-    /// Keep what doctor and the verifier say as the results of these kernels
+    /// Keep the output of doctor and the verifier as the results of these kernels
     #[arg(long)]
     bless: bool,
-    /// How many guests run side by side [default: as many as there are processors]
+    /// Number of guests that run in parallel [default: the number of CPUs]
     #[arg(long, value_name = "NUMBER")]
     guests: Option<usize>,
 }
@@ -75,7 +75,7 @@ fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Beside what was built: consoles and results.
+/// Return the folder for consoles and results, beside the built binaries.
 fn folder(built: &Built) -> Result<PathBuf> {
     let program = built.programs.first().context("cargo built no program")?;
     let folder = program.with_file_name("kernel-lab");

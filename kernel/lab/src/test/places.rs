@@ -1,4 +1,4 @@
-//! Where tests run: guests, some of them side by side, and the host.
+//! Run tests in guests, some of them in parallel, and on the host.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -24,10 +24,11 @@ use crate::kernel::Kernel;
 const TIME_LIMIT_OF_A_BOOT: Duration = Duration::from_secs(120);
 const TIME_LIMIT_OF_A_TEST: Duration = Duration::from_secs(90);
 
-/// Guests that run side by side shall end at about the same time, and one that hangs shall not take many tests along.
+/// Guests that run side by side shall end at about the same time, and one that hangs shall not take
+/// many tests along.
 const TIME_OF_A_GUEST: Duration = Duration::from_secs(100);
 
-/// What is told of tests in a guest that did not come to them at its first boot.
+/// The reason for tests in a guest that did not reach them at its first boot.
 const NO_TEST_BEGAN: &str = "the guest ended before its first test";
 
 /// Tests for one guest, ready to run.
@@ -36,18 +37,18 @@ pub(crate) struct Task {
     tests: Vec<Test>,
     time: Time,
     script: String,
-    /// As yet without a kernel's modules.
+    /// The image without a kernel's modules.
     image: Image,
 }
 
-/// What came of a task on one kernel.
+/// The result of a task on one kernel.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) rows: Vec<Row>,
     pub(crate) facts: Option<Result<Facts>>,
 }
 
-/// What guests run: the chosen tests, and what each image has.
+/// The tasks of guests: the chosen tests, and the content of each image.
 #[derive(Debug)]
 pub(crate) struct Tasks<'a> {
     tests: &'a [Test],
@@ -70,7 +71,7 @@ impl<'a> Tasks<'a> {
         })
     }
 
-    /// Those of one kernel, each with some of its tests.
+    /// Return the tasks of one kernel, each with some of its tests.
     fn on(&self, kernel: &str) -> Result<Vec<Task>> {
         let mut tasks = Vec::new();
         for time in [Time::Host, Time::Instructions] {
@@ -103,7 +104,7 @@ impl<'a> Tasks<'a> {
     }
 }
 
-/// In their order, as many at a time as a guest shall take.
+/// Split the tests in order, as many per guest as it should take.
 fn guests_full(tests: &[Test]) -> Vec<&[Test]> {
     let mut full = Vec::new();
     let (mut begin, mut time) = (0, Duration::ZERO);
@@ -119,7 +120,7 @@ fn guests_full(tests: &[Test]) -> Vec<&[Test]> {
     full
 }
 
-/// Of a test of the library, or of one that starts sockstamp.
+/// Return the usual time of a test of the library, or of one that starts sockstamp.
 fn usual_time(test: &Test) -> Duration {
     match test.binary.starts_with("sockstamp/") {
         true => Duration::from_secs(1),
@@ -164,7 +165,7 @@ pub(crate) fn in_guests(
     Ok(ran?.into_iter().flatten().collect())
 }
 
-/// Those of the kernel that runs here.
+/// Run the tests of the host's kernel.
 pub(crate) fn on_host(tasks: &Tasks<'_>) -> Result<Vec<Ran>> {
     let kernel = host_kernel()?;
     let on_host = |task: &Task| {
@@ -180,10 +181,11 @@ pub(crate) fn on_host(tasks: &Tasks<'_>) -> Result<Vec<Ran>> {
 }
 
 impl Task {
-    /// One boot of 7.2 in some hundred dies of `int3` in sched_clock_cpu(): sched_clock_init_late() (kernel/sched/clock.c)
-    /// patches that function, and one of the two CPUs that QEMU emulates runs the breakpoint after the other has taken
-    /// it back. That tells nothing of the tests, so a guest that comes to none of them boots once more, and each test
-    /// says so. One that dies in a test has failed it.
+    /// About one boot of 7.2 in some hundred dies of `int3` in sched_clock_cpu():
+    /// sched_clock_init_late() (kernel/sched/clock.c) patches that function, and one of the two
+    /// CPUs that QEMU emulates runs the breakpoint after the other has removed it. That says
+    /// nothing about the tests, so a guest that reaches none of them boots once more, and each test
+    /// reports it. A guest that dies in a test has failed it.
     fn in_guest(&self, kernel: &Kernel, console: &Path) -> Result<Ran> {
         let name = &kernel.name;
         let ran = self.boot(kernel, console)?;
@@ -243,7 +245,7 @@ impl Task {
     }
 }
 
-/// Of the kernel that runs here: its first two numbers.
+/// Return the first two numbers of the host kernel's release.
 fn host_kernel() -> Result<String> {
     let release =
         fs::read_to_string("/proc/sys/kernel/osrelease").context("cannot read the kernel's release")?;

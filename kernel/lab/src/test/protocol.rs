@@ -1,4 +1,4 @@
-//! A shell script that runs tests one by one, and what its output tells of them.
+//! Write a shell script that runs tests one by one, and parse its output.
 
 use std::fmt::Write;
 
@@ -13,23 +13,23 @@ const BEGIN: &str = "#lab begin ";
 const END: &str = "#lab end ";
 const NEVER_BEGAN: &str = "the guest ended before it";
 
-/// What became of one test.
+/// The result of one test.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Outcome {
     pub(crate) binary: String,
     pub(crate) test: String,
     pub(crate) result: Verdict,
     pub(crate) seconds: f64,
-    /// Of failing or skipping.
+    /// The reason of a failure or skip.
     pub(crate) reason: Option<String>,
-    /// Why it failed at the first try, if this is the second.
+    /// The reason of the first failure, if this is the second try.
     pub(crate) again: Option<String>,
     #[serde(skip)]
     pub(crate) output: String,
 }
 
 impl Outcome {
-    /// Whether the guest came to it.
+    /// Return true if the guest reached it.
     pub(crate) fn began(&self) -> bool {
         self.reason.as_deref() != Some(NEVER_BEGAN)
     }
@@ -43,7 +43,7 @@ pub(crate) enum Verdict {
     Skipped,
 }
 
-/// For any shell. Times are by the clock of who runs it.
+/// Write a script for any shell. Its times are by the caller's clock.
 pub(crate) fn script(tests: &[Test]) -> String {
     let mut script = format!(
         "run() {{\n\
@@ -60,7 +60,8 @@ pub(crate) fn script(tests: &[Test]) -> String {
     for test in tests {
         let run = format!("run {}", title(test));
         let _ = match test.time {
-            // An emulated machine may stand still for a while where no machine would: once is no proof.
+            // An emulated machine may stand still for a while where no machine would: once is no
+            // proof.
             Time::Host => writeln!(script, "{run} || {run}"),
             Time::Instructions => writeln!(script, "{run}"),
         };
@@ -68,12 +69,12 @@ pub(crate) fn script(tests: &[Test]) -> String {
     script
 }
 
-/// What two tests of a guest do not share.
+/// Return a title that is unique in a guest.
 fn title(test: &Test) -> String {
     format!("{} {}", test.path.display(), test.name)
 }
 
-/// One outcome for each test of the script, also if the output ends early.
+/// Return one outcome per test of the script, even if the output ends early.
 pub(crate) fn parse(tests: &[Test], output: &str) -> Vec<Outcome> {
     let mut parts = output.split(BEGIN).skip(1).peekable();
     let outcome = |test: &Test| {
@@ -133,7 +134,7 @@ fn judge(status: Option<u8>, output: &str) -> (Verdict, Option<String>) {
     }
 }
 
-/// Lines, without what the harness writes before the first one.
+/// Return the lines after the harness's heading.
 pub(crate) fn said(output: &str) -> impl Iterator<Item = &str> {
     output.lines().map(|line| match line.split_once(" ... ") {
         Some((test, said)) if test.starts_with("test ") => said,
@@ -141,7 +142,7 @@ pub(crate) fn said(output: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What follows `SKIP TEST: `.
+/// Return the text after `SKIP TEST: `.
 fn skip(output: &str) -> Option<String> {
     let line = said(output).find_map(|line| line.strip_prefix("SKIP "))?;
     Some(
@@ -151,7 +152,7 @@ fn skip(output: &str) -> Option<String> {
     )
 }
 
-/// What the panic says first.
+/// Return the first line of the panic.
 fn complaint(output: &str) -> String {
     let mut lines = output.lines();
     let panicked = lines.any(|line| line.contains("panicked at "));

@@ -1,4 +1,4 @@
-//! What ran where, for people and as lines of JSON.
+//! Print what ran where, for people and as lines of JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -99,7 +99,7 @@ pub(crate) fn second_tries(rows: &[Row]) -> String {
     text
 }
 
-/// What was not asked for: tests of the host alone.
+/// Print what was left out: tests for the host only.
 pub(crate) fn left_out(left_out: &LeftOut) -> String {
     let mut text = "not chosen (kernel/lab/tests.txt):\n".to_owned();
     for ((binary, reason), tests) in left_out {

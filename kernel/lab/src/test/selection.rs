@@ -1,4 +1,4 @@
-//! Which tests run on which kernels, and why the others do not: `tests.txt`.
+//! Select tests per kernel, with reasons for the others: `tests.txt`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,18 +20,18 @@ pub(crate) struct Test {
     pub(crate) name: String,
     /// The kernels that it is for; none: whichever.
     pub(crate) kernels: Vec<String>,
-    /// What makes time pass in its guests.
+    /// The source of time in its guests.
     pub(crate) time: Time,
 }
 
 impl Test {
-    /// Whether it runs on the kernel of this name.
+    /// Return true if it runs on the kernel of this name.
     pub(crate) fn is_for(&self, name: &str) -> bool {
         self.kernels.is_empty() || self.kernels.iter().any(|kernel| kernel == name)
     }
 }
 
-/// How many tests of a binary do not run for one reason.
+/// The number of tests of a binary that are left out, per reason.
 pub(crate) type LeftOut = BTreeMap<(String, String), usize>;
 
 /// A line of the table.
@@ -92,8 +92,8 @@ fn decide(table: &str, tests: Vec<Test>) -> Result<(Vec<Test>, LeftOut)> {
     Ok((chosen, left_out))
 }
 
-/// Lines `run BINARY TEST`, `on KERNEL,KERNEL BINARY TEST`, either behind `counted`, and `skip BINARY TEST REASON`; a
-/// trailing `*` stands for anything.
+/// Lines `run BINARY TEST`, `on KERNEL,KERNEL BINARY TEST`, either behind `counted`, and
+/// `skip BINARY TEST REASON`; a trailing `*` stands for anything.
 fn parse(table: &str) -> Result<Vec<Rule<'_>>> {
     let lines = table
         .lines()
@@ -139,7 +139,7 @@ fn names(names: &str) -> Result<Vec<&str>> {
     Ok(names)
 }
 
-/// The first word, and what follows.
+/// Split off the first word.
 fn word(line: &str) -> (&str, &str) {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     (word, rest.trim_start())
