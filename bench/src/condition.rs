@@ -15,30 +15,30 @@ use crate::program_statistics::{self, Runs};
 pub(crate) enum Condition {
     /// Nothing is loaded.
     Off,
-    /// The kernel stamps what it receives, as it does once anybody asks: ntpd, ping, tcpdump.
+    /// The kernel stamps received packets, as it does while ntpd, ping or tcpdump requests it.
     Stamping,
     /// Empty programs on every hook, nothing selected.
     Empty,
-    /// The same, and the flow is selected: what [`Condition::Selected`] is compared with hook by hook.
+    /// The same with the flow selected: the base of [`Condition::Selected`], hook by hook.
     EmptySelected,
     /// Everything is attached, for another process's flows.
     Unselected,
     /// The same without the entry of sends, which is two of the tracepoints.
     UnselectedNoEntry,
-    /// The same, with the entry of sends by the callback of selected sockets alone.
+    /// The same, with the entry of sends by the callback of selected sockets.
     UnselectedCallback,
-    /// As [`Condition::Unselected`] without UDP, which is a hook for each packet that TCP receives and two for each
-    /// that it sends.
+    /// Like [`Condition::Unselected`] without UDP: one hook less per packet that TCP receives, and
+    /// two less per packet that it sends.
     UnselectedNoUdp,
-    /// As `sockstamp stat`: up to a hundred messages a second are measured.
+    /// Like `sockstamp stat`: up to 100 messages per second are measured.
     Default,
     /// The same, with the entry of sends by callback.
     DefaultCallback,
-    /// As `sockstamp stat --every`: what the others below have in common.
+    /// Like `sockstamp stat --every`: the base of the conditions below.
     Selected,
     /// The same, with the entry of sends by callback.
     SelectedCallback,
-    /// As `sockstamp trace`: every record is read and becomes a message.
+    /// Like `sockstamp trace`: every record is read and decoded.
     Recorded,
 }
 
@@ -61,7 +61,7 @@ impl Condition {
         }
     }
 
-    /// Brings it about for the load's sockets; what is returned keeps it so.
+    /// Establish the condition for the load's sockets, until the result is dropped.
     pub(crate) fn enter(self, load: &Load) -> Result<State> {
         Ok(match self {
             Self::Off => State::Off,
@@ -121,7 +121,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// The session, for who has to poll it.
+    /// Return the session, if it must be polled.
     pub(crate) fn session(&mut self) -> Option<&mut Session> {
         match self {
             Self::Session(session) => Some(session),
@@ -129,7 +129,7 @@ impl State {
         }
     }
 
-    /// What each program has done up to now.
+    /// Return what each program has done so far.
     pub(crate) fn account(&self) -> Result<Vec<Runs>> {
         match self {
             Self::Off | Self::Stamping { .. } => Ok(Vec::new()),

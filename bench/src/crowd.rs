@@ -1,5 +1,5 @@
-//! Connections over which nothing goes: in processes of their own, as many as it takes for each to stay
-//! within the number of files that a process may have open.
+//! Connections over which nothing goes: in processes of their own, as many as it takes for each to
+//! stay within the number of files that a process may have open.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};
@@ -13,15 +13,15 @@ use socket2::SockRef;
 
 /// Less than there are ephemeral ports (ip(7), ip_local_port_range) to connect to one address from.
 const AN_ADDRESS: usize = 10_000;
-/// What a process has open beside its connections, at most.
+/// Limit of descriptors of a process beside its connections.
 const OTHER_FILES: u64 = 32;
 
-/// Ends with what holds it.
+/// A crowd of connections; it ends with its owner.
 #[derive(Debug)]
 pub(crate) struct Crowd(Vec<Child>);
 
 impl Crowd {
-    /// So many connections, in the cgroup of the caller.
+    /// Open this many connections, in the cgroup of the caller.
     pub(crate) fn open(count: usize) -> Result<Self> {
         let mut crowd = Self(Vec::new());
         let most = connections_a_process()?;
@@ -39,7 +39,8 @@ impl Crowd {
 impl Drop for Crowd {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It ends with its input. Neither can fail for a child that nobody has waited for.
+            // End the child by its input. Neither call can fail for a child that nobody has waited
+            // for.
             drop(child.stdin.take());
             let _ = child.wait();
         }
@@ -73,7 +74,7 @@ fn wait(child: &mut Child) -> Result<()> {
 
 const READY: &str = "ready";
 
-/// One of the processes. Ends with its input.
+/// Serve as one of the processes. Ends with its input.
 pub(crate) fn serve(count: usize) -> Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard)?;

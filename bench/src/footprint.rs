@@ -1,4 +1,4 @@
-//! What there is to pay before the first message: time to load and attach; and the memory of a
+//! Measure the cost before the first message: the time to load and attach, and the memory of a
 //! `sockstamp stat` that has measured.
 
 use std::fs;
@@ -17,7 +17,7 @@ use crate::load::{Load, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::report::{Budget, Report};
 
-/// To be adopted; the two ends of a connection are one each.
+/// Flows to adopt; each end of a connection is one.
 const FLOWS: usize = 10_000;
 const TRAFFIC: Duration = Duration::from_millis(500);
 /// Beyond any load time: the process is taken for ready only once it has selected flows.
@@ -69,8 +69,8 @@ fn start_and_stop(load: &Load) -> Result<(f64, f64)> {
     Ok((start.as_secs_f64(), began.elapsed().as_secs_f64()))
 }
 
-/// How long it takes to select as many flows that are there at the start; in which nothing goes on, since
-/// the time does not depend on it.
+/// Measure the time to select this many existing flows. They are idle, because the time does not
+/// depend on traffic.
 fn adopt(load: &mut Load) -> Result<f64> {
     load.open_idle(FLOWS / 2)?;
     let mut state = Condition::Selected.enter(load)?;

@@ -1,6 +1,6 @@
-//! What it costs reads that the time they waited for a missing segment is told from the rest, where 1 % of
-//! the packets are lost: time in the programs on their way, over the same with missing segments not
-//! looked for.
+//! Measure the cost of separating the wait for a missing segment in reads, where 1 % of the packets
+//! are lost: time in the programs on their path, over the same without looking for missing
+//! segments.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -19,8 +19,8 @@ use crate::report::{Budget, Report};
 
 const ROUND: Duration = Duration::from_millis(500);
 const LOSS: f64 = 0.01;
-/// Three segments, and time enough for them, so that few others wait behind one that is lost: a flow that
-/// filled its window would bring rounds of very different kinds.
+/// Three segments, and time enough for them, so that few others wait behind one that is lost: a
+/// flow that filled its window would bring rounds of very different kinds.
 const BLOCK: usize = 4 << 10;
 const PAUSE: Duration = Duration::from_micros(100);
 const ARRIVAL_HOOK: &str = "tcp_probe";
@@ -84,7 +84,7 @@ fn account(session: &Session) -> Result<Vec<Runs>> {
     program_statistics::read(&session.programs(), "on_")
 }
 
-/// How many reads it came to.
+/// Return the number of reads.
 fn transfer(mut client: TcpStream, mut server: TcpStream) -> Result<u64> {
     let sending = thread::spawn(move || {
         let block = vec![0; BLOCK];
@@ -125,7 +125,7 @@ impl Sample {
     }
 }
 
-/// Of each round: 1 if nothing was added.
+/// Return for each round 1 plus the added part.
 fn on_top(added: &[f64], reads: &[f64]) -> Vec<f64> {
     let of_round = |(added, read): (&f64, &f64)| 1.0 + added / read;
     added.iter().zip(reads).map(of_round).collect()
@@ -148,7 +148,7 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
         Spread::of(&on_top(&added, &reads)),
         Some(Budget::AtMost(1.15)),
     );
-    // As if tcp_probe, which causes and acknowledgements need as well, were there for this alone.
+    // Attribute tcp_probe, which causes and acknowledgements need as well, to this alone.
     report.add("hol.cost.with-hook", "×", Spread::of_ratios(&seen, &reads), None);
     report.add("hol.ours", "ns", Spread::of(&seen), None);
     let missing = values(&split, |sample| sample.out_of_order / sample.reads);

@@ -1,6 +1,7 @@
-//! Time in our programs a send and a read, over that in empty programs on the same hooks with the
-//! same traffic. Long connections: what a flow costs once is no part of it. And what runs for a flow
-//! that is not selected, with the sockops program attached to the very cgroup that the flow is in.
+//! Measure time in our programs per send and read, over that in empty programs on the same hooks
+//! with the same traffic. Connections are long, so costs per flow do not count. Also measure
+//! programs run for unselected flows, while the sockops program is attached to the flow's own
+//! cgroup.
 
 use std::time::Duration;
 
@@ -15,11 +16,11 @@ use crate::report::{Budget, HookCost, PerMessage, Report};
 
 const ROUND: Duration = Duration::from_millis(250);
 
-/// A message is a send and, at the other end, a read. These run for the read; all others, but those below,
-/// for the send.
+/// A message is a send and, at the other end, a read. These hooks run for the read; all others,
+/// except those below, for the send.
 const READ_HOOKS: [&str; 2] = ["sk_data_ready", "sock_recv_length"];
-/// Of UDP: a message of TCP is turned away there. No part of either ratio, since they would only bring ours
-/// and the floor closer together.
+/// Hooks of UDP, which reject a message of TCP. They are part of neither ratio, because they would
+/// only bring ours and the floor closer together.
 const UDP_HOOKS: [&str; 7] = [
     "net_dev_queue",
     "net_dev_start_xmit",
@@ -42,7 +43,7 @@ fn of_udp(hook: &str) -> bool {
     UDP_HOOKS.contains(&hook)
 }
 
-/// A round: what each program did, and for how many messages.
+/// A round: runs and time of each program, and the number of messages.
 pub(crate) struct Sample {
     programs: Vec<Runs>,
     messages: f64,
@@ -137,7 +138,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
     Ok(())
 }
 
-/// Of all programs together.
+/// Report all programs together.
 fn whole(report: &mut Report, name: &str, samples: &[Sample]) {
     let all = values(samples, |sample| sample.nanoseconds(|_| true));
     report.add(name, "ns", Spread::of(&all), None);

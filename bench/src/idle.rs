@@ -1,5 +1,5 @@
-//! What connections cost that are selected and over which nothing goes: a message of another one, with
-//! them and without. The same with nothing loaded tells what of it is the kernel's.
+//! Measure the cost of idle selected connections: a message of another connection, with them and
+//! without. The same with nothing loaded gives the kernel's part.
 
 use std::thread;
 use std::time::Duration;
@@ -18,14 +18,15 @@ use crate::report::{Budget, Report};
 const CONNECTIONS: usize = 50_000;
 /// Enough to see that it works.
 const FEW: usize = 500;
-/// Of the time in programs, and of a round trip: what equal rounds differ by on a quiet machine.
+/// Limit of the ratio of times in programs, and of round trips: the difference of equal rounds on a
+/// quiet machine.
 const NOTHING: f64 = 1.02;
 /// A round trip is measured so often for each time that the connections are opened.
 const SAMPLES: usize = 4;
-/// What opening and closing leaves to be done (RCU) is done by then.
+/// Time for the deferred work (RCU) of opening and closing.
 const REST: Duration = Duration::from_millis(200);
 
-/// What is compared.
+/// A side of the comparison.
 struct Side {
     hooks_ns: f64,
     p50_ns: f64,

@@ -1,5 +1,5 @@
-//! Request/response over one connection: how much longer it takes with sockstamp than without. Beside
-//! our own conditions stand two of less than sockstamp, which say what no program of ours can save.
+//! Measure request/response over one connection with and without sockstamp. Two conditions with
+//! less than sockstamp show the cost that no program of ours can avoid.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ const CONDITIONS: [Condition; 12] = [
     Condition::Recorded,
 ];
 
-/// One figure of a round, and what may become of it in each condition.
+/// A figure of a round, with its budget per condition.
 struct Measure {
     name: &'static str,
     value: fn(&Outcome) -> f64,

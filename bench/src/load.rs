@@ -1,6 +1,6 @@
-//! The traffic: a client and a server over loopback TCP, in a process and a cgroup of their own, so
-//! that what measures does not share a lock, an address space or a cgroup with what is measured. The
-//! process takes orders on its standard input, one a line, and answers each with a line.
+//! The traffic: a client and a server over loopback TCP, in their own process and cgroup, so that
+//! they share no lock, address space or cgroup with the measuring process. The process takes
+//! commands on its standard input, one per line, and answers each with a line.
 
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -26,14 +26,14 @@ use crate::interrupt;
 use crate::paired::to_float;
 use crate::processor;
 
-/// How often records are fetched: as rarely as `sockstamp trace` may.
+/// Interval between reads of records: as long as `sockstamp trace` may wait.
 const POLL: Duration = Duration::from_millis(50);
 /// The first transfers of a connection grow its window and are no part of a round.
 const WARM_UP: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Traffic {
-    /// One request at a time, answered by as many bytes.
+    /// One request at a time, with an answer of the same length.
     RequestResponse,
     /// The client sends as fast as it can.
     Bulk,
@@ -50,7 +50,7 @@ enum Order {
     Busy,
 }
 
-/// What a round of traffic came to.
+/// The result of a round of traffic.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     /// Requests that were answered.
@@ -58,7 +58,7 @@ pub(crate) struct Outcome {
     /// Bytes that the server has read.
     pub(crate) bytes: u64,
     pub(crate) seconds: f64,
-    /// Of the time from a request to its answer; 0 if there were none.
+    /// Median of the time from a request to its answer; 0 if there were none.
     pub(crate) p50_ns: u64,
     pub(crate) p99_ns: u64,
 }
@@ -81,7 +81,7 @@ impl Outcome {
     }
 }
 
-/// The process that makes the traffic, as seen by who measures it.
+/// The process with the traffic, as the measuring process sees it.
 #[derive(Debug)]
 pub(crate) struct Load {
     orders: ChildStdin,
@@ -132,7 +132,7 @@ impl Load {
         self.elsewhere.path()
     }
 
-    /// A new connection, warmed up: who is attached by now can select it.
+    /// Open a new connection and warm it up, so that programs attached by now can select it.
     pub(crate) fn open(&mut self, traffic: Traffic) -> Result<()> {
         self.execute(&Order::Open(traffic), None)?;
         self.run(WARM_UP, None)?;
@@ -174,7 +174,7 @@ impl Load {
         Ok(outcome)
     }
 
-    /// The same without anything of ours to look after.
+    /// Run the same without a session to poll.
     pub(crate) fn unattended(&mut self, traffic: Traffic, duration: Duration) -> Result<()> {
         self.open(traffic)?;
         self.run(duration, None)?;
@@ -207,7 +207,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // Neither can fail for a child that nobody has waited for.
+        // Ignore the errors: neither call can fail for a child that nobody has waited for.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -225,7 +225,7 @@ pub(crate) fn serve(processor: usize) -> Result<()> {
 }
 
 const REQUEST: usize = 64;
-/// As iperf3 sends.
+/// The block size of iperf3.
 const BLOCK: usize = 128 << 10;
 
 struct Serving {
@@ -300,9 +300,9 @@ impl Serving {
 /// The default of net.core.wmem_max and rmem_max: no host grants less.
 const BUFFER: usize = 212_992;
 
-/// Takes away what makes one round unlike the next. The host's congestion control may pace by timers,
-/// and probe at times of its own; Reno does neither, and every kernel has it (net/ipv4/tcp_cong.c).
-/// Buffers that grow leave the cache at some moment; those that were set do not grow (socket(7)).
+/// Remove sources of differences between rounds. The host's congestion control may pace by timers,
+/// and probe at its own times; Reno does neither, and every kernel has it (net/ipv4/tcp_cong.c).
+/// Growing buffers leave the cache at some moment; buffers of a set size do not grow (socket(7)).
 fn settle(socket: &TcpStream) -> io::Result<()> {
     let socket = SockRef::from(socket);
     socket.set_tcp_nodelay(true)?;

@@ -1,4 +1,4 @@
-//! What the figures were taken on.
+//! Describe the machine of the figures.
 
 use std::fmt;
 use std::fs;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::processor::Processors;
 
-/// Mitigations decide what a call into a program, and out of it into a helper, costs.
+/// Mitigations determine the cost of a call into a program, and out of it into a helper.
 #[derive(Debug, Serialize)]
 pub(crate) struct Machine {
     processors: Processors,

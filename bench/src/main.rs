@@ -1,5 +1,5 @@
-//! What measuring costs, each figure beside its budget. Absolute times mean little on a machine that
-//! others use too, so figures are ratios of rounds that ran in turn: see `paired.rs`.
+//! Measure the cost of measuring, with a budget for each figure. Absolute times mean little on a
+//! shared machine, so figures are ratios of rounds that ran in turn: see `paired.rs`.
 
 #![forbid(unsafe_code)]
 
@@ -48,13 +48,13 @@ struct Cli {
     /// Six times the rounds: almost an hour in place of eight minutes
     #[arg(long)]
     full: bool,
-    /// One round of each: shows that all of it works; the figures tell nothing
+    /// One round of each, to show that all of it works; the figures mean nothing
     #[arg(long, conflicts_with = "full")]
     smoke: bool,
     /// Only these benchmarks
     #[arg(long, value_enum, value_name = "NAME", num_args = 1..)]
     only: Vec<Benchmark>,
-    /// Of zerocopy, threshold and stamps, only what has this in its name
+    /// Of zerocopy, threshold and stamps, only rows whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     part: String,
     /// A table as it grows, or one object at the end
@@ -78,14 +78,14 @@ enum Process {
     /// Idle connections, in a process of their own
     #[command(hide = true)]
     Crowd { connections: usize },
-    /// One of the pingers
+    /// Run as one of the pingers
     #[command(hide = true)]
     UserSpacePinger { address: IpAddr },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Benchmark {
-    /// Time in our programs a send and a read, over empty programs; and of a flow that is not selected
+    /// Time in our programs per send and read, over empty programs; and for an unselected flow
     Hooks,
     /// Request/response rate, median and 99th percentile
     Latency,
@@ -99,7 +99,7 @@ enum Benchmark {
     Ring,
     /// Sends without a copy: ways to learn of completions, TCP and UDP
     Zerocopy,
-    /// From which size on sends without a copy are faster
+    /// The size from which on sends without a copy are faster
     Threshold,
     /// Sends that are each stamped: ways to read the stamps, TCP and UDP
     Stamps,
@@ -127,7 +127,7 @@ impl Benchmark {
     }
 }
 
-/// How long it may all take.
+/// The length of the whole run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Effort {
     Smoke,

@@ -1,4 +1,4 @@
-//! Where packets of benchmarks of senders go: to another host, over a veth pair.
+//! Connect the senders of benchmarks to another host, over a veth pair.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -12,17 +12,18 @@ use testbed::{Family, Host, Link};
 
 use crate::processor;
 
-/// What becomes of them there.
+/// The fate of packets there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// They are dropped before they are received, and so before they are copied: as if the host were another one, behind a device
-    /// that reads memory by itself. TCP is acknowledged at each short segment, before the send call returns.
+    /// They are dropped before they are received, and so before they are copied: as if the host
+    /// were another one, behind a device that reads memory by itself. TCP is acknowledged at each
+    /// short segment, before the send call returns.
     Sink,
-    /// They are received, for which the kernel copies what was lent to it.
+    /// They are received, for which the kernel copies lent pages.
     Socket,
 }
 
-/// Of packets, with their IP headers.
+/// Longest packet, including its IP header.
 pub(crate) const LONGEST: usize = 65_535;
 
 /// The link goes first.
@@ -35,7 +36,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// What arrives is read by the processor `reader`.
+    /// Create the network; the CPU `reader` reads arriving data.
     pub(crate) fn new(peer: Peer, reader: usize) -> Result<Self> {
         let (sender, receiver) = (Host::new("sender")?, Host::new("receiver")?);
         // Others pace, probe, or grow slowly: one round would be unlike the next.
@@ -55,7 +56,7 @@ impl Network {
         Ok(network)
     }
 
-    /// Of packets. None has more than one segment.
+    /// Limit packets to this size, without segmentation.
     pub(crate) fn set_mtu(&self, bytes: usize) -> Result<()> {
         let (near, far) = (self.link.interface_a(), self.link.interface_b());
         for (host, interface) in [(&self.receiver, far), (&self.sender, near)] {
@@ -68,7 +69,8 @@ impl Network {
         Ok(())
     }
 
-    /// A socket that sends to another, which nobody reads: what it has no room for is dropped.
+    /// Return a socket that sends to another one, which nobody reads: datagrams without room are
+    /// dropped.
     pub(crate) fn udp(&self, family: Family) -> Result<(UdpSocket, UdpSocket)> {
         let receiver = self
             .receiver
@@ -110,7 +112,7 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    /// To be called when the near end is closed.
+    /// Call this after the near end is closed.
     pub(crate) fn finish(self) -> Result<()> {
         self.reader
             .map_or(Ok(()), |reader| reader.join().expect("reads to the end"))

@@ -1,13 +1,13 @@
-//! The one place of statistics. What is compared runs in turn, in many short rounds, and each round
-//! gives a ratio; the figure is their median. A disturbance of the machine hits one ratio then, and
-//! its drift none.
+//! Compute all statistics. Both sides of a comparison run in turn, in many short rounds, and each
+//! round gives a ratio; the figure is their median. A disturbance of the machine then affects one
+//! ratio, and its drift none.
 
 use anyhow::Result;
 use serde::Serialize;
 
 use crate::interrupt;
 
-/// What many rounds gave.
+/// The result of many rounds.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
@@ -17,7 +17,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Not of an empty slice.
+    /// The slice must not be empty.
     pub(crate) fn of(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -35,7 +35,7 @@ impl Spread {
         }
     }
 
-    /// Of the ratios of what belongs to the same round.
+    /// Compute the ratios of values of the same round.
     pub(crate) fn of_ratios(values: &[f64], bases: &[f64]) -> Self {
         let ratios: Vec<_> = values
             .iter()
@@ -46,8 +46,8 @@ impl Spread {
     }
 }
 
-/// Runs each side once a round: A B, B A, A B, …, so that no side always comes first. Gives each side's
-/// results, one a round.
+/// Runs each side once a round: A B, B A, A B, …, so that no side always comes first. Gives each
+/// side's results, one a round.
 pub(crate) fn in_turn<const N: usize, S: Copy, T>(
     rounds: usize,
     sides: [S; N],
@@ -64,7 +64,7 @@ pub(crate) fn in_turn<const N: usize, S: Copy, T>(
     Ok(results)
 }
 
-/// One value of each of a side's results.
+/// Return one value of each of a side's results.
 pub(crate) fn values<T>(results: &[T], value: impl Fn(&T) -> f64) -> Vec<f64> {
     results.iter().map(value).collect()
 }

@@ -1,5 +1,5 @@
-//! Pingers side by side: round trips over a link of 10 ms, with a processor at hand and in a quota of a tenth of one
-//! next to busy loops.
+//! Pingers side by side: round trips over a link of 10 ms, with a processor at hand and in a quota
+//! of a tenth of one next to busy loops.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ const DELAY: Duration = Duration::from_millis(5);
 const QUOTA: Duration = Duration::from_millis(10);
 const PERIOD: Duration = Duration::from_millis(100);
 const BUSY_LOOPS: usize = 4;
-/// From probe to probe: at any time of the quota's period.
+/// Time between probes: it hits all phases of the quota's period.
 const INTERVAL: &str = "0.007";
 const INTERVAL_MS: &str = "7";
 const SECONDS: &str = "5";
@@ -76,7 +76,7 @@ fn add(report: &mut Report, idle: &View, throttled: &View) {
     figure("quota/idle.p99", "", throttled.p99 / idle.p99, budget);
 }
 
-/// Who pings whom.
+/// The two hosts.
 struct Scene {
     prober: Host,
     _target: Host,
@@ -161,7 +161,7 @@ fn views(pinger: Pinger, text: &str) -> Result<Vec<View>> {
     }
 }
 
-/// What the kernel saw, and what user space did of the same probes.
+/// Return the kernel's and user space's view of the same probes.
 fn both_views(text: &str) -> Result<Vec<View>> {
     let last = text.lines().last().context("nothing was printed")?;
     let summary: Value = serde_json::from_str(last)?;

@@ -1,7 +1,6 @@
-//! Which processor does what. Client and server share one: then all that a hook costs is part of the
-//! round trip, nothing hides in idle time, and no wake-up crosses processors, which on a virtual
-//! machine takes longer, and varies more, than everything measured here. Whoever reads records is on
-//! another one.
+//! Assign CPUs. Client and server share one: then the whole cost of a hook is part of the round
+//! trip, nothing hides in idle time, and no wake-up crosses CPUs, which on a virtual machine takes
+//! longer, and varies more, than everything measured here. The reader of records is on another one.
 
 use anyhow::{Context, Result};
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -11,14 +10,14 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct Processors {
     pub(crate) count: usize,
-    /// Of the client and the server.
+    /// The CPU of the client and the server.
     pub(crate) load: usize,
-    /// Of whoever attaches the programs and reads their records.
+    /// The CPU of the process that attaches the programs and reads their records.
     pub(crate) sockstamp: usize,
 }
 
 impl Processors {
-    /// Those that this process may use.
+    /// Choose among those that this process may use.
     pub(crate) fn find() -> Result<Self> {
         let set = sched_getaffinity(Pid::from_raw(0)).context("cannot ask for the processors")?;
         let is_ours = |&processor: &usize| set.is_set(processor).unwrap_or(false);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 const ATTEMPTS: usize = 5;
 
-/// The kernel keeps the account while this lives; it then does again what it did before.
+/// Keeps the kernel's accounting of programs on while it lives, and then restores the former state.
 #[derive(Debug)]
 pub(crate) struct Accounting {
     before: String,
@@ -20,7 +20,7 @@ impl Accounting {
         Ok(Self { before })
     }
 
-    /// Repeats a round in which somebody else, done with a measurement of his own, ended the account.
+    /// Repeat a round if another process ended the accounting during it.
     pub(crate) fn during<T>(&self, mut round: impl FnMut() -> Result<T>) -> Result<T> {
         for _ in 0..ATTEMPTS {
             fs::write(SWITCH, "1").with_context(|| format!("cannot write {SWITCH}"))?;
@@ -41,7 +41,7 @@ impl Drop for Accounting {
     }
 }
 
-/// What one program did.
+/// Runs and time of one program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Runs {
     pub(crate) hook: String,
@@ -59,7 +59,7 @@ impl Runs {
     }
 }
 
-/// What the programs have done up to now. `prefix` is what their names have before the hook's.
+/// Return the runs and times so far. `prefix` precedes the hook in the names of programs.
 pub(crate) fn read(programs: &[(String, BorrowedFd<'_>)], prefix: &str) -> Result<Vec<Runs>> {
     let of_one = |(name, program): &(String, BorrowedFd<'_>)| {
         let hook = name.strip_prefix(prefix).unwrap_or(name).to_owned();

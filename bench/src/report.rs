@@ -1,4 +1,5 @@
-//! Figures, and how they are shown: as text while the run goes on, or as one JSON object at its end.
+//! Figures, and how they are shown: as text while the run goes on, or as one JSON object at its
+//! end.
 
 use std::io::{self, Write};
 
@@ -36,7 +37,7 @@ impl std::fmt::Display for Budget {
     }
 }
 
-/// One figure: the median counts, its neighbours tell how far it can be believed.
+/// A figure: the median counts, minimum and maximum show its reliability.
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
     name: String,
@@ -47,7 +48,7 @@ pub(crate) struct Figure {
     met: Option<bool>,
 }
 
-/// What one program costs a message.
+/// The cost of one program per message.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(crate) struct PerMessage {
     pub(crate) runs: f64,
@@ -104,12 +105,12 @@ impl Report {
         }
     }
 
-    /// Whether figures whose names begin so are.
+    /// Return true if figures with such names are wanted.
     pub(crate) fn wants(&self, name: &str) -> bool {
         name.contains(&self.part)
     }
 
-    /// What is not a figure, for who reads along.
+    /// Print a remark that is not a figure.
     pub(crate) fn note(&self, text: impl std::fmt::Display) {
         if self.text {
             println!("{text}");

@@ -1,5 +1,6 @@
-//! Reading records: the ring is filled while nobody reads, then emptied against the clock, by one
-//! processor. And the account: every message is a record that was read, or one that is known lost.
+//! Measure reading of records: fill the ring while nobody reads, then empty it against the clock on
+//! one CPU. Then check the account: every message is a record that was read, or one known to be
+//! lost.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -19,7 +20,7 @@ const FLOOD: Duration = Duration::from_millis(700);
 const ROOMY: u32 = 128 << 20;
 /// Less than a flood leaves.
 const CROWDED: u32 = 1 << 20;
-/// How long the last messages may take to be acknowledged.
+/// Longest time for the acknowledgement of the last messages.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
@@ -69,7 +70,7 @@ fn messages_per_second(load: &mut Load) -> Result<f64> {
     Ok(to_float(seen) / began.elapsed().as_secs_f64())
 }
 
-/// Of a flood that the ring could not hold.
+/// The result of a flood that exceeds the ring.
 #[derive(Clone)]
 struct Account {
     /// Share of the messages whose record found no room.

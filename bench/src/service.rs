@@ -1,4 +1,5 @@
-//! `sockstamp completions`, which runs only while it is used: its program is called for the error queue of every socket.
+//! `sockstamp completions`, which runs only while it is used: its program is called for the error
+//! queue of every socket.
 
 use std::env;
 use std::path::PathBuf;
@@ -13,7 +14,7 @@ use testbed::Process;
 
 use crate::command;
 
-/// Loading programs takes some tenths of a second.
+/// Time to load programs: usually some tenths of a second.
 const STARTS_WITHIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
@@ -44,7 +45,7 @@ impl Service {
         }
     }
 
-    /// To its end, so that it is in nobody's way.
+    /// End it and wait, so that it disturbs no later round.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.process.signal(Signal::SIGTERM)?;
         self.process.wait_status(STARTS_WITHIN)?;

@@ -1,5 +1,6 @@
-//! Sends that are each stamped, by the time when the stamps are in the program's hands: SND of a datagram, and SCHED, SND and
-//! ACK of a send of TCP. The program looks for stamps after every send, or after every 32.
+//! Sends that are each stamped, by the time when the stamps are in the program's hands: SND of a
+//! datagram, and SCHED, SND and ACK of a send of TCP. The program looks for stamps after every
+//! send, or after every 32.
 
 use std::hint::black_box;
 use std::io::IoSliceMut;
@@ -26,7 +27,7 @@ use crate::service::Service;
 const ROUND: Duration = Duration::from_millis(50);
 /// The loop looks at the clock after so many sends.
 const SENDS: u64 = 64;
-/// Entries of stamps that may be in an error queue: a third of what fits into a receive buffer of the usual size.
+/// Entries of stamps that may be in an error queue: a third of a usual receive buffer's capacity.
 const ENTRIES: u64 = 96;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +64,9 @@ impl Transport {
 enum Way {
     /// Nothing is stamped.
     Off,
-    /// By recvmsg(2) on the error queue, a stamp a call, until there is none.
+    /// By recvmsg(2) on the error queue, one stamp per call, until it is empty.
     Naive,
-    /// By the library, from the error queue, many stamps a call.
+    /// By the library, from the error queue, many stamps per call.
     Batched,
     /// By the library, from memory that `sockstamp completions` writes.
     Memory,
@@ -106,7 +107,7 @@ impl Setting {
         format!("stamps.{}.{bytes}-B.every-{interval}", transport.name())
     }
 
-    /// Sends a second.
+    /// Return sends per second.
     fn measure(self, network: &Network, way: Way) -> Result<f64> {
         if way != Way::Memory {
             return self.run(network, way, None);
@@ -184,7 +185,7 @@ impl Setting {
 trait Reading {
     /// All stamps that are there.
     fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()>;
-    /// How many there were.
+    /// Return their number.
     fn stamps(&self) -> Option<u64>;
 }
 
@@ -266,7 +267,7 @@ impl Reading for Batched {
 
 struct Memory {
     registration: Registration,
-    /// Where stamps are in the error queue, too.
+    /// The error queue, if it has the stamps too.
     queue: Option<ErrorQueue>,
     stamps: u64,
 }

@@ -1,5 +1,6 @@
-//! A pinger that keeps its time itself, built as those of Go are (pro-bing): who sends puts the time into the payload, who
-//! receives hands packets to who looks at them, and the round trip ends when that one reads its own clock.
+//! A pinger that takes its own times, built like those in Go (pro-bing): the sender puts the time
+//! into the payload, the receiver passes packets to a third thread, and the round trip ends when
+//! that one reads its own clock.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -12,13 +13,13 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 const INTERVAL: Duration = Duration::from_millis(7);
 const TIME: Duration = Duration::from_secs(5);
-/// How long a read waits at most, so that its thread notices the end.
+/// Longest time of a read, so that its thread notices the end.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// RFC 792: type 8 code 0 and a checksum, an identifier and a sequence number, which are left 0.
 const HEADER: [u8; 8] = [8, 0, 0, 0, 0, 0, 0, 0];
 const ECHO_REPLY: u8 = 0;
 const PAYLOAD: usize = 56;
-/// Of IPv4 without options, which a raw socket sees.
+/// Bytes of an IPv4 header without options, which a raw socket receives.
 const IP_HEADER: usize = 20;
 
 /// Prints a line for each answer.
@@ -41,7 +42,7 @@ pub(crate) fn ping(address: IpAddr) -> Result<()> {
     Ok(())
 }
 
-/// By a ticker that drops ticks for which nobody had time, as Go's does.
+/// Send by a ticker that drops ticks when the thread is late, as Go's does.
 fn send(socket: &Socket, start: Instant) -> io::Result<()> {
     let mut tick = start;
     while start.elapsed() < TIME {

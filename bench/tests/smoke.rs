@@ -1,5 +1,5 @@
-//! The benchmark runs and its figures are all there. No figure is a time: those that must be exact are
-//! looked at, no other.
+//! The benchmark runs and its figures are all there. No figure is a time: those that must be exact
+//! are looked at, no other.
 
 use std::fs;
 use std::process::Command;

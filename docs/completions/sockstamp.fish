@@ -169,7 +169,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l hooks -d 
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-flows -d 'Measure up to N TCP connections at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of TCP connections' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'How to print' -r -f -a "text\t'For people, times with units'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l every -d 'Measure every message'

@@ -1,4 +1,5 @@
-//! Writes a corpus for each fuzz target: what the kernel and the other side write, in the shapes that they write.
+//! Write a corpus for each fuzz target: messages of the kernel and of the other side, in their
+//! formats.
 //!
 //!     cargo run --no-default-features --example seeds -- FOLDER
 
@@ -33,7 +34,8 @@ fn main() {
     }
 }
 
-/// One of each origin, of IPv4, IPv6 and nobody, with everything beside it that a socket can ask for.
+/// Return one entry of each origin, for IPv4, IPv6 and no address, with all other control messages
+/// that a socket can request.
 fn entries() -> Vec<Vec<u8>> {
     let stamps = [(1, 0), (0, 2), (1, 2)].map(|(software, hardware)| {
         Control::Timestamping(Stamps {
@@ -144,7 +146,8 @@ fn protocol() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Where the readers begin, then stores: of ranges and of stamps as the programs make them, few and more than a ring has.
+/// Return the readers' positions, then stores: of ranges and of stamps as the programs write them,
+/// few and more than a ring has.
 fn areas() -> Vec<Vec<u8>> {
     let ring = |counter: usize, first: usize, length: usize, count: u64| {
         (1..=count).flat_map(move |written| {

@@ -1,5 +1,5 @@
-//! The memory of one socket, whatever is written into it while it is read: nothing is handed out twice, what is missing is
-//! counted, and counts never go back.
+//! Fuzz the memory of one socket, with any stores while it is read: nothing is returned twice,
+//! missing elements are counted, and counts never decrease.
 
 #![no_main]
 
@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use sockstamp::completions::area::{Readers, layout};
 use sockstamp_model::clock::{ClockOffset, Delta};
 
-/// A place in the memory, and what is written there.
+/// A position in the memory, and the value stored there.
 const STORE: usize = 10;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,4 +1,5 @@
-//! What an application and `sockstamp completions` say to each other: a message is written in one way alone.
+//! Fuzz the protocol between an application and `sockstamp completions`: each message has exactly
+//! one encoding.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! `control::parse`: nothing is read twice or from outside, a cut loses what it cuts alone, and what is written is read.
+//! Fuzz `control::parse`: nothing is read twice or out of bounds, truncation loses only the
+//! truncated message, and written messages are read back.
 
 #![no_main]
 

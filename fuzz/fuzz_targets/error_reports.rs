@@ -1,5 +1,5 @@
-//! `Report::parse`: a report says what a control message of the entry says, however the entry is cut, and is read again as
-//! it was.
+//! Fuzz `Report::parse`: a report agrees with a control message of the entry, however the entry is
+//! truncated, and parses back as it was.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Filter expressions: what is printed reads back the same, tables jump forward within their bounds, errors point at the
-//! text.
+//! Fuzz filter expressions: printed ones parse back the same, tables jump forward within their
+//! bounds, errors point into the text.
 
 #![no_main]
 

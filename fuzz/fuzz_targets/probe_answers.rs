@@ -1,5 +1,5 @@
-//! What answers a probe: nothing is read from outside the packet, a cut one says the same or nothing, and what is sent is
-//! read in what quotes it.
+//! Fuzz answers to probes: nothing is read out of bounds, a truncated packet says the same or
+//! nothing, and a sent probe is found in its quotation.
 
 #![no_main]
 
@@ -59,7 +59,7 @@ fn check(packet: &[u8]) {
     }
 }
 
-/// A cookie is there, or another, or it was cut; which of the three does not change with what follows it.
+/// A cookie is present, another one, or truncated; later bytes do not change which.
 fn check_cookie(payload: &[u8]) {
     const COOKIE: usize = 8;
     let Some(bytes) = payload.first_chunk::<COOKIE>() else {

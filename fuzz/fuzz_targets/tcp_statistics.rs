@@ -1,4 +1,5 @@
-//! `TcpStatistics`: values are bytes of the input, of the size of their type; a cut takes some away and changes none.
+//! `TcpStatistics`: values are bytes of the input, of the size of their type; a cut takes some away
+//! and changes none.
 
 #![no_main]
 
@@ -36,7 +37,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// One of each size, by their numbers in include/uapi/linux/tcp.h, v6.18.
+/// Check the size of each statistic, by its number in include/uapi/linux/tcp.h, v6.18.
 fn assert_sizes(statistics: TcpStatistics<'_>) {
     let is_long = |kind, length| {
         statistics

@@ -1,10 +1,11 @@
-//! What the fuzz targets and the seeds of their corpora share: control messages and attributes, written.
+//! Write control messages and attributes, for the fuzz targets and the seeds of their corpora.
 
 use std::net::IpAddr;
 
 use sockstamp::control::{Control, ExtendedError, Writer, space};
 
-/// SO_TIMESTAMPING_NEW, SCM_TIMESTAMPING_OPT_STATS and SCM_TIMESTAMPING_PKTINFO of include/uapi/asm-generic/socket.h, v6.18.
+/// SO_TIMESTAMPING_NEW, SCM_TIMESTAMPING_OPT_STATS and SCM_TIMESTAMPING_PKTINFO of
+/// include/uapi/asm-generic/socket.h, v6.18.
 const TIMESTAMPING: i32 = 65;
 const STATISTICS: i32 = 54;
 const PACKET_INFO: i32 = 58;
@@ -99,7 +100,7 @@ pub fn attributes<'a>(values: impl IntoIterator<Item = (u16, &'a [u8])>) -> Vec<
     bytes
 }
 
-/// Whether `part` lies within `whole`.
+/// Return true if `part` lies within `whole`.
 pub fn lies_within(part: &[u8], whole: &[u8]) -> bool {
     let (part, whole) = (part.as_ptr_range(), whole.as_ptr_range());
     whole.start <= part.start && part.end <= whole.end

@@ -1,7 +1,7 @@
 //! Man pages of section 3, from the comments of sockstamp.h.
 //!
-//! A comment that begins by `DOC:` begins a page. Any other belongs to the declaration behind it, and has to describe each of
-//! its parameters, fields or constants.
+//! A comment that begins by `DOC:` begins a page. Any other belongs to the declaration behind it,
+//! and has to describe each of its parameters, fields or constants.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::{Files, manual, root};
 
 const HEADER: &str = "crates/sockstamp-capi/include/sockstamp.h";
 
-/// What needs no description.
+/// Leave out this undocumented member.
 const RESERVED: &str = "reserved";
 
 pub(crate) fn pages() -> Result<Files> {
@@ -35,7 +35,7 @@ pub(crate) fn pages() -> Result<Files> {
         .collect())
 }
 
-/// A comment and what it is about.
+/// A comment and its subject.
 struct Entry {
     name: String,
     brief: String,
@@ -76,7 +76,7 @@ impl Entry {
         Ok(entry)
     }
 
-    /// Where a line goes, and the next one if it begins nothing new.
+    /// Put a line into its place; return the place for the next one, if that begins nothing new.
     fn add(&mut self, line: &str, open: Option<Place>) -> Option<Place> {
         if line.is_empty() {
             return None;
@@ -261,7 +261,8 @@ fn indented(declaration: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A hyphen of text is a minus of code here, the mark of a parameter is for readers of the header, and no line may begin by a period or an apostrophe.
+/// A hyphen of text is a minus of code here, the mark of a parameter is for readers of the header,
+/// and no line may begin by a period or an apostrophe.
 fn escape(text: &str) -> String {
     let escaped = text.replace('\\', "\\e").replace('-', "\\-").replace('@', "");
     let lines = escaped.lines().map(|line| match line.chars().next() {

@@ -1,4 +1,4 @@
-//! `docs/kernel-support.md`: what `sockstamp doctor` said on each kernel of the lab.
+//! Generate `docs/kernel-support.md`: the output of `sockstamp doctor` on each kernel of the lab.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -18,22 +18,23 @@ const PREFACE: &str = "\
 
 # What each kernel gives
 
-As `sockstamp doctor` says there. 6.1, 6.12 and 7.2 are Debian's kernels for virtual machines, in QEMU: `make kernel-test`
-asks them, runs tests on them, and fails where the answer is not this one. 6.18 is a kernel without fentry and
-kprobes. What a kernel can do is asked for by symbol: another one of the same version may give less or more.
-How stamps by fentry and by packets differ from those of BPF timestamping: [how it works](how-it-works.md#before-linux-615).
+Output of `sockstamp doctor` on each kernel. 6.1, 6.12 and 7.2 are Debian's kernels for virtual machines, in QEMU:
+`make kernel-test` runs doctor and tests on them, and fails if the output differs. 6.18 is a kernel without
+fentry and kprobes. Features are detected by symbol: another kernel of the same version may give less or
+more. [How it works](how-it-works.md#before-linux-615) says how stamps by fentry and by packets differ from
+those of BPF timestamping.
 
 ";
 
 const HOOKS: &str = "
 ## Hooks in use
 
-Each program runs for what its row names, selected or not: what is not selected is rejected by its first test. A kernel's column is
-empty where its plan does without the hook.
+Each program runs for all events of its row, and its first test rejects unselected ones. A kernel's column is
+empty if its plan does not need the hook.
 
 ";
 
-/// What is kept of doctor's report.
+/// The kept part of doctor's report.
 #[derive(Debug, Deserialize)]
 struct Report {
     plan: BTreeMap<String, Way>,

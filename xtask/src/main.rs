@@ -1,4 +1,4 @@
-//! Development tasks: `cargo xtask generate` writes what is generated from the code and checked in.
+//! Run development tasks: `cargo xtask generate` writes the generated files that are checked in.
 
 #![forbid(unsafe_code)]
 
@@ -19,7 +19,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 enum Task {
-    /// Write man pages, completions, the stage reference and what each kernel gives to docs/
+    /// Write man pages, completions, and the references of stages and kernels to docs/
     Generate {
         /// Write nothing; fail if a file is not as it would be generated
         #[arg(long)]
@@ -27,7 +27,7 @@ enum Task {
     },
 }
 
-/// What is generated: contents by path below the repository.
+/// The generated files: contents by path below the repository.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Folders that hold nothing else, so that a file too many in them is noticed.

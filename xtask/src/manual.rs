@@ -41,8 +41,8 @@ fn page(mut command: Command) -> Result<(PathBuf, Vec<u8>)> {
     Ok((Path::new(PAGES).join(format!("{name}.1")), contents))
 }
 
-/// As `Man::render`, but with the synopsis of `--help`: clap_mangen's leaves out the `--` before a command and
-/// that it may have several words.
+/// Render like `Man::render`, but with the synopsis of `--help`: clap_mangen's leaves out the `--`
+/// before a command and its repetition.
 fn render(man: &Man, usage: &str, page: &mut impl Write) -> io::Result<()> {
     man.render_title(page)?;
     man.render_name_section(page)?;

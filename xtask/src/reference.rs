@@ -1,4 +1,4 @@
-//! `docs/stages.md`: the words of the results, from the model.
+//! Generate `docs/stages.md`, the vocabulary of the results, from the model.
 
 use std::fmt::Write;
 
@@ -11,15 +11,17 @@ const PREFACE: &str = "\
 
 # Stages and verdicts
 
-A **message** is the bytes of one send call (TX) or of one read call (RX). A **stage** is one stretch of its way,
-between two **stamps**; its value is the difference of the two, so that the stages of a message add up to its total.
+A **message** is the bytes of one send call (TX) or one read call (RX). A **stage** is a stretch of its
+path between two **stamps**; its value is their difference, so the stages of a message add up to its
+total.
 
-Every value is in nanoseconds in JSON and CSV and carries its unit in text. The clock is CLOCK_MONOTONIC: RX software
-stamps, which the kernel takes in CLOCK_REALTIME, are moved to it by the clocks' distance at the time. `time_ns` of
-`sockstamp trace` is CLOCK_REALTIME. The clocks of NICs are their own: their stamps are given, and never subtracted
-from others.
+Values are in nanoseconds in JSON and CSV, and have units in text. The clock is CLOCK_MONOTONIC: RX
+software stamps, which the kernel takes in CLOCK_REALTIME, are converted by the offset of the clocks at
+that time. `time_ns` of `sockstamp trace` is CLOCK_REALTIME. NICs have their own clocks: their stamps
+are reported, and never subtracted from others.
 
-A stage that this kernel or NIC cannot give is absent with a reason, never zero: `sockstamp doctor` prints it.
+A stage that this kernel or NIC cannot give is absent with a reason, never zero; `sockstamp doctor`
+prints the reason.
 ";
 
 pub(crate) fn stages() -> String {
@@ -43,11 +45,11 @@ fn stages_of(direction: Direction) -> impl Iterator<Item = (&'static str, &'stat
         .map(|stage| (stage.name(), stage.description()))
 }
 
-/// By what rule each is told: docs/causes.md.
+/// docs/causes.md has the rules.
 fn parts(text: &mut String) {
     text.push_str(
-        "\n## Parts of a stage\n\nThey add up to their stage; those of `tx.queue` are the **causes** of waiting. \
-         By what rules they are told apart: [causes.md](causes.md).\n\n| part | of | meaning |\n|---|---|---|\n",
+        "\n## Parts of a stage\n\nParts break a stage down by cause, and add up to it; those of `tx.queue` are \
+         the **causes** of waiting. [causes.md](causes.md) has the rules.\n\n| part | of | meaning |\n|---|---|---|\n",
     );
     for part in Part::ALL {
         let (name, stage, meaning) = (part.name(), part.stage(), part.description());

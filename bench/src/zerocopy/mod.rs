@@ -1,5 +1,5 @@
-//! Sends without a copy, with buffers that are waited for after every send and after every 32: what learning of completions
-//! costs.
+//! Measure sends without a copy, with buffers awaited after every send and after every 32: the cost
+//! of learning of completions.
 
 mod published;
 mod threshold;
@@ -23,7 +23,7 @@ use ways::{Task, Way};
 pub(crate) use threshold::run as threshold;
 
 const ROUND: Duration = Duration::from_millis(50);
-/// Of a datagram.
+/// Bytes of a datagram.
 const DATAGRAM: usize = 60_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,14 +44,15 @@ impl Transport {
 
     fn bytes(self) -> usize {
         match self {
-            // Two long segments and a short one, with which the sink acknowledges all (see `threshold::mtu`).
+            // Two long segments and a short one, with which the sink acknowledges all (see
+            // `threshold::mtu`).
             Self::Tcp => LONGEST,
             Self::Udp => DATAGRAM,
         }
     }
 }
 
-/// What is compared in a line of figures.
+/// The sides of a line of figures.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
     peer: Peer,
@@ -135,7 +136,7 @@ impl Setting {
 }
 
 impl Transport {
-    /// Bytes a second.
+    /// Return bytes per second.
     fn run(self, network: &Network, family: Family, task: &Task<'_>) -> Result<f64> {
         if self == Self::Udp {
             let (socket, _receiver) = network.udp(family)?;

@@ -1,4 +1,5 @@
-//! What a change of the kernel that saves the error queue came to, beside what memory comes to here.
+//! Print the published results of a kernel change that avoids the error queue, beside those of
+//! memory here.
 
 use std::fmt;
 
@@ -16,8 +17,9 @@ pub(super) struct Table {
 
 const INTERVALS: [u64; 2] = [1, 32];
 
-/// Percent of the classic way, of TCP over IPv4 and IPv6 and UDP over both: from the series "net: A lightweight zero-copy
-/// notification mechanism for MSG_ZEROCOPY" (netdev, 2024), which has sendmsg(2) copy completions into a control message.
+/// Percent of the classic way, of TCP over IPv4 and IPv6 and UDP over both: from the series "net: A
+/// lightweight zero-copy notification mechanism for MSG_ZEROCOPY" (netdev, 2024), which has
+/// sendmsg(2) copy completions into a control message.
 const PUBLISHED: [[f64; 4]; 2] = [[117.0, 117.0, 121.0, 126.0], [106.0, 108.0, 100.0, 100.0]];
 
 impl Table {

@@ -1,4 +1,4 @@
-//! From which size on a send without a copy is faster than one with: what `Options::THRESHOLD` is.
+//! Find the size from which on a send without a copy is faster: the value of `Options::THRESHOLD`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::ways::{Task, Way};
 
 const ROUND: Duration = Duration::from_millis(20);
 const KIBIBYTES: [usize; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 63];
-/// As a program does that sends much: it looks once for many.
+/// Read completions once for this many sends, like a program with much to send.
 const INTERVAL: u64 = 32;
 
 pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -> Result<()> {
@@ -55,8 +55,9 @@ pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -
     Ok(())
 }
 
-/// A send of TCP has one or two long segments, of half a window of 64 KiB at most (`tcp_bound_to_half_wnd()` in
-/// include/net/tcp.h, v6.18), and a short one, with which the sink acknowledges all; or it is short.
+/// A send of TCP has one or two long segments, of half a window of 64 KiB at most
+/// (`tcp_bound_to_half_wnd()` in include/net/tcp.h, v6.18), and a short one, with which the sink
+/// acknowledges all; or it is short.
 fn mtu(bytes: usize) -> usize {
     const LONGEST_SEGMENT: usize = 32 << 10;
     const SHORT: usize = 2048;

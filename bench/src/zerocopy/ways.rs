@@ -1,4 +1,4 @@
-//! How a program learns that it may use a buffer again.
+//! Implement the ways in which a program learns that it may reuse a buffer.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -24,20 +24,21 @@ const BUFFERS: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// By recvmsg(2) on the error queue, an entry a call, until there is none; after poll(2) if more are to come. So does
-    /// the kernel's own test, tools/testing/selftests/net/msg_zerocopy.c (v6.18).
+    /// By recvmsg(2) on the error queue, one entry per call, until it is empty; after poll(2) if
+    /// more are to come. The kernel's own test does so, tools/testing/selftests/net/msg_zerocopy.c
+    /// (v6.18).
     Classic,
-    /// The same, but it counts, and reads no further than it must.
+    /// The same, but it counts, and stops as soon as it can.
     Counting,
-    /// By the library, from the error queue, many entries a call.
+    /// By the library, from the error queue, many entries per call.
     Batched,
     /// By the library, from memory that `sockstamp completions` writes.
     Memory,
     /// By the library and io_uring.
     Ring,
-    /// Not at all: what completions could cost at least.
+    /// Never: the lower bound of the cost of completions.
     Never,
-    /// It need not: each send is copied.
+    /// It copies each send, and needs no completion.
     Copied,
 }
 
@@ -56,27 +57,27 @@ impl Way {
         format!("{self:?}").to_lowercase()
     }
 
-    /// Whether the library does it.
+    /// Return true if it is by the library.
     pub(super) fn is_ours(self) -> bool {
         matches!(self, Self::Batched | Self::Memory | Self::Ring)
     }
 }
 
-/// What a socket is put to.
+/// The work of a socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Task<'a> {
     pub(super) way: Way,
-    /// Of a send.
+    /// Bytes of a send.
     pub(super) bytes: usize,
-    /// So many sends, and completions are looked for.
+    /// Sends between two reads of completions.
     pub(super) interval: u64,
     pub(super) time: Duration,
-    /// For [`Way::Memory`].
+    /// The service, for [`Way::Memory`].
     pub(super) completions: Option<&'a Completions>,
 }
 
 impl Task<'_> {
-    /// Bytes a second.
+    /// Return bytes per second.
     pub(super) fn run<S: AsFd>(&self, socket: &S) -> Result<f64> {
         let mut sends = self.start(socket)?;
         let (mut sent, started) = (0, Instant::now());
@@ -94,7 +95,7 @@ impl Task<'_> {
     }
 
     fn start<'a, S: AsFd>(&self, socket: &'a S) -> Result<Box<dyn Sends + 'a>> {
-        // As many for all, so that all find as much in the caches.
+        // Use the same number for all ways, so that all find equally warm caches.
         let buffers = vec![vec![1; self.bytes]; BUFFERS];
         let wanted = usize::try_from(self.interval)?;
         let options = Options::default().threshold(0);
@@ -116,7 +117,7 @@ impl Task<'_> {
 
 trait Sends {
     fn send(&mut self) -> Result<()>;
-    /// Learns what is complete by now, and waits only if there are no buffers for the next sends.
+    /// Learn of completions, and wait only if there is no buffer for the next sends.
     fn look(&mut self) -> Result<()>;
 }
 
@@ -147,7 +148,7 @@ impl<S: AsFd> Sends for Copied<'_, S> {
     }
 }
 
-/// How far completions are read, and how many buffers are wanted then.
+/// The completions read so far, and the buffers wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reading {
     All(usize),
@@ -313,7 +314,7 @@ impl<S: AsFd> Sends for Ring<'_, S> {
     }
 }
 
-/// In how many calls: TCP may take a part of what it is given.
+/// Send in several calls: TCP may take a part.
 fn send_all(socket: &impl AsFd, bytes: &[u8], flags: MsgFlags) -> Result<u32> {
     let (mut sent, mut calls) = (0, 0);
     while sent < bytes.len() {

@@ -22,8 +22,8 @@ extern "C" {
 /**
  * DOC: sockstamp - timestamps and zerocopy of sockets
  *
- * libsockstamp tells when the kernel and the network interface sent, received and acknowledged the
- * messages of a socket, and sends and receives without copying. It works on any socket that the
+ * libsockstamp reports when the kernel and the network interface sent, received and acknowledged
+ * the messages of a socket, and sends and receives without copying. It works on any socket that the
  * program has, by its file descriptor, and needs no privilege.
  *
  * sockstamp_options(3) asks for stamps, sockstamp_message(3) sends and receives messages with them,
@@ -34,9 +34,9 @@ extern "C" {
  * service of that name runs.
  *
  * Errors: a function that can fail returns an int, 0 or more on success and a negative errno(3)
- * otherwise; errno itself says nothing. Beside what each page names, -EFAULT is a pointer that is
+ * otherwise; errno is not set. Beside the errors of each page, -EFAULT is a pointer that is
  * NULL and may not be, -EBADF a file descriptor that is negative, -EINVAL an argument without
- * meaning, and -ENOTRECOVERABLE a fault of the library, which it tells on stderr: the handles of
+ * meaning, and -ENOTRECOVERABLE a fault of the library, reported on stderr: the handles of
  * that call can only be freed. No function unwinds into C. Where no memory is left for a handle,
  * the program is aborted.
  *
@@ -58,10 +58,10 @@ const char *sockstamp_version(void);
 /**
  * DOC: sockstamp_clock - times, and the clocks that they are on
  *
- * What the kernel stamps is on CLOCK_REALTIME, what a network interface stamps on a clock of its
+ * The kernel's stamps are on CLOCK_REALTIME, those of a network interface on a clock of its
  * own (PHC). A time names its clock, and times of two clocks are neither compared nor subtracted:
  * an offset has to convert one first. An offset holds until CLOCK_REALTIME is stepped. Measure it
- * anew from time to time, or when a timerfd with TFD_TIMER_CANCEL_ON_SET tells of a step.
+ * anew from time to time, or when a timerfd with TFD_TIMER_CANCEL_ON_SET reports a step.
  */
 
 /**
@@ -92,8 +92,8 @@ struct sockstamp_time {
 };
 
 /**
- * struct sockstamp_offset - how far one clock is ahead of another
- * @ns: What to add to a time on the clock @from for that on the clock @to.
+ * struct sockstamp_offset - the offset of one clock from another
+ * @ns: The time on the clock @to minus that on the clock @from.
  * @uncertainty_ns: The true offset was within plus or minus this.
  * @from: A clock.
  * @to: Another.
@@ -106,7 +106,7 @@ struct sockstamp_offset {
 };
 
 /**
- * sockstamp_offset_measure() - measures how far a clock is ahead of another
+ * sockstamp_offset_measure() - measure the offset between two clocks
  * @from: SOCKSTAMP_CLOCK_REALTIME, SOCKSTAMP_CLOCK_MONOTONIC or SOCKSTAMP_CLOCK_TAI.
  * @to: One of these, too.
  * @offset: Where to put the offset.
@@ -120,7 +120,7 @@ int sockstamp_offset_measure(enum sockstamp_clock from, enum sockstamp_clock to,
 			     struct sockstamp_offset *offset);
 
 /**
- * sockstamp_time_convert() - takes a time to another clock
+ * sockstamp_time_convert() - take a time to another clock
  * @time: The time, which is replaced.
  * @offset: The offset from its clock. Saturates at the ends of the clock.
  *
@@ -129,7 +129,7 @@ int sockstamp_offset_measure(enum sockstamp_clock from, enum sockstamp_clock to,
 int sockstamp_time_convert(struct sockstamp_time *time, const struct sockstamp_offset *offset);
 
 /**
- * sockstamp_time_since() - subtracts two times of one clock
+ * sockstamp_time_since() - subtract two times of one clock
  * @later: A time.
  * @earlier: Another.
  * @ns: Where to put the nanoseconds between them, negative if @later is the earlier one.
@@ -140,13 +140,13 @@ int sockstamp_time_since(const struct sockstamp_time *later, const struct sockst
 			 int64_t *ns);
 
 /**
- * DOC: sockstamp_interface - what a network interface can stamp
+ * DOC: sockstamp_interface - the stamping features of a network interface
  *
  * Capable does not mean enabled: hardware stamps come only once SIOCSHWTSTAMP has switched them on.
  */
 
 /**
- * struct sockstamp_interface - what an interface can stamp
+ * struct sockstamp_interface - the stamping features of an interface
  * @stamps: SOCKSTAMP_TX_SOFTWARE, SOCKSTAMP_TX_HARDWARE, SOCKSTAMP_RX_SOFTWARE and
  * SOCKSTAMP_RX_HARDWARE, as far as it takes these stamps and gives them out.
  * @phc_index: n for /dev/ptpn, or -1 without a clock.
@@ -157,7 +157,7 @@ struct sockstamp_interface {
 };
 
 /**
- * sockstamp_interface_query() - asks the driver of an interface
+ * sockstamp_interface_query() - ask the driver of an interface
  * @name: Its name, in this network namespace.
  * @interface: Where to put the answer. A driver that does not know the question can stamp nothing.
  *
@@ -166,12 +166,12 @@ struct sockstamp_interface {
 int sockstamp_interface_query(const char *name, struct sockstamp_interface *interface);
 
 /**
- * DOC: sockstamp_options - which stamps a socket takes
+ * DOC: sockstamp_options - stamping options of a socket
  *
  * The bits are those of SO_TIMESTAMPING, by their names without SOF_TIMESTAMPING. A bit that takes
  * stamps brings the one that gives them out.
  *
- * What surprises: a stamp of TCP belongs to a byte, the last of its send call, and an ACK stamp
+ * Note: a stamp of TCP belongs to a byte, the last of its send call, and an ACK stamp
  * means that everything up to that byte has arrived. Of sends that share a packet the last one's
  * stamp is all that comes. Ids of TCP count bytes: from the next one written with
  * SOCKSTAMP_OPT_ID_TCP, from the oldest that is not acknowledged with SOCKSTAMP_OPT_ID alone. Ids
@@ -181,15 +181,15 @@ int sockstamp_interface_query(const char *name, struct sockstamp_interface *inte
  */
 
 /**
- * enum sockstamp_flag - what to stamp, and how
+ * enum sockstamp_flag - options of stamping
  * @SOCKSTAMP_TX_HARDWARE: When the network interface sends. The kernel's stamp does not come then,
  * unless SOCKSTAMP_OPT_TX_SWHW asks for it.
  * @SOCKSTAMP_TX_SOFTWARE: When the driver gives a message to the hardware.
  * @SOCKSTAMP_RX_HARDWARE: When the network interface receives.
  * @SOCKSTAMP_RX_SOFTWARE: When the kernel receives.
- * @SOCKSTAMP_SOFTWARE: Give out what the kernel took; by itself for sockets whose messages ask one
+ * @SOCKSTAMP_SOFTWARE: Report the kernel's stamps; by itself for sockets whose messages ask one
  * by one.
- * @SOCKSTAMP_RAW_HARDWARE: Give out what the network interface took.
+ * @SOCKSTAMP_RAW_HARDWARE: Report the network interface's stamps.
  * @SOCKSTAMP_OPT_ID: Stamps have the id of their message. TCP has to be connected.
  * @SOCKSTAMP_TX_SCHED: When a message is about to enter the packet scheduler.
  * @SOCKSTAMP_TX_ACK: When the peer has acknowledged the last byte of a message; TCP.
@@ -207,7 +207,7 @@ int sockstamp_interface_query(const char *name, struct sockstamp_interface *inte
  * @SOCKSTAMP_OPT_RX_FILTER: Received messages have only the stamps that this socket takes. Since
  * Linux 6.12.
  * @SOCKSTAMP_TX_COMPLETION: When the hardware says that it has sent; Bluetooth. Since Linux 6.15.
- * @SOCKSTAMP_OWN_ID: What sockstamp_options_probe() says where messages can have ids of their own.
+ * @SOCKSTAMP_OWN_ID: Set by sockstamp_options_probe() if messages can have ids of their own.
  * Since Linux 6.13.
  * @SOCKSTAMP_WIDE: Times of 64 bits on every machine (SO_TIMESTAMPING_NEW).
  */
@@ -235,18 +235,18 @@ enum sockstamp_flag {
 };
 
 /**
- * sockstamp_options_probe() - asks what this kernel accepts
+ * sockstamp_options_probe() - test what this kernel accepts
  * @flags: Where to put the bits of enum sockstamp_flag.
  *
- * Sends and stamps nothing. What the interfaces can do, sockstamp_interface_query() tells.
+ * It sends and stamps nothing. For interfaces see sockstamp_interface_query().
  *
  * Return: 0, or why the process may have no UDP socket.
  */
 int sockstamp_options_probe(uint32_t *flags);
 
 /**
- * sockstamp_options_set() - sets the options of a socket
- * @fd: The socket. What it had before is gone.
+ * sockstamp_options_set() - set the options of a socket
+ * @fd: The socket. Its former options are replaced.
  * @flags: Bits of enum sockstamp_flag, 0 for none.
  * @phc_index: With SOCKSTAMP_BIND_PHC, n for /dev/ptpn; else 0.
  *
@@ -256,7 +256,7 @@ int sockstamp_options_probe(uint32_t *flags);
 int sockstamp_options_set(int fd, uint32_t flags, uint32_t phc_index);
 
 /**
- * sockstamp_options_get() - reads the options of a socket
+ * sockstamp_options_get() - read the options of a socket
  * @fd: The socket.
  * @flags: Where to put the bits of enum sockstamp_flag.
  * @phc_index: Where to put the number of the virtual clock; may be NULL.
@@ -273,7 +273,7 @@ int sockstamp_options_get(int fd, uint32_t *flags, uint32_t *phc_index);
  */
 
 /**
- * enum sockstamp_request_flag - what a request says
+ * enum sockstamp_request_flag - parts of a request
  * @SOCKSTAMP_REQUEST_STAMPS: The message takes the stamps in stamps, none if that is 0, in the
  * place of the socket's.
  * @SOCKSTAMP_REQUEST_ID: The message's stamps have the id in id. The socket has SOCKSTAMP_OPT_ID,
@@ -287,7 +287,7 @@ enum sockstamp_request_flag {
 };
 
 /**
- * struct sockstamp_request - what one message asks for
+ * struct sockstamp_request - the stamps requested for one message
  * @flags: Bits of enum sockstamp_request_flag.
  * @stamps: SOCKSTAMP_TX_SCHED, SOCKSTAMP_TX_SOFTWARE, SOCKSTAMP_TX_HARDWARE, SOCKSTAMP_TX_ACK,
  * SOCKSTAMP_TX_COMPLETION. The socket has to give them out: SOCKSTAMP_SOFTWARE,
@@ -302,17 +302,17 @@ struct sockstamp_request {
 };
 
 /**
- * sockstamp_send() - sends a message
+ * sockstamp_send() - send a message
  * @fd: The socket.
- * @parts: What to send.
- * @count: How many parts.
+ * @parts: The data.
+ * @count: The number of parts.
  * @to: Where to, of AF_INET, AF_INET6 or AF_PACKET; NULL to where the socket is connected.
  * @to_length: The length of @to.
- * @request: What the message asks for; NULL for what the socket asks for.
+ * @request: The message's request; NULL for the socket's options.
  *
  * Never raises SIGPIPE.
  *
- * Return: how many bytes were sent. As sendmsg(2), and -EAFNOSUPPORT for another family.
+ * Return: the number of bytes sent. As sendmsg(2), and -EAFNOSUPPORT for another family.
  */
 int sockstamp_send(int fd, const struct iovec *parts, size_t count, const struct sockaddr *to,
 		   socklen_t to_length, const struct sockstamp_request *request);
@@ -330,7 +330,7 @@ union sockstamp_address {
 };
 
 /**
- * enum sockstamp_received_flag - what happened to a received message
+ * enum sockstamp_received_flag - properties of a received message
  * @SOCKSTAMP_RECEIVED_CUT: The datagram was longer than the buffer; its rest is lost.
  * @SOCKSTAMP_RECEIVED_STAMP_LOST: Control messages were cut: a stamp that is missing may have been
  * there.
@@ -349,7 +349,7 @@ enum sockstamp_received_flag {
  * @flags: Bits of enum sockstamp_received_flag.
  * @hop_limit: The TTL or hop limit that it came with, if the socket has IP_RECVTTL or
  * IPV6_RECVHOPLIMIT; else -1.
- * @from: Who sent it; none for streams.
+ * @from: The sender; none for streams.
  */
 struct sockstamp_received {
 	struct sockstamp_time software;
@@ -362,37 +362,37 @@ struct sockstamp_received {
 };
 
 /**
- * sockstamp_receive() - receives a message with its stamps
+ * sockstamp_receive() - receive a message with its stamps
  * @fd: The socket. Blocks as it does.
  * @buffer: Where to put the message.
- * @size: How much there is room for.
- * @received: Where to put what is known of it.
+ * @size: Its size.
+ * @received: Where to put its description.
  *
- * Return: how many bytes were received. As recvmsg(2).
+ * Return: the number of bytes received. As recvmsg(2).
  */
 int sockstamp_receive(int fd, void *buffer, size_t size, struct sockstamp_received *received);
 
 /**
- * sockstamp_received_parse() - reads what control messages say of a received message
- * @control: The control messages, from a recvmsg(2) of the program's own, which tells MSG_TRUNC,
+ * sockstamp_received_parse() - parse the control messages of a received message
+ * @control: The control messages, from the program's own recvmsg(2), which reports MSG_TRUNC,
  * MSG_CTRUNC and the sender.
  * @length: Their length.
- * @received: Where to put what they say; from is none.
+ * @received: Where to put the result; from is none.
  *
- * Return: 0. What is not understood sets SOCKSTAMP_RECEIVED_STAMP_LOST.
+ * Return: 0. Unknown control messages set SOCKSTAMP_RECEIVED_STAMP_LOST.
  */
 int sockstamp_received_parse(const void *control, size_t length,
 			     struct sockstamp_received *received);
 
 /**
- * DOC: sockstamp_queue - what the kernel tells of sent messages
+ * DOC: sockstamp_queue - the kernel's reports on sent messages
  *
- * The kernel tells a program about its sent messages by the error queue of the socket, which holds
+ * The kernel reports on sent messages by the error queue of the socket, which holds
  * three kinds of entries. These functions read many in one system call, never block, and tell them
  * apart.
  *
- * Entries wake poll(2): a socket with a filled error queue has POLLERR, which nobody can leave out
- * of a poll. They count against the receive buffer, and what does not fit is dropped in silence:
+ * Entries wake poll(2): a socket with a filled error queue has POLLERR, which no poll can exclude.
+ * They count against the receive buffer, and entries that do not fit are dropped silently:
  * ids that never come are the only sign. Drain often, and ask for SOCKSTAMP_OPT_TSONLY. A socket
  * has one error queue, so one part of a program reads it for all.
  */
@@ -462,7 +462,7 @@ struct sockstamp_error {
 };
 
 /**
- * enum sockstamp_report_type - what a report is about
+ * enum sockstamp_report_type - kinds of reports
  * @SOCKSTAMP_REPORT_STAMP: A sent message was stamped: stamp.
  * @SOCKSTAMP_REPORT_ZEROCOPY: Zerocopy sends are complete: zerocopy.
  * @SOCKSTAMP_REPORT_NETWORK: The network, or this host in its place, refused a message: error.
@@ -493,20 +493,20 @@ struct sockstamp_report {
 };
 
 /**
- * enum sockstamp_statistic - what a stamp of TCP says of its connection; TCP_NLA_* of <linux/tcp.h>
- * @SOCKSTAMP_TCP_BUSY: How long it was busy sending, in us.
- * @SOCKSTAMP_TCP_RWND_LIMITED: How long the peer's receive window held it, in us.
- * @SOCKSTAMP_TCP_SNDBUF_LIMITED: How long its own send buffer held it, in us.
+ * enum sockstamp_statistic - the state of a connection in a stamp; TCP_NLA_* of <linux/tcp.h>
+ * @SOCKSTAMP_TCP_BUSY: Time that it was busy sending, in us.
+ * @SOCKSTAMP_TCP_RWND_LIMITED: Time that the peer's receive window held it, in us.
+ * @SOCKSTAMP_TCP_SNDBUF_LIMITED: Time that its own send buffer held it, in us.
  * @SOCKSTAMP_TCP_DATA_SEGS_OUT: Segments with data sent, again ones included.
  * @SOCKSTAMP_TCP_TOTAL_RETRANS: Segments sent again.
  * @SOCKSTAMP_TCP_PACING_RATE: Bytes per second that the kernel lets it send; UINT64_MAX for no
  * limit.
  * @SOCKSTAMP_TCP_DELIVERY_RATE: Bytes per second that were delivered lately.
  * @SOCKSTAMP_TCP_SND_CWND: The congestion window, in segments.
- * @SOCKSTAMP_TCP_REORDERING: By how many segments the network reorders.
+ * @SOCKSTAMP_TCP_REORDERING: Segments by which the network reorders.
  * @SOCKSTAMP_TCP_MIN_RTT: The shortest round trip lately, in us.
- * @SOCKSTAMP_TCP_RECUR_RETRANS: How often in a row the retransmission timer has fired.
- * @SOCKSTAMP_TCP_DELIVERY_RATE_APP_LMT: 1 if the delivery rate is what the program sent.
+ * @SOCKSTAMP_TCP_RECUR_RETRANS: Consecutive retransmission timeouts.
+ * @SOCKSTAMP_TCP_DELIVERY_RATE_APP_LMT: 1 if the program limits the delivery rate.
  * @SOCKSTAMP_TCP_SNDQ_SIZE: Bytes in the send queue.
  * @SOCKSTAMP_TCP_CA_STATE: TCP_CA_Open (0) to TCP_CA_Loss (4).
  * @SOCKSTAMP_TCP_SND_SSTHRESH: The slow start threshold, in segments.
@@ -556,7 +556,7 @@ struct sockstamp_statistics {
 };
 
 /**
- * struct sockstamp_queue_counters - what a queue has seen
+ * struct sockstamp_queue_counters - counters of a reader
  * @entries: Entries taken from error queues: all below, and those that were reported.
  * @cut: Entries that are lost because their control messages were cut.
  * @malformed: Entries that are lost because they could not be understood.
@@ -573,7 +573,7 @@ struct sockstamp_queue_counters {
 struct sockstamp_queue;
 
 /**
- * sockstamp_queue_create() - makes a reader of error queues
+ * sockstamp_queue_create() - make a reader of error queues
  * @queue: Where to put it. It has 32 KiB, and serves any number of sockets.
  *
  * Return: 0.
@@ -581,23 +581,23 @@ struct sockstamp_queue;
 int sockstamp_queue_create(struct sockstamp_queue **queue);
 
 /**
- * sockstamp_queue_drain() - takes entries out of the error queue of a socket
+ * sockstamp_queue_drain() - take entries out of the error queue of a socket
  * @queue: The reader.
  * @fd: The socket.
  * @reports: Where to put them.
  * @statistics: As many, for the state of the connection at each stamp; or NULL. See
  * SOCKSTAMP_OPT_STATS.
- * @capacity: How many there is room for.
+ * @capacity: The number of elements there.
  *
  * Never blocks. A system call takes 32 entries; there are as many as it takes.
  *
- * Return: how many reports were put there. Fewer than @capacity: the error queue is empty.
+ * Return: the number of reports put there. Fewer than @capacity: the error queue is empty.
  */
 int sockstamp_queue_drain(struct sockstamp_queue *queue, int fd, struct sockstamp_report *reports,
 			  struct sockstamp_statistics *statistics, size_t capacity);
 
 /**
- * sockstamp_queue_counters() - tells what a reader has seen
+ * sockstamp_queue_counters() - return the counters of a reader
  * @queue: The reader.
  * @counters: Where to put the counts, of all sockets since it was made.
  *
@@ -607,17 +607,17 @@ int sockstamp_queue_counters(const struct sockstamp_queue *queue,
 			     struct sockstamp_queue_counters *counters);
 
 /**
- * sockstamp_queue_free() - frees a reader
- * @queue: The reader, or NULL. What is in the sockets' error queues stays there.
+ * sockstamp_queue_free() - free a reader
+ * @queue: The reader, or NULL. Entries in the sockets' error queues stay there.
  */
 void sockstamp_queue_free(struct sockstamp_queue *queue);
 
 /**
- * sockstamp_report_parse() - reads the control messages of one entry
+ * sockstamp_report_parse() - read the control messages of one entry
  * @control: The control messages, from a recvmsg(2) with MSG_ERRQUEUE of the program's own, or from
  * io_uring(7). It has looked for MSG_CTRUNC before.
  * @length: Their length.
- * @report: Where to put what they say.
+ * @report: Where to put the report.
  * @statistics: Where to put the state of the connection; or NULL.
  *
  * Return: 0. -EBADMSG if they are not those of an entry, -ENODATA for a stamp without a time.
@@ -626,7 +626,7 @@ int sockstamp_report_parse(const void *control, size_t length, struct sockstamp_
 			   struct sockstamp_statistics *statistics);
 
 /**
- * DOC: sockstamp_batch - receives many messages in one system call
+ * DOC: sockstamp_batch - receive many messages per system call
  *
  * The messages are in memory of the batch, until its next call.
  */
@@ -634,8 +634,8 @@ int sockstamp_report_parse(const void *control, size_t length, struct sockstamp_
 /**
  * struct sockstamp_message - a message of a batch
  * @data: Its bytes.
- * @length: How many.
- * @received: What is known of it.
+ * @length: Their number.
+ * @received: Its description.
  */
 struct sockstamp_message {
 	const void *data;
@@ -646,7 +646,7 @@ struct sockstamp_message {
 struct sockstamp_batch;
 
 /**
- * sockstamp_batch_create() - makes room for 32 messages
+ * sockstamp_batch_create() - make room for 32 messages
  * @batch: Where to put the handle.
  * @size: For datagrams of at most this many bytes.
  *
@@ -655,49 +655,49 @@ struct sockstamp_batch;
 int sockstamp_batch_create(struct sockstamp_batch **batch, size_t size);
 
 /**
- * sockstamp_batch_receive() - receives the messages that are there
+ * sockstamp_batch_receive() - receive the messages that are there
  * @batch: The batch.
  * @fd: The socket. Waits for the first message as it does, and for no other.
  * @messages: Where to put a pointer to them, valid until the next call with this batch.
  *
- * Return: how many messages there are, 1 to 32. As recvmmsg(2).
+ * Return: the number of messages, 1 to 32. As recvmmsg(2).
  */
 int sockstamp_batch_receive(struct sockstamp_batch *batch, int fd,
 			    const struct sockstamp_message **messages);
 
 /**
- * sockstamp_batch_free() - frees a batch
+ * sockstamp_batch_free() - free a batch
  * @batch: The batch, or NULL.
  */
 void sockstamp_batch_free(struct sockstamp_batch *batch);
 
 /**
- * DOC: sockstamp_stamping - has received packets stamped before anybody asks
+ * DOC: sockstamp_stamping - keeping receive stamps on
  *
  * The kernel stamps received packets only while a socket of the host has asked for it, and begins
- * some milliseconds after that: the first messages of a program have no stamp. Who holds this asks
- * for all.
+ * some milliseconds after that: the first messages of a program have no stamp. This holds such
+ * a request.
  */
 
 struct sockstamp_stamping;
 
 /**
- * sockstamp_stamping_create() - has received packets stamped, until it is freed
+ * sockstamp_stamping_create() - have received packets stamped, until it is freed
  * @stamping: Where to put the handle.
- * @timeout_ms: How long to wait until they are.
+ * @timeout_ms: The longest time to wait for it.
  *
  * Return: 1 if they are stamped now, 0 if not yet.
  */
 int sockstamp_stamping_create(struct sockstamp_stamping **stamping, unsigned int timeout_ms);
 
 /**
- * sockstamp_stamping_free() - needs the stamps no longer
+ * sockstamp_stamping_free() - release the handle
  * @stamping: The handle, or NULL.
  */
 void sockstamp_stamping_free(struct sockstamp_stamping *stamping);
 
 /**
- * DOC: sockstamp_matcher - which message a stamp is of
+ * DOC: sockstamp_matcher - matching of stamps to messages
  *
  * Tell a matcher of each send right after the call, before the error queue is drained, and give it
  * each stamp. It remembers the last messages, as many as it has room for. Stamps may come out of
@@ -706,7 +706,7 @@ void sockstamp_stamping_free(struct sockstamp_stamping *stamping);
  */
 
 /**
- * enum sockstamp_transport - what ids count
+ * enum sockstamp_transport - the unit of ids
  * @SOCKSTAMP_DATAGRAMS: Sends: UDP and all others.
  * @SOCKSTAMP_STREAM: Bytes: TCP.
  */
@@ -716,7 +716,7 @@ enum sockstamp_transport {
 };
 
 /**
- * enum sockstamp_coverage - whether a stamp is the message's own
+ * enum sockstamp_coverage - the relation of a stamp to a message
  * @SOCKSTAMP_EXACT: It is.
  * @SOCKSTAMP_MERGED: It is of a later byte of the same connection: the message was there at this
  * time, or before.
@@ -728,8 +728,8 @@ enum sockstamp_coverage {
 
 /**
  * struct sockstamp_match - a message that a stamp is of
- * @message: What sockstamp_matcher_sent() was given.
- * @coverage: Whether it is its own stamp.
+ * @message: The value given to sockstamp_matcher_sent().
+ * @coverage: Its relation to the message.
  */
 struct sockstamp_match {
 	uint64_t message;
@@ -738,12 +738,12 @@ struct sockstamp_match {
 };
 
 /**
- * struct sockstamp_matcher_counters - what a matcher has seen
+ * struct sockstamp_matcher_counters - counters of a matcher
  * @matched: Stamps matched to their own message.
  * @merged: Messages that got the stamp of a later one.
  * @duplicate: Stamps that their messages had already.
  * @past: Stamps of messages that are forgotten.
- * @unknown: Stamps of no message that was told.
+ * @unknown: Stamps of no known message.
  * @unfinished: Messages that were forgotten without all the stamps expected.
  */
 struct sockstamp_matcher_counters {
@@ -758,12 +758,12 @@ struct sockstamp_matcher_counters {
 struct sockstamp_matcher;
 
 /**
- * sockstamp_matcher_create() - makes a matcher for one socket
+ * sockstamp_matcher_create() - make a matcher for one socket
  * @matcher: Where to put it.
- * @transport: What the socket's ids count.
+ * @transport: The unit of the socket's ids.
  * @outstanding: Bytes that were written to a stream and not acknowledged when SOCKSTAMP_OPT_ID was
  * set (SIOCOUTQ); 0 on a quiet connection, with SOCKSTAMP_OPT_ID_TCP, and for datagrams.
- * @capacity: How many messages it remembers.
+ * @capacity: The number of messages to remember.
  * @expected: Bits 1 << enum sockstamp_kind: the stamps that each message is to get.
  *
  * Return: 0. -EINVAL.
@@ -772,10 +772,10 @@ int sockstamp_matcher_create(struct sockstamp_matcher **matcher, enum sockstamp_
 			     uint32_t outstanding, size_t capacity, uint32_t expected);
 
 /**
- * sockstamp_matcher_sent() - tells of a send that asked for stamps
+ * sockstamp_matcher_sent() - note a send with requested stamps
  * @matcher: The matcher.
- * @bytes: What the send call returned.
- * @message: What is to be told with its stamps: a number, or a pointer.
+ * @bytes: The result of the send call.
+ * @message: A number or pointer to return with its stamps.
  * @forgotten: Where to put the message that had to be forgotten for it; may be NULL.
  *
  * Not for datagrams with an id of their own.
@@ -786,9 +786,9 @@ int sockstamp_matcher_sent(struct sockstamp_matcher *matcher, size_t bytes, uint
 			   uint64_t *forgotten);
 
 /**
- * sockstamp_matcher_sent_unstamped() - tells of bytes of a stream that asked for no stamp
+ * sockstamp_matcher_sent_unstamped() - note bytes of a stream without a requested stamp
  * @matcher: The matcher.
- * @bytes: How many.
+ * @bytes: Their number.
  *
  * Datagrams without stamps are not counted by the kernel, nor here.
  *
@@ -797,31 +797,31 @@ int sockstamp_matcher_sent(struct sockstamp_matcher *matcher, size_t bytes, uint
 int sockstamp_matcher_sent_unstamped(struct sockstamp_matcher *matcher, size_t bytes);
 
 /**
- * sockstamp_matcher_stamp() - gives a stamp to its messages
+ * sockstamp_matcher_stamp() - return a stamp to its messages
  * @matcher: The matcher.
  * @stamp: The stamp.
  * @matches: Where to put a pointer to them, oldest first, valid until the next call with this
  * matcher.
  *
- * Return: how many messages the stamp is of, 0 if they have it already. -ESTALE if they are
- * forgotten, -ENOENT if no such message was told. Each is counted.
+ * Return: the number of messages with this stamp, 0 if they had it already. -ESTALE if they are
+ * forgotten, -ENOENT for no known message. Each is counted.
  */
 int sockstamp_matcher_stamp(struct sockstamp_matcher *matcher, const struct sockstamp_stamp *stamp,
 			    const struct sockstamp_match **matches);
 
 /**
- * sockstamp_matcher_unfinished() - tells which messages lack an expected stamp
+ * sockstamp_matcher_unfinished() - return messages that lack an expected stamp
  * @matcher: The matcher.
  * @messages: Where to put them, oldest first; may be NULL if @capacity is 0.
- * @capacity: How many there is room for.
+ * @capacity: The number of elements there.
  *
- * Return: how many there are, which may be more than @capacity.
+ * Return: their number, which may exceed @capacity.
  */
 int sockstamp_matcher_unfinished(const struct sockstamp_matcher *matcher, uint64_t *messages,
 				 size_t capacity);
 
 /**
- * sockstamp_matcher_counters() - tells what a matcher has seen
+ * sockstamp_matcher_counters() - return the counters of a matcher
  * @matcher: The matcher.
  * @counters: Where to put the counts.
  *
@@ -831,7 +831,7 @@ int sockstamp_matcher_counters(const struct sockstamp_matcher *matcher,
 			       struct sockstamp_matcher_counters *counters);
 
 /**
- * sockstamp_matcher_free() - frees a matcher
+ * sockstamp_matcher_free() - free a matcher
  * @matcher: The matcher, or NULL.
  */
 void sockstamp_matcher_free(struct sockstamp_matcher *matcher);
@@ -841,16 +841,17 @@ void sockstamp_matcher_free(struct sockstamp_matcher *matcher);
  *
  * Where the service sockstamp-completions(1) runs, it writes what comes into the error queues of
  * registered sockets into memory that their program alone can read: to look there costs no system
- * call. The error queue remains the truth. What the service missed, or wrote over before it was
- * read, is found there, and it is there that reports go on if the service ends: read it too, but
- * rarely. While it is not empty, poll(2) reports POLLERR.
+ * call. The error queue stays authoritative. Entries that the service missed, or that were
+ * overwritten before they were read, is found there, and it is there that reports go on if the
+ * service ends: read it too, but rarely. While it is not empty, poll(2) reports POLLERR.
  */
 
 /**
- * struct sockstamp_registration_state - what is known of a registered socket
+ * struct sockstamp_registration_state - the state of a registered socket
  * @lost: Reports that were written over before they were read.
  * @torn: Entries that left the error queue while the service read them.
- * @queued: About how many entries the error queue has since sockstamp_registration_queue_is_read().
+ * @queued: Approximate number of entries in the error queue since
+ * sockstamp_registration_queue_is_read().
  * @has_stamps: 1 if sends of TCP are stamped without entries in the error queue, else 0.
  */
 struct sockstamp_registration_state {
@@ -865,17 +866,17 @@ struct sockstamp_completions;
 struct sockstamp_registration;
 
 /**
- * sockstamp_completions_create() - connects to the service
+ * sockstamp_completions_create() - connect to the service
  * @completions: Where to put the connection; one is enough for a program.
  * @path: The path of the service's socket; NULL for the usual one.
  *
- * Return: 0. -ENOENT or -ECONNREFUSED if nobody listens there, -EACCES, -ENOSPC if it serves as
+ * Return: 0. -ENOENT or -ECONNREFUSED if no service listens there, -EACCES, -ENOSPC if it serves as
  * many programs as it may, -EPROTO if it is of another version.
  */
 int sockstamp_completions_create(struct sockstamp_completions **completions, const char *path);
 
 /**
- * sockstamp_completions_register() - has what comes to a socket written into memory from now on
+ * sockstamp_completions_register() - have a socket's reports written into memory from now on
  * @completions: The connection. May be freed before the registration.
  * @fd: The socket, of TCP or UDP.
  * @stamps: Not 0: on TCP and from Linux 6.15 on, each send is stamped without SO_TIMESTAMPING and
@@ -889,26 +890,26 @@ int sockstamp_completions_register(const struct sockstamp_completions *completio
 				   int stamps, struct sockstamp_registration **registration);
 
 /**
- * sockstamp_completions_free() - ends a connection
+ * sockstamp_completions_free() - end a connection
  * @completions: The connection, or NULL.
  */
 void sockstamp_completions_free(struct sockstamp_completions *completions);
 
 /**
- * sockstamp_registration_read() - reads what has come since the last time
+ * sockstamp_registration_read() - read reports since the last call
  * @registration: The registration.
  * @reports: Where to put a pointer to completed ranges and stamps, valid until the next call with
  * this registration.
  *
  * Reads memory only, and never waits. A range or a stamp may come again.
  *
- * Return: how many reports there are.
+ * Return: the number of reports.
  */
 int sockstamp_registration_read(struct sockstamp_registration *registration,
 				const struct sockstamp_report **reports);
 
 /**
- * sockstamp_registration_state() - tells what is known of the socket
+ * sockstamp_registration_state() - return the state of a registered socket
  * @registration: The registration.
  * @state: Where to put it.
  *
@@ -918,7 +919,7 @@ int sockstamp_registration_state(const struct sockstamp_registration *registrati
 				 struct sockstamp_registration_state *state);
 
 /**
- * sockstamp_registration_queue_is_read() - says that the error queue is about to be read to its end
+ * sockstamp_registration_queue_is_read() - note that the error queue is about to be emptied
  * @registration: The registration.
  *
  * Return: 0.
@@ -926,7 +927,7 @@ int sockstamp_registration_state(const struct sockstamp_registration *registrati
 int sockstamp_registration_queue_is_read(struct sockstamp_registration *registration);
 
 /**
- * sockstamp_registration_is_served() - asks whether the service is there
+ * sockstamp_registration_is_served() - test if the service runs
  * @registration: The registration.
  *
  * One system call.
@@ -936,13 +937,13 @@ int sockstamp_registration_queue_is_read(struct sockstamp_registration *registra
 int sockstamp_registration_is_served(const struct sockstamp_registration *registration);
 
 /**
- * sockstamp_registration_free() - ends a registration
+ * sockstamp_registration_free() - end a registration
  * @registration: The registration, or NULL.
  */
 void sockstamp_registration_free(struct sockstamp_registration *registration);
 
 /**
- * DOC: sockstamp_sender - sends without copying
+ * DOC: sockstamp_sender - send without copying
  *
  * A sender has buffers, and a buffer has one owner at a time. sockstamp_sender_acquire() gives it
  * to the program, which fills it; sockstamp_sender_submit() gives it to the kernel, which reads it
@@ -950,8 +951,8 @@ void sockstamp_registration_free(struct sockstamp_registration *registration);
  * which for TCP is when the peer has acknowledged its bytes, it is there to be acquired again. A
  * buffer that is not the program's cannot be submitted.
  *
- * The sender reads the error queue of the socket. What it finds beside completions,
- * sockstamp_sender_reports() gives. Nobody else sends with MSG_ZEROCOPY by the same socket.
+ * The sender reads the error queue of the socket. sockstamp_sender_reports()
+ * returns other entries. Nothing else may send with MSG_ZEROCOPY by the same socket.
  *
  * It pays from about 32 KiB a send, to receivers on another host, over devices that can gather.
  * Elsewhere the kernel copies after all and says so; stop_when_copied stops asking then. Memory in
@@ -962,7 +963,7 @@ void sockstamp_registration_free(struct sockstamp_registration *registration);
 /**
  * struct sockstamp_sender_options - how a sender works
  * @buffer_size: Bytes of each buffer.
- * @buffers: How many buffers.
+ * @buffers: The number of buffers.
  * @threshold: Sends of fewer bytes are copied; SOCKSTAMP_THRESHOLD is 32768.
  * @stop_when_copied: After so many sends in a row that the kernel copied after all, copy at once; 0
  * for never.
@@ -975,7 +976,7 @@ struct sockstamp_sender_options {
 	uint32_t reserved;
 };
 
-/* Pinning pages costs about what copying so many bytes costs. */
+/* Pinning pages costs about as much as copying this many bytes. */
 #define SOCKSTAMP_THRESHOLD 32768
 
 /**
@@ -991,7 +992,7 @@ struct sockstamp_how {
 };
 
 /**
- * enum sockstamp_zerocopy_support - whether a socket can send without a copy
+ * enum sockstamp_zerocopy_support - a socket's ability to send without a copy
  * @SOCKSTAMP_ZEROCOPY_AVAILABLE: It can.
  * @SOCKSTAMP_ZEROCOPY_UNSUPPORTED: It cannot: everything is copied.
  * @SOCKSTAMP_ZEROCOPY_IN_USE: SO_ZEROCOPY was set before, so completions may be of somebody else's
@@ -1004,8 +1005,8 @@ enum sockstamp_zerocopy_support {
 };
 
 /**
- * struct sockstamp_sender_counters - what a sender has done
- * @lent: Send calls that the kernel took without a copy, or so it said.
+ * struct sockstamp_sender_counters - counters of a sender
+ * @lent: Send calls that the kernel accepted without a copy.
  * @completed: Of these, complete by now.
  * @completed_copied: Of these, copied after all.
  * @below_threshold: Send calls that were copied as they are short.
@@ -1034,7 +1035,7 @@ struct sockstamp_sender_counters {
 struct sockstamp_sender;
 
 /**
- * sockstamp_sender_create() - makes a sender and its buffers
+ * sockstamp_sender_create() - make a sender and its buffers
  * @sender: Where to put it.
  * @fd: The socket, of which the sender keeps a duplicate: the connection ends by shutdown(2), or
  * when both are closed.
@@ -1046,7 +1047,7 @@ int sockstamp_sender_create(struct sockstamp_sender **sender, int fd,
 			    const struct sockstamp_sender_options *options);
 
 /**
- * sockstamp_sender_support() - tells whether the socket can send without a copy
+ * sockstamp_sender_support() - return the socket's ability to send without a copy
  * @sender: The sender.
  *
  * Return: one of enum sockstamp_zerocopy_support.
@@ -1054,7 +1055,7 @@ int sockstamp_sender_create(struct sockstamp_sender **sender, int fd,
 int sockstamp_sender_support(const struct sockstamp_sender *sender);
 
 /**
- * sockstamp_sender_use_memory() - learns of completions from memory from now on
+ * sockstamp_sender_use_memory() - learn of completions from memory from now on
  * @sender: The sender.
  * @completions: The connection to the service. May be freed before the sender.
  * @stamps: As of sockstamp_completions_register().
@@ -1067,9 +1068,9 @@ int sockstamp_sender_use_memory(struct sockstamp_sender *sender,
 				const struct sockstamp_completions *completions, int stamps);
 
 /**
- * sockstamp_sender_acquire() - takes a buffer to fill
+ * sockstamp_sender_acquire() - take a buffer to fill
  * @sender: The sender.
- * @timeout_ms: How long to wait for one that the kernel has; -1 for as long as it takes, 0 for not
+ * @timeout_ms: The longest wait for one that the kernel has; -1 for as long as it takes, 0 for not
  * at all.
  * @buffer: Where to put the buffer, which begins a page and has buffer_size bytes of any content.
  *
@@ -1079,25 +1080,25 @@ int sockstamp_sender_use_memory(struct sockstamp_sender *sender,
 int sockstamp_sender_acquire(struct sockstamp_sender *sender, int timeout_ms, void **buffer);
 
 /**
- * sockstamp_sender_submit() - sends a buffer
+ * sockstamp_sender_submit() - send a buffer
  * @sender: The sender.
  * @buffer: A buffer that was acquired.
- * @length: How many bytes of it.
+ * @length: Its number of bytes.
  * @how: How; NULL for to where the socket is connected.
  *
  * Blocks as the socket does. Whatever it returns but -EAGAIN, the buffer is no longer the
  * program's.
  *
- * Return: 0 if all is sent, or how many bytes a stream has not taken yet: they go before anything
- * else, by sockstamp_sender_flush(). -EAGAIN if the socket has no room: the buffer is to be
- * submitted again, or released. -EINVAL if the buffer is not the program's, -EMSGSIZE if @length is
- * more than it has. As sendmsg(2).
+ * Return: 0 if all is sent, or the number of bytes that a stream has not taken yet: they go before
+ * anything else, by sockstamp_sender_flush(). -EAGAIN if the socket has no room: the buffer is to
+ * be submitted again, or released. -EINVAL if the buffer is not the program's, -EMSGSIZE if @length
+ * is more than it has. As sendmsg(2).
  */
 int sockstamp_sender_submit(struct sockstamp_sender *sender, void *buffer, size_t length,
 			    const struct sockstamp_how *how);
 
 /**
- * sockstamp_sender_release() - gives back a buffer that is not to be sent
+ * sockstamp_sender_release() - return back a buffer that is not to be sent
  * @sender: The sender.
  * @buffer: A buffer that was acquired.
  *
@@ -1106,38 +1107,38 @@ int sockstamp_sender_submit(struct sockstamp_sender *sender, void *buffer, size_
 int sockstamp_sender_release(struct sockstamp_sender *sender, void *buffer);
 
 /**
- * sockstamp_sender_flush() - sends what a stream has not taken yet
+ * sockstamp_sender_flush() - send bytes that a stream has not taken yet
  * @sender: The sender.
  *
- * Return: how many bytes it has still not taken. As sendmsg(2): then what was left is not sent.
+ * Return: the number of bytes not taken yet. As sendmsg(2): the rest is then not sent.
  */
 int sockstamp_sender_flush(struct sockstamp_sender *sender);
 
 /**
- * sockstamp_sender_reports() - gives what the error queue had beside completions
+ * sockstamp_sender_reports() - return reports other than completions
  * @sender: The sender.
  * @reports: Where to put stamps and errors of the network.
- * @capacity: How many there is room for.
+ * @capacity: The number of elements there.
  *
  * Looks for more in the error queue first, and never blocks. Where memory is used it looks there,
  * and in the error queue every 10 ms. The sender keeps 256.
  *
- * Return: how many reports were put there. Fewer than @capacity: there are no more.
+ * Return: the number of reports put there. Fewer than @capacity: there are no more.
  */
 int sockstamp_sender_reports(struct sockstamp_sender *sender, struct sockstamp_report *reports,
 			     size_t capacity);
 
 /**
- * sockstamp_sender_wait_idle() - waits until the kernel has no buffer
+ * sockstamp_sender_wait_idle() - wait until the kernel has no buffer
  * @sender: The sender.
- * @timeout_ms: How long; -1 for as long as it takes.
+ * @timeout_ms: The longest wait; -1 for as long as it takes.
  *
- * Return: how many buffers it has still.
+ * Return: the number of buffers it still has.
  */
 int sockstamp_sender_wait_idle(struct sockstamp_sender *sender, int timeout_ms);
 
 /**
- * sockstamp_sender_ask_again() - begins anew to ask for sends without a copy, after
+ * sockstamp_sender_ask_again() - begin anew to ask for sends without a copy, after
  * stop_when_copied
  * @sender: The sender.
  *
@@ -1146,7 +1147,7 @@ int sockstamp_sender_wait_idle(struct sockstamp_sender *sender, int timeout_ms);
 int sockstamp_sender_ask_again(struct sockstamp_sender *sender);
 
 /**
- * sockstamp_sender_counters() - tells what a sender has done
+ * sockstamp_sender_counters() - return the counters of a sender
  * @sender: The sender.
  * @counters: Where to put the counts.
  *
@@ -1156,7 +1157,7 @@ int sockstamp_sender_counters(const struct sockstamp_sender *sender,
 			      struct sockstamp_sender_counters *counters);
 
 /**
- * sockstamp_sender_free() - frees a sender and its buffers
+ * sockstamp_sender_free() - free a sender and its buffers
  * @sender: The sender, or NULL.
  *
  * Buffers that the kernel still reads stay in memory for good: wait before, with
@@ -1165,7 +1166,7 @@ int sockstamp_sender_counters(const struct sockstamp_sender *sender,
 void sockstamp_sender_free(struct sockstamp_sender *sender);
 
 /**
- * DOC: sockstamp_receiver - receives from TCP without copying
+ * DOC: sockstamp_receiver - receive from TCP without copying
  *
  * The kernel maps the pages that payload arrived in, where it can (TCP_ZEROCOPY_RECEIVE), and
  * copies elsewhere. A page is mapped if payload fills it from its first byte to its last: from the
@@ -1174,11 +1175,11 @@ void sockstamp_sender_free(struct sockstamp_sender *sender);
  */
 
 /**
- * struct sockstamp_view - the next bytes of a stream: what is mapped, then what is copied
+ * struct sockstamp_view - the next bytes of a stream: mapped ones, then copied ones
  * @mapped: Pages of the packets themselves, to be read only.
- * @mapped_length: How many bytes.
- * @copied: What followed and could not be mapped.
- * @copied_length: How many bytes.
+ * @mapped_length: Their number.
+ * @copied: The following bytes, which could not be mapped.
+ * @copied_length: Their number.
  */
 struct sockstamp_view {
 	const void *mapped;
@@ -1190,11 +1191,12 @@ struct sockstamp_view {
 struct sockstamp_receiver;
 
 /**
- * sockstamp_receiver_create() - makes a receiver
+ * sockstamp_receiver_create() - make a receiver
  * @receiver: Where to put it.
  * @fd: The socket, of which the receiver keeps a duplicate.
- * @window: How many bytes to map at a time, rounded up to whole pages.
- * @copy: How many bytes to copy at a time, at least a page. Where no more wait, none is mapped.
+ * @window: The number of bytes to map at a time, rounded up to whole pages.
+ * @copy: The number of bytes to copy at a time, at least a page. Where no more wait, none is
+ * mapped.
  *
  * Return: 0. -EINVAL if @window is 0, -ENODEV if it is no socket of TCP.
  */
@@ -1202,19 +1204,19 @@ int sockstamp_receiver_create(struct sockstamp_receiver **receiver, int fd, size
 			      size_t copy);
 
 /**
- * sockstamp_receiver_receive() - receives what there is
+ * sockstamp_receiver_receive() - receive the available bytes
  * @receiver: The receiver.
  * @view: Where to put where it is. Valid until the next call with this receiver.
  *
  * Never blocks.
  *
- * Return: how many bytes, 0 at the end of the stream. -EAGAIN if nothing is there yet; what the
- * connection ended by.
+ * Return: the number of bytes, 0 at the end of the stream. -EAGAIN if nothing is there yet; what
+ * the connection ended by.
  */
 int sockstamp_receiver_receive(struct sockstamp_receiver *receiver, struct sockstamp_view *view);
 
 /**
- * sockstamp_receiver_release() - gives the mapped pages back to the kernel
+ * sockstamp_receiver_release() - return the mapped pages back to the kernel
  * @receiver: The receiver. Its view is valid no longer.
  *
  * Return: 0.
@@ -1222,7 +1224,7 @@ int sockstamp_receiver_receive(struct sockstamp_receiver *receiver, struct socks
 int sockstamp_receiver_release(struct sockstamp_receiver *receiver);
 
 /**
- * sockstamp_receiver_free() - frees a receiver
+ * sockstamp_receiver_free() - free a receiver
  * @receiver: The receiver, or NULL. Its view is valid no longer.
  */
 void sockstamp_receiver_free(struct sockstamp_receiver *receiver);

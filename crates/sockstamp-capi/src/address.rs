@@ -8,13 +8,13 @@ use sockstamp::timestamping::Destination;
 use crate::boundary::{Errno, Result};
 use crate::header::sockstamp_address;
 
-/// Of `struct sockaddr_in`, `struct sockaddr_in6` or `struct sockaddr_ll`.
+/// Decode `struct sockaddr_in`, `struct sockaddr_in6` or `struct sockaddr_ll`.
 pub(crate) fn destination(bytes: &[u8]) -> Result<Destination> {
     let of_ip = socket_address(bytes).map(Destination::from);
     of_ip.or_else(|| link(bytes)).ok_or(Errno(libc::EAFNOSUPPORT))
 }
 
-/// Of Ethernet: hardware addresses have six bytes.
+/// Decode an Ethernet address: hardware addresses have six bytes.
 fn link(bytes: &[u8]) -> Option<Destination> {
     let family = u16::from_ne_bytes(at(bytes, 0)?);
     let protocol = u16::from_be_bytes(at(bytes, 2)?);

@@ -1,12 +1,12 @@
-//! Where C calls: its pointers become references, panics and errors become numbers.
+//! The boundary to C: its pointers become references, panics and errors become numbers.
 //!
-//! Values of the types [`Out`], [`In`], [`Text`] and [`Socket`] are made by C alone, as arguments, and so are the `Option<&T>`,
-//! `Option<&mut T>` and `Option<Box<T>>` of `exports`, which are pointers to C. What the blocks below rely on is what
-//! sockstamp.h demands of every caller:
+//! Only C makes values of the types [`Out`], [`In`], [`Text`] and [`Socket`], as arguments, and
+//! likewise the `Option<&T>`, `Option<&mut T>` and `Option<Box<T>>` of `exports`, which are
+//! pointers in C. The blocks below rely on the demands of sockstamp.h on every caller:
 //!
-//! - a pointer is NULL, or points to as many values of its type as the function says; those that the function reads are
-//!   initialised, and those that it writes may be written;
-//! - nobody else uses what it points to, nor the handle, during the call;
+//! - a pointer is NULL, or points to as many values of its type as the function says; those that
+//!   the function reads are initialised, and those that it writes may be written;
+//! - nothing else uses the pointed-to memory, or the handle, during the call;
 //! - a handle was made by its `_create` and not freed since.
 
 use std::any::Any;
@@ -65,7 +65,7 @@ fn refused(refusal: Refusal) -> Errno {
     })
 }
 
-/// What a function that can fail returns: 0 or more, or a negative errno. [`guard`] alone makes it.
+/// The result of a function that can fail: 0 or more, or a negative errno. Only [`guard`] makes it.
 #[repr(transparent)]
 pub struct Status(c_int);
 
@@ -76,17 +76,18 @@ impl Status {
     }
 }
 
-/// Does the work of a function: what it returns may not be greater than an int, and no panic goes on into C.
+/// Do the work of a function: its result must fit into an int, and no panic continues into C.
 pub(crate) fn guard(work: impl FnOnce() -> Result<usize>) -> Status {
     let result = catch(work).unwrap_or(Err(Errno::NOT_RECOVERABLE));
     Status(match result {
-        // A system call moves less than 2^31 bytes (MAX_RW_COUNT, include/linux/fs.h, v6.18), and so for all else.
+        // A system call moves less than 2^31 bytes (MAX_RW_COUNT, include/linux/fs.h, v6.18), and
+        // so for all else.
         Ok(count) => c_int::try_from(count).unwrap_or(c_int::MAX),
         Err(Errno(number)) => -number,
     })
 }
 
-/// As [`guard`], for functions whose only good end is 0.
+/// Do the same as [`guard`], for functions whose only success is 0.
 pub(crate) fn guard_only(work: impl FnOnce() -> Result<()>) -> Status {
     guard(|| work().map(|()| 0))
 }
@@ -98,11 +99,11 @@ pub(crate) fn free<T>(handle: Option<Box<T>>) {
 
 /// The hook of panics has told of it on stderr.
 fn catch<T>(work: impl FnOnce() -> T) -> std::result::Result<T, Box<dyn Any + Send>> {
-    // What a panic leaves half done is in a handle, which sockstamp.h allows to be freed only.
+    // A handle may be in any state after a panic; sockstamp.h then allows only freeing it.
     catch_unwind(AssertUnwindSafe(work))
 }
 
-/// What may not be NULL.
+/// An argument that may not be NULL.
 pub(crate) trait Required<T> {
     fn required(self) -> Result<T>;
 }
@@ -113,7 +114,7 @@ impl<T> Required<T> for Option<T> {
     }
 }
 
-/// Where C wants results: a pointer to one value or several, which need not be initialised.
+/// A pointer for results: to one value or several, which need not be initialised.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct Out<'a, T>(Option<NonNull<T>>, PhantomData<&'a mut MaybeUninit<T>>);
@@ -130,12 +131,13 @@ impl<'a, T> Out<'a, T> {
         }
         let start = self.0.required()?;
         fits::<T>(count)?;
-        // SAFETY: there are `count` values that may be written and that nobody else uses (the module's first lines), which
-        // have a size that a slice can have; `MaybeUninit` needs none of them initialised.
+        // SAFETY: there are `count` values that may be written and that nothing else uses (the
+        // module's first lines), with a size that a slice can have; `MaybeUninit` needs none of
+        // them initialised.
         Ok(unsafe { slice::from_raw_parts_mut(start.as_ptr().cast(), count) })
     }
 
-    /// One value. What was there is not dropped.
+    /// Write one value, without dropping the previous one.
     pub(crate) fn write(self, value: T) -> Result<()> {
         self.slice(1)?[0].write(value);
         Ok(())
@@ -143,7 +145,7 @@ impl<'a, T> Out<'a, T> {
 }
 
 impl Out<'_, c_void> {
-    /// For looking it up: it is not used.
+    /// Return the address for look-ups; it is not dereferenced.
     pub(crate) fn address(&self) -> usize {
         self.0.map_or(0, |place| place.addr().get())
     }
@@ -177,8 +179,8 @@ impl<'a, T> In<'a, T> {
         }
         let start = self.0.required()?;
         fits::<T>(count)?;
-        // SAFETY: there are `count` initialised values that nobody writes during the call (the module's first lines), which
-        // have a size that a slice can have.
+        // SAFETY: there are `count` initialised values that nothing writes during the call (the
+        // module's first lines), with a size that a slice can have.
         Ok(unsafe { slice::from_raw_parts(start.as_ptr(), count) })
     }
 }
@@ -202,7 +204,8 @@ impl<'a> Out<'a, c_void> {
     pub(crate) fn buffer(self, length: usize) -> Result<&'a mut [u8]> {
         let bytes = Out::<u8>(self.0.map(NonNull::cast), PhantomData).slice(length)?;
         bytes.fill(MaybeUninit::new(0));
-        // SAFETY: each of them was written, in the line before; a `MaybeUninit<u8>` has the layout of the `u8`.
+        // SAFETY: each of them was written, in the line before; a `MaybeUninit<u8>` has the layout
+        // of the `u8`.
         Ok(unsafe { slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) })
     }
 }
@@ -217,8 +220,8 @@ fn fits<T>(count: usize) -> Result<()> {
 
 /// The bytes of an address of IP, none for AF_UNSPEC.
 pub(crate) fn address_bytes(address: &sockstamp_address) -> Result<&[u8]> {
-    // SAFETY: the members begin with the family, and C has initialised the one that it says (the module's first lines); with
-    // AF_UNSPEC this one.
+    // SAFETY: the members begin with the family, and C has initialised the one that it says (the
+    // module's first lines); with AF_UNSPEC this one.
     let family = unsafe { address.any.sa_family };
     let length = match i32::from(family) {
         libc::AF_UNSPEC => 0,
@@ -226,8 +229,8 @@ pub(crate) fn address_bytes(address: &sockstamp_address) -> Result<&[u8]> {
         libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
         _ => return Err(Errno(libc::EAFNOSUPPORT)),
     };
-    // SAFETY: the union is as large as its largest member, and the one of `length` bytes, which has no padding, is
-    // initialised.
+    // SAFETY: the union is as large as its largest member, and the one of `length` bytes, which has
+    // no padding, is initialised.
     Ok(unsafe { slice::from_raw_parts(std::ptr::from_ref(address).cast(), length) })
 }
 
@@ -243,8 +246,8 @@ impl<'a> Text<'a> {
 
     pub(crate) fn optional(self) -> Option<&'a CStr> {
         let start = self.0?;
-        // SAFETY: it points to a string that ends with a zero byte and that nobody writes during the call (the module's
-        // first lines).
+        // SAFETY: it points to a string that ends with a zero byte and that nothing writes during
+        // the call (the module's first lines).
         Some(unsafe { CStr::from_ptr(start.as_ptr()) })
     }
 }
@@ -259,8 +262,9 @@ impl<'a> Socket<'a> {
         if self.0 < 0 {
             return Err(Errno::BAD_DESCRIPTOR);
         }
-        // SAFETY: it is not -1. That it is open the kernel checks: the library's system calls say EBADF where it is not, and
-        // nothing here relies on it. C closes no descriptor during a call with it.
+        // SAFETY: it is not -1. That it is open the kernel checks: the library's system calls say
+        // EBADF where it is not, and nothing here relies on it. C closes no descriptor during a
+        // call with it.
         Ok(unsafe { BorrowedFd::borrow_raw(self.0) })
     }
 }

@@ -36,9 +36,10 @@ impl Buffer {
     }
 }
 
-// SAFETY: the bytes are in a mapping of this value's own, which stays where it is until the value is dropped, whatever moves the
-// value. Rust writes to it by `&mut self` alone; C, which has its address since it was acquired, writes to it no more once it
-// has been submitted (sockstamp_sender_submit(3)). `length` changes by `&mut self` alone.
+// SAFETY: the bytes are in a mapping of this value's own, which stays where it is until the value
+// is dropped, whatever moves the value. Rust writes to it by `&mut self` alone; C, which has its
+// address since it was acquired, writes to it no more once it has been submitted
+// (sockstamp_sender_submit(3)). `length` changes by `&mut self` alone.
 unsafe impl StableBuffer for Buffer {
     fn bytes(&self) -> &[u8] {
         &self.pages[..self.length]

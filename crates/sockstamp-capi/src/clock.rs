@@ -33,7 +33,7 @@ fn on<C: Clock>(clock: sockstamp_clock, time: Timestamp<C>) -> sockstamp_time {
 pub(crate) fn measure(from: sockstamp_clock, to: sockstamp_clock) -> Result<sockstamp_offset> {
     let measured = clock::measure()?;
     let realtime = measured.offset.delta().as_nanos();
-    // How far each clock is ahead of CLOCK_MONOTONIC.
+    // The offset of each clock from CLOCK_MONOTONIC.
     let ahead = |clock| match clock {
         SOCKSTAMP_CLOCK_MONOTONIC => Ok(0),
         SOCKSTAMP_CLOCK_REALTIME => Ok(realtime),

@@ -1,4 +1,4 @@
-//! What the service of completions writes about the program's sockets.
+//! Read the memory that the service of completions writes about the program's sockets.
 
 use std::ffi::{CStr, OsStr};
 use std::os::fd::BorrowedFd;
@@ -36,7 +36,7 @@ impl Completions {
 /// `struct sockstamp_registration`.
 pub struct Registration {
     registration: completions::Registration,
-    /// Of the last read.
+    /// The reports of the last read.
     reports: Vec<sockstamp_report>,
 }
 

@@ -1,4 +1,4 @@
-//! What a network interface can stamp.
+//! Report the stamping features of a network interface.
 
 use std::ffi::CStr;
 

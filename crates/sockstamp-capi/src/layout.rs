@@ -1,4 +1,5 @@
-//! The structures and flags of sockstamp.h as Rust has them, against those that a compiler of C makes of it.
+//! The structures and flags of sockstamp.h as Rust has them, against those that a compiler of C
+//! makes of it.
 
 use std::fmt::Write as _;
 use std::mem::offset_of;

@@ -1,7 +1,8 @@
-//! The C interface of the library `sockstamp`: what `include/sockstamp.h` declares and documents.
+//! The C interface of the library `sockstamp`, declared and documented in `include/sockstamp.h`.
 //!
-//! `exports` has the functions, one as in the header each. They turn what C passes into types of Rust (`boundary`), and
-//! leave the rest to a module a group, as the header has them. The structures are generated from the header.
+//! `exports` has the functions of the header. They convert C's arguments into Rust types
+//! (`boundary`), and leave the work to one module per group of the header. The structures are
+//! generated from the header.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Which message a stamp is of.
+//! Match stamps to messages.
 
 use std::mem::MaybeUninit;
 
@@ -15,7 +15,7 @@ use crate::report;
 /// `struct sockstamp_matcher`.
 pub struct Matcher {
     joiner: Joiner<u64>,
-    /// Of the last stamp.
+    /// The matches of the last stamp.
     matches: Vec<sockstamp_match>,
 }
 
@@ -42,7 +42,7 @@ impl Matcher {
         })
     }
 
-    /// What was forgotten for it.
+    /// Note a send; return the message forgotten for it.
     pub(crate) fn sent(&mut self, bytes: usize, message: u64) -> Option<u64> {
         self.joiner.sent(bytes, message)
     }

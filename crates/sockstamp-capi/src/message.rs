@@ -68,13 +68,13 @@ fn stamps(mut stamps: u32) -> Result<MessageOptions> {
     }
 }
 
-/// One message, and how many bytes it has.
+/// Receive one message; return it and its length.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<(usize, sockstamp_received)> {
     let received = timestamping::receive(socket, buffer)?;
     Ok((received.length, in_c(&received)))
 }
 
-/// Of control messages alone.
+/// Parse control messages only.
 pub(crate) fn parse(control: &[u8]) -> sockstamp_received {
     in_c(&Received::parse(control))
 }

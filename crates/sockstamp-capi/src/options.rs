@@ -37,7 +37,7 @@ pub(crate) fn set(socket: BorrowedFd<'_>, flags: u32, phc_index: u32) -> Result<
     Ok(options.apply(socket)?)
 }
 
-/// The flag with what it is of no use without.
+/// Return the flag together with those that it needs.
 fn with(options: Options, flag: Flag) -> Options {
     match flag {
         Flag::TxHardware => options.tx_hardware(),
@@ -53,7 +53,7 @@ fn with(options: Options, flag: Flag) -> Options {
     }
 }
 
-/// What a socket has, and which clock it is bound to.
+/// Return a socket's options, and the clock it is bound to.
 pub(crate) fn get(socket: BorrowedFd<'_>) -> Result<(u32, u32)> {
     let options = Options::of(socket)?;
     let wide = if options.is_wide() { SOCKSTAMP_WIDE } else { 0 };

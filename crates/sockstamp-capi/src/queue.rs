@@ -21,7 +21,8 @@ impl Queue {
         }
     }
 
-    /// Fills `reports`, and `statistics` where there is room, unless the error queue ends before; how many.
+    /// Fills `reports`, and `statistics` where there is room, unless the error queue ends before;
+    /// how many.
     pub(crate) fn drain(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -40,7 +41,7 @@ impl Queue {
             });
             match taken {
                 Ok(taken) if taken == wanted => {}
-                // What was taken is told now, and the error by the next call, if it is still there.
+                // Return the entries taken so far; the next call returns the error, if it persists.
                 Err(error) if filled == 0 => return Err(error.into()),
                 _ => break,
             }

@@ -22,7 +22,8 @@ impl Receiver {
         })
     }
 
-    /// What is there, and how many bytes. It stays until the receiver is used again.
+    /// Receive the available bytes; return their number and place. They stay until the receiver is
+    /// used again.
     pub(crate) fn receive(&mut self) -> Result<(usize, sockstamp_view)> {
         let (mapped, copied): (&[u8], &[u8]) = match self.receiver.receive()? {
             Receive::Data(received) => (received.mapped, received.copied),

@@ -18,7 +18,7 @@ pub(crate) fn in_c(report: &Report<'_>) -> sockstamp_report {
         Report::ZeroCopy(range) => of_range(*range),
         Report::Network(error) => of_error(SOCKSTAMP_REPORT_NETWORK, network_error(error)),
         Report::Other(error) => of_error(SOCKSTAMP_REPORT_OTHER, other_error(error)),
-        // What a later version of the library may tell apart.
+        // Reserve it for distinctions of a later version of the library.
         _ => empty(SOCKSTAMP_REPORT_OTHER),
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn kind(kind: TxKind) -> sockstamp_kind {
     }
 }
 
-/// Of any report; those that are no stamps of TCP have none.
+/// Return the statistics of any report; only stamps of TCP have them.
 pub(crate) fn statistics(report: &Report<'_>) -> sockstamp_statistics {
     let mut in_c = sockstamp_statistics {
         present: 0,

@@ -61,7 +61,7 @@ impl Sender {
         Ok(self.sender.use_memory(&completions.connection, stamps)?)
     }
 
-    /// Where the buffer is that is the program's now.
+    /// Return a buffer that now belongs to the program.
     pub(crate) fn acquire(&mut self, timeout: Duration) -> Result<*mut u8> {
         self.take_back();
         if self.free.is_empty() {
@@ -85,14 +85,15 @@ impl Sender {
         Ok(())
     }
 
-    /// What the kernel is known to be done with.
+    /// Take back buffers that the kernel has released.
     fn take_back(&mut self) {
         while let Some(returned) = self.sender.next_returned() {
             self.free.push(returned.buffer);
         }
     }
 
-    /// How many bytes are not taken yet. Where the socket has no room the buffer stays the program's.
+    /// Return the number of bytes not taken yet. If the socket has no room, the buffer stays the
+    /// program's.
     pub(crate) fn submit(
         &mut self,
         address: usize,
@@ -152,7 +153,7 @@ impl Sender {
         Ok(others.give(reports))
     }
 
-    /// How many buffers the kernel still has.
+    /// Return the number of buffers still held by the kernel.
     pub(crate) fn wait_idle(&mut self, timeout: Duration) -> Result<usize> {
         let others = &mut self.others;
         self.sender
@@ -199,7 +200,7 @@ fn how_of(how: &sockstamp_how) -> Result<How> {
     Ok(if how.more == 0 { sent } else { sent.more() })
 }
 
-/// What came beside completions and was not asked for yet.
+/// Unread reports other than completions.
 struct Others {
     kept: VecDeque<sockstamp_report>,
     lost: u64,
@@ -215,7 +216,7 @@ impl Default for Others {
 }
 
 impl Others {
-    /// As the header says.
+    /// The limit documented in the header.
     const MOST: usize = 256;
 
     fn keep(&mut self, entry: &Report<'_>) {

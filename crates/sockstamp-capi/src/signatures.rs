@@ -1,5 +1,5 @@
-//! Each function of sockstamp.h against the one that is exported: the same parameters and results, or this does not
-//! compile.
+//! Each function of sockstamp.h against the one that is exported: the same parameters and results,
+//! or this does not compile.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::io::IoSlice;
@@ -32,7 +32,7 @@ mod header {
     include!(concat!(env!("OUT_DIR"), "/functions.rs"));
 }
 
-/// What C has in the place of a type.
+/// The C counterpart of a type.
 trait OfC {
     type Type;
 }

@@ -1,5 +1,5 @@
-//! What `make run` shows: `sockstamp stat` over a client and a server that talk TCP across two network
-//! namespaces, joined by a link of 10 ms each way.
+//! Run the demo of `make run`: `sockstamp stat` over a client and a server that talk TCP across two
+//! network namespaces, joined by a link of 10 ms each way.
 
 #![forbid(unsafe_code)]
 
@@ -16,11 +16,11 @@ use signal_hook::iterator::Signals;
 use testbed::{Cgroup, Family, Host, Link, LinkConfig, Process};
 
 const DELAY: Duration = Duration::from_millis(10);
-/// How long the server thinks about each request.
+/// Time in ms that the server thinks per request.
 const THINK: &str = "3";
 const PORT: &str = "8080";
 const MEASURED: &str = "5s";
-/// How soon the end of a program or a signal is noticed.
+/// Longest delay in noticing the end of a program or a signal.
 const STEP: Duration = Duration::from_millis(20);
 
 fn main() -> ExitCode {
@@ -38,7 +38,7 @@ fn run() -> Result<ExitCode> {
         geteuid().is_root(),
         "namespaces and BPF programs need root: try `sudo` or `make run`"
     );
-    // From here on a signal ends the measurement, and everything is removed on the way out.
+    // From here on a signal ends the measurement, and everything is removed on exit.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot catch signals")?;
     let scene = Scene::build()?;
     let mut stat = measure(&scene.cgroup)?;
@@ -50,7 +50,8 @@ fn run() -> Result<ExitCode> {
         for signal in signals.pending() {
             pass_on(&stat, signal);
         }
-        // A new connection every half second: whichever begins after sockstamp is ready is measured.
+        // A new connection every half second: whichever begins after sockstamp is ready is
+        // measured.
         if !client.as_mut().map_or(Ok(false), Process::is_running)? {
             client = Some(scene.client()?);
         }
@@ -145,6 +146,6 @@ fn pass_on(child: &Child, signal: i32) {
     let (Ok(signal), Ok(pid)) = (Signal::try_from(signal), i32::try_from(child.id())) else {
         return;
     };
-    // It may have ended meanwhile.
+    // Ignore the error: the process may have ended meanwhile.
     let _ = kill(Pid::from_raw(pid), signal);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the examples leave out: each function with what it is given wrongly, and with what it is
- * for, on sockets of the loopback interface. Ends by 0 if all is as sockstamp.h says.
+ * Test what the examples leave out: each function with wrong and with correct arguments, on sockets
+ * of the loopback interface. Exit with 0 if all is as sockstamp.h says.
  */
 #include "expect.h"
 
@@ -236,7 +236,7 @@ static void statistics(struct sockstamp_queue *queue)
 	close_pair(pair);
 }
 
-/* A datagram to a port that nobody has, and the same entry read by recvmsg(2). */
+/* Send a datagram to an unused port, and read the same entry by recvmsg(2). */
 static void network_errors(struct sockstamp_queue *queue)
 {
 	struct sockstamp_report report, parsed;

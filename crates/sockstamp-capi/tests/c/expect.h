@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* What the programs here share: what must be so, and sockets of the loopback interface. */
+/* Share assertions and loopback sockets between the programs here. */
 #ifndef EXPECT_H
 #define EXPECT_H
 

@@ -32,7 +32,8 @@ fn the_header_stands_alone_in_each_standard_and_in_cpp() {
     }
 }
 
-/// Those of SO_TIMESTAMPING are compared with the library's, which are compared with the kernel's.
+/// The flags of SO_TIMESTAMPING are compared with the library's, which are compared with the
+/// kernel's.
 #[test]
 fn numbers_that_the_kernel_names_are_its_own() {
     // Newer than the headers of Debian 12.

@@ -7,7 +7,7 @@ use std::{env, fs};
 
 use tempfile::TempDir;
 
-/// How a program is linked with the library.
+/// The linkage of a program with the library.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Linkage {
     Shared,
@@ -27,7 +27,7 @@ pub(crate) fn installed() -> &'static Installed {
 impl Installed {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // The tests link no C library, so nobody has built it for them.
+        // Build the C library: tests do not link it, so cargo has not.
         cargo(&["build", "--package", "sockstamp-capi"]);
         run(Command::new(root().join("scripts/c-library.sh"))
             .arg(profile().join("libsockstamp_capi.a"))
@@ -71,7 +71,7 @@ impl Installed {
     }
 }
 
-/// Where cargo puts what it builds like this test.
+/// Return cargo's output folder of this test's profile.
 fn profile() -> PathBuf {
     let test = env::current_exe().unwrap();
     test.ancestors().nth(2).unwrap().to_owned()
@@ -85,7 +85,8 @@ fn cargo(arguments: &[&str]) {
         .current_dir(root()));
 }
 
-/// The program `sockstamp`, as all tests of the workspace have it: built already, if these are run with the others.
+/// The program `sockstamp`, as all tests of the workspace have it: built already, if these are run
+/// with the others.
 pub(crate) fn sockstamp() -> PathBuf {
     cargo(&["test", "--no-run", "--workspace", "--test", "completions"]);
     profile().join("sockstamp")

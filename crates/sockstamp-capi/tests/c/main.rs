@@ -1,5 +1,5 @@
-//! The library as a C program finds it: installed, linked shared and static, on real sockets, under valgrind and under the
-//! address sanitizer.
+//! The library as a C program finds it: installed, linked shared and static, on real sockets, under
+//! valgrind and under the address sanitizer.
 
 mod header;
 mod installed;

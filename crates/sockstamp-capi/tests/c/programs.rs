@@ -1,5 +1,5 @@
-//! The examples, each linked both ways, under valgrind and built with the address sanitizer: no error, no leak, and the right
-//! output.
+//! The examples, each linked both ways, under valgrind and built with the address sanitizer: no
+//! error, no leak, and the right output.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::installed::{Linkage, installed, root, run, sockstamp};
 
-/// What looks for faults of memory while a program runs.
+/// The checker for memory faults of a program.
 #[derive(Debug, Clone, Copy)]
 enum Checker {
     Valgrind,
@@ -25,7 +25,7 @@ const ALL: [(Linkage, Checker); 4] = [
     (Linkage::Static, Checker::AddressSanitizer),
 ];
 
-/// The program, built, with what it is run by.
+/// Build the program; return it with its checker.
 fn checked(source: PathBuf, linkage: Linkage, checker: Checker) -> Command {
     let mut flags = vec![concat!("-DVERSION=\"", env!("CARGO_PKG_VERSION"), "\"")];
     if let Checker::AddressSanitizer = checker {

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::installed::{Linkage, installed, run};
 
-/// It has Rust's standard library in one object, whose symbols without a hash every Rust library has.
+/// It has Rust's standard library in one object, whose symbols without a hash are in every Rust
+/// library.
 const SECOND: &str = r#"
 #[unsafe(no_mangle)]
 pub extern "C" fn second_caught() -> i32 {

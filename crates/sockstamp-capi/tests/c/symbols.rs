@@ -1,4 +1,4 @@
-//! What the libraries show to the linker.
+//! Check the symbols that the libraries export.
 
 use std::process::Command;
 
