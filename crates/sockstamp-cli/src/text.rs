@@ -84,8 +84,8 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
 fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, part: &DirectionSummary) -> io::Result<()> {
     write!(output, " {name:<12}")?;
     cells(output, histogram)?;
-    // Leave it out of the shares: its time is before the message.
-    let share = if name == Stage::AppService.name() {
+    // Leave it out of the shares: its time is between messages.
+    let share = if name.parse().is_ok_and(Stage::is_between_messages) {
         "-".to_owned()
     } else {
         share(histogram.sum_ns(), part.total.sum_ns())
@@ -111,7 +111,8 @@ pub(crate) fn figures(histogram: &Histogram) -> impl Iterator<Item = Option<Nano
     quantiles.chain([histogram.max()])
 }
 
-/// The parts that took time; where there is but the rest, the stage says it all.
+/// The parts that took time; where there is but the rest, the stage says it all. Their share is of the same whole as
+/// that of their stage; between messages it is of the stage.
 fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary) -> io::Result<()> {
     let took_time = |sum: &PartSummary| sum.sum_ns > 0;
     if !whole
@@ -121,6 +122,10 @@ fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary) -> io::
     {
         return Ok(());
     }
+    let of = match &whole.stages[stage] {
+        Some(alone) if stage.is_between_messages() => alone.sum_ns(),
+        _ => whole.total.sum_ns(),
+    };
     for (part, sum) in whole.parts.of(stage).filter(|(_, sum)| took_time(sum)) {
         let max = sum.max_ns.map_or_else(|| "-".to_owned(), |max| max.to_string());
         writeln!(
@@ -129,7 +134,7 @@ fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary) -> io::
             part.name(),
             sum.count,
             max,
-            share(sum.sum_ns, whole.total.sum_ns())
+            share(sum.sum_ns, of)
         )?;
     }
     Ok(())

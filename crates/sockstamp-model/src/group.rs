@@ -384,8 +384,8 @@ impl GroupDirection {
         let (stage, sum) = self
             .stages
             .present()
-            // Its time is before the message, and not part of the total.
-            .filter(|(stage, _)| *stage != Stage::AppService)
+            // The total has no time between messages.
+            .filter(|(stage, _)| !stage.is_between_messages())
             .map(|(stage, histogram)| (stage, histogram.sum_ns()))
             .max_by_key(|&(_, sum)| sum)?;
         (whole > 0).then(|| (stage, sum as f64 / whole as f64))

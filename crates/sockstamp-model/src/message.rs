@@ -8,7 +8,7 @@ use crate::flow::{CgroupId, Flow, canonical};
 use crate::interface::Interface;
 use crate::name::Name;
 use crate::part::PartMap;
-use crate::stage::{Direction, Stage, StageMap};
+use crate::stage::{Direction, StageMap};
 use crate::verdict::Verdict;
 
 /// The version of the JSON of [`Message`]; raised when a key changes its meaning or goes away.
@@ -106,9 +106,9 @@ pub struct Interfaces {
 /// | `time_ns` | [`time`](Self::time), since 1970 |
 /// | `direction` | `"tx"` or `"rx"` |
 /// | `protocol` | `"tcp"` or `"udp"` |
-/// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `netns`, `cgroup` | as here |
-/// | `parts` | TX: object of stage name → object of part name → duration |
-/// | `ack_with_data`, `pipelined` | TX: as here |
+/// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `pipelined`, `netns`, `cgroup` | as here |
+/// | `parts` | object of stage name → object of part name → duration |
+/// | `ack_with_data` | TX: as here |
 /// | `min_rtt_ns` | [`min_rtt`](Self::min_rtt), where known |
 /// | `local`, `remote` | `"ip:port"`, v4-mapped addresses as IPv4 |
 /// | `stages` | object of stage name → duration |
@@ -145,7 +145,8 @@ pub struct Message {
     pub coalesced: bool,
     /// TX: the acknowledgement came with data, so that it may have waited for the peer's answer.
     pub ack_with_data: bool,
-    /// TX: requests were still unread when it was sent, so it is unknown which one it answers.
+    /// It is unknown which request it answers. TX: requests were still unread when it was sent.
+    /// RX: more than one request was under way when it came.
     pub pipelined: bool,
     /// TX: the smallest round-trip time of the connection when the message was acknowledged.
     pub min_rtt: Option<Nanos>,
@@ -153,7 +154,7 @@ pub struct Message {
     pub seq_end: u32,
     /// The duration of every stage; `None` where it is absent.
     pub stages: StageMap<Option<Nanos>>,
-    /// TX: the parts of its stages.
+    /// The parts of its stages.
     pub parts: PartMap<Option<Nanos>>,
     /// The moments that the stages are the differences of.
     pub stamps: Stamps,
@@ -169,12 +170,12 @@ pub struct Message {
 }
 
 impl Message {
-    /// The sum of the stages that are present; saturates. `app.service` lies before the message.
+    /// The sum of the stages that are present, but for those between messages; saturates.
     #[must_use]
     pub fn total(&self) -> Nanos {
         self.stages
             .present()
-            .filter(|(stage, _)| *stage != Stage::AppService)
+            .filter(|(stage, _)| !stage.is_between_messages())
             .map(|(_, duration)| *duration)
             .sum()
     }
@@ -185,7 +186,7 @@ impl Serialize for Message {
         let stamped = self.interfaces != Interfaces::default();
         let sent = self.direction == Direction::Tx;
         let optional = [stamped, self.oldest_age.is_some(), self.min_rtt.is_some()];
-        let fields = 21 + 3 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
+        let fields = 23 + usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
         object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("time_ns", &self.time)?;
@@ -197,9 +198,7 @@ impl Serialize for Message {
         object.serialize_field("remote", &canonical(self.flow.remote))?;
         object.serialize_field("bytes", &self.bytes)?;
         object.serialize_field("stages", &self.stages)?;
-        if sent {
-            object.serialize_field("parts", &self.parts)?;
-        }
+        object.serialize_field("parts", &self.parts)?;
         object.serialize_field("total_ns", &self.total())?;
         object.serialize_field("retransmits", &self.retransmits)?;
         object.serialize_field("cookie", &self.flow.cookie)?;
@@ -214,8 +213,8 @@ impl Serialize for Message {
         }
         if sent {
             object.serialize_field("ack_with_data", &self.ack_with_data)?;
-            object.serialize_field("pipelined", &self.pipelined)?;
         }
+        object.serialize_field("pipelined", &self.pipelined)?;
         if let Some(rtt) = self.min_rtt {
             object.serialize_field("min_rtt_ns", &rtt)?;
         }
@@ -233,6 +232,7 @@ mod tests {
     use super::*;
     use crate::flow::{NetnsInode, Protocol, SocketCookie};
     use crate::part::Part;
+    use crate::stage::Stage;
 
     fn message(direction: Direction) -> Message {
         Message {
@@ -310,15 +310,17 @@ mod tests {
         received.verdict = Verdict::ClockStep;
         received.oldest_age = Some(Nanos(5_000));
         received.stages[Stage::RxStack] = Some(Nanos(900));
+        received.stages[Stage::PeerAnswer] = Some(Nanos(50_000));
+        received.parts[Part::Peer] = Some(Nanos(50_000));
         received.stamps.read = Some(Timestamp::from_nanos(9_000));
         assert_eq!(
             serde_json::to_string(&received).unwrap(),
             concat!(
                 r#"{"version":1,"time_ns":1790000000000000001,"direction":"rx","pid":4242,"comm":"nginx","protocol":"tcp","#,
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
-                r#""stages":{"rx.stack":900},"total_ns":900,"#,
+                r#""stages":{"rx.stack":900,"peer.answer":50000},"parts":{"peer.answer":{"peer":50000}},"total_ns":900,"#,
                 r#""retransmits":0,"cookie":77,"seq_end":4294967295,"stamps":{"read":9000},"#,
-                r#""verdict":"clock-step","weight":8,"repeats":0,"coalesced":false,"oldest_age_ns":5000,"#,
+                r#""verdict":"clock-step","weight":8,"repeats":0,"coalesced":false,"pipelined":false,"oldest_age_ns":5000,"#,
                 r#""netns":4026531840,"cgroup":4711}"#,
             )
         );

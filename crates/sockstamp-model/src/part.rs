@@ -81,13 +81,17 @@ parts! {
         "The peer may have delayed the acknowledgement, until its answer or by its timer.";
     Excess = TxNetwork, "excess",
         "The rest beyond the path and a delayed acknowledgement: queues in the network, loss, a slow peer.";
+    Network = PeerAnswer, "network",
+        "The smallest round-trip time of the connection.";
+    Peer = PeerAnswer, "peer",
+        "The rest: the peer's work, and queues and losses on the path there and back.";
 }
 
 impl Part {
     /// Return true for a part that is the rest of its stage: it is not counted itself.
     #[must_use]
     pub const fn is_rest(self) -> bool {
-        matches!(self, Self::Copy | Self::Other | Self::Path)
+        matches!(self, Self::Copy | Self::Other | Self::Path | Self::Peer)
     }
 
     /// The parts of a stage, in the order of [`Part::ALL`].

@@ -87,11 +87,13 @@ pub enum Stage {
     RxApp = 9,
     /// Last read → next send on the same socket.
     AppService = 10,
+    /// Last send → the first byte that answers it can be read, on the side that asks.
+    PeerAnswer = 11,
 }
 
 impl Stage {
     /// The number of stages.
-    pub const COUNT: usize = 11;
+    pub const COUNT: usize = 12;
 
     /// Every stage, in the order of a message's way, which is also that of the discriminants.
     pub const ALL: [Self; Self::COUNT] = [
@@ -106,6 +108,7 @@ impl Stage {
         Self::RxWakeup,
         Self::RxApp,
         Self::AppService,
+        Self::PeerAnswer,
     ];
 
     /// The name used in options, metrics and JSON, such as `"tx.copy"`.
@@ -123,6 +126,7 @@ impl Stage {
             Self::RxWakeup => "rx.wakeup",
             Self::RxApp => "rx.app",
             Self::AppService => "app.service",
+            Self::PeerAnswer => "peer.answer",
         }
     }
 
@@ -130,7 +134,7 @@ impl Stage {
     ///
     /// [`AppService`](Self::AppService) lies between a read and a send of the same socket. It
     /// counts as [`Direction::Tx`], because it is only known once the send call that ends it is
-    /// made.
+    /// made. In the same way [`PeerAnswer`](Self::PeerAnswer) counts as [`Direction::Rx`].
     #[must_use]
     pub const fn direction(self) -> Direction {
         match self {
@@ -140,8 +144,16 @@ impl Stage {
             | Self::TxNic
             | Self::TxNetwork
             | Self::AppService => Direction::Tx,
-            Self::RxNic | Self::RxStack | Self::RxHol | Self::RxWakeup | Self::RxApp => Direction::Rx,
+            Self::RxNic | Self::RxStack | Self::RxHol | Self::RxWakeup | Self::RxApp | Self::PeerAnswer => {
+                Direction::Rx
+            }
         }
+    }
+
+    /// Return true for a stage between two messages, which is not part of the total of either.
+    #[must_use]
+    pub const fn is_between_messages(self) -> bool {
+        matches!(self, Self::AppService | Self::PeerAnswer)
     }
 
     /// Return the begin and the end of the stage, in one line of plain text.
@@ -161,6 +173,9 @@ impl Stage {
             Self::RxWakeup => "from readable to the reader running, if it was waiting for the data",
             Self::RxApp => "from readable, or the waiting reader running, to the read call",
             Self::AppService => "from the last read to the next send on the same socket",
+            Self::PeerAnswer => {
+                "on the asking side, from the last send being queued to its answer being readable"
+            }
         }
     }
 
@@ -262,14 +277,14 @@ mod tests {
             assert_eq!(stage as u32, index);
             assert_eq!(Stage::from_index(index), Some(stage));
         }
-        assert_eq!(Stage::from_index(11), None);
+        assert_eq!(Stage::from_index(12), None);
     }
 
     #[test]
     fn names_round_trip_and_start_with_their_direction() {
         for stage in Stage::ALL {
             assert_eq!(stage.name().parse(), Ok(stage));
-            if stage != Stage::AppService {
+            if !stage.is_between_messages() {
                 assert!(stage.name().starts_with(stage.direction().name()));
             }
         }

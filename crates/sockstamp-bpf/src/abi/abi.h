@@ -26,6 +26,7 @@ enum stage {
 	STAGE_RX_WAKEUP,
 	STAGE_RX_APP,
 	STAGE_APP_SERVICE,
+	STAGE_PEER_ANSWER,
 	STAGE_COUNT,
 };
 
@@ -64,8 +65,8 @@ enum verdict {
 };
 
 /*
- * Parts of a stage that are told apart. Those that are the rest of their stage (copy, other, path)
- * are formed in user space. The causes of waiting in tx.queue come one after the other.
+ * Parts of a stage that are told apart. Those that are the rest of their stage (copy, other, path,
+ * peer) are formed in user space. The causes of waiting in tx.queue come one after the other.
  */
 enum part {
 	PART_SNDBUF,
@@ -78,6 +79,7 @@ enum part {
 	PART_RETRANSMIT,
 	PART_DELAYED_ACK,
 	PART_EXCESS,
+	PART_NETWORK,
 	PART_COUNT,
 };
 
@@ -171,7 +173,7 @@ struct bank {
 	__u64 retransmits;
 	__u64 out_of_order; /* segments that came behind a missing one: TCPOFOQueue of these flows
 			     */
-	__u64 pipelined; /* sends with requests left unread: no app.service */
+	__u64 pipelined[DIRECTION_COUNT]; /* no app.service, no peer.answer */
 	struct part_sum parts[PART_COUNT];
 	__u64 drops; /* datagrams that selected sockets did not take */
 	struct distribution distributions[BANK_DISTRIBUTION_COUNT];
@@ -185,7 +187,7 @@ enum message_flags {
 	MESSAGE_RESENT = 1 << 1, /* its last byte was transmitted more than once */
 	MESSAGE_ACK_WITH_DATA = 1 << 2, /* the ACK may have waited for the peer's answer */
 	MESSAGE_ACK_DELAYED = 1 << 3, /* it came alone, and late enough for the peer's timer */
-	MESSAGE_PIPELINED = 1 << 4, /* requests were left unread when it was sent */
+	MESSAGE_PIPELINED = 1 << 4, /* nobody knows which request it answers, or is answered by */
 };
 
 struct tx_stamps {
@@ -238,7 +240,7 @@ struct interface_name {
 struct message_record {
 	__u64 time; /* when it completed */
 	__u64 stages[STAGE_COUNT]; /* durations; STAGE_ABSENT where there is none */
-	__u64 parts[PART_COUNT]; /* durations; TX */
+	__u64 parts[PART_COUNT]; /* durations */
 	union {
 		struct tx_stamps tx;
 		struct rx_stamps rx;

@@ -41,6 +41,7 @@ const _: () = {
     assert!(raw::stage::STAGE_TX_NETWORK as usize == Stage::TxNetwork as usize);
     assert!(raw::stage::STAGE_RX_STACK as usize == Stage::RxStack as usize);
     assert!(raw::stage::STAGE_APP_SERVICE as usize == Stage::AppService as usize);
+    assert!(raw::stage::STAGE_PEER_ANSWER as usize == Stage::PeerAnswer as usize);
     assert!(raw::verdict::VERDICT_COUNT as usize == Verdict::ALL.len());
     assert!(raw::verdict::VERDICT_INFLIGHT_FULL as usize == Verdict::InflightFull as usize);
     assert!(raw::verdict::VERDICT_NO_RX_STAMP as usize == Verdict::NoRxStamp as usize);
@@ -83,7 +84,7 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
         pipelined: flag(record, raw::message_flags::MESSAGE_PIPELINED),
         min_rtt: (record.min_rtt_us != RTT_UNKNOWN).then(|| Nanos(u64::from(record.min_rtt_us) * 1000)),
         seq_end: record.seq_end,
-        parts: parts(record, direction),
+        parts: parts(record),
         stages: stages(record),
         oldest_age: oldest_age(record, direction),
         stamps,
@@ -151,7 +152,7 @@ fn flag(record: &Record, flag: raw::message_flags::Type) -> bool {
 /// The part's place in the kernel's arrays; the rest of a stage has none.
 pub(crate) fn part_index(part: Part) -> Option<usize> {
     let index = match part {
-        Part::Copy | Part::Other | Part::Path => return None,
+        Part::Copy | Part::Other | Part::Path | Part::Peer => return None,
         Part::Sndbuf => raw::part::PART_SNDBUF,
         Part::Cwnd => raw::part::PART_CWND,
         Part::Rwnd => raw::part::PART_RWND,
@@ -162,14 +163,15 @@ pub(crate) fn part_index(part: Part) -> Option<usize> {
         Part::Retransmit => raw::part::PART_RETRANSMIT,
         Part::DelayedAck => raw::part::PART_DELAYED_ACK,
         Part::Excess => raw::part::PART_EXCESS,
+        Part::Network => raw::part::PART_NETWORK,
     };
     Some(index as usize)
 }
 
 /// Parts that took no time are left out, but for the rest of their stage, so that they add up to it.
-fn parts(record: &Record, direction: Direction) -> PartMap<Option<Nanos>> {
+fn parts(record: &Record) -> PartMap<Option<Nanos>> {
     let mut parts = PartMap::default();
-    if direction == Direction::Rx || u32::from(record.verdict) != raw::verdict::VERDICT_VALID {
+    if u32::from(record.verdict) != raw::verdict::VERDICT_VALID {
         return parts;
     }
     for part in Part::ALL {

@@ -6,6 +6,7 @@
 #ifndef SOCKSTAMP_FLOW_STATE_BPF_H
 #define SOCKSTAMP_FLOW_STATE_BPF_H
 
+#include "answer/state.bpf.h"
 #include "bpf/common.bpf.h"
 #include "flow/mark.bpf.h"
 #include "histogram/histogram.bpf.h"
@@ -30,6 +31,7 @@ struct flow {
 	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
 	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
 	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
+	struct exchange exchange;
 	struct sampler tx_sampler;
 	struct sampler rx_sampler; /* of readers, without the lock */
 	struct waiting waiting;
@@ -180,6 +182,20 @@ static __always_inline bool flow_wants(const struct flow *flow, enum direction d
 	return !setting_filtered || flow->directions & DIRECTION_BIT(direction);
 }
 
+/*
+ * Whether the service is at the other end: this one connected to it. Of connections that existed
+ * before, nobody knows: the lower port is taken for the service's, for ephemeral ones are high
+ * (ip(7), ip_local_port_range). An unconnected socket of UDP has no remote port.
+ */
+static __always_inline bool flow_asks(const struct sock *sk, const struct mark *mark)
+{
+	__u16 remote = bpf_ntohs(sk->__sk_common.skc_dport);
+
+	if (mark && mark->opened_by != OPENED_BEFORE)
+		return mark->opened_by == OPENED_BY_US;
+	return remote && remote < sk->__sk_common.skc_num;
+}
+
 /* A flow that is turned away stays so: what of it was under way would not be known later on. */
 static __always_inline bool flow_admitted(struct mark *mark)
 {
@@ -217,6 +233,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	flow->rx.adopted = mark->adopted;
 	flow->rx.filler_ns = ARRIVAL_HOL;
 	flow->directions = mark->directions;
+	flow->exchange.asks = mark_wants(mark, DIRECTION_RX) && flow_asks(sk, mark);
 	sample_start(&flow->tx_sampler);
 	sample_start(&flow->rx_sampler);
 	if (setting_record)

@@ -111,22 +111,11 @@ static __always_inline void group_identify(struct group_key *key, const struct s
 	}
 }
 
-/*
- * The service is at the end that was connected to. Of connections that existed before, nobody knows
- * which: the lower port is taken, for ephemeral ones are high (ip(7), ip_local_port_range).
- */
 static __always_inline __u16 group_port(const struct sock *sk)
 {
-	__u16 local = sk->__sk_common.skc_num;
-	__u16 remote = bpf_ntohs(sk->__sk_common.skc_dport);
-	const struct mark *mark = flow_mark(sk);
-
-	if (mark && mark->opened_by == OPENED_BY_US)
-		return remote;
-	if (mark && mark->opened_by == OPENED_BY_PEER)
-		return local;
-	/* An unconnected socket of UDP has no remote port. */
-	return local < remote || !remote ? local : remote;
+	if (flow_asks(sk, flow_mark(sk)))
+		return bpf_ntohs(sk->__sk_common.skc_dport);
+	return sk->__sk_common.skc_num;
 }
 
 static __always_inline void group_name_task(struct group_key *key, __u32 pid)

@@ -68,7 +68,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         bytes: sum(banks, |bank| bank.bytes[index]),
         retransmits: only(Direction::Tx, sum(banks, |bank| bank.retransmits)),
         out_of_order: only(Direction::Rx, sum(banks, |bank| bank.out_of_order)),
-        pipelined: only(Direction::Tx, sum(banks, |bank| bank.pipelined)),
+        pipelined: sum(banks, |bank| bank.pipelined[index]),
         drops: only(Direction::Rx, sum(banks, |bank| bank.drops)),
         parts: parts(banks, &stages),
         stages,

@@ -294,6 +294,9 @@ pub(super) fn way(facts: &Facts, stage: Stage, request: &Request) -> Way {
         Stage::AppService => stamps(facts)
             .and_then(|_| reads(facts))
             .map(|rx| Way::Between(read(rx), Point::NextSend)),
+        Stage::PeerAnswer => sent(facts, QUEUED, QUEUED)
+            .and_then(|_| reads(facts))
+            .map(|rx| Way::Between(Point::LastSend, ready(rx))),
     };
     way.unwrap_or_else(Way::Absent)
 }

@@ -49,6 +49,8 @@ pub enum Point {
     RunDelay,
     /// The next send of the flow.
     NextSend,
+    /// The send before an answer.
+    LastSend,
 }
 
 impl fmt::Display for Point {
@@ -62,6 +64,7 @@ impl fmt::Display for Point {
             Self::SchedInfo => ("task ", "sched_info"),
             Self::RunDelay => ("task ", "run_delay"),
             Self::NextSend => ("", "the next send"),
+            Self::LastSend => ("", "the last send"),
         };
         write!(f, "{kind}{name}")
     }

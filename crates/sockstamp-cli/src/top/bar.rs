@@ -46,14 +46,14 @@ pub(super) fn of_message(message: &Message) -> impl Iterator<Item = (Stage, u128
     of_stages(&message.stages, |time| u128::from(time.0))
 }
 
-/// Return the stages of a message's path, without the application's time before it.
+/// Return the stages of a message's path, without the time between messages.
 pub(super) fn of_stages<T>(
     stages: &StageMap<Option<T>>,
     sum: impl Fn(&T) -> u128,
 ) -> impl Iterator<Item = (Stage, u128)> {
     stages
         .present()
-        .filter(|(stage, _)| *stage != Stage::AppService)
+        .filter(|(stage, _)| !stage.is_between_messages())
         .map(move |(stage, value)| (stage, sum(value)))
 }
 

@@ -36,6 +36,7 @@ impl Column {
             Self::Total(direction) => (direction.name(), "total"),
             Self::Retransmits => ("tx", "retr"),
             Self::Stage(Stage::AppService) => ("app", "serv"),
+            Self::Stage(Stage::PeerAnswer) => ("peer", "answ"),
             Self::Stage(stage) => (stage.direction().name(), paint::short(stage).1),
         }
     }
@@ -72,7 +73,7 @@ fn nothing(app: &App) -> &'static str {
     }
 }
 
-/// Choose columns: the stages first, then others that fit beside names of a recognisable width.
+/// Choose columns: the stages first, those between messages if any message has them, then others that fit beside names of a recognisable width.
 fn layout(app: &App, rows: &[Row], width: usize) -> (usize, Vec<Column>) {
     let names = rows.iter().map(|row| Span::raw(row.name.as_str()).width());
     let longest = names.max().unwrap_or(0);
@@ -81,7 +82,10 @@ fn layout(app: &App, rows: &[Row], width: usize) -> (usize, Vec<Column>) {
         _ => (20, longest.clamp(20, 50)),
     };
     let room = width.saturating_sub(2);
-    let mut columns: Vec<_> = app.stages().into_iter().map(Column::Stage).collect();
+    let told =
+        |stage: &Stage| !stage.is_between_messages() || rows.iter().any(|row| row.stage(*stage).is_some());
+    let stages = app.stages().into_iter().filter(told);
+    let mut columns: Vec<_> = stages.map(Column::Stage).collect();
     columns.truncate(room.saturating_sub(least) / CELL);
     let [tx, rx] = Direction::ALL;
     let extra = [
@@ -185,7 +189,7 @@ fn stage_cell(app: &App, row: &Row, stage: Stage, paint: Paint) -> Span<'static>
         return Span::styled(format!("{:>CELL$}", "-"), paint.faint());
     };
     let share = row.share(stage);
-    let marked = if share >= MOST && stage != Stage::AppService {
+    let marked = if share >= MOST && !stage.is_between_messages() {
         format!("*{text}")
     } else {
         text
@@ -242,8 +246,7 @@ fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'stat
     [Line::raw(text), Line::from(spans)]
 }
 
-/// Print the causes of waiting, and the application's time between messages, which is not part of
-/// their time.
+/// Print the causes of waiting, and the time between messages, which is not part of theirs.
 fn causes(row: &Row) -> Line<'static> {
     let mut text = String::new();
     for stage in Stage::ALL {
@@ -258,9 +261,12 @@ fn causes(row: &Row) -> Line<'static> {
         }
         text.push(' ');
     }
-    if let Some(figures) = row.stage(Stage::AppService) {
-        let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
-        text += &format!(" serv: p50 {} p99 {}", time(figures.p50), time(figures.p99));
+    for stage in Stage::ALL.into_iter().filter(|stage| stage.is_between_messages()) {
+        if let Some(figures) = row.stage(stage) {
+            let (_, name) = paint::short(stage);
+            let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
+            text += &format!(" {name}: p50 {} p99 {}", time(figures.p50), time(figures.p99));
+        }
     }
     Line::raw(text)
 }

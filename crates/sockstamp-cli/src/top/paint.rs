@@ -56,7 +56,7 @@ impl Paint {
             Stage::TxCopy | Stage::RxStack => Color::Blue,
             Stage::TxQueue | Stage::RxWakeup => Color::Magenta,
             Stage::TxQdisc | Stage::AppService => Color::Cyan,
-            Stage::TxNic | Stage::RxNic => Color::Gray,
+            Stage::TxNic | Stage::RxNic | Stage::PeerAnswer => Color::Gray,
             Stage::TxNetwork => Color::Green,
             Stage::RxHol => Color::Red,
             Stage::RxApp => Color::Yellow,
@@ -84,5 +84,6 @@ pub(super) fn short(stage: Stage) -> (char, &'static str) {
         Stage::RxWakeup => ('w', "wake"),
         Stage::RxApp => ('a', "app"),
         Stage::AppService => ('v', "serv"),
+        Stage::PeerAnswer => ('p', "answ"),
     }
 }

@@ -148,7 +148,7 @@ impl Row {
             Shown::P50 => figures.p50.map(Nanos::as_nanos),
             Shown::P99 => figures.p99.map(Nanos::as_nanos),
             // Beside the messages' time, no part of it.
-            Shown::Share if stage == Stage::AppService => None,
+            Shown::Share if stage.is_between_messages() => None,
             Shown::Share => Some(self.share(stage)),
         }
     }

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod answers;
 mod capture;
 mod clock;
 mod datagrams;

@@ -76,7 +76,7 @@ impl Bank {
                 continue;
             };
             self.stages[stage].add(duration, weight);
-            if stage != Stage::AppService {
+            if !stage.is_between_messages() {
                 total += duration.0;
             }
         }
@@ -189,6 +189,9 @@ prop_compose! {
             stages[Stage::RxHol] = first;
             stages[Stage::RxWakeup] = wakeup;
             stages[Stage::RxApp] = Some(durations[1]);
+            stages[Stage::PeerAnswer] = service;
+            parts[Part::Network] = service.map(|answer| Nanos(answer.0 * shares[0] / 20));
+            parts[Part::Peer] = service.zip(parts[Part::Network]).map(|(answer, network)| Nanos(answer.0 - network.0));
         }
         Message {
             direction,
@@ -209,7 +212,7 @@ prop_compose! {
             repeats: 0,
             coalesced: false,
             ack_with_data: false,
-            pipelined: sent && pipelined,
+            pipelined,
             min_rtt: None,
             seq_end: 0,
             stages,

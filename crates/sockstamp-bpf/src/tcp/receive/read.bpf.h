@@ -9,6 +9,7 @@
 #define SOCKSTAMP_TCP_RECEIVE_READ_BPF_H
 
 #include "abi/ring.bpf.h"
+#include "answer/answer.bpf.h"
 #include "clock/clock.bpf.h"
 #include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
@@ -99,6 +100,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 		return;
 	ready = bpf_ktime_get_ns();
 	start = rx->serial ? rx->end : rx->seq;
+	answer_arrived(tp, flow, start, ready);
 	waited = setting_hol != HOL_UNSEEN && hol_waited(tp, rx);
 	grown = arrivals_open(rx, waited ? rx_wanted(rx) : 1, tp->copied_seq, ready);
 	rx->serial++;
@@ -134,6 +136,7 @@ struct read {
 	__u64 oldest;
 	__u64 now;
 	__u64 hol;
+	struct answer answer;
 };
 
 /* When the byte at `start` was stamped, or, without a stamp to trust, could be read. */
@@ -277,6 +280,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	record->bytes = read->end - read->start;
 	record->flow.pid = read->pid;
 	if (verdict == VERDICT_VALID) {
+		answer_record(record, &read->answer);
 		record->stamps.rx.software = read->ready - read->stack_ns - read->hol;
 		record->stages[STAGE_RX_STACK] = read->stack_ns;
 		if (read->hol) {
@@ -315,6 +319,7 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, const str
 	stage_add(bank, group, STAGE_RX_APP, read->app, read->weight);
 	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX),
 		  read->stack_ns + read->hol + waited, read->weight);
+	answer_add(bank, group, &read->answer, read->weight);
 }
 
 static __always_inline void rx_take(const struct sock *sk, struct bank *bank, struct flow *flow,
@@ -387,6 +392,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	read.start = rx->seq;
 	read.end = read.start + length;
 	rx->seq = read.copied;
+	read.answer = answer_take(sk, &flow->exchange, read.start, read.end);
 	rx_message(sk, bank, flow, &read);
 	/* Not before it has found its arrivals. */
 	barrier();

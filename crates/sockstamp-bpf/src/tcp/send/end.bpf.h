@@ -140,7 +140,7 @@ static __always_inline void tx_add_stages(struct bank *bank, const struct tx_mes
 	if (message->service != STAGE_ABSENT)
 		stage_add(bank, group, STAGE_APP_SERVICE, message->service, weight);
 	if (message->flags & MESSAGE_PIPELINED)
-		count(&bank->pipelined, weight);
+		count(&bank->pipelined[DIRECTION_TX], weight);
 }
 
 static __always_inline void tx_add_parts(struct bank *bank, const struct tx_message *message)

@@ -9,6 +9,7 @@
 #ifndef SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
 #define SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
 
+#include "answer/answer.bpf.h"
 #include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
 #include "tcp/send/cause.bpf.h"
@@ -88,6 +89,7 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	message->group = sender->group;
 	/* What was read is answered; the entry of a send may be noted twice. */
 	flow->rx_time = 0;
+	answer_asked(tcp_of(sk), &flow->exchange, now);
 	count_measured(bank, DIRECTION_TX, message->weight);
 	group_measured(message->group, DIRECTION_TX);
 	if (verdict != VERDICT_VALID) {
@@ -134,6 +136,8 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 		sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
 	if (sample_skip(&flow->tx_sampler)) {
 		flow->rx_time = 0;
+		answer_asked(tcp_of(sk), &flow->exchange,
+			     sample_passes(&flow->rx_sampler) ? 0 : bpf_ktime_get_ns());
 		return false;
 	}
 	sender.group = group;

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * peer.answer: from a send to the arrival of the first byte that answers it, on the side that asks.
+ * The mirror of app.service. Only one request in flight has an answer that is known to be its own:
+ * where bytes were unread at the send, or the answer arrives before the peer has acknowledged all
+ * of the send, the read is counted as pipelined.
+ */
+#ifndef SOCKSTAMP_ANSWER_BPF_H
+#define SOCKSTAMP_ANSWER_BPF_H
+
+#include "abi/ring.bpf.h"
+#include "flow/state.bpf.h"
+#include "group/group.bpf.h"
+
+/* The answer that a read begins with, or holds. */
+struct answer {
+	__u64 ns; /* STAGE_ABSENT: none */
+	__u64 network;
+	bool pipelined;
+};
+
+/* A message is queued, with the socket locked. `now` 0: its answer will not be measured. */
+static __always_inline void answer_asked(const struct tcp_sock *tp, struct exchange *exchange,
+					 __u64 now)
+{
+	if (!exchange->asks)
+		return;
+	exchange->asked = now;
+	exchange->pipelined = tp->copied_seq != tp->rcv_nxt;
+}
+
+/*
+ * Bytes from `start` on can be read, with the socket locked. TCP has worked on their segment's ACK
+ * before (tcp_rcv_established(), net/ipv4/tcp_input.c, v6.18).
+ */
+static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flow *flow,
+					   __u32 start, __u64 ready)
+{
+	struct exchange *exchange = &flow->exchange;
+	__u64 state = EXCHANGE_ANSWERED | start;
+
+	if (!exchange->asked)
+		return;
+	if (exchange->pipelined || seq_before(tp->snd_una, flow->tx_seq))
+		state |= EXCHANGE_PIPELINED;
+	exchange->state = 0;
+	barrier();
+	exchange->ns = ready - exchange->asked;
+	exchange->asked = 0;
+	/* Atomic for its order: a reader that sees the state sees the time. */
+	__sync_lock_test_and_set(&exchange->state, state);
+}
+
+/* What of the answer's time its way took, at the least: tcp_min_rtt(); ~0U if there is none yet. */
+static __always_inline __u64 answer_network(const struct sock *sk, __u64 ns)
+{
+	__u32 rtt = tcp_of(sk)->rtt_min.s[0].v;
+	__u64 network = (__u64)rtt * 1000;
+
+	if (rtt == RTT_UNKNOWN)
+		return 0;
+	return network < ns ? network : ns;
+}
+
+/* Take the answer whose first byte is in a read. Readers have no lock: one of them gets it. */
+static __always_inline struct answer answer_take(const struct sock *sk, struct exchange *exchange,
+						 __u32 start, __u32 end)
+{
+	__u64 state = *(volatile __u64 *)&exchange->state;
+	struct answer answer = {.ns = STAGE_ABSENT};
+	__u64 ns = *(volatile __u64 *)&exchange->ns;
+	__u32 seq = state;
+
+	if (!state || seq_before(seq, start) || !seq_before(seq, end))
+		return answer;
+	if (__sync_val_compare_and_swap(&exchange->state, state, 0) != state)
+		return answer;
+	answer.pipelined = !!(state & EXCHANGE_PIPELINED);
+	if (answer.pipelined)
+		return answer;
+	answer.ns = ns;
+	answer.network = answer_network(sk, ns);
+	return answer;
+}
+
+static __always_inline void answer_add(struct bank *bank, __u32 group, const struct answer *answer,
+				       __u32 weight)
+{
+	if (answer->pipelined)
+		count(&bank->pipelined[DIRECTION_RX], weight);
+	if (answer->ns == STAGE_ABSENT)
+		return;
+	stage_add(bank, group, STAGE_PEER_ANSWER, answer->ns, weight);
+	stage_part_add(bank, group, PART_NETWORK, answer->network, weight);
+}
+
+static __always_inline void answer_record(struct message_record *record,
+					  const struct answer *answer)
+{
+	record->stages[STAGE_PEER_ANSWER] = answer->ns;
+	record->parts[PART_NETWORK] = answer->network;
+	if (answer->pipelined)
+		record->flags |= MESSAGE_PIPELINED;
+}
+
+#endif
