@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_found_in_what_pingers_print() {
+    fn times_are_found_in_the_output_of_pingers() {
         let ping = "PING ...\n64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=10.2 ms\n\n1 packets";
         assert_eq!(after(ping, "time="), [10.2]);
         let fping = "10.0.0.2 : [0], 64 bytes, 10.3 ms (10.3 avg, 0% loss)\n";

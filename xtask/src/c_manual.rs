@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_described_is_an_error() {
+    fn an_undocumented_member_is_an_error() {
         for (from, to) in [
             ("*a", "*b"),
             ("*a", "*a, int b"),

@@ -530,7 +530,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_left_out_is_in_its_account() {
+    fn runs_skipped_by_the_kernel_are_counted() {
         let account = "prog_type:\t26\nrun_cnt:\t7\nrecursion_misses:\t3\nverified_insns:\t1054\n";
         assert_eq!(parse_skipped(account), Some(3));
         assert_eq!(parse_skipped("prog_type:\t26\n"), None);

@@ -196,7 +196,7 @@ fn a_group_has_a_value_in_each_dimension() {
 }
 
 #[test]
-fn what_finds_no_room_is_in_other_and_counted() {
+fn messages_without_a_slot_are_in_other_and_counted() {
     let echo = Echo::start();
     let mut session = start(Grouped {
         limit: 8,

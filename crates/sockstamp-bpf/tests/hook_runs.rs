@@ -22,12 +22,12 @@ const DATAGRAMS: u64 = 10;
 const MESSAGES: u64 = 2 * REQUESTS * FAMILIES.len() as u64;
 
 #[test]
-fn of_the_best_plan() {
+fn every_hook_of_the_best_plan_runs() {
     every_hook_runs(Hooks::Best);
 }
 
 #[test]
-fn of_the_plan_for_older_kernels() {
+fn every_hook_of_the_plan_for_older_kernels_runs() {
     every_hook_runs(Hooks::Older);
 }
 
@@ -49,7 +49,7 @@ fn every_hook_runs(hooks: Hooks) {
             reason: reason @ Reason::NeedsOrFentry(_),
             ..
         })) if hooks == Hooks::Older => {
-            let line = format!("SKIP of_the_plan_for_older_kernels: {reason}\n");
+            let line = format!("SKIP every_hook_of_the_plan_for_older_kernels_runs: {reason}\n");
             io::stderr().write_all(line.as_bytes()).unwrap();
             return;
         }

@@ -21,13 +21,19 @@ const MESSAGES: usize = 2 * REQUESTS;
 const VALID: usize = MESSAGES * 9 / 10;
 
 #[test]
-fn of_this_kernel() {
-    without_each("of_this_kernel", probe::facts());
+fn this_kernel_without_any_one_hook_measures_the_other_stages() {
+    without_each(
+        "this_kernel_without_any_one_hook_measures_the_other_stages",
+        probe::facts(),
+    );
 }
 
 #[test]
-fn of_an_older_kernel() {
-    without_each("of_an_older_kernel", probe::facts().of_an_older_kernel());
+fn an_older_kernel_without_any_one_hook_measures_the_other_stages() {
+    without_each(
+        "an_older_kernel_without_any_one_hook_measures_the_other_stages",
+        probe::facts().of_an_older_kernel(),
+    );
 }
 
 fn measurable(test: &str, host: Facts) -> Option<Facts> {

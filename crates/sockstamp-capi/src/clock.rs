@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_converts_what_it_is_from_and_nothing_else() {
+    fn an_offset_converts_only_times_of_its_own_clock() {
         let offset = sockstamp_offset {
             ns: -7,
             uncertainty_ns: 0,

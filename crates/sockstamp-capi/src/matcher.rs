@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_nothing_is_refused() {
+    fn meaningless_arguments_are_refused() {
         for (transport, outstanding, capacity, expected) in [
             (0, 0, 1, 0),
             (SOCKSTAMP_DATAGRAMS, 1, 1, 0),

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_asked_for_is_kept_up_to_a_limit_and_counted_beyond() {
+    fn unread_reports_are_kept_up_to_a_limit_and_counted_beyond() {
         let mut others = Others::default();
         let range = |id| {
             report::of_range(ZeroCopyRange {

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_json_is_what_serde_json_writes() {
+    fn json_without_hidden_characters_equals_that_of_serde_json() {
         for text in ["", "nginx", "größe µs \"quoted\" \\ /", "服务"] {
             assert_eq!(written(text), serde_json::to_string(text).unwrap());
         }

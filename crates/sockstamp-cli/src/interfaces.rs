@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_veth_hides_what_is_behind_it() {
+    fn packets_through_a_veth_lead_on() {
         let veth = Medium::Virtual("veth".to_owned());
         let other = InterfaceSummary {
             interface: None,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_summed() {
+    fn interfaces_beyond_the_first_lines_are_summed() {
         let many: Vec<_> = (0..SHOWN + 3)
             .map(|_| entry("lo", 7, Medium::Loopback, 2))
             .collect();

@@ -48,7 +48,7 @@ fn states(report: &Value, used: bool) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn as_root_every_hook_is_tried_and_the_self_test_passes() {
+fn doctor_as_root_tries_every_hook_and_passes_its_self_test() {
     let before = Leftovers::before();
     let start = Instant::now();
     let report = json(Command::new(common::sockstamp()));
@@ -155,7 +155,7 @@ fn receive_stamping_is_seen_when_some_socket_asks_for_it() {
 }
 
 #[test]
-fn without_privilege_it_says_what_it_could_not_see() {
+fn doctor_without_privilege_names_what_is_unknown() {
     let before = Leftovers::before();
     let copy = Unprivileged::new();
     let report = json(copy.command());

@@ -30,7 +30,7 @@ fn without_bpf_and_perfmon_sys_admin_is_enough() {
 }
 
 #[test]
-fn without_sys_admin() {
+fn stat_agrees_with_doctor_without_sys_admin() {
     let said = as_doctor_says(|| without_capabilities("-sys_admin"), None);
     assert!(
         said.contains("other network namespaces are left alone: CAP_SYS_ADMIN is missing"),
@@ -39,12 +39,12 @@ fn without_sys_admin() {
 }
 
 #[test]
-fn without_syslog() {
+fn stat_agrees_with_doctor_without_syslog() {
     as_doctor_says(|| without_capabilities("-syslog"), None);
 }
 
 #[test]
-fn without_bpf() {
+fn stat_agrees_with_doctor_without_bpf() {
     as_doctor_says(
         || without_capabilities("-sys_admin,-bpf"),
         Some("missing CAP_BPF:"),
@@ -52,7 +52,7 @@ fn without_bpf() {
 }
 
 #[test]
-fn without_perfmon() {
+fn stat_agrees_with_doctor_without_perfmon() {
     as_doctor_says(
         || without_capabilities("-sys_admin,-perfmon"),
         Some("missing CAP_PERFMON:"),
@@ -60,7 +60,7 @@ fn without_perfmon() {
 }
 
 #[test]
-fn without_net_admin() {
+fn stat_agrees_with_doctor_without_net_admin() {
     as_doctor_says(
         || without_capabilities("-net_admin"),
         Some("missing CAP_NET_ADMIN:"),
@@ -68,7 +68,7 @@ fn without_net_admin() {
 }
 
 #[test]
-fn without_btf() {
+fn stat_agrees_with_doctor_without_btf() {
     as_doctor_says(without_btf_in_sight, Some("no BTF"));
 }
 

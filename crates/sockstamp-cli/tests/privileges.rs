@@ -67,7 +67,7 @@ fn end(mut process: Process) {
 }
 
 #[test]
-fn of_root() {
+fn capabilities_of_root_are_out_of_effect_while_it_measures() {
     let before = Leftovers::before();
     let mut process = measure(Command::new(common::sockstamp()), WAITING);
     let command = printed_pid(&mut process);
@@ -83,7 +83,7 @@ fn of_root() {
 
 /// Given to a user by ambient capabilities, which a command inherits, in a cgroup that is the user's.
 #[test]
-fn of_a_user_with_three_capabilities() {
+fn a_user_with_three_capabilities_can_measure() {
     let before = Leftovers::before();
     let copy = Unprivileged::new();
     let cgroup = Cgroup::new("user").unwrap();

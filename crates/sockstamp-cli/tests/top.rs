@@ -200,7 +200,7 @@ fn signals_that_end_it_give_the_terminal_back() {
 }
 
 #[test]
-fn it_ends_with_its_terminal() {
+fn top_ends_with_its_terminal() {
     let scene = Scene::new("top-hangup");
     let terminal = Terminal::new();
     terminal.start(&scene.top(""));
@@ -214,7 +214,7 @@ fn it_ends_with_its_terminal() {
 }
 
 #[test]
-fn it_can_be_stopped_and_goes_on() {
+fn top_can_be_suspended_and_resumed() {
     let scene = Scene::new("top-stop");
     let terminal = Terminal::new();
     terminal.0.type_line(&scene.top("--no-color")).unwrap();
@@ -283,7 +283,7 @@ fn a_terminal_that_says_it_is_huge_is_drawn_on_in_bounded_memory() {
 }
 
 #[test]
-fn without_a_terminal_it_says_what_to_do() {
+fn top_without_a_terminal_names_the_remedy() {
     let mut command = Command::new(sockstamp());
     command.arg("top");
     let mut top = Process::spawn(command).unwrap();

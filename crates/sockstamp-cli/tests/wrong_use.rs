@@ -44,7 +44,7 @@ fn in_other_mounts(prepare: &str) -> Command {
 }
 
 #[test]
-fn missing_privilege() {
+fn missing_privilege_is_named() {
     let copy = Unprivileged::new();
     for arguments in [
         &["stat", "--duration", "1s"] as &[&str],
@@ -63,7 +63,7 @@ fn missing_privilege() {
 }
 
 #[test]
-fn no_btf() {
+fn missing_btf_is_named() {
     refused(
         in_other_mounts("mount -t tmpfs none /sys/kernel/btf;"),
         1,
@@ -76,7 +76,7 @@ const NO_CGROUP2: &str = "awk '$3 == \"cgroup2\" { print $2 }' /proc/self/mounts
 
 /// CAP_SYS_ADMIN could mount it where nobody else sees it.
 #[test]
-fn no_cgroup2() {
+fn missing_cgroup2_is_named() {
     let without = format!("{NO_CGROUP2} setpriv --bounding-set=-sys_admin");
     refused(in_other_mounts(&without), 1, "no cgroup2 file system is mounted");
 }
@@ -169,7 +169,7 @@ fn refused_thread() {
 
 /// clap says what is wrong in its own form, of several lines.
 #[test]
-fn wrong_options() {
+fn wrong_options_are_refused() {
     let before = Leftovers::before();
     for arguments in [
         &["stat", "--no-such-option"] as &[&str],

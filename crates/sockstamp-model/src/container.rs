@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_container_is_none() {
+    fn other_cgroups_are_no_containers() {
         let (short, upper) = (&ID[1..], ID.to_uppercase());
         for path in [
             "",
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_user_claims_is_told_from_what_root_runs() {
+    fn containers_of_users_are_distinguished_from_those_of_root() {
         let slice = "/user.slice/user-1000.slice/user@1000.service";
         for (path, qualified) in [
             (

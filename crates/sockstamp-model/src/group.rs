@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_print_what_people_know() {
+    fn keys_print_names_instead_of_numbers() {
         let key = GroupKey {
             pid: Some(7),
             comm: Some("nginx".into()),
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_what_came_between() {
+    fn a_difference_counts_messages_in_between() {
         let mut earlier = group("a", 4);
         earlier.tx.stages[Stage::TxQueue]
             .get_or_insert_default()

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_another_namespace_says_so() {
+    fn an_interface_of_another_namespace_prints_it() {
         let shown = |home| eth0().seen_from(NetnsInode(home));
         assert_eq!(shown(4_026_532_001), "eth0");
         assert_eq!(shown(4_026_531_840), "eth0@4026532001");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped() {
+    fn terminal_commands_are_escaped() {
         assert_eq!(text(b"\x1b]0;x\x07\n"), r"\x1b]0;x\x07\n");
         assert_eq!(text(b"a\tb\rc\x7fd\x08"), r"a\tb\rc\x7fd\x08");
         // CSI as one character of C1, and as one byte.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_misleads_a_reader_is_escaped() {
+    fn misleading_characters_are_escaped() {
         for hidden in [
             '\u{202e}',
             '\u{2066}',
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_exact() {
+    fn names_in_json_are_exact() {
         let hostile = "\u{1b}]0;x\u{7}\n\u{202e}";
         let read: String = serde_json::from_str(&json(hostile.as_bytes())).unwrap();
         assert_eq!(read, hostile);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_what_is_printed() {
+    fn columns_are_as_wide_as_the_printed_text() {
         assert_eq!(format!("{:<6}|", Name::from("a\n")), "a\\n   |");
         assert_eq!(format!("{:?}", Name::from("a\n")), "\"a\\n\"");
     }

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_nobody_steps_do_not_differ() {
+    fn readings_without_a_step_do_not_differ() {
         let first = Reading::take();
         for _ in 0..1_000 {
             assert!(!Reading::take().differs_from(&first));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_what_no_uncertainty_explains() {
+    fn a_step_is_a_difference_beyond_the_uncertainty() {
         assert!(!reading(1_000, 30).differs_from(&reading(1_060, 30)));
         assert!(reading(1_000, 30).differs_from(&reading(1_061, 30)));
         assert!(reading(-2_000_000_000, 30).differs_from(&reading(1_000, 30)));

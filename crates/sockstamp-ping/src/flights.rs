@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_larger_ring_keeps_what_the_smaller_had() {
+    fn a_larger_ring_keeps_the_probes_of_the_smaller() {
         let mut flights = filled(16, 40);
         flights.grow(64);
         assert_eq!(flights.open(), (24..40).collect::<Vec<_>>());
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_overtaken_is_reordered_and_once_answered_is_not_open() {
+    fn an_overtaken_probe_is_reordered_and_an_answered_one_not_open() {
         let mut flights = filled(16, 3);
         assert!(!flights.answered(0));
         assert!(!flights.answered(2));

@@ -88,7 +88,7 @@ mod tests {
         }
 
         #[test]
-        fn who_is_early_goes_on_as_planned(due in 1_u64..1 << 40, early in 0_u64..1 << 20) {
+        fn an_early_target_keeps_its_schedule(due in 1_u64..1 << 40, early in 0_u64..1 << 20) {
             let now = Timestamp::from_nanos(due.saturating_sub(early));
             let (next, skipped) = next(Timestamp::from_nanos(due), Nanos(1_000), now);
             prop_assert_eq!((next.as_nanos(), skipped), (due + 1_000, 0));

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
+    fn impossible_settings_are_refused_by_name() {
         assert_eq!(refused(|target| target.settings.count = Some(0)), "count");
         assert_eq!(
             refused(|target| target.settings.interval = Duration::ZERO),

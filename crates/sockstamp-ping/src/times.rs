@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ran_already_did_not_wait_to_wake_up() {
+    fn a_prober_that_ran_already_has_no_wake_up() {
         let mut arrival = arrival(Some(1_130), OFFSET);
         arrival.woken = Timestamp::from_nanos(1_000);
         let waits = times(&departure(&BOTH), &arrival).waits;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_driver_s_stamp_the_scheduler_s_counts_and_says_so() {
+    fn the_schedulers_stamp_replaces_a_missing_stamp_of_the_driver() {
         let times = times(&departure(&BOTH[..1]), &arrival(Some(1_130), OFFSET));
         assert_eq!((times.rtt, times.tx), (Nanos(1_020), TxKind::Sched));
         assert_eq!(times.waits.qdisc, None);
@@ -269,7 +269,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_the_stamps_say_the_round_trip_is_no_longer_than_user_space_saw(
+        fn no_stamps_make_a_round_trip_longer_than_in_user_space(
             sched in prop::option::of(0_u64..10_000),
             driver in prop::option::of(0_u64..10_000),
             received in prop::option::of(0_u64..10_000),

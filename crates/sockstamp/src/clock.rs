@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_nobody_steps_times_out() {
+    fn a_clock_without_a_step_times_out() {
         let watch = ClockStepWatch::new().unwrap();
         let start = Instant::now();
         assert_eq!(watch.wait(Duration::from_millis(20)).unwrap(), Watched::Timeout);

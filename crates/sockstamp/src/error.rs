@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_say_what_was_tried_on_what() {
+    fn errors_name_the_call_and_its_object() {
         let error = Error::call("ioctl(ETHTOOL_GET_TS_INFO)", "eth7")(Errno::ENODEV);
         assert_eq!(
             error.to_string(),

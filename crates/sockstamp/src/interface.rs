@@ -131,14 +131,14 @@ mod tests {
     }
 
     #[test]
-    fn every_interface_answers() {
+    fn every_interface_reports_its_features() {
         for name in names().unwrap() {
             capabilities(&name).unwrap();
         }
     }
 
     #[test]
-    fn every_interface_says_whether_its_nic_stamps() {
+    fn every_interface_reports_if_its_nic_stamps() {
         for name in names().unwrap() {
             hardware_stamping(&name).unwrap();
         }

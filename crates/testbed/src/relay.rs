@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_stays_in_front_of_a_shorter_delay() {
+    fn waiting_packets_precede_those_with_a_shorter_delay() {
         let mut schedule = Schedule::new(LinkConfig::default().delay(Duration::from_millis(50)), 0);
         let now = Instant::now();
         let (Fate::Deliver { due: first, .. }, _) = schedule.decide(now, 100, false) else {

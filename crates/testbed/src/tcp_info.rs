@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_older_kernel_does_not_give_is_zero() {
+    fn fields_missing_in_an_older_kernel_are_zero() {
         let mut bytes = [0u8; 104];
         bytes[100..].copy_from_slice(&7u32.to_ne_bytes());
         assert_eq!(

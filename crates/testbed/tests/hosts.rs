@@ -48,7 +48,7 @@ fn programs_and_threads_run_inside_the_namespace() {
 }
 
 #[test]
-fn failures_say_what_failed() {
+fn failures_name_the_failed_action() {
     let host = Host::new("host").unwrap();
     let error = host.run("sh", &["-c", "echo reason >&2; exit 3"]).unwrap_err();
     assert!(

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_apt_says_errors_alone_are_told() {
+    fn only_errors_of_apt_are_reported() {
         let said = "W: old key\nE: Failed to fetch http://a/x  404\nE: Some files failed\n";
         assert_eq!(
             complaint(said),

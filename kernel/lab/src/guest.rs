@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_killed_a_kernel_is_told_whole() {
+    fn the_death_of_a_kernel_is_reported_whole() {
         let mut lines = vec!["booting"; 50];
         assert_eq!(end_of_interest(&lines), 10);
         lines[4] = "[    2.2] Oops: general protection fault";

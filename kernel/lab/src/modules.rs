@@ -121,14 +121,14 @@ kernel/net/sched/sch-fq.ko.xz:
 ";
 
     #[test]
-    fn what_a_module_needs_goes_first_and_once() {
+    fn dependencies_of_a_module_come_first_and_once() {
         let order = load_order(&["stp", "bridge", "sch_fq"], DEPENDENCIES, "").unwrap();
         let names: Vec<String> = order.iter().map(|path| name(path)).collect();
         assert_eq!(names, ["llc", "stp", "bridge", "sch_fq"]);
     }
 
     #[test]
-    fn what_is_built_in_is_not_loaded() {
+    fn built_in_modules_are_not_loaded() {
         let order = load_order(&["tun"], DEPENDENCIES, "kernel/drivers/net/tun.ko\n").unwrap();
         assert!(order.is_empty());
     }

@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_are_told_from_listeners_and_headings() {
+    fn connections_are_distinguished_from_listeners_and_headings() {
         let heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid";
         let line =
             |state: &str| format!("   0: 0100007F:1F90 0100007F:8000 {state} 00000000:00000000 00:00000000");

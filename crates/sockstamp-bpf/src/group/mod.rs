@@ -500,7 +500,7 @@ mod tests {
     }
 
     #[test]
-    fn every_dimension_is_told_to_the_programs() {
+    fn the_programs_know_every_dimension() {
         for dimension in Dimension::ALL {
             let grouped = Grouped::by(Grouping::new([dimension]).unwrap());
             assert_eq!(setting(Some(&grouped)).count_ones(), 1, "{dimension}");

@@ -149,7 +149,7 @@ fn stamps_are_taken_from_packets_with_all_their_hooks_or_not_at_all() {
 }
 
 #[test]
-fn what_packets_do_without_is_left_out() {
+fn stamps_from_packets_leave_unneeded_hooks_out() {
     let without_function = |function| {
         plan_of(&before_6_15(|facts| {
             facts.functions.insert(function, Some(false));
@@ -164,7 +164,7 @@ fn what_packets_do_without_is_left_out() {
 }
 
 #[test]
-fn where_functions_cannot_be_traced_reads_alone_are_measured() {
+fn only_reads_are_measured_if_functions_cannot_be_traced() {
     let facts = before_6_15(|_| ()).with_functions_traced(false);
     let plan = required(&facts).unwrap();
     assert!(plan.tx.is_none() && plan.rx == Some(Reads::Tracepoints));
@@ -207,7 +207,7 @@ fn reads_need_their_functions_where_there_are_no_tracepoints() {
 
 /// A NIC with one place for stamps would miss those that PTP needs.
 #[test]
-fn where_a_nic_stamps_sends_no_packet_is_asked_for_stamps() {
+fn no_packet_is_asked_for_stamps_if_a_nic_stamps_sends() {
     let ptp = without(|facts| {
         facts.stamping_nics.insert("eth0".into());
     });
@@ -234,7 +234,7 @@ fn where_a_nic_stamps_sends_no_packet_is_asked_for_stamps() {
 }
 
 #[test]
-fn without_the_schedulers_clock_wake_ups_are_what_was_stood_in_run_queues() {
+fn without_the_schedulers_clock_wake_ups_are_the_time_in_run_queues() {
     let takes: [fn(&mut Facts); 4] = [
         |facts| facts.casts = Some(false),
         |facts| facts.perf_events = Some(false),
@@ -259,7 +259,7 @@ fn without_the_kfunc_stamps_are_taken_from_packets() {
 }
 
 #[test]
-fn without_the_clock_of_stamps_sends_alone_are_measured() {
+fn without_the_clock_of_stamps_only_sends_are_measured() {
     let plan = required(&without(|facts| facts.stamp_clock = Some(false))).unwrap();
     assert!(plan.tx.is_some() && plan.entry.is_some() && plan.rx.is_none());
     assert_eq!(
@@ -335,7 +335,7 @@ fn without_a_look_at_segments_reads_that_waited_are_refused() {
 }
 
 #[test]
-fn wake_ups_need_what_the_scheduler_notes_and_the_names_of_functions() {
+fn wake_ups_need_the_schedulers_notes_and_the_names_of_functions() {
     let takes: [(fn(&mut Facts), _); 3] = [
         (
             |facts| facts.sched_info = Some(false),
@@ -370,7 +370,7 @@ fn without_reads_there_are_no_wake_ups() {
 }
 
 #[test]
-fn what_is_switched_off_is_said() {
+fn the_reason_of_an_excluded_stage_is_the_request() {
     let request = Request {
         sched: false,
         ..Request::default()
@@ -400,7 +400,7 @@ fn udp_needs_the_tracepoints_of_packets_and_the_clock_of_their_stamps() {
 }
 
 #[test]
-fn functions_of_udp_take_the_place_of_what_an_older_kernel_lacks() {
+fn functions_of_udp_replace_tracepoints_missing_in_an_older_kernel() {
     let functions = |drops_tell_receiver| Ok(Datagrams::Functions { drops_tell_receiver });
     for tracepoint in [Tracepoint::SockSendLength, Tracepoint::SockRecvLength] {
         assert_eq!(without_tracepoint(tracepoint).udp, functions(true));
@@ -510,7 +510,7 @@ fn the_way_through_the_host_needs_sends_and_its_tracepoint() {
 }
 
 #[test]
-fn what_could_not_be_seen_is_not_called_missing() {
+fn an_unknown_feature_is_not_called_missing() {
     let facts = without(|facts| facts.btf = None);
     assert_eq!(required(&facts), Err(Obstacle::UnreadableBtf));
     let facts = without(|facts| facts.nic_clock = None);

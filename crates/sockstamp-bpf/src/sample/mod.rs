@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn every_message_is_measured_where_nothing_is_said() {
+    fn every_message_is_measured_by_default() {
         let found = estimate(
             0,
             0,

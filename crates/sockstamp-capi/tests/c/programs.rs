@@ -179,7 +179,7 @@ fn curl_gets_the_file_as_it_is() {
 }
 
 #[test]
-fn everything_is_as_the_header_says() {
+fn every_function_does_what_the_header_says() {
     for (linkage, checker) in ALL {
         run(&mut checked(test_program("everything"), linkage, checker));
     }

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_blocks_nobody_and_is_not_opened() {
+    fn a_fifo_is_not_opened_and_blocks_nothing() {
         let (home, file) = home();
         mkfifo(&file, Mode::S_IRWXU).unwrap();
         // Opening it for writing succeeds once a reader has it open, and not before (fifo(7)).
@@ -212,7 +212,7 @@ sys.stdin.read()
 ";
 
     #[test]
-    fn what_takes_forever_is_left_alone() {
+    fn a_read_that_takes_too_long_is_abandoned() {
         let start = Instant::now();
         let wait = in_time(Duration::from_millis(50), || -> io::Result<()> {
             loop {

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_several_is_refused_with_their_list() {
+    fn an_ambiguous_name_is_refused_with_the_candidates() {
         let error = choose("0123", &host(), &[]).unwrap_err().to_string();
         assert_eq!(
             error,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_none_is_refused_with_the_places() {
+    fn an_unknown_name_is_refused_with_the_places_searched() {
         let error = choose("mail", &host(), &["a list: too long".to_owned()])
             .unwrap_err()
             .to_string();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_root_runs_goes_before_what_a_user_claims() {
+    fn containers_of_root_go_before_claims_of_users() {
         let claimed = |runtime, id: &str, names: &[&str]| {
             let mut claimed = candidate(runtime, id, names);
             claimed.container.user = Some(1000);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_runtime_writes_is_an_error() {
+    fn a_file_that_no_runtime_would_write_is_an_error() {
         let nested = [&[b'['; 100_000][..], &[b']'; 100_000]].concat();
         for nothing in [&b"null"[..], b"[1]", br#"{"Name":1}"#, b"", b"\xff", &nested] {
             assert!(docker(nothing).is_err());

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_is_null_or_unknown() {
+    fn unknown_facts_are_null_or_unknown() {
         let found = report(&unprivileged());
         assert_eq!(found["ready"], false);
         assert_eq!(found["receive_stamping"], Value::Null);

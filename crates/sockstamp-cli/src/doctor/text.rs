@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_capable_host() {
+    fn a_capable_host_can_measure() {
         assert_eq!(report(&capable()), include_str!("capable.txt"));
     }
 
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unstable_clock_of_the_scheduler_is_said() {
+    fn an_unstable_clock_of_the_scheduler_is_reported() {
         assert!(!report(&capable()).contains(UNSTABLE));
         let mut host = capable();
         host.facts.sched_clock_stable = Some(false);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unprivileged_look() {
+    fn an_unprivileged_report_names_what_is_missing() {
         assert_eq!(report(&unprivileged()), include_str!("unprivileged.txt"));
     }
 }

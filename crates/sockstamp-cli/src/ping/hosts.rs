@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_failure_is_told_and_the_others_counted() {
+    fn the_first_failure_is_reported_and_the_others_counted() {
         let names = ["0.0.0.0", "127.0.0.1", "ff02::1", "::"].map(str::to_owned);
         let error = resolve_all(&names, None).unwrap_err().to_string();
         assert_eq!(error, "0.0.0.0 is nobody's own address (and 2 others)");

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn it_comes_to_the_mean_difference() {
+    fn jitter_converges_to_the_mean_difference() {
         let mut jitter = Jitter::default();
         for turn in 0..1000 {
             jitter.record(Nanos(5_000_000 + 1_000_000 * (turn % 2)));
@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_wraps() {
+    fn jitter_does_not_overflow() {
         let mut jitter = Jitter::default();
         for turn in 0..100 {
             jitter.record(Nanos(if turn % 2 == 0 { 0 } else { u64::MAX }));

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_outcome_says_so() {
+    fn events_other_than_results_have_a_key_event() {
         let late = serde_json::to_value(Line::event(&host(), 7, &answer(10), "late")).unwrap();
         assert_eq!(
             (&late["event"], &late["rtt_ns"]),

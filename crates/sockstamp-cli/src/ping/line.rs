@@ -170,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_told_with_its_address_and_its_place() {
+    fn a_name_is_printed_with_its_address_and_namespace() {
         assert_eq!(label(&host("db.local", None)), "db.local (10.0.0.2)");
         assert_eq!(label(&host("10.0.0.2", Some("blue"))), "10.0.0.2 from blue");
     }
 
     #[test]
-    fn what_answered_is_said() {
+    fn the_kind_of_answer_is_printed() {
         for (kind, start) in [
             (AnswerKind::UdpReply, "56 bytes from "),
             (AnswerKind::PortUnreachable, "port unreachable from "),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_answer_is_said() {
+    fn defects_of_an_answer_are_printed() {
         let answer = Answer {
             from: ROUTER,
             missing: 20,
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_the_place_of_an_answer() {
+    fn errors_in_place_of_an_answer_are_printed() {
         assert_eq!(line(Outcome::Lost), "no answer from 10.0.0.2: seq=7\n");
         assert_eq!(line(Outcome::Abandoned), "");
         assert_eq!(
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stray_says_why_it_is_one() {
+    fn a_stray_answer_is_printed_with_its_reason() {
         assert_eq!(
             printed(|output| stray(output, ROUTER, Stray::Cookie)),
             "stray answer from 10.0.0.1: forged, it lacks the cookie of its probe\n"

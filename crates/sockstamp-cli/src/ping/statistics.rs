@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stamped_is_counted_in_the_order_of_the_first() {
+    fn sources_of_stamps_are_counted_in_order_of_their_first_use() {
         let mut statistics = Statistics::new(1);
         let mut fallen_back = answer(10);
         fallen_back.times.tx = TxKind::User;

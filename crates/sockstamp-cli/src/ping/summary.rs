@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_target() {
+    fn the_summary_of_one_target_is_complete() {
         let mut statistics = Statistics::new(1);
         for outcome in [
             Outcome::Answered(answer(10)),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_a_line_each_and_all_together() {
+    fn the_summary_of_several_targets_has_a_line_each_and_a_total() {
         let mut statistics = Statistics::new(2);
         statistics.outcome(0, &Outcome::Answered(answer(10)));
         statistics.outcome(1, &Outcome::Refused(refusal()));
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_answered_there_are_no_times() {
+    fn the_summary_without_answers_has_no_times() {
         let mut statistics = Statistics::new(1);
         statistics.outcome(0, &Outcome::Lost);
         let text = printed(&[host(2)], &statistics, &Counters::default());

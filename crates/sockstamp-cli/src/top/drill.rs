@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_finds_no_room_is_counted_until_silent_flows_give_way() {
+    fn flows_without_room_are_counted_until_silent_ones_are_dropped() {
         let mut drill = redis();
         let of = |port: u16| {
             let mut message = sample::message(1);

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_too_long_says_so() {
+    fn a_line_that_is_too_long_is_marked() {
         let line = Line::from(vec![Span::raw("abc"), Span::raw("déf")]);
         assert_eq!(text(&[cut(line.clone(), 6)]), "abcdéf\n");
         assert_eq!(text(&[cut(line.clone(), 5)]), "abcd…\n");

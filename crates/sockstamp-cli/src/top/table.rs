@@ -303,7 +303,7 @@ mod tests {
     use crate::top::sample;
 
     #[test]
-    fn a_row_is_what_came_in_the_interval() {
+    fn a_row_counts_messages_of_the_interval() {
         let (earlier, now) = sample::snapshots();
         let rows = rows(Some(&earlier), &now);
         let redis = rows.iter().find(|row| row.name.starts_with("redis")).unwrap();

@@ -101,7 +101,7 @@ fn drilled() -> App {
 }
 
 #[test]
-fn groups() {
+fn the_screen_of_groups_fits_both_sizes() {
     assert_screen("groups-80x24", &sample::app(), SMALL);
     assert_screen("groups-160x50", &sample::app(), LARGE);
 }
@@ -114,7 +114,7 @@ fn the_image_in_the_readme_is_the_coloured_screen_of_groups() {
 }
 
 #[test]
-fn medians_and_shares() {
+fn cells_show_medians_and_shares() {
     let mut app = sample::app();
     press(&mut app, "p");
     assert_screen("shares-80x24", &app, SMALL);
@@ -123,12 +123,12 @@ fn medians_and_shares() {
 }
 
 #[test]
-fn flows() {
+fn the_screen_of_flows_shows_the_last_interval() {
     assert_screen("flows-80x24", &drilled(), SMALL);
 }
 
 #[test]
-fn messages_as_waterfalls() {
+fn messages_are_drawn_as_waterfalls() {
     let mut app = drilled();
     press(&mut app, "\n↓");
     assert_screen("messages-80x24", &app, SMALL);
@@ -136,7 +136,7 @@ fn messages_as_waterfalls() {
 }
 
 #[test]
-fn help_and_counters() {
+fn overlays_show_keys_and_counters() {
     let mut app = sample::app();
     press(&mut app, "?");
     assert_screen("help-80x24", &app, SMALL);
@@ -155,7 +155,7 @@ fn help_and_counters() {
 }
 
 #[test]
-fn nothing_yet() {
+fn the_first_screen_says_that_nothing_came_yet() {
     assert_screen(
         "nothing-80x24",
         &App::new("comm,port".parse().unwrap(), Duration::from_secs(1)),
@@ -227,7 +227,7 @@ fn the_cursor_stays_on_its_group() {
 }
 
 #[test]
-fn what_has_no_group_has_flows_and_what_has_ended_has_none() {
+fn the_row_other_has_flows_and_ended_groups_have_none() {
     let mut app = sample::app();
     press(&mut app, "G\n");
     app.on_message(&GroupKey::default(), sample::message(1));
@@ -272,7 +272,7 @@ fn messages_are_wanted_only_while_they_are_looked_at() {
 }
 
 #[test]
-fn slow_messages_first() {
+fn messages_are_sorted_by_their_total() {
     let mut app = drilled();
     press(&mut app, "\ns");
     let totals: Vec<_> = app.messages().iter().map(|entry| entry.message.total()).collect();

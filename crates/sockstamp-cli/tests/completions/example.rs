@@ -11,7 +11,7 @@ use crate::fixture::{Fixture, Reader, Service};
 const SENDS: u64 = 1000;
 
 #[test]
-fn where_the_service_runs_it_is_memory_and_elsewhere_the_queue() {
+fn the_example_uses_memory_if_the_service_runs_and_the_queue_otherwise() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
     let nowhere = service.path().with_extension("none");
     let [with, without] = [service.path(), nowhere].map(|path| {

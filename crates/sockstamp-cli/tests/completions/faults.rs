@@ -262,7 +262,7 @@ fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
 
 /// The last to close it waits for what is not sent: that is the service, since it was asked while it stood still.
 #[test]
-fn a_socket_that_lingers_holds_up_nobody() {
+fn a_lingering_socket_does_not_delay_the_service() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
     let (sender, _receiver) = lingering(&fixture);
     let application = Raw::join(&service.path());
@@ -285,7 +285,7 @@ fn a_socket_that_lingers_holds_up_nobody() {
 
 /// The application alone waits for the lock, which a program of the service needs.
 #[test]
-fn a_socket_whose_lock_is_not_released_holds_up_nobody_else() {
+fn a_locked_socket_does_not_delay_other_applications() {
     let (fixture, mut service) = (Fixture::new(), Service::start(&[]));
     let (sender, _receiver) = fixture.tcp(Family::V4);
     let lock = HeldSocket::hold(sender.try_clone().unwrap()).unwrap();
@@ -457,7 +457,7 @@ fn three_capabilities_are_enough_for_the_service() {
 }
 
 #[test]
-fn without_capabilities_the_service_says_what_is_missing() {
+fn the_service_names_missing_capabilities() {
     let (copy, folder) = (Unprivileged::new(), tempfile::tempdir().unwrap());
     let mut command = copy.command();
     command

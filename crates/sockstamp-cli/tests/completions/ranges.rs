@@ -70,7 +70,7 @@ fn read_all(mut socket: TcpStream) -> thread::JoinHandle<usize> {
 
 /// The queue is read all the time, by another thread: what memory misses is there, and nothing is in memory that is not so.
 #[test]
-fn what_is_read_from_the_queue_at_once_is_in_one_of_both() {
+fn completions_read_from_the_queue_at_once_are_in_one_of_both() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
     let (sender, receiver) = fixture.udp(Family::V4);
     drop(receiver);

@@ -129,7 +129,7 @@ fn no_buffer_comes_back_early_and_a_wait_ends_when_it_does() {
 
 /// What was sent, and complete, before is in the queue alone.
 #[test]
-fn what_completed_before_memory_was_in_use_is_not_lost() {
+fn sends_completed_before_memory_was_used_are_not_lost() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
     let (socket, receiver) = fixture.plain_udp(Family::V4);
     let mut sender = ZeroCopySender::new(&socket, Options::default().threshold(0)).unwrap();
@@ -204,12 +204,12 @@ fn asks_for_stamps(socket: &UdpSocket, only_stamps: bool) {
 
 /// Stamps between them keep ranges from merging: there are more of them than memory has room for.
 #[test]
-fn what_was_written_over_in_memory_comes_from_the_queue_and_so_do_stamps() {
+fn completions_and_stamps_overwritten_in_memory_come_from_the_queue() {
     /// Beyond the 32 that memory has room for, and within the smallest net.core.optmem_max but Linux 6.1's.
     const SENDS: u32 = 60;
     if optmem() < 100_000 {
         eprintln!(
-            "SKIP what_was_written_over_in_memory_comes_from_the_queue_and_so_do_stamps: \
+            "SKIP completions_and_stamps_overwritten_in_memory_come_from_the_queue: \
              net.core.optmem_max has no room for that many completions"
         );
         return;

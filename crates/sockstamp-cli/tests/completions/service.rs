@@ -19,7 +19,7 @@ use crate::fixture::{Fixture, Service, completed, counts, drain, send, until};
 static DATA: [u8; 20_000] = [7; 20_000];
 
 #[test]
-fn what_an_application_had_is_given_back_when_it_goes() {
+fn resources_of_an_application_are_freed_when_it_leaves() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
     let (socket, _receiver) = fixture.udp(Family::V4);
     let in_use = || {
@@ -110,7 +110,7 @@ fn applications_do_not_see_each_others() {
 }
 
 #[test]
-fn what_is_no_socket_of_tcp_or_udp_is_refused() {
+fn descriptors_other_than_tcp_and_udp_sockets_are_refused() {
     let service = Service::start(&[]);
     let refusal = |result: Result<_, Error>| match result.map(drop) {
         Err(Error::Refused { refusal, .. }) => refusal,
@@ -133,7 +133,7 @@ fn what_is_no_socket_of_tcp_or_udp_is_refused() {
 }
 
 #[test]
-fn applications_of_one_user_are_as_many_as_was_said() {
+fn applications_per_user_are_limited() {
     let service = Service::start(&["--per-user", "2"]);
     let applications = [service.connect(), service.connect()];
     let third = Completions::connect(service.path());
@@ -196,7 +196,7 @@ fn a_registered_connection_is_closed_when_its_application_closes_it() {
 
 /// Who connects then waits, and the service says why and does not spin.
 #[test]
-fn without_descriptors_it_waits_for_some() {
+fn the_service_waits_for_descriptors_when_it_has_none() {
     let service = Service::start(&[]);
     let _served = service.connect();
     // Those with lower numbers are in use; poll(2) takes as many as may be open.

@@ -24,9 +24,9 @@ fn is_now(stamp: &TxStamp) -> bool {
 
 /// What was sent before does not count, and the error queue stays empty.
 #[test]
-fn of_tcp_without_entries() {
+fn stamps_of_tcp_come_without_queue_entries() {
     if probe::facts().tx_timestamping != Some(true) {
-        eprintln!("SKIP of_tcp_without_entries: BPF timestamping is from Linux 6.15 on");
+        eprintln!("SKIP stamps_of_tcp_come_without_queue_entries: BPF timestamping is from Linux 6.15 on");
         return;
     }
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
@@ -53,7 +53,7 @@ fn of_tcp_without_entries() {
 }
 
 #[test]
-fn of_udp_as_they_are_in_the_queue() {
+fn stamps_of_udp_equal_those_in_the_queue() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
     for family in [Family::V4, Family::V6] {
         let (sender, _receiver) = fixture.udp(family);

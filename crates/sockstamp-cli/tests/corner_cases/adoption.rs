@@ -197,7 +197,7 @@ fn a_send_that_waits_for_room_is_refused() {
 
 /// Bytes wait behind a missing segment when the connection is adopted: nobody knows since when.
 #[test]
-fn what_waits_for_a_missing_segment_is_refused() {
+fn data_that_waits_for_a_missing_segment_at_adoption_is_refused() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let config = LinkConfig::default().delay(ONE_WAY);
     let link = Link::relay(&client, &server, config.clone()).unwrap();

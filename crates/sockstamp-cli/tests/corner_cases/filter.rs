@@ -81,7 +81,7 @@ fn source_and_destination_are_those_of_the_message() {
 }
 
 #[test]
-fn addresses_and_versions_are_told_apart() {
+fn filters_distinguish_addresses_and_ip_versions() {
     let host = Host::new("filter").unwrap();
     let filter = ["net", "127.0.0.2/31", "or", "ip6", "and", "net", "::/0"];
     let trace = Trace::start(&[&["--netns", host.netns_name()][..], &filter].concat());
@@ -161,7 +161,7 @@ fn a_direction_that_is_not_selected_leaves_no_trace() {
 
 /// Segments that come out of order are of the direction that is read, retransmissions of the other.
 #[test]
-fn what_is_counted_beside_messages_has_a_direction_too() {
+fn counters_beside_messages_follow_the_filters_direction() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let link = Link::relay(&client, &server, LinkConfig::default()).unwrap();
     let address = link.address_b(Family::V4);

@@ -203,7 +203,7 @@ fn hostile_names_do_not_reach_the_terminal_of_top() {
 }
 
 #[test]
-fn errors_show_what_they_quote() {
+fn errors_escape_what_they_quote() {
     let command = |words: &[&str]| {
         let mut command = Command::new(sockstamp());
         command.args(words);

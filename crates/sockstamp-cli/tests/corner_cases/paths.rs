@@ -58,17 +58,17 @@ fn over_link(join: impl Fn(&Host, &Host) -> Link) {
 }
 
 #[test]
-fn over_veth() {
+fn messages_over_veth_are_measured() {
     over_link(|client, server| Link::veth(client, server).unwrap());
 }
 
 #[test]
-fn over_a_tun_device() {
+fn messages_over_a_tun_device_are_measured() {
     over_link(|client, server| Link::relay(client, server, LinkConfig::default()).unwrap());
 }
 
 #[test]
-fn over_loopback() {
+fn messages_over_loopback_are_measured() {
     let host = Host::new("corner").unwrap();
     let addresses: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     for address in addresses {

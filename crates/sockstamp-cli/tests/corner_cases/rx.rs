@@ -181,7 +181,7 @@ fn data_that_came_before_accept_waited_for_it() {
 
 /// RFC 9293, 3.10.7.4: what comes behind a missing segment waits for it.
 #[test]
-fn what_waited_for_a_missing_segment_says_how_long() {
+fn reads_show_how_long_they_waited_for_a_missing_segment() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let link = Link::relay(&client, &server, LinkConfig::default().delay(ONE_WAY)).unwrap();
     let trace = Trace::start(&["--netns", server.netns_name()]);
@@ -236,7 +236,7 @@ fn a_read_below_the_low_water_mark_is_refused() {
 
 /// Urgent data (tcp(7)) leaves the stream beside the other bytes, so neither read is where it should be.
 #[test]
-fn urgent_data_is_refused_and_what_follows_is_right() {
+fn urgent_data_is_refused_and_later_reads_are_right() {
     let scene = Loopback::new();
     let mut connection = scene.connect();
     SockRef::from(&connection.client).send_out_of_band(b"!").unwrap();
@@ -259,7 +259,7 @@ fn urgent_data_is_refused_and_what_follows_is_right() {
 const PILE: usize = 40;
 
 #[test]
-fn arrivals_that_pile_up_in_front_of_a_reader_are_told_apart() {
+fn piled_up_arrivals_keep_their_own_times() {
     let scene = Loopback::new();
     let mut connection = scene.connect();
     let apart = Duration::from_millis(5);

@@ -95,7 +95,7 @@ fn assert_not_measured(messages: &Messages, address: SocketAddr) {
 }
 
 #[test]
-fn by_cgroup_sockets_made_in_it_are_measured() {
+fn cgroup_selects_sockets_made_in_it() {
     let host = Host::new("corner").unwrap();
     let cgroup = Cgroup::new("corner").unwrap();
     let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
@@ -114,7 +114,7 @@ fn by_cgroup_sockets_made_in_it_are_measured() {
 }
 
 #[test]
-fn by_pid_the_messages_of_these_processes_alone_are_measured() {
+fn pid_selects_only_messages_of_these_processes() {
     let host = Host::new("corner").unwrap();
     let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
     let [first, second, other] = [(); 3].map(|()| Client::start(&host, port_of(&listener), |_| {}));
@@ -131,7 +131,7 @@ fn by_pid_the_messages_of_these_processes_alone_are_measured() {
 
 /// The listener exists when the measurement starts; the client is another process.
 #[test]
-fn by_pid_what_an_older_listener_accepts_is_measured() {
+fn pid_selects_connections_of_an_older_listener() {
     let host = Host::new("corner").unwrap();
     let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
     let client = Client::start(&host, port_of(&listener), |_| {});
@@ -146,7 +146,7 @@ fn by_pid_what_an_older_listener_accepts_is_measured() {
 }
 
 #[test]
-fn by_comm_the_processes_of_a_name_are_measured_those_that_start_later_too() {
+fn comm_selects_processes_of_a_name_including_later_ones() {
     let host = Host::new("corner").unwrap();
     let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
     let client = |name: &str| {
@@ -170,7 +170,7 @@ fn by_comm_the_processes_of_a_name_are_measured_those_that_start_later_too() {
 /// A process has the name of its first thread, of which the kernel keeps 15 bytes: this one's is longer,
 /// and what is measured happens in another thread.
 #[test]
-fn by_comm_an_older_listener_and_a_thread_of_another_name() {
+fn comm_selects_an_older_listener_and_a_thread_of_another_name() {
     let host = Host::new("corner").unwrap();
     let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
     let server = listener.local_addr().unwrap();
@@ -191,7 +191,7 @@ fn by_comm_an_older_listener_and_a_thread_of_another_name() {
 
 /// Both conditions hold: the process, and its name.
 #[test]
-fn by_pid_and_comm_at_once() {
+fn pid_and_comm_must_both_hold() {
     let host = Host::new("corner").unwrap();
     let listener = host.tcp_listen(ANY_PORT.parse().unwrap()).unwrap();
     let clients = ["sst-one", "sst-one", "sst-two"].map(|name| {
@@ -211,7 +211,7 @@ fn by_pid_and_comm_at_once() {
 
 /// On the same host and port, over the link and over loopback; connections opened from either side.
 #[test]
-fn by_interface_the_way_to_the_peer_decides() {
+fn interface_selects_by_the_route_to_the_peer() {
     let (here, there) = (Host::new("here").unwrap(), Host::new("there").unwrap());
     let link = Link::veth(&here, &there).unwrap();
     for family in FAMILIES {
@@ -246,7 +246,7 @@ fn by_interface_the_way_to_the_peer_decides() {
 /// A socket forgets its route when its mark is set (`__sock_set_mark()`, net/core/sock.c), and keeps one again
 /// from the next packet on.
 #[test]
-fn by_interface_a_connection_without_a_route_is_counted_as_lost() {
+fn interface_counts_a_connection_without_a_route_as_lost() {
     let host = Host::new("corner").unwrap();
     let mut connection = Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into());
     wait_acknowledged(&connection.client);
@@ -261,7 +261,7 @@ fn by_interface_a_connection_without_a_route_is_counted_as_lost() {
 }
 
 #[test]
-fn by_namespace_name_or_process_in_it() {
+fn netns_selects_by_name_or_by_a_process_in_it() {
     let inside = Host::new("inside").unwrap();
     let outside = Host::new("outside").unwrap();
     let process = inside.spawn("sleep", &["60"]).unwrap();

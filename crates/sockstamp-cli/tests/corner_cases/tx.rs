@@ -335,7 +335,7 @@ fn lose_everything() -> LinkConfig {
 }
 
 #[test]
-fn a_reset_refuses_what_is_in_flight() {
+fn a_reset_refuses_messages_in_flight() {
     let scene = Wire::new(LinkConfig::default());
     let mut connection = scene.connect();
     scene
@@ -358,7 +358,7 @@ fn a_reset_refuses_what_is_in_flight() {
 }
 
 #[test]
-fn a_socket_closed_at_once_refuses_what_is_in_flight() {
+fn a_socket_closed_at_once_refuses_messages_in_flight() {
     let scene = Wire::new(LinkConfig::default());
     let mut connection = scene.connect();
     scene.link.set_config(lose_everything()).unwrap();
@@ -374,7 +374,7 @@ fn a_socket_closed_at_once_refuses_what_is_in_flight() {
 }
 
 #[test]
-fn what_is_acknowledged_after_the_program_closed_the_socket_is_valid() {
+fn messages_acknowledged_after_close_are_valid() {
     let scene = Wire::new(LinkConfig::default().delay(ONE_WAY));
     let mut connection = scene.connect();
     connection.client.write_all(&[0; 10]).unwrap();
@@ -455,7 +455,7 @@ fn threads_on_one_socket(threads: usize) -> (Vec<Duration>, SocketAddr, Messages
 const AROUND_THE_CALL: Duration = Duration::from_millis(25);
 
 #[test]
-fn two_threads_that_wait_in_send_on_one_socket_are_told_apart() {
+fn two_threads_that_wait_in_send_on_one_socket_keep_their_own_times() {
     let (in_send, client, messages) = threads_on_one_socket(2);
     let mut sent = messages.sent_from(client);
     assert_eq!(sent.len(), 2, "{sent:?}");

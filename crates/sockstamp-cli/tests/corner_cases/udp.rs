@@ -205,7 +205,7 @@ receiver.recv(100)
 }
 
 #[test]
-fn a_peek_is_no_message_and_what_is_cut_off_is_not_counted() {
+fn a_peek_is_no_message_and_truncated_bytes_are_not_counted() {
     let messages = trace(
         r"
 sender.send(b'x' * 10)
@@ -299,7 +299,7 @@ for _ in range(100):
 
 /// `Udp: RcvbufErrors` of /proc/net/snmp counts the same.
 #[test]
-fn a_full_receive_buffer_drops_what_is_counted() {
+fn datagrams_dropped_by_a_full_receive_buffer_are_counted() {
     let host = Host::new("udp").unwrap();
     let stat = Stat::start(&["--netns", host.netns_name(), "udp"]);
     let printed = run(
@@ -334,7 +334,7 @@ print(read, dict(zip(names, values))['RcvbufErrors'])
 
 /// Behind a token bucket each datagram waits 10 ms longer than the one before; a short queue drops.
 #[test]
-fn what_waits_in_the_packet_scheduler_or_is_dropped_there() {
+fn waits_and_drops_in_the_packet_scheduler_are_seen() {
     within_three_attempts(shaped_and_dropped);
 }
 

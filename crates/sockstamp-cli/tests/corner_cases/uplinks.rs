@@ -116,7 +116,7 @@ fn across_a_bridge_that_calls_iptables_the_way_is_followed_when_asked_for() {
 
 /// ip_rcv_core() takes the packet from its socket: its callbacks end there.
 #[test]
-fn behind_a_routed_hop_the_first_interface_is_the_last() {
+fn the_first_interface_is_the_last_before_a_routed_hop() {
     let scene = Scene::new(Uplink::routed);
     for family in FAMILIES {
         let messages = scene.trace(&[], family, request);
@@ -266,7 +266,7 @@ fn interfaces(report: &Value) -> &[Value] {
 }
 
 #[test]
-fn stat_says_that_the_nic_is_out_of_sight() {
+fn stat_reports_that_the_nic_is_out_of_sight() {
     let scene = Scene::new(Uplink::routed);
     let netns = scene.container.netns_name();
     let seen = |options: &[&str], (name, inode): (&str, u64), leads_on: bool| {
@@ -288,7 +288,7 @@ fn stat_says_that_the_nic_is_out_of_sight() {
 }
 
 #[test]
-fn people_read_names() {
+fn text_shows_interface_names() {
     let scene = Scene::new(Uplink::bridged);
     let output = tempfile::NamedTempFile::new().unwrap();
     let path = output.path().to_str().unwrap();

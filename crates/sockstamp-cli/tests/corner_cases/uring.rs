@@ -50,7 +50,7 @@ fn a_send_is_a_message() {
 }
 
 #[test]
-fn a_read_of_what_is_there_is_a_message() {
+fn an_io_uring_read_of_available_data_is_a_message() {
     let scene = Loopback::new();
     let mut connection = scene.connect();
     connection.client.write_all(&[0; 100]).unwrap();

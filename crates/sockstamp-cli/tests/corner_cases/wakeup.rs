@@ -204,17 +204,17 @@ fn held_and_thinking(way: Way) {
 }
 
 #[test]
-fn a_blocking_read() {
+fn the_wake_up_of_a_blocking_read_is_measured() {
     held_and_thinking(Way::Read);
 }
 
 #[test]
-fn a_poll() {
+fn the_wake_up_of_a_poll_is_measured() {
     held_and_thinking(Way::Poll);
 }
 
 #[test]
-fn a_select() {
+fn the_wake_up_of_a_select_is_measured() {
     held_and_thinking(Way::Select);
 }
 
@@ -229,7 +229,7 @@ fn an_edge_triggered_epoll() {
 }
 
 #[test]
-fn an_io_uring() {
+fn the_wake_up_of_an_io_uring_is_measured() {
     held_and_thinking(Way::Uring);
 }
 
@@ -304,7 +304,7 @@ fn a_reader_that_is_busy_when_data_comes_is_not_woken() {
 
 /// One thread waits and hands the socket to another: between the two, the time is the application's.
 #[test]
-fn a_reader_that_is_not_who_waited() {
+fn a_reader_other_than_the_waiter_has_no_wake_up() {
     let scene = Loopback::new();
     let mut connection = scene.connect();
     let (mut socket, waited) = (server(&connection), server(&connection));
@@ -320,7 +320,7 @@ fn a_reader_that_is_not_who_waited() {
 }
 
 #[test]
-fn with_no_sched_nobody_is_woken() {
+fn no_sched_measures_no_wake_up() {
     let scene = Loopback::with(&["--no-sched"]);
     let mut connection = scene.connect();
     let socket = server(&connection);

@@ -12,12 +12,12 @@ const REQUEST_BYTES: u64 = 500;
 const CONNECTIONS: usize = 4;
 
 #[test]
-fn by_the_best_hooks() {
+fn counts_by_the_best_hooks_equal_the_kernels() {
     check("best");
 }
 
 #[test]
-fn by_older_hooks() {
+fn counts_by_older_hooks_equal_the_kernels() {
     check("older");
 }
 
@@ -28,7 +28,7 @@ fn check(hooks: &str) {
     let target = ["--hooks", hooks, "--by", "flow", "tcp", "port", "7000"];
     let stat = match Stat::try_start("--every", &target) {
         Err(reason) if hooks == "older" && reason.contains("fentry") => {
-            skip("counts::by_older_hooks", reason.trim());
+            skip("counts::counts_by_older_hooks_equal_the_kernels", reason.trim());
             return;
         }
         started => started.unwrap(),

@@ -16,18 +16,18 @@ fn pair() -> Pair {
 }
 
 #[test]
-fn paced_by_fq() {
+fn pacing_by_fq_is_in_tx_qdisc() {
     let pair = pair();
     let _serve = pair.serve(&["serve", "--request", "10000"]);
     let device = pair.link.interface_a();
-    let Some(_fq) = Qdisc::new("fq::paced_by_fq", &pair.client, device, "fq") else {
+    let Some(_fq) = Qdisc::new("fq::pacing_by_fq_is_in_tx_qdisc", &pair.client, device, "fq") else {
         return;
     };
     within_three_attempts(|| explained_by(&pair, "tx.qdisc"));
 }
 
 #[test]
-fn paced_by_tcp() {
+fn pacing_by_tcp_is_in_tx_queue() {
     let pair = pair();
     let _serve = pair.serve(&["serve", "--request", "10000"]);
     within_three_attempts(|| explained_by(&pair, "tx.queue/pacing"));

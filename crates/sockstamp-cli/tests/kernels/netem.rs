@@ -78,25 +78,33 @@ fn delayed(test: &str, place: impl Fn(&Pair) -> (&Host, &str, &'static str)) {
 /// What is sent again is counted as the kernel counts it, what came behind a missing segment as well, and reads
 /// waited for it.
 #[test]
-fn loss() {
-    disturbed("netem::loss", "netem delay 5ms loss 2%", |counts| {
-        if counts.retransmits == 0 {
-            return Err("nothing was lost".to_owned());
-        }
-        Ok(())
-    });
+fn loss_is_counted_as_the_kernel_counts_it() {
+    disturbed(
+        "netem::loss_is_counted_as_the_kernel_counts_it",
+        "netem delay 5ms loss 2%",
+        |counts| {
+            if counts.retransmits == 0 {
+                return Err("nothing was lost".to_owned());
+            }
+            Ok(())
+        },
+    );
 }
 
 /// Some packets overtake those that are held back. The sender knows too late to send anything again: the way back is
 /// longer than the delay, and `tcp_rack_reo_wnd()` (net/ipv4/tcp_recovery.c) allows a quarter of the round trip.
 #[test]
-fn reordering() {
-    disturbed("netem::reordering", "netem delay 3ms reorder 25%", |counts| {
-        if counts.retransmits > 0 {
-            return Err(format!("{} segments were sent again", counts.retransmits));
-        }
-        Ok(())
-    });
+fn reordering_is_counted_without_retransmits() {
+    disturbed(
+        "netem::reordering_is_counted_without_retransmits",
+        "netem delay 3ms reorder 25%",
+        |counts| {
+            if counts.retransmits > 0 {
+                return Err(format!("{} segments were sent again", counts.retransmits));
+            }
+            Ok(())
+        },
+    );
 }
 
 /// By the kernel.
@@ -176,7 +184,7 @@ fn wait_closed(host: &Host) {
 
 /// A line of 1 Mbit/s: what waits for it is in the packet scheduler, or in TCP as long as enough is there.
 #[test]
-fn a_slow_line() {
+fn a_slow_line_delays_in_the_packet_scheduler_or_in_tcp() {
     const LARGE: &str = "client --count 4 --request 40000";
     let pair = Pair::veth(Family::V4);
     let _serve = pair.serve(&["serve", "--request", "40000"]);
@@ -192,7 +200,12 @@ fn a_slow_line() {
         "tbf rate 1mbit burst 2kb limit 1mb",
     ] {
         within_three_attempts(|| {
-            let Some(_line) = Qdisc::new("netem::a_slow_line", &pair.client, device, line) else {
+            let Some(_line) = Qdisc::new(
+                "netem::a_slow_line_delays_in_the_packet_scheduler_or_in_tcp",
+                &pair.client,
+                device,
+                line,
+            ) else {
                 return Ok(());
             };
             let built = pair.stat_peer(LARGE);

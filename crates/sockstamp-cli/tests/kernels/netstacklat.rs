@@ -19,22 +19,22 @@ const APART_NS: u64 = 5_000;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
-fn of_tcp_over_ipv4() {
+fn cumulative_times_of_tcp_over_ipv4_equal_netstacklats() {
     check("tcp", Family::V4);
 }
 
 #[test]
-fn of_tcp_over_ipv6() {
+fn cumulative_times_of_tcp_over_ipv6_equal_netstacklats() {
     check("tcp", Family::V6);
 }
 
 #[test]
-fn of_udp_over_ipv4() {
+fn cumulative_times_of_udp_over_ipv4_equal_netstacklats() {
     check("udp", Family::V4);
 }
 
 #[test]
-fn of_udp_over_ipv6() {
+fn cumulative_times_of_udp_over_ipv6_equal_netstacklats() {
     check("udp", Family::V6);
 }
 

@@ -14,11 +14,11 @@ const BYTES: usize = 64;
 const APART_NS: u64 = 5_000;
 
 #[test]
-fn of_both_kinds_of_hooks() {
+fn both_kinds_of_hooks_give_the_same_stamps() {
     let pair = Pair::veth(Family::V4);
     let older = match Watched::try_new(&pair, "older", 7001) {
         Err(reason) if reason.contains("fentry") => {
-            skip("twins::of_both_kinds_of_hooks", reason.trim());
+            skip("twins::both_kinds_of_hooks_give_the_same_stamps", reason.trim());
             return;
         }
         started => started.unwrap(),

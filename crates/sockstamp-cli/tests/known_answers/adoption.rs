@@ -41,8 +41,9 @@ fn check_redis(family: Family) {
 }
 
 #[test]
-fn of_a_process() {
-    let Some(mut clients) = Clients::of_redis("adoption::of_a_process", Family::V4) else {
+fn connections_of_a_process_are_adopted() {
+    let Some(mut clients) = Clients::of_redis("adoption::connections_of_a_process_are_adopted", Family::V4)
+    else {
         return;
     };
     let pid = clients.server.id().to_string();

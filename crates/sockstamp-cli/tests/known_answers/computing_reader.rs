@@ -37,7 +37,7 @@ fn check_service(family: Family) {
 
 /// Two requests come at once: the second waits until the first is answered.
 #[test]
-fn before_it_reads_again() {
+fn computing_before_the_next_read_is_in_rx_app() {
     const REQUESTS: &str = "client --count 20 --request 128 --pieces 2 --response 128";
     let pair = Pair::veth(Family::V4);
     let measure = |compute: &str| {

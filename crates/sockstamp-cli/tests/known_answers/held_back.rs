@@ -61,12 +61,12 @@ fn share(table: &str, name: &str) -> f64 {
 }
 
 #[test]
-fn by_tcp_cork() {
+fn data_held_back_by_tcp_cork_is_in_cork() {
     held_back("cork", Family::V4);
 }
 
 #[test]
-fn by_msg_more() {
+fn data_held_back_by_msg_more_is_in_cork() {
     held_back("more", Family::V6);
 }
 

@@ -47,7 +47,7 @@ fn set_values(pair: &Pair, count: &str, bytes: &str) -> Value {
 }
 
 #[test]
-fn by_the_congestion_window() {
+fn waits_for_the_congestion_window_are_in_cwnd() {
     let pair = long_link(Family::V4);
     let _redis = redis(&pair);
     within_three_attempts(|| {
@@ -65,7 +65,7 @@ fn by_the_congestion_window() {
 
 /// Messages that wait behind others wait for what those wait for.
 #[test]
-fn by_the_congestion_window_one_behind_the_other() {
+fn queued_messages_that_wait_for_the_congestion_window_are_in_cwnd() {
     const SENDS: &str = "blast --sends 25 --size 40000";
     let pair = long_link(Family::V6);
     let _sink = pair.serve(&["sink"]);
@@ -78,7 +78,7 @@ fn by_the_congestion_window_one_behind_the_other() {
 }
 
 #[test]
-fn by_the_receive_window() {
+fn waits_for_the_receive_window_are_in_rwnd() {
     let pair = long_link(Family::V6);
     within_three_attempts(|| {
         pair.server.set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER).unwrap();
@@ -100,7 +100,7 @@ fn by_the_receive_window() {
 }
 
 #[test]
-fn by_the_pacing_rate() {
+fn waits_for_the_pacing_rate_are_in_pacing() {
     let pair = long_link(Family::V6);
     let _serve = pair.serve(&["serve", "--request", "100000"]);
     within_three_attempts(|| {
@@ -112,7 +112,7 @@ fn by_the_pacing_rate() {
 
 /// A token bucket of 20 Mbit/s, to which TCP hands 4 kB at a time: the rest waits in TCP.
 #[test]
-fn by_small_queues() {
+fn waits_for_small_queues_are_in_tsq() {
     let pair = Pair::veth(Family::V4);
     let _serve = pair.serve(&["serve", "--request", "100000"]);
     let (client, device) = (&pair.client, pair.link.interface_a());
@@ -142,7 +142,7 @@ fn by_small_queues() {
 
 /// The send buffer holds a part of a request: the rest waits inside the send call.
 #[test]
-fn by_the_send_buffer() {
+fn waits_for_the_send_buffer_are_in_sndbuf() {
     let pair = long_link(Family::V4);
     let _serve = pair.serve(&["serve", "--request", "100000"]);
     within_three_attempts(|| {

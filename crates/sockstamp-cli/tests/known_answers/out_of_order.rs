@@ -12,7 +12,7 @@ use crate::support::Pair;
 const LOSSES: [(u32, u32); 4] = [(1, 500), (10, 200), (50, 60), (100, 25)];
 
 #[test]
-fn as_the_kernel_counts() {
+fn out_of_order_segments_equal_the_kernels_count() {
     let link = LinkConfig::default()
         .delay(Duration::from_millis(1))
         .offload(false);

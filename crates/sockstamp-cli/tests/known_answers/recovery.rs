@@ -14,7 +14,7 @@ over_both_families!(check);
 
 /// The retransmissions themselves leave nothing: what waits behind them still waits.
 #[test]
-fn what_waits_through_an_outage_of_a_second_is_explained() {
+fn waits_through_an_outage_of_a_second_are_explained() {
     let pair = Pair::relay(LinkConfig::default().delay(Duration::from_millis(10)), Family::V4);
     // A small window, and more to send: when the outage begins, ACKs have shown that data waits for it.
     pair.server

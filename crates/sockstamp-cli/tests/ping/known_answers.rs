@@ -62,7 +62,7 @@ fn busy_loop(cgroup: &Cgroup) -> Process {
 
 /// Exactly what the relay lost, which is within four standard deviations of what it was told to.
 #[test]
-fn loss() {
+fn lost_probes_are_counted() {
     const PROBES: u64 = 2000;
     let (prober, _target, link) = scene(Duration::ZERO);
     let address = link.address_b(Family::V4).to_string();

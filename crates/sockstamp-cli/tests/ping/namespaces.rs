@@ -18,7 +18,7 @@ fn ping(arguments: &[&str]) -> Command {
 }
 
 #[test]
-fn by_name_by_process_and_by_container() {
+fn namespaces_are_given_by_name_process_or_container() {
     let (prober, target) = (Host::new("prober").unwrap(), Host::new("target").unwrap());
     let link = Link::veth(&prober, &target).unwrap();
     let address = link.address_b(Family::V4).to_string();
@@ -52,7 +52,7 @@ fn by_name_by_process_and_by_container() {
 
 /// One process, several places: each asks its own neighbour of the same address.
 #[test]
-fn from_several_at_once() {
+fn probes_come_from_several_namespaces_at_once() {
     let hosts = ["first", "second"].map(|name| Host::new(name).unwrap());
     let places = hosts.each_ref().map(Host::netns_name).join(",");
     let run = json(ping(&[

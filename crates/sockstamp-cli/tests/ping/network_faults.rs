@@ -11,7 +11,7 @@ use crate::run::{json, ping, scene, text};
 const DELAY: Duration = Duration::from_millis(2);
 
 #[test]
-fn what_is_lost_is_an_error_in_the_place_of_times() {
+fn lost_probes_have_an_error_instead_of_times() {
     let (prober, _target, link) = scene(DELAY);
     link.set_direction(Direction::AToB, LinkConfig::default().loss(1.0))
         .unwrap();
@@ -122,7 +122,7 @@ fn a_ttl_that_does_not_suffice() {
 
 /// The kernel itself knows no way.
 #[test]
-fn no_route() {
+fn probes_without_a_route_are_reported() {
     let host = Host::new("alone").unwrap();
     let text = text(ping(&host, &["-c", "1", "10.1.2.3"]));
     assert_eq!(text.status, 1, "{}", text.stderr);

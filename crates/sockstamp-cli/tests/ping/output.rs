@@ -154,7 +154,7 @@ fn options_go_into_the_packets() {
 
 /// Of several targets a line each, from a list and the arguments.
 #[test]
-fn many_targets() {
+fn many_targets_have_a_line_each() {
     let host = Host::new("many").unwrap();
     let list = tempfile::NamedTempFile::new().unwrap();
     let listed: String = (1..=200).map(|n| format!("127.0.1.{n} # of many\n")).collect();

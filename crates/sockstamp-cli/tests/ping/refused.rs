@@ -28,7 +28,7 @@ fn refused_in_one_line(host: &Host, arguments: &[&str], why: &str) {
 }
 
 #[test]
-fn options_that_cannot_be() {
+fn impossible_options_are_refused() {
     let host = Host::new("refused").unwrap();
     for arguments in [
         &[] as &[&str],
@@ -52,7 +52,7 @@ fn options_that_cannot_be() {
 }
 
 #[test]
-fn targets_that_cannot_be() {
+fn impossible_targets_are_refused() {
     let host = Host::new("refused").unwrap();
     let refused = |arguments: &[&str], why: &str| refused_in_one_line(&host, arguments, why);
     refused(&["-6", "127.0.0.1"], "127.0.0.1 has no IPv6 address");
@@ -80,7 +80,7 @@ fn targets_that_cannot_be() {
 
 /// The first good target is not probed either. No name server answers in a namespace of its own.
 #[test]
-fn names_that_lead_nowhere() {
+fn unresolvable_names_are_refused() {
     let host = Host::new("refused").unwrap();
     refused_in_one_line(
         &host,
@@ -102,7 +102,7 @@ fn names_lead_to_their_first_address_of_the_version() {
 
 /// `nobody`, where `net.ipv4.ping_group_range` leaves it out, and where it does not.
 #[test]
-fn without_privilege() {
+fn a_probe_without_privilege_names_the_missing_capability() {
     let host = Host::new("unprivileged").unwrap();
     let copy = Unprivileged::new();
     let run = |arguments: &[&str]| {
@@ -149,7 +149,7 @@ fn without_privilege() {
         .is_err()
     {
         skip(
-            "without_privilege",
+            "a_probe_without_privilege_names_the_missing_capability",
             "the group of nobody is not in this user namespace",
         );
         return;

@@ -247,7 +247,7 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
 
 /// One packet of each kind, as tcpdump prints it too.
 #[test]
-fn a_capture_says_what_tcpdump_prints() {
+fn a_parsed_capture_equals_tcpdumps_output() {
     use std::net::UdpSocket;
 
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());

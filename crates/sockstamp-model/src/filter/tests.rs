@@ -167,7 +167,7 @@ fn assert_refused(text: &str, points_at: &str, message: &str) {
 }
 
 #[test]
-fn errors_point_at_what_is_wrong() {
+fn errors_point_at_the_wrong_word() {
     const PRIMITIVE: &str =
         "expected a condition: tcp, udp, ip, ip6, src, dst, host, net, port, portrange or an IP address";
     const ADDRESS: &str = "expected an IP address (names are not looked up)";
@@ -246,7 +246,7 @@ fn errors_point_at_what_is_wrong() {
 }
 
 #[test]
-fn what_points_stays_below_the_expression() {
+fn the_marker_stays_below_the_expression() {
     let error = "tcp and\nport\tx".parse::<Filter>().unwrap_err();
     assert_eq!(error.to_string().lines().count(), 3);
     assert_eq!(error.column(), 14);
@@ -390,7 +390,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn the_table_says_what_the_expression_says(filter in filter(), flows in prop::collection::vec(any_flow(), 20)) {
+    fn the_table_agrees_with_the_expression(filter in filter(), flows in prop::collection::vec(any_flow(), 20)) {
         let table = filter.table();
         prop_assert!(table.tests().len() <= MAX_TESTS);
         for flow in &flows {
@@ -403,7 +403,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_printed_reads_back_the_same(filter in filter()) {
+    fn printed_filters_parse_back_the_same(filter in filter()) {
         let read: Filter = filter.to_string().parse().unwrap();
         prop_assert_eq!(read, filter);
     }

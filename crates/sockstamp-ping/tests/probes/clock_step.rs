@@ -21,12 +21,12 @@ fn step(by: i64) {
 
 /// Run only in the lab: the clock is global, and a step would disturb other users of this host.
 #[test]
-fn what_is_under_way_during_a_step_falls_back_and_says_so() {
+fn probes_in_flight_during_a_clock_step_fall_back_to_user_space() {
     if !fs::read_to_string("/proc/cmdline")
         .unwrap()
         .contains("sockstamp.lab")
     {
-        let line = "SKIP clock_step::what_is_under_way_during_a_step_falls_back_and_says_so: the clock of this host is others', too\n";
+        let line = "SKIP clock_step::probes_in_flight_during_a_clock_step_fall_back_to_user_space: the clock of this host is others', too\n";
         return io::stderr().write_all(line.as_bytes()).unwrap();
     }
     const ONE_WAY: Duration = Duration::from_millis(50);

@@ -43,7 +43,7 @@ fn the_delay_of_the_link_is_the_round_trip_of_each_protocol() {
 }
 
 #[test]
-fn what_the_link_loses_is_lost_and_nothing_else() {
+fn only_probes_lost_by_the_link_are_lost() {
     const PROBES: u64 = 400;
     let (near, _far, link) = linked("loss", LinkConfig::default());
     link.set_direction(Direction::AToB, LinkConfig::default().loss(0.2))

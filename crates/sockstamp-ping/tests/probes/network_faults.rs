@@ -45,7 +45,7 @@ fn routed() -> (Host, Host, Host, Link, Link) {
 }
 
 #[test]
-fn a_router_that_forwards_no_further_says_so() {
+fn time_exceeded_by_a_router_refuses_a_probe() {
     let (near, _router, _far, first, second) = routed();
     for family in FAMILIES {
         for protocol in [
@@ -77,7 +77,7 @@ fn a_router_that_forwards_no_further_says_so() {
 }
 
 #[test]
-fn a_router_without_a_way_says_so() {
+fn unreachable_by_a_router_refuses_a_probe() {
     let (near, router, _far, first, second) = routed();
     for family in FAMILIES {
         let address = second.address_b(family);
@@ -117,7 +117,7 @@ fn one_target_s_errors_are_not_the_other_s() {
 }
 
 #[test]
-fn without_a_route_nothing_is_sent() {
+fn a_probe_without_a_route_is_not_sent() {
     let host = Host::new("lonely").unwrap();
     let nowhere = Ipv4Addr::new(192, 0, 2, 1).into();
     for protocol in [
@@ -138,7 +138,7 @@ fn without_a_route_nothing_is_sent() {
 }
 
 #[test]
-fn a_full_packet_scheduler_is_told() {
+fn a_probe_dropped_by_a_full_packet_scheduler_is_not_sent() {
     let (near, far) = (Host::new("full").unwrap(), Host::new("full").unwrap());
     let link = Link::veth(&near, &far).unwrap();
     let address = link.address_b(Family::V4);
@@ -241,7 +241,7 @@ fn a_namespace_that_never_was_is_an_error() {
 }
 
 #[test]
-fn without_privilege_a_connection_is_timed_by_user_space_and_says_so() {
+fn a_connection_without_privilege_is_timed_in_user_space() {
     let host = Host::new("unprivileged").unwrap();
     let address = IpAddr::from(Ipv4Addr::LOCALHOST);
     let listener = host.tcp_listen((address, 0).into()).unwrap();
@@ -338,7 +338,7 @@ fn answer_wrongly(host: &Host, forgery: Forgery, other: Ipv4Addr) {
 }
 
 #[test]
-fn forged_and_cut_answers_are_none() {
+fn forged_and_truncated_answers_are_strays() {
     for range in ["0 0", "1 0"] {
         let (near, far) = (Host::new("forged").unwrap(), Host::new("forger").unwrap());
         near.set_sysctl("net.ipv4.ping_group_range", range).unwrap();

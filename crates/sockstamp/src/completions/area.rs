@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_grows_gives_what_is_new_of_it() {
+    fn a_growing_range_gives_its_new_part() {
         let area = area();
         let mut reader = RangeReader::starting_at(0);
         assert_eq!(read(&mut reader, &area), []);
@@ -351,7 +351,7 @@ mod tests {
 
     /// The ring goes round while the first range of a look is handed on.
     #[test]
-    fn what_is_written_over_during_a_look_is_counted_once() {
+    fn an_element_overwritten_during_a_read_is_counted_once() {
         let area = area();
         let mut reader = RangeReader::starting_at(0);
         put_range(&area, 0, 0);

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_of_this_version_is_none() {
+    fn bytes_of_another_version_are_no_message() {
         let good = Request::Status.to_bytes();
         assert_eq!(Request::from_bytes(&good[..23]), None);
         assert_eq!(Request::from_bytes(&[]), None);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_more_than_this_version_does_is_none() {
+    fn bytes_beyond_this_version_are_no_message() {
         let with_rest = |good: &[u8]| {
             let last = good.len() - 1;
             [&good[..last], &[1]].concat()

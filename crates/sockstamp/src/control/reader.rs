@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_types_of_an_error_queue_are_told_apart() {
+    fn entries_of_an_error_queue_are_distinguished_by_type() {
         let offender = SocketAddr::from(([192, 0, 2, 1], 0));
         let stamps = times([1, 2, 0, 0, 3, 4]);
         let error = extended_error(2, 7, 9, offender);
@@ -316,7 +316,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(
+        fn written_control_messages_are_read_back(
             messages in prop::collection::vec(
                 (300..400_i32, any::<i32>(), prop::collection::vec(any::<u8>(), 0..40)),
                 0..6,
@@ -332,7 +332,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn parsing_any_bytes_ends(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert!(parse(&bytes).count() <= bytes.len() / HEADER + 1);
         }
 

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_refused_and_the_rest_stays() {
+    fn a_message_that_does_not_fit_is_refused_and_others_stay() {
         let mut bytes = [0xff; 2 * space(4) - 1];
         let mut writer = Writer::new(&mut bytes);
         writer.push(1, 2, &[3, 4, 5]).unwrap();

@@ -295,7 +295,7 @@ mod tests {
 
     /// All three kinds of one socket, a send at a time so that none merges with the next.
     #[test]
-    fn stamps_completions_and_errors_are_told_apart() {
+    fn stamps_completions_and_errors_are_distinguished() {
         const SENDS: u32 = 5;
         for (address, origin) in [("127.0.0.1:0", Origin::Icmp), ("[::1]:0", Origin::Icmp6)] {
             let (socket, nowhere) = deaf(address);
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_asked_for_stays() {
+    fn entries_beyond_the_limit_stay_in_the_queue() {
         let socket = refused("127.0.0.1:0", BATCH + 5);
         let mut queue = ErrorQueue::new();
         let mut drain = |most| queue.drain_at_most(most, &socket, |_| {}).unwrap();
@@ -383,7 +383,7 @@ mod tests {
 
     /// The kernel truncates messages that do not fit (`put_cmsg()` in net/core/scm.c, v6.18).
     #[test]
-    fn the_kernel_says_when_it_cuts() {
+    fn truncation_by_the_kernel_is_noticed() {
         let socket = refused("127.0.0.1:0", 1);
         let mut control = [0; 40];
         let received = receive_one(&socket, &mut control);
@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_an_error() {
+    fn a_descriptor_that_is_no_socket_is_an_error() {
         let file = File::open("/proc/self/status").unwrap();
         let error = ErrorQueue::new().drain(&file, |_| {}).unwrap_err();
         assert!(

@@ -105,7 +105,7 @@ mod tests {
     use crate::timestamping::Options;
 
     #[test]
-    fn who_did_not_get_which_datagram_and_when_that_was_told() {
+    fn an_error_names_datagram_peer_and_time() {
         let gone = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         let nowhere = gone.map(|socket| socket.local_addr().unwrap());
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

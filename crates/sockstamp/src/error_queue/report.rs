@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_has_the_clock_of_who_took_it() {
+    fn a_stamp_has_the_clock_that_took_it() {
         for (times, time) in [
             (
                 [1, 5, 0, 0, 0, 0],

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_completion_says_why() {
+    fn the_last_completion_has_the_reason() {
         match understand(&completion(0, -libc::EOPNOTSUPP)) {
             RingReport::Ended { key: 9, error } => assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP)),
             other => panic!("{other:?}"),

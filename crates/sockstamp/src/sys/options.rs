@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_set_is_read_back() {
+    fn socket_options_are_read_back_as_set() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let asked = SoTimestamping {
             flags: libc::SOF_TIMESTAMPING_TX_SOFTWARE,
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_refused() {
+    fn unknown_options_are_refused() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         assert_eq!(
             set(&socket, libc::SOL_SOCKET, -1, &0_u32),

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_of_tcp_covers_what_was_sent_before() {
+    fn a_stamp_of_tcp_covers_earlier_sends() {
         let mut matcher = Matcher::stream(8, &[TxKind::Ack], Origin::NextByte);
         for (message, bytes) in [(0, 10), (1, 20), (2, 5)] {
             assert_eq!(matcher.sent(bytes, message), None);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_stamp_is_told_when_its_place_is_needed() {
+    fn a_lost_stamp_is_reported_when_its_slot_is_needed() {
         let mut matcher = Matcher::datagrams(2, &[TxKind::Sched, TxKind::Snd]);
         assert_eq!((matcher.sent(1, 0), matcher.sent(1, 1)), (None, None));
         for kind in [TxKind::Sched, TxKind::Snd] {

@@ -176,7 +176,7 @@ mod tests {
     use crate::control::{Control, parse};
 
     #[test]
-    fn what_is_not_asked_for_is_not_in_the_control_messages() {
+    fn unrequested_options_are_not_in_the_control_messages() {
         assert_eq!(MessageOptions::new().encode().as_bytes(), []);
         let encoded = MessageOptions::new().id(7).encode();
         let messages: Vec<_> = parse(encoded.as_bytes()).map(Result::unwrap).collect();

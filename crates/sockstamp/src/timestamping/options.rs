@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_applied_is_read_back() {
+    fn applied_options_are_read_back() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         for options in [
             Options::new().tx_software().id().only_stamps(),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
+    fn impossible_options_are_refused_by_name() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let error = Options::new().tx_ack().id().apply(&listener).unwrap_err();
         assert_eq!(

@@ -179,7 +179,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_end(bytes in prop::collection::vec(any::<u8>(), 0..100), kind: u16) {
+        fn parsing_any_statistics_ends(bytes in prop::collection::vec(any::<u8>(), 0..100), kind: u16) {
             let value = TcpStatistics::from_bytes(&bytes).attribute(kind);
             prop_assert!(value.is_none_or(|value| value.len() + HEADER <= bytes.len()));
         }

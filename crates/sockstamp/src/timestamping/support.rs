@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_supported_kernel_has_is_found() {
+    fn features_of_every_supported_kernel_are_found() {
         let support = Support::probe().unwrap();
         let old = Flag::ALL.into_iter().filter(|flag| *flag <= Flag::BindPhc);
         assert_eq!(old.filter(|flag| !support.has(*flag)).collect::<Vec<_>>(), []);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_and_left_out() {
+    fn missing_features_are_named_and_left_out() {
         let old = Support {
             flags: (1 << 16) - 1,
             wide: false,

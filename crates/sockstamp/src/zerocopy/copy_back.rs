@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_copied_back_is_read() {
+    fn a_copied_back_completion_is_read() {
         let copied_back = |words: [u32; 3], zerocopy: u8| {
             let words = words.map(u32::to_ne_bytes).concat();
             let bytes = [header(32), words, vec![zerocopy, 0xff, 0xff, 0xff]].concat();
@@ -128,12 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_untouched_is_not_the_completion_that_was_asked_for() {
+    fn an_untouched_request_is_no_completion() {
         assert_ne!(completion(&request()).map(|range| range.first), Some(0));
     }
 
     #[test]
-    fn no_kernel_does_so() {
+    fn no_kernel_copies_completions_back() {
         assert!(!copies_back().unwrap());
     }
 }

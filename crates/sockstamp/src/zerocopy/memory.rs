@@ -168,7 +168,7 @@ mod tests {
 
     /// `SK_MEMINFO_*` of include/uapi/linux/sock_diag.h.
     #[test]
-    fn the_kernel_says_how_full_it_is() {
+    fn the_kernel_reports_the_fill_of_a_receive_buffer() {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let empty = receive_buffer(&receiver).unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_issued_completes_nothing() {
+    fn an_id_that_was_never_issued_completes_nothing() {
         let mut window = Window::starting_at(0);
         window.issue('a');
         assert_eq!(completed(&mut window, range(1, 3)), (vec![], matched(0, 0, 3)));

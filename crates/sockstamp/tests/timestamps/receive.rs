@@ -128,12 +128,12 @@ fn check(pair: &Pair, kind: Kind, family: Family, case: &Case) {
 }
 
 #[test]
-fn each_option_gives_what_it_says() {
+fn each_receive_option_gives_its_stamps() {
     let stamping = ReceiveStamping::enable().unwrap();
     assert!(stamping.settle(PATIENCE).unwrap());
     let host = host("receive");
     for case in cases() {
-        if supported("receive::each_option_gives_what_it_says", case.options).is_none() {
+        if supported("receive::each_receive_option_gives_its_stamps", case.options).is_none() {
             continue;
         }
         for kind in [Kind::Tcp, Kind::Udp, Kind::Raw] {

@@ -81,13 +81,13 @@ fn stamps_of_several_sockets_come_by_one_ring() {
 }
 
 #[test]
-fn what_is_not_watched_stays_in_the_error_queue() {
+fn stamps_of_unwatched_sockets_stay_in_the_error_queue() {
     let sender = Sender::stamped(&host("unwatch"));
     let mut ring = StampRing::new(8).unwrap();
     ring.watch(&sender, 3).unwrap();
     sender.send(MessageOptions::new()).unwrap();
     if let Err(errno) = read(&mut ring, 1) {
-        return unsupported("ring::what_is_not_watched_stays_in_the_error_queue", errno);
+        return unsupported("ring::stamps_of_unwatched_sockets_stay_in_the_error_queue", errno);
     }
     ring.unwatch(3).unwrap();
     assert_eq!(read(&mut ring, 1), Err(libc::ECANCELED));

@@ -225,7 +225,7 @@ fn datagrams_have_no_ack() {
 }
 
 #[test]
-fn a_stamp_that_nobody_asked_to_have_is_counted() {
+fn an_unrequested_stamp_is_counted() {
     let sender = Sender::new(&host("not-given"), Kind::Udp, Family::V4);
     Options::new().with(Flag::TxSoftware).apply(&sender).unwrap();
     sender.send(MessageOptions::new()).unwrap();

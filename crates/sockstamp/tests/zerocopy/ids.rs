@@ -190,7 +190,7 @@ fn a_stranger_that_sends_without_a_copy_is_noticed() {
 }
 
 #[test]
-fn what_a_socket_supports_is_a_value() {
+fn a_sockets_support_is_a_value() {
     let (socket, _receiver) = udp_pair(LOOPBACKS[0]);
     let first = ZeroCopySender::<_, Vec<u8>>::new(&socket, always()).unwrap();
     assert_eq!(first.support(), Support::Available);

@@ -15,7 +15,7 @@ use crate::common::{
 };
 
 #[test]
-fn what_is_below_the_threshold_is_copied_and_back_at_once() {
+fn a_send_below_the_threshold_is_copied_and_returned_at_once() {
     let (socket, receiver) = udp_pair(LOOPBACKS[0]);
     let mut sender = ZeroCopySender::new(socket, Options::default()).unwrap();
     for (length, lent) in [(0, 0), (Options::THRESHOLD - 1, 0), (Options::THRESHOLD, 1)] {

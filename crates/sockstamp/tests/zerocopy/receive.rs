@@ -94,7 +94,7 @@ fn packets_with_a_page_of_payload_are_mapped() {
 }
 
 #[test]
-fn what_cannot_be_mapped_is_copied() {
+fn bytes_that_cannot_be_mapped_are_copied() {
     for address in LOOPBACKS {
         let (mut client, server) = tcp_pair(address);
         let writer = thread::spawn(move || {
@@ -113,7 +113,7 @@ fn what_cannot_be_mapped_is_copied() {
 }
 
 #[test]
-fn nothing_there_the_end_and_a_reset_are_told_apart() {
+fn no_data_the_end_and_a_reset_are_distinguished() {
     for address in LOOPBACKS {
         let (mut client, server) = tcp_pair(address);
         let mut receiver = ZeroCopyReceiver::new(&server, WINDOW, 0).unwrap();

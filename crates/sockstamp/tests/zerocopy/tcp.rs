@@ -12,7 +12,7 @@ use crate::common::{
 const BUFFER: usize = 50_000;
 
 #[test]
-fn what_is_sent_arrives_while_buffers_are_used_again() {
+fn sent_bytes_arrive_while_buffers_are_reused() {
     for address in LOOPBACKS {
         let (client, server) = tcp_pair(address);
         let reader = reads_stream(server, 1);
@@ -37,7 +37,7 @@ fn what_is_sent_arrives_while_buffers_are_used_again() {
 }
 
 #[test]
-fn what_is_sent_over_a_link_arrives() {
+fn bytes_sent_over_a_link_arrive() {
     let network = Network::new();
     for family in [Family::V4, Family::V6] {
         let listener = network
@@ -151,7 +151,7 @@ fn a_buffer_that_fails_comes_back_with_the_error() {
 
 /// The kernel sends on after the sender and its socket are gone: nobody may write to these buffers ever after.
 #[test]
-fn what_is_in_flight_when_the_sender_is_dropped_arrives_as_it_was() {
+fn bytes_in_flight_arrive_unchanged_after_the_sender_is_dropped() {
     for address in LOOPBACKS {
         let (client, server) = tcp_pair(address);
         setsockopt(&client, sockopt::SndBufForce, &4_000_000).unwrap();

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_and_programs_are_told_apart() {
+    fn tests_and_programs_are_distinguished() {
         let messages = r#"
 {"reason":"compiler-artifact","package_id":"path+file:///a/crates/testbed#0.1.0","target":{"kind":["lib"],"name":"testbed"},"profile":{"test":true},"executable":"/t/deps/testbed-1"}
 {"reason":"compiler-artifact","package_id":"path+file:///a/kernel/lab#sockstamp-lab@0.1.0","target":{"kind":["bin"],"name":"sockstamp-lab"},"profile":{"test":true},"executable":"/t/deps/lab-1"}

@@ -222,7 +222,7 @@ test result: ok. 1 passed;
     }
 
     #[test]
-    fn what_is_kept_is_of_every_kernel_of_the_release() {
+    fn kept_facts_hold_for_every_kernel_of_the_release() {
         let doctor: Value = serde_json::from_str(&facts().doctor).unwrap();
         assert_eq!(
             doctor,

@@ -228,7 +228,7 @@ test result: ok. 1 passed; 0 failed
     }
 
     #[test]
-    fn a_second_try_counts_and_the_first_is_told() {
+    fn a_second_try_counts_and_the_first_is_reported() {
         let output = "\
 #lab begin /x good
 thread 'good' (7) panicked at a.rs:1:
@@ -247,7 +247,7 @@ test result: ok. 1 passed; 0 failed
     }
 
     #[test]
-    fn where_the_guest_ends_the_rest_has_failed() {
+    fn tests_after_the_end_of_the_guest_have_failed() {
         let output =
             "#lab begin /x good\ntest result: ok. 1 passed;\n#lab end 0 1 2\n#lab begin /x bad\nthread 'bad'";
         assert_eq!(

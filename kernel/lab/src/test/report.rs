@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_ends_with_what_was_said_last() {
+    fn a_failure_ends_with_its_last_output() {
         assert_eq!(
             failures(&rows(), 2),
             "\nFAILED a/x two on 7.2: left != right\n    two\n    three\n"
