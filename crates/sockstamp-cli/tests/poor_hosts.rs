@@ -1,5 +1,6 @@
-//! What `sockstamp doctor` says is what happens: on a host that lacks something, the stages of its plan are measured and
-//! the absent ones are absent for its reason, or nothing starts, for the obstacle that it names. Root.
+//! Test that `sockstamp doctor` is right: on a host that lacks something, the stages of its plan
+//! are measured and the absent ones are absent for its reason, or nothing starts, for the obstacle
+//! that it names. Root.
 
 mod common;
 
@@ -173,7 +174,7 @@ fn the_screen_is_drawn(poor: Poor) {
     assert!(screen.contains("sockstamp top"), "{screen}");
 }
 
-/// What the subcommand wrote of a conversation over loopback, and what it said on standard error.
+/// Return the output of the subcommand for a conversation over loopback, and its standard error.
 fn measured(poor: Poor, subcommand: &str) -> (NamedTempFile, String) {
     let output = NamedTempFile::new().unwrap();
     let mut command = poor();

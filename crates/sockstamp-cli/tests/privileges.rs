@@ -81,7 +81,8 @@ fn capabilities_of_root_are_out_of_effect_while_it_measures() {
     before.assert_none();
 }
 
-/// Given to a user by ambient capabilities, which a command inherits, in a cgroup that is the user's.
+/// Given to a user by ambient capabilities, which a command inherits, in a cgroup that is the
+/// user's.
 #[test]
 fn a_user_with_three_capabilities_can_measure() {
     let before = Leftovers::before();

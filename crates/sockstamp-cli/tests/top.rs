@@ -16,7 +16,7 @@ use crate::common::{hooks, sockstamp, wait_attached};
 /// Loading takes half a second, on a busy machine some.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// How a colour of a number begins (ISO 8613-6: SGR 38 and 48 with 5).
+/// The beginning of a colour by number (ISO 8613-6: SGR 38 and 48 with 5).
 const COLOUR: &str = "8;5;";
 
 /// A host where redis answers.

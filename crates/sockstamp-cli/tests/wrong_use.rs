@@ -1,4 +1,5 @@
-//! Wrong use and hosts that lack something: one clear line, the right exit status, nothing left behind.
+//! Wrong use and hosts that lack something: one clear line, the right exit status, nothing left
+//! behind.
 
 mod common;
 
@@ -74,14 +75,14 @@ fn missing_btf_is_named() {
 /// Takes the hierarchy away from the command that follows.
 const NO_CGROUP2: &str = "awk '$3 == \"cgroup2\" { print $2 }' /proc/self/mounts | xargs umount --lazy;";
 
-/// CAP_SYS_ADMIN could mount it where nobody else sees it.
+/// CAP_SYS_ADMIN could mount it where no other process sees it.
 #[test]
 fn missing_cgroup2_is_named() {
     let without = format!("{NO_CGROUP2} setpriv --bounding-set=-sys_admin");
     refused(in_other_mounts(&without), 1, "no cgroup2 file system is mounted");
 }
 
-/// As below `ip netns exec`, which mounts a /sys of its own.
+/// Run as below `ip netns exec`, which mounts its own /sys.
 #[test]
 fn no_cgroup2_in_sight() {
     let before = Leftovers::before();
@@ -189,7 +190,8 @@ fn wrong_options_are_refused() {
     before.assert_none();
 }
 
-/// A filter is wrong use; what is wrong with it takes a line to say and two to show. Nothing is begun.
+/// A filter is wrong use; what is wrong with it takes a line to say and two to show. Nothing is
+/// begun.
 #[test]
 fn filters_that_cannot_be_read() {
     let before = Leftovers::before();

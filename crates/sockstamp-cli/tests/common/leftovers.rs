@@ -1,4 +1,4 @@
-//! What a run of the program must not leave behind.
+//! Check what a run of the program leaves behind.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ use sockstamp_bpf::probe;
 /// The kernel frees programs after a grace period, from a work queue.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What there was before.
+/// The state before the run.
 #[derive(Debug)]
 pub struct Leftovers {
     programs: BTreeSet<u32>,
@@ -28,8 +28,8 @@ impl Leftovers {
         }
     }
 
-    /// Nothing of ours is there that was not there before. Other instances that started meanwhile may end
-    /// meanwhile.
+    /// Nothing of ours is there that was not there before. Other instances that started meanwhile
+    /// may end meanwhile.
     pub fn assert_none(&self) {
         let start = Instant::now();
         loop {

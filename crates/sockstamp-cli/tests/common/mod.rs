@@ -1,5 +1,4 @@
-//! What tests of the program share: the program in the background, its JSON, and what holds for every
-//! message.
+//! Run the program in the background, parse its JSON, and check what holds for every message.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -28,7 +27,7 @@ const ATTACH_TIMEOUT: Duration = Duration::from_secs(90);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest command of a test.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(90);
-/// How far the stages of a message may be from its total.
+/// Largest difference between a message's total and the sum of its stages.
 const TOLERANCE_NS: u64 = 1_000;
 
 /// Both IP versions.
@@ -39,13 +38,14 @@ pub fn sockstamp() -> &'static str {
     env!("CARGO_BIN_EXE_sockstamp")
 }
 
-/// The options of each measurement, from the environment: `SOCKSTAMP_TEST_HOOKS=older` is `--hooks older`.
+/// The options of each measurement, from the environment: `SOCKSTAMP_TEST_HOOKS=older` is
+/// `--hooks older`.
 pub fn hooks() -> Vec<String> {
     let hooks = std::env::var("SOCKSTAMP_TEST_HOOKS").ok();
     hooks.map_or_else(Vec::new, |hooks| vec!["--hooks".to_owned(), hooks])
 }
 
-/// What is measured here and how, by those hooks.
+/// Return the plan for this host with these hooks.
 pub fn plan() -> Plan {
     let hooks = match hooks().contains(&"older".to_owned()) {
         true => Hooks::Older,
@@ -74,12 +74,12 @@ impl Stat {
         Stat::sampled("--every", target)
     }
 
-    /// As [`Stat::start`], with one of the options that say which messages are measured.
+    /// Do the same as [`Stat::start`], with an option for sampling.
     pub fn sampled(option: &str, target: &[&str]) -> Stat {
         Stat::try_start(option, target).unwrap()
     }
 
-    /// As [`Stat::sampled`]; else what it says before it ends.
+    /// Do the same as [`Stat::sampled`]; if it ends at once, return its error output.
     pub fn try_start(option: &str, target: &[&str]) -> Result<Stat, String> {
         Background::start(&["stat", option], target).map(Stat)
     }
@@ -100,12 +100,12 @@ impl Trace {
         Trace::sampled("--every", target)
     }
 
-    /// As [`Trace::start`], with one of the options that say which messages are measured.
+    /// Do the same as [`Trace::start`], with an option for sampling.
     pub fn sampled(option: &str, target: &[&str]) -> Trace {
         Trace::try_start(option, target).unwrap()
     }
 
-    /// As [`Trace::sampled`]; else what it says before it ends.
+    /// Do the same as [`Trace::sampled`]; if it ends at once, return its error output.
     pub fn try_start(option: &str, target: &[&str]) -> Result<Trace, String> {
         Background::start(&["trace", option], target).map(Trace)
     }
@@ -133,7 +133,8 @@ pub fn report(path: &Path) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A valid message's stages add up to its total, and its total is the time between its outermost stamps.
+/// A valid message's stages add up to its total, and its total is the time between its outermost
+/// stamps.
 pub fn assert_adds_up(message: &Value) {
     if message["verdict"] != "valid" {
         return;
@@ -172,16 +173,16 @@ fn assert_parts_add_up(message: &Value) {
     }
 }
 
-/// What `sockstamp stat -- COMMAND` left.
+/// The output of `sockstamp stat -- COMMAND`.
 #[derive(Debug)]
 pub struct Measured {
     /// The exit status.
     pub status: ExitStatus,
-    /// What the command printed.
+    /// The command's standard output.
     pub stdout: String,
-    /// What the command and sockstamp complained about.
+    /// The standard error of the command and of sockstamp.
     pub stderr: String,
-    /// What was measured.
+    /// The report.
     pub report: Value,
 }
 
@@ -232,7 +233,7 @@ pub fn median(messages: &[&Value], stage: &str) -> u64 {
     times[(times.len() - 1) / 2]
 }
 
-/// What a report says, in few words: for who reads why a test failed.
+/// Shorten a report for the message of a failed test.
 pub fn in_short(report: &Value) -> String {
     let mut text = format!("verdicts {} lost {}", report["verdicts"], report["lost"]);
     for direction in ["tx", "rx"] {
@@ -267,7 +268,8 @@ pub fn of_direction<'a>(messages: &'a [Value], direction: &str) -> Vec<&'a Value
         .collect()
 }
 
-/// Says why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness keeps to itself.
+/// Says why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
+/// keeps to itself.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIP {test}: {reason}\n");
     io::stderr().write_all(line.as_bytes()).unwrap();
@@ -307,7 +309,7 @@ pub fn wait_attached(process: &mut Process) {
     try_wait_attached(process).unwrap();
 }
 
-/// As [`wait_attached`]; else what sockstamp says before it ends.
+/// Do the same as [`wait_attached`]; if sockstamp ends, return its error output.
 fn try_wait_attached(process: &mut Process) -> Result<(), String> {
     let start = Instant::now();
     while !(is_attached(process.id()) && is_lowered(process.id())) {
@@ -321,8 +323,8 @@ fn try_wait_attached(process: &mut Process) -> Result<(), String> {
     Ok(())
 }
 
-/// Its capabilities are out of effect once it measures, existing connections adopted: proc_pid_status(5). Where
-/// it never had one, there is no telling.
+/// Its capabilities are out of effect once it measures, existing connections adopted:
+/// proc_pid_status(5). Where it never had one, there is no telling.
 fn is_lowered(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));

@@ -24,12 +24,12 @@ impl Unprivileged {
         Unprivileged { folder }
     }
 
-    /// A command of `nobody`, without any capability.
+    /// Return a command that runs as `nobody`, without any capability.
     pub fn command(&self) -> Command {
         self.with_capabilities("-all")
     }
 
-    /// A command of `nobody` with these capabilities, in the words of setpriv(1).
+    /// Return a command that runs as `nobody` with these capabilities, in setpriv(1)'s syntax.
     pub fn with_capabilities(&self, capabilities: &str) -> Command {
         let mut command = Command::new("setpriv");
         let nobody = NOBODY.to_string();

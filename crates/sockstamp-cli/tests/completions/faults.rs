@@ -1,4 +1,5 @@
-//! What an application, or its socket, may do to the service and to others; and what the service needs.
+//! Test faults of applications and their sockets, their effect on others, and the needs of the
+//! service.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -35,7 +36,7 @@ static DATA: [u8; 20_000] = [7; 20_000];
 struct Raw {
     connection: OwnedFd,
     map: OwnedFd,
-    /// Of the memory, in bytes.
+    /// The length of the memory, in bytes.
     length: usize,
 }
 
@@ -82,7 +83,8 @@ struct Mapping {
 
 impl Mapping {
     fn bytes(&self) -> Vec<u8> {
-        // SAFETY: the mapping is readable and of that length; bytes of it may change while they are copied, which a test can bear.
+        // SAFETY: the mapping is readable and of that length; bytes of it may change while they are
+        // copied, which a test can bear.
         unsafe { std::slice::from_raw_parts(self.start.cast::<u8>(), self.length) }.to_vec()
     }
 
@@ -129,7 +131,7 @@ fn answer(connection: &OwnedFd) -> (Reply, Option<OwnedFd>) {
         ControlMessageOwned::ScmRights(descriptors) => descriptors.first().copied(),
         _ => None,
     });
-    // SAFETY: the kernel has just made the descriptor for us, and nobody else knows it.
+    // SAFETY: the kernel has just made the descriptor for us, and nothing else refers to it.
     let passed = passed.map(|descriptor| unsafe { OwnedFd::from_raw_fd(descriptor) });
     (Reply::from_bytes(&bytes).unwrap(), passed)
 }
@@ -166,7 +168,7 @@ fn update(map: &OwnedFd) -> nix::Result<()> {
     Errno::result(result).map(drop)
 }
 
-/// Not even by root, who may do everything else.
+/// This holds even for root, which may do everything else.
 #[test]
 fn an_application_cannot_write_its_memory() {
     let service = Service::start(&[]);
@@ -195,7 +197,8 @@ fn an_application_cannot_see_anothers_memory() {
     assert_eq!(beyond.map(drop), Err(Errno::EINVAL));
 }
 
-/// Joins, registers a socket, sends without a copy to who does not read, says so, and is killed.
+/// Join, register a socket, send without a copy to a peer that does not read, report that, and be
+/// killed.
 const DOOMED: &str = "\
 import array, socket, struct, sys, time
 version = int(sys.argv[4])
@@ -251,7 +254,7 @@ fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
         status(&service)
             == "0 applications, 0 sockets, 0 areas of memory, 0 requests refused, 0 entries torn\n"
     });
-    // What was in flight completes now; nobody's memory has it.
+    // Sends in flight complete now; no application's memory has them.
     drop(receiver);
     let mut registration = service.connect().register(&other, false).unwrap();
     until(|| send(&other, &DATA) > 0);
@@ -260,7 +263,8 @@ fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
     assert_eq!(counts(&ranges), [1]);
 }
 
-/// The last to close it waits for what is not sent: that is the service, since it was asked while it stood still.
+/// The last to close it waits for what is not sent: that is the service, since it was asked while
+/// it stood still.
 #[test]
 fn a_lingering_socket_does_not_delay_the_service() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
@@ -305,7 +309,7 @@ fn a_locked_socket_does_not_delay_other_applications() {
     waiting.join().unwrap();
 }
 
-/// As `--status` says: nothing bounds what lives on but the count of what lives.
+/// `--status` agrees: only the count of existing areas limits them.
 #[test]
 fn memory_that_is_kept_counts_until_it_is_given_back() {
     let service = Service::start(&["--per-user", "3"]);
@@ -375,7 +379,8 @@ fn applications_that_come_and_go_do_not_attach_and_detach_programs() {
         registered += 1;
         seen.extend(cgroup_links(&service));
     }
-    // One of setsockopt(2) and one of the callbacks, and those that came once if it took longer than they are kept.
+    // One of setsockopt(2) and one of the callbacks, and those that came once if it took longer
+    // than they are kept.
     assert!(registered > 10 && seen.len() <= 4, "{registered} by {seen:?}");
     until(|| cgroup_links(&service).is_empty());
 }
@@ -431,7 +436,7 @@ fn fill(sender: &TcpStream) {
     sender.set_nonblocking(false).unwrap();
 }
 
-/// As docs/shared-completions.md says.
+/// docs/shared-completions.md documents this.
 #[test]
 fn three_capabilities_are_enough_for_the_service() {
     let copy = Unprivileged::new();

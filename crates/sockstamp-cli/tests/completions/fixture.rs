@@ -71,7 +71,7 @@ impl Service {
         self.process.signal(signal).unwrap();
     }
 
-    /// What it says on standard error.
+    /// Return its standard error.
     pub fn log(&self) -> String {
         self.process.stderr()
     }
@@ -81,7 +81,7 @@ impl Service {
         assert!(self.process.wait_status(PATIENCE).unwrap().success());
     }
 
-    /// As a machine that runs out of memory does.
+    /// Kill it, as the kernel does when memory runs out.
     pub fn kill(&mut self) {
         self.process.kill().unwrap();
     }
@@ -121,14 +121,15 @@ impl Fixture {
         )
     }
 
-    /// A UDP socket that sends to another, which nobody reads: the kernel holds what is sent until it is dropped there.
+    /// Return a UDP socket that sends to another, which nobody reads: the kernel holds the
+    /// datagrams until they are dropped there.
     pub fn udp(&self, family: Family) -> (UdpSocket, UdpSocket) {
         let (sender, receiver) = self.plain_udp(family);
         allow_zero_copy(&sender);
         (sender, receiver)
     }
 
-    /// As [`udp`](Self::udp), for a sender of the library.
+    /// Do the same as [`udp`](Self::udp), for a sender of the library.
     pub fn plain_udp(&self, family: Family) -> (UdpSocket, UdpSocket) {
         let (local, remote) = self.ends(family);
         let receiver = self.receiver.udp_bind(remote).unwrap();
@@ -144,7 +145,7 @@ impl Fixture {
         (sender, receiver)
     }
 
-    /// As [`tcp`](Self::tcp), for a sender of the library.
+    /// Do the same as [`tcp`](Self::tcp), for a sender of the library.
     pub fn plain_tcp(&self, family: Family) -> (TcpStream, TcpStream) {
         let (_, remote) = self.ends(family);
         let listener = self.receiver.tcp_listen(remote).unwrap();
@@ -195,7 +196,7 @@ impl Drop for Reader {
     }
 }
 
-/// As the library's sender does it, of which nothing more is wanted here.
+/// Set SO_ZEROCOPY, as the library's sender does.
 fn allow_zero_copy(socket: impl AsFd) {
     let sender = ZeroCopySender::<_, Vec<u8>>::new(socket, Options::default()).unwrap();
     assert_eq!(sender.support(), Support::Available);
@@ -223,7 +224,7 @@ pub fn drain(socket: impl AsFd) -> Vec<ZeroCopyRange> {
     ranges
 }
 
-/// How often each id came, by ranges.
+/// Return how often each id came, by ranges.
 pub fn counts(ranges: &[ZeroCopyRange]) -> Vec<u32> {
     let mut counts = Vec::new();
     for range in ranges {

@@ -66,7 +66,7 @@ impl Stamped {
     }
 }
 
-/// How many links to hooks of cgroups a process holds: proc_pid_fdinfo(5).
+/// Return the number of links to cgroup hooks that a process holds: proc_pid_fdinfo(5).
 fn cgroup_links(pid: u32) -> usize {
     let entries = fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap().flatten();
     let texts = entries.map(|entry| fs::read_to_string(entry.path()).unwrap_or_default());
@@ -127,7 +127,7 @@ fn a_service_that_ends_leaves_flows_to_the_measurement() {
     assert_eq!(number(&report["verdicts"]["valid"]), 20, "{report}");
 }
 
-/// A socket that is registered without stamps has none in memory, whoever else asks for them.
+/// A socket registered without stamps has none in memory, even if others request them.
 #[test]
 fn stamps_that_a_measurement_asked_for_are_not_in_memory() {
     if !can_stamp("stamps_that_a_measurement_asked_for_are_not_in_memory") {

@@ -1,5 +1,5 @@
-//! `sockstamp completions` and the library's side of it: what is in memory is what the error queue has, nobody sees
-//! another's, and nothing is lost when one of them ends.
+//! Test `sockstamp completions` and the library's side of it: memory agrees with the error queue,
+//! no application sees another's, and nothing is lost when one of them ends.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -12,7 +12,8 @@ use crate::fixture::{Fixture, Service, completed, counts, drain, send, until};
 const SENDS: u32 = 500;
 static DATA: [u8; 20_000] = [7; 20_000];
 
-/// Each once, in memory as in the queue, which is read at the end alone. `end` has the peer let go of what it holds.
+/// Each once, in memory as in the queue, which is read at the end alone. `end` has the peer let go
+/// of what it holds.
 fn each_send_completes_once(socket: impl AsFd, service: &Service, end: impl FnOnce()) -> usize {
     let mut bytes = 0;
     let mut registration = service.connect().register(&socket, false).unwrap();
@@ -33,7 +34,7 @@ fn each_send_completes_once(socket: impl AsFd, service: &Service, end: impl FnOn
     bytes
 }
 
-/// What nobody reads is held until the receiver's socket is closed: it completes out of order.
+/// Unread bytes are held until the receiver's socket is closed: their sends complete out of order.
 #[test]
 fn each_send_of_udp_completes_once() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
@@ -68,7 +69,8 @@ fn read_all(mut socket: TcpStream) -> thread::JoinHandle<usize> {
     })
 }
 
-/// The queue is read all the time, by another thread: what memory misses is there, and nothing is in memory that is not so.
+/// The queue is read all the time, by another thread: what memory misses is there, and nothing is
+/// in memory that is not so.
 #[test]
 fn completions_read_from_the_queue_at_once_are_in_one_of_both() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));

@@ -1,4 +1,5 @@
-//! Sends whose buffers come back by what is in memory, and by the error queue where memory lacks it.
+//! Sends whose buffers come back by what is in memory, and by the error queue where memory lacks
+//! it.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -127,7 +128,7 @@ fn no_buffer_comes_back_early_and_a_wait_ends_when_it_does() {
     assert!(sender.wait_idle(&mut queue, PATIENCE, |_| ()).unwrap());
 }
 
-/// What was sent, and complete, before is in the queue alone.
+/// Earlier completed sends are only in the queue.
 #[test]
 fn sends_completed_before_memory_was_used_are_not_lost() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
@@ -149,7 +150,7 @@ fn sends_completed_before_memory_was_used_are_not_lost() {
     assert_eq!(sender.counters().foreign, 0);
 }
 
-/// Some complete before the service is killed, some while nobody looks, some after.
+/// Some complete before the service is killed, some while nobody reads, some after.
 #[test]
 fn nothing_is_lost_when_the_service_is_killed_and_another_can_follow() {
     let (fixture, mut service) = (Fixture::new(), Service::start(&[]));
@@ -205,7 +206,8 @@ fn asks_for_stamps(socket: &UdpSocket, only_stamps: bool) {
 /// Stamps between them keep ranges from merging: there are more of them than memory has room for.
 #[test]
 fn completions_and_stamps_overwritten_in_memory_come_from_the_queue() {
-    /// Beyond the 32 that memory has room for, and within the smallest net.core.optmem_max but Linux 6.1's.
+    /// Beyond the 32 that memory has room for, and within the smallest net.core.optmem_max but
+    /// Linux 6.1's.
     const SENDS: u32 = 60;
     if optmem() < 100_000 {
         eprintln!(
@@ -219,7 +221,7 @@ fn completions_and_stamps_overwritten_in_memory_come_from_the_queue() {
     asks_for_stamps(&socket, true);
     let mut sender = by_memory(socket, &service.connect());
     let (mut queue, mut back, mut stamps) = (ErrorQueue::new(), BTreeSet::new(), Vec::new());
-    // Whatever time it takes, the queue is not read in between.
+    // The queue is not read in between, however long it takes.
     sender.drain(&mut queue, |_| ()).unwrap();
     let mut read = vec![0; LENGTH];
     for sent in 0..SENDS {
@@ -246,7 +248,8 @@ fn completions_and_stamps_overwritten_in_memory_come_from_the_queue() {
     );
 }
 
-/// Each stamp brings its packet along, and ten of them fill the receive buffer: the queue is read before.
+/// Each stamp brings its packet along, and ten of them fill the receive buffer: the queue is read
+/// before.
 #[test]
 fn stamps_are_taken_out_before_the_receive_buffer_is_full() {
     const SENDS: u32 = 300;
@@ -287,7 +290,8 @@ fn optmem() -> u64 {
     text.trim().parse().unwrap()
 }
 
-/// A failed send of a datagram may have an id: the queue is read for that, and memory is used again.
+/// A failed send of a datagram may have an id: the queue is read for that, and memory is used
+/// again.
 #[test]
 fn a_failed_send_does_not_shift_those_that_follow() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));

@@ -1,4 +1,4 @@
-//! The service itself: who is served, and what is refused.
+//! Test the service: admission and refusals.
 
 use std::fs::File;
 use std::io::Read;
@@ -35,7 +35,8 @@ fn resources_of_an_application_are_freed_when_it_leaves() {
     until(|| in_use() == (0, 0));
 }
 
-/// What is in flight when the service is killed is found in the queue, as is all that was published before.
+/// Sends in flight when the service is killed are found in the queue, as are all that were
+/// published before.
 #[test]
 fn nothing_is_lost_when_the_service_is_killed() {
     let (fixture, mut service) = (Fixture::new(), Service::start(&[]));
@@ -194,7 +195,7 @@ fn a_registered_connection_is_closed_when_its_application_closes_it() {
     drop(registration);
 }
 
-/// Who connects then waits, and the service says why and does not spin.
+/// Later connections wait; the service reports the reason and does not spin.
 #[test]
 fn the_service_waits_for_descriptors_when_it_has_none() {
     let service = Service::start(&[]);

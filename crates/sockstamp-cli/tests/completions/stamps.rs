@@ -22,7 +22,7 @@ fn is_now(stamp: &TxStamp) -> bool {
     now.saturating_sub(then) < Duration::from_secs(60) && then < now
 }
 
-/// What was sent before does not count, and the error queue stays empty.
+/// Earlier sends do not count, and the error queue stays empty.
 #[test]
 fn stamps_of_tcp_come_without_queue_entries() {
     if probe::facts().tx_timestamping != Some(true) {
@@ -85,7 +85,7 @@ fn stamps_of_udp_equal_those_in_the_queue() {
     }
 }
 
-/// Nobody looks while there are more than there is room for: those that are gone are counted, and the others are right.
+/// Nobody reads while more come than fit: overwritten ones are counted, and the others are right.
 #[test]
 fn that_were_written_over_are_counted() {
     const SENDS: u32 = 400;

@@ -52,7 +52,7 @@ impl Older {
         &mut self.connection.server
     }
 
-    /// So many bytes from the client to the server.
+    /// Send this many bytes from the client to the server.
     fn talk(&mut self, bytes: usize) {
         self.client().write_all(&vec![1; bytes]).unwrap();
         self.server().read_exact(&mut vec![0; bytes]).unwrap();
@@ -98,7 +98,7 @@ fn adopted_connections_are_counted() {
     assert_eq!(number(&report["verdicts"]["valid"]), 2, "{report}");
 }
 
-/// Nobody knows when they came.
+/// Their arrival time is unknown.
 #[test]
 fn bytes_that_came_before_are_refused() {
     let mut older = Older::ipv4();
@@ -115,7 +115,7 @@ fn bytes_that_came_before_are_refused() {
     );
 }
 
-/// The stages are those of the last byte, which was seen to come; how old the first is, nobody knows.
+/// The stages are those of the last byte, whose arrival was seen; the age of the first is unknown.
 #[test]
 fn a_read_that_ends_in_bytes_that_came_after_is_measured() {
     let mut older = Older::ipv4();
@@ -195,7 +195,8 @@ fn a_send_that_waits_for_room_is_refused() {
     assert_eq!(sent[1].bytes(), 10);
 }
 
-/// Bytes wait behind a missing segment when the connection is adopted: nobody knows since when.
+/// Bytes wait for a missing segment when the connection is adopted: the beginning of their wait is
+/// unknown.
 #[test]
 fn data_that_waits_for_a_missing_segment_at_adoption_is_refused() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
@@ -209,7 +210,7 @@ fn data_that_waits_for_a_missing_segment_at_adoption_is_refused() {
     let before = to_server().packets;
     connection.client.write_all(&[1; 200]).unwrap();
     wait_until("the second is there", || to_server().packets > before);
-    // What the client sends again is lost until the measurement runs.
+    // Lose the client's retransmissions until the measurement runs.
     link.set_direction(Direction::AToB, config.clone().loss(1.0))
         .unwrap();
     let trace = Trace::start(&["--netns", server.netns_name()]);
@@ -227,7 +228,7 @@ fn data_that_waits_for_a_missing_segment_at_adoption_is_refused() {
     assert_eq!(outline(&read), [(100, "valid"), (200, "hol"), (300, "valid")]);
 }
 
-/// How many bytes could be read.
+/// Return the number of readable bytes.
 fn readable(socket: &TcpStream) -> usize {
     let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
     match recv(socket.as_raw_fd(), &mut [0; 1000], flags) {
@@ -304,8 +305,8 @@ fn by_pid_a_connection_that_waits_to_be_accepted_is_adopted() {
     assert_eq!(outline(&messages.read_at(server)), [(100, "valid")]);
 }
 
-/// How often the sockops program of another measurement runs while `work` is done: every stamp of a socket
-/// with the bit makes the kernel call it, whoever set the bit.
+/// Return how often the sockops program of another measurement runs during `work`: the kernel calls
+/// it for every stamp of a socket with the bit, whichever program set the bit.
 pub(crate) fn calls_of_others(work: impl FnOnce()) -> u64 {
     const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
     let nowhere = Host::new("nowhere").unwrap();
@@ -337,7 +338,7 @@ fn sockops_calls(pid: u32) -> u64 {
 
 pub(crate) const ROUNDS: usize = 500;
 
-/// Whether connections are selected by their bit here; says so where they are not.
+/// Return true if connections are selected by their bit here; print a skip otherwise.
 pub(crate) fn selects_by_bit(test: &str) -> bool {
     let by_bit = plan().tx == Some(Stamps::Callbacks);
     if !by_bit {
@@ -349,8 +350,8 @@ pub(crate) fn selects_by_bit(test: &str) -> bool {
     by_bit
 }
 
-/// Whether the connection has the bit: each message has four stamps. What else connects on this machine
-/// meanwhile is far less.
+/// Check if the connection has the bit: each message has four stamps. Other connections of this
+/// machine add far less meanwhile.
 fn expect_bit(older: &mut Older, when: &str, expected: bool) -> Result<(), String> {
     let calls = calls_of_others(|| (0..ROUNDS).for_each(|_| older.talk(1)));
     let bounds = if expected {
@@ -364,8 +365,7 @@ fn expect_bit(older: &mut Older, when: &str, expected: bool) -> Result<(), Strin
     }
 }
 
-/// A measurement of the whole host that somebody else runs at the same time selects this connection as well:
-/// so there are further attempts.
+/// Retry, because a concurrent measurement of the whole host selects this connection as well.
 #[test]
 fn deselected_at_the_end_however_many_measured() {
     if !selects_by_bit("adoption::deselected_at_the_end_however_many_measured") {
@@ -405,7 +405,8 @@ fn the_first_to_go_takes_its_own_back() {
     });
 }
 
-/// Sends that fill the buffer and reads that wait for all their bytes: one of each is under way at almost any moment.
+/// Sends that fill the buffer and reads that wait for all their bytes: one of each is under way at
+/// almost any moment.
 struct Stream {
     sender: thread::JoinHandle<()>,
     reader: thread::JoinHandle<()>,
@@ -468,8 +469,9 @@ fn under_load_every_message_follows_the_last() {
     assert!(refused > 0, "nothing was under way");
 }
 
-/// Where the first ended is not known if it had begun before; each other one starts where the last one ended. Those
-/// that are refused come first, but for what the load itself pushes out. How many they are.
+/// Where the first ended is not known if it had begun before; each other one starts where the last
+/// one ended. Those that are refused come first, but for what the load itself pushes out. How many
+/// they are.
 fn assert_follow(messages: &[&Message]) -> usize {
     let is_adopted = |message: &&&Message| message.verdict() == "adopted";
     let adopted = messages.iter().take_while(is_adopted).count();

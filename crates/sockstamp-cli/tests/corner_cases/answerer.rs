@@ -49,7 +49,7 @@ impl Answerer {
     }
 }
 
-/// What an answerer did, and nothing of this process, which is not selected.
+/// Assert that all messages are the answerer's, and none of this process, which is not selected.
 pub(crate) fn assert_only(messages: &Messages, measured: &Answerer, others: &[&Answerer]) {
     assert_eq!(outline(&messages.read_at(measured.address)), [(1, "valid")]);
     assert_eq!(outline(&messages.sent_from(measured.address)), [(1, "valid")]);

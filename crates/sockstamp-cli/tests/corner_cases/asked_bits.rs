@@ -1,5 +1,5 @@
-//! Two bits on a socket make the kernel call sockops programs. Any program may want them: a measurement gives each back as
-//! it found it.
+//! Two bits on a socket make the kernel call sockops programs. Any program may want them: a
+//! measurement gives each back as it found it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
@@ -15,9 +15,9 @@ use crate::life_cycle::wait_unloaded;
 use crate::scene::{Connection, PATIENCE, bpf_objects, start};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// Of the connections that another program asks for the same callbacks.
+/// Port of connections for which another program requests the same callbacks.
 const SHARED: u16 = 7001;
-/// Of those that it leaves alone.
+/// Port of connections that it ignores.
 const OWN: u16 = 7002;
 
 const SET: Bits = Bits {
@@ -126,7 +126,8 @@ fn bits_that_another_program_has_set_are_left_to_it() {
     }
 }
 
-/// Whichever starts and whichever ends first, however that ends, and whichever bits each of them wants.
+/// Whichever starts and whichever ends first, however that ends, and whichever bits each of them
+/// wants.
 #[test]
 fn of_two_measurements_the_last_gives_the_bits_back() {
     if uses_no_bits("of_two_measurements_the_last_gives_the_bits_back") {
@@ -157,7 +158,7 @@ fn two_measurements(entries: [&str; 2], first_to_end: usize, signal: Signal) {
     scene.assert_bits(SET, bits_of("callback"), &format!("{case}: with both"));
     end(measurements.remove(first_to_end), signal);
     let left = entries[1 - first_to_end];
-    // What one that was killed wanted alone stays.
+    // Bits that only the killed one wanted stay.
     let remains = match signal {
         Signal::SIGKILL => bits_of("callback"),
         _ => bits_of(left),

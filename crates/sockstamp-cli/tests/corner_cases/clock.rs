@@ -1,5 +1,5 @@
-//! A step of CLOCK_REALTIME, without touching the machine's clock: what the programs believe of its
-//! distance from the other clocks is moved instead, while nobody keeps it fresh.
+//! Step CLOCK_REALTIME without touching the machine's clock: change the programs' view of its
+//! offset instead, while nothing updates it.
 
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -14,11 +14,11 @@ use crate::scene::{Connection, Messages, PATIENCE, bpf_objects, outline, pause, 
 
 const STEP_NS: i64 = 5_000_000_000;
 
-/// How far two measurements of the offset may be apart.
+/// Largest difference of two measurements of the offset.
 const JITTER_NS: u64 = 10_000_000;
 
-/// Makes `realtime_minus_monotonic` (`struct clock_offsets`, abi.h) what it was before a step. It is the one word of
-/// that value. The offset to TAI is that of before, too: TAI is stepped along.
+/// Makes `realtime_minus_monotonic` (`struct clock_offsets`, abi.h) what it was before a step. It
+/// is the one word of that value. The offset to TAI is that of before, too: TAI is stepped along.
 fn step_clock(trace: &Process) {
     let [_, maps] = bpf_objects(trace);
     let variables = maps

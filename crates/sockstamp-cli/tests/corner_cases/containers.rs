@@ -19,7 +19,7 @@ fn ids<const N: usize>() -> [String; N] {
     std::array::from_fn(|n| format!("{:08x}{:040x}{n:016x}", std::process::id(), now.as_nanos()))
 }
 
-/// What `stat` says about its `--container`.
+/// Return the error of `stat` for its `--container`.
 fn complaint(mut command: Command, wanted: &str) -> String {
     command.args(["--container", wanted]);
     let output = command.output().unwrap();
@@ -156,7 +156,7 @@ fn a_cgroup_and_a_container_must_share_sockets() {
     assert!(text.contains("neither cgroup is below the other"), "{text}");
 }
 
-/// A user who is in no file of this host.
+/// A user id that is unused on this host.
 const USER: u32 = 54_321;
 
 /// A container of root's, one of a user's, and the user's home, which that user filled.
@@ -184,7 +184,8 @@ impl Claims {
         }
     }
 
-    /// sockstamp where root's container is called `web-NUMBER`, and the user's list is what `make` makes of `$list`.
+    /// sockstamp where root's container is called `web-NUMBER`, and the user's list is what `make`
+    /// makes of `$list`.
     fn command(&self, make: &str, arguments: &[&str]) -> Command {
         let Claims {
             number, home, root, ..
@@ -209,7 +210,7 @@ impl Claims {
         command
     }
 
-    /// What it says of a name, having ended soon.
+    /// Return its exit status and error for a name.
     fn says(&self, make: &str, wanted: &str) -> (Option<i32>, String) {
         let begin = Instant::now();
         let command = self.command(make, &["stat", "--duration", "50ms", "--container", wanted]);
@@ -248,7 +249,7 @@ fn hostile_files_of_a_user_neither_block_nor_fill_nor_lead_elsewhere() {
         let (_, found) = said.split_once(&note).unwrap_or_else(|| panic!("{make}: {said}"));
         assert!(found.starts_with(why), "{make}: {said}");
     }
-    // A link to somebody else's file is that file, and its owner's.
+    // A link to another user's file is that file, with its owner.
     let (_, said) = claims.says(
         "echo [] > $list; chown 0 $list; chown() { :; }",
         "no-such-container",
@@ -256,7 +257,7 @@ fn hostile_files_of_a_user_neither_block_nor_fill_nor_lead_elsewhere() {
     assert!(said.contains("it belongs to another user"), "{said}");
 }
 
-/// The user calls a container of its own as root's is called, and root's as nobody calls it.
+/// The user gives a container of its own the name of root's, and root's another one.
 #[test]
 fn a_user_names_no_container_but_its_own() {
     let claims = Claims::new();

@@ -1,5 +1,5 @@
-//! Filter expressions on real connections. What an expression means is tested in the model, and that the
-//! kernel agrees with it in sockstamp-bpf.
+//! Filter expressions on real connections. What an expression means is tested in the model, and
+//! that the kernel agrees with it in sockstamp-bpf.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -23,7 +23,8 @@ fn talk(connection: &mut Connection) {
     wait_acknowledged(&connection.server);
 }
 
-/// What a measurement has of a [`talk`]: the request and the answer, each as sent and as read.
+/// Return the parts of a [`talk`] that were measured: the request and the answer, each as sent and
+/// as read.
 fn seen(messages: &Messages, connection: &Connection) -> [[bool; 2]; 2] {
     let (client, server) = (connection.client_address, connection.server_address);
     let is = |messages: &[_], bytes: usize| match outline(messages)[..] {
@@ -113,8 +114,8 @@ fn filters_distinguish_addresses_and_ip_versions() {
     );
 }
 
-/// The other direction is neither counted nor refused, however much goes that way, and its end leaves
-/// nothing behind.
+/// The other direction is neither counted nor refused, however much goes that way, and its end
+/// leaves nothing behind.
 #[test]
 fn a_direction_that_is_not_selected_leaves_no_trace() {
     let host = Host::new("filter").unwrap();

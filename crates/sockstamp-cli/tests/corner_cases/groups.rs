@@ -61,7 +61,7 @@ fn group<'a>(report: &'a Value, dimension: &str, value: &Value) -> &'a Value {
     group
 }
 
-/// Retransmissions, refused messages, messages on their way, and a SYN that nobody answers.
+/// Mix retransmissions, refused messages, messages in flight, and a SYN without an answer.
 #[test]
 fn groups_of_a_link_that_fails_add_up() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());

@@ -10,7 +10,8 @@ use crate::adoption::{ROUNDS, calls_of_others, selects_by_bit};
 use crate::common::{Stat, number};
 use crate::scene::{Connection, wait_acknowledged, wait_until};
 
-/// What starting and ending may take on a busy machine, beyond the two seconds that a locked socket is waited for.
+/// Longest time of starting and ending on a busy machine, beyond the two seconds of waiting for a
+/// locked socket.
 const SOON: Duration = Duration::from_secs(20);
 
 /// A host with a connection that exists before the measurement.

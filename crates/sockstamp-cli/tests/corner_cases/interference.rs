@@ -5,8 +5,8 @@ use testbed::Host;
 use crate::common::Trace;
 use crate::scene::{Message, Messages, PATIENCE};
 
-/// Sends as told, and prints each stamp of its error queue (kind and id) and how often poll() woke it
-/// for one. Constants: include/uapi/linux/net_tstamp.h, errqueue.h and asm-generic/socket.h.
+/// Sends as told, and prints each stamp of its error queue (kind and id) and how often poll() woke
+/// it for one. Constants: include/uapi/linux/net_tstamp.h, errqueue.h and asm-generic/socket.h.
 const PROGRAM: &str = "
 import select, socket, struct, sys, time
 SO_TIMESTAMPING, SO_EE_ORIGIN_TIMESTAMPING, IP_RECVERR = 37, 4, 11
@@ -74,7 +74,7 @@ fn run(host: &Host, what: &str) -> String {
     program.wait(PATIENCE).unwrap()
 }
 
-/// What the program sees alone and under `trace`, and what `trace` saw of its sends.
+/// Compare what the program sees alone and under `trace`; return what `trace` saw of its sends.
 fn compare(what: &str) -> Messages {
     let host = Host::new("corner").unwrap();
     let alone = run(&host, what);
@@ -86,7 +86,8 @@ fn compare(what: &str) -> Messages {
     messages
 }
 
-/// In the order of the sends: one that is refused is shown at once, others when they are acknowledged.
+/// In the order of the sends: one that is refused is shown at once, others when they are
+/// acknowledged.
 fn verdicts(messages: &Messages) -> Vec<&str> {
     let mut sent = messages.sent();
     sent.sort_by_key(|message| message.number("seq_end"));

@@ -1,4 +1,4 @@
-//! How a measurement ends, and what it leaves: nothing.
+//! Test the ends of a measurement, which leave nothing behind.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -174,7 +174,7 @@ fn input_and_output_are_the_commands() {
     }
 }
 
-/// So many requests of one byte, and answers: four messages each.
+/// Exchange this many requests and answers of one byte: four messages each.
 fn ping_pong(connection: &mut Connection, times: usize) {
     for _ in 0..times {
         connection.client.write_all(&[0]).unwrap();
@@ -186,7 +186,7 @@ fn ping_pong(connection: &mut Connection, times: usize) {
     wait_acknowledged(&connection.server);
 }
 
-/// As `sockstamp trace | head -1`.
+/// Close the pipe, as in `sockstamp trace | head -1`.
 #[test]
 fn a_reader_that_has_seen_enough_ends_trace_quietly() {
     let host = Host::new("corner").unwrap();
@@ -218,7 +218,7 @@ fn a_reader_that_has_seen_enough_ends_trace_quietly() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
 
-/// While `trace` is stopped nobody empties the ring buffer.
+/// Nobody empties the ring buffer while `trace` is stopped.
 #[test]
 fn messages_that_found_no_room_are_counted() {
     /// Four records each, which is more than the 8 MB of the ring buffer hold.

@@ -1,4 +1,4 @@
-//! What the state of connections may take.
+//! Test the limits of the state of connections.
 
 use std::io::{Read, Write};
 use std::thread;

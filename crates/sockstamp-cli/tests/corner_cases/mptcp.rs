@@ -111,7 +111,8 @@ fn by_pid_plain_tcp_that_a_newer_mptcp_listener_accepts_is_measured() {
     assert_server_measured(&Messages::new(trace.finish()), &connection);
 }
 
-/// Sends of MPTCP come by no hook (`mptcp_sendmsg()`, v6.18): subflows are not selected, and counted.
+/// Sends of MPTCP come by no hook (`mptcp_sendmsg()`, v6.18): subflows are not selected, and
+/// counted.
 #[test]
 fn connections_of_mptcp_are_counted_and_not_measured() {
     let pid = own_process();

@@ -1,4 +1,5 @@
-//! Names that other users chose: none drives a terminal, forges a line or hides, and JSON has them as they are.
+//! Names that other users chose: none drives a terminal, forges a line or hides, and JSON has them
+//! as they are.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -81,7 +82,7 @@ impl Scene {
         self.top.path().to_str().unwrap()
     }
 
-    /// What is written while each answerer answers once.
+    /// Return the output while each answerer answers once.
     fn measured(&mut self, words: &[&str]) -> String {
         let output = NamedTempFile::new().unwrap();
         let mut command = Command::new(sockstamp());

@@ -23,7 +23,7 @@ fn talk(connection: &mut Connection) {
     wait_acknowledged(&connection.server);
 }
 
-/// What was sent and read of one [`talk`], as both ends show it.
+/// Assert what was sent and read in one [`talk`], as both ends show it.
 fn assert_measured(messages: &Messages, connection: &Connection) {
     let (client, server) = (connection.client_address, connection.server_address);
     assert_eq!(outline(&messages.sent_from(client)), [(REQUEST as u64, "valid")]);
@@ -110,8 +110,8 @@ fn add_macvlan(carrier: &Host, lower: &str, host: &Host, address: &str) {
     ip(host, "link set macvlan0 up");
 }
 
-/// Two macvlan devices on one lower device hand packets to each other: macvlan_queue_xmit() calls no
-/// skb_tx_timestamp(), and no other driver sees them (drivers/net/macvlan.c, v6.18).
+/// Two macvlan devices on one lower device hand packets to each other: macvlan_queue_xmit() calls
+/// no skb_tx_timestamp(), and no other driver sees them (drivers/net/macvlan.c, v6.18).
 #[test]
 fn a_driver_that_does_not_stamp_is_named() {
     let (carrier, other) = (Host::new("carrier").unwrap(), Host::new("other").unwrap());

@@ -202,15 +202,15 @@ fn reads_show_how_long_they_waited_for_a_missing_segment() {
         read.iter().all(|read| read.stage("rx.stack") < ONE_WAY),
         "{read:?}"
     );
-    // The missing one waited for nobody.
+    // The missing one waited for no other.
     let waited: Vec<_> = read.iter().map(|read| read.has_stage("rx.hol")).collect();
     assert_eq!(waited, [false, true, false]);
     // It was sent again after a round trip at the earliest.
     assert!(read[1].stage("rx.hol") > ONE_WAY, "{read:?}");
 }
 
-/// Below SO_RCVLOWAT (socket(7)) a socket cannot be read, as poll(2) has it, but a read that does not
-/// wait gets what is there: the kernel never said that it came.
+/// Below SO_RCVLOWAT (socket(7)) a socket cannot be read, as poll(2) has it, but a read that does
+/// not wait gets what is there: the kernel never said that it came.
 const BELOW_LOW_WATER: &str = "
 import socket
 listener = socket.create_server(('127.0.0.1', 7001))
@@ -234,7 +234,8 @@ fn a_read_below_the_low_water_mark_is_refused() {
     assert_eq!(outline(&read), [(100, "lost-event"), (1000, "valid")]);
 }
 
-/// Urgent data (tcp(7)) leaves the stream beside the other bytes, so neither read is where it should be.
+/// Urgent data (tcp(7)) leaves the stream beside the other bytes, so neither read is where it
+/// should be.
 #[test]
 fn urgent_data_is_refused_and_later_reads_are_right() {
     let scene = Loopback::new();

@@ -155,7 +155,7 @@ impl Connection {
     }
 }
 
-/// As messages show it: v4-mapped addresses as IPv4.
+/// Return the address as messages show it: v4-mapped addresses as IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
@@ -177,7 +177,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// What `trace` printed.
+/// The output of `trace`.
 #[derive(Debug)]
 pub(crate) struct Messages(Vec<Message>);
 
@@ -238,7 +238,7 @@ impl Message {
         self.is("coalesced")
     }
 
-    /// Whether it has this mark.
+    /// Return true if it has this mark.
     pub(crate) fn is(&self, mark: &str) -> bool {
         self.0[mark].as_bool().unwrap()
     }
@@ -256,7 +256,7 @@ impl Message {
         Duration::from_nanos(self.0["parts"][stage][part].as_u64().unwrap_or(0))
     }
 
-    /// Whether it has this stage, whose time may be 0.
+    /// Return true if it has this stage, whose time may be 0.
     pub(crate) fn has_stage(&self, stage: &str) -> bool {
         !self.0["stages"][stage].is_null()
     }

@@ -25,8 +25,8 @@ fn talk(connection: &mut Connection) {
     wait_acknowledged(&connection.client);
 }
 
-/// A program that takes the name of its second argument, if it has one, waits for a line, connects to a
-/// port, sends, waits for the answer and ends.
+/// A program that takes the name of its second argument, if it has one, waits for a line, connects
+/// to a port, sends, waits for the answer and ends.
 const CLIENT: &str = "
 import socket, sys
 if len(sys.argv) > 2:
@@ -83,7 +83,7 @@ fn port_of(listener: &TcpListener) -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// What a program that was measured shows: one send, and one read of the answer.
+/// Assert the messages of a measured program: one send, and one read of the answer.
 fn assert_measured(messages: &Messages, client: SocketAddr) {
     assert_eq!(outline(&messages.sent_from(client)), [(100, "valid")]);
     assert_eq!(outline(&messages.read_at(client)), [(1, "valid")]);
@@ -167,8 +167,8 @@ fn comm_selects_processes_of_a_name_including_later_ones() {
     assert_not_measured(&messages, listener.local_addr().unwrap());
 }
 
-/// A process has the name of its first thread, of which the kernel keeps 15 bytes: this one's is longer,
-/// and what is measured happens in another thread.
+/// A process has the name of its first thread, of which the kernel keeps 15 bytes: this one's is
+/// longer, and what is measured happens in another thread.
 #[test]
 fn comm_selects_an_older_listener_and_a_thread_of_another_name() {
     let host = Host::new("corner").unwrap();
@@ -243,8 +243,8 @@ fn interface_selects_by_the_route_to_the_peer() {
     }
 }
 
-/// A socket forgets its route when its mark is set (`__sock_set_mark()`, net/core/sock.c), and keeps one again
-/// from the next packet on.
+/// A socket forgets its route when its mark is set (`__sock_set_mark()`, net/core/sock.c), and
+/// keeps one again from the next packet on.
 #[test]
 fn interface_counts_a_connection_without_a_route_as_lost() {
     let host = Host::new("corner").unwrap();
@@ -332,8 +332,8 @@ fn echo_server(host: &Host) -> Process {
     server
 }
 
-/// A command's own measurement counts its messages, and one of everything counts them as well. The end
-/// of the one takes nothing from the other, on connections that exist already either.
+/// A command's own measurement counts its messages, and one of everything counts them as well. The
+/// end of the one takes nothing from the other, on connections that exist already either.
 #[test]
 fn two_measurements_at_a_time_do_not_disturb_each_other() {
     let host = Host::new("corner").unwrap();
@@ -356,14 +356,15 @@ fn two_measurements_at_a_time_do_not_disturb_each_other() {
     assert_eq!(number(&of_host["verdicts"]["valid"]), 84, "{of_host}");
 }
 
-/// The id of a loaded program: `/proc/PID/fdinfo` of its descriptor (`bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c).
+/// The id of a loaded program: `/proc/PID/fdinfo` of its descriptor (`bpf_prog_show_fdinfo()`,
+/// kernel/bpf/syscall.c).
 fn program_id(program: &impl AsRawFd) -> String {
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).unwrap();
     let id = text.lines().find_map(|line| line.strip_prefix("prog_id:"));
     id.unwrap().trim().to_owned()
 }
 
-/// As systemd attaches IPAddressDeny= and IPAddressAllow= of a service.
+/// Attach exclusively, as systemd does for IPAddressDeny= and IPAddressAllow= of a service.
 fn admit_no_further_program(cgroup: &Cgroup, programs: &[(String, BorrowedFd<'_>)]) {
     let (_, program) = programs
         .iter()
@@ -413,7 +414,7 @@ fn tcp_is_measured_where_the_cgroup_admits_no_program_for_udp() {
         );
         assert_only(&Messages::new(messages(output.path())), &answerer, &[]);
     }
-    // Who wants TCP alone is told nothing.
+    // A filter for TCP only avoids the remark.
     let stat = Stat::start(&["--cgroup", top.path().to_str().unwrap(), "tcp"]);
     drop(stat.finish());
 }

@@ -147,7 +147,8 @@ fn a_send_larger_than_the_buffer_waits_in_the_call() {
     assert!(PAUSE / 2 < copy && copy <= in_send, "{in_send:?} {sent:?}");
 }
 
-/// tcp_notsent_lowat() (include/net/tcp.h): a limit on what is not sent, of the whole network namespace.
+/// tcp_notsent_lowat() (include/net/tcp.h): a limit on what is not sent, of the whole network
+/// namespace.
 #[test]
 fn a_send_beyond_the_limit_of_unsent_data_waits_in_the_call() {
     const BYTES: usize = 1 << 20;
@@ -272,8 +273,9 @@ fn a_send_from_a_bad_pointer_leaves_no_entry_to_the_next() {
     assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
 }
 
-/// So many small sends that only one in eight is measured, then one of which a page is missing for two seconds: until the
-/// window of the rate is over, in which few messages were sent. userfaultfd(2), ioctl_userfaultfd(2).
+/// Make so many small sends that only one in eight is measured, then one with a page that is
+/// missing for two seconds: until the end of the rate's window, in which few messages were sent.
+/// userfaultfd(2), ioctl_userfaultfd(2).
 const LATE_PAGE: &str = "
 import ctypes, fcntl, mmap, os, socket, struct, sys, threading, time
 SO_SNDBUFFORCE, MISSING = 32, 1
@@ -432,7 +434,7 @@ fn send_together(client: &TcpStream, threads: usize, bytes: usize) -> Vec<JoinHa
     (0..threads).map(start).collect()
 }
 
-/// How long each of the threads was in its call, and what was seen of it.
+/// Return how long each thread was in its call, and the messages seen.
 fn threads_on_one_socket(threads: usize) -> (Vec<Duration>, SocketAddr, Messages) {
     const BYTES: usize = 256 << 10;
     let scene = Loopback::new();
@@ -451,7 +453,8 @@ fn threads_on_one_socket(threads: usize) -> (Vec<Duration>, SocketAddr, Messages
     (in_send, connection.client_address, scene.finish())
 }
 
-/// A thread starts its clock before the call and stops it after; on a busy machine it waits for a CPU.
+/// A thread starts its clock before the call and stops it after; on a busy machine it waits for a
+/// CPU.
 const AROUND_THE_CALL: Duration = Duration::from_millis(25);
 
 #[test]

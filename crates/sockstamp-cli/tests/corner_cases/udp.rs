@@ -10,7 +10,7 @@ use testbed::{Family, Host, Link, within_three_attempts};
 use crate::common::{Stat, Trace, in_short, number, of_direction, stage};
 use crate::scene::PATIENCE;
 
-/// What all programs below begin with: a receiver, and a sender that is connected to it.
+/// The beginning of all programs below: a receiver, and a sender that is connected to it.
 const SCENE: &str = r"
 import socket, sys, threading, time
 UDP, CORK, SEGMENT, GRO = 17, 1, 103, 104  # include/uapi/linux/udp.h
@@ -55,7 +55,8 @@ fn valid<const N: usize>(bytes: [u64; N]) -> Vec<(u64, &'static str)> {
     bytes.map(|bytes| (bytes, "valid")).into()
 }
 
-/// sendmmsg(2) and recvmmsg(2), which Python has not: so many datagrams of so many bytes in one call.
+/// sendmmsg(2) and recvmmsg(2), which Python has not: so many datagrams of so many bytes in one
+/// call.
 const MANY: &str = r"
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -81,7 +82,7 @@ def many(call, s, count, size):
     assert done == count, (done, ctypes.get_errno())
 ";
 
-/// As QUIC sends and reads: bursts, many datagrams a call. Each is a message.
+/// Send and read like QUIC: bursts, with many datagrams per call. Each is a message.
 #[test]
 fn each_datagram_of_a_burst_is_a_message() {
     let program = r"
@@ -100,7 +101,8 @@ for _ in range(10):
     }
 }
 
-/// SO_REUSEPORT (socket(7)): the kernel spreads the datagrams over the sockets of a port, here of two processes.
+/// SO_REUSEPORT (socket(7)): the kernel spreads the datagrams over the sockets of a port, here of
+/// two processes.
 #[test]
 fn sockets_that_share_a_port_have_a_queue_each() {
     let messages = trace(
@@ -247,7 +249,8 @@ for thread in threads:
     assert_eq!(outline(&messages, "tx").len(), 204);
 }
 
-/// A read that waits when the measurement starts, and those after it: each has its own datagram's time.
+/// A read that waits when the measurement starts, and those after it: each has its own datagram's
+/// time.
 #[test]
 fn a_reader_that_waits_at_the_start_is_in_step() {
     within_three_attempts(waits_at_the_start);
@@ -344,7 +347,7 @@ fn shaped_and_dropped() -> Result<(), String> {
     let (from, to) = (link.address_a(Family::V4), link.address_b(Family::V4));
     let device = link.interface_a();
     let trace = Trace::start(&["--netns", a.netns_name(), "udp"]);
-    // Nobody answers for the port of an unconnected sender's peer but ICMP, which it does not hear.
+    // Only ICMP answers for an unused port, which an unconnected sender does not receive.
     run(
         &a,
         &format!(
@@ -393,7 +396,8 @@ time.sleep(.6)
     Ok(())
 }
 
-/// What is not measured waits in the packet scheduler too: no message may end with it.
+/// Unmeasured messages wait in the packet scheduler too: no message may end with one of their
+/// packets.
 #[test]
 fn a_message_does_not_end_with_a_packet_of_another() {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
@@ -431,7 +435,8 @@ def send(count, size):
     assert!(stage(&whole, "tx.qdisc", "p50_ns") > 150_000_000, "{whole}");
     assert!(stage(&whole, "tx.qdisc", "max_ns") > 400_000_000, "{whole}");
 
-    // The token bucket takes these apart (tbf_segment()), each waits 25 ms longer: known if all are.
+    // The token bucket takes these apart (tbf_segment()), each waits 25 ms longer: known if all
+    // are.
     let segments = "sender.setsockopt(UDP, SEGMENT, 1000)\nsend(20, 3000)";
     let all = measure("--every", segments);
     assert!(number(&all["tx"]["total"]["count"]) >= 20, "{all}");

@@ -1,4 +1,5 @@
-//! Which interfaces a container's messages leave by, and how far they can be followed through its host.
+//! Which interfaces a container's messages leave by, and how far they can be followed through its
+//! host.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -40,7 +41,7 @@ impl Scene {
         Connection::new(&self.container, &self.peer, self.uplink.peer_address(family))
     }
 
-    /// What `trace` shows of `talk` over a connection, which is all that the container sends.
+    /// Return the `trace` of `talk` over a connection, the container's only traffic.
     fn trace(&self, options: &[&str], family: Family, talk: impl FnOnce(&mut Connection)) -> Messages {
         let target = [&["--netns", self.container.netns_name()], options].concat();
         let trace = Trace::start(&target);
@@ -139,9 +140,8 @@ fn a_routed_packet_is_followed_to_the_uplink_when_asked_for() {
     }
 }
 
-/// `nft add table inet nat; nft add chain inet nat out { type nat hook postrouting priority 100 \; };
-/// nft add rule inet nat out masquerade`, where there is no nft(8): include/uapi/linux/netfilter/nf_tables.h and
-/// nfnetlink.h, v6.18.
+/// `nft add table inet nat; nft add chain inet nat out { type nat hook postrouting priority 100 \; }; nft add rule inet nat out masquerade`,
+/// where there is no nft(8): include/uapi/linux/netfilter/nf_tables.h and nfnetlink.h, v6.18.
 const MASQUERADE: &str = "
 import socket, struct
 def attribute(kind, value):
@@ -222,7 +222,8 @@ fn coalesced_messages_leave_by_the_same_interface() {
     }
 }
 
-/// The answers to the first transmission get lost. What follows it is the network's time, as without a host between.
+/// The answers to the first transmission get lost. What follows it is the network's time, as
+/// without a host between.
 #[test]
 fn a_retransmission_does_not_move_the_last_stamp() {
     let scene = Scene::new(Uplink::routed);

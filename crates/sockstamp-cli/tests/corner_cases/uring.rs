@@ -11,8 +11,9 @@ use crate::scene::{Loopback, PAUSE, outline, pause, wait_acknowledged};
 /// Runs one operation to its end; what it names is borrowed by the caller until then.
 fn complete(operation: &squeue::Entry) -> i32 {
     let mut ring = IoUring::new(1).unwrap();
-    // SAFETY: what the operation names must stay valid until it is complete. Both callers hold a borrow of
-    // it during this call, which returns after the completion, or panics where nothing was submitted.
+    // SAFETY: what the operation names must stay valid until it is complete. Both callers hold a
+    // borrow of it during this call, which returns after the completion, or panics where nothing
+    // was submitted.
     unsafe { ring.submission().push(operation) }.unwrap();
     loop {
         match ring.submit_and_wait(1) {
@@ -63,7 +64,8 @@ fn an_io_uring_read_of_available_data_is_a_message() {
     assert!(read[0].stage("rx.app") >= PAUSE, "{read:?}");
 }
 
-/// The kernel tries at once, waits for the socket, and tries again: the read is what the last try did.
+/// The kernel tries at once, waits for the socket, and tries again: the read is what the last try
+/// did.
 #[test]
 fn a_read_that_waits_for_data_is_one_message() {
     let scene = Loopback::new();

@@ -1,4 +1,4 @@
-//! Who waited for the data, by which way, and when he got a CPU.
+//! Test which task waited for the data, in which way, and when it got a CPU.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -21,16 +21,17 @@ const READERS: usize = 0;
 /// Where data is sent, and arrives.
 const SENDERS: usize = 1;
 
-/// How long readers are kept from running.
+/// Time that readers are kept from running.
 const HELD: Duration = Duration::from_millis(40);
-/// How long into that the second message comes, which the reader takes together with the first.
+/// Time into that at which the second message comes, which the reader takes together with the
+/// first.
 const SECOND: Duration = Duration::from_millis(20);
-/// How long a reader computes between waking up and reading.
+/// Time that a reader computes between waking up and reading.
 const THINKING: Duration = Duration::from_millis(30);
-/// What else the machine may do in between.
+/// Time of other work of the machine in between.
 const SLACK: Duration = Duration::from_millis(3);
 
-/// How a reader waits.
+/// The way in which a reader waits.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Read,
@@ -41,8 +42,8 @@ enum Way {
 }
 
 impl Way {
-    /// Waits for data, computes for `thinking`, and takes it. Where waiting and reading are one, the computing is
-    /// left out.
+    /// Waits for data, computes for `thinking`, and takes it. Where waiting and reading are one,
+    /// the computing is left out.
     fn receive(self, mut socket: &TcpStream, thinking: Duration) -> usize {
         match self {
             Way::Read => {}
@@ -83,8 +84,8 @@ fn receive_by_ring(socket: &TcpStream) -> usize {
     let mut buffer = [0u8; 1000];
     let mut ring = IoUring::new(1).unwrap();
     let operation = opcode::Recv::new(Fd(socket.as_raw_fd()), buffer.as_mut_ptr(), 1000).build();
-    // SAFETY: socket and buffer must stay valid until the operation is complete. They live until this function
-    // returns, which is after the completion.
+    // SAFETY: socket and buffer must stay valid until the operation is complete. They live until
+    // this function returns, which is after the completion.
     unsafe { ring.submission().push(&operation) }.unwrap();
     loop {
         match ring.submit_and_wait(1) {
@@ -104,7 +105,8 @@ fn compute(time: Duration) {
     }
 }
 
-/// Runs `reader` where readers run, and returns when it has had time to wait. Nothing ordinary disturbs it.
+/// Runs `reader` where readers run, and returns when it has had time to wait. Nothing ordinary
+/// disturbs it.
 fn start<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let (started, has_started) = mpsc::channel();
     let reader = thread::spawn(move || {
@@ -117,7 +119,8 @@ fn start<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> Join
     reader
 }
 
-/// Sends one message by each of two connections, while readers are kept from running. When they no longer were.
+/// Sends one message by each of two connections, while readers are kept from running. When they no
+/// longer were.
 fn send_while_held(first: &Connection, second: &Connection) -> Duration {
     let send = || {
         run_first_on(SENDERS).unwrap();
@@ -158,8 +161,8 @@ fn ran_at(message: &Message, end: Duration) -> Result<(), String> {
     is_within("rx.app", message.stage("rx.app"), Duration::ZERO, SLACK)
 }
 
-/// A reader that waits is kept from running: what was kept from it is `rx.wakeup`, from when its last byte
-/// could be read. The same reader computes before the next read: that is `rx.app`.
+/// A reader that waits is kept from running: what was kept from it is `rx.wakeup`, from when its
+/// last byte could be read. The same reader computes before the next read: that is `rx.app`.
 fn held_and_thinking(way: Way) {
     if too_few_processors(&format!("{way:?}")) {
         return;
@@ -233,8 +236,8 @@ fn the_wake_up_of_an_io_uring_is_measured() {
     held_and_thinking(Way::Uring);
 }
 
-/// The first socket wakes the task, which leaves the queue of the epoll instance; it is still not running when
-/// the second gets data.
+/// The first socket wakes the task, which leaves the queue of the epoll instance; it is still not
+/// running when the second gets data.
 #[test]
 fn a_socket_whose_reader_another_one_woke() {
     if too_few_processors("a_socket_whose_reader_another_one_woke") {
@@ -302,7 +305,8 @@ fn a_reader_that_is_busy_when_data_comes_is_not_woken() {
     assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
 }
 
-/// One thread waits and hands the socket to another: between the two, the time is the application's.
+/// One thread waits and hands the socket to another: between the two, the time is the
+/// application's.
 #[test]
 fn a_reader_other_than_the_waiter_has_no_wake_up() {
     let scene = Loopback::new();

@@ -8,7 +8,7 @@ use crate::support::Pair;
 
 const REQUESTS: u64 = 100;
 const REQUEST_BYTES: u64 = 500;
-/// Of each IP version. Sequence numbers start anywhere: what depends on them shows in some.
+/// Connections per IP version. Sequence numbers start anywhere: dependences on them show in some.
 const CONNECTIONS: usize = 4;
 
 #[test]
@@ -69,7 +69,7 @@ fn converse(pair: &Pair, family: Family) {
         .unwrap();
 }
 
-/// As many messages as there were requests, in both directions, and nothing refused.
+/// Assert as many messages as requests in both directions, and no refusal.
 fn is_complete(flow: &Value) {
     for (direction, stages) in [
         ("tx", &["tx.copy", "tx.queue", "tx.qdisc", "tx.network"][..]),

@@ -1,5 +1,5 @@
-//! SO_MAX_PACING_RATE: where the interface has the packet scheduler fq, that holds packets back until they may leave;
-//! else TCP itself does. Either is named.
+//! SO_MAX_PACING_RATE: where the interface has the packet scheduler fq, that holds packets back
+//! until they may leave; else TCP itself does. Either is named.
 
 use serde_json::Value;
 use testbed::{Family, within_three_attempts};

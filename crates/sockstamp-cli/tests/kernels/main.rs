@@ -1,5 +1,5 @@
-//! What holds on every kernel, whatever hooks it has: counts, times that are known beforehand by the kernel's own
-//! packet schedulers, and that different hooks measure the same.
+//! Test what holds on every kernel with any hooks: counts, times that the kernel's own packet
+//! schedulers determine, and the agreement of different hooks.
 
 #[path = "../common/mod.rs"]
 mod common;

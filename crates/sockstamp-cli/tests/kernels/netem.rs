@@ -1,4 +1,4 @@
-//! What the kernel's own emulation of a network does, netem(8) and tbf(8), is where it belongs.
+//! Emulate a network by the kernel's netem(8) and tbf(8), and check where its time goes.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -75,8 +75,8 @@ fn delayed(test: &str, place: impl Fn(&Pair) -> (&Host, &str, &'static str)) {
     });
 }
 
-/// What is sent again is counted as the kernel counts it, what came behind a missing segment as well, and reads
-/// waited for it.
+/// Retransmissions and out-of-order segments are counted as the kernel counts them, and reads
+/// waited for missing segments.
 #[test]
 fn loss_is_counted_as_the_kernel_counts_it() {
     disturbed(
@@ -91,8 +91,9 @@ fn loss_is_counted_as_the_kernel_counts_it() {
     );
 }
 
-/// Some packets overtake those that are held back. The sender knows too late to send anything again: the way back is
-/// longer than the delay, and `tcp_rack_reo_wnd()` (net/ipv4/tcp_recovery.c) allows a quarter of the round trip.
+/// Some packets overtake those that are held back. The sender knows too late to send anything
+/// again: the way back is longer than the delay, and `tcp_rack_reo_wnd()` (net/ipv4/tcp_recovery.c)
+/// allows a quarter of the round trip.
 #[test]
 fn reordering_is_counted_without_retransmits() {
     disturbed(
@@ -117,7 +118,7 @@ fn disturbed(test: &str, words: &str, expected: impl Fn(&Counts) -> Result<(), S
     let pair = Pair::veth(Family::V4);
     let (client, server) = (&pair.client, &pair.server);
     let _sink = pair.serve(&["sink"]);
-    // What one message is, is one packet: none waits, and is sent with others.
+    // Make each message one packet, so that none waits and leaves with others.
     pair.route("initcwnd 200");
     let (device, back) = (pair.link.interface_a(), pair.link.interface_b());
     let words = format!("{words} limit 10000");
@@ -182,7 +183,8 @@ fn wait_closed(host: &Host) {
     }
 }
 
-/// A line of 1 Mbit/s: what waits for it is in the packet scheduler, or in TCP as long as enough is there.
+/// A line of 1 Mbit/s: what waits for it is in the packet scheduler, or in TCP as long as enough is
+/// there.
 #[test]
 fn a_slow_line_delays_in_the_packet_scheduler_or_in_tcp() {
     const LARGE: &str = "client --count 4 --request 40000";
@@ -220,7 +222,7 @@ fn total(report: &Value) -> u64 {
     number(&report["tx"]["total"]["sum_ns"])
 }
 
-/// Whether these are together at least nine tenths of what messages took longer.
+/// Check that these together are at least nine tenths of the additional time.
 fn explains_together(names: &[&str], built: &Value, undisturbed: &Value) -> Result<(), String> {
     let more: u64 = names
         .iter()

@@ -1,5 +1,5 @@
-//! The points of netstacklat: programs of our own on the same functions and `stat --cumulative` give the same times for
-//! the same messages.
+//! The points of netstacklat: programs of our own on the same functions and `stat --cumulative`
+//! give the same times for the same messages.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -96,12 +96,14 @@ fn check(protocol: &str, family: Family) {
         // A FIN is queued as well.
         assert_eq!(enqueued.len() as u64, REQUESTS + 1, "{enqueued:?}");
         assert_eq!(ready.len() as u64, REQUESTS + 1, "{ready:?}");
-        // Between the two TCP works on the ACK that comes with the segment, and may send one of its own
-        // (tcp_rcv_established(), net/ipv4/tcp_input.c, v7.2). Only then can the socket be read: that is ours.
+        // Between the two TCP works on the ACK that comes with the segment, and may send one of its
+        // own (tcp_rcv_established(), net/ipv4/tcp_input.c, v7.2). Only then can the socket be
+        // read: that is ours.
         assert!(median(enqueued) <= median(ready), "{enqueued:?} {ready:?}");
         follows("enqueued", ready, ours("enqueued"));
     } else {
-        // Theirs is behind the wake-up of the reader, ours before it: just behind where UDP gets the packet.
+        // Theirs is behind the wake-up of the reader, ours before it: just behind where UDP gets
+        // the packet.
         assert_eq!(enqueued.len() as u64, REQUESTS, "{enqueued:?}");
         follows("enqueued", start, ours("enqueued"));
         assert!(
@@ -111,7 +113,7 @@ fn check(protocol: &str, family: Family) {
     }
 }
 
-/// What is printed by netstacklat's names is the sum of stages.
+/// Check that figures under netstacklat's names are sums of stages.
 fn adds_up(report: &Value, enqueued: &str, read: &str) {
     let hook = |name: &str| number(&report["cumulative"]["hooks"][name]["sum_ns"]);
     let sum = |name: &&str| stage(report, name, "sum_ns");
@@ -126,8 +128,8 @@ fn adds_up(report: &Value, enqueued: &str, read: &str) {
     );
 }
 
-/// Ours comes soon after theirs: of TCP the rest of the work on the segment lies between, of reads the end of the call,
-/// and the programs of both. A quantile of ours is 4.5 % off at most.
+/// Ours comes soon after theirs: of TCP the rest of the work on the segment lies between, of reads
+/// the end of the call, and the programs of both. A quantile of ours is 4.5 % off at most.
 fn follows(place: &str, theirs: &[Nanos], ours: u64) {
     let theirs = median(theirs).0;
     println!("{place}: {theirs} ns at the function, {ours} ns here");

@@ -1,4 +1,4 @@
-//! What several of these tests need, and no other test.
+//! Set up queueing disciplines, for several of these tests.
 
 use std::fs;
 
@@ -13,7 +13,8 @@ pub(crate) struct Qdisc<'a> {
 }
 
 impl Qdisc<'_> {
-    /// `words` are those of tc(8). Where the kernel does not know this packet scheduler, `test` is skipped.
+    /// `words` are those of tc(8). Where the kernel does not know this packet scheduler, `test` is
+    /// skipped.
     pub(crate) fn new<'a>(test: &str, host: &'a Host, device: &'a str, words: &str) -> Option<Qdisc<'a>> {
         let root = ["qdisc", "add", "dev", device, "root"];
         let words = root.into_iter().chain(words.split_whitespace());
@@ -42,8 +43,9 @@ impl Drop for Qdisc<'_> {
     }
 }
 
-/// A counter of a host, as nstat(8) calls it. In the files each line of values follows one of names, both with the
-/// same word in front: `snmp_seq_show()`, `netstat_seq_show()`, net/ipv4/proc.c.
+/// A counter of a host, as nstat(8) calls it. In the files each line of values follows one of
+/// names, both with the same word in front: `snmp_seq_show()`, `netstat_seq_show()`,
+/// net/ipv4/proc.c.
 pub(crate) fn kernel_counter(host: &Host, counter: &str) -> u64 {
     let files = ["snmp", "netstat"].map(|file| format!("/proc/thread-self/net/{file}"));
     let text = host.enter(|| files.map(|file| fs::read_to_string(file).unwrap()).concat());

@@ -1,4 +1,5 @@
-//! Two kinds of hooks at the same time, each on a flow of its own: of the same traffic the stages are the same.
+//! Two kinds of hooks at the same time, each on a flow of its own: of the same traffic the stages
+//! are the same.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -47,7 +48,8 @@ fn both_kinds_of_hooks_give_the_same_stamps() {
     }
 }
 
-/// A connection with both ends in this program, so that none waits for another to get a CPU. The client's is watched.
+/// A connection with both ends in this program, so that none waits for another to get a CPU. The
+/// client's is watched.
 struct Watched {
     trace: Trace,
     client: TcpStream,
@@ -81,7 +83,7 @@ impl Watched {
         self.client.read_exact(&mut buffer).unwrap();
     }
 
-    /// Of each stage. Every message is valid.
+    /// Return the median of each stage. Every message is valid.
     fn medians(self) -> BTreeMap<String, u64> {
         let messages = self.trace.finish();
         assert_eq!(messages.len(), 2 * ROUNDS);

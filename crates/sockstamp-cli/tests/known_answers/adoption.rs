@@ -1,5 +1,5 @@
-//! 10 000 connections that clients and a real server have had for a while, some of them busy, are adopted: what is
-//! counted from then on is what the clients asked and got.
+//! 10 000 connections that clients and a real server have had for a while, some of them busy, are
+//! adopted: what is counted from then on is what the clients asked and got.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::common::{Stat, in_short, number, skip};
 use crate::support::over_both_families;
 
 const CONNECTIONS: usize = 10_000;
-/// Of these, so many talk without a pause while the measurement starts.
+/// This many of them send without a pause while the measurement starts.
 const BUSY: usize = 16;
 /// Requests on each connection once they are adopted.
 const ROUNDS: usize = 2;

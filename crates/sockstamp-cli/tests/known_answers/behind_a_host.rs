@@ -1,5 +1,5 @@
-//! A container whose host has a full packet scheduler of 10 Mbit/s on its uplink: what a request waits there
-//! is the backlog in front of it divided by the rate, wherever it is counted.
+//! A container whose host has a full packet scheduler of 10 Mbit/s on its uplink: what a request
+//! waits there is the backlog in front of it divided by the rate, wherever it is counted.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -41,7 +41,8 @@ impl Scene {
         self.host.run("tc", &words).unwrap();
     }
 
-    /// Requests over the full queue: the report of `stat`, what `trace` shows as sent, and how long each waited.
+    /// Requests over the full queue: the report of `stat`, what `trace` shows as sent, and how long
+    /// each waited.
     fn request(&self, options: &[&str], family: Family) -> (Value, Vec<Value>, u64) {
         // Not the datagrams that fill the queue.
         let target = [options, &["--netns", self.container.netns_name(), "tcp"]].concat();
@@ -75,8 +76,8 @@ struct Answer {
     interface: fn(&Scene) -> String,
 }
 
-/// `filler` is where the flow is from that fills the queue: its packets must belong to its socket while they are
-/// there, or its send buffer would not bound them.
+/// `filler` is where the flow is from that fills the queue: its packets must belong to its socket
+/// while they are there, or its send buffer would not bound them.
 fn check(scene: &Scene, filler: &Host, answers: &[Answer]) {
     scene.limit_uplink("rate 10mbit burst 10kb limit 1mb");
     let server = SocketAddr::new(scene.uplink.peer_address(Family::V4), 7000);
@@ -157,15 +158,16 @@ fn across_a_bridge_the_wait_is_the_packet_schedulers() {
 
 const LARGE: usize = 10_000;
 
-/// A token bucket lets no packet through that is larger than itself: it splits it (tbf_segment(), v6.18), and the
-/// message's last byte leaves with the last segment, once all but a bucket of tokens is paid for.
+/// A token bucket lets no packet through that is larger than itself: it splits it (tbf_segment(),
+/// v6.18), and the message's last byte leaves with the last segment, once all but a bucket of
+/// tokens is paid for.
 #[test]
 fn a_message_that_is_split_leaves_with_its_last_segment() {
     use std::io::{Read, Write};
 
     const BYTES_PER_SECOND: u64 = 125_000;
     const BURST: u64 = 2048;
-    /// Of Ethernet, IPv4, and TCP with timestamps, for each segment.
+    /// Bytes of Ethernet, IPv4, and TCP headers with timestamps, per segment.
     const HEADERS: u64 = 66;
     const SEGMENTS: u64 = LARGE.div_ceil(1448) as u64;
     let expected = (LARGE as u64 + HEADERS * SEGMENTS - BURST) * 1_000_000_000 / BYTES_PER_SECOND;

@@ -1,4 +1,5 @@
-//! A server computes for 30 ms: before it answers it is `app.service`, before it reads again it is `rx.app`.
+//! A server computes for 30 ms: before it answers it is `app.service`, before it reads again it is
+//! `rx.app`.
 
 use testbed::{Family, within_three_attempts};
 

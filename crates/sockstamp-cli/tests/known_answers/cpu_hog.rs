@@ -1,5 +1,5 @@
-//! A server shares a CPU quota with a program that computes all the time: what its requests wait longer than
-//! without that, they wait for a CPU.
+//! A server shares a CPU quota with a program that computes all the time: what its requests wait
+//! longer than without that, they wait for a CPU.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -33,7 +33,8 @@ fn check(family: Family) {
         quota.start_in(&mut command).unwrap();
         Process::spawn(command).unwrap()
     };
-    // It polls before it reads: a reader that blocks is in the kernel, which the quota does not hold up (v6.18).
+    // It polls before it reads: a reader that blocks is in the kernel, which the quota does not
+    // hold up (v6.18).
     let _serve = start(&peer(), &["serve", "--port", "7000", "--think", "0"]);
     server.wait_for_port(address, TIMEOUT).unwrap();
     within_three_attempts(|| {

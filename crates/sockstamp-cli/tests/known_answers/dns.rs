@@ -1,4 +1,5 @@
-//! Questions of dig to dnsmasq on a link with a delay: the counts are dig's, and the delay is in no stage.
+//! Questions of dig to dnsmasq on a link with a delay: the counts are dig's, and the delay is in no
+//! stage.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -13,10 +14,10 @@ use crate::support::{ms, over_both_families, within};
 over_both_families!(check);
 
 const ONE_WAY: Duration = Duration::from_millis(10);
-/// As dig sees it, whose clock is coarse by a tick at both ends (CLOCK_REALTIME_COARSE, at most 4 ms each): more than
-/// one way shows that the link is in its time.
+/// The round trip by dig's clock, which is coarse by a tick at both ends (CLOCK_REALTIME_COARSE, at
+/// most 4 ms each): more than one way shows that the link is in its time.
 const ROUND_TRIP_MS: u64 = 12;
-/// The link is no stage of a datagram's: nobody acknowledges it.
+/// The link is no stage of a datagram, which has no acknowledgement.
 const FAR_BELOW_ONE_WAY_NS: u64 = ms(5);
 const QUESTIONS: usize = 30;
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -59,7 +60,7 @@ fn check(family: Family) {
     });
 }
 
-/// A server that knows one name and asks nobody: dnsmasq(8).
+/// Configure a server with one name and no upstream: dnsmasq(8).
 fn one_record(address: IpAddr) -> String {
     format!(
         "no-resolv\nno-hosts\nuser=root\npid-file=\nlisten-address={address}\nbind-interfaces\n\
@@ -67,7 +68,7 @@ fn one_record(address: IpAddr) -> String {
     )
 }
 
-/// What dig says of its questions.
+/// The results that dig prints.
 struct Answers {
     question_sizes: Vec<u64>,
     sizes: Vec<u64>,

@@ -1,5 +1,5 @@
-//! A UDP flow fills a packet scheduler of 10 Mbit/s: what a TCP request waits there is the backlog in front
-//! of it divided by the rate.
+//! A UDP flow fills a packet scheduler of 10 Mbit/s: what a TCP request waits there is the backlog
+//! in front of it divided by the rate.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ over_both_families!(check);
 pub(crate) const RATE_BITS: u64 = 10_000_000;
 const REQUESTS: u64 = 30;
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
-/// Of a datagram: fills an Ethernet frame but for the headers of IPv6 and UDP.
+/// Bytes of a datagram: fills an Ethernet frame except for the headers of IPv6 and UDP.
 const PAYLOAD: usize = 1400;
 
 fn check(family: Family) {
@@ -42,8 +42,8 @@ fn check(family: Family) {
     });
 }
 
-/// Keeps the send buffer of a UDP socket full while `f` runs. What it has sent is in the packet scheduler,
-/// so the backlog there stays the same to a packet or two.
+/// Keeps the send buffer of a UDP socket full while `f` runs. What it has sent is in the packet
+/// scheduler, so the backlog there stays the same to a packet or two.
 ///
 /// A sender that blocks would be woken when half of it is gone only: `sock_def_write_space()`,
 /// net/core/sock.c.

@@ -1,4 +1,5 @@
-//! Sends of 1 MB through a send buffer of 64 KB into a line of 20 Mbit/s: the sender waits inside send.
+//! Sends of 1 MB through a send buffer of 64 KB into a line of 20 Mbit/s: the sender waits inside
+//! send.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -49,7 +50,8 @@ fn measure(client: &Host, address: SocketAddr) -> Result<(), String> {
     if stage(&measured.report, "tx.copy", "count") != SENDS {
         return Err(in_short(&measured.report));
     }
-    // Each send waits for most of 1 MB to leave at 20 Mbit/s, so the wait is all but a little of it.
+    // Each send waits for most of 1 MB to leave at 20 Mbit/s, so the wait is all but a little of
+    // it.
     let spent = number(&program["send_ns"]);
     assert!(spent > SENDS * 200_000_000, "{program}");
     within(

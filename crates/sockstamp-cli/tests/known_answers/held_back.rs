@@ -9,8 +9,8 @@ mod nagle {
     super::over_both_families!(super::check_nagle);
 }
 
-/// The classic: two small writes, then a read. The second waits for the ACK of the first, which the server's kernel
-/// delays, since its program has nothing to answer yet.
+/// The classic: two small writes, then a read. The second waits for the ACK of the first, which the
+/// server's kernel delays, since its program has nothing to answer yet.
 fn check_nagle(family: Family) {
     const REQUESTS: &str = "client --count 12 --pieces 2";
     let pair = Pair::veth(family);
@@ -26,7 +26,7 @@ fn check_nagle(family: Family) {
     });
 }
 
-/// As a person reads it: half of the time is Nagle's, half the wait for the delayed ACK that it waits for.
+/// Half of the time is Nagle's, half the delayed ACK's that it waits for, as text shows it.
 #[test]
 fn the_table_names_the_causes() {
     let pair = Pair::veth(Family::V4);

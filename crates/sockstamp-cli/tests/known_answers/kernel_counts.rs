@@ -1,4 +1,4 @@
-//! What the kernel itself counted for flows that have ended.
+//! Compare with the kernel's own counts for flows that have ended.
 
 use std::fs;
 use std::thread;
@@ -9,7 +9,8 @@ use testbed::{Host, Process};
 const TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The flows of a host that end while this watches, by `ss -E`: the kernel reports each one's last TCP_INFO.
+/// The flows of a host that end while this watches, by `ss -E`: the kernel reports each one's last
+/// TCP_INFO.
 pub(crate) struct EndedFlows<'a> {
     host: &'a Host,
     ss: Process,
@@ -46,7 +47,7 @@ impl EndedFlows<'_> {
     }
 }
 
-/// Whether a process has joined the groups in which the kernel says what ended: sock_diag(7), and
+/// Return true if a process has joined the groups that report ended sockets: sock_diag(7), and
 /// `netlink_native_seq_show()` of net/netlink/af_netlink.c for the table.
 fn listens(process: &Process) -> bool {
     const NETLINK_SOCK_DIAG: &str = "4";

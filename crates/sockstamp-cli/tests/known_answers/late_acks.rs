@@ -26,9 +26,9 @@ fn check_thinking(family: Family) {
     });
 }
 
-/// No answer comes, and the server reads too seldom to send an ACK for that (`__tcp_cleanup_rbuf()`,
-/// net/ipv4/tcp.c). The first 16 Linux acknowledges at once (TCP_MAX_QUICKACKS, include/net/tcp.h), the others by a
-/// timer of 40 ms.
+/// No answer comes, and the server reads too seldom to send an ACK for that
+/// (`__tcp_cleanup_rbuf()`, net/ipv4/tcp.c). The first 16 Linux acknowledges at once
+/// (TCP_MAX_QUICKACKS, include/net/tcp.h), the others by a timer of 40 ms.
 #[test]
 fn server_that_never_answers() {
     const SENDS: &str = "blast --sends 32 --interval-ms 50 --nodelay true";

@@ -1,4 +1,4 @@
-//! What TCP may send is limited in one way: the time in the write queue is named after it.
+//! Limit TCP's sending in one way: the time in the write queue has the limit's name.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use testbed::{Family, LinkConfig, Process, within_three_attempts};
 
 use crate::support::{Pair, explains};
 
-/// Of the testbed's client: more than what each limit lets through in a round trip.
+/// Requests of the testbed's client: more than each limit lets through per round trip.
 const REQUESTS: &str = "client --count 10 --request 100000";
 /// Never what stops it: many segments.
 const WIDE: &str = "initcwnd 1000";

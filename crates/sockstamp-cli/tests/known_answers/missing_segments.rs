@@ -1,5 +1,5 @@
-//! One packet in a hundred is lost on a link of 20 ms: what arrives behind it waits for its retransmission. That wait is
-//! `rx.hol`, and no other stage of a read is longer than the link.
+//! One packet in a hundred is lost on a link of 20 ms: what arrives behind it waits for its
+//! retransmission. That wait is `rx.hol`, and no other stage of a read is longer than the link.
 
 use std::time::Duration;
 
@@ -12,14 +12,15 @@ use crate::support::{Pair, ms, over_both_families, sum, within};
 over_both_families!(check);
 
 const ONE_WAY: Duration = Duration::from_millis(20);
-/// A message every 2 ms, read one by one: a reader that takes all at once would see the wait of the last only.
+/// A message every 2 ms, read one by one: a reader that takes all at once would see the wait of the
+/// last only.
 const SENDS: &str = "blast --sends 500 --interval-ms 2 --nodelay true";
 
 fn check(family: Family) {
     // Single segments, as on a line: with offload a loss takes many.
     let link = LinkConfig::default().delay(ONE_WAY).offload(false);
     let pair = Pair::relay(link.clone(), family);
-    // What the link holds, after a loss as well.
+    // The capacity of the link, also after a loss.
     pair.route("initcwnd 200");
     let _serve = pair.serve(&["serve"]);
     let measure = |loss: f64, options: &[&str]| {

@@ -17,7 +17,8 @@ fn out_of_order_segments_equal_the_kernels_count() {
         .delay(Duration::from_millis(1))
         .offload(false);
     let pair = Pair::relay(link.clone(), Family::V4);
-    // Losses among many packets in flight, and none while there is one alone, which would cost a timeout.
+    // Losses among many packets in flight, and none while there is one alone, which would cost a
+    // timeout.
     pair.route("initcwnd 100");
     let _sink = pair.serve(&["sink"]);
     for (loss, sends) in LOSSES {
@@ -33,8 +34,8 @@ fn out_of_order_segments_equal_the_kernels_count() {
     }
 }
 
-/// `TCPOFOQueue` of a host: `tcp_data_queue_ofo()`, net/ipv4/tcp_input.c. In the file each line of values follows one of
-/// names: `netstat_seq_show()`, net/ipv4/proc.c.
+/// `TCPOFOQueue` of a host: `tcp_data_queue_ofo()`, net/ipv4/tcp_input.c. In the file each line of
+/// values follows one of names: `netstat_seq_show()`, net/ipv4/proc.c.
 fn queued_out_of_order(host: &Host) -> u64 {
     let text = host
         .enter(|| fs::read_to_string("/proc/thread-self/net/netstat"))

@@ -1,5 +1,5 @@
-//! iperf3, redis-benchmark and sockperf run as ever under `sockstamp stat`, and what it counts is what they
-//! and the kernel count.
+//! iperf3, redis-benchmark and sockperf run as ever under `sockstamp stat`, and what it counts is
+//! what they and the kernel count.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -35,8 +35,9 @@ fn check_iperf3(family: Family) {
     assert!(number(&result["end"]["sum_sent"]["bytes"]) >= BYTES, "{result}");
     let kernel = &run.kernel;
     let sent = &run.measured.report["tx"];
-    // With what iperf3 had queued when it was done: both ends throw that away. If it closed before, a FIN waits behind that, and
-    // the kernel counts it as a byte that is not sent (tcp_send_fin() in net/ipv4/tcp_output.c, v6.18).
+    // With what iperf3 had queued when it was done: both ends throw that away. If it closed before,
+    // a FIN waits behind that, and the kernel counts it as a byte that is not sent (tcp_send_fin()
+    // in net/ipv4/tcp_output.c, v6.18).
     let written = kernel.bytes_sent - kernel.bytes_resent + kernel.bytes_not_sent;
     let fins = 0..=u64::from(kernel.bytes_not_sent > 0);
     let beyond = written.checked_sub(number(&sent["bytes"]));
@@ -99,7 +100,7 @@ fn check_sockperf(family: Family) {
     let report = &run.measured.report;
     assert_eq!(number(&report["tx"]["messages"]), sent);
     assert_eq!(sent, kernel.data_segments_sent - kernel.retransmits, "{kernel:?}");
-    // Whether it still takes the last response, and counts it, depends on when the time is over.
+    // The end of the time decides if the last response is still counted.
     let read = number(&report["rx"]["messages"]);
     assert!(
         (received..=sent).contains(&read),
@@ -123,15 +124,16 @@ fn after(text: &str, label: &str) -> u64 {
     rest[..end].parse().unwrap()
 }
 
-/// A program that ran under `sockstamp stat` against a server on another host, and its flows as the kernel
-/// reported them when they ended.
+/// A program that ran under `sockstamp stat` against a server on another host, and its flows as the
+/// kernel reported them when they ended.
 struct Run {
     measured: Measured,
     kernel: KernelCounts,
 }
 
 impl Run {
-    /// Runs the two command lines, a server's and a client's, that `words` gives for the server's address.
+    /// Runs the two command lines, a server's and a client's, that `words` gives for the server's
+    /// address.
     fn of(family: Family, port: u16, words: impl Fn(IpAddr) -> [String; 2]) -> Run {
         let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
         let link = Link::veth(&client, &server).unwrap();

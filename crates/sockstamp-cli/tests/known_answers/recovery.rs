@@ -1,5 +1,5 @@
-//! A message is lost, with all that follow for a while: what is sent later waits in the write queue until TCP has
-//! recovered.
+//! A message is lost, with all that follow for a while: what is sent later waits in the write queue
+//! until TCP has recovered.
 
 use std::thread;
 use std::time::Duration;
@@ -16,7 +16,8 @@ over_both_families!(check);
 #[test]
 fn waits_through_an_outage_of_a_second_are_explained() {
     let pair = Pair::relay(LinkConfig::default().delay(Duration::from_millis(10)), Family::V4);
-    // A small window, and more to send: when the outage begins, ACKs have shown that data waits for it.
+    // A small window, and more to send: when the outage begins, ACKs have shown that data waits for
+    // it.
     pair.server
         .set_sysctl("net.ipv4.tcp_rmem", "4096 8192 8192")
         .unwrap();

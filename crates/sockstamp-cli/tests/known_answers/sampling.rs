@@ -1,5 +1,5 @@
-//! One message in 64 against every message, of the same traffic at the same time: quantiles and totals are those of all,
-//! but for the error that a sample of that size has.
+//! One message in 64 against every message, of the same traffic at the same time: quantiles and
+//! totals are those of all, but for the error that a sample of that size has.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::common::{Stat, Trace, in_short, number, of_direction};
 use crate::support::{Pair, REAL_TIME};
 
 const ONE_OF: u64 = 64;
-/// How many standard errors an estimate may be off: more are rarer than one in a million.
+/// Standard errors that an estimate may be off: more are rarer than one in a million.
 const ERRORS: f64 = 5.0;
 /// Half of a histogram's bucket.
 const BUCKET: f64 = 1.045;
-/// Of the same hook the programs of one session run after those of the other, so their stamps are not the same.
+/// On one hook the programs of one session run after those of the other, so their stamps differ.
 const BETWEEN_SESSIONS_NS: f64 = 500.0;
 
-/// Nagle's algorithm holds each message for what is left of a round trip, so that the times of a stage differ by far more
-/// than by what the programs of one session take from those of the other.
+/// Nagle's algorithm holds each message for what is left of a round trip, so that the times of a
+/// stage differ by far more than by what the programs of one session take from those of the other.
 #[test]
 fn one_in_64_is_like_every_one() {
     let pair = Pair::relay(
@@ -113,12 +113,12 @@ impl Population {
         Population(numbers)
     }
 
-    /// Whether an estimate of the total is as good as so many measured messages make it, where each of their numbers
-    /// may be off by `shift`.
+    /// Check that an estimate of the total is as good as its number of measured messages allows,
+    /// where each value may be off by `shift`.
     fn total_is(&self, estimate: f64, shift: f64, measured: f64, name: &str) -> Result<(), String> {
         let exact = self.0.iter().sum::<f64>();
         let error = self.deviation() / measured.sqrt() * self.0.len() as f64;
-        // How many there are is estimated as well, to a block of each flow.
+        // The count is estimated as well, up to a block per flow.
         let blocks = self.mean() * ONE_OF as f64;
         if (estimate - exact).abs() > ERRORS * error + blocks + shift * self.0.len() as f64 {
             return Err(format!("{name}: {estimate}, not {exact} ± {error}"));

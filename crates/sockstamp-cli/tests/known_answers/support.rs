@@ -1,4 +1,4 @@
-//! What several of these tests need, and no other test.
+//! Share helpers between several of these tests.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ macro_rules! over_both_families {
 }
 pub(crate) use over_both_families;
 
-/// Whether a time in nanoseconds is where it belongs.
+/// Check that a time in nanoseconds is within bounds.
 pub(crate) fn within(what: impl Display, value: u64, bounds: RangeInclusive<u64>) -> Result<(), String> {
     if bounds.contains(&value) {
         Ok(())
@@ -40,8 +40,8 @@ pub(crate) const fn ms(milliseconds: u64) -> u64 {
     milliseconds * 1_000_000
 }
 
-/// Whether the median of a stage is where it belongs: exactly in the messages of a trace, and by the histogram
-/// in the report of the same messages.
+/// Check the median of a stage: exactly in the messages of a trace, and by the histogram in the
+/// report of the same messages.
 pub(crate) fn median_within(
     name: &str,
     messages: &[&Value],
@@ -56,12 +56,12 @@ pub(crate) fn median_within(
     within(format!("p50 of {name}"), stage(report, name, "p50_ns"), bounds)
 }
 
-/// Options of chrt(1): real time, as the link itself. Else what other programs of the machine keep the CPU from
-/// programs that are measured is in their times, rightly.
+/// Options of chrt(1): real time, as the link itself. Else what other programs of the machine keep
+/// the CPU from programs that are measured is in their times, rightly.
 pub(crate) const REAL_TIME: [&str; 2] = ["--rr", "1"];
 
-/// A client and a server on a link, both real time. The client sends with Reno, which does not pace: the default of
-/// the machine may be BBR, which does.
+/// A client and a server on a link, both real time. The client sends with Reno, which does not
+/// pace: the default of the machine may be BBR, which does.
 pub(crate) struct Pair {
     pub(crate) client: Host,
     pub(crate) server: Host,
@@ -94,7 +94,8 @@ impl Pair {
         pair
     }
 
-    /// Gives the client's route to the server `metrics` of ip-route(8), in force for connections to come.
+    /// Gives the client's route to the server `metrics` of ip-route(8), in force for connections to
+    /// come.
     pub(crate) fn route(&self, metrics: &str) {
         let (to, device) = (self.address.ip().to_string(), self.link.interface_a());
         let words = ["route", "replace", &to, "dev", device, "congctl", "reno"];
@@ -107,19 +108,20 @@ impl Pair {
         self.serve_with(&[&[&peer()[..]], words, &["--port", "7000"]].concat())
     }
 
-    /// As [`serve`](Self::serve), any program.
+    /// Do the same as [`serve`](Self::serve), with any program.
     pub(crate) fn serve_with(&self, words: &[&str]) -> Process {
         let process = self.server.spawn("chrt", &[&REAL_TIME, words].concat()).unwrap();
         self.server.wait_for_port(self.address, Pair::TIMEOUT).unwrap();
         process
     }
 
-    /// What `stat` with these options says of the client's messages while one of its programs runs.
+    /// Return the report of `stat` with these options on the client while one of its programs runs.
     pub(crate) fn stat_client(&self, options: &[&str], words: &[&str]) -> Value {
         self.stat(&self.client, options, words)
     }
 
-    /// What `stat` with these options says of one side's messages while a program of the client runs.
+    /// Return the report of `stat` with these options on one side while a program of the client
+    /// runs.
     pub(crate) fn stat(&self, side: &Host, options: &[&str], words: &[&str]) -> Value {
         let target = ["--netns", side.netns_name()];
         let stat = Stat::start(&[&target[..], options].concat());
@@ -129,12 +131,13 @@ impl Pair {
         report
     }
 
-    /// As [`stat_client`](Self::stat_client), every message, of a program of the testbed that talks to the server.
+    /// Do the same as [`stat_client`](Self::stat_client) for every message of a program of the
+    /// testbed that talks to the server.
     pub(crate) fn stat_peer(&self, words: &str) -> Value {
         self.stat_peer_at(&self.client, &[], words)
     }
 
-    /// As [`stat_peer`](Self::stat_peer), with these options, of one side's messages.
+    /// Do the same as [`stat_peer`](Self::stat_peer), with these options, on one side.
     pub(crate) fn stat_peer_at(&self, side: &Host, options: &[&str], words: &str) -> Value {
         let address = self.address.to_string();
         let words: Vec<&str> = words.split_whitespace().collect();
@@ -142,7 +145,7 @@ impl Pair {
         self.stat(side, options, &[&[&peer()[..]], &words[..], &to].concat())
     }
 
-    /// What a program of the testbed that talks to the server prints of itself.
+    /// Return the output of a program of the testbed that talks to the server.
     pub(crate) fn run_peer(&self, words: &str) -> Value {
         let address = self.address.to_string();
         let words: Vec<&str> = words.split_whitespace().collect();
@@ -154,7 +157,8 @@ impl Pair {
     }
 }
 
-/// The time that all messages together spent in a stage (`rx.app`) or in a part of one (`tx.queue/cwnd`).
+/// The time that all messages together spent in a stage (`rx.app`) or in a part of one
+/// (`tx.queue/cwnd`).
 pub(crate) fn sum(report: &Value, name: &str) -> u64 {
     let Some((stage_name, part)) = name.split_once('/') else {
         return stage(report, name, "sum_ns");
@@ -163,8 +167,8 @@ pub(crate) fn sum(report: &Value, name: &str) -> u64 {
     figure.as_u64().unwrap_or_else(|| panic!("no {name} in {report}"))
 }
 
-/// Whether these stages or parts of stages are at least nine tenths of what the messages of `built` took longer than
-/// the same messages of `undisturbed`, and each of what its own stage did.
+/// Check that these stages or parts are at least nine tenths of the additional time of the messages
+/// of `built` against those of `undisturbed`, and each of its own stage's.
 pub(crate) fn explains(names: &[&str], built: &Value, undisturbed: &Value) -> Result<(), String> {
     let direction = direction_of(stage_of(names[0]));
     let figure = |report: &Value, figure: &str| number(&report[direction]["total"][figure]);
@@ -184,7 +188,7 @@ pub(crate) fn explains(names: &[&str], built: &Value, undisturbed: &Value) -> Re
         .try_for_each(|name| explains_stage(name, built, undisturbed))
 }
 
-/// Whether a part of a stage is at least nine tenths of what the stage took longer.
+/// Check that a part is at least nine tenths of the additional time of its stage.
 pub(crate) fn explains_stage(name: &str, built: &Value, undisturbed: &Value) -> Result<(), String> {
     nine_tenths(
         name,

@@ -17,7 +17,7 @@ over_both_families!(check);
 /// More than a socket reads in one go, fewer than are kept.
 const DATAGRAMS: usize = 20;
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// What the kernel may take from the end of a send to the arrival, on a busy machine.
+/// Longest time of the kernel from the end of a send to the arrival, on a busy machine.
 const SLACK: Duration = Duration::from_millis(2);
 
 fn check(family: Family) {
@@ -42,8 +42,8 @@ fn check(family: Family) {
     });
 }
 
-/// Sends a burst, then reads it with a pause before each read. Lengths tell the datagrams apart. How
-/// long each was under way, from the outside: at least and at most.
+/// Sends a burst, then reads it with a pause before each read. Lengths tell the datagrams apart.
+/// How long each was under way, from the outside: at least and at most.
 fn exchange(sender: &UdpSocket, receiver: &UdpSocket) -> Vec<RangeInclusive<Duration>> {
     let to = receiver.local_addr().unwrap();
     let times: Vec<(Instant, Instant)> = (0..DATAGRAMS)
@@ -93,7 +93,7 @@ fn sends_are_counted(sent: &[&Value]) {
     }
 }
 
-/// Whether a hook shows where a connected send begins: a function is one, no tracepoint is.
+/// Return true if a hook shows where a connected send begins: a function does, no tracepoint does.
 fn connected_sends_begin() -> bool {
     matches!(plan().udp, Ok(Datagrams::Functions { .. }))
 }
@@ -102,7 +102,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap()
 }
 
-/// What iperf3 counts itself, and the datagram that each end sends first (`iperf_udp_connect()`).
+/// Count like iperf3, plus the datagram that each end sends first (`iperf_udp_connect()`).
 #[test]
 fn counts_are_those_of_iperf3() {
     const DATAGRAM_BYTES: u64 = 1200;
@@ -134,7 +134,8 @@ fn counts_are_those_of_iperf3() {
     let received = number(&end["sum_received"]["bytes"]) / DATAGRAM_BYTES;
     assert_eq!(number(&report["tx"]["messages"]), packets + 2, "{report}");
     assert_eq!(number(&report["rx"]["messages"]), received + 2, "{report}");
-    // iperf3 misses those before the last one that it read. What its socket holds at its end is neither read nor dropped.
+    // iperf3 misses those before the last one that it read. What its socket holds at its end is
+    // neither read nor dropped.
     let drops = number(&report["rx"]["drops"]);
     assert!((lost..=packets - received).contains(&drops), "{lost}: {report}");
 }

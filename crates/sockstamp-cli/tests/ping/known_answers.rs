@@ -17,7 +17,7 @@ fn p99(run: &Json, view: &str) -> u64 {
     number(&run.summary[view]["p99_ns"])
 }
 
-/// What user space adds when it may hardly run is not the network's.
+/// Time that user space adds when it may hardly run is not the network's.
 #[test]
 fn a_quota_and_busy_loops() {
     let (prober, _target, link) = scene(DELAY);

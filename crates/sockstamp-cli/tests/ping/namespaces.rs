@@ -10,7 +10,7 @@ use crate::run::{json, text};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// From our own namespace, where nobody has the address that is asked.
+/// Ping from our own namespace, where the address is unused.
 fn ping(arguments: &[&str]) -> Command {
     let mut command = Command::new(sockstamp());
     command.arg("ping").args(arguments);

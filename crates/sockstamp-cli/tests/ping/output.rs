@@ -57,7 +57,8 @@ fn a_line_a_probe_with_both_views() {
     }
 }
 
-/// The keys that others rely on come first, in this order, and the stages add up to what user space saw.
+/// The keys that others rely on come first, in this order, and the stages add up to what user space
+/// saw.
 #[test]
 fn an_object_a_probe() {
     let (prober, _target, link) = scene(DELAY);
@@ -152,7 +153,7 @@ fn options_go_into_the_packets() {
     assert!(link.statistics().a_to_b.bytes >= 1028, "{:?}", link.statistics());
 }
 
-/// Of several targets a line each, from a list and the arguments.
+/// Several targets, from a list and the arguments, have a line each.
 #[test]
 fn many_targets_have_a_line_each() {
     let host = Host::new("many").unwrap();
@@ -189,7 +190,7 @@ fn ctrl_c_prints_the_summary() {
     assert!(process.stdout().contains(" sent, ") && process.stdout().contains("prober delay"));
 }
 
-/// Who has seen enough closes the pipe.
+/// Close the pipe early.
 #[test]
 fn a_reader_that_leaves_ends_it() {
     let host = Host::new("unread").unwrap();

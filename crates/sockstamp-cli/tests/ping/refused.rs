@@ -1,4 +1,4 @@
-//! What is refused before anything is sent: one line, status 2.
+//! Test refusals before anything is sent: one line, status 2.
 
 use testbed::Host;
 
@@ -100,7 +100,7 @@ fn names_lead_to_their_first_address_of_the_version() {
     );
 }
 
-/// `nobody`, where `net.ipv4.ping_group_range` leaves it out, and where it does not.
+/// Run as `nobody`, with and without the group in `net.ipv4.ping_group_range`.
 #[test]
 fn a_probe_without_privilege_names_the_missing_capability() {
     let host = Host::new("unprivileged").unwrap();

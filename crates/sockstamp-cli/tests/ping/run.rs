@@ -8,7 +8,7 @@ use testbed::{Cgroup, Host, Link, LinkConfig};
 
 use crate::common::{number, sockstamp};
 
-/// What it printed as text.
+/// The output as text.
 #[derive(Debug)]
 pub struct Text {
     pub status: i32,
@@ -22,7 +22,7 @@ impl Text {
     }
 }
 
-/// What it printed as JSON.
+/// The output as JSON.
 #[derive(Debug)]
 pub struct Json {
     pub status: i32,
@@ -42,7 +42,7 @@ impl Json {
         number(&self.summary["counters"][name])
     }
 
-    /// What all probes have under a name, where they have it.
+    /// Return the values of this name of all probes that have it.
     pub fn all(&self, name: &str) -> Vec<&Value> {
         self.probes
             .iter()
@@ -98,7 +98,7 @@ pub fn json(mut command: Command) -> Json {
     }
 }
 
-/// As [`json`], within a cgroup.
+/// Do the same as [`json`], within a cgroup.
 pub fn json_in(cgroup: &Cgroup, mut command: Command) -> Json {
     cgroup.start_in(&mut command).unwrap();
     json(command)

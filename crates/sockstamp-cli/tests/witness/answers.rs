@@ -1,5 +1,5 @@
-//! `peer.answer`, message by message: against the asking program's own clock, against tcpdump, and against the stamps
-//! of the messages around it.
+//! `peer.answer`, message by message: against the asking program's own clock, against tcpdump, and
+//! against the stamps of the messages around it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -125,7 +125,8 @@ fn answer_of(read: &Value) -> Option<u64> {
     read["stages"]["peer.answer"].as_u64()
 }
 
-/// The parts of an answer whose read is `read`, which add up to it; and how far it is from its witnesses.
+/// The parts of an answer whose read is `read`, which add up to it; and how far it is from its
+/// witnesses.
 fn compare(read: &Value, sent: &[&Value], witnesses: [u64; 2]) -> (u64, u64, u64) {
     let answer = answer_of(read).unwrap();
     let [clock, wire] = witnesses;
@@ -220,7 +221,8 @@ fn an_answer_that_comes_before_the_last_question_is_acknowledged_is_pipelined() 
         let scene = Scene::new();
         scene.with_server(Family::V4, 200, |connection| {
             send(connection, REQUEST);
-            // The first answer leaves the peer 55 ms after the first question, the second question comes 2 ms later.
+            // The first answer leaves the peer 55 ms after the first question, the second question
+            // comes 2 ms later.
             thread::sleep(Duration::from_millis(52));
             send(connection, REQUEST);
             read(connection, 200, 200);

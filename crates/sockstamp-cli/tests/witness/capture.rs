@@ -30,7 +30,8 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Starts it on an interface of `host` and returns when it captures what matches `filter` of pcap-filter(7).
+    /// Starts it on an interface of `host` and returns when it captures what matches `filter` of
+    /// pcap-filter(7).
     pub(crate) fn start(host: &Host, interface: &str, filter: &str) -> Capture {
         let file = NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
@@ -79,8 +80,9 @@ impl Capture {
 /// An IP packet, or a fragment of one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Packet {
-    /// When it passed the interface: CLOCK_MONOTONIC in nanoseconds, as stamps are. tcpdump sees a packet that
-    /// leaves as the driver takes it (`dev_queue_xmit_nit()`), one that comes as the stack does.
+    /// When it passed the interface: CLOCK_MONOTONIC in nanoseconds, as stamps are. tcpdump sees a
+    /// packet that leaves as the driver takes it (`dev_queue_xmit_nit()`), one that comes as the
+    /// stack does.
     pub(crate) time: u64,
     pub(crate) family: Family,
     pub(crate) protocol: u8,
@@ -111,7 +113,7 @@ pub(crate) struct Segment {
     pub(crate) ack: u32,
     /// FIN 1, SYN 2, RST 4, PSH 8, ACK 16: RFC 9293.
     pub(crate) flags: u8,
-    /// As sent, not scaled.
+    /// The window as sent, not scaled.
     pub(crate) window: u16,
 }
 
@@ -206,7 +208,8 @@ fn ipv6(ip: &[u8], time: u64) -> Packet {
     with_transport(packet, &rest[FRAGMENT_HEADER..])
 }
 
-/// Adds what the header of TCP or UDP says. `bytes` may go on behind the packet: Ethernet pads short ones.
+/// Adds what the header of TCP or UDP says. `bytes` may go on behind the packet: Ethernet pads
+/// short ones.
 fn with_transport(mut packet: Packet, bytes: &[u8]) -> Packet {
     let bytes = &bytes[..bytes.len().min(packet.length as usize)];
     if packet.fragment.is_some_and(|fragment| fragment.offset > 0) {

@@ -1,4 +1,5 @@
-//! Datagrams that say which they are, the calls that sent and read them, and whether messages agree with both.
+//! Datagrams that say which they are, the calls that sent and read them, and whether messages agree
+//! with both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,10 +16,10 @@ use crate::capture::{Capture, Packet};
 use crate::clock::now;
 use crate::common::{Trace, number, of_direction};
 
-/// How far a time may be from its witness: whichever is more.
+/// Largest difference of a time from its witness: whichever is more.
 const SLACK_NS: u64 = 1_000_000;
 const SLACK_PERCENT: u64 = 5;
-/// Of the messages, how many are to be valid at least.
+/// Smallest share of valid messages.
 const VALID_PERCENT: usize = 95;
 /// Bytes at the beginning of a datagram that say which it is.
 pub(crate) const NUMBER_BYTES: usize = 8;
@@ -37,7 +38,8 @@ pub(crate) struct Call {
     pub(crate) ended: u64,
 }
 
-/// Two hosts on a link that is captured at both ends, while every message of this process is traced.
+/// Two hosts on a link that is captured at both ends, while every message of this process is
+/// traced.
 pub(crate) struct Scene {
     pub(crate) a: Host,
     pub(crate) b: Host,
@@ -63,7 +65,7 @@ impl Scene {
         Scene::between(a, b, link)
     }
 
-    /// Of what exists already.
+    /// Create it from an existing pair.
     pub(crate) fn between(a: Host, b: Host, link: Link) -> Scene {
         let captures = [
             Capture::start(&a, link.interface_a(), "udp"),
@@ -218,7 +220,7 @@ pub(crate) fn number_of(data: &[u8]) -> u64 {
     u64::from_be_bytes(data[..NUMBER_BYTES].try_into().unwrap())
 }
 
-/// What was done, what the wire saw of it, and what was measured.
+/// The calls, the packets on the wire, and the measured messages.
 pub(crate) struct Evidence {
     pub(crate) sent: Vec<Call>,
     pub(crate) read: Vec<Call>,
@@ -228,8 +230,8 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Compares each valid message with the wire and with the clock of its call. Every call is a message, and most are
-    /// valid.
+    /// Compares each valid message with the wire and with the clock of its call. Every call is a
+    /// message, and most are valid.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_sends()?;
         self.check_reads()
@@ -302,8 +304,8 @@ impl Evidence {
         compare(self, message, call).map_err(|reason| format!("{reason}; {call:?}"))
     }
 
-    /// The last packet of the datagram has left when tcpdump saw it leave, and entered the packet scheduler during
-    /// the call.
+    /// The last packet of the datagram has left when tcpdump saw it leave, and entered the packet
+    /// scheduler during the call.
     fn compare_send(&self, message: &Value, call: &Call) -> Result<(), String> {
         let left = parts(&self.at_a, call.packet)
             .last()
@@ -348,7 +350,7 @@ fn call_of<'a>(message: &Value, stamp: &str, calls: &'a [Call]) -> Result<&'a Ca
     }
 }
 
-/// Whether a time is within what a witness leaves, or little beyond.
+/// Check that a time is within its witness's bounds, or little beyond.
 fn about(what: &str, value: u64, witness: RangeInclusive<u64>) -> Result<(), String> {
     let beyond = if value < *witness.start() {
         witness.start() - value
@@ -400,7 +402,7 @@ fn last_parts(packets: &[Packet], number: u64) -> Vec<&Packet> {
     }
 }
 
-/// How many have which verdict.
+/// Return the number of messages per verdict.
 fn verdicts<'a>(messages: &[&'a Value]) -> BTreeMap<&'a str, usize> {
     let mut counts = BTreeMap::new();
     for message in messages {

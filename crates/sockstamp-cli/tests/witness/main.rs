@@ -1,5 +1,5 @@
-//! Witnesses: each message that sockstamp calls valid, against tcpdump on both ends of its link and against the
-//! clock of the program that sent or read it.
+//! Witnesses: each message that sockstamp calls valid, against tcpdump on both ends of its link and
+//! against the clock of the program that sent or read it.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -168,7 +168,8 @@ fn reads_are_timed_where_packets_are_reordered_and_doubled() {
     within_three_attempts(|| over(lossy(0.002).reorder(0.02).reorder_hold(3 * MS).duplicate(0.02)));
 }
 
-/// Where functions cannot be traced no hook shows what was missing on such a connection: reads that waited are refused.
+/// Where functions cannot be traced no hook shows what was missing on such a connection: reads that
+/// waited are refused.
 #[test]
 fn reads_of_a_half_closed_connection_are_right_or_refused_where_packets_are_lost() {
     within_three_attempts(|| {

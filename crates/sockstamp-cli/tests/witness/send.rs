@@ -1,5 +1,5 @@
-//! Sends of TCP against the wire: wherever TCP splits what shares a packet, each message has the times of its own
-//! last byte.
+//! Sends of TCP against the wire: wherever TCP splits what shares a packet, each message has the
+//! times of its own last byte.
 
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -135,7 +135,8 @@ fn sends_into_a_small_window_have_their_own_times() {
     });
 }
 
-/// Two writes and a read, so that the second write waits for the acknowledgement of the first (Nagle).
+/// Two writes and a read, so that the second write waits for the acknowledgement of the first
+/// (Nagle).
 #[test]
 fn requests_in_two_writes_have_their_own_times() {
     within_three_attempts(|| {

@@ -1,4 +1,5 @@
-//! TCP connections whose sends are noted, and whether what was measured of them agrees with the wire.
+//! TCP connections whose sends are noted, and whether what was measured of them agrees with the
+//! wire.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -15,10 +16,10 @@ use crate::capture::{Capture, Packet};
 use crate::clock::now;
 use crate::common::{Trace, number};
 
-/// How far a time may be from its witness: whichever is more.
+/// Largest difference of a time from its witness: whichever is more.
 const SLACK_NS: u64 = 1_000_000;
 const SLACK_PERCENT: u64 = 5;
-/// Of the messages, how many are to be valid at least.
+/// Smallest share of valid messages.
 const VALID_PERCENT: usize = 95;
 const SYN: u8 = 2;
 const ACK: u8 = 16;
@@ -33,7 +34,8 @@ struct Call {
 /// The calls of a socket by where in its stream they end.
 type Calls = BTreeMap<u32, Call>;
 
-/// Two hosts on a link whose end at host a is captured, while every message that host a sends is traced.
+/// Two hosts on a link whose end at host a is captured, while every message that host a sends is
+/// traced.
 pub(crate) struct Scene {
     pub(crate) a: Host,
     pub(crate) b: Host,
@@ -165,7 +167,8 @@ impl Stream<'_> {
         self.socket.read_exact(&mut vec![0; bytes]).unwrap();
     }
 
-    /// Ends the stream when the peer has acknowledged all of it. A FIN in front of that would be another state.
+    /// Ends the stream when the peer has acknowledged all of it. A FIN in front of that would be
+    /// another state.
     pub(crate) fn drain(&mut self) {
         let all_acknowledged = |info: TcpInfo| info.unacked == 0 && info.notsent_bytes == 0;
         while !all_acknowledged(TcpInfo::of(&self.socket).unwrap()) {
@@ -184,7 +187,7 @@ struct Flow {
     first: u32,
     /// First and last byte of each packet with data, in the order in which they left.
     sent: Vec<(u64, u32, u32)>,
-    /// What each packet of the peer acknowledged.
+    /// The acknowledgement in each packet of the peer.
     acks: Vec<(u64, u32)>,
 }
 
@@ -209,7 +212,8 @@ fn flows(packets: &[Packet]) -> HashMap<String, Flow> {
     flows
 }
 
-/// Whether a message's stages are those of its last byte: when it first left, and when it was acknowledged.
+/// Check that a message's stages are those of its last byte: when it first left, and when it was
+/// acknowledged.
 fn compare(message: &Value, flow: &Flow, calls: &Calls) -> Result<(), String> {
     let end = u32::try_from(number(&message["seq_end"])).unwrap();
     let call = calls
@@ -247,7 +251,7 @@ fn about(stage: &str, value: u64, witness: u64) -> Result<(), String> {
     Err(format!("{stage} is {value} ns, not {witness}"))
 }
 
-/// How many messages have which verdict.
+/// Return the number of messages per verdict.
 fn verdicts(messages: &[&Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for message in messages {

@@ -1,5 +1,5 @@
-//! TCP connections whose reader notes its calls, and whether the messages of its reads agree with them and with the
-//! wire at its end.
+//! TCP connections whose reader notes its calls, and whether the messages of its reads agree with
+//! them and with the wire at its end.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,13 +18,14 @@ use crate::capture::{Capture, Packet};
 use crate::clock::now;
 use crate::common::{Trace, number};
 
-/// How far a time may be from its witness, in time and of the age of the read's last byte: whichever is more.
+/// Largest difference of a time from its witness, absolute and relative to the age of the read's
+/// last byte: whichever is more.
 const SLACK_NS: u64 = 1_000_000;
 const SLACK_PERCENT: u64 = 5;
-/// Of the reads, how many are to be valid at least.
+/// Smallest share of valid reads.
 const VALID_PERCENT: usize = 95;
 
-/// What one end writes: bursts of sends, with pauses in between.
+/// The writes of one end: bursts of sends, with pauses in between.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer {
     pub(crate) bytes: usize,
@@ -47,12 +48,12 @@ impl Writer {
     }
 }
 
-/// How the other end reads.
+/// The reads of the other end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reader {
     /// Bytes that it asks for at once.
     pub(crate) bytes: usize,
-    /// How long it sleeps before it reads all that is there; none: it waits for what comes.
+    /// Time that it sleeps before it reads everything there; without it, it waits for data.
     pub(crate) sleep: Option<Duration>,
     /// Each read waits for all bytes that it asks for.
     pub(crate) wait_all: bool,
@@ -125,13 +126,13 @@ pub(crate) struct Stream {
     pub(crate) reader: Reader,
 }
 
-/// Lets all of them run together over a link and compares each valid read with the wire and the reader's clock. All
-/// reads are messages, and of those of each stream most are valid.
+/// Lets all of them run together over a link and compares each valid read with the wire and the
+/// reader's clock. All reads are messages, and of those of each stream most are valid.
 pub(crate) fn compare(config: LinkConfig, streams: &[Stream]) -> Result<(), String> {
     compare_valid(config, streams, VALID_PERCENT)
 }
 
-/// As [`compare`], where so many are to be valid.
+/// Do the same as [`compare`], with this share of valid messages.
 pub(crate) fn compare_valid(
     config: LinkConfig,
     streams: &[Stream],
@@ -255,16 +256,16 @@ struct Wire {
     first: u32,
     /// From a byte up to another, all of which came at a time.
     came: BTreeMap<u64, (u64, u64)>,
-    /// So many bytes from the first one on were there, since a time.
+    /// The time by which this many bytes from the first on were there.
     whole: Vec<(u64, u64)>,
 }
 
-/// What comes again so much later was sent again.
+/// Time after which repeated bytes count as retransmitted.
 const AGAIN_NS: u64 = 5_000_000;
 
 impl Wire {
-    /// TCP drops what it has no memory for, behind tcpdump's back, and its sender sends it again: `taken` leaves the
-    /// copies out that came so long before another one.
+    /// TCP drops what it has no memory for, behind tcpdump's back, and its sender sends it again:
+    /// `taken` leaves the copies out that came so long before another one.
     fn new(packets: &[Packet], source: SocketAddr, destination: SocketAddr, taken: bool) -> Wire {
         let of_stream = |packet: &&Packet| packet.source == source && packet.destination == destination;
         let mut segments = packets
@@ -353,7 +354,7 @@ impl Wire {
     }
 }
 
-/// Whether a time is within what a witness leaves, or little beyond.
+/// Check that a time is within its witness's bounds, or little beyond.
 fn about(what: &str, value: u64, witness: RangeInclusive<u64>, slack: u64) -> Result<(), String> {
     let beyond = witness
         .start()
@@ -366,7 +367,7 @@ fn about(what: &str, value: u64, witness: RangeInclusive<u64>, slack: u64) -> Re
     }
 }
 
-/// How many have which verdict.
+/// Return the number of messages per verdict.
 fn refusals(messages: &[&Value]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for message in messages {

@@ -1,4 +1,5 @@
-//! Datagrams that are not sent or read one a call: in fragments, in segments, corked, many a call, by io_uring.
+//! Datagrams that are not sent or read one a call: in fragments, in segments, corked, many a call,
+//! by io_uring.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -42,8 +43,8 @@ fn datagrams_in_fragments_are_timed_to_the_last_of_them() {
     });
 }
 
-/// UDP_SEGMENT (udp(7)): one call sends many datagrams, which leave as one packet where the device can, and are one
-/// datagram each at the receiver.
+/// UDP_SEGMENT (udp(7)): one call sends many datagrams, which leave as one packet where the device
+/// can, and are one datagram each at the receiver.
 #[test]
 fn segments_are_timed_as_on_the_wire() {
     within_three_attempts(|| segments(false));
@@ -115,7 +116,7 @@ fn corked_sends_are_timed_to_the_datagram_that_they_share() {
     });
 }
 
-/// As QUIC sends and reads: sendmmsg(2), recvmmsg(2).
+/// Send and read like QUIC: sendmmsg(2), recvmmsg(2).
 #[test]
 fn datagrams_of_one_call_are_timed_one_by_one() {
     const MANY: usize = 20;
@@ -168,8 +169,8 @@ fn datagrams_of_one_call_are_timed_one_by_one() {
 
 /// Runs one operation to its end; what it names is borrowed by the caller until then.
 fn complete(ring: &mut IoUring, operation: &squeue::Entry) -> usize {
-    // SAFETY: what the operation names must stay valid until it is complete. Both callers hold it during this call,
-    // which returns after the completion.
+    // SAFETY: what the operation names must stay valid until it is complete. Both callers hold it
+    // during this call, which returns after the completion.
     unsafe { ring.submission().push(operation) }.unwrap();
     ring.submit_and_wait(1).unwrap();
     let completion = ring.completion().next().unwrap();

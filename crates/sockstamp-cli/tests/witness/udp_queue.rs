@@ -1,4 +1,5 @@
-//! Datagrams that leave a receive queue in another way than one read after the other: a read is right or refused.
+//! Datagrams that leave a receive queue in another way than one read after the other: a read is
+//! right or refused.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
@@ -15,8 +16,8 @@ use crate::datagrams::{Scene, Socket, datagram, number_of};
 /// A pause that stands out from what a read takes.
 const GAP: Duration = Duration::from_millis(20);
 
-/// Sends a datagram whose checksum is wrong, and that is too long for the kernel to look before it is read
-/// (`CHECKSUM_BREAK`, include/linux/skbuff.h).
+/// Sends a datagram whose checksum is wrong, and that is too long for the kernel to look before it
+/// is read (`CHECKSUM_BREAK`, include/linux/skbuff.h).
 fn send_damaged(host: &Host, from: SocketAddr, to: SocketAddr) {
     const BYTES: u16 = 300;
     let [IpAddr::V4(source), IpAddr::V4(destination)] = [from.ip(), to.ip()] else {
@@ -71,8 +72,8 @@ fn a_poll_that_meets_a_bad_checksum_first_leaves_reads_right_or_refused() {
     within_three_attempts(|| damaged(wait_readable));
 }
 
-/// Waits as select(2) and epoll(7) do: the kernel looks at the checksum then, unless the socket does not block
-/// (`udp_poll()`).
+/// Waits as select(2) and epoll(7) do: the kernel looks at the checksum then, unless the socket
+/// does not block (`udp_poll()`).
 fn wait_readable(receiver: &Socket) {
     let mut set = [PollFd::new(receiver.socket.as_fd(), PollFlags::POLLIN)];
     poll(&mut set, PollTimeout::from(400_u16)).unwrap();
@@ -242,7 +243,8 @@ fn sockets_that_share_a_port_have_times_of_their_own() {
     });
 }
 
-/// SO_ATTACH_FILTER (socket(7)): the kernel drops what it does not let through, behind our hook, or cuts it.
+/// SO_ATTACH_FILTER (socket(7)): the kernel drops what it does not let through, behind our hook, or
+/// cuts it.
 #[test]
 fn a_filter_that_comes_and_goes_leaves_reads_right_or_refused() {
     within_three_attempts(|| {
@@ -279,8 +281,8 @@ fn a_filter_that_comes_and_goes_leaves_reads_right_or_refused() {
     });
 }
 
-/// Loads the last byte of the number, behind the 8 bytes of the header, and lets odd ones pass: `BPF_STMT` and
-/// `BPF_JUMP` of include/uapi/linux/filter.h.
+/// Loads the last byte of the number, behind the 8 bytes of the header, and lets odd ones pass:
+/// `BPF_STMT` and `BPF_JUMP` of include/uapi/linux/filter.h.
 const ODD_NUMBERS: [(u16, u8, u8, u32); 4] = [
     (0x30, 0, 0, 15),
     (0x45, 0, 1, 1),
@@ -310,7 +312,7 @@ fn a_full_buffer_leaves_reads_right_or_refused() {
     });
 }
 
-/// What was queued before the measurement began is in no ring.
+/// Datagrams queued before the measurement began are in no ring.
 #[test]
 fn reads_of_what_came_before_the_start_are_refused_and_later_ones_right() {
     within_three_attempts(|| {
