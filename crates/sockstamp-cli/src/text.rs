@@ -111,7 +111,7 @@ pub(crate) fn figures(histogram: &Histogram) -> impl Iterator<Item = Option<Nano
     quantiles.chain([histogram.max()])
 }
 
-/// The parts that took time; where there is but the rest, the stage says it all. Their share is of the same whole as
+/// Return the parts that took time, unless only the rest did. Their share is of the same whole as
 /// that of their stage; between messages it is of the stage.
 fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary) -> io::Result<()> {
     let took_time = |sum: &PartSummary| sum.sum_ns > 0;

@@ -132,9 +132,9 @@ pub struct DirectionSummary {
     /// Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8) counts them; always 0
     /// for TX.
     pub out_of_order: u64,
-    /// Messages of which nobody knows which request they answer, or are answered by, by weight. TX: sends with
-    /// requests still unread, without `app.service`; RX: answers while more than one request was under way, without
-    /// `peer.answer`.
+    /// Messages whose request or answer is ambiguous, by weight. TX: sends with requests still
+    /// unread, without `app.service`; RX: answers while more than one request was in flight,
+    /// without `peer.answer`.
     pub pipelined: u64,
     /// Datagrams that reached sockets of the selected flows and were dropped there, mostly because
     /// their receive buffer was full (UDP); always 0 for TX.

@@ -1,4 +1,5 @@
-//! Messages cost no allocation, neither to send nor to drain, and a sender without messages in flight leaves none behind.
+//! Messages cost no allocation, neither to send nor to drain, and a sender without messages in
+//! flight leaves none behind.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -14,7 +15,7 @@ use sockstamp::timestamping::{
 };
 use sockstamp::zerocopy::{self, Sent, ZeroCopySender};
 
-/// Counts what each thread asks of it: the test harness has threads of its own.
+/// Counts the allocations of each thread: the test harness has its own threads.
 struct Counting;
 
 thread_local! {
@@ -22,13 +23,13 @@ thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: all that is asked for is done by the system's allocator, as it is asked. Counting allocates nothing: the counters are
-// constants without a destructor.
+// SAFETY: all that is asked for is done by the system's allocator, as it is asked. Counting
+// allocates nothing: the counters are constants without a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         BYTES.set(BYTES.get().wrapping_add(layout.size()));
-        // SAFETY: the caller keeps to what GlobalAlloc demands.
+        // SAFETY: the caller keeps the contract of GlobalAlloc.
         unsafe { System.alloc(layout) }
     }
 
@@ -44,7 +45,7 @@ static ALLOCATOR: Counting = Counting;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How many allocations the same work takes once it was done some times.
+/// Return the allocations of the work after some repetitions.
 fn allocations_of(mut work: impl FnMut()) -> u64 {
     (0..20).for_each(|_| work());
     let before = ALLOCATIONS.get();
@@ -131,7 +132,7 @@ fn stamped_parts_of_a_stream_allocate_nothing() {
     assert_eq!(allocations, 0);
 }
 
-/// The buffer goes round; `read` takes what came.
+/// Send one buffer repeatedly; `read` takes the received bytes.
 fn assert_sends_allocate_nothing(socket: impl AsFd, mut read: impl FnMut(&mut [u8])) {
     let before = BYTES.get();
     let mut sender = ZeroCopySender::new(socket, zerocopy::Options::default().threshold(0)).unwrap();

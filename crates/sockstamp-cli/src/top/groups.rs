@@ -73,7 +73,8 @@ fn nothing(app: &App) -> &'static str {
     }
 }
 
-/// Choose columns: the stages first, those between messages if any message has them, then others that fit beside names of a recognisable width.
+/// Choose columns: the stages first, those between messages if any message has them, then others
+/// that fit beside names of a recognisable width.
 fn layout(app: &App, rows: &[Row], width: usize) -> (usize, Vec<Column>) {
     let names = rows.iter().map(|row| Span::raw(row.name.as_str()).width());
     let longest = names.max().unwrap_or(0);

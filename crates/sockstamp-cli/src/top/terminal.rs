@@ -17,8 +17,8 @@ use signal_hook::low_level::emulate_default_handler;
 /// The terminal is ours at the moment. It makes sure that it is restored only once.
 static OURS: AtomicBool = AtomicBool::new(false);
 
-/// The largest picture: the text of an 8K screen in a small font. A terminal's size is what its user says
-/// (TIOCSWINSZ), up to 65535 by 65535, and two pictures are kept, of some 40 bytes for each place.
+/// The largest screen: the text of an 8K display in a small font. A terminal's user sets its size
+/// (TIOCSWINSZ), up to 65535 by 65535, and two screens are kept, of about 40 bytes per cell.
 const LARGEST: Size = Size::new(1280, 540);
 
 /// Bound the size of the picture.
@@ -91,7 +91,7 @@ impl Drop for Screen {
     }
 }
 
-/// A viewport of its own size, since one that is the whole terminal takes memory for whatever size that has.
+/// Use a viewport of bounded size: one of the whole terminal takes memory for any size it claims.
 fn draw_on_terminal() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     let viewport = Viewport::Fixed(Rect::default());
     Terminal::with_options(CrosstermBackend::new(stdout()), TerminalOptions { viewport })

@@ -140,8 +140,11 @@ fn a_routed_packet_is_followed_to_the_uplink_when_asked_for() {
     }
 }
 
-/// `nft add table inet nat; nft add chain inet nat out { type nat hook postrouting priority 100 \; }; nft add rule inet nat out masquerade`,
-/// where there is no nft(8): include/uapi/linux/netfilter/nf_tables.h and nfnetlink.h, v6.18.
+/// Masquerade without nft(8) (include/uapi/linux/netfilter/nf_tables.h and nfnetlink.h, v6.18):
+///
+///     nft add table inet nat
+///     nft add chain inet nat out { type nat hook postrouting priority 100 \; }
+///     nft add rule inet nat out masquerade
 const MASQUERADE: &str = "
 import socket, struct
 def attribute(kind, value):

@@ -40,7 +40,8 @@ async fn each_datagram_wakes_the_task() {
     }
 }
 
-/// Data that arrive and a task that reads them do not wake the one that waits for stamps, nor lose it one.
+/// Data that arrive and a task that reads them do not wake the one that waits for stamps, nor lose
+/// it one.
 #[tokio::test]
 async fn an_empty_queue_waits_and_reading_goes_on() {
     let listener = TcpListener::bind(loopback(Family::V4, 0)).await.unwrap();

@@ -1,4 +1,5 @@
-//! Sockets of each kind on the loopback interface of a host of their own, and what comes by their error queues.
+//! Make sockets of each kind on the loopback interface of a separate host, and read their error
+//! queues.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,19 +15,20 @@ use sockstamp::timestamping::{
 };
 use testbed::{Family, Host};
 
-/// How long stamps may take, on a machine that does other things as well.
+/// Longest time for stamps, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// Bytes that each message carries beside its headers.
 pub const PAYLOAD: usize = 10;
-/// What is sent is stamped when the driver has it, and the packet does not come back.
+/// Stamp sends when the driver has them, without returning the packets.
 pub const SND: Options = Options::new().tx_software().id().only_stamps();
 /// Two stamps of each message, with its packet.
 pub const SCHED_AND_SND: Options = Options::new().tx_sched().tx_software().id();
-/// For experiments (RFC 3692): nobody answers to it.
+/// A protocol number for experiments (RFC 3692), which has no listener.
 const PROTOCOL: i32 = 253;
 
-/// Says why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness keeps to itself.
+/// Says why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
+/// keeps to itself.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIP {test}: {reason}\n");
     io::stderr().write_all(line.as_bytes()).unwrap();
@@ -46,7 +48,7 @@ pub fn supported(test: &str, options: Options) -> Option<Options> {
     None
 }
 
-/// Whether a message can have an id of its own; says so where not.
+/// Return true if a message can have its own id; print a skip otherwise.
 pub fn own_ids(test: &str) -> bool {
     let supported = Support::probe().unwrap().own_id;
     if !supported {
@@ -91,7 +93,7 @@ pub struct Sender {
     socket: Socket,
     message: Vec<u8>,
     to: Option<Destination>,
-    /// Keeps what is sent to alive.
+    /// Keeps the receiver alive.
     _peer: Option<Socket>,
 }
 
@@ -136,7 +138,8 @@ impl Sender {
             }
             Kind::Raw => (raw(PROTOCOL), payload, to(loopback(family, 0)), None),
             Kind::RawHeader => {
-                // A v6 destination has the protocol in the place of the port (`rawv6_sendmsg()`, net/ipv6/raw.c).
+                // A v6 destination has the protocol in the place of the port (`rawv6_sendmsg()`,
+                // net/ipv6/raw.c).
                 let port = match family {
                     Family::V4 => 0,
                     Family::V6 => 255,
@@ -162,7 +165,7 @@ impl Sender {
         }
     }
 
-    /// Of UDP, and its messages are stamped as by [`SND`].
+    /// Return a UDP socket whose messages are stamped as by [`SND`].
     pub fn stamped(host: &Host) -> Self {
         let sender = Self::new(host, Kind::Udp, Family::V4);
         SND.apply(&sender).unwrap();
@@ -202,7 +205,7 @@ pub fn tcp_pair(family: Family) -> (TcpStream, TcpStream) {
     (sender, listener.accept().unwrap().0)
 }
 
-/// Reads what comes until the connection ends, on a thread that ends with it.
+/// Read until the connection ends, on a thread that ends with it.
 pub fn read_all(mut stream: TcpStream) {
     thread::spawn(move || {
         let mut bytes = [0; 65_536];
@@ -210,7 +213,7 @@ pub fn read_all(mut stream: TcpStream) {
     });
 }
 
-/// One byte.
+/// Send one byte.
 pub fn send_to(socket: impl AsFd, to: SocketAddr) {
     let bytes = [IoSlice::new(b"x")];
     assert_eq!(
@@ -219,7 +222,7 @@ pub fn send_to(socket: impl AsFd, to: SocketAddr) {
     );
 }
 
-/// What tells the stamps apart that have come when there are `count`.
+/// Return ids and kinds of the stamps, when `count` have come.
 pub fn ids_and_kinds(socket: impl AsFd, count: usize) -> Vec<(u32, TxKind)> {
     stamps(socket, count)
         .iter()
@@ -240,8 +243,9 @@ fn echo_request(family: Family, payload: &[u8]) -> Vec<u8> {
     [&[kind, 0, 0, 0, 0, 0, 0, 1], payload].concat()
 }
 
-/// A packet to the loopback address, of a protocol that nobody speaks. The kernel fills in the length and the checksum of
-/// IPv4 for raw sockets; for packet sockets the receiver drops what is wrong, after it was stamped.
+/// Return a packet to the loopback address, of a protocol without a listener. The kernel fills in
+/// the length and the checksum of IPv4 for raw sockets; for packet sockets the receiver drops wrong
+/// packets, after they were stamped.
 fn ip_packet(family: Family, payload: &[u8]) -> Vec<u8> {
     let protocol = u8::try_from(PROTOCOL).unwrap();
     let length = u8::try_from(payload.len()).unwrap();
@@ -273,7 +277,8 @@ pub fn software(stamp: &TxStamp) -> u64 {
     }
 }
 
-/// Drains the error queue until `count` stamps have come, and once more; [`PATIENCE`] ends the wait.
+/// Drains the error queue until `count` stamps have come, and once more; [`PATIENCE`] ends the
+/// wait.
 pub fn stamps(socket: impl AsFd, count: usize) -> Vec<TxStamp> {
     let mut queue = ErrorQueue::new();
     let mut stamps = Vec::new();
@@ -282,7 +287,7 @@ pub fn stamps(socket: impl AsFd, count: usize) -> Vec<TxStamp> {
         queue
             .drain(&socket, |report| match report {
                 Report::Stamp { stamp, .. } => stamps.push(stamp),
-                // Raw sockets may hear that nobody speaks their protocol.
+                // Ignore errors: raw sockets may learn that their protocol has no listener.
                 Report::Network(_) => {}
                 other => panic!("{other:?}"),
             })
@@ -292,14 +297,14 @@ pub fn stamps(socket: impl AsFd, count: usize) -> Vec<TxStamp> {
     while drain() < count && start.elapsed() < PATIENCE {
         wait_for_error_queue(&socket, Duration::from_millis(100));
     }
-    // One stamp too many is looked for, too.
+    // Look for one stamp too many as well.
     thread::sleep(Duration::from_millis(5));
     drain();
     assert_eq!(queue.counters().lost(), 0, "{:?}", queue.counters());
     stamps
 }
 
-/// Whether the error queue had an entry within that time.
+/// Return true if the error queue had an entry within that time.
 pub fn wait_for_error_queue(socket: impl AsFd, timeout: Duration) -> bool {
     let mut sockets = [PollFd::new(socket.as_fd(), PollFlags::empty())];
     poll(&mut sockets, PollTimeout::try_from(timeout).unwrap()).unwrap();

@@ -10,7 +10,7 @@ use testbed::{Family, Host, Link, LinkConfig};
 use crate::common::{FAMILIES, now, read_all, software, stamps};
 
 const DELAY: Duration = Duration::from_millis(20);
-/// What a busy machine may add to a round trip; that of the kernel's own test.
+/// Additional time of a round trip on a busy machine, as in the kernel's own test.
 const TOLERANCE: Duration = Duration::from_millis(8);
 const MESSAGES: usize = 10;
 
@@ -47,7 +47,7 @@ fn round_trips(family: Family) {
         assert!(to_ack >= 2 * DELAY, "{family:?}: an ACK after {to_ack:?}");
         late += usize::from(to_ack > 2 * DELAY + TOLERANCE || to_driver > TOLERANCE);
     }
-    // The relay is a program, and waits for a CPU as others do.
+    // The relay is a program, and waits for a CPU like others.
     assert!(
         late <= MESSAGES / 2,
         "{family:?}: {late} of {MESSAGES} were late, {:?}",

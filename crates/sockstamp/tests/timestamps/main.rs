@@ -1,6 +1,6 @@
-//! Stamps of real sockets. What is tested follows the kernel's own tests of the same (txtimestamp and rxtimestamp in
-//! tools/testing/selftests/net): each protocol and IP version with each stamp, with and without packets, asked for by
-//! the socket and by the message.
+//! Test stamps of real sockets, like the kernel's own tests (txtimestamp and rxtimestamp in
+//! tools/testing/selftests/net): each protocol and IP version with each stamp, with and without
+//! packets, requested by socket and by message.
 
 mod asynchronous;
 mod common;

@@ -1,4 +1,5 @@
-//! Stamps of received messages: each kind of socket, each IP version, each combination of options.
+//! Test stamps of received messages: each kind of socket, each IP version, each combination of
+//! options.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -64,7 +65,7 @@ impl Pair {
     }
 }
 
-/// What a socket asks for, and whether its messages have stamps.
+/// The options of a socket, and whether its messages have stamps.
 #[derive(Debug)]
 struct Case {
     options: Options,
@@ -162,7 +163,7 @@ fn many_messages_come_with_their_stamps() {
             assert_eq!(payload, b"01234567");
             messages.push(received);
         };
-        // A whole batch, and what is left.
+        // Receive a whole batch, then the rest.
         assert_eq!(batch.receive(&pair, &mut take).unwrap(), ReceiveBatch::MESSAGES);
         assert_eq!(
             batch.receive(&pair, &mut take).unwrap(),

@@ -96,7 +96,8 @@ fn stamps_of_unwatched_sockets_stay_in_the_error_queue() {
     assert_eq!(ErrorQueue::new().drain(&sender, |_| ()).unwrap(), 1);
 }
 
-/// More stamps than the ring has room for: the others are in the error queue, and each is in one of the two.
+/// More stamps than the ring has room for: the others are in the error queue, and each is in one of
+/// the two.
 #[test]
 fn a_full_ring_loses_nothing() {
     let sender = Sender::stamped(&host("full-ring"));
@@ -110,7 +111,7 @@ fn a_full_ring_loses_nothing() {
         Ok(got) => ids.extend(got.iter().map(|(_, stamp)| stamp.id)),
         Err(errno) => return unsupported("ring::a_full_ring_loses_nothing", errno),
     }
-    // As the ring has room again, the kernel goes on to move stamps.
+    // When the ring has room again, the kernel resumes moving stamps.
     let start = Instant::now();
     while ids.len() < 40 && start.elapsed() < PATIENCE {
         ring.read(|report| match report {

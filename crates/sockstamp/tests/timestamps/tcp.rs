@@ -1,4 +1,5 @@
-//! What TCP alone has: ids that count bytes, stamps that cover several sends, the state of the connection.
+//! Test what only TCP has: ids that count bytes, stamps that cover several sends, the state of the
+//! connection.
 
 use std::io::IoSlice;
 use std::net::TcpStream;
@@ -34,7 +35,7 @@ fn ids_count_bytes_from_where_the_option_says() {
             return;
         };
         let stream = connection(family);
-        // What was sent before does not count, whether it was acknowledged or not.
+        // Earlier bytes do not count, acknowledged or not.
         write(&stream, 1_000);
         options.apply(&stream).unwrap();
         for bytes in [1, 10, 100] {
@@ -45,7 +46,7 @@ fn ids_count_bytes_from_where_the_option_says() {
     }
 }
 
-/// Of many sends of all sizes each gets each stamp, be it by a later one's.
+/// Each of many sends of all sizes gets each stamp, some by a later one's.
 #[test]
 fn each_send_gets_each_stamp() {
     let kinds = [TxKind::Sched, TxKind::Snd, TxKind::Ack];

@@ -1,4 +1,4 @@
-//! Stamps of sent messages: each kind of socket, each IP version, each stamp.
+//! Test stamps of sent messages: each kind of socket, each IP version, each stamp.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::common::{
 
 const MESSAGES: u32 = 3;
 
-/// Who asks for the stamps.
+/// The source of the request for stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asks {
     Socket,
@@ -60,7 +60,8 @@ fn ids(case: &Case) -> Vec<u32> {
         .collect()
 }
 
-/// Sends [`MESSAGES`] messages, and gives the stamps of each, which must lie between the send and now, in this order.
+/// Sends [`MESSAGES`] messages, and gives the stamps of each, which must lie between the send and
+/// now, in this order.
 fn check(host: &Host, case: &Case, kinds: &[TxKind]) {
     // A new one each time: the ids of TCP begin at the oldest byte that is not acknowledged.
     let sender = &Sender::new(host, case.kind, case.family);
@@ -165,7 +166,7 @@ fn a_message_has_an_id_of_its_own() {
     }
 }
 
-/// With the option, where the socket has none, and on TCP.
+/// Test it with the option, without it on the socket, and on TCP.
 #[test]
 fn an_own_id_is_refused_where_the_kernel_cannot() {
     let host = host("refused-id");
@@ -355,7 +356,7 @@ fn stamps_beyond_the_receive_buffer_are_lost_and_known() {
     assert_eq!(lost, expected);
 }
 
-/// The same stamps as on the loopback interface, on one that leads to another host.
+/// An interface to another host gives the same stamps as loopback.
 #[test]
 fn a_veth_is_stamped() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());

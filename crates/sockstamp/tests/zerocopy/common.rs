@@ -13,13 +13,14 @@ pub const PATIENCE: Duration = Duration::from_secs(10);
 
 pub type Buffers<S> = ZeroCopySender<S, Vec<u8>>;
 
-/// Past the test harness, which keeps what a test that passes prints.
+/// Print past the test harness, which hides the output of passing tests.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIP {test}: {reason}\n");
     io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// Leaves the sockets of `host` 3000 bytes for options, of which each send without a copy takes some 500 (`sock_omalloc()`).
+/// Leaves the sockets of `host` 3000 bytes for options, of which each send without a copy takes
+/// some 500 (`sock_omalloc()`).
 pub fn leave_little_memory(host: &Host, test: &str) -> bool {
     let set = host.set_sysctl("net.core.optmem_max", "3000").is_ok();
     if !set {
@@ -149,7 +150,7 @@ impl Network {
         Network { link, a, b }
     }
 
-    /// A socket of `a`, connected to an address of the link that nobody has.
+    /// Return a socket of `a`, connected to an unused address of the link.
     pub fn udp_to_nobody(&self) -> UdpSocket {
         let IpAddr::V4(address) = self.link.address_b(testbed::Family::V4) else {
             unreachable!("asked for IPv4");

@@ -1,4 +1,4 @@
-//! Whose are the ids that the kernel reports.
+//! Test the ownership of the ids that the kernel reports.
 
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
@@ -54,7 +54,8 @@ fn a_buffer_comes_back_before_those_sent_earlier_if_it_is_complete_earlier() {
     }
     assert_eq!(sender.next_returned(), None, "the first is still in flight");
 
-    // The kernel gives up after some seconds; the host unreachable that it tells is the socket's pending error.
+    // The kernel gives up after some seconds; the host unreachable that it tells is the socket's
+    // pending error.
     let idle = sender.wait_idle(&mut queue, PATIENCE, |_| {}).unwrap();
     assert!(idle, "{:?}", sender.counters());
     assert_eq!(sender.next_returned().unwrap().buffer, [1; 1000]);
@@ -115,7 +116,8 @@ fn a_failed_send_without_an_id_does_not_shift_those_that_follow() {
 
 #[test]
 fn stamps_and_completions_share_the_queue_and_neither_is_lost() {
-    /// With stamps between them completions do not merge, and Linux 6.1 has room for some 25 (net.core.optmem_max).
+    /// With stamps between them completions do not merge, and Linux 6.1 has room for about 25
+    /// (net.core.optmem_max).
     const SENDS: u32 = 15;
     for address in LOOPBACKS {
         let (socket, _receiver) = udp_pair(address);

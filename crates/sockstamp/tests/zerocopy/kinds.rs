@@ -13,7 +13,7 @@ use testbed::Host;
 
 use crate::common::{LOOPBACKS, PATIENCE, always};
 
-/// For experiments (RFC 3692): nobody answers to it.
+/// A protocol number for experiments (RFC 3692), which has no listener.
 const PROTOCOL: i32 = 253;
 
 /// Connected to its own host.

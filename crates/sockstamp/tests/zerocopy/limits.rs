@@ -1,4 +1,4 @@
-//! What is copied although it might not be.
+//! Test conditions under which sends are copied.
 
 use std::net::{Shutdown, TcpStream};
 use std::num::NonZeroU32;
@@ -67,7 +67,7 @@ fn assert_refused_and_arrives(client: TcpStream, server: TcpStream) {
     // Beyond net.core.wmem_max, which is too little for all of it on some kernels.
     setsockopt(&client, sockopt::SndBufForce, &20_000_000).unwrap();
     let mut sender = ZeroCopySender::new(client, always()).unwrap();
-    // Nobody reads yet: what the receive buffer does not take stays in flight.
+    // Nobody reads yet: bytes beyond the receive buffer stay in flight.
     let (mut sent, length) = (0, 400_000);
     for _ in 0..20 {
         let mut buffer = vec![0; length];
@@ -81,7 +81,7 @@ fn assert_refused_and_arrives(client: TcpStream, server: TcpStream) {
     assert!(refused > 0, "{:?}", sender.counters());
     let reader = reads_stream(server, 7);
     all_back(&mut sender);
-    // What is free again is used again.
+    // Returned buffers are reused.
     let mut buffer = vec![0; length];
     fill(&mut buffer, 7, sent);
     sent += length;
@@ -92,7 +92,8 @@ fn assert_refused_and_arrives(client: TcpStream, server: TcpStream) {
     assert_eq!(sender.counters().refused, refused);
 }
 
-/// What a user without CAP_IPC_LOCK may lock, while this lives. Others of this process have the capability: for them it is no limit.
+/// The limit of locked memory for a user without CAP_IPC_LOCK, while this lives. Other threads of
+/// this process have the capability: for them it is no limit.
 struct LockedMemory {
     before: (u64, u64),
 }
@@ -134,7 +135,8 @@ fn a_stream_that_may_not_lock_its_memory_is_copied_and_arrives() {
     }
 }
 
-/// Datagrams of 1000 bytes, each of which counts for two pages, wait for a neighbour that never answers.
+/// Datagrams of 1000 bytes, each of which counts for two pages, wait for a neighbour that never
+/// answers.
 #[test]
 fn datagrams_that_may_not_lock_their_memory_are_copied() {
     const PAGES: u64 = 20;

@@ -1,5 +1,6 @@
-//! Zerocopy sends and receives on real sockets: the cases of the kernel's own msg_zerocopy test, and what an
-//! application relies on. Every test compares what the peer got with what was sent, while buffers are used again.
+//! Test zerocopy sends and receives on real sockets: the cases of the kernel's own msg_zerocopy
+//! test, and guarantees for applications. Every test compares received with sent bytes, while
+//! buffers are reused.
 
 mod common;
 mod file_server;

@@ -74,7 +74,8 @@ fn sends_without_a_copy_on_this_host_are_mapped() {
     }
 }
 
-/// Each packet has a page of payload: headers of 20 or 40 bytes for IP, 20 for TCP, 12 for its timestamps.
+/// Each packet has a page of payload: headers of 20 or 40 bytes for IP, 20 for TCP, 12 for its
+/// timestamps.
 #[test]
 fn packets_with_a_page_of_payload_are_mapped() {
     let network = Network::new();

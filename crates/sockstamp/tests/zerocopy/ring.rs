@@ -1,4 +1,4 @@
-//! The same by io_uring.
+//! Test the same by io_uring.
 
 use std::net::{Shutdown, TcpStream};
 use std::num::NonZeroU32;
@@ -109,7 +109,7 @@ fn datagrams_segments_and_addresses() {
     }
 }
 
-/// A send that fails is notified as well; nobody's buffer may be taken for that.
+/// A failed send is notified as well, and that must return no other buffer.
 #[test]
 fn failed_sends_give_their_buffer_back_and_no_other() {
     let (socket, _receiver) = udp_pair(LOOPBACKS[0]);

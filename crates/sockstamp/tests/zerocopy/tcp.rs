@@ -59,7 +59,7 @@ fn bytes_sent_over_a_link_arrive() {
     }
 }
 
-/// `-c` of msg_zerocopy.c: several sends share a packet, copied ones among them.
+/// As `-c` of msg_zerocopy.c: several sends share a packet, copied ones among them.
 #[test]
 fn corked_sends_with_and_without_a_copy_arrive_in_order() {
     for address in LOOPBACKS {
@@ -130,7 +130,7 @@ fn a_buffer_that_fails_comes_back_with_the_error() {
     let mut sender = ZeroCopySender::new(client, always()).unwrap();
     assert_eq!(sender.send(vec![1; BUFFER]).unwrap(), Sent::InFlight);
     drop(server);
-    // The reset completes what was in flight, and the next send finds it.
+    // The reset completes sends in flight, and the next send finds it.
     assert_eq!(all_back(&mut sender).len(), 1);
     let failed = loop {
         match sender.send(vec![2; BUFFER]) {
@@ -149,7 +149,8 @@ fn a_buffer_that_fails_comes_back_with_the_error() {
     assert!(error.to_string().starts_with("sendmsg on a socket: "), "{error}");
 }
 
-/// The kernel sends on after the sender and its socket are gone: nobody may write to these buffers ever after.
+/// The kernel continues to send after the sender and its socket are gone: these buffers may never
+/// be written again.
 #[test]
 fn bytes_in_flight_arrive_unchanged_after_the_sender_is_dropped() {
     for address in LOOPBACKS {

@@ -123,8 +123,9 @@ fn parts_of_a_datagram_come_back_when_it_is_sent() {
     }
 }
 
-/// The tx-only test of msg_zerocopy.sh: what is not received on this host is not copied. A port of a bridge that is not up
-/// drops packets before they are received (`br_handle_frame()` in net/bridge/br_input.c, v6.18).
+/// Repeat the tx-only test of msg_zerocopy.sh: packets that are not received on this host are not
+/// copied. A port of a bridge that is down drops packets before they are received
+/// (`br_handle_frame()` in net/bridge/br_input.c, v6.18).
 #[test]
 fn datagrams_not_received_on_this_host_are_not_copied() {
     let network = Network::new();
