@@ -38,6 +38,7 @@ mod skeleton;
 pub mod stranger;
 mod udp;
 mod verified;
+mod wakeups;
 
 pub use error::Error;
 pub use group::Grouped;

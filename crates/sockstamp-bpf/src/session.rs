@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel};
@@ -36,6 +37,7 @@ use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
 use crate::udp;
 use crate::verified;
+use crate::wakeups::Wakeups;
 
 /// How long the kernel may take to begin to stamp packets.
 const STAMPING_PATIENCE: Duration = Duration::from_secs(1);
@@ -54,9 +56,6 @@ pub struct Adopted {
     pub took: Duration,
 }
 
-/// How often what the programs cannot know themselves is refreshed, and records are fetched.
-const POLL: Duration = Duration::from_millis(50);
-
 const COMM_LENGTH: usize = RAW_COMM_LENGTH as usize;
 
 /// A measurement under way. Dropping it detaches everything.
@@ -64,6 +63,9 @@ pub struct Session {
     // Fields are dropped in this order: nothing may run any more when the maps go.
     links: Vec<Link>,
     ring: Option<Ring>,
+    wakeups: Wakeups,
+    /// Whether the last look at the ring found some.
+    records_come: bool,
     /// As of the last look at the clocks.
     offset: ClockOffset<Monotonic, Realtime>,
     banks: Banks,
@@ -128,9 +130,13 @@ impl Session {
             .as_ref()
             .map(|grouped| group::Table::new(grouped, cgroup2, &skeleton.maps))
             .transpose()?;
+        let records = skeleton.maps.records.as_fd();
+        let wakeups = Wakeups::new(ring.as_ref().map(|_| records))?;
         let mut session = Self {
             links: Vec::new(),
             ring,
+            wakeups,
+            records_come: false,
             offset: sockstamp::clock::measure()
                 .map_err(io::Error::from)
                 .tried("read the clocks")?
@@ -271,22 +277,67 @@ impl Session {
         while self.links.pop().is_some() {}
     }
 
-    /// Wait up to `timeout` (in steps of at most 50 ms), hand new messages over, if they were asked for, and keep the
-    /// clocks' distance fresh. To be called all the time.
+    /// As [`wait`](Self::wait), for messages alone.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`wait`](Self::wait).
+    pub fn poll(&mut self, timeout: Duration, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
+        self.wait(Some(timeout), &[], on_message)
+    }
+
+    /// Wait until there is something to do, one of `others` can be read or `timeout` has passed, and hand new
+    /// messages over, if they were asked for. To be called all the time: it keeps the distance of the clocks and
+    /// the names of groups up to date. While messages come they are handed over every 50 ms or so; where nothing
+    /// happens it returns once a second at most.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
-    pub fn poll(&mut self, timeout: Duration, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
-        let timeout = timeout.min(POLL);
-        match &self.ring {
-            Some(ring) => hand_over(|take| ring.poll(timeout, take), self.offset, on_message)?,
-            None => std::thread::sleep(timeout),
+    pub fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        others: &[BorrowedFd<'_>],
+        on_message: &mut impl FnMut(Message),
+    ) -> Result<(), Error> {
+        let groups = self.groups.as_ref().map(group::Table::until_sweep);
+        let due = [timeout, self.until_records(on_message)?, groups];
+        let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
+        if stepped {
+            self.refresh_clock()?;
         }
-        self.refresh_clock()?;
+        self.take_records(on_message)?;
         if let Some(groups) = &mut self.groups {
             groups.refresh(&self.skeleton.maps, &self.plan)?;
         }
+        Ok(())
+    }
+
+    /// How long the ring may be left alone. Where no record comes the next one is to wake us.
+    fn until_records(&mut self, on_message: &mut impl FnMut(Message)) -> Result<Option<Duration>, Error> {
+        if self.ring.is_none() {
+            return Ok(None);
+        }
+        if !self.records_come {
+            if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
+                data.reader_sleeps = true;
+            }
+            fence(Ordering::SeqCst);
+            // What came before it was told so wakes nobody.
+            self.take_records(on_message)?;
+        }
+        Ok(Some(self.wakeups.patience(self.records_come)))
+    }
+
+    fn take_records(&mut self, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
+        let Some(ring) = &self.ring else { return Ok(()) };
+        let mut some = false;
+        let mut on_message = |message| {
+            some = true;
+            on_message(message);
+        };
+        hand_over(|take| ring.read(take), self.offset, &mut on_message)?;
+        self.records_come = some;
         Ok(())
     }
 

@@ -1,12 +1,16 @@
 //! Run a session until its end, for `stat` and `trace`.
 
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::SignalsInfo;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::plan::Plan;
@@ -95,14 +99,25 @@ pub(crate) struct Outcome {
 
 /// Time for messages in flight to be acknowledged after the command's end.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Longest delay in noticing the end of a command.
-const STEP: Duration = Duration::from_millis(10);
 
+/// Signals that end a measurement or are its command's, and the one that tells of the command's end. Their pipe can
+/// be waited for together with other descriptors.
+type Signals = SignalDelivery<UnixStream, WithOrigin>;
+
+fn catch_signals() -> Result<Signals> {
+    let (read, write) = UnixStream::pair()?;
+    let signals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD];
+    Ok(SignalDelivery::with_pipe(
+        read,
+        write,
+        WithOrigin::default(),
+        signals,
+    )?)
+}
 /// Measure until the command, the duration, the user or the observer ends it.
 pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -> Result<Outcome> {
     let mut options = measurement.options()?;
-    let mut signals =
-        SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT]).context("cannot catch signals")?;
+    let mut signals = catch_signals().context("cannot catch signals")?;
     // Check this first, so that an unprivileged user is told about privileges, not about a cgroup.
     Plan::new(&probe::facts(), &options.request())?;
     let prepared = match measurement.command {
@@ -122,7 +137,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
 
     let mut status = None;
     loop {
-        session.poll(STEP, &mut |message| observer.message(&message))?;
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let signal = signals.get_read().as_fd();
+        session.wait(left, &[signal], &mut |message| observer.message(&message))?;
         if !observer.round_is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             break;
         }
@@ -160,20 +177,24 @@ pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> R
 }
 
 /// Waits for a command that the measurement did not last for; signals are still its.
-fn outlive(running: &mut Running, signals: &mut SignalsInfo<WithOrigin>) -> Result<ExitStatus> {
+fn outlive(running: &mut Running, signals: &mut Signals) -> Result<ExitStatus> {
     loop {
         if let Some(status) = running.ended()? {
             return Ok(status);
         }
+        let mut watched = [PollFd::new(signals.get_read().as_fd(), PollFlags::POLLIN)];
+        match poll(&mut watched, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno).context("cannot wait for the command"),
+        }
         interrupted(signals, Some(running));
-        std::thread::sleep(STEP);
     }
 }
 
 /// Return true if a signal asks us to end. With a command, a signal is for the command: one from
 /// the terminal has reached it already, any other is passed on.
-fn interrupted(signals: &mut SignalsInfo<WithOrigin>, running: Option<&Running>) -> bool {
-    for origin in signals.pending() {
+fn interrupted(signals: &mut Signals, running: Option<&Running>) -> bool {
+    for origin in signals.pending().filter(|origin| origin.signal != SIGCHLD) {
         let Some(running) = running else { return true };
         let from_terminal = origin.cause == Cause::Kernel;
         if let (false, Ok(signal)) = (from_terminal, Signal::try_from(origin.signal)) {

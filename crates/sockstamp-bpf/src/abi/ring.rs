@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use nix::errno::Errno;
@@ -43,11 +42,8 @@ impl Ring {
         Ok(Self { ring, inbox })
     }
 
-    /// Wait until the ring is a quarter full, at most for `timeout`, and take what is in it.
-    pub(crate) fn poll(&self, timeout: Duration, take: &mut dyn FnMut(&Record)) -> Result<(), Error> {
-        some_or_all(self.ring.poll(timeout)).tried("wait for records")?;
-        self.hand_over(take);
-        // Records below the wake-up mark are there without an event.
+    /// Take what is in the ring, but stop where records come faster than they are read.
+    pub(crate) fn read(&self, take: &mut dyn FnMut(&Record)) -> Result<(), Error> {
         for _ in 0..GOES {
             if self.go(take)? {
                 break;

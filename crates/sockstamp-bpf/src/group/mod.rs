@@ -182,6 +182,11 @@ impl Table {
         self.keys.get(&place)
     }
 
+    /// How long until [`refresh`](Self::refresh) has something to do.
+    pub(crate) fn until_sweep(&self) -> Duration {
+        self.next_sweep.saturating_duration_since(Instant::now())
+    }
+
     /// Does once a second what has to be done while groups come and go.
     pub(crate) fn refresh(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<(), Error> {
         let now = Instant::now();

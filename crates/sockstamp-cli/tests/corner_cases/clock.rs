@@ -1,25 +1,31 @@
-//! Step CLOCK_REALTIME without touching the machine's clock: change the programs' view of its
-//! offset instead, while nothing updates it.
+//! Step CLOCK_REALTIME. The machine's clock belongs to other programs too, so here the programs are
+//! told a wrong offset instead; only guests of the lab really step their clock.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
+use std::thread;
+use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use nix::sys::signal::Signal;
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime, clock_settime};
 use tempfile::NamedTempFile;
 use testbed::{Host, Process};
 
-use crate::common::messages;
-use crate::scene::{Connection, Messages, PATIENCE, bpf_objects, outline, pause, trace_into};
+use crate::common::{messages, skip};
+use crate::scene::{Connection, Loopback, Messages, PATIENCE, bpf_objects, outline, trace_into};
 
 const STEP_NS: i64 = 5_000_000_000;
 
 /// Largest difference of two measurements of the offset.
 const JITTER_NS: u64 = 10_000_000;
 
-/// Makes `realtime_minus_monotonic` (`struct clock_offsets`, abi.h) what it was before a step. It
-/// is the one word of that value. The offset to TAI is that of before, too: TAI is stepped along.
-fn step_clock(trace: &Process) {
+/// Add `by` to `realtime_minus_monotonic` (`struct clock_offsets`, abi.h), which is wrong by `off`
+/// now: the state between a step and its notice. It is the one word of that value. The offset to
+/// TAI stays, since TAI is stepped too.
+fn move_offset(trace: &Process, off: i64, by: i64) {
     let [_, maps] = bpf_objects(trace);
     let variables = maps
         .into_iter()
@@ -32,10 +38,10 @@ fn step_clock(trace: &Process) {
     let (words, _) = value.as_chunks_mut();
     let mut offsets = words
         .iter_mut()
-        .filter(|word| i64::from_ne_bytes(**word).abs_diff(now) < JITTER_NS);
+        .filter(|word| i64::from_ne_bytes(**word).abs_diff(now + off) < JITTER_NS);
     let (offset, others) = (offsets.next().unwrap(), offsets.count());
     assert_eq!(others, 0);
-    *offset = (i64::from_ne_bytes(*offset) - STEP_NS).to_ne_bytes();
+    *offset = (i64::from_ne_bytes(*offset) + by).to_ne_bytes();
     variables.update(&key, &value, MapFlags::ANY).unwrap();
 }
 
@@ -50,15 +56,9 @@ fn a_stamp_from_the_other_side_of_a_step_is_refused() {
         connection.server.read_exact(&mut vec![0; bytes]).unwrap();
     };
     talk(100);
-    trace.signal(Signal::SIGSTOP).unwrap();
-    // It may have been about to write what it had measured: only then is it stopped.
-    pause();
-    step_clock(&trace);
+    move_offset(&trace, 0, -STEP_NS);
     talk(200);
-    trace.signal(Signal::SIGCONT).unwrap();
-    // More than a round, in which it measures the offset again.
-    pause();
-    pause();
+    move_offset(&trace, -STEP_NS, STEP_NS);
     talk(300);
     trace.signal(Signal::SIGINT).unwrap();
     assert!(trace.wait_status(PATIENCE).unwrap().success());
@@ -69,4 +69,34 @@ fn a_stamp_from_the_other_side_of_a_step_is_refused() {
         outline(&read),
         [(100, "valid"), (200, "clock-step"), (300, "valid")]
     );
+}
+
+fn step_clock(seconds: i64) {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME).unwrap();
+    let then = TimeSpec::new(now.tv_sec() + seconds, now.tv_nsec());
+    clock_settime(ClockId::CLOCK_REALTIME, then).unwrap();
+}
+
+#[test]
+fn a_clock_that_is_stepped_is_followed() {
+    if !fs::read_to_string("/proc/cmdline")
+        .unwrap()
+        .contains("sockstamp.lab")
+    {
+        let name = "clock::a_clock_that_is_stepped_is_followed";
+        return skip(name, "the clock of this host is others', too");
+    }
+    let loopback = Loopback::new();
+    let mut connection = loopback.connect();
+    for (bytes, step) in [(100, 3_600), (200, -7_200), (300, 3_600)] {
+        connection.client.write_all(&vec![0; bytes]).unwrap();
+        connection.server.read_exact(&mut vec![0; bytes]).unwrap();
+        step_clock(step);
+        // Longer than it takes user space to be woken, under emulation.
+        thread::sleep(Duration::from_millis(500));
+    }
+    let server = connection.server_address;
+    let messages = loopback.finish();
+    let read = messages.read_at(server);
+    assert_eq!(outline(&read), [(100, "valid"), (200, "valid"), (300, "valid")]);
 }

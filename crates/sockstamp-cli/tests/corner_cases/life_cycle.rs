@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
+use std::{iter, thread};
 
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter};
 use nix::sys::signal::{Signal, kill};
@@ -14,7 +15,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use sockstamp_bpf::probe;
 use tempfile::NamedTempFile;
-use testbed::Host;
+use testbed::{Host, Process};
 
 use crate::common::{Stat, messages, number, report, sockstamp};
 use crate::scene::{Connection, PATIENCE, bpf_objects, start, trace_into, wait_acknowledged, wait_until};
@@ -57,6 +58,40 @@ impl Drop for Stray {
         let pid = Pid::from_raw(i32::try_from(self.0).unwrap());
         // It may have ended already.
         let _ = kill(pid, Signal::SIGKILL);
+    }
+}
+
+/// How often the process was given a CPU.
+fn runs(process: &Process) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
+    let switches = |line: &str| {
+        Some(
+            line.split_once("_ctxt_switches:")?
+                .1
+                .trim()
+                .parse::<u64>()
+                .unwrap(),
+        )
+    };
+    status.lines().filter_map(switches).sum()
+}
+
+#[test]
+fn a_measurement_of_nothing_sleeps() {
+    const LOOK: Duration = Duration::from_secs(4);
+    let host = Host::new("idle").unwrap();
+    for (subcommand, at_most) in [("stat", 1), ("trace", 2 * LOOK.as_secs())] {
+        let mut process = start(&[subcommand, "--netns", host.netns_name()]);
+        let runs_of_rest = || {
+            let before = runs(&process);
+            thread::sleep(LOOK);
+            runs(&process) - before
+        };
+        // The first look may find the end of the start.
+        let least = iter::repeat_with(runs_of_rest).take(3).min().unwrap();
+        assert!(least <= at_most, "{subcommand} ran {least} times in {LOOK:?}");
+        process.signal(Signal::SIGINT).unwrap();
+        assert!(process.wait_status(PATIENCE).unwrap().success());
     }
 }
 
@@ -197,7 +232,7 @@ fn a_reader_that_has_seen_enough_ends_trace_quietly() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(trace.stdout.take().unwrap());
-    let line = std::thread::scope(|scope| {
+    let line = thread::scope(|scope| {
         let reader = scope.spawn(move || {
             let mut line = String::new();
             lines.read_line(&mut line).unwrap();

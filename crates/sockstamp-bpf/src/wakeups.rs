@@ -1,0 +1,132 @@
+//! Ends a session's wait: records, a step of the clock, or a descriptor of the caller's. Between these nothing runs.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
+use rustix::io::Errno;
+use sockstamp::clock::{ClockStepWatch, Watched};
+
+use crate::error::{Error, Tried};
+
+/// How often records are fetched while they come.
+const WHILE_RECORDS_COME: Duration = Duration::from_millis(50);
+
+/// Longest sleep of a reader that has asked for a wake-up. A program may have looked for that wish just before it
+/// was made, and its record then lies in the ring until the next one, or until this has passed.
+const WHILE_NONE_COME: Duration = Duration::from_millis(1000);
+
+/// What a session waits for.
+#[derive(Debug)]
+pub(crate) struct Wakeups {
+    /// Records and steps.
+    epoll: OwnedFd,
+    steps: ClockStepWatch,
+    random: RandomState,
+    waits: u64,
+}
+
+impl Wakeups {
+    /// `records` is the ring buffer, where there is one.
+    pub(crate) fn new(records: Option<BorrowedFd<'_>>) -> Result<Self, Error> {
+        let steps = ClockStepWatch::new()
+            .map_err(io::Error::from)
+            .tried("watch the clock")?;
+        let epoll = watch(&steps, records).map_err(io::Error::from).tried("wait")?;
+        Ok(Self {
+            epoll,
+            steps,
+            random: RandomState::new(),
+            waits: 0,
+        })
+    }
+
+    /// Wait for records, a step of the clock or one of `others`, at most for `timeout`; for good without one.
+    /// Return whether the clock was stepped.
+    pub(crate) fn wait(&self, timeout: Option<Duration>, others: &[BorrowedFd<'_>]) -> Result<bool, Error> {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let mut watched: Vec<_> = others
+            .iter()
+            .chain([&self.epoll.as_fd()])
+            .map(|descriptor| PollFd::from_borrowed_fd(*descriptor, PollFlags::IN))
+            .collect();
+        match poll(&mut watched, timeout.as_ref()) {
+            // A signal is the caller's to handle.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno).map_err(io::Error::from).tried("wait"),
+        }
+        // Takes the edge away that told of records; their reader looks for all of them.
+        let mut events = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }; 2];
+        match epoll::wait(&self.epoll, &mut events, Some(&Timespec::default())) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno).map_err(io::Error::from).tried("wait"),
+        }
+        let watched = self
+            .steps
+            .wait(Duration::ZERO)
+            .map_err(io::Error::from)
+            .tried("watch the clock")?;
+        Ok(watched == Watched::Stepped)
+    }
+
+    /// How long to wait for the next records.
+    pub(crate) fn patience(&mut self, they_come: bool) -> Duration {
+        if !they_come {
+            return WHILE_NONE_COME;
+        }
+        // A fixed period would fall in step with traffic that has one, and always disturb the same messages.
+        self.waits += 1;
+        let drawn = self.random.hash_one(self.waits) % 512;
+        WHILE_RECORDS_COME.mul_f64(0.75 + f64::from(u16::try_from(drawn).unwrap_or(0)) / 1024.0)
+    }
+}
+
+fn watch(steps: &ClockStepWatch, records: Option<BorrowedFd<'_>>) -> rustix::io::Result<OwnedFd> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let level = epoll::EventFlags::IN;
+    epoll::add(&epoll, steps, epoll::EventData::new_u64(0), level)?;
+    if let Some(records) = records {
+        // A ring with a record in it is always readable (ringbuf_map_poll(), kernel/bpf/ringbuf.c, v6.18); what is
+        // to end the wait is the wake-up.
+        let edge = level | epoll::EventFlags::ET;
+        epoll::add(&epoll, records, epoll::EventData::new_u64(1), edge)?;
+    }
+    Ok(epoll)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn records_are_fetched_at_times_that_follow_no_pattern() {
+        let mut wakeups = Wakeups::new(None).unwrap();
+        let waits: Vec<_> = (0..1000).map(|_| wakeups.patience(true)).collect();
+        let (least, most) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+        assert!(*least >= WHILE_RECORDS_COME.mul_f64(0.75), "{least:?}");
+        assert!(*most <= WHILE_RECORDS_COME.mul_f64(1.25), "{most:?}");
+        assert!(*most - *least > WHILE_RECORDS_COME.mul_f64(0.45));
+    }
+
+    #[test]
+    fn a_descriptor_of_the_caller_ends_the_wait() {
+        let wakeups = Wakeups::new(None).unwrap();
+        let (read, write) = io::pipe().unwrap();
+        let begun = Instant::now();
+        assert!(
+            !wakeups
+                .wait(Some(Duration::from_millis(20)), &[read.as_fd()])
+                .unwrap()
+        );
+        assert!(begun.elapsed() >= Duration::from_millis(20));
+        drop(write);
+        assert!(!wakeups.wait(None, &[read.as_fd()]).unwrap());
+    }
+}
