@@ -13,7 +13,7 @@ use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
-use testbed::{Family, Host, Link, LinkConfig, within_three_attempts};
+use testbed::{Family, Host, Link, LinkConfig, within_attempts};
 
 /// On the connection, and as many answers.
 const REQUESTS: u64 = 50;
@@ -31,7 +31,7 @@ fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
     let mut ptp = facts.clone();
     ptp.stamping_nics.insert("eth0".into());
     let ptp = probe::try_what_is_used(ptp, &Request::default());
-    within_three_attempts(|| {
+    within_attempts(|| {
         for (facts, asks) in [(&facts, true), (&ptp, false)] {
             let (summary, asking) = measure(facts);
             println!("asks: {asks}: {asking} packets, {:?}", summary.verdicts);

@@ -49,7 +49,7 @@ mod tcp_info;
 mod tmux;
 mod uplink;
 
-pub use attempts::within_three_attempts;
+pub use attempts::within_attempts;
 pub use cgroup::Cgroup;
 pub use error::{Error, Result};
 pub use held_socket::HeldSocket;

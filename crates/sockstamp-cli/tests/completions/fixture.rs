@@ -13,8 +13,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{MsgFlags, sendmsg};
+use nix::unistd::Pid;
 use sockstamp::completions::{Completions, Registration};
 use sockstamp::error_queue::{ErrorQueue, Report, ZeroCopyRange};
 use sockstamp::zerocopy::{Options, Support, ZeroCopySender};
@@ -96,11 +98,37 @@ pub fn until(mut so: impl FnMut() -> bool) {
     }
 }
 
+/// Send packets on each processor, as on a host in use. Linux 6.18 defers the release of a packet that
+/// is read on another processor than it was sent on, and with it the completion, until the sending
+/// processor handles its next packet (`skb_attempt_defer_free()`, net/core/skbuff.c; it excepts
+/// zerocopy in v7.3). On an idle host a completion was seen to take ten seconds.
+fn traffic() -> Background {
+    const INTERVAL: Duration = Duration::from_millis(2);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(socket.local_addr().unwrap()).unwrap();
+    socket.set_nonblocking(true).unwrap();
+    let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+    let processors: Vec<usize> = (0..CpuSet::count())
+        .filter(|processor| allowed.is_set(*processor).unwrap())
+        .collect();
+    Background::start(move || {
+        for processor in &processors {
+            let mut one = CpuSet::new();
+            one.set(*processor).unwrap();
+            sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+            socket.send(&[0]).unwrap();
+            let _ = socket.recv(&mut [0]);
+        }
+        thread::sleep(INTERVAL);
+    })
+}
+
 /// A sender and a receiver, joined by a veth pair.
 pub struct Fixture {
     pub sender: Host,
     pub receiver: Host,
     link: Link,
+    _traffic: Background,
 }
 
 impl Fixture {
@@ -111,6 +139,7 @@ impl Fixture {
             sender,
             receiver,
             link,
+            _traffic: traffic(),
         }
     }
 
@@ -156,40 +185,48 @@ impl Fixture {
 }
 
 /// Reads and forgets, so that what is sent completes.
-pub struct Reader {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<usize>>,
-}
+pub struct Reader(#[expect(dead_code, reason = "it reads until it is dropped")] Background);
 
 impl Reader {
     pub fn of_datagrams(socket: UdpSocket) -> Reader {
         socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
-        Reader::start(move |buffer| socket.recv(buffer).unwrap_or(0))
+        Reader::start(move |buffer| drop(socket.recv(buffer)))
     }
 
     pub fn of_stream(mut socket: TcpStream) -> Reader {
         socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
-        Reader::start(move |buffer| socket.read(buffer).unwrap_or(0))
+        Reader::start(move |buffer| drop(socket.read(buffer)))
     }
 
-    fn start(mut read: impl FnMut(&mut [u8]) -> usize + Send + 'static) -> Reader {
+    fn start(mut read: impl FnMut(&mut [u8]) + Send + 'static) -> Reader {
+        let mut buffer = vec![0; 1 << 20];
+        Reader(Background::start(move || read(&mut buffer)))
+    }
+}
+
+/// A thread that does the same again and again until this is dropped.
+struct Background {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    fn start(mut turn: impl FnMut() + Send + 'static) -> Background {
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            let (mut total, mut buffer) = (0, vec![0; 1 << 20]);
             while !stopping.load(Ordering::Relaxed) {
-                total += read(&mut buffer);
+                turn();
             }
-            total
         });
-        Reader {
+        Background {
             stop,
             thread: Some(thread),
         }
     }
 }
 
-impl Drop for Reader {
+impl Drop for Background {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.thread.take().map(JoinHandle::join);

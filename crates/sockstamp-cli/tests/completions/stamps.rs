@@ -9,6 +9,7 @@ use sockstamp::timestamping::{Options, TxKind, TxStamp};
 use sockstamp_bpf::probe;
 use testbed::Family;
 
+use crate::common::skip;
 use crate::fixture::{Fixture, Service, until};
 
 fn kinds(stamps: &[TxStamp], id: u32) -> BTreeSet<TxKind> {
@@ -26,7 +27,10 @@ fn is_now(stamp: &TxStamp) -> bool {
 #[test]
 fn stamps_of_tcp_come_without_queue_entries() {
     if probe::facts().tx_timestamping != Some(true) {
-        eprintln!("SKIP stamps_of_tcp_come_without_queue_entries: BPF timestamping is from Linux 6.15 on");
+        skip(
+            "stamps::stamps_of_tcp_come_without_queue_entries",
+            "BPF timestamping is from Linux 6.15 on",
+        );
         return;
     }
     let (fixture, service) = (Fixture::new(), Service::start(&[]));

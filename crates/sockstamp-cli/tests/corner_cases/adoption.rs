@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use socket2::SockRef;
 use sockstamp_bpf::plan::Stamps;
-use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, within_three_attempts};
+use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
 
 use crate::answerer::{Answerer, assert_only};
 use crate::common::{Stat, Trace, number, plan, skip};
@@ -350,40 +350,34 @@ pub(crate) fn selects_by_bit(test: &str) -> bool {
     by_bit
 }
 
-/// Check if the connection has the bit: each message has four stamps. Other connections of this
+/// Assert that the connection has the bit: each message has four stamps. Other connections of this
 /// machine add far less meanwhile.
-fn expect_bit(older: &mut Older, when: &str, expected: bool) -> Result<(), String> {
+fn assert_bit(older: &mut Older, when: &str, expected: bool) {
     let calls = calls_of_others(|| (0..ROUNDS).for_each(|_| older.talk(1)));
     let bounds = if expected {
         4 * ROUNDS as u64..u64::MAX
     } else {
         0..ROUNDS as u64
     };
-    match bounds.contains(&calls) {
-        true => Ok(()),
-        false => Err(format!("{when}: {calls} calls")),
-    }
+    assert!(bounds.contains(&calls), "{when}: {calls} calls");
 }
 
-/// Retry, because a concurrent measurement of the whole host selects this connection as well.
 #[test]
 fn deselected_at_the_end_however_many_measured() {
     if !selects_by_bit("adoption::deselected_at_the_end_however_many_measured") {
         return;
     }
-    within_three_attempts(|| {
-        let mut older = Older::ipv4();
-        expect_bit(&mut older, "before", false)?;
-        let of_host = older.trace();
-        let pid = std::process::id().to_string();
-        let of_process = Trace::start(&["-p", &pid, "--netns", older.host.netns_name()]);
-        expect_bit(&mut older, "by both", true)?;
-        of_host.finish();
-        expect_bit(&mut older, "by the other", true)?;
-        let sent = Messages::new(of_process.finish()).sent().len();
-        assert_eq!(sent, 2 * ROUNDS);
-        expect_bit(&mut older, "after", false)
-    });
+    let mut older = Older::ipv4();
+    assert_bit(&mut older, "before", false);
+    let of_host = older.trace();
+    let pid = std::process::id().to_string();
+    let of_process = Trace::start(&["-p", &pid, "--netns", older.host.netns_name()]);
+    assert_bit(&mut older, "by both", true);
+    of_host.finish();
+    assert_bit(&mut older, "by the other", true);
+    let sent = Messages::new(of_process.finish()).sent().len();
+    assert_eq!(sent, 2 * ROUNDS);
+    assert_bit(&mut older, "after", false);
 }
 
 /// The first to go leaves what another one has selected, and takes the rest back.
@@ -392,17 +386,14 @@ fn the_first_to_go_takes_its_own_back() {
     if !selects_by_bit("adoption::the_first_to_go_takes_its_own_back") {
         return;
     }
-    within_three_attempts(|| {
-        let mut older = Older::ipv4();
-        let nowhere = Host::new("nowhere").unwrap();
-        let of_nowhere = Trace::start(&["--netns", nowhere.netns_name()]);
-        let of_host = older.trace();
-        expect_bit(&mut older, "by one", true)?;
-        of_host.finish();
-        let after = expect_bit(&mut older, "by none", false);
-        assert!(of_nowhere.finish().is_empty());
-        after
-    });
+    let mut older = Older::ipv4();
+    let nowhere = Host::new("nowhere").unwrap();
+    let of_nowhere = Trace::start(&["--netns", nowhere.netns_name()]);
+    let of_host = older.trace();
+    assert_bit(&mut older, "by one", true);
+    of_host.finish();
+    assert_bit(&mut older, "by none", false);
+    assert!(of_nowhere.finish().is_empty());
 }
 
 /// Sends that fill the buffer and reads that wait for all their bytes: one of each is under way at

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, within_three_attempts};
+use testbed::{Family, Host, Link, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, number, of_direction, stage};
 use crate::scene::PATIENCE;
@@ -253,7 +253,7 @@ for thread in threads:
 /// time.
 #[test]
 fn a_reader_that_waits_at_the_start_is_in_step() {
-    within_three_attempts(waits_at_the_start);
+    within_attempts(waits_at_the_start);
 }
 
 fn waits_at_the_start() -> Result<(), String> {
@@ -338,7 +338,7 @@ print(read, dict(zip(names, values))['RcvbufErrors'])
 /// Behind a token bucket each datagram waits 10 ms longer than the one before; a short queue drops.
 #[test]
 fn waits_and_drops_in_the_packet_scheduler_are_seen() {
-    within_three_attempts(shaped_and_dropped);
+    within_attempts(shaped_and_dropped);
 }
 
 fn shaped_and_dropped() -> Result<(), String> {

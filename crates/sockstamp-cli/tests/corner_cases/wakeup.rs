@@ -11,7 +11,7 @@ use io_uring::{IoUring, opcode, types::Fd};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::select::{FdSet, select};
-use testbed::{Hog, run_first_on, within_three_attempts};
+use testbed::{Hog, run_first_on, within_attempts};
 
 use crate::common::skip;
 use crate::scene::{Connection, Loopback, Message, outline, pause};
@@ -167,7 +167,7 @@ fn held_and_thinking(way: Way) {
     if too_few_processors(&format!("{way:?}")) {
         return;
     }
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Loopback::new();
         let mut connection = scene.connect();
         let socket = server(&connection);
@@ -243,7 +243,7 @@ fn a_socket_whose_reader_another_one_woke() {
     if too_few_processors("a_socket_whose_reader_another_one_woke") {
         return;
     }
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Loopback::new();
         let (first, second) = (scene.connect(), scene.connect());
         let mut sockets = [server(&first), server(&second)];

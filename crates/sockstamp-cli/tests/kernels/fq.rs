@@ -2,7 +2,7 @@
 //! until they may leave; else TCP itself does. Either is named.
 
 use serde_json::Value;
-use testbed::{Family, within_three_attempts};
+use testbed::{Family, within_attempts};
 
 use crate::qdisc::Qdisc;
 use crate::support::{Pair, explains};
@@ -23,14 +23,14 @@ fn pacing_by_fq_is_in_tx_qdisc() {
     let Some(_fq) = Qdisc::new("fq::pacing_by_fq_is_in_tx_qdisc", &pair.client, device, "fq") else {
         return;
     };
-    within_three_attempts(|| explained_by(&pair, "tx.qdisc"));
+    within_attempts(|| explained_by(&pair, "tx.qdisc"));
 }
 
 #[test]
 fn pacing_by_tcp_is_in_tx_queue() {
     let pair = pair();
     let _serve = pair.serve(&["serve", "--request", "10000"]);
-    within_three_attempts(|| explained_by(&pair, "tx.queue/pacing"));
+    within_attempts(|| explained_by(&pair, "tx.queue/pacing"));
 }
 
 fn explained_by(pair: &Pair, name: &str) -> Result<(), String> {

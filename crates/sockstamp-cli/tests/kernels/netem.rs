@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testbed::{Family, Host, TcpInfo, within_three_attempts};
+use testbed::{Family, Host, TcpInfo, within_attempts};
 
 use crate::common::{Stat, in_short, number, stage};
 use crate::qdisc::{Qdisc, kernel_counter};
@@ -40,7 +40,7 @@ fn delayed(test: &str, place: impl Fn(&Pair) -> (&Host, &str, &'static str)) {
     let pair = Pair::veth(Family::V4);
     let _serve = pair.serve(&["serve"]);
     let (host, device, delayed) = place(&pair);
-    within_three_attempts(|| {
+    within_attempts(|| {
         let undisturbed = pair.stat_peer(REQUESTS);
         let Some(_netem) = Qdisc::new(test, host, device, "netem delay 20ms") else {
             return Ok(());
@@ -126,7 +126,7 @@ fn disturbed(test: &str, words: &str, expected: impl Fn(&Counts) -> Result<(), S
         return;
     };
     let _back = Qdisc::new(test, server, back, "netem delay 40ms");
-    within_three_attempts(|| {
+    within_attempts(|| {
         let [sent, received] =
             [client, server].map(|side| Stat::start(&["--netns", side.netns_name(), "tcp"]));
         let retransmits = kernel_counter(client, "TcpRetransSegs");
@@ -201,7 +201,7 @@ fn a_slow_line_delays_in_the_packet_scheduler_or_in_tcp() {
         "netem rate 1mbit limit 10000",
         "tbf rate 1mbit burst 2kb limit 1mb",
     ] {
-        within_three_attempts(|| {
+        within_attempts(|| {
             let Some(_line) = Qdisc::new(
                 "netem::a_slow_line_delays_in_the_packet_scheduler_or_in_tcp",
                 &pair.client,

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Uplink, within_three_attempts};
+use testbed::{Family, Host, Uplink, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, median, number, of_direction, peer};
 use crate::full_qdisc::{RATE_BITS, TIMEOUT, backlog_bytes, with_full_queue};
@@ -90,7 +90,7 @@ fn check(scene: &Scene, filler: &Host, answers: &[Answer]) {
     sender.connect(receiver.local_addr().unwrap()).unwrap();
     with_full_queue(&sender, || {
         for answer in answers {
-            within_three_attempts(|| measure(scene, answer));
+            within_attempts(|| measure(scene, answer));
         }
     });
 }
@@ -174,7 +174,7 @@ fn a_message_that_is_split_leaves_with_its_last_segment() {
 
     let scene = Scene::new(Uplink::routed);
     scene.limit_uplink("rate 1mbit burst 2kb limit 1mb");
-    within_three_attempts(|| {
+    within_attempts(|| {
         let trace = Trace::start(&["--netns", scene.container.netns_name(), "--host-path", "tcp"]);
         let address = SocketAddr::new(scene.uplink.peer_address(Family::V4), 0);
         let listener = scene.peer.tcp_listen(address).unwrap();

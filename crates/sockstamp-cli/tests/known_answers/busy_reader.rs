@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use testbed::{Family, Host, Link, within_three_attempts};
+use testbed::{Family, Host, Link, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, of_direction, peer, stage};
 use crate::support::{median_within, ms, over_both_families, within};
@@ -21,7 +21,7 @@ fn check(family: Family) {
         .spawn(peer(), &["serve", "--port", "7000", "--think", "30"])
         .unwrap();
     server.wait_for_port(address, TIMEOUT).unwrap();
-    within_three_attempts(|| measure(&client, &server, address));
+    within_attempts(|| measure(&client, &server, address));
 }
 
 fn measure(client: &Host, server: &Host, address: SocketAddr) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! A server computes for 30 ms: before it answers it is `app.service`, before it reads again it is
 //! `rx.app`.
 
-use testbed::{Family, within_three_attempts};
+use testbed::{Family, within_attempts};
 
 use crate::common::{Stat, in_short, number, stage};
 use crate::support::{Pair, explains, ms, over_both_families, within};
@@ -19,7 +19,7 @@ fn check_service(family: Family) {
         let client = pair.run_peer(&format!("client --count {REQUESTS}"));
         (stat.finish(), number(&client["rtt_p50_ns"]))
     };
-    within_three_attempts(|| {
+    within_attempts(|| {
         let (undisturbed, short) = measure("0");
         let (built, long) = measure("30");
         println!("{}; {long} ns a request", in_short(&built));
@@ -45,5 +45,5 @@ fn computing_before_the_next_read_is_in_rx_app() {
         let _serve = pair.serve(&["serve", "--compute", compute]);
         pair.stat_peer_at(&pair.server, &[], REQUESTS)
     };
-    within_three_attempts(|| explains(&["rx.app"], &measure("30"), &measure("0")));
+    within_attempts(|| explains(&["rx.app"], &measure("30"), &measure("0")));
 }

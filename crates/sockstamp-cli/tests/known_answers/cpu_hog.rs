@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Cgroup, Family, Host, Link, Process, within_three_attempts};
+use testbed::{Cgroup, Family, Host, Link, Process, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage};
 use crate::support::{ms, over_both_families, within};
@@ -37,7 +37,7 @@ fn check(family: Family) {
     // hold up (v6.18).
     let _serve = start(&peer(), &["serve", "--port", "7000", "--think", "0"]);
     server.wait_for_port(address, TIMEOUT).unwrap();
-    within_three_attempts(|| {
+    within_attempts(|| {
         let undisturbed = measure(&client, &server, address);
         let mut hog = start("sh", &["-c", "while :; do :; done"]);
         let disturbed = measure(&client, &server, address);

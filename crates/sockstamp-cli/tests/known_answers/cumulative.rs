@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, within_three_attempts};
+use testbed::{Family, Host, Link, within_attempts};
 
 use crate::common::{Stat, in_short, number, peer, stage};
 use crate::support::{ms, within};
@@ -41,7 +41,7 @@ fn check(family: Family, protocol: &str, other: &str) {
         )
         .unwrap();
     serve.wait_for_stdout("listening", TIMEOUT).unwrap();
-    within_three_attempts(|| {
+    within_attempts(|| {
         let report = measure(&client, &server, protocol, address);
         let figure = |hook: String, figure: &str| number(&report["cumulative"]["hooks"][hook][figure]);
         assert_ne!(report["cumulative"]["absent"]["ip-start"], Value::Null);

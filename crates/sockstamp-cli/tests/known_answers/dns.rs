@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, within_three_attempts};
+use testbed::{Family, Host, Link, LinkConfig, within_attempts};
 
 use crate::common::{Trace, median, number, of_direction};
 use crate::support::{ms, over_both_families, within};
@@ -40,7 +40,7 @@ fn check(family: Family) {
 
     // Before any is measured: the link's ends have to find each other's hardware address.
     Answers::of(&client, address, &["one.test"]);
-    within_three_attempts(|| {
+    within_attempts(|| {
         let traces = [&client, &server].map(|host| Trace::start(&["--netns", host.netns_name(), "udp"]));
         let answers = Answers::of(&client, address, &["-f", questions.to_str().unwrap()]);
         let [asked, served] = traces.map(Trace::finish);

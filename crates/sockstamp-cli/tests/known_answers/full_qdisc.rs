@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, within_three_attempts};
+use testbed::{Family, Host, Link, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, number, of_direction, peer, stage};
 use crate::support::{median_within, ms, over_both_families, within};
@@ -38,7 +38,7 @@ fn check(family: Family) {
         .unwrap();
     sender.connect(receiver.local_addr().unwrap()).unwrap();
     with_full_queue(&sender, || {
-        within_three_attempts(|| measure(&client, device, address));
+        within_attempts(|| measure(&client, device, address));
     });
 }
 

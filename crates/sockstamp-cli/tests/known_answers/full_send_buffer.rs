@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, within_three_attempts};
+use testbed::{Family, Host, Link, LinkConfig, within_attempts};
 
 use crate::common::{Trace, in_short, number, of_direction, peer, stage, stat_command};
 use crate::support::{over_both_families, within};
@@ -26,7 +26,7 @@ fn check(family: Family) {
     let address = SocketAddr::new(link.address_b(family), 7000);
     let _sink = server.spawn(peer(), &["sink", "--port", "7000"]).unwrap();
     server.wait_for_port(address, TIMEOUT).unwrap();
-    within_three_attempts(|| measure(&client, address));
+    within_attempts(|| measure(&client, address));
 }
 
 fn measure(client: &Host, address: SocketAddr) -> Result<(), String> {

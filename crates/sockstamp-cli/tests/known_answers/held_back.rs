@@ -1,6 +1,6 @@
 //! A small packet that TCP holds back: by Nagle's algorithm, or because the program asks for it.
 
-use testbed::{Family, within_three_attempts};
+use testbed::{Family, within_attempts};
 
 use crate::common::{hooks, peer, sockstamp};
 use crate::support::{Pair, explains, over_both_families};
@@ -15,7 +15,7 @@ fn check_nagle(family: Family) {
     const REQUESTS: &str = "client --count 12 --pieces 2";
     let pair = Pair::veth(family);
     let _serve = pair.serve(&["serve"]);
-    within_three_attempts(|| {
+    within_attempts(|| {
         let undisturbed = pair.stat_peer(REQUESTS);
         let built = pair.stat_peer(&format!("{REQUESTS} --nodelay false"));
         explains(
@@ -75,7 +75,7 @@ fn held_back(way: &str, family: Family) {
     const REQUESTS: &str = "client --count 20 --pieces 2";
     let pair = Pair::veth(family);
     let _serve = pair.serve(&["serve"]);
-    within_three_attempts(|| {
+    within_attempts(|| {
         let undisturbed = pair.stat_peer(REQUESTS);
         let built = pair.stat_peer(&format!("{REQUESTS} --hold 30 --hold-back {way}"));
         explains(&["tx.queue/cork"], &built, &undisturbed)

@@ -1,6 +1,6 @@
 //! An ACK comes late because the peer's kernel holds it back, not because of the network.
 
-use testbed::{Family, within_three_attempts};
+use testbed::{Family, within_attempts};
 
 use crate::support::{Pair, explains, over_both_families};
 
@@ -12,7 +12,7 @@ mod server_that_thinks {
 fn check_thinking(family: Family) {
     const REQUESTS: &str = "client --count 20";
     let pair = Pair::veth(family);
-    within_three_attempts(|| {
+    within_attempts(|| {
         let undisturbed = {
             let _serve = pair.serve(&["serve"]);
             pair.stat_peer(REQUESTS)
@@ -41,7 +41,7 @@ fn server_that_never_answers() {
             .run("ip", &[&words[..], &["quickack", quick_ack]].concat())
             .unwrap();
     };
-    within_three_attempts(|| {
+    within_attempts(|| {
         route("1");
         let undisturbed = pair.stat_peer(SENDS);
         route("0");

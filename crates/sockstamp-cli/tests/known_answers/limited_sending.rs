@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, LinkConfig, Process, within_three_attempts};
+use testbed::{Family, LinkConfig, Process, within_attempts};
 
 use crate::support::{Pair, explains};
 
@@ -50,7 +50,7 @@ fn set_values(pair: &Pair, count: &str, bytes: &str) -> Value {
 fn waits_for_the_congestion_window_are_in_cwnd() {
     let pair = long_link(Family::V4);
     let _redis = redis(&pair);
-    within_three_attempts(|| {
+    within_attempts(|| {
         pair.route(WIDE);
         let undisturbed = set_values(&pair, "3", "1000000");
         // 10 segments at first, RFC 6928; Linux doubles them each round trip.
@@ -69,7 +69,7 @@ fn queued_messages_that_wait_for_the_congestion_window_are_in_cwnd() {
     const SENDS: &str = "blast --sends 25 --size 40000";
     let pair = long_link(Family::V6);
     let _sink = pair.serve(&["sink"]);
-    within_three_attempts(|| {
+    within_attempts(|| {
         pair.route(WIDE);
         let undisturbed = pair.stat_peer(SENDS);
         pair.route("");
@@ -80,7 +80,7 @@ fn queued_messages_that_wait_for_the_congestion_window_are_in_cwnd() {
 #[test]
 fn waits_for_the_receive_window_are_in_rwnd() {
     let pair = long_link(Family::V6);
-    within_three_attempts(|| {
+    within_attempts(|| {
         pair.server.set_sysctl("net.ipv4.tcp_rmem", LARGE_BUFFER).unwrap();
         let undisturbed = {
             let _redis = redis(&pair);
@@ -103,7 +103,7 @@ fn waits_for_the_receive_window_are_in_rwnd() {
 fn waits_for_the_pacing_rate_are_in_pacing() {
     let pair = long_link(Family::V6);
     let _serve = pair.serve(&["serve", "--request", "100000"]);
-    within_three_attempts(|| {
+    within_attempts(|| {
         let undisturbed = pair.stat_peer(REQUESTS);
         let built = pair.stat_peer(&format!("{REQUESTS} --pacing 2000000"));
         explains(&["tx.queue/pacing"], &built, &undisturbed)
@@ -126,7 +126,7 @@ fn waits_for_small_queues_are_in_tsq() {
     client
         .run("ip", &["link", "set", device, "gso_max_segs", "1"])
         .unwrap();
-    within_three_attempts(|| {
+    within_attempts(|| {
         let undisturbed = pair.stat_peer(REQUESTS);
         let tbf = ["root", "tbf", "rate", "20mbit", "burst", "4kb", "limit", "1mb"];
         client
@@ -145,7 +145,7 @@ fn waits_for_small_queues_are_in_tsq() {
 fn waits_for_the_send_buffer_are_in_sndbuf() {
     let pair = long_link(Family::V4);
     let _serve = pair.serve(&["serve", "--request", "100000"]);
-    within_three_attempts(|| {
+    within_attempts(|| {
         pair.client.set_sysctl("net.ipv4.tcp_wmem", LARGE_BUFFER).unwrap();
         let undisturbed = pair.stat_peer(REQUESTS);
         pair.client

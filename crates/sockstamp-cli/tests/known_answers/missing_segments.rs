@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Direction, Family, LinkConfig, within_three_attempts};
+use testbed::{Direction, Family, LinkConfig, within_attempts};
 
 use crate::common::{number, stage};
 use crate::support::{Pair, ms, over_both_families, sum, within};
@@ -28,7 +28,7 @@ fn check(family: Family) {
         pair.link.set_direction(Direction::AToB, lossy).unwrap();
         pair.stat_peer_at(&pair.server, options, SENDS)
     };
-    within_three_attempts(|| {
+    within_attempts(|| {
         let undisturbed = measure(0.0, &[]);
         split(&measure(0.01, &[]), &undisturbed)?;
         included(&measure(0.01, &["--include-hol"]))?;

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Direction, Family, LinkConfig, within_three_attempts};
+use testbed::{Direction, Family, LinkConfig, within_attempts};
 
 use crate::common::{Stat, in_short, number, peer};
 use crate::support::{Pair, explains_stage, over_both_families};
@@ -22,7 +22,7 @@ fn waits_through_an_outage_of_a_second_are_explained() {
         .set_sysctl("net.ipv4.tcp_rmem", "4096 8192 8192")
         .unwrap();
     let _sink = pair.serve(&["sink"]);
-    within_three_attempts(|| {
+    within_attempts(|| {
         let stat = Stat::start(&["--netns", pair.client.netns_name()]);
         let address = pair.address.to_string();
         let blast = ["blast", "--connect", &address, "--sends", "300", "--size", "1400"];
@@ -54,7 +54,7 @@ fn check(family: Family) {
     // The congestion window is never full but in recovery.
     pair.route("initcwnd 1000");
     let _sink = pair.serve(&["sink"]);
-    within_three_attempts(|| {
+    within_attempts(|| {
         let undisturbed = blast(&pair, 0);
         let built = blast(&pair, 12);
         assert!(number(&built["tx"]["retransmits"]) >= 12, "{built}");

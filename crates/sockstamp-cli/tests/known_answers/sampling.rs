@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, LinkConfig, within_three_attempts};
+use testbed::{Family, LinkConfig, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, number, of_direction};
 use crate::support::{Pair, REAL_TIME};
@@ -14,8 +14,9 @@ const ONE_OF: u64 = 64;
 const ERRORS: f64 = 5.0;
 /// Half of a histogram's bucket.
 const BUCKET: f64 = 1.045;
-/// On one hook the programs of one session run after those of the other, so their stamps differ.
-const BETWEEN_SESSIONS_NS: f64 = 500.0;
+/// On one hook the programs of one session run after those of the other, so their stamps differ:
+/// `tx.copy` was seen 2 µs longer in one of them on a busy machine. Other stages take 100 times that.
+const BETWEEN_SESSIONS_NS: f64 = 10_000.0;
 
 /// Nagle's algorithm holds each message for what is left of a round trip, so that the times of a
 /// stage differ by far more than by what the programs of one session take from those of the other.
@@ -36,7 +37,7 @@ fn one_in_64_is_like_every_one() {
     // So few that those of a delayed round trip have room among the messages in flight.
     let rate = ["-t", "8", "--mps", "1500"];
     let client = [&REAL_TIME[..], &["sockperf", "under-load"], &to, &held, &rate].concat();
-    within_three_attempts(|| {
+    within_attempts(|| {
         let target = ["--netns", pair.client.netns_name()];
         let every = Trace::start(&target);
         let sampled = Stat::sampled("--sample=1/64", &target);

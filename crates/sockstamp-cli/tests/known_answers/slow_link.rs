@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testbed::{Family, Host, Link, LinkConfig, Process, within_three_attempts};
+use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, of_direction, stage};
 use crate::support::{REAL_TIME, median_within, ms, over_both_families, within};
@@ -24,7 +24,7 @@ fn check(family: Family) {
     let address = SocketAddr::new(link.address_b(family), 80);
     let files = TempDir::new().unwrap();
     let _nginx = start_nginx(&server, address, files.path());
-    within_three_attempts(|| {
+    within_attempts(|| {
         let before = link.statistics();
         measure(&client, &server, address)
             .map_err(|missed| format!("{missed}; the link: {:?}", link.statistics().since(&before)))

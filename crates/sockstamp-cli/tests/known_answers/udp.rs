@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use sockstamp_bpf::plan::Datagrams;
-use testbed::{Family, Host, within_three_attempts};
+use testbed::{Family, Host, within_attempts};
 
 use crate::common::{Stat, Trace, number, of_direction, plan};
 use crate::support::{over_both_families, within};
@@ -28,7 +28,7 @@ fn check(family: Family) {
     };
     // One that exists before the measurement, one that does not; one connected, one not.
     let old = host.udp_bind(SocketAddr::new(address, 0)).unwrap();
-    within_three_attempts(|| {
+    within_attempts(|| {
         let trace = Trace::start(&["--netns", host.netns_name()]);
         let sender = host.udp_bind(SocketAddr::new(address, 0)).unwrap();
         let sent = exchange(&sender, &old);

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use testbed::{Cgroup, Direction, Family, LinkConfig, Process, within_three_attempts};
+use testbed::{Cgroup, Direction, Family, LinkConfig, Process, within_attempts};
 
 use crate::common::number;
 use crate::run::{Json, json, json_in, ping, scene};
@@ -17,21 +17,26 @@ fn p99(run: &Json, view: &str) -> u64 {
     number(&run.summary[view]["p99_ns"])
 }
 
-/// Time that user space adds when it may hardly run is not the network's.
+/// Time that user space adds when it may hardly run is not the network's. For nine tenths of each
+/// period it may not run at all, and the prober's own clock is off by as much.
 #[test]
 fn a_quota_and_busy_loops() {
     let (prober, _target, link) = scene(DELAY);
     let address = link.address_b(Family::V4).to_string();
     // At any time of the quota's period.
     let arguments = ["-q", "-i", "7ms", "-w", "6s", &address];
-    within_three_attempts(|| {
+    within_attempts(|| {
         let idle = json(ping(&prober, &arguments));
         let mut quota = Cgroup::new("quota").unwrap();
         quota.set_cpu_quota(QUOTA, PERIOD).unwrap();
         let _hogs: Vec<_> = (0..HOGS).map(|_| busy_loop(&quota)).collect();
         let throttled = json_in(&quota, ping(&prober, &arguments));
         for run in [&idle, &throttled] {
-            assert_eq!((run.status, run.count("lost")), (0, 0), "{}", run.summary);
+            assert_eq!(run.status, 0, "{}", run.summary);
+            // The relay loses none: one that is lost was answered after it had been given up.
+            if run.count("lost") > 0 {
+                return Err(format!("answers were late: {}", run.summary));
+            }
         }
         let (ours, theirs) = (p99(&throttled, "rtt"), p99(&throttled, "user_rtt"));
         println!(
@@ -46,10 +51,10 @@ fn a_quota_and_busy_loops() {
         if ours * 5 > p99(&idle, "rtt") * 6 {
             return Err(format!("{ours} ns, idle {} ns", p99(&idle, "rtt")));
         }
-        match p99(&idle, "user_rtt") * 5 {
-            least if theirs < least => Err(format!("user space was not held up: {theirs} ns of {least}")),
-            _ => Ok(()),
+        if theirs < ours * 4 {
+            return Err(format!("user space was not held up: {theirs} ns, ours {ours}"));
         }
+        Ok(())
     });
 }
 

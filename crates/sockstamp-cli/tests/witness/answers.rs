@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig, within_three_attempts};
+use testbed::{Family, Host, Link, LinkConfig, within_attempts};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
@@ -177,7 +177,7 @@ fn check(scene: Scene, exchanges: &[Exchange]) -> Result<(), String> {
 
 #[test]
 fn an_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         FAMILIES.into_iter().try_for_each(|family| {
             let scene = Scene::new();
             let exchanges: Vec<Exchange> = scene.with_server(family, 200, |connection| {
@@ -198,7 +198,7 @@ fn an_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() {
 /// An answer in one arrival, so that each read of it has the same time of arrival.
 #[test]
 fn a_question_in_pieces_counts_from_its_last_and_an_answer_in_many_reads_to_its_first_byte() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::new();
         let exchanges: Vec<Exchange> = scene.with_server(Family::V4, 1000, |connection| {
             let exchange = |_| {
@@ -217,7 +217,7 @@ fn a_question_in_pieces_counts_from_its_last_and_an_answer_in_many_reads_to_its_
 
 #[test]
 fn an_answer_that_comes_before_the_last_question_is_acknowledged_is_pipelined() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::new();
         scene.with_server(Family::V4, 200, |connection| {
             send(connection, REQUEST);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testbed::{Family, LinkConfig, within_three_attempts};
+use testbed::{Family, LinkConfig, within_attempts};
 
 use crate::common::FAMILIES;
 use crate::streams::{Reader, Stream, Writer, compare, compare_valid};
@@ -66,7 +66,7 @@ fn lossy(loss: f64) -> LinkConfig {
 
 #[test]
 fn small_messages_are_timed_when_their_reader_sleeps_for_a_hundred_milliseconds_to_ten_seconds() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let sleeps = [10, 100, 1000, 10_000].map(Duration::from_millis);
         let streams: Vec<_> = sleeps
             .into_iter()
@@ -83,7 +83,7 @@ fn small_messages_are_timed_when_their_reader_sleeps_for_a_hundred_milliseconds_
 
 #[test]
 fn bulk_that_piles_up_in_large_buffers_is_timed() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let large = |reader| Reader {
             buffer: Some(6 << 20),
             ..reader
@@ -104,7 +104,7 @@ fn bulk_that_piles_up_in_large_buffers_is_timed() {
 
 #[test]
 fn reads_that_wait_for_all_their_bytes_are_timed() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let all = |bytes| Reader {
             wait_all: true,
             ..waiting(bytes)
@@ -119,7 +119,7 @@ fn reads_that_wait_for_all_their_bytes_are_timed() {
 
 #[test]
 fn bursts_of_small_messages_are_timed() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let streams: Vec<_> = both(BURSTS, waiting(200))
             .chain(both(BURSTS, waiting(16 << 10)))
             .chain(both(BURSTS, sleeping(200, 7 * MS)))
@@ -130,7 +130,7 @@ fn bursts_of_small_messages_are_timed() {
 
 #[test]
 fn reads_from_a_tiny_window_are_timed() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let tiny = |reader| Reader {
             buffer: Some(4096),
             ..reader
@@ -155,24 +155,24 @@ fn over(config: LinkConfig) -> Result<(), String> {
 
 #[test]
 fn reads_are_timed_where_packets_are_lost() {
-    within_three_attempts(|| over(lossy(0.01)));
+    within_attempts(|| over(lossy(0.01)));
 }
 
 #[test]
 fn reads_are_timed_where_large_packets_are_lost() {
-    within_three_attempts(|| over(link().loss(0.02).rate_bits_per_second(200_000_000)));
+    within_attempts(|| over(link().loss(0.02).rate_bits_per_second(200_000_000)));
 }
 
 #[test]
 fn reads_are_timed_where_packets_are_reordered_and_doubled() {
-    within_three_attempts(|| over(lossy(0.002).reorder(0.02).reorder_hold(3 * MS).duplicate(0.02)));
+    within_attempts(|| over(lossy(0.002).reorder(0.02).reorder_hold(3 * MS).duplicate(0.02)));
 }
 
 /// Where functions cannot be traced no hook shows what was missing on such a connection: reads that
 /// waited are refused.
 #[test]
 fn reads_of_a_half_closed_connection_are_right_or_refused_where_packets_are_lost() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let half_closed = |reader| Reader {
             half_closed: true,
             ..reader
@@ -187,7 +187,7 @@ fn reads_of_a_half_closed_connection_are_right_or_refused_where_packets_are_lost
 
 #[test]
 fn reads_of_eight_threads_are_timed() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let streams: Vec<_> = (0..4)
             .flat_map(|thread| both(BURSTS, waiting(150 + 50 * thread)))
             .collect();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::sendfile::sendfile;
 use socket2::SockRef;
-use testbed::{Family, LinkConfig, within_three_attempts};
+use testbed::{Family, LinkConfig, within_attempts};
 
 use crate::common::FAMILIES;
 use crate::sending::{Scene, Stream};
@@ -41,7 +41,7 @@ fn pause(milliseconds: u64) {
 
 /// Checks one kind of traffic over both families.
 fn over_both_families(config: &LinkConfig, send: impl Fn(&mut Stream<'_>)) {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::new(config.clone());
         for family in FAMILIES {
             scene.with_reader(family, |stream| send(stream));
@@ -115,7 +115,7 @@ fn small_sends_behind_a_large_one_have_their_own_times() {
 
 #[test]
 fn sends_into_a_small_window_have_their_own_times() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::new(link(10));
         for family in FAMILIES {
             let listener = scene.listen(family);
@@ -139,7 +139,7 @@ fn sends_into_a_small_window_have_their_own_times() {
 /// (Nagle).
 #[test]
 fn requests_in_two_writes_have_their_own_times() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::new(link(4));
         for family in FAMILIES {
             let listener = scene.listen(family);
@@ -167,7 +167,7 @@ fn requests_in_two_writes_have_their_own_times() {
 
 #[test]
 fn sends_of_eight_threads_have_their_own_times_under_loss() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::new(link(10).loss(0.01).offload(false));
         thread::scope(|scope| {
             for thread in 0..8 {

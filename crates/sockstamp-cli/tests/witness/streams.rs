@@ -332,14 +332,20 @@ impl Wire {
             return Err("another read".to_owned());
         }
         let (_, came) = self.at(read.end - 1).ok_or("no packet has come")?;
-        let ready = self.whole[self.whole.partition_point(|(whole, _)| *whole < read.end)].1;
+        let complete = self.whole.partition_point(|(whole, _)| *whole < read.end);
+        let (_, ready) = *self.whole.get(complete).ok_or("not all packets have come")?;
+        // `taken` may leave out the copy that was taken.
+        if read.ended < came.max(ready) {
+            return Err("it was read before it came".to_owned());
+        }
         let stages = &message["stages"];
         let of = |stage: &str| stages[stage].as_u64().unwrap_or(0);
         let begun = read.begun.max(ready);
         let stack = of("rx.stack");
         let slack = SLACK_NS.max((read.ended - came) * SLACK_PERCENT / 100);
         let about = |what, value, witness| about(what, value, witness, slack);
-        about("rx.hol", of("rx.hol"), ready - came..=ready - came)?;
+        let hol = ready.saturating_sub(came);
+        about("rx.hol", of("rx.hol"), hol..=hol)?;
         about("rx.stack", stack, 0..=read.ended - ready)?;
         about(
             "rx.wakeup and rx.app",
@@ -349,7 +355,7 @@ impl Wire {
         about(
             "the total",
             number(&message["total_ns"]),
-            begun - came..=read.ended - came,
+            begun.max(came) - came..=read.ended - came,
         )
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Family, LinkConfig, within_three_attempts};
+use testbed::{Family, LinkConfig, within_attempts};
 
 use crate::common::FAMILIES;
 use crate::datagrams::Scene;
@@ -16,12 +16,12 @@ fn length(number: u64) -> usize {
 
 #[test]
 fn bursts_to_a_reader_that_waits_are_timed_as_on_the_wire() {
-    within_three_attempts(|| bursts(Duration::ZERO));
+    within_attempts(|| bursts(Duration::ZERO));
 }
 
 #[test]
 fn bursts_to_a_reader_that_comes_late_are_timed_as_on_the_wire() {
-    within_three_attempts(|| bursts(Duration::from_millis(3)));
+    within_attempts(|| bursts(Duration::from_millis(3)));
 }
 
 /// Bursts of twenty, from sockets that are connected and that are not, over both families.
@@ -35,7 +35,7 @@ fn bursts(pause: Duration) -> Result<(), String> {
 
 #[test]
 fn what_the_network_loses_doubles_and_reorders_is_timed_as_on_the_wire() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let config = LinkConfig::default()
             .delay(Duration::from_millis(5))
             .loss(0.05)
@@ -81,7 +81,7 @@ fn exchange(scene: &Scene, family: Family, connected: bool, numbers: Range<u64>,
 /// Behind a token bucket, a datagram leaves long after its call, in softirq.
 #[test]
 fn sends_behind_a_token_bucket_are_timed_as_on_the_wire() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         scene.shape("rate 20mbit burst 5kb limit 10mb");
         for (kind, (family, connected)) in (0..).zip(kinds()) {

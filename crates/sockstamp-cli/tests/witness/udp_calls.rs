@@ -10,7 +10,7 @@ use io_uring::{IoUring, opcode, squeue, types::Fd};
 use nix::sys::socket::sockopt::UdpGsoSegment;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg, setsockopt};
 use socket2::SockRef;
-use testbed::{Family, within_three_attempts};
+use testbed::{Family, within_attempts};
 
 use crate::clock::now;
 use crate::common::FAMILIES;
@@ -26,7 +26,7 @@ fn pair(scene: &Scene, family: Family) -> (Socket<'_>, Socket<'_>) {
 /// Up to 60 kB, over an MTU of 1500: a datagram ends with the last of up to 42 fragments.
 #[test]
 fn datagrams_in_fragments_are_timed_to_the_last_of_them() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         for (kind, family) in (0..).zip(FAMILIES) {
             let (sender, receiver) = pair(&scene, family);
@@ -47,13 +47,13 @@ fn datagrams_in_fragments_are_timed_to_the_last_of_them() {
 /// can, and are one datagram each at the receiver.
 #[test]
 fn segments_are_timed_as_on_the_wire() {
-    within_three_attempts(|| segments(false));
+    within_attempts(|| segments(false));
 }
 
 /// A token bucket takes the packet apart (`tbf_segment()`): the call ends with the last segment.
 #[test]
 fn segments_that_leave_one_by_one_are_timed_to_the_last() {
-    within_three_attempts(|| segments(true));
+    within_attempts(|| segments(true));
 }
 
 fn segments(apart: bool) -> Result<(), String> {
@@ -93,7 +93,7 @@ fn segments(apart: bool) -> Result<(), String> {
 /// MSG_MORE: bytes wait for the call that sends them, and leave in one datagram with its own.
 #[test]
 fn corked_sends_are_timed_to_the_datagram_that_they_share() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         for (kind, family) in (0..).zip(FAMILIES) {
             let (sender, receiver) = pair(&scene, family);
@@ -120,7 +120,7 @@ fn corked_sends_are_timed_to_the_datagram_that_they_share() {
 #[test]
 fn datagrams_of_one_call_are_timed_one_by_one() {
     const MANY: usize = 20;
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         let (sender, receiver) = pair(&scene, Family::V4);
         for round in 0..50 {
@@ -179,7 +179,7 @@ fn complete(ring: &mut IoUring, operation: &squeue::Entry) -> usize {
 
 #[test]
 fn sends_and_reads_by_io_uring_are_timed_as_on_the_wire() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         for (kind, family) in (0..).zip(FAMILIES) {
             let (sender, receiver) = pair(&scene, family);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, SockFilter, SockRef, Type};
-use testbed::{Family, Host, within_three_attempts};
+use testbed::{Family, Host, within_attempts};
 
 use crate::datagrams::{Scene, Socket, datagram, number_of};
 
@@ -64,12 +64,12 @@ fn pair(scene: &Scene) -> (Socket<'_>, Socket<'_>) {
 
 #[test]
 fn a_read_that_meets_a_bad_checksum_first_is_right_or_refused() {
-    within_three_attempts(|| damaged(|_| ()));
+    within_attempts(|| damaged(|_| ()));
 }
 
 #[test]
 fn a_poll_that_meets_a_bad_checksum_first_leaves_reads_right_or_refused() {
-    within_three_attempts(|| damaged(wait_readable));
+    within_attempts(|| damaged(wait_readable));
 }
 
 /// Waits as select(2) and epoll(7) do: the kernel looks at the checksum then, unless the socket
@@ -106,7 +106,7 @@ fn damaged(wait: impl Fn(&Socket) + Sync) -> Result<(), String> {
 /// Behind a damaged one in the same burst, and in front of it.
 #[test]
 fn bad_checksums_within_a_burst_leave_reads_right_or_refused() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         let (sender, receiver) = pair(&scene);
         for burst in 0..20 {
@@ -128,7 +128,7 @@ fn bad_checksums_within_a_burst_leave_reads_right_or_refused() {
 
 #[test]
 fn datagrams_of_one_length_back_to_back_are_told_apart() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         let (sender, receiver) = pair(&scene);
         thread::scope(|scope| {
@@ -146,7 +146,7 @@ fn datagrams_of_one_length_back_to_back_are_told_apart() {
 
 #[test]
 fn a_datagram_that_was_looked_at_first_is_timed_to_its_read() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         let (sender, receiver) = pair(&scene);
         for round in 0..40 {
@@ -170,7 +170,7 @@ fn a_datagram_that_was_looked_at_first_is_timed_to_its_read() {
 /// Lengths tell which thread read what; the order in which their reads end is anything.
 #[test]
 fn two_readers_of_a_socket_have_right_times_or_none() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         let (sender, receiver) = pair(&scene);
         thread::scope(|scope| {
@@ -191,7 +191,7 @@ fn two_readers_of_a_socket_have_right_times_or_none() {
 /// Two CPUs deliver to one queue, in an order that our hook need not have seen.
 #[test]
 fn two_senders_at_once_leave_reads_right_or_refused() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         let receiver = scene.receiver(Family::V4);
         thread::scope(|scope| {
@@ -215,7 +215,7 @@ fn two_senders_at_once_leave_reads_right_or_refused() {
 
 #[test]
 fn sockets_that_share_a_port_have_times_of_their_own() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         let to = SocketAddr::new(scene.link.address_b(Family::V4), 7000);
         let shared = || {
@@ -247,7 +247,7 @@ fn sockets_that_share_a_port_have_times_of_their_own() {
 /// cuts it.
 #[test]
 fn a_filter_that_comes_and_goes_leaves_reads_right_or_refused() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         let (sender, receiver) = pair(&scene);
         let done = AtomicBool::new(false);
@@ -292,7 +292,7 @@ const ODD_NUMBERS: [(u16, u8, u8, u32); 4] = [
 
 #[test]
 fn a_full_buffer_leaves_reads_right_or_refused() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let scene = Scene::veth();
         let (sender, receiver) = pair(&scene);
         SockRef::from(&receiver.socket)
@@ -315,7 +315,7 @@ fn a_full_buffer_leaves_reads_right_or_refused() {
 /// Datagrams queued before the measurement began are in no ring.
 #[test]
 fn reads_of_what_came_before_the_start_are_refused_and_later_ones_right() {
-    within_three_attempts(|| {
+    within_attempts(|| {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = testbed::Link::veth(&a, &b).unwrap();
         let bind = |host: &Host, ip| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();

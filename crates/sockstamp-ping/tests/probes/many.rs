@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_ping::{Engine, Event, Limits, Namespace, Next, Protocol, Target};
-use testbed::{Host, within_three_attempts};
+use testbed::{Host, within_attempts};
 
 use crate::common::{assert_stamped, probe, target};
 
@@ -54,7 +54,7 @@ fn run_probers_first() {
 #[test]
 fn a_thousand_targets_at_ten_probes_a_second_from_one_core() {
     let host = Host::new("many").unwrap();
-    within_three_attempts(|| {
+    within_attempts(|| {
         let pacing_error = pace(&host);
         match pacing_error.quantile(0.99) {
             Some(p99) if p99 <= Nanos::from_millis(1) => Ok(()),
