@@ -13,7 +13,7 @@ SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: build help deps run test kernel-test kernel-shell kernel-series bench install install-library fmt lint clean
+.PHONY: build help deps run check test kernel-test kernel-shell kernel-series bench install install-library fmt lint clean
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
@@ -22,6 +22,7 @@ build: deps
 help:
 	@echo "make build         the release binary, at $(RELEASE)/sockstamp, and the C library"
 	@echo "make run           build, then the demo: sockstamp stat over a 10 ms link (root, else by sudo)"
+	@echo "make check         format, clippy, unit and property tests: two minutes, no root"
 	@echo "make test          every test there is (root)"
 	@echo "make kernel-test   chosen tests on Debian's kernels, in QEMU; K=6.12 for one of them"
 	@echo "make kernel-shell  a shell on one of them: K=6.12"
@@ -56,7 +57,12 @@ kernel-series:
 	@scripts/deps.sh test
 	$(CARGO) run --quiet --locked --package sockstamp-lab -- series $(SERIES_ARGS)
 
+# The quick part of `make test`, before each commit.
+check:
+	@scripts/test.sh rustfmt clang-format clippy unit
+
 bench: build
+	@scripts/deps.sh bench
 	$(CARGO) build --release --locked --package sockstamp-bench
 	@[ -z "$(SUDO)" ] || echo "The benchmark loads BPF programs: it runs as root, by sudo."
 	$(SUDO) $(RELEASE)/sockstamp-bench $(BENCH_ARGS)

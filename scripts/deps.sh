@@ -2,6 +2,7 @@
 # Installs by apt what sockstamp needs on Debian 12, Ubuntu 24.04 and newer.
 #
 #   deps.sh build    to build it
+#   deps.sh bench    to build it and run the benchmarks
 #   deps.sh test     to build it and run every test
 #
 # Asks dpkg first, and apt only for what is missing. Never calls sudo: without root it prints the line to run.
@@ -15,8 +16,8 @@ fail() {
 
 mode=${1:-}
 case $mode in
-build | test) ;;
-*) fail "usage: deps.sh build|test" ;;
+build | bench | test) ;;
+*) fail "usage: deps.sh build|bench|test" ;;
 esac
 
 command -v cargo >/dev/null || fail "cargo is not on PATH: install Rust 1.88 or newer (rustup)"
@@ -44,7 +45,9 @@ if installed libbpf-dev; then
 fi
 
 base=(gcc libc6-dev libelf-dev make pkg-config zlib1g-dev)
-if [ "$mode" = test ]; then
+if [ "$mode" = bench ]; then
+	base+=(fping iproute2 iputils-ping)
+elif [ "$mode" = test ]; then
 	base+=(bind9-dnsutils curl dnsmasq-base fping g++ iperf3 iproute2 iputils-ping jq nginx procps redis-server redis-tools sockperf tcpdump tmux util-linux)
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
@@ -79,7 +82,7 @@ if [ -z "$clang" ]; then
 	fi
 fi
 base+=("clang-$clang" "libclang1-$clang") # bindgen loads libclang while it runs: no -dev package needed.
-[ "$mode" = build ] || base+=("clang-format-$clang")
+[ "$mode" != test ] || base+=("clang-format-$clang")
 
 mapfile -t wanted < <(missing "${base[@]}")
 if [ ${#wanted[@]} = 0 ]; then

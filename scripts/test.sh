@@ -3,7 +3,7 @@
 # Every test there is, as named steps. A failed step does not stop the others; the summary tells all of them.
 #
 #   test.sh            every step, as root (dependencies included)
-#   test.sh STEP...    only these; root is needed for `tests` and `kernels`
+#   test.sh STEP...    only these; root is needed for `tests` and `kernels`. `unit` is a part of `tests` that needs none
 #
 # A test that cannot run here writes a line "SKIP <test>: <reason>" to stderr (not by eprintln!, which the test
 # harness keeps to itself); the summary repeats it. A measurement of time that missed and is tried again writes
@@ -101,6 +101,15 @@ step_deny() {
 step_generated() {
 	build
 	"$target/debug/xtask" generate --check
+}
+
+# Unit and property tests, but for those that need root: they load programs, or make files of other users. `tests` has all.
+step_unit() {
+	local root=(container::file::tests:: filter::tests::the_kernel_answers_as_the_model_does
+		filter::tests::the_longest_filters_load held_socket::tests:: privilege::tests:: sample::tests::)
+	local skipped
+	mapfile -t skipped < <(printf -- '--skip\n%s\n' "${root[@]}")
+	cargo test --locked --workspace --no-fail-fast --lib --bins -- --quiet "${skipped[@]}"
 }
 
 # One at a time: known-answer tests measure time, and would measure each other.
