@@ -21,12 +21,13 @@ const ROUND: Duration = Duration::from_millis(250);
 const READ_HOOKS: [&str; 2] = ["sk_data_ready", "sock_recv_length"];
 /// Hooks of UDP, which reject a message of TCP. They are part of neither ratio, because they would
 /// only bring ours and the floor closer together.
-const UDP_HOOKS: [&str; 7] = [
+const UDP_HOOKS: [&str; 8] = [
     "net_dev_queue",
     "net_dev_start_xmit",
     "kfree_skb",
     "cgroup_ingress",
     "sock_create",
+    "sock_release",
     "sendmsg4",
     "sendmsg6",
 ];

@@ -40,6 +40,7 @@ impl Floor {
         for program in [
             &programs.floor_cgroup_ingress,
             &programs.floor_sock_create,
+            &programs.floor_sock_release,
             &programs.floor_sendmsg4,
             &programs.floor_sendmsg6,
             &programs.floor_sockops,
@@ -71,6 +72,7 @@ impl Floor {
             &programs.floor_kfree_skb,
             &programs.floor_cgroup_ingress,
             &programs.floor_sock_create,
+            &programs.floor_sock_release,
             &programs.floor_sendmsg4,
             &programs.floor_sendmsg6,
         ]

@@ -89,9 +89,10 @@ pub struct Options {
     /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP among
     /// them, has a hook less on its way in, and every packet of the host two on its way out.
     pub udp: bool,
-    /// Connections that may have state at one time: of others no message is measured. None: as many as `memory` is for.
+    /// Connections and UDP sockets that may have state at one time: of others no message is measured. None: as many as
+    /// `memory` is for.
     pub max_flows: Option<u32>,
-    /// Kernel memory for the state of TCP connections, in bytes.
+    /// Kernel memory for the state of connections and UDP sockets, in bytes.
     pub memory: u64,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,

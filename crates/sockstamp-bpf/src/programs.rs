@@ -63,7 +63,7 @@ const ONCE: &str = "nobody: once for each open file or socket, at the start or t
 /// cgroup come behind those of the host: what a marked UDP socket does is seen from its first packet on. Selection of
 /// connections comes last: all hooks of a flow's first message are in place then.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 41] = [
+pub const PROGRAMS: [Program; 42] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND),
     program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   |plan| entry_tracepoint(plan) || udp_calls(plan), SEND),
@@ -97,6 +97,7 @@ pub const PROGRAMS: [Program; 41] = [
     program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               "every packet that arrives at a socket of the target's cgroup"),
     program("on_sendmsg4",            Cgroup("cgroup/sendmsg4"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
     program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
+    program("on_sock_release",        Cgroup("cgroup/sock_release"),    Plan::measures_udp,      "every socket closed in the target's cgroup"),
     program("on_sock_create",         Cgroup("cgroup/sock_create"),     Plan::measures_udp,      "every socket made in the target's cgroup"),
     program("on_sockops",             Sockops,                          Plan::uses_bit,          CALLBACKS),
     program("on_connections",         Sockops,                          |plan| !plan.uses_bit(), CALLBACKS),

@@ -79,7 +79,6 @@ pub(crate) fn apply(
         options.memory,
         options.max_flows,
         Sizes {
-            flow: open.maps.flows.value_size(),
             unread: open.maps.unread.value_size(),
             reordered: open.maps.reordered.value_size(),
             in_flight: open.maps.tx_chunks.value_size(),
@@ -87,6 +86,7 @@ pub(crate) fn apply(
     );
     if let Some(settings) = open.maps.rodata_data.as_mut() {
         settings.setting_max_flows = limits.flows;
+        settings.setting_max_state = limits.state;
     }
     open.maps
         .unread

@@ -97,7 +97,7 @@ fn least(program: &str) -> u64 {
         // Established and closed, of both ends.
         "on_inet_sock_set_state" => 4 * connections,
         "on_net_dev_queue" | "on_net_dev_start_xmit" | "on_host_xmit" | "on_cgroup_ingress" => MESSAGES,
-        "on_sock_create" => 2 * connections,
+        "on_sock_create" | "on_sock_release" => 2 * connections,
         "on_sendmsg4" | "on_sendmsg6" => 2 * DATAGRAMS,
         "on_udp_send_begun" | "on_udp_send_ended" => 2 * DATAGRAMS,
         "on_udpv6_send_begun" | "on_udpv6_send_ended" => 2 * DATAGRAMS,

@@ -33,10 +33,10 @@ pub struct Measuring {
     /// Refuse reads that waited for a missing segment
     #[arg(long, help_heading = HEADING)]
     pub exclude_hol: bool,
-    /// Measure up to N TCP connections at a time [default: limited by --max-memory]
+    /// Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HEADING)]
     pub max_flows: Option<u32>,
-    /// Use up to this many megabytes of kernel memory for the state of TCP connections
+    /// Use up to this many megabytes of kernel memory for the state of connections and UDP sockets
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536),
           help_heading = HEADING)]
     pub max_memory: u32,

@@ -94,7 +94,7 @@ enum loss {
 	LOSS_FLOW, /* flows that could not be selected: no memory, or the kernel refused */
 	LOSS_MPTCP, /* MPTCP subflows: the kernel calls no send callback for them */
 	LOSS_HOST_PATH, /* packets that could not be followed through the host for want of room */
-	LOSS_TURNED_AWAY, /* flows beyond --max-flows, or beyond what the memory is for */
+	LOSS_TURNED_AWAY, /* connections and UDP sockets beyond --max-flows or --max-memory */
 	LOSS_GROUP, /* looks for a group that found no room: its messages are in GROUP_OTHER */
 	LOSS_COUNT,
 };

@@ -97,6 +97,12 @@ int floor_sock_create(void *ctx)
 	return 1;
 }
 
+SEC("cgroup/sock_release")
+int floor_sock_release(void *ctx)
+{
+	return 1;
+}
+
 SEC("cgroup/sendmsg4")
 int floor_sendmsg4(void *ctx)
 {

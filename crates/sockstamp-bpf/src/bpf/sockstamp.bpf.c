@@ -300,6 +300,13 @@ int on_sock_create(struct bpf_sock *ctx)
 	return 1;
 }
 
+SEC("cgroup/sock_release")
+int on_sock_release(struct bpf_sock *ctx)
+{
+	udp_closed(ctx);
+	return 1;
+}
+
 SEC("cgroup/sendmsg4")
 int on_sendmsg4(struct bpf_sock_addr *ctx)
 {

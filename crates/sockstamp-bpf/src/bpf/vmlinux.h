@@ -156,7 +156,7 @@ struct bpf_sock_ops {
 	__u64 skb_hwtstamp;
 };
 
-/* The same of SEC("cgroup/sock_create"), SEC("cgroup_skb/ingress") and SEC("cgroup/sendmsg4"). */
+/* The same of SEC("cgroup/sock_create"), SEC("cgroup/sock_release"), SEC("cgroup_skb/ingress") and SEC("cgroup/sendmsg4"). */
 struct bpf_sock {
 	__u32 bound_dev_if;
 	__u32 family;

@@ -27,7 +27,7 @@ struct flow {
 	__u32 tx_chunks; /* how many hold messages of the flow */
 	__u32 interface; /* slot in `interfaces` of the one that packets go to first */
 	__u32 directions; /* as the mark's */
-	__u32 ended; /* it is not one of live_flows any more */
+	__u32 ended; /* its state is not counted any more */
 	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
 	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
 	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
@@ -50,10 +50,22 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-const volatile __u32 setting_max_flows = ~0U; /* flows that have state at one time */
+/*
+ * What a slab object holds beside a value: struct bpf_local_storage_elem
+ * (include/linux/bpf_local_storage.h, v6.18), rounded up.
+ */
+#define STORAGE_HEAD 128
+/* Slab of a flow. */
+#define FLOW_BYTES 1024
+_Static_assert(sizeof(struct flow) + STORAGE_HEAD <= FLOW_BYTES, "a flow takes more slab");
 
-/* Flows that have state, and whose socket is not closed. */
+/* What may have state at one time: flows of TCP and sockets of UDP, and the slab that they take. */
+const volatile __u64 setting_max_flows = ~0ULL;
+const volatile __u64 setting_max_state = ~0ULL;
+
+/* Those that have it, and are not closed. */
 __u64 live_flows;
+__u64 live_state;
 
 enum opened_by {
 	OPENED_BEFORE, /* nobody saw by whom */
@@ -196,15 +208,33 @@ static __always_inline bool flow_asks(const struct sock *sk, const struct mark *
 	return remote && remote < sk->__sk_common.skc_num;
 }
 
+static __always_inline void state_given_back(__u64 bytes)
+{
+	__sync_fetch_and_add(&live_flows, -1);
+	__sync_fetch_and_add(&live_state, -bytes);
+}
+
+/* Whether there is room for the state of one more. */
+static __always_inline bool state_admitted(__u64 bytes)
+{
+	__u64 flows = __sync_fetch_and_add(&live_flows, 1);
+	__u64 state = __sync_fetch_and_add(&live_state, bytes);
+
+	if (flows < setting_max_flows && state + bytes <= setting_max_state)
+		return true;
+	state_given_back(bytes);
+	count_loss(LOSS_TURNED_AWAY);
+	return false;
+}
+
 /* A flow that is turned away stays so: what of it was under way would not be known later on. */
 static __always_inline bool flow_admitted(struct mark *mark)
 {
-	if (__sync_fetch_and_add(&live_flows, 1) < setting_max_flows)
-		return true;
-	__sync_fetch_and_add(&live_flows, -1);
-	mark->directions = 0;
-	count_loss(LOSS_TURNED_AWAY);
-	return false;
+	bool admitted = state_admitted(FLOW_BYTES);
+
+	if (!admitted)
+		mark->directions = 0;
+	return admitted;
 }
 
 /*
@@ -222,7 +252,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	if (!flow)
 		count_loss(LOSS_FLOW);
 	if (!flow || __sync_val_compare_and_swap(&flow->rx.key, 0, (__u64)sk)) {
-		__sync_fetch_and_add(&live_flows, -1);
+		state_given_back(FLOW_BYTES);
 		return flow;
 	}
 	receiving_clear(flow->rx.key);
@@ -247,7 +277,7 @@ static __always_inline void flow_ended(struct flow *flow)
 	if (flow->ended)
 		return;
 	flow->ended = true;
-	__sync_fetch_and_add(&live_flows, -1);
+	state_given_back(FLOW_BYTES);
 }
 
 /* For hooks that run under the socket lock, before the message that they are about. */

@@ -41,6 +41,23 @@ static __always_inline void udp_created(struct bpf_sock *sk)
 		udp_select(sk);
 }
 
+/* The last descriptor of a socket is closed: inet_release(), net/ipv4/af_inet.c, v6.1. */
+static __always_inline void udp_closed(struct bpf_sock *sk)
+{
+	volatile struct mark *mark;
+	struct udp_flow *flow;
+
+	if (sk->protocol != IPPROTO_UDP || sk->type != SOCK_DGRAM)
+		return;
+	mark = bpf_sk_storage_get(&sockstamp_marks, sk, 0, 0);
+	if (!mark || mark->kind != MARK_DATAGRAM)
+		return;
+	mark->kind = 0;
+	flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
+	if (flow)
+		udp_flow_released(flow);
+}
+
 /* A socket that is there already, as often as it has descriptors. */
 static __always_inline void udp_held(const struct task_struct *task, struct file *file)
 {

@@ -68,6 +68,13 @@ struct udp_send {
 	__u16 flags;
 };
 
+/* Whether its memory is counted as state. */
+enum udp_account {
+	UDP_NEW,
+	UDP_COUNTED,
+	UDP_RELEASED, /* its socket is closed */
+};
+
 /*
  * State of a socket: together within one 8 kB slab object. Tasks send and read at once, and several
  * CPUs deliver, all without a lock: what they share is changed atomically.
@@ -80,6 +87,7 @@ struct udp_flow {
 	__u32 rx_reader; /* the thread that read last */
 	__u16 rx_shared; /* more than one thread reads */
 	__u16 rx_proven; /* the queue holds nothing but what is in the ring */
+	__u64 account; /* enum udp_account */
 	__u64 tx_used; /* a bit a slot */
 	__u64 tx_order;
 	__s64 tx_untracked; /* packets between scheduler and driver that are no message's */
@@ -91,6 +99,10 @@ struct udp_flow {
 	struct udp_arrival rx[UDP_ARRIVALS];
 	struct udp_send tx[UDP_SENDS];
 };
+
+#define UDP_FLOW_BYTES 8192
+_Static_assert(sizeof(struct udp_flow) + STORAGE_HEAD <= UDP_FLOW_BYTES,
+	       "state of a UDP socket takes more slab");
 
 /*
  * What names a packet of a socket as long as it lives: where it is in memory, seen from the socket,
@@ -134,19 +146,38 @@ static __always_inline bool udp_selectable_ipv4(const struct sock *sk)
 	return udp_selectable(sk) && sk->__sk_common.skc_family == AF_INET;
 }
 
-/* `sk`: as this kind of program has it, a struct sock or a struct bpf_sock. */
+/* The socket is closed, or the state came when it was closed already: one of the two finds out. */
+static __always_inline void udp_flow_released(struct udp_flow *flow)
+{
+	if (__sync_val_compare_and_swap(&flow->account, UDP_COUNTED, UDP_RELEASED) == UDP_COUNTED)
+		state_given_back(UDP_FLOW_BYTES);
+}
+
+/*
+ * `sk`: as this kind of program has it, a struct sock or a struct bpf_sock. A reader and a sender
+ * may be the first together, or while the socket is closed: the state is counted once. A socket
+ * that is turned away stays so.
+ */
 static __always_inline struct udp_flow *udp_flow_create(const void *sk)
 {
-	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
+	volatile struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
 	struct udp_flow *flow;
 
 	if (!mark || mark->kind != MARK_DATAGRAM)
 		return NULL;
-	flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!flow) {
-		count_loss(LOSS_FLOW);
+	if (!state_admitted(UDP_FLOW_BYTES)) {
+		mark->kind = 0;
 		return NULL;
 	}
+	flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!flow)
+		count_loss(LOSS_FLOW);
+	if (!flow || __sync_val_compare_and_swap(&flow->account, UDP_NEW, UDP_COUNTED)) {
+		state_given_back(UDP_FLOW_BYTES);
+		return flow;
+	}
+	if (mark->kind != MARK_DATAGRAM)
+		udp_flow_released(flow);
 	sample_start(&flow->tx_sampler);
 	sample_start(&flow->rx_sampler);
 	return flow;

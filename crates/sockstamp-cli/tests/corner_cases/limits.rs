@@ -73,3 +73,38 @@ fn arrivals_without_memory_are_evicted_and_counted_and_their_reads_refused() {
         "{read:?}"
     );
 }
+
+#[test]
+fn udp_sockets_beyond_the_limits_are_counted_and_those_that_are_closed_make_room() {
+    /// In half of a megabyte; the state of each takes 8 kB.
+    const ROOM: usize = 64;
+    for limit in [["--max-flows", "64"], ["--max-memory", "1"]] {
+        let host = Host::new("corner").unwrap();
+        let socket = || host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let stat = Stat::start(&[&["--netns", host.netns_name()], limit.as_slice()].concat());
+        let reader = socket();
+        let send = || {
+            let sender = socket();
+            sender.send_to(&[0; 10], reader.local_addr().unwrap()).unwrap();
+            reader.recv(&mut [0; 10]).unwrap();
+            sender
+        };
+        let senders: Vec<_> = (0..ROOM + 2).map(|_| send()).collect();
+        drop(senders);
+        let again: Vec<_> = (0..ROOM - 1).map(|_| send()).collect();
+        drop(again);
+
+        let report = stat.finish();
+        assert_eq!(number(&report["lost"]["turned_away"]), 3, "{limit:?}: {report}");
+        assert_eq!(
+            number(&report["tx"]["messages"]),
+            2 * (ROOM as u64 - 1),
+            "{limit:?}: {report}"
+        );
+        assert_eq!(
+            number(&report["rx"]["messages"]),
+            2 * ROOM as u64 + 1,
+            "{limit:?}: {report}"
+        );
+    }
+}
