@@ -84,6 +84,8 @@ pub struct Options {
     pub slower_than: Option<Nanos>,
     /// What is done with the time that a read waited for a missing segment.
     pub hol: HolView,
+    /// How many stamps a second, over the whole host, NICs are asked for that stamp sends. None: no stamp.
+    pub nic_stamps: Option<NonZeroU32>,
     /// Tell the wait for a CPU, `rx.wakeup`, from the rest of `rx.app`.
     pub sched: bool,
     /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP among
@@ -115,6 +117,7 @@ impl Default for Options {
             sampling: Sampling::Every,
             slower_than: None,
             hol: HolView::Split,
+            nic_stamps: None,
             sched: true,
             udp: true,
             max_flows: None,

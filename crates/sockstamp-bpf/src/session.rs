@@ -77,6 +77,7 @@ pub struct Session {
     adopted: Adopted,
     groups: Option<group::Table>,
     plan: Plan,
+    asks_nics: bool,
     started: Instant,
 }
 
@@ -147,6 +148,7 @@ impl Session {
             receive_stamping,
             adopted: Adopted::default(),
             groups,
+            asks_nics: options.nic_stamps.is_some() && plan.spares_nics(),
             plan,
             started: Instant::now(),
         };
@@ -367,6 +369,7 @@ impl Session {
         let banks = self.banks.read();
         let mut summary = histogram::summary(&banks, &self.plan);
         summary.interfaces = host_path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
+        summary.nic_stamps = self.asks_nics.then(|| histogram::nic_stamps(&banks));
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;
         summary.lost.not_adopted = self.adopted.missed;

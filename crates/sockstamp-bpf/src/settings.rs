@@ -53,6 +53,7 @@ pub(crate) fn apply(
         settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_host_path = plan.host_path;
+        settings.setting_nic_interval = nic_interval(options, plan);
         settings.setting_path_mask = paths(options) - 1;
         settings.setting_interface_mask = options.interfaces.clamp(1, INTERFACES).next_power_of_two() - 1;
         if let Some(filter) = &target.filter {
@@ -131,6 +132,12 @@ fn set_wake_functions(open: &mut OpenSockstampSkel<'_>, functions: WakeFunctions
         settings.setting_wake_epoll = functions.epoll;
         settings.setting_wake_uring = functions.uring;
     }
+}
+
+/// How far apart NICs are asked for stamps, in nanoseconds; 0: never, or with each packet that is asked for stamps.
+fn nic_interval(options: &Options, plan: &Plan) -> u64 {
+    let rate = options.nic_stamps.filter(|_| plan.spares_nics());
+    rate.map_or(0, |rate| 1_000_000_000 / u64::from(rate.get()))
 }
 
 /// Places that a mask can tell apart.

@@ -2,7 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::num::NonZeroU32;
+use std::time::{Duration, Instant};
 
 use sockstamp::interface::{self, HardwareStamping};
 use sockstamp_bpf::facts::Facts;
@@ -33,7 +34,7 @@ fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
     let ptp = probe::try_what_is_used(ptp, &Request::default());
     within_attempts(|| {
         for (facts, asks) in [(&facts, true), (&ptp, false)] {
-            let (summary, asking) = measure(facts);
+            let (summary, asking) = measure(facts, None);
             println!("asks: {asks}: {asking} packets, {:?}", summary.verdicts);
             assert_eq!(asking > 0, asks);
             assert_eq!(summary.tx.messages, 2 * REQUESTS);
@@ -46,6 +47,33 @@ fn no_packet_is_asked_for_stamps_and_messages_are_measured() {
         }
         Ok(())
     });
+}
+
+#[test]
+fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured() {
+    const PER_SECOND: u32 = 10;
+    let facts = probe::try_what_is_used(probe::facts(), &Request::default());
+    if Plan::outlook(&facts, &Request::default()).tx != Some(Stamps::Callbacks) {
+        let line = "SKIP nics_are_asked_for_no_more_stamps_than_allowed: no BPF timestamping\n";
+        io::stderr().write_all(line.as_bytes()).unwrap();
+        return;
+    }
+    let mut ptp = facts;
+    ptp.stamping_nics.insert("eth0".into());
+    let ptp = probe::try_what_is_used(ptp, &Request::default());
+    let begun = Instant::now();
+    let (summary, asking) = measure(&ptp, NonZeroU32::new(PER_SECOND));
+    let most = begun.elapsed().as_secs_f64() * f64::from(PER_SECOND) + 1.0;
+    let stamps = summary.nic_stamps.unwrap();
+    println!("{stamps:?}, {asking} packets of the client, at most {most}");
+    assert_eq!(stamps.asked + stamps.spared, 2 * REQUESTS);
+    assert!(stamps.asked > 1 && stamps.asked as f64 <= most, "{stamps:?}");
+    // A packet may be sent again.
+    assert!(asking > 0 && asking < REQUESTS, "{asking}");
+    assert!(
+        summary.verdict(Verdict::Valid) >= 4 * REQUESTS * 95 / 100,
+        "{summary:?}"
+    );
 }
 
 /// What their drivers answer to SIOCGHWTSTAMP: veth and tun do not know it.
@@ -69,7 +97,7 @@ fn interfaces_without_a_clock_stamp_nothing() {
 }
 
 /// What was measured of both ends, and how many packets asked for stamps.
-fn measure(facts: &Facts) -> (Summary, u64) {
+fn measure(facts: &Facts, nic_stamps: Option<NonZeroU32>) -> (Summary, u64) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let config = LinkConfig {
         delay: ONE_WAY,
@@ -84,6 +112,7 @@ fn measure(facts: &Facts) -> (Summary, u64) {
             ..Target::default()
         },
         sampling: Sampling::Every,
+        nic_stamps,
         ..Options::default()
     };
     let mut session = Session::start_on(facts, &options).unwrap();

@@ -1,5 +1,6 @@
 //! Run a session until its end, for `stat` and `trace`.
 
+use std::num::NonZeroU32;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::ExitStatus;
@@ -67,6 +68,7 @@ impl<'a> Measurement<'a> {
             sched: !self.measuring.no_sched,
             slower_than: self.slower_than.map(Nanos::from),
             hol: self.measuring.hol(),
+            nic_stamps: self.measuring.nic_stamps.and_then(NonZeroU32::new),
             ..Options::default()
         })
     }
@@ -172,6 +174,9 @@ pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> R
     }
     if let (true, Err(reason)) = (options.request().udp, &session.plan().udp) {
         complain(format_args!("UDP is not measured: {reason}"));
+    }
+    if options.nic_stamps.is_some() && !session.plan().spares_nics() {
+        complain("--nic-stamps changes nothing: no NIC stamps sends here");
     }
     Ok(())
 }

@@ -40,6 +40,13 @@ pub struct Measuring {
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536),
           help_heading = HEADING)]
     pub max_memory: u32,
+    /// Ask NICs that stamp sends for up to RATE stamps per second, over the whole host
+    ///
+    /// The NIC's stamp is `snd_hw` in the records of `trace`. By default no NIC is asked: one that has
+    /// room for a single stamp would miss those of PTP. Messages above the rate are still measured.
+    #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+          help_heading = HEADING)]
+    pub nic_stamps: Option<u32>,
     /// Follow packets of containers and VPNs through this host to the last interface
     ///
     /// Where this host routes them, the kernel reports only the first interface, and later waits

@@ -180,7 +180,15 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()
     if lost.not_adopted > 0 {
         write!(output, ", not adopted {}", lost.not_adopted)?;
     }
-    writeln!(output, "\n")
+    writeln!(output)?;
+    if let Some(stamps) = &summary.nic_stamps {
+        writeln!(
+            output,
+            " NIC stamps: asked {}, spared {}",
+            stamps.asked, stamps.spared
+        )?;
+    }
+    writeln!(output)
 }
 
 /// The table of `stat` as comma-separated values.

@@ -287,6 +287,16 @@ pub struct Lost {
     pub not_adopted: u64,
 }
 
+/// The NICs' own stamps, where NICs stamp sends and a measurement may ask them to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct NicStamps {
+    /// Sent messages for which the NIC was asked for a stamp.
+    pub asked: u64,
+    /// Sent messages for which it was not asked, because the rate was used up. They are measured all the
+    /// same.
+    pub spared: u64,
+}
+
 /// The results of a measurement.
 ///
 /// Its JSON is one object, in nanoseconds throughout. `verdicts` always has `valid` and
@@ -316,6 +326,8 @@ pub struct Summary {
     pub interfaces: Vec<InterfaceSummary>,
     /// The same messages in groups, if requested.
     pub groups: Option<Groups>,
+    /// How often NICs were asked for stamps, if that was requested and some stamp sends.
+    pub nic_stamps: Option<NicStamps>,
 }
 
 impl Summary {
@@ -368,7 +380,8 @@ impl Serialize for Summary {
         }
 
         let grouped = if self.groups.is_some() { 5 } else { 0 };
-        let mut object = serializer.serialize_struct("Summary", 8 + grouped)?;
+        let asked = usize::from(self.nic_stamps.is_some());
+        let mut object = serializer.serialize_struct("Summary", 9 + asked + grouped)?;
         object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("duration_ns", &self.duration)?;
         object.serialize_field("adopted", &self.adopted)?;
@@ -378,6 +391,9 @@ impl Serialize for Summary {
         object.serialize_field("verdicts", &Verdicts(self))?;
         object.serialize_field("lost", &self.lost)?;
         object.serialize_field("interfaces", &self.interfaces)?;
+        if let Some(nic_stamps) = &self.nic_stamps {
+            object.serialize_field("nic_stamps", nic_stamps)?;
+        }
         if let Some(groups) = &self.groups {
             object.serialize_field("by", &groups.by)?;
             object.serialize_field("groups", &groups.groups)?;

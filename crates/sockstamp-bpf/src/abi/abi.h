@@ -174,6 +174,8 @@ struct bank {
 	__u64 out_of_order; /* segments that came behind a missing one: TCPOFOQueue of these flows
 			     */
 	__u64 pipelined[DIRECTION_COUNT]; /* no app.service, no peer.answer */
+	__u64 nic_asked; /* sent messages that NICs were asked to stamp */
+	__u64 nic_spared; /* that they were not asked to stamp, since one had been just before */
 	struct part_sum parts[PART_COUNT];
 	__u64 drops; /* datagrams that selected sockets did not take */
 	struct distribution distributions[BANK_DISTRIBUTION_COUNT];

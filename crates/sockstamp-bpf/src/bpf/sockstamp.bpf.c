@@ -30,6 +30,8 @@ static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_o
 		tx_sendmsg(kern, flow);
 	else if (!setting_traced)
 		tx_callback(kern, ctx->op, flow);
+	else if (setting_nic_interval && ctx->op == BPF_SOCK_OPS_TSTAMP_SND_HW_CB)
+		tx_snd_hardware(kern->skb, flow);
 }
 
 static __always_inline void flow_close(const struct sock *sk)

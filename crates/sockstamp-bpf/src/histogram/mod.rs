@@ -6,7 +6,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::{Bucket, Histogram, ZERO_SLOT};
 use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{Cumulative, DirectionSummary, Lost, PartSummary, Reads, Summary};
+use sockstamp_model::summary::{Cumulative, DirectionSummary, Lost, NicStamps, PartSummary, Reads, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::abi::{Bank, part_index, part_summary, raw};
@@ -35,6 +35,15 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         adopted: 0,
         interfaces: Vec::new(),
         groups: None,
+        nic_stamps: None,
+    }
+}
+
+/// Sums how often NICs were asked for stamps.
+pub(crate) fn nic_stamps(banks: &[Bank]) -> NicStamps {
+    NicStamps {
+        asked: sum(banks, |bank| bank.nic_asked),
+        spared: sum(banks, |bank| bank.nic_spared),
     }
 }
 

@@ -170,6 +170,12 @@ impl Plan {
         matches!(self.tx, Some(Stamps::Callbacks | Stamps::Unasked))
     }
 
+    /// Return whether packets are asked for no stamps, since NICs would be asked as well.
+    #[must_use]
+    pub fn spares_nics(&self) -> bool {
+        self.tx == Some(Stamps::Unasked)
+    }
+
     /// Return whether stamps of TCP are taken where its packets pass.
     pub(crate) fn looks_at_packets(&self) -> bool {
         matches!(self.tx, Some(Stamps::Packets | Stamps::Unasked))

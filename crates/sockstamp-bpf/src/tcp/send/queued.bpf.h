@@ -33,6 +33,30 @@
 extern int bpf_sock_ops_enable_tx_tstamp(struct bpf_sock_ops_kern *skops,
 					 __u64 flags) __ksym __weak;
 
+/*
+ * Where NICs stamp sends, stamps are taken where packets pass, and a NIC is asked for one of its
+ * own only as often as was allowed: at most once in so long, over the whole host, so that a NIC
+ * with one place for stamps is free for PTP in between. 0: never.
+ */
+const volatile __u64 setting_nic_interval;
+
+__u64 nic_next; /* when a NIC may be asked again */
+
+static __always_inline bool nic_admits(struct bank *bank)
+{
+	__u64 now = bpf_ktime_get_ns();
+	__u64 next = *(volatile __u64 *)&nic_next;
+
+	/* On one CPU alone. */
+	if (now >= next &&
+	    __sync_val_compare_and_swap(&nic_next, next, now + setting_nic_interval) == next) {
+		count(&bank->nic_asked, 1);
+		return true;
+	}
+	count(&bank->nic_spared, 1);
+	return false;
+}
+
 /* The program's own id of an earlier send is on this skb, and ours would take its place. */
 static __always_inline bool tx_disturbs_application(const struct sk_buff *skb,
 						    const struct tcp_skb_cb *cb, __u32 key)
@@ -152,8 +176,14 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct flow *flow)
 {
 	const struct sk_buff *skb = kern->skb;
+	__u32 key = skb_tcp(skb)->seq + skb->len - 1;
+	struct bank *bank = this_bank();
 
-	if (tx_queued(kern->sk, skb, flow, skb_tcp(skb)->seq + skb->len - 1) && !setting_traced)
+	if (!tx_queued(kern->sk, skb, flow, key))
+		return;
+	if (!setting_traced ||
+	    (setting_nic_interval && bank && !tx_disturbs_application(skb, skb_tcp(skb), key) &&
+	     nic_admits(bank)))
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);
 }
 
