@@ -1,10 +1,11 @@
-//! Connections over which nothing goes: in processes of their own, as many as it takes for each to
-//! stay within the number of files that a process may have open.
+//! Connections over which nothing goes, or a request and its answer when told: in processes of
+//! their own, as many as it takes for each to stay within the number of files that a process may
+//! have open.
 
 use std::env;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -18,7 +19,7 @@ const OTHER_FILES: u64 = 32;
 
 /// A crowd of connections; it ends with its owner.
 #[derive(Debug)]
-pub(crate) struct Crowd(Vec<Child>);
+pub(crate) struct Crowd(Vec<(Child, BufReader<ChildStdout>)>);
 
 impl Crowd {
     /// Open this many connections, in the cgroup of the caller.
@@ -31,14 +32,35 @@ impl Crowd {
             crowd.0.push(start(part)?);
             left -= part;
         }
-        crowd.0.iter_mut().try_for_each(wait)?;
+        crowd.wait()?;
         Ok(crowd)
+    }
+
+    /// Send a request and its answer over each connection.
+    pub(crate) fn exchange(&mut self) -> Result<()> {
+        for (child, _) in &mut self.0 {
+            let orders = child.stdin.as_mut().context("idle connections take no orders")?;
+            orders.write_all(b"\n")?;
+        }
+        self.wait()
+    }
+
+    /// Wait until all are open, or have done what they were told.
+    fn wait(&mut self) -> Result<()> {
+        for (_, answers) in &mut self.0 {
+            let mut line = String::new();
+            answers.read_line(&mut line)?;
+            (line.trim() == READY)
+                .then_some(())
+                .context("idle connections cannot be used")?;
+        }
+        Ok(())
     }
 }
 
 impl Drop for Crowd {
     fn drop(&mut self) {
-        for child in &mut self.0 {
+        for (child, _) in &mut self.0 {
             // End the child by its input. Neither call can fail for a child that nobody has waited
             // for.
             drop(child.stdin.take());
@@ -53,23 +75,15 @@ fn connections_a_process() -> Result<usize> {
     Ok(usize::try_from(files / 2).unwrap_or(usize::MAX))
 }
 
-fn start(count: usize) -> Result<Child> {
+fn start(count: usize) -> Result<(Child, BufReader<ChildStdout>)> {
     let mut command = Command::new(env::current_exe()?);
     command
         .args(["crowd", &count.to_string()])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
-    command.spawn().context("cannot start idle connections")
-}
-
-/// Until all are open.
-fn wait(child: &mut Child) -> Result<()> {
-    let output = child.stdout.take().context("idle connections do not answer")?;
-    let mut line = String::new();
-    BufReader::new(output).read_line(&mut line)?;
-    (line.trim() == READY)
-        .then_some(())
-        .context("idle connections cannot be opened")
+    let mut child = command.spawn().context("cannot start idle connections")?;
+    let answers = child.stdout.take().context("idle connections do not answer")?;
+    Ok((child, BufReader::new(answers)))
 }
 
 const READY: &str = "ready";
@@ -82,11 +96,22 @@ pub(crate) fn serve(count: usize) -> Result<()> {
     let port = listener.local_addr()?.port();
     let connections = (0..count).map(|number| connect(&listener, number, port));
     let connections: io::Result<Vec<_>> = connections.collect();
-    let connections = connections.context("cannot open an idle connection")?;
+    let mut connections = connections.context("cannot open an idle connection")?;
     println!("{READY}");
-    io::stdin().read_to_end(&mut Vec::new())?;
-    drop(connections);
+    for line in io::stdin().lines() {
+        line?;
+        connections.iter_mut().try_for_each(exchange)?;
+        println!("{READY}");
+    }
     Ok(())
+}
+
+fn exchange((client, server): &mut (TcpStream, TcpStream)) -> io::Result<()> {
+    let mut bytes = [0; 100];
+    client.write_all(&bytes)?;
+    server.read_exact(&mut bytes)?;
+    server.write_all(&bytes)?;
+    client.read_exact(&mut bytes)
 }
 
 fn connect(listener: &TcpListener, number: usize, port: u16) -> io::Result<(TcpStream, TcpStream)> {

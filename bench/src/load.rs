@@ -46,6 +46,8 @@ enum Order {
     Close,
     /// Opens so many connections over which nothing goes.
     Idle(usize),
+    /// Sends a request and its answer over each of them.
+    Exchange,
     /// Closes them.
     Busy,
 }
@@ -155,6 +157,12 @@ impl Load {
         Ok(())
     }
 
+    /// Sends a request and its answer over each of these connections.
+    pub(crate) fn exchange_idle(&mut self) -> Result<()> {
+        self.execute(&Order::Exchange, None)?;
+        Ok(())
+    }
+
     pub(crate) fn close_idle(&mut self) -> Result<()> {
         self.execute(&Order::Busy, None)?;
         Ok(())
@@ -253,6 +261,7 @@ impl Serving {
             Order::Run(duration) => return self.run(*duration),
             Order::Close => self.connection = None,
             Order::Idle(count) => self.idle = Some(Crowd::open(*count)?),
+            Order::Exchange => self.idle.as_mut().map_or(Ok(()), Crowd::exchange)?,
             Order::Busy => self.idle = None,
         }
         Ok(Outcome::default())

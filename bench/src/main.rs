@@ -14,6 +14,7 @@ mod interrupt;
 mod latency;
 mod load;
 mod machine;
+mod memory;
 mod network;
 mod paired;
 mod pingers;
@@ -107,6 +108,8 @@ enum Benchmark {
     Ping,
     /// Time to load, attach and adopt; memory of the reader
     Footprint,
+    /// Kernel memory of 100 000 connections that are measured
+    Memory,
 }
 
 impl Benchmark {
@@ -123,6 +126,7 @@ impl Benchmark {
             Self::Stamps => stamps::run(processors, effort, report),
             Self::Ping => pingers::run(effort, report),
             Self::Footprint => footprint::run(load, effort, report),
+            Self::Memory => memory::run(load, effort, report),
         }
     }
 }
