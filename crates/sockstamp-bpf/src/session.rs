@@ -500,7 +500,9 @@ fn parse_skipped(account: &str) -> Option<u64> {
 }
 
 fn require_process(pid: u32) -> Result<(), Error> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess { pid })?;
+    let status = fs::read(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess { pid })?;
+    // The name of the process is in it, which may be any bytes.
+    let status = String::from_utf8_lossy(&status);
     let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     match group.and_then(|group| group.trim().parse().ok()) {
         Some(group) if group != pid => Err(Error::IsThread { tid: pid, pid: group }),
@@ -582,6 +584,15 @@ fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_is_found_whatever_it_calls_itself() {
+        let name = fs::read("/proc/self/comm").unwrap();
+        fs::write("/proc/self/comm", b"\xff\xfe").unwrap();
+        let found = require_process(std::process::id());
+        fs::write("/proc/self/comm", name).unwrap();
+        found.unwrap();
+    }
 
     #[test]
     fn runs_skipped_by_the_kernel_are_counted() {

@@ -1,7 +1,9 @@
 //! The cgroup that a command runs in, so that its sockets and its children's can be told from all
 //! others.
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -19,9 +21,10 @@ pub(crate) fn root() -> Result<PathBuf> {
 
 /// This process's own cgroup, from the root (cgroups(7), "/proc files").
 fn own() -> Result<PathBuf> {
-    let text = fs::read_to_string("/proc/self/cgroup").context("cannot read /proc/self/cgroup")?;
-    let path = text.lines().find_map(|line| line.strip_prefix("0::/"));
-    Ok(path.unwrap_or_default().into())
+    let lines = fs::read("/proc/self/cgroup").context("cannot read /proc/self/cgroup")?;
+    let mut lines = lines.split(|byte| *byte == b'\n');
+    let path = lines.find_map(|line| line.strip_prefix(b"0::/"));
+    Ok(OsStr::from_bytes(path.unwrap_or_default()).into())
 }
 
 /// A cgroup for one command, below our own so that its limits hold for the command too. It is

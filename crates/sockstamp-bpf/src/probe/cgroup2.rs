@@ -13,7 +13,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 /// process's alone.
 #[must_use]
 pub fn mount() -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mounts = fs::read("/proc/self/mounts").ok()?;
     parse(&mounts).or_else(|| {
         static DETACHED: OnceLock<Option<OwnedFd>> = OnceLock::new();
         let mount = DETACHED.get_or_init(|| detached().ok()).as_ref()?;
@@ -32,11 +32,13 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     )
 }
 
-fn parse(mounts: &str) -> Option<PathBuf> {
-    mounts.lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(1);
+/// Bytes: a user's own mounts are there, too (fusermount3(1)), at paths of any name.
+fn parse(mounts: &[u8]) -> Option<PathBuf> {
+    mounts.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut fields = line.split(|byte| *byte == b' ').skip(1);
         let (path, kind) = (fields.next()?, fields.next()?);
-        (kind == "cgroup2").then(|| path.replace("\\040", " ").into())
+        let path = (kind == b"cgroup2").then(|| str::from_utf8(path).ok())??;
+        Some(path.replace("\\040", " ").into())
     })
 }
 
@@ -51,9 +53,16 @@ mod tests {
 
     #[test]
     fn the_cgroup2_mount_is_found_beside_version_1() {
-        let mounts = "cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
-                      cgroup2 /sys/fs/cgroup/my\\040unified cgroup2 rw 0 0\n";
+        let mounts = b"cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+                       cgroup2 /sys/fs/cgroup/my\\040unified cgroup2 rw 0 0\n";
         assert_eq!(parse(mounts), Some("/sys/fs/cgroup/my unified".into()));
-        assert_eq!(parse("proc /proc proc rw 0 0\n"), None);
+        assert_eq!(parse(b"proc /proc proc rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn a_users_mount_hides_the_hierarchy_by_no_name() {
+        let mounts = b"cgroup2 /home/user/\xff\xfe fuse.cgroup2 rw,user_id=1000 0 0\n\
+                       cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
+        assert_eq!(parse(mounts), Some("/sys/fs/cgroup".into()));
     }
 }
