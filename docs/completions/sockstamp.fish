@@ -46,8 +46,9 @@ callback\t'A callback, which runs only for selected sockets, several times per s
 off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-flows -d 'Measure up to N TCP connections at a time [default: limited by --max-memory]' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of TCP connections' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''
@@ -84,8 +85,9 @@ callback\t'A callback, which runs only for selected sockets, several times per s
 off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-flows -d 'Measure up to N TCP connections at a time [default: limited by --max-memory]' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of TCP connections' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slower-than -d 'Show only messages whose total exceeds this time; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'Output format: a line of text or a JSON object per message' -r -f -a "text\t'For people, times with units'
@@ -112,8 +114,9 @@ callback\t'A callback, which runs only for selected sockets, several times per s
 off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-flows -d 'Measure up to N TCP connections at a time [default: limited by --max-memory]' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of TCP connections' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l by -d 'Group messages by these dimensions, one row per group' -r -f -a "pid\t''
 comm\t''
 cgroup\t''
@@ -167,8 +170,9 @@ callback\t'A callback, which runs only for selected sockets, several times per s
 off\t'None: tx.copy is absent'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-flows -d 'Measure up to N TCP connections at a time [default: limited by --max-memory]' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of TCP connections' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Ignore connections that exist at the start'
