@@ -1,11 +1,11 @@
-//! What can go wrong, in one line that says what to do.
+//! Describe errors in one line that names the remedy.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::plan::Obstacle;
 
-/// Why a measurement could not start or go on.
+/// The reason why a measurement could not start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no plan.
@@ -14,23 +14,23 @@ pub enum Error {
     /// libbpf or the kernel refused a step.
     #[error("cannot {step}")]
     Bpf {
-        /// What was tried, as a verb.
+        /// The failed step, as a verb.
         step: String,
-        /// What libbpf says.
+        /// The error of libbpf.
         source: libbpf_rs::Error,
     },
     /// A file or a system call failed.
     #[error("cannot {step}")]
     Io {
-        /// What was tried, as a verb.
+        /// The failed step, as a verb.
         step: String,
         /// The errno.
         source: io::Error,
     },
-    /// The programs sent what this version does not know.
+    /// The programs sent values that this version does not know.
     #[error("{records} records have an unknown direction or verdict")]
     UnknownRecords {
-        /// How many.
+        /// Their number.
         records: u64,
     },
     /// A cgroup that does not exist, or is not one of version 2.
@@ -45,17 +45,18 @@ pub enum Error {
         /// The thread group id that was named.
         pid: u32,
     },
-    /// A thread that is not the first of its process: `/proc` has it, too, though it does not list it.
+    /// A thread that is not the first of its process: `/proc` has it, too, though it does not list
+    /// it.
     #[error("{tid} is a thread of process {pid}: name the process")]
     IsThread {
-        /// What was named.
+        /// The given id.
         tid: u32,
         /// The thread group id of its process.
         pid: u32,
     },
 }
 
-/// Adds what was tried to a failure.
+/// Adds the failed step to an error.
 pub(crate) trait Tried<T> {
     fn tried(self, step: impl Into<String>) -> Result<T, Error>;
 }

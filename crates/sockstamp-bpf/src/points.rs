@@ -1,5 +1,6 @@
-//! The points of the receive path at which netstacklat looks at packets, and the one at which TCP tells the reader,
-//! by programs of our own on the same functions: tests compare these times with ours.
+//! The points of the receive path at which netstacklat looks at packets, and the one at which TCP
+//! tells the reader, by programs of our own on the same functions: tests compare these times with
+//! ours.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +68,8 @@ impl Points {
         })
     }
 
-    /// Every point, with how long after their RX software stamps packets were there, the shortest first.
+    /// Every point, with how long after their RX software stamps packets were there, the shortest
+    /// first.
     #[must_use]
     pub fn times(&self) -> BTreeMap<&'static str, Vec<Nanos>> {
         let reached = self.skeleton.maps.bss_data.iter().flat_map(|data| &data.points);

@@ -5,12 +5,12 @@ use caps::CapSet;
 use crate::error::{Error, Tried};
 use crate::facts::Capability;
 
-/// Keeps the capabilities of [`Capability::ALL`] out of effect in the calling thread, so that a fault
-/// meanwhile reaches no further than any user's.
+/// Keeps the capabilities of [`Capability::ALL`] out of effect in the calling thread, so that a
+/// fault meanwhile reaches no further than any user's.
 ///
 /// They stay permitted (capabilities(7)), since cleaning up needs them again: to be dropped before
-/// the [`Session`](crate::Session). A program that is executed meanwhile is not concerned: execve(2)
-/// computes its effective set from the permitted and ambient ones.
+/// the [`Session`](crate::Session). A program that is executed meanwhile is not concerned:
+/// execve(2) computes its effective set from the permitted and ambient ones.
 #[derive(Debug)]
 pub struct DroppedCapabilities {
     capabilities: Vec<Capability>,
@@ -53,7 +53,8 @@ impl DroppedCapabilities {
 
     fn raise(&mut self) {
         for capability in self.capabilities.drain(..) {
-            // Ignore the error: a permitted capability can be raised, and work that needs it reports its own failure.
+            // Ignore the error: a permitted capability can be raised, and work that needs it
+            // reports its own failure.
             let _ = caps::raise(None, CapSet::Effective, known(capability));
         }
     }
@@ -92,7 +93,7 @@ mod tests {
         Capability::ALL.into_iter().filter(held).collect()
     }
 
-    /// As root; without privilege there is nothing to lower, and nothing is raised either.
+    /// Run as root; without privilege nothing is dropped, and nothing is raised either.
     #[test]
     fn dropped_capabilities_are_out_of_effect_until_the_guard_is_dropped() {
         let before = all_in_effect();

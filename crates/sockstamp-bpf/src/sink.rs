@@ -1,4 +1,5 @@
-//! A peer that takes packets and copies nothing: it drops them before they are received. For benchmarks of what sending costs.
+//! Drop packets before they are received, as a peer that copies nothing: for benchmarks of the cost
+//! of sending.
 
 use std::os::fd::AsFd;
 
@@ -10,8 +11,9 @@ use crate::error::{Error, Tried};
 use crate::object;
 use crate::skeleton::sink::SinkSkelBuilder;
 
-/// Has UDP and TCP's payload dropped that arrive at `interface`, of the calling thread's network namespace, from now on, until the
-/// interface is gone. TCP is acknowledged up to each segment of at most 2048 bytes; handshakes pass, and so does all else.
+/// Has UDP and TCP's payload dropped that arrive at `interface`, of the calling thread's network
+/// namespace, from now on, until the interface is gone. TCP is acknowledged up to each segment of
+/// at most 2048 bytes; handshakes pass, and so does all else.
 ///
 /// # Errors
 ///

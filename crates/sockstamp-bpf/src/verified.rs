@@ -1,4 +1,4 @@
-//! What the verifier had to look at to accept a program.
+//! Read the verifier's cost of accepting a program.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use libbpf_rs::{Object, Program};
 
 use crate::error::{Error, Tried};
 
-/// How many instructions it looked at in each program that was loaded, by its name.
+/// Return the number of instructions that it processed per loaded program, by its name.
 pub(crate) fn of(object: &Object) -> Result<Vec<(String, u32)>, Error> {
     let of_one = |program: Program<'_>| {
         let name = program.name().to_string_lossy().into_owned();

@@ -1,4 +1,5 @@
-//! Whatever one thing a kernel lacks, measuring starts, says which stage that costs, and measures the others. Root.
+//! Test that measuring starts on kernels that lack any one feature, names the lost stage, and
+//! measures the others. Root.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -13,10 +14,11 @@ use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::Summary;
 
-/// Of each protocol, and as many answers.
+/// Requests of each protocol, and as many answers.
 const REQUESTS: usize = 50;
 const REQUEST: [u8; 100] = [1; 100];
-/// Sends, and reads. Where everything is emulated some reads come before the stamps of their packets.
+/// Sends, and reads. Where everything is emulated some reads come before the stamps of their
+/// packets.
 const MESSAGES: usize = 2 * REQUESTS;
 const VALID: usize = MESSAGES * 9 / 10;
 
@@ -69,7 +71,7 @@ fn without_each(test: &str, host: Facts) {
 
 type Take = fn(&mut Facts);
 
-/// The same host without each of the things that a stage may need.
+/// Return the host without each of the features that a stage may need.
 fn poorer(host: &Facts) -> Vec<(String, Facts)> {
     let without = |take: &dyn Fn(&mut Facts)| {
         let mut poorer = host.clone();

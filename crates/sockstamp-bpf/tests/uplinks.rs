@@ -1,4 +1,4 @@
-//! A container behind a host: tables without room for what they should hold. Root.
+//! Test a container behind a host: tables without room. Root.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -41,7 +41,7 @@ impl Scene {
         session.stop(&mut drop).unwrap()
     }
 
-    /// One request on each of so many connections, all under way at once.
+    /// Send one request on each of this many connections, all in flight at once.
     fn send(&self, connections: usize) {
         let address = SocketAddr::new(self.uplink.peer_address(Family::V4), 0);
         let listener = self.peer.tcp_listen(address).unwrap();

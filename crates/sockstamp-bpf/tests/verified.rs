@@ -1,9 +1,10 @@
-//! What this kernel's verifier makes of the programs. Root.
+//! Check the verifier's cost of the programs on this kernel. Root.
 
 use sockstamp_bpf::completions::Publisher;
 use sockstamp_bpf::{Grouped, Options, Session};
 
-/// Of the kernel's million: another compiler's or another kernel's way through the same program may be twice as long.
+/// Half of the kernel's million: another compiler's or kernel's path through the same program may
+/// be twice as long.
 const MOST: u32 = 500_000;
 
 #[test]

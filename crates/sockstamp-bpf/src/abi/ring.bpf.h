@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* One record a message on its way to user space. */
+/* Send one record per message to user space. */
 #ifndef SOCKSTAMP_ABI_RING_BPF_H
 #define SOCKSTAMP_ABI_RING_BPF_H
 
@@ -40,7 +40,7 @@ static __always_inline void record_submit(struct message_record *record)
 
 const volatile __u64 setting_slower_ns; /* record those alone that took this long in all */
 
-/* What was refused has no total. */
+/* A refused message has no total. */
 static __always_inline bool record_wanted(enum verdict verdict, __u64 total)
 {
 	return !setting_slower_ns || (verdict == VERDICT_VALID && total >= setting_slower_ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* For tests: the sampler at work on messages of known number, times and values. */
+/* Run the sampler, for tests, on messages of known number, times and values. */
 #include "bpf/common.bpf.h"
 #include "sample/sample.bpf.h"
 

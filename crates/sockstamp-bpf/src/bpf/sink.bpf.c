@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * A peer for benchmarks of senders that receives nothing, since what is received on this host is
- * copied before, if it was lent to the kernel (skb_orphan_frags_rx() in
- * __netif_receive_skb_core(), net/core/dev.c, v6.18). It drops datagrams and long segments; a short
- * segment becomes the acknowledgement of all up to it, at once. So a send of TCP should end in a
- * short one. (To shorten a packet is to copy all of it first: bpf_skb_change_tail() in
- * net/core/filter.c.) Handshakes pass, so the connection is with a socket of the peer.
+ * Be a peer for benchmarks of senders that receives nothing, because the kernel copies lent pages
+ * that are received on this host (skb_orphan_frags_rx() in __netif_receive_skb_core(),
+ * net/core/dev.c, v6.18). Drop datagrams and long segments; turn a short segment into the
+ * acknowledgement of everything up to it, at once. A TCP send should therefore end in a short one.
+ * (Shortening a packet would copy all of it first: bpf_skb_change_tail() in net/core/filter.c.)
+ * Handshakes pass, so the connection is with a socket of the peer.
  */
 #include "bpf/common.bpf.h"
 
@@ -109,7 +109,7 @@ static __always_inline void turn_ipv6(struct ipv6_header *ip)
 	ip->payload_length = bpf_htons(sizeof(struct tcp_header));
 }
 
-/* No device computed its checksum, and where none did nobody looks at it (CHECKSUM_PARTIAL). */
+/* Leave the checksum: no device computed it, and nothing checks it then (CHECKSUM_PARTIAL). */
 static __always_inline void turn_tcp(struct tcp_header *tcp, __u32 end)
 {
 	swap(tcp->from, tcp->to);

@@ -16,11 +16,11 @@ volatile struct clock_offsets clock_offsets;
 /* Less than this is believed without a look at TAI, which costs helper calls. */
 #define CLOCK_PLAUSIBLE_NS 100000
 /*
- * The clocks run at one rate, slewed together, so their distance changes by steps alone. What is
- * allowed for is an interruption at each of the reads below.
+ * Allow for an interruption at each of the reads below. The clocks run at one rate, slewed
+ * together, so their distance changes only by steps.
  */
 #define CLOCK_STEP_NS 1000000
-/* One that was not interrupted is enough. */
+/* One read without an interruption is enough. */
 #define CLOCK_READS 4
 
 static __always_inline __u64 distance(__s64 a, __s64 b)
@@ -29,8 +29,8 @@ static __always_inline __u64 distance(__s64 a, __s64 b)
 }
 
 /*
- * What stands in an skb may be a sender's departure time instead: SKB_CLOCK_REALTIME is 0, and so
- * is the flag that was there before (include/linux/skbuff.h, v6.11 and v5.18).
+ * Reject a stamp of another clock: the field may have a sender's departure time. SKB_CLOCK_REALTIME
+ * is 0, and so is the earlier flag (include/linux/skbuff.h, v6.11 and v5.18).
  */
 static __always_inline bool stamp_of_departure(const struct sk_buff *skb)
 {
@@ -58,7 +58,7 @@ __noinline __u64 clock_distance(void)
 	return realtime - before;
 }
 
-/* From the skb's RX software stamp to `now`, or one of the ARRIVAL_ codes. */
+/* Return the time from the skb's RX software stamp to `now`, or one of the ARRIVAL_ codes. */
 static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 now)
 {
 	__s64 offset = clock_offsets.realtime_minus_monotonic;
@@ -81,7 +81,7 @@ static __always_inline __u32 clock_since_stamp(const struct sk_buff *skb, __u64 
 	return since;
 }
 
-/* What clock_since_stamp() gave, as a verdict. */
+/* Turn the result of clock_since_stamp() into a verdict. */
 static __always_inline enum verdict clock_verdict(__u32 stack_ns)
 {
 	switch (stack_ns) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Memory of applications that exists. A map is gone from the walk once nobody has a descriptor of
- * it or has it mapped (bpf_map_free_id() at the last bpf_map_put(), kernel/bpf/syscall.c, v6.1 to
- * v7.3). No system call tells that without CAP_SYS_ADMIN (BPF_MAP_GET_FD_BY_ID).
+ * List the memory of applications that still exists. A map vanishes from the walk when nothing has
+ * a descriptor or a mapping of it (bpf_map_free_id() at the last bpf_map_put(),
+ * kernel/bpf/syscall.c, v6.1 to v7.3). No system call reports that without CAP_SYS_ADMIN
+ * (BPF_MAP_GET_FD_BY_ID).
  */
 #ifndef SOCKSTAMP_COMPLETIONS_ALIVE_BPF_H
 #define SOCKSTAMP_COMPLETIONS_ALIVE_BPF_H

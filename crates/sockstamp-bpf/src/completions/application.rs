@@ -1,4 +1,4 @@
-//! Hold what an application gets when it joins.
+//! Hold the resources of an application that has joined.
 
 use std::os::fd::BorrowedFd;
 
@@ -28,7 +28,8 @@ pub(super) enum Slot {
 }
 
 impl Application {
-    /// Write what happens on `socket` from now on into a free place; `select` is for its sends to be stamped.
+    /// Publish what happens on `socket` from now on in a free slot; with `select`, its sends are
+    /// stamped.
     pub(super) fn register(
         &mut self,
         publisher: &mut Publisher,
@@ -56,7 +57,7 @@ impl Application {
         }))
     }
 
-    /// Write no more of a socket.
+    /// Stop publishing a socket.
     pub(super) fn release(&mut self, publisher: &Publisher, slot: u32, released: u64) -> Result<(), Error> {
         match self.slots.get_mut(slot as usize) {
             Some(known @ &mut Slot::Registered { registration, .. }) if registration == released => {

@@ -14,7 +14,7 @@
 /* Places for sockets of an application: the element count of each of the inner maps. */
 const volatile __u32 setting_sockets = 1;
 
-/* Of all applications, since the start. */
+/* Torn entries of all applications, since the start. */
 __u64 entries_torn;
 
 /* User space writes the first five fields when a socket is registered; the others are ours. */

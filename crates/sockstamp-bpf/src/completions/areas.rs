@@ -1,9 +1,9 @@
-//! Memory that applications have, by what exists: a map lives as long as somebody has a descriptor of it or has it mapped,
-//! and that may be long after its application has left.
+//! Track memory by its existence: a map lives as long as anything has a descriptor or a mapping of
+//! it, which may be long after its application has left.
 
 use std::collections::{HashMap, HashSet};
 
-/// Maps that were given away and may exist still: the user to whom, by id.
+/// Maps that were given away and may still exist: their user, by id.
 #[derive(Debug, Default)]
 pub(super) struct Areas {
     given: HashMap<u32, u32>,

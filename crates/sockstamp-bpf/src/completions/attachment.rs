@@ -1,7 +1,7 @@
 //! Programs that are attached to the root cgroup while they are wanted, and for a while after.
 //!
-//! To attach and to detach takes the mutex of all cgroups and waits for other CPUs, so applications that come and go must
-//! not set the pace.
+//! Limit how often programs are attached and detached: both take the mutex of all cgroups and wait
+//! for other CPUs, so applications that come and go must not set the pace.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,15 @@ use libbpf_rs::Link;
 
 use crate::error::Error;
 
-/// How long a program stays that nobody wants any more: it is attached and detached once in that time at most.
+/// Time that an unused program stays attached: it is attached and detached at most once in that
+/// time.
 pub(super) const KEPT: Duration = Duration::from_secs(2);
 
-/// One program.
+/// A program.
 #[derive(Default)]
 pub(super) struct Attachment {
     link: Option<Link>,
-    /// Since when nobody wants it.
+    /// The time since which it is unused.
     unwanted: Option<Instant>,
 }
 
@@ -30,7 +31,7 @@ impl Attachment {
         Ok(())
     }
 
-    /// Note that nobody wants it from now on.
+    /// Note that it is unused from now on.
     pub(super) fn leave(&mut self, now: Instant) {
         if self.link.is_some() {
             self.unwanted.get_or_insert(now);

@@ -18,7 +18,7 @@ use sockstamp::completions::protocol::{REQUEST_BYTES, Refusal, Reply, Request};
 use super::application::Application;
 use super::workers::Workers;
 
-/// One application, or what wants to be.
+/// A connected application, or one that wants to join.
 pub(super) struct Client {
     /// A number that no other one has.
     pub(super) number: u64,
@@ -39,11 +39,11 @@ pub(super) struct Arrived {
     pub(super) client: u64,
     /// Nothing, if nothing had come.
     pub(super) message: Result<Option<Message>, Gone>,
-    /// Dropped last: then the worker closes what was passed.
+    /// Dropped last: then the worker closes the passed descriptors.
     _answered: Sender<()>,
 }
 
-/// One message.
+/// A message.
 pub(super) struct Message {
     /// `None` if it is none of this version.
     pub(super) request: Option<Request>,
@@ -64,7 +64,7 @@ pub(super) enum Kind {
 }
 
 impl Client {
-    /// Have a worker receive the next message and look at what comes with it.
+    /// Have a worker receive the next message and inspect its descriptors.
     pub(super) fn receive(&mut self, workers: &Workers, arrived: Sender<Arrived>) {
         self.receiving = true;
         let connection = Arc::clone(&self.connection);
@@ -89,7 +89,7 @@ impl Client {
                 _answered: answered,
             });
             tell.tell();
-            // It ends by what it waits for being dropped.
+            // Wait until the sender is dropped.
             let _ = wait.recv();
             drop(descriptor);
         });
@@ -131,10 +131,10 @@ impl AsFd for Passed {
 
 type Received = (Option<Request>, Option<OwnedFd>);
 
-/// Receive one message, with the first descriptor that comes with it: the kernel closes others, as there is no room for
-/// them.
+/// Receive one message, with the first descriptor that comes with it: the kernel closes others, as
+/// there is no room for them.
 fn receive(connection: &OwnedFd) -> Result<Option<Received>, Gone> {
-    // One byte more than there may be: what is longer is seen to be.
+    // Receive one byte more than allowed, to notice longer messages.
     let mut bytes = [0; REQUEST_BYTES + 1];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

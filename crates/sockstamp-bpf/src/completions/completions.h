@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * What the programs write and an application maps: plain types, parses alone. Every word is written
- * whole; crates/sockstamp/src/completions/area.rs reads it and knows the same numbers.
+ * Define the memory that the programs write and an application maps: plain types, parses alone.
+ * Every word is written whole; crates/sockstamp/src/completions/area.rs reads it and repeats the
+ * numbers.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_COMPLETIONS_H
 #define SOCKSTAMP_COMPLETIONS_COMPLETIONS_H
 
-/* A range is an entry of the error queue, which merges what completes in order: few are enough. */
+/*
+ * A range is an entry of the error queue, which merges completions that come in order: few are
+ * enough.
+ */
 #define AREA_RANGES 32
-/* Three stamps a message: some 80 messages between two looks. */
+/* Three stamps per message: about 80 messages between two looks. */
 #define AREA_STAMPS 256
 
 /* Sends whose buffers the kernel has released. */
@@ -31,8 +35,8 @@ struct area_stamp {
 };
 
 /*
- * Of one socket. Element n of a ring is complete once its count is above n, and is being replaced
- * from when the count is n plus the ring's length.
+ * The area of one socket. Element n of a ring is complete once its count is above n, and is being
+ * replaced from when the count is n plus the ring's length.
  */
 struct area {
 	unsigned long long ranges_written;

@@ -16,8 +16,8 @@ use crate::error::{Error, Tried};
 /// Connections that wait to be accepted: more than that try again.
 const BACKLOG: i32 = 64;
 
-/// A listening Unix socket of type SOCK_SEQPACKET, which keeps messages and what is passed with them together. Its name
-/// goes with it.
+/// A listening Unix socket of type SOCK_SEQPACKET, which keeps messages and their descriptors
+/// together. Its name is removed with it.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -29,7 +29,7 @@ impl Listener {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`], with EADDRINUSE if somebody listens there.
+    /// [`Error::Io`], with EADDRINUSE if another service listens there.
     pub fn bind(path: &Path, mode: u32, group: Option<u32>) -> Result<Self, Error> {
         let step = || format!("listen at {}", path.display());
         if let Some(directory) = path.parent() {
@@ -38,7 +38,7 @@ impl Listener {
         if is_listened_at(path) {
             return Err(io::Error::from(Errno::ADDRINUSE)).tried(step());
         }
-        // It is moved to its name once it is whole: nobody connects before it has its permissions.
+        // Rename it when it is complete, so that nothing connects before it has its permissions.
         let new = path.with_extension(format!("new-{}", std::process::id()));
         let socket = bind_at(&new, mode, group)
             .and_then(|socket| fs::rename(&new, path).map(|()| socket))
@@ -59,7 +59,7 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Who starts in its place replaces the name as well.
+        // Ignore the error: a successor replaces the name as well.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,5 +1,6 @@
-//! Completions without system calls: the programs that write them into memory of the application, and the service
-//! that applications register their sockets with. How it works: docs/how-it-works.md.
+//! Completions without system calls: the programs that write them into memory of the application,
+//! and the service that applications register their sockets with. How it works:
+//! docs/how-it-works.md.
 
 mod application;
 mod areas;

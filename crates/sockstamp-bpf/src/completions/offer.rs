@@ -1,14 +1,14 @@
-//! What the service can give on this host, tried.
+//! Try what the service can give on this host.
 
 use super::publisher::Publisher;
 use crate::error::Error;
 use crate::facts::{Facts, Trial};
 use crate::probe;
 
-/// What applications can have from `sockstamp completions` here.
+/// The offers of `sockstamp completions` on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offer {
-    /// What comes into error queues: completions of zerocopy sends, and stamps.
+    /// Entries of error queues: completions of zerocopy sends, and stamps.
     pub entries: Trial,
     /// Stamps of TCP without entries in the error queue.
     pub tcp_stamps: Trial,

@@ -1,4 +1,4 @@
-//! The programs and their maps: what the service does to them.
+//! Operate the programs and their maps for the service.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -19,7 +19,8 @@ use crate::probe;
 use crate::skeleton::completions::{CompletionsSkel, CompletionsSkelBuilder};
 use crate::verified;
 
-/// BPF_F_MMAPABLE and BPF_F_INNER_MAP of include/uapi/linux/bpf.h: as the inner map that the programs declare.
+/// BPF_F_MMAPABLE and BPF_F_INNER_MAP of include/uapi/linux/bpf.h: as the inner map that the
+/// programs declare.
 const MEMORY_FLAGS: u32 = 1 << 10 | 1 << 12;
 
 /// `struct completions_mark`: the fields that user space sets come first.
@@ -114,9 +115,9 @@ impl Publisher {
         self.sockets
     }
 
-    /// Memory for an application, which takes the place of another's, and its id. Nobody but the programs can write it: a map that is frozen
-    /// can be neither mapped writable nor updated, through whatever descriptor (`bpf_map_mmap()`, `map_freeze()`,
-    /// kernel/bpf/syscall.c, v6.1).
+    /// Memory for an application, which takes the place of another's, and its id. Nobody but the
+    /// programs can write it: a map that is frozen can be neither mapped writable nor updated,
+    /// through whatever descriptor (`bpf_map_mmap()`, `map_freeze()`, kernel/bpf/syscall.c, v6.1).
     pub(super) fn give_memory(&self, application: u32) -> Result<(MapHandle, u32), Error> {
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as _,
@@ -138,8 +139,8 @@ impl Publisher {
         Ok((memory, about.info.id))
     }
 
-    /// Returns once no program runs any more that began before: a map of maps waits for them whenever it is updated
-    /// (`maybe_wait_bpf_programs()`, kernel/bpf/syscall.c, v6.1 and v7.2).
+    /// Returns once no program runs any more that began before: a map of maps waits for them
+    /// whenever it is updated (`maybe_wait_bpf_programs()`, kernel/bpf/syscall.c, v6.1 and v7.2).
     pub(super) fn place_memory(&self, application: u32, memory: &MapHandle) -> Result<(), Error> {
         let descriptor = memory.as_fd().as_raw_fd();
         self.skeleton
@@ -153,7 +154,8 @@ impl Publisher {
             .tried("place an application's memory")
     }
 
-    /// Forgets an application's memory: it lives on as long as the application has it mapped, and nothing writes it.
+    /// Forgets an application's memory: it lives on as long as the application has it mapped, and
+    /// nothing writes it.
     pub(super) fn take_memory(&self, application: u32) -> Result<(), Error> {
         let applications = &self.skeleton.maps.applications;
         applications
@@ -172,7 +174,7 @@ impl Publisher {
         Ok(ids.iter().map(|id| u32::from_ne_bytes(*id)).collect())
     }
 
-    /// What was written in a place of an application.
+    /// Return the counts in a slot of an application.
     pub(super) fn written(memory: &MapHandle, slot: u32) -> Result<Written, Error> {
         let area = memory
             .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
@@ -190,8 +192,8 @@ impl Publisher {
         })
     }
 
-    /// Writes what happens on `socket` into a place from now on, `select`ed or not; `None` if it is written elsewhere
-    /// already.
+    /// Publish what happens on `socket` in a slot from now on, `select`ed or not; return `None` if
+    /// it is published elsewhere already.
     pub(super) fn mark(
         &mut self,
         place: u32,
@@ -245,12 +247,13 @@ impl Publisher {
             .tried("look at the socket")
     }
 
-    /// Whether sends of TCP can be stamped without error-queue entries.
+    /// Return true if TCP sends can be stamped without error-queue entries.
     pub(super) fn can_select(&self) -> bool {
         self.cgroup2.is_some()
     }
 
-    /// Let applications have sends of marked connections stamped: each by a call of setsockopt(2) of its own, soon.
+    /// Let applications have sends of marked connections stamped: each by a call of setsockopt(2)
+    /// of its own, soon.
     pub(super) fn let_select(&mut self) -> Result<(), Error> {
         self.start_callbacks()?;
         let Some(cgroup2) = &self.cgroup2 else {
@@ -261,7 +264,7 @@ impl Publisher {
             let link = select.attach_cgroup(cgroup2.as_raw_fd());
             link.tried("attach to setsockopt")
         })?;
-        // It costs each setsockopt(2) of the host.
+        // Detach it soon, because it costs each setsockopt(2) of the host.
         self.selection.leave(Instant::now());
         Ok(())
     }
@@ -278,7 +281,8 @@ impl Publisher {
         })
     }
 
-    /// No marked connection is stamped any more. Each connection of the host would go on to pay for the callbacks.
+    /// No marked connection is stamped any more. Each connection of the host would go on to pay for
+    /// the callbacks.
     pub(super) fn leave_callbacks(&mut self) {
         self.callbacks.leave(Instant::now());
     }
@@ -291,7 +295,7 @@ impl Publisher {
             .min()
     }
 
-    /// Detach what nobody has wanted for a while.
+    /// Detach programs that have been unused for a while.
     pub(super) fn expire(&mut self) {
         let now = Instant::now();
         self.selection.expire(now);
@@ -307,11 +311,11 @@ impl Publisher {
             .map_or(0, |data| data.entries_torn)
     }
 
-    /// As [`Session::verified`](crate::Session::verified).
+    /// Return the same as [`Session::verified`](crate::Session::verified).
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of that function.
     pub fn verified(&self) -> Result<Vec<(String, u32)>, Error> {
         verified::of(self.skeleton.object())
     }

@@ -3,17 +3,16 @@
  * The socket's error queue, read as reports of it come (tracepoint inet_sk_error_report).
  *
  * sk_error_report() (net/core/sock.c, v6.1 to v7.2) fires it after the socket's own callback, which
- * has woken whoever polls. It comes once for each stamp (sock_queue_err_skb()) and for each
- * zerocopy completion, also for one that was merged into the entry at the tail
- * (__msg_zerocopy_callback(), net/core/skbuff.c): when it comes the queue's lock is not held any
- * more, in whatever context the packet was freed: softirq mostly, or the process. So the entry may
- * have been read by then, another one may be behind it, and reports of one socket run on several
- * CPUs at once.
+ * has woken pollers. It fires once per stamp (sock_queue_err_skb()) and per zerocopy completion,
+ * also for one that was merged into the entry at the tail (__msg_zerocopy_callback(),
+ * net/core/skbuff.c). By then the queue's lock is no longer held, and the context is that in which
+ * the packet was freed: usually softirq, or the process. The entry may therefore have been read by
+ * then, another one may follow it, and reports of one socket may run on several CPUs at once.
  *
- * Nothing is lost by that: what is not seen here stays in the queue until the application reads it.
- * But nothing may be seen that is not so. An skb in this queue is linked to its successor in it;
- * one that left has no successor (__skb_unlink()). It is read before and after that is asked: equal
- * answers are those of an entry of this queue.
+ * Nothing is lost by that: entries that are not seen here stay in the queue until the application
+ * reads them. But nothing false may be published. An skb in this queue is linked to its successor
+ * in it; one that has left has no successor (__skb_unlink()). The entry is read before and after
+ * this test: equal values are those of an entry of this queue.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_QUEUE_BPF_H
 #define SOCKSTAMP_COMPLETIONS_QUEUE_BPF_H
@@ -97,7 +96,10 @@ static __always_inline void entry_stamp(const struct queue_entry *entry, struct 
 	stamp->time_ns = entry->hardware_ns ?: entry->software_ns;
 }
 
-/* Whether it is the last that was published of its kind: then so is what lies before it. */
+/*
+ * Return true if it is the last published entry of its kind: then everything before it was
+ * published too.
+ */
 static __always_inline bool entry_known(const struct completions_mark *mark,
 					const struct queue_entry *entry)
 {
@@ -111,7 +113,7 @@ static __always_inline bool entry_known(const struct completions_mark *mark,
 	       mark->stamp_ns == stamp.time_ns;
 }
 
-/* Whether it is the last range, grown. */
+/* Return true if it is the last range, grown. */
 static __always_inline bool entry_grew(const struct completions_mark *mark,
 				       const struct queue_entry *entry)
 {

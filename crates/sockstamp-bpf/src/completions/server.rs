@@ -1,4 +1,4 @@
-//! The service: one thread, which waits for nobody. What may wait is done by workers.
+//! Run the service: one thread, which never blocks on others. Workers do what may block.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,7 +21,7 @@ use super::workers::Workers;
 use crate::error::{Error, Tried};
 use crate::privilege::{DroppedCapabilities, drop_capabilities};
 
-/// How much is served.
+/// Limits of the service.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Connections, each of one application, and areas of memory.
@@ -30,7 +30,7 @@ pub struct Limits {
     pub of_a_user: u32,
 }
 
-/// How long no connection is accepted after one could not be, for want of descriptors or memory.
+/// Time without accepting connections after one failed for want of descriptors or memory.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves applications that connect.
@@ -61,12 +61,13 @@ impl std::fmt::Debug for Server {
 struct Ready {
     stop: bool,
     accept: bool,
-    /// By their place.
+    /// Events by client.
     clients: Vec<PollFlags>,
 }
 
 impl Server {
-    /// Takes capabilities out of effect for as long as it serves; `log` gets a line for whatever is done.
+    /// Takes capabilities out of effect for as long as it serves; `log` gets a line for whatever is
+    /// done.
     ///
     /// # Errors
     ///
@@ -105,7 +106,7 @@ impl Server {
             if ready.stop {
                 return Ok(());
             }
-            // From the last, so that taking one out moves only those that had their turn.
+            // Go from the last to the first, so that removing one moves only those already served.
             for (client, events) in ready.clients.iter().enumerate().rev() {
                 self.look_after(client, *events);
             }
@@ -156,7 +157,8 @@ impl Server {
         })
     }
 
-    /// What a client has sent is received even if it has gone since, but not behind a message that it did not wait for.
+    /// Receive a client's message even if the client has gone since, but not a second one before
+    /// the first is answered.
     fn look_after(&mut self, client: usize, events: PollFlags) {
         if events.contains(PollFlags::IN) {
             self.clients[client].receive(&self.workers, self.arrivals.0.clone());
@@ -217,7 +219,7 @@ impl Server {
         }
     }
 
-    /// One request; an application that sends more waits until the others had their turn.
+    /// Serve one request; an application that sends more waits for its next turn.
     fn serve_client(&mut self, client: usize, message: &Message) -> Result<(), Gone> {
         let reply = match message.request {
             Some(request) => self.answer(client, request, message.passed.as_ref()),
@@ -279,7 +281,7 @@ impl Server {
         Ok(Reply::Joined { sockets })
     }
 
-    /// Who keeps the memory of former applications has as much less.
+    /// Count kept memory of former applications against their user's limit.
     fn require_memory(&mut self, user: u32) -> Result<(), Refusal> {
         let Limits {
             applications,
@@ -374,7 +376,7 @@ impl Server {
         self.close(client);
     }
 
-    /// Descriptors that nobody has received go with it.
+    /// Drop the client, with descriptors that nothing has received.
     fn close(&mut self, client: Client) {
         self.workers.run(client.user, move || drop(client.connection));
     }
@@ -390,7 +392,7 @@ impl Server {
     }
 }
 
-/// How long it is until then, rounded up.
+/// Return the time until then, rounded up.
 fn until(end: Instant) -> Timespec {
     let left = end.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
     Timespec::try_from(left).unwrap_or_default()

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Stamps of TCP by BPF timestamping (v6.15): no entry in the error queue, no clone of the packet,
- * and nobody is woken.
+ * Stamp TCP by BPF timestamping (v6.15): without an entry in the error queue, a clone of the
+ * packet, or a wake-up.
  *
- * Only a program can ask for them on a socket (SK_BPF_CB_FLAGS), and for that it must be called
- * with it. The application sets an option of its registered socket, to a value that the kernel
- * refuses, while completions_select is attached. That is called before
+ * Only a program can set the socket's bit for them (SK_BPF_CB_FLAGS), and it must run in the
+ * socket's context. The application sets an option of its registered socket, to a value that the
+ * kernel refuses, while completions_select is attached. The program runs before
  * (__cgroup_bpf_run_filter_setsockopt(), kernel/bpf/cgroup.c, v6.18), under the socket's lock. The
- * service makes no such call: the application may hold the lock for as long as it likes.
- * What asks is one bit for everybody: a measurement that ends leaves it to a socket with our mark.
+ * service makes no such call: the application may hold the lock for as long as it likes. All users
+ * share one bit: a measurement that ends leaves it to a socket with our mark.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_TCP_BPF_H
 #define SOCKSTAMP_COMPLETIONS_TCP_BPF_H
@@ -52,7 +52,7 @@ static __always_inline void tcp_select(struct bpf_sockopt *ctx)
 	area->selected = mark->registration;
 }
 
-/* As OPT_ID_TCP counts: __skb_complete_tx_timestamp(), net/core/skbuff.c, v6.18. */
+/* Count like OPT_ID_TCP: __skb_complete_tx_timestamp(), net/core/skbuff.c, v6.18. */
 static __always_inline __u32 tcp_id(const struct completions_mark *mark,
 				    const struct bpf_sock_ops_kern *kern)
 {

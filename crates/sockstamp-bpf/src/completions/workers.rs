@@ -1,9 +1,11 @@
-//! Threads for what may wait as long as others decide, so that the service's own thread waits for nobody.
+//! Run work that others may delay in threads, so that the service's own thread never blocks on
+//! them.
 //!
-//! To receive a message is to receive its descriptors, and to close those that there is no room for. close(2) of a file in
-//! FUSE waits for its file system, and that of the last descriptor of a TCP socket as long as SO_LINGER says
-//! (`inet_release()`, net/ipv4/af_inet.c, v6.18). getsockopt(2) waits for the socket's lock where somebody has attached a
-//! program to it (`__cgroup_bpf_run_filter_getsockopt()`, kernel/bpf/cgroup.c, v6.18).
+//! Receiving a message means receiving its descriptors, and closing those without room. close(2) of
+//! a file in FUSE waits for its file system, and that of the last descriptor of a TCP socket as
+//! long as SO_LINGER says (`inet_release()`, net/ipv4/af_inet.c, v6.18). getsockopt(2) waits for
+//! the socket's lock if a program is attached to it (`__cgroup_bpf_run_filter_getsockopt()`,
+//! kernel/bpf/cgroup.c, v6.18).
 
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,17 +46,18 @@ impl Workers {
         })
     }
 
-    /// What can be read once jobs have begun, or have something to tell, since [`rest`](Self::rest).
+    /// Return a descriptor that is readable when jobs have begun or reported since
+    /// [`rest`](Self::rest).
     pub(super) fn events(&self) -> BorrowedFd<'_> {
         self.events.as_fd()
     }
 
-    /// Forget what was told.
+    /// Reset the notification.
     pub(super) fn rest(&self) {
         let _ = rustix::io::read(&*self.events, &mut [0_u8; 8]);
     }
 
-    /// For jobs: there is something to see to.
+    /// Notify the service, from a job.
     pub(super) fn tell(&self) {
         let _ = rustix::io::write(&*self.events, &1_u64.to_ne_bytes());
     }
@@ -80,7 +83,8 @@ impl Workers {
             return;
         }
         let workers = self.clone();
-        // Without a new thread the job waits for one of those that there are, or for the user's next job.
+        // Without a new thread the job waits for one of those that there are, or for the user's
+        // next job.
         if thread::Builder::new().spawn(move || workers.work(user)).is_ok() {
             of_user.threads += 1;
         }

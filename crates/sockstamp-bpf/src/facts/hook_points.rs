@@ -49,9 +49,10 @@ impl Tracepoint {
     }
 }
 
-/// A function of the kernel that is traced where there is no tracepoint (fentry, fexit). All have callers in
-/// another file; of those in their own ([`Self::TcpSendmsgLocked`], [`Self::DoTcpSendpages`],
-/// [`Self::UdpEnqueueScheduleSkb`], [`Self::SkbConsumeUdp`]), none is inlined in Debian's 6.1, 6.12 and 7.2.
+/// A function of the kernel that is traced where there is no tracepoint (fentry, fexit). All have
+/// callers in another file; of those in their own ([`Self::TcpSendmsgLocked`],
+/// [`Self::DoTcpSendpages`], [`Self::UdpEnqueueScheduleSkb`], [`Self::SkbConsumeUdp`]), none is
+/// inlined in Debian's 6.1, 6.12 and 7.2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
 pub enum Function {
@@ -103,7 +104,7 @@ impl Function {
     }
 }
 
-/// Where a program attaches.
+/// The attach point of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Hook {
     /// A tracepoint of the kernel, with arguments as BTF describes them.
@@ -137,7 +138,7 @@ impl Hook {
         }
     }
 
-    /// Return whether messages make it run; what is left runs by time, or once.
+    /// Return true if messages make it run; others run by time, or once.
     #[must_use]
     pub fn runs_for_messages(self) -> bool {
         !matches!(self, Self::Timer | Self::Walk(_))

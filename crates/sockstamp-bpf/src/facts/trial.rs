@@ -1,23 +1,23 @@
-//! What the kernel said when something was tried.
+//! Record the kernel's answer to a trial.
 
-/// What became of an attempt.
+/// The result of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trial {
     /// The kernel took the program.
     Works,
-    /// It refused, with this reason.
+    /// The kernel refused, with this reason.
     Refused(String),
-    /// Not tried, for this reason.
+    /// It was not tried, for this reason.
     Unknown(String),
 }
 
-/// A program of ours and what the kernel says to it.
+/// One of our programs and the kernel's answer to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TriedHook {
-    /// Where it attaches: the section of the program, such as `tp_btf/sk_data_ready`.
+    /// The section of the program, such as `tp_btf/sk_data_ready`.
     pub section: String,
-    /// Whether sockstamp uses it; the others are only looked at.
+    /// True if sockstamp uses it; the others are only shown.
     pub used: bool,
-    /// What became of the attempt.
+    /// The result of the trial.
     pub trial: Trial,
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The filter expression: once a flow, for each of its directions. A message's source is the end
- * that sends it.
+ * Evaluate the filter expression: once per flow, for each of its directions. A message's source is
+ * the end that sends it.
  */
 #ifndef SOCKSTAMP_FILTER_FILTER_BPF_H
 #define SOCKSTAMP_FILTER_FILTER_BPF_H
@@ -100,7 +100,7 @@ static __always_inline __u8 filter_directions(const struct filter_end *local,
 	return directions;
 }
 
-/* Of a connected socket. */
+/* Evaluate it for a connected socket. */
 static __always_inline __u8 filter_flow(const struct sock *sk)
 {
 	struct filter_end local, remote;

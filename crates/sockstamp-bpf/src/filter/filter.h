@@ -10,7 +10,7 @@
 #include <linux/types.h>
 #endif
 
-/* As many as sockstamp-model makes of the longest expression. */
+/* The number of tests that sockstamp-model makes at most. */
 #define FILTER_TESTS 64
 
 enum filter_field {
@@ -24,7 +24,7 @@ enum filter_side {
 	FILTER_DESTINATION,
 };
 
-/* What follows a test: the index of a later one, or the end. */
+/* The step after a test: the index of a later one, or the end. */
 enum filter_next {
 	FILTER_ACCEPT = FILTER_TESTS,
 	FILTER_REJECT,

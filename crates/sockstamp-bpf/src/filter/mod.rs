@@ -9,7 +9,8 @@ use crate::abi::raw::{self, filter_field, filter_next, filter_side, filter_test}
 
 const _: () = assert!(raw::FILTER_TESTS as usize == MAX_TESTS);
 
-/// Sets `setting_filter` in the read-only data of a skeleton: each skeleton has a type of its own for its tests.
+/// Sets `setting_filter` in the read-only data of a skeleton: each skeleton has a type of its own
+/// for its tests.
 macro_rules! set_filter {
     ($settings:expr, $filter:expr) => {{
         let settings = $settings;
@@ -30,7 +31,7 @@ macro_rules! set_filter {
 }
 pub(crate) use set_filter;
 
-/// One test in the layout of `filter.h`.
+/// Encode a test in the layout of `filter.h`.
 pub(crate) fn encode(test: &Test) -> filter_test {
     let mut raw = match test.condition {
         Condition::Protocol(protocol) => filter_test {
@@ -79,7 +80,7 @@ const fn byte(enumerator: u32) -> u8 {
     enumerator as u8
 }
 
-/// In network order, as the kernel keeps addresses.
+/// Return words in network order, as the kernel keeps addresses.
 pub(crate) fn words(bits: u128) -> [u32; 4] {
     let bytes = bits.to_be_bytes();
     std::array::from_fn(|word| u32::from_ne_bytes(std::array::from_fn(|byte| bytes[4 * word + byte])))

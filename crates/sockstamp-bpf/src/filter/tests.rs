@@ -14,7 +14,7 @@ use sockstamp_model::stage::Direction;
 use super::words;
 use crate::skeleton::filter_test::FilterTestSkelBuilder;
 
-/// What the kernel says of each flow, for TX and RX.
+/// Return the kernel's answers for each flow, for TX and RX.
 fn answers(filter: &Filter, flows: &[Flow]) -> Vec<[bool; 2]> {
     let mut place = MaybeUninit::uninit();
     let mut open = FilterTestSkelBuilder::default().open(&mut place).unwrap();

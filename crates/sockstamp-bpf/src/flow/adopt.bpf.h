@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Connections that were there before us. The hooks are in place when they are walked, and the
- * iterator holds the lock of the socket that it shows (lock_sock() in bpf_iter_tcp_seq_show(),
- * v6.5): so one that is being established meanwhile is selected once, by whoever comes first, and
+ * Adopt existing connections. The hooks are in place when they are walked, and the iterator holds
+ * the lock of the socket that it shows (lock_sock() in bpf_iter_tcp_seq_show(), v6.5). A connection
+ * that is being established meanwhile is therefore selected once, by the first of the two, and
  * nothing that is measured later has begun before.
  */
 #ifndef SOCKSTAMP_FLOW_ADOPT_BPF_H
@@ -39,9 +39,9 @@ static __always_inline bool adoptable(const struct sock *sk)
 }
 
 /*
- * What is under way gets its state at once, so that it is refused when it ends: a send that waits
- * for memory, whose entry nobody saw; bytes that nobody saw arrive, behind a missing segment or
- * not.
+ * Allocate state at once for messages under way, so that they are refused when they end: a send
+ * that waits for memory, whose entry was not seen; bytes whose arrival was not seen, after a
+ * missing segment or not.
  */
 static __always_inline void adopt_under_way(const struct sock *sk, const struct tcp_sock *tp)
 {
@@ -65,8 +65,9 @@ static __always_inline void adopt_under_way(const struct sock *sk, const struct 
 }
 
 /*
- * Established, but nobody's yet: no file leads to it. The listener is not known either, so any of
- * its port counts: of those, too, only messages of selected tasks are measured.
+ * Adopt established connections that were not accepted yet: no file leads to them. The listener is
+ * not known either, so any listener on the port counts; of these too, only messages of selected
+ * tasks are measured.
  */
 static __always_inline bool waits_for_accept(const struct sock *sk)
 {

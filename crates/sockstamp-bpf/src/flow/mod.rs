@@ -26,7 +26,7 @@ pub(crate) fn mark_sockets(program: &ProgramMut<'_>) -> Result<(), Error> {
     run_once(program, "look at the selected processes' sockets")
 }
 
-/// Lets an iterator program see everything once that it can see without locking a socket.
+/// Run an iterator program once over everything that it can see without locking a socket.
 pub(crate) fn run_once(program: &ProgramMut<'_>, step: &str) -> Result<(), Error> {
     let run = |link: &Link| {
         let mut iterator = Iter::new(link).map_err(io::Error::other)?;
@@ -36,7 +36,8 @@ pub(crate) fn run_once(program: &ProgramMut<'_>, step: &str) -> Result<(), Error
     run(&link).tried(step)
 }
 
-/// Marks the subflows by which MPTCP sockets of the selected tasks listen. A walk comes to listeners first.
+/// Marks the subflows by which MPTCP sockets of the selected tasks listen. A walk comes to
+/// listeners first.
 pub(crate) fn mark_listening_subflows(
     program: &ProgramMut<'_>,
     netns: Option<NetnsInode>,
@@ -45,8 +46,9 @@ pub(crate) fn mark_listening_subflows(
     walk_where_wanted(program, netns, "look at listeners of MPTCP", visited).map(drop)
 }
 
-/// Selects connections that exist. Returns how many it could not come to, since a task does not release the lock of one.
-/// `visited` counts the connections that the program has seen, and is asked all the time.
+/// Selects connections that exist. Returns how many it could not come to, since a task does not
+/// release the lock of one. `visited` counts the connections that the program has seen, and is
+/// asked all the time.
 pub(crate) fn adopt(
     program: &ProgramMut<'_>,
     netns: Option<NetnsInode>,
@@ -55,8 +57,8 @@ pub(crate) fn adopt(
     walk_where_wanted(program, netns, "look at existing connections", visited)
 }
 
-/// Walks over the sockets of this network namespace or of all that can be entered. Returns how many connections it did not
-/// come to.
+/// Walks over the sockets of this network namespace or of all that can be entered. Returns how many
+/// connections it did not come to.
 fn walk_where_wanted(
     program: &ProgramMut<'_>,
     netns: Option<NetnsInode>,
@@ -87,8 +89,9 @@ fn walk_where_wanted(
     Ok(missed)
 }
 
-/// Takes the selecting bit off every socket of ours, in every network namespace. Where a task does not release the lock of
-/// one, a process stays behind until it does. `visited` counts the sockets that the program has seen.
+/// Takes the selecting bit off every socket of ours, in every network namespace. Where a task does
+/// not release the lock of one, a process stays behind until it does. `visited` counts the sockets
+/// that the program has seen.
 pub(crate) fn deselect(program: &ProgramMut<'_>, visited: &mut dyn FnMut() -> u64) {
     let Ok(link) = program.attach() else { return };
     // Our own first: to enter a namespace, even this one, takes CAP_SYS_ADMIN (setns(2)).
@@ -101,14 +104,16 @@ pub(crate) fn deselect(program: &ProgramMut<'_>, visited: &mut dyn FnMut() -> u6
     }
 }
 
-/// Walks over the sockets of another namespace. Best effort: one that vanishes meanwhile takes its sockets along.
+/// Walks over the sockets of another namespace. Best effort: one that vanishes meanwhile takes its
+/// sockets along.
 fn walk_in(inode: u64, namespace: &Path, link: &Link, visited: &mut dyn FnMut() -> u64) -> Option<Walk> {
     let iterator = enter(inode, namespace, || walk::open(link))?.ok()?;
     walk::run(iterator, visited).ok()
 }
 
-/// Does something in another network namespace, on a thread that ends there: one that went elsewhere must not be used for
-/// anything else. The path is a process's, and may be another's by now.
+/// Does something in another network namespace, on a thread that ends there: one that went
+/// elsewhere must not be used for anything else. The path is a process's, and may be another's by
+/// now.
 fn enter<T: Send>(inode: u64, namespace: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
     let inside = || {
         let file = File::open(namespace).ok()?;
@@ -133,7 +138,8 @@ pub(crate) fn in_each_namespace<T: Send>(work: impl Fn() -> T + Send + Sync) -> 
     done
 }
 
-/// Does something in each of these network namespaces that can be entered, with what is given for it.
+/// Does something in each of these network namespaces that can be entered, with what is given for
+/// it.
 pub(crate) fn in_namespaces<G: Sync, T: Send>(
     given: &BTreeMap<u64, G>,
     work: impl Fn(&G) -> T + Sync,
@@ -156,19 +162,22 @@ pub(crate) fn in_namespaces<G: Sync, T: Send>(
     done.collect()
 }
 
-/// A connection that a walk is stuck at has not been visited: it may have come since they were counted.
+/// A connection that a walk is stuck at has not been visited: it may have come since they were
+/// counted.
 fn unvisited(connections: u64, visited: u64) -> u64 {
     connections.saturating_sub(visited).max(1)
 }
 
-/// Count the connections of the calling thread's network namespace, whose table takes no socket's lock.
+/// Count the connections of the calling thread's network namespace, whose table takes no socket's
+/// lock.
 fn connections() -> u64 {
     let tables = ["/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"].map(fs::read_to_string);
     let count = |table: String| table.lines().filter(|line| is_connection(line)).count() as u64;
     tables.into_iter().flatten().map(count).sum()
 }
 
-/// As `adoptable()` in adopt.bpf.h: states as the table prints them (`tcp4_seq_show()`, net/ipv4/tcp_ipv4.c).
+/// Match the states of `adoptable()` in adopt.bpf.h, as the table prints them (`tcp4_seq_show()`,
+/// net/ipv4/tcp_ipv4.c).
 fn is_connection(line: &str) -> bool {
     const STATES: [&str; 5] = ["01", "02", "04", "05", "08"];
     let state = line.split_whitespace().nth(3);

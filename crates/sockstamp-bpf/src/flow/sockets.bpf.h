@@ -13,7 +13,7 @@ struct listening {
 	__u32 port;
 };
 
-/* Where selected tasks listened at the start: as many as one host can sensibly have. */
+/* Ports on which selected tasks listened at the start: as many as a host can sensibly have. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
@@ -52,7 +52,7 @@ struct {
 	__type(value, __u8);
 } listening_subflows SEC(".maps");
 
-/* How often such a subflow was found. */
+/* The number of such subflows found. */
 __u64 found_listening_subflows;
 
 static __always_inline void note_listening_subflow(const struct sock *sk)
@@ -126,7 +126,7 @@ static __always_inline void mark_listening_subflow(struct sock_common *common)
 		mark_listener(tp);
 }
 
-/* The bits would make the kernel call other sockops programs for what nobody wants now. */
+/* Clear the bits, which would make the kernel call other sockops programs unnecessarily. */
 static __always_inline void deselect_flow(struct sock_common *common)
 {
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(common);

@@ -1,9 +1,10 @@
 //! Walks over the sockets of a network namespace, each by a process of its own.
 //!
-//! The kernel locks each socket for the program (`bpf_iter_tcp_seq_show()`, net/ipv4/tcp_ipv4.c, v6.1 to v7.3) and sleeps
-//! uninterruptibly where a task holds the lock, as a send does that copies from memory that does not come: a file on a
-//! file system that hangs, or whatever an unprivileged user arranges. A process does not end before its last thread, so a
-//! thread that sleeps there would keep sockstamp from ending. A process of its own can be left behind.
+//! The kernel locks each socket for the program (`bpf_iter_tcp_seq_show()`, net/ipv4/tcp_ipv4.c,
+//! v6.1 to v7.3) and sleeps uninterruptibly where a task holds the lock, as a send does that copies
+//! from memory that does not come: a file on a file system that hangs, or whatever an unprivileged
+//! user arranges. A process does not end before its last thread, so a thread that sleeps there
+//! would keep sockstamp from ending. A process of its own can be left behind.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -16,21 +17,21 @@ use nix::unistd::{ForkResult, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
 
-/// How long a walk may stay at one socket. A send that copies holds the lock for microseconds, and for milliseconds where
-/// memory is swapped in.
+/// Longest time of a walk at one socket. A send that copies holds the lock for microseconds, and
+/// for milliseconds where memory is swapped in.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How often it is looked at how far a walk has come.
+/// Interval between looks at a walk's progress.
 const TICK: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
-/// How a walk ended.
+/// The end of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Walk {
     Whole,
-    /// It waits for a lock, and goes on when that is released.
+    /// It waits for a lock, and continues when that is released.
     Stuck,
 }
 
@@ -42,11 +43,12 @@ pub(super) fn open(link: &Link) -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call succeeded, so this is a new descriptor that nobody else knows.
+    // SAFETY: the call succeeded, so this is a new descriptor that nothing else refers to.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Run an iterator to its end, or until `progress`, which tells how many sockets it has come to, stands still.
+/// Run an iterator to its end, or until `progress`, which tells how many sockets it has come to,
+/// stands still.
 pub(super) fn run(iterator: OwnedFd, progress: &mut dyn FnMut() -> u64) -> io::Result<Walk> {
     let mut visited = progress();
     let mut moved = Instant::now();
@@ -80,19 +82,20 @@ fn is_readable(ended: &OwnedFd) -> io::Result<bool> {
 
 fn start(iterator: &OwnedFd) -> io::Result<Pid> {
     let descriptor = iterator.as_raw_fd();
-    // SAFETY: other threads may hold locks, which nobody releases in the child: it makes system calls alone, and ends.
+    // SAFETY: other threads may hold locks, which are never released in the child: it only makes
+    // system calls, and ends.
     match unsafe { fork() }? {
         ForkResult::Parent { child } => Pid::from_raw(child.as_raw()).ok_or_else(|| Errno::ESRCH.into()),
         ForkResult::Child => read_to_the_end(descriptor),
     }
 }
 
-/// In the child. It keeps nothing else open: programs stay attached as long as somebody has their links, and whoever reads
-/// our output waits for its end.
+/// Run in the child. Close everything else: programs stay attached as long as anything has their
+/// links, and a reader of our output waits for its end.
 fn read_to_the_end(iterator: libc::c_int) -> ! {
     let mut output = [0_u8; 64];
-    // SAFETY: the calls take numbers, and the kernel writes to `output` within its length. The descriptors belong to the
-    // child alone, and nothing in it uses those that are closed.
+    // SAFETY: the calls take numbers, and the kernel writes to `output` within its length. The
+    // descriptors belong to the child alone, and nothing in it uses those that are closed.
     unsafe {
         libc::syscall(libc::SYS_close_range, 0, iterator - 1, 0);
         libc::syscall(libc::SYS_close_range, iterator + 1, libc::c_int::MAX, 0);
@@ -100,7 +103,8 @@ fn read_to_the_end(iterator: libc::c_int) -> ! {
             match libc::read(iterator, output.as_mut_ptr().cast(), output.len()) {
                 0 => libc::_exit(0),
                 1.. => {}
-                // EAGAIN: it has come to a million sockets (`bpf_seq_read()`, kernel/bpf/bpf_iter.c, v6.18).
+                // EAGAIN: it has come to a million sockets (`bpf_seq_read()`,
+                // kernel/bpf/bpf_iter.c, v6.18).
                 _ => match Errno::last_raw() {
                     libc::EINTR | libc::EAGAIN => {}
                     errno => libc::_exit(errno),

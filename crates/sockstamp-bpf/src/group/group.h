@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
-/* What the programs and user space share of groups. As abi.h: plain types, parses alone. */
+/* Define what the programs and user space share of groups. As abi.h: plain types, parses alone. */
 #ifndef SOCKSTAMP_GROUP_GROUP_H
 #define SOCKSTAMP_GROUP_GROUP_H
 
@@ -16,7 +16,7 @@ enum group_by {
 	GROUP_BY_FLOW = 1 << 6,
 };
 
-/* What the messages of a group have in common; all zero but what belongs to the dimensions. */
+/* The common values of a group's messages; zero except for the group's dimensions. */
 struct group_key {
 	struct flow_identity identity;
 	__u32 ifindex;
@@ -31,7 +31,7 @@ struct group_key {
 #define GROUP_INDEX_BITS 12
 #define GROUP_INDEX_MASK ((1 << GROUP_INDEX_BITS) - 1)
 
-/* The place of what finds no room. It is never given to a group. */
+/* The slot of messages without a slot. It is never given to a group. */
 #define GROUP_OTHER 0
 
 struct group_slot {
@@ -40,8 +40,8 @@ struct group_slot {
 };
 
 /*
- * Of sockstamp-model's GroupHistogram: zero bucket, 120 exponential ones, overflow. Half as many as
- * in a bank's distribution, for there is one of these a group.
+ * The layout of sockstamp-model's GroupHistogram: zero bucket, 120 exponential ones, overflow. It
+ * has half as many as a bank's distribution, because there is one per group.
  */
 #define GROUP_HISTOGRAM_SLOTS 122
 

@@ -20,8 +20,9 @@ const REST: u32 = 4;
 /// An interface by its namespace and its index there.
 pub(crate) type InterfaceIndex = (NetnsInode, u32);
 
-/// Every number is looked up once: where it is not found now, it will not be later, for the kernel gives no number
-/// of a cgroup twice. The kernel has room for a few thousand groups, so there are no more names than that.
+/// Every number is looked up once: where it is not found now, it will not be later, for the kernel
+/// gives no number of a cgroup twice. The kernel has room for a few thousand groups, so there are
+/// no more names than that.
 #[derive(Debug)]
 pub(crate) struct Names {
     cgroup2: PathBuf,
@@ -42,8 +43,8 @@ impl Names {
         }
     }
 
-    /// Learn the names of all these by one look at the host, and forget all others. While it rests it learns nothing
-    /// new.
+    /// Learn the names of all these by one look at the host, and forget all others. While it rests
+    /// it learns nothing new.
     pub(crate) fn learn(&mut self, cgroups: &BTreeSet<u64>, interfaces: &BTreeSet<InterfaceIndex>) {
         self.cgroups.retain(|id, _| cgroups.contains(id));
         self.interfaces.retain(|index, _| interfaces.contains(index));
@@ -72,21 +73,24 @@ impl Names {
         self.rests_until = Instant::now();
     }
 
-    /// The path of a cgroup from the root of the hierarchy; `None` if it was gone when its name was to be learned.
+    /// The path of a cgroup from the root of the hierarchy; `None` if it was gone when its name was
+    /// to be learned.
     pub(crate) fn cgroup(&self, id: u64) -> Option<Name> {
         self.cgroups.get(&id).cloned().flatten()
     }
 
-    /// The name of an interface in a network namespace; `None` if it was gone, or we may not enter the namespace.
+    /// The name of an interface in a network namespace; `None` if it was gone, or we may not enter
+    /// the namespace.
     pub(crate) fn interface(&self, index: InterfaceIndex) -> Option<Name> {
         self.interfaces.get(&index).cloned().flatten()
     }
 }
 
-/// Find the paths of these cgroups in a walk of at most so many directories. A cgroup's number is the inode of its
-/// directory (`kernfs_ino()`, include/linux/kernfs.h, v6.18).
+/// Find the paths of these cgroups in a walk of at most so many directories. A cgroup's number is
+/// the inode of its directory (`kernfs_ino()`, include/linux/kernfs.h, v6.18).
 ///
-/// Directories of the hierarchy's owner come first, those near the root before others: users' own cannot hide them.
+/// Directories of the hierarchy's owner come first, those near the root before others: users' own
+/// cannot hide them.
 fn cgroup_paths(root: &Path, mut wanted: BTreeSet<u64>, mut directories: usize) -> Vec<(u64, Option<Name>)> {
     let Ok(top) = fs::metadata(root) else {
         return Vec::new();
@@ -97,7 +101,7 @@ fn cgroup_paths(root: &Path, mut wanted: BTreeSet<u64>, mut directories: usize) 
     }
     let (mut owned, mut others) = (VecDeque::from([root.to_owned()]), VecDeque::new());
     while let Some(directory) = owned.pop_front().or_else(|| others.pop_front()) {
-        // One that went away meanwhile has nothing below it.
+        // Skip a directory that went away meanwhile: it has nothing below it.
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         for entry in below.take(directories) {
@@ -133,8 +137,8 @@ fn interface_names(wanted: &[InterfaceIndex]) -> Vec<(InterfaceIndex, Option<Nam
     wanted.iter().map(|index| (*index, name(index))).collect()
 }
 
-/// No interface has an empty name (`dev_valid_name()`, net/core/dev.c, v6.18): that is how one that is gone shows in
-/// nix 0.31.
+/// No interface has an empty name (`dev_valid_name()`, net/core/dev.c, v6.18): that is how one that
+/// is gone shows in nix 0.31.
 fn interface_name(index: u32) -> Option<Name> {
     let name = if_indextoname(index).ok().filter(|name| !name.is_empty());
     name.map(|name| name.to_bytes().into())

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* From a message to its group. */
+/* Find the group of a message. */
 #ifndef SOCKSTAMP_GROUP_RESOLVE_BPF_H
 #define SOCKSTAMP_GROUP_RESOLVE_BPF_H
 
@@ -15,7 +15,7 @@ static __always_inline struct group_slot *group_slot(__u32 token)
 	return bpf_map_lookup_elem(&group_slots, &index);
 }
 
-/* Whether the group that the token named is still in its place. */
+/* Return true if the token's group still has its slot. */
 static __always_inline bool group_valid(__u32 token)
 {
 	struct group_slot *slot = group_slot(token);
@@ -89,7 +89,7 @@ static __noinline __u32 group_find(const struct group_key *key)
 	return other ? other->token : 0;
 }
 
-/* What of the identity is no dimension is the same for all. */
+/* Clear the identity outside the dimensions, so that it is the same for all messages. */
 static __always_inline void group_identify(struct group_key *key, const struct sock *sk)
 {
 	struct flow_identity *identity = &key->identity;

@@ -18,19 +18,19 @@
 #define SKBTX_BPF (1 << 7) /* include/linux/skbuff.h, v6.15 */
 
 /*
- * Packets that carry the last byte of a measured message and have not been acknowledged: at most
- * TX_SLOTS a flow, so this is enough for 512 flows that use all of theirs. A power of two; user
- * space may set another before load.
+ * Packets with the last byte of a measured, unacknowledged message: at most TX_SLOTS per flow, so
+ * this is enough for 512 flows that use all of theirs. A power of two; user space may set another
+ * size before load.
  */
 #define PATHS 16384
 
-/* How far from where it belongs a packet may stand before it counts as one without room. */
+/* Limit of probes for a packet before it counts as one without room. */
 #define PATH_PROBES 8
 
 const volatile bool setting_host_path;
 const volatile __u32 setting_path_mask = PATHS - 1;
 
-/* What happened to a packet behind the last device that called back. */
+/* The stamps of a packet after the last device with callbacks. */
 struct path {
 	__u64 id; /* 0: free */
 	__u64 snd; /* handed to the last driver of the first transmission; 0: to none yet */
@@ -43,8 +43,8 @@ struct path {
 };
 
 /*
- * Not a hash map: to add, find and delete an entry there takes three times as long as everything
- * else that is done for a message on its way.
+ * An array with probing, not a hash map: adding, finding and deleting an element there takes three
+ * times as long as all other work for a message.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -59,7 +59,10 @@ static __always_inline __u64 path_id(__u32 packet, __u32 hash)
 	return (__u64)hash << 32 | packet;
 }
 
-/* When it is taken, since a packet sent again may still write to it when it is given back. */
+/*
+ * Clear it when it is taken, because a retransmitted packet may still write to it when it is given
+ * back.
+ */
 static __always_inline void path_reset(struct path *path)
 {
 	path->snd = 0;
@@ -68,7 +71,7 @@ static __always_inline void path_reset(struct path *path)
 	path->resent = false;
 }
 
-/* The entry of a packet; if it has none, a free one is taken for it where `take` says so. */
+/* Return the element of a packet; if it has none and `take` is set, take a free one. */
 static __always_inline struct path *path_find(__u64 id, bool take)
 {
 	__u32 slot = id ^ id >> 32;
@@ -115,7 +118,7 @@ static __always_inline bool path_key(const struct sk_buff *skb, __u32 *key)
 	return shared->tx_flags & SKBTX_BPF;
 }
 
-/* A driver takes a packet. Those that belong to a socket are none of ours: SND tells of them. */
+/* Note that a driver takes a packet. Skip packets of a socket: SND reports those. */
 static __always_inline void path_xmit(const struct sk_buff *skb, const struct net_device *device)
 {
 	struct path *path;
@@ -124,7 +127,7 @@ static __always_inline void path_xmit(const struct sk_buff *skb, const struct ne
 	if (!path_key(skb, &key))
 		return;
 	path = path_find(path_id(key, skb->hash), false);
-	/* Sent again after it was acknowledged, or measured by somebody else. */
+	/* Skip a packet that was retransmitted after its ACK, or measured by another sockstamp. */
 	if (!path)
 		return;
 	slot = interface_slot(device);
@@ -141,7 +144,7 @@ static __always_inline void path_xmit(const struct sk_buff *skb, const struct ne
 }
 
 /*
- * The message is over: its SND is that of the last device. Messages may share a packet. A global
+ * End the message: its SND is that of the last device. Messages may share a packet. It is a global
  * function, so that the verifier walks it once.
  */
 __noinline int path_close(struct tx_message *message)

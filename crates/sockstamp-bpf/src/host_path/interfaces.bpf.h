@@ -13,7 +13,7 @@
 
 #define IFF_LOOPBACK 0x8 /* include/uapi/linux/if.h */
 
-/* How far from where it belongs an interface may stand before it counts as one without room. */
+/* Limit of probes for an interface before it counts as one without room. */
 #define INTERFACE_PROBES 16
 
 const volatile __u32 setting_interface_mask = INTERFACES - 1; /* slots in use, without slot 0 */
@@ -69,7 +69,7 @@ static __always_inline __u32 interface_slot(const struct net_device *device)
 
 static __always_inline void interface_count(struct bank *bank, __u32 slot, __u32 weight)
 {
-	/* As in histogram_add(): for the verifier. */
+	/* Show the bound to the verifier, as in histogram_add(). */
 	barrier_var(slot);
 	if (slot < INTERFACE_SLOTS)
 		count(&bank->interfaces[slot], weight);

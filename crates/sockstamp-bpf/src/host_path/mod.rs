@@ -1,4 +1,4 @@
-//! From the kernel's table of interfaces to the model's.
+//! Convert the kernel's table of interfaces to the model's.
 
 use std::cmp::Reverse;
 use std::mem::offset_of;
@@ -11,7 +11,7 @@ use sockstamp_model::name::Name;
 use crate::abi::{Bank, raw};
 use crate::plan::Plan;
 
-/// How many messages left by each interface, the busiest first. Only those that have some are looked up.
+/// Return messages per interface, the busiest first. Only interfaces with messages are looked up.
 pub(crate) fn interfaces(banks: &[Bank], plan: &Plan, table: &impl MapCore) -> Vec<InterfaceSummary> {
     let mut found: Vec<_> = (0..raw::INTERFACE_SLOTS)
         .filter_map(|slot| {

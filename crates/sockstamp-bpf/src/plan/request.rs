@@ -1,4 +1,4 @@
-//! What is asked of a measurement, as far as hooks depend on it.
+//! Define the part of a measurement's options that hooks depend on.
 
 use super::Entry;
 
@@ -20,8 +20,8 @@ pub enum Hooks {
     /// The best that the kernel has.
     #[default]
     Best,
-    /// Those for kernels without BPF timestamping and without the tracepoints that came after v6.1: to compare
-    /// them with the others.
+    /// Those for kernels without BPF timestamping and without the tracepoints added after v6.1, for
+    /// comparison.
     Older,
 }
 

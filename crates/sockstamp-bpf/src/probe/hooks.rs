@@ -1,5 +1,5 @@
-//! Which hooks the running kernel really takes: each program is loaded alone, attached where that
-//! touches no cgroup, and taken away at once.
+//! Try which hooks the running kernel accepts: load each program alone, attach it where that
+//! touches no cgroup, and remove it at once.
 
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
@@ -17,15 +17,16 @@ use crate::settings;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;
 
-/// Try every hook that a request would use, those of each option that costs hooks among them, and where one is
-/// refused those that take its place. Takes some hundredths of a second for each; no connection is touched.
+/// Try every hook that a request would use, those of each option that costs hooks among them, and
+/// where one is refused those that take its place. Takes some hundredths of a second for each; no
+/// connection is touched.
 ///
-/// Return the facts with what came of it.
+/// Return the facts including the results.
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] if the programs in this binary cannot be read: that of a loader that refuses is in
-/// the [`Trial`].
+/// [`Error::Bpf`] if the programs in this binary cannot be read: that of a loader that refuses is
+/// in the [`Trial`].
 pub fn try_all(facts: &Facts, request: &Request) -> Result<(Facts, Vec<TriedHook>), Error> {
     let obstacle = obstacle(facts);
     let attempt = |outcome: &dyn Fn() -> libbpf_rs::Result<()>| match obstacle {
@@ -72,7 +73,7 @@ pub fn try_all(facts: &Facts, request: &Request) -> Result<(Facts, Vec<TriedHook
     Ok((found, hooks))
 }
 
-/// Add to the facts what the kernel lets us do, tried where a request would use it.
+/// Add the results of trials to the facts, as a request would use the hooks.
 #[must_use]
 pub fn try_what_is_used(mut facts: Facts, request: &Request) -> Facts {
     if !plan::obstacles(&facts, request).is_empty() {
@@ -87,8 +88,8 @@ pub fn try_what_is_used(mut facts: Facts, request: &Request) -> Facts {
     facts
 }
 
-/// Whether the kernel lets functions be traced: an empty program on one that every kernel has is loaded,
-/// attached, and taken away.
+/// Return true if the kernel lets functions be traced: load, attach and remove an empty program on
+/// a function that every kernel has.
 #[must_use]
 pub fn functions_can_be_traced() -> bool {
     quiet_libbpf();
@@ -120,7 +121,7 @@ fn sections(builder: impl for<'place> SkelBuilder<'place>) -> Result<Vec<(String
     Ok(names.collect())
 }
 
-/// One of the programs that measure, with the settings it would have.
+/// Try one of the measuring programs, with its settings.
 fn try_ours(plan: &Plan, facts: &Facts, name: &str) -> libbpf_rs::Result<()> {
     let mut place = MaybeUninit::uninit();
     let mut open = SockstampSkelBuilder::default().open(&mut place)?;
@@ -141,7 +142,7 @@ fn try_one<'place>(mut open: impl OpenSkel<'place>, name: &str) -> libbpf_rs::Re
     match program.prog_type() {
         ProgramType::Tracing | ProgramType::Kprobe => program.attach().map(drop),
         ProgramType::PerfEvent => sched::attach_clock(&program).map(drop),
-        // In a cgroup it would see, and select, what others do there.
+        // Do not attach it: in a cgroup it would see, and select, the traffic of others.
         _ => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! Which messages are measured: the sampler is C alone (`sample.bpf.h`); here it is put to the test.
+//! Test the sampler, which is C only (`sample.bpf.h`).
 
 #[cfg(test)]
 mod tests {
@@ -72,9 +72,9 @@ mod tests {
 
     const RUNS: u32 = 40;
 
-    /// Means over many runs, and the standard error of each, as the runs themselves show it. The last
-    /// block may break off just before or behind its drawn message, and `rare` is what that is worth:
-    /// if it is improbable, no run may show it (3 / runs: the rule of three).
+    /// Test the means of many runs against their standard errors. The last block may end just
+    /// before or after its drawn message, and `rare` is the effect of that: if it is improbable, no
+    /// run may show it (3 / runs: the rule of three).
     fn assert_unbiased(truth: f64, runs: &[f64], rare: f64, what: &str) -> Result<(), TestCaseError> {
         let count = runs.len() as f64;
         let mean = runs.iter().sum::<f64>() / count;
@@ -144,7 +144,7 @@ mod tests {
             interval_ns: 100_000_000,
             period: 10,
         };
-        // Its busiest third is 80 a second.
+        // Its busiest third has 80 per second.
         let found = estimate(100, 0, quiet);
         assert_same(found.measured, quiet.messages);
     }

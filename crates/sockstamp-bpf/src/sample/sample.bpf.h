@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which messages are measured. Messages of a flow and direction come in blocks of N; one of each
- * block, drawn before any of it is seen, is measured and stands for all N: its weight. So every
- * message is measured with probability 1/N, whatever it is like, and weighted sums are unbiased.
- * N is fixed, or follows the rate of the flow: 1 up to `setting_rate_cap` messages a second.
+ * Choose the measured messages. Messages of a flow and direction come in blocks of N; one of each
+ * block, drawn before any of it is seen, is measured and stands for all N: its weight. Every
+ * message is thus measured with probability 1/N, regardless of its properties, and weighted sums
+ * are unbiased. N is fixed, or follows the rate of the flow: 1 up to `setting_rate_cap` messages
+ * per second.
  */
 #ifndef SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
 #define SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
@@ -17,7 +18,7 @@ const volatile __u32 setting_sample; /* one in so many; 0: by the cap */
 /* Beyond this rate a flow would need more than 2^20 messages in a second for each measured one. */
 #define SAMPLE_WEIGHT_MAX (1U << 20)
 
-/* How much of the cap each doubling of N takes. */
+/* The number of steps of the cap per doubling of N. */
 #define SAMPLE_STEPS 8
 
 struct sampler {
@@ -73,13 +74,13 @@ static __always_inline void sample_refresh(struct sampler *sampler, __u64 now)
 	sampler->measured = 0;
 }
 
-/* Whether the next message is one to pass over. */
+/* Return true if the next message is to be skipped. */
 static __always_inline bool sample_passes(const struct sampler *sampler)
 {
 	return sampling() && sampler->skip;
 }
 
-/* Counts a message; whether it is passed over. */
+/* Count a message; return true if it is skipped. */
 static __always_inline bool sample_skip(struct sampler *sampler)
 {
 	if (!sampling())

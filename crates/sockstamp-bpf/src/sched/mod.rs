@@ -1,4 +1,4 @@
-//! Who waited, and when he ran: what the programs of `sched.bpf.h` need from user space.
+//! Provide what the programs of `sched.bpf.h` need from user space.
 
 #[expect(unsafe_code, reason = "the one system call that no crate here wraps")]
 mod timer;
@@ -13,10 +13,10 @@ use libbpf_rs::{Link, ProgramMut};
 use crate::error::{Error, Tried};
 
 const SYMBOLS: &str = "/proc/kallsyms";
-/// As `NO_FUNCTION` of `sched.bpf.h`: no function is there.
+/// The same as `NO_FUNCTION` of `sched.bpf.h`: there is no function.
 const NO_FUNCTION: u64 = u64::MAX;
 
-/// Where the kernel's functions are that entries of a wait queue name; each says how its owner waits.
+/// Addresses of the wake functions of wait queue entries; each tells how its task waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WakeFunctions {
     pub(crate) stream: u64,
@@ -64,8 +64,8 @@ fn symbol(line: &str) -> Option<(u64, &str)> {
     Some((address, fields.nth(1)?))
 }
 
-/// Return whether the kernel shows us where its functions are: to others it shows zeros (`kallsyms_show_value()`,
-/// kernel/kallsyms.c).
+/// Return whether the kernel shows us where its functions are: to others it shows zeros
+/// (`kallsyms_show_value()`, kernel/kallsyms.c).
 pub(crate) fn symbols_are_shown() -> Option<bool> {
     /// A few symbols of processor-local data may really be at 0.
     const ENOUGH: usize = 100;
@@ -82,8 +82,8 @@ pub(crate) fn symbols_are_shown() -> Option<bool> {
     Some(shown)
 }
 
-/// Whether the kernel lets us see its scheduler's clock. Debian's gives perf events to nobody without
-/// CAP_SYS_ADMIN, unless told otherwise (`perf_event_paranoid` 3).
+/// Return true if the kernel shows its scheduler's clock. Debian kernels deny perf_event_open()
+/// without CAP_SYS_ADMIN by default (`perf_event_paranoid` 3).
 pub(crate) fn clock_is_shown() -> bool {
     timer::open().is_ok()
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Was somebody waiting when the data came, and when did he get a CPU? sk_data_ready() fires before
- * sock_def_readable() wakes (net/core/sock.c, v6.18), so whoever waits stands in the socket's wait
- * queue, and the function of his entry tells by which way he waits. When he got a CPU, the
- * scheduler notes for every task anyway (struct sched_info, kernel/sched/stats.h): no hook of the
- * scheduler is needed, and tasks that have nothing to do with a selected socket run none of this.
+ * Find the task that waited for the data, and when it got a CPU. sk_data_ready() fires before
+ * sock_def_readable() wakes (net/core/sock.c, v6.18), so the waiting task is still on the socket's
+ * wait queue; its entry's wake function tells how it waits. The scheduler notes for every task when
+ * it got a CPU (struct sched_info, kernel/sched/stats.h): no scheduler hook is needed, and tasks
+ * unrelated to selected sockets run none of this.
  */
 #ifndef SOCKSTAMP_SCHED_SCHED_BPF_H
 #define SOCKSTAMP_SCHED_SCHED_BPF_H
@@ -21,7 +21,7 @@ struct waiter {
 	__u32 asleep; /* and not only about to sleep, or about to look */
 };
 
-/* Where nothing is known of a function, no entry has its address. */
+/* An address that no entry has, for an unknown function. */
 #define NO_FUNCTION (~0ULL)
 
 const volatile bool setting_sched; /* rx.wakeup is told from rx.app */
@@ -66,10 +66,10 @@ static __always_inline void run_clock_sample(__u64 now, __u64 scheduler)
 }
 
 /*
- * Tasks that were woken but have not run yet have left the queue where they waited: epoll's at the
- * wake-up (ep_autoremove_wake_function(), fs/eventpoll.c), and on io_uring's only their state
- * tells. What comes then is still what they are about to get. Slots are shared by hash and written
- * without a lock: a wrong one is seen by its queue, its task's count or the reader's being another.
+ * Tasks that were woken but have not run yet have left their queue: epoll's at the wake-up
+ * (ep_autoremove_wake_function(), fs/eventpoll.c), and on io_uring's only their state tells. They
+ * are about to get data that comes then too. Slots are shared by hash and written without a lock: a
+ * wrong one is noticed by its queue, its task's count or another reader.
  */
 struct woken {
 	__u64 queue; /* address of the eventpoll or io_ring_ctx */
@@ -93,7 +93,7 @@ static __always_inline struct woken *woken_slot(__u64 queue)
 	return &woken[(queue * 0x61C8864680B583EBULL >> 56) % WOKEN_SLOTS];
 }
 
-/* How often a task got a CPU, modulo 2^32. */
+/* Return how often a task got a CPU, modulo 2^32. */
 static __always_inline __u32 task_runs(const struct task_struct *task)
 {
 	return kernel_read(task, struct task_struct, sched_info.pcount);
@@ -117,7 +117,7 @@ static __always_inline const struct task_struct *woken_remember(__u64 queue,
 	return task;
 }
 
-/* Who was woken on this queue and has not run since. */
+/* Return the task that was woken on this queue and has not run since. */
 static __always_inline const struct task_struct *woken_find(__u64 queue)
 {
 	const struct woken *slot = woken_slot(queue);
@@ -165,7 +165,9 @@ static __always_inline const struct task_struct *uring_task(const struct io_kioc
 	return kernel_read(context, struct io_uring_task, task);
 }
 
-/* Whether completions are worked on only where somebody waits for them, and nobody is known to. */
+/*
+ * Return true if completions are only processed while a task waits for them, and none is known to.
+ */
 static __always_inline bool uring_deferred(const struct io_ring_ctx *ring)
 {
 	__u32 flags = kernel_read(ring, struct io_ring_ctx, flags);
@@ -232,7 +234,10 @@ static __always_inline const struct task_struct *sock_waiter(const struct sock *
 	return NULL;
 }
 
-/* At sk_data_ready(): who waits for this arrival; each has the number after the last one's. */
+/*
+ * Note at sk_data_ready() the task that waits for this arrival; each has the number after the last
+ * one's.
+ */
 static __always_inline void sched_note(const struct sock *sk, struct waiter *waiter, __u32 arrival)
 {
 	const struct task_struct *task;
@@ -240,7 +245,7 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
 
 	if (!setting_sched)
 		return;
-	/* Woken by what came before, and has not run since. */
+	/* It was woken by earlier data, and has not run since. */
 	task = (const struct task_struct *)waiter->task;
 	if (waiter->asleep && task_runs(task) == waiter->runs) {
 		waiter->last = arrival;
@@ -261,11 +266,11 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
 }
 
 /*
- * At the read: how long after `ready` the reader, who had waited for this arrival, got a CPU, and
- * STAGE_ABSENT if he had not. Where he got one more than once, the scheduler no longer knows when
- * that was the first time, but for how long he had to wait altogether; that is what there is where
- * its clock is unknown, too. A global function, so that the verifier walks it once and not once for
- * each way through the read.
+ * Return at the read how long after `ready` the reader, if it had waited for this arrival, got a
+ * CPU; otherwise STAGE_ABSENT. If it got a CPU more than once, the scheduler no longer knows the
+ * first time, but knows the whole time in run queues; that is also used where its clock is unknown.
+ * It is a global function, so that the verifier walks it once and not once per path through the
+ * read.
  */
 __noinline __u64 sched_wakeup(const struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now)
 {
@@ -281,7 +286,7 @@ __noinline __u64 sched_wakeup(const struct waiter *waiter, __u32 arrival, __u64 
 	if ((__u64)task != waiter->task)
 		return STAGE_ABSENT;
 	runs = task_runs(task) - waiter->runs;
-	/* He had not gone to sleep yet. */
+	/* The task had not gone to sleep yet. */
 	if (!runs)
 		return 0;
 	if (runs == 1 && now - run_clock.at < RUN_CLOCK_STALE_NS)

@@ -7,13 +7,13 @@ use libbpf_rs::libbpf_sys::perf_event_attr;
 use nix::errno::Errno;
 use nix::libc;
 
-/// Often enough that the clocks, which run at rates some millionths apart, drift by less than 1 µs; rare enough
-/// to cost its CPU less than a ten-thousandth.
+/// Often enough that the clocks, which run at rates some millionths apart, drift by less than 1 µs;
+/// rare enough to cost its CPU less than a ten-thousandth.
 const PERIOD_NS: u64 = 20_000_000;
 
-/// Counts time on the CPU that we run on, and takes a sample each period. It belongs to that CPU and to no task:
-/// while any task has an event, every context switch of the host looks for events to switch
-/// (`perf_sched_events`, kernel/events/core.c, v6.18).
+/// Counts time on the CPU that we run on, and takes a sample each period. It belongs to that CPU
+/// and to no task: while any task has an event, every context switch of the host looks for events
+/// to switch (`perf_sched_events`, kernel/events/core.c, v6.18).
 pub(super) fn open() -> io::Result<OwnedFd> {
     // include/uapi/linux/perf_event.h
     const PERF_TYPE_SOFTWARE: u32 = 1;
@@ -32,8 +32,8 @@ pub(super) fn open() -> io::Result<OwnedFd> {
         ..perf_event_attr::default()
     };
     attributes.__bindgen_anon_1.sample_period = PERIOD_NS;
-    // SAFETY: perf_event_open(2) reads `size` bytes at the pointer, which are those of `attributes`, alive for the
-    // whole call, and may write its size there; it keeps no pointer.
+    // SAFETY: perf_event_open(2) reads `size` bytes at the pointer, which are those of
+    // `attributes`, alive for the whole call, and may write its size there; it keeps no pointer.
     let result = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -45,6 +45,6 @@ pub(super) fn open() -> io::Result<OwnedFd> {
         )
     };
     let descriptor = libc::c_int::try_from(Errno::result(result)?).map_err(io::Error::other)?;
-    // SAFETY: the call succeeded, so this is a new descriptor that nobody else knows.
+    // SAFETY: the call succeeded, so this is a new descriptor that nothing else refers to.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which bytes of a flow a packet carries. */
+/* Find the bytes of a flow in a packet. */
 #ifndef SOCKSTAMP_TCP_PACKET_BPF_H
 #define SOCKSTAMP_TCP_PACKET_BPF_H
 
@@ -23,7 +23,7 @@ static __always_inline bool packet_carries(const struct packet *packet, __u32 se
 	return !seq_before(seq, packet->first) && !seq_after(seq, packet->last);
 }
 
-/* Of a TCP header what is needed here: RFC 9293, section 3.1. */
+/* The needed fields of a TCP header: RFC 9293, section 3.1. */
 struct tcp_header {
 	__be32 ports;
 	__be32 seq;
@@ -31,7 +31,7 @@ struct tcp_header {
 	__u8 data_offset; /* in the upper half, in words of four bytes */
 };
 
-/* Which bytes a packet carries; false if it carries none. */
+/* Return the packet's range of bytes; false if it carries none. */
 static __always_inline bool packet_read(const struct sk_buff *skb, struct packet *packet)
 {
 	bool tunnelled = BPF_CORE_READ_BITFIELD(skb, encapsulation);

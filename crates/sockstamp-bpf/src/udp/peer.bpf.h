@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Whom a message came from, or goes to: an unconnected socket has a peer a message. */
+/* Find the peer of a message: an unconnected socket may have another one for each message. */
 #ifndef SOCKSTAMP_UDP_PEER_BPF_H
 #define SOCKSTAMP_UDP_PEER_BPF_H
 
@@ -8,15 +8,15 @@
 
 #define ETH_P_IP 0x0800 /* include/uapi/linux/if_ether.h */
 
-/* Whether a message's peer is needed: to be shown, or for the filter. */
+/* Return true if a message's peer is needed: for display, or for the filter. */
 static __always_inline bool udp_peer_wanted(void)
 {
 	return setting_record || setting_filtered;
 }
 
 /*
- * Whether a message passes the filter; asked for each, since an unconnected socket has a peer a
- * message.
+ * Return true if a message passes the filter; called for each, because an unconnected socket may
+ * have another peer for each message.
  */
 static __always_inline bool udp_wants(const struct sock *sk, const struct udp_remote *remote,
 				      enum direction direction)
@@ -49,8 +49,8 @@ static __always_inline void udp_identify(struct flow_identity *identity, const s
 }
 
 /*
- * Where a packet came from (`source`), or goes to, as the socket would have it: IPv4 on an IPv6
- * socket is v4-mapped. Ports come first in the header: RFC 768.
+ * Return the source or destination of a packet as the socket would see it: IPv4 on an IPv6 socket
+ * is v4-mapped. Ports come first in the header: RFC 768.
  */
 static __always_inline void udp_peer(const struct sock *sk, const struct sk_buff *skb, bool source,
 				     struct udp_remote *remote)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Arrivals that were not read yet, in the order of their bytes. A few have room in the flow. A
- * reader that falls behind makes them move into an element of `unread`; when that is full, too,
- * neighbours are merged, within a bound, and what cannot be merged is evicted.
+ * Keep unread arrivals, in the order of their bytes. A few have room in the flow. When a reader
+ * falls behind, they move to an element of `unread`; when that is full too, neighbours are merged
+ * within a bound, and the rest is evicted.
  *
- * One writes, under the socket lock; readers have no lock. To append changes nothing that a reader
- * may look at; whatever moves arrivals changes the upper half of `state`, so a reader that finds it
- * changed looks again.
+ * There is one writer, under the socket lock; readers take no lock. Appending changes nothing that
+ * a reader may look at; every move of arrivals changes the upper half of `state`, so a reader that
+ * finds it changed looks again.
  */
 #ifndef SOCKSTAMP_TCP_RECEIVE_ARRIVALS_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_ARRIVALS_BPF_H
@@ -38,9 +38,9 @@ static __always_inline struct arrival *arrival_at(struct receiving *rx, struct u
 	__u64 place = index;
 
 	/*
-	 * What is compared is what is used, and not before. The two barriers differ, or the
-	 * compiler would form both addresses with the larger bound, which the verifier of v6.1
-	 * refuses.
+	 * Compare the very value that is used, and not earlier. The two barriers differ, because
+	 * the compiler would otherwise form both addresses with the larger bound, which the
+	 * verifier of v6.1 refuses.
 	 */
 	barrier_var(place);
 	if (grown) {
@@ -62,7 +62,7 @@ static __always_inline struct unread *arrivals_grown(const struct receiving *rx)
 	return rx->state & ARRIVALS_GROWN ? bpf_map_lookup_elem(&unread, &key) : NULL;
 }
 
-/* Atomic for its order: what is written before is seen before, and what comes after, after. */
+/* Use an atomic operation for its order: earlier writes are seen before it, later ones after. */
 static __always_inline void arrivals_set(struct receiving *rx, __u64 state)
 {
 	__sync_lock_test_and_set(&rx->state, state);
@@ -84,8 +84,8 @@ static __always_inline __u64 larger(__u64 a, __u64 b)
 }
 
 /*
- * Whether bytes of `before` may be one arrival with `next`, which came after them: each stage of a
- * read of them then is wrong by a bounded time. `now` is not later than any such read.
+ * Return true if bytes of `before` may be one arrival with `next`, which came after them: each
+ * stage of a read of them is then wrong by a bounded time. `now` is not later than any such read.
  */
 static __always_inline bool arrivals_merge(const struct arrival *before, struct arrival *next,
 					   __u64 now, __u64 floor)
@@ -107,7 +107,10 @@ static __always_inline bool arrivals_merge(const struct arrival *before, struct 
 	return true;
 }
 
-/* When the byte before `end` could be read, as far as is known: in the middle of what may be. */
+/*
+ * Return when the byte before `end` became readable, as far as known: in the middle of the possible
+ * range.
+ */
 static __always_inline __u64 arrival_ready(const struct arrival *arrival, __u32 end)
 {
 	return arrival->ready - (arrival->seq_end == end ? 0 : arrival->span_ns / 2);
@@ -196,7 +199,7 @@ __noinline int arrivals_make_room(struct receiving *rx, __u32 wanted, __u32 copi
 	if (!rx)
 		return 0;
 	pass.grown = arrivals_grown(rx);
-	/* It was found there before; else what it held is lost. */
+	/* Its content is lost unless it was found there before. */
 	if (rx->state & ARRIVALS_GROWN && !pass.grown)
 		return 0;
 	room = larger(wanted, arrivals_capacity(pass.grown) / ROOM_PART);
@@ -246,7 +249,7 @@ static __always_inline struct unread *arrivals_open(struct receiving *rx, __u32 
 	return arrivals_grown(rx);
 }
 
-/* What was written behind the arrivals that there are becomes one of them, or more. */
+/* Turn what was written after the existing arrivals into one of them, or more. */
 static __always_inline void arrivals_close(struct receiving *rx, __u32 added, __u32 end)
 {
 	rx->end = end;
@@ -254,8 +257,8 @@ static __always_inline void arrivals_close(struct receiving *rx, __u32 added, __
 }
 
 /*
- * How many arrivals are of bytes up to `seq` alone. A global function: where the verifier knows the
- * bounds of the search, it walks every way through it.
+ * Return the number of arrivals with bytes only up to `seq`. It is a global function: with known
+ * bounds of the search, the verifier would walk every path through it.
  */
 __noinline __u32 arrivals_before(struct receiving *rx, struct unread *grown, __u32 count, __u32 seq)
 {

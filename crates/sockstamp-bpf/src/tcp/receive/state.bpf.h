@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What is known of bytes that a flow has received, until they are read. */
+/* Keep the state of received bytes until they are read. */
 #ifndef SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_STATE_BPF_H
 
@@ -33,17 +33,17 @@ struct out_of_order {
 	__u32 padding;
 };
 
-/* As many as a reader leaves that is not behind: a flow in use is to stay below 1 kB. */
+/* Room for the arrivals of a reader that keeps up: an active flow must stay below 1 kB. */
 #define ARRIVALS 4
 
-/* Of the word `state`, whose upper half counts the times that arrivals were moved. */
+/* Fields of the word `state`, whose upper half counts moves of arrivals. */
 #define ARRIVALS_COUNT	 0xffff
 #define ARRIVALS_GROWN	 (1 << 16) /* they are in `unread`, not in the flow */
 #define ARRIVALS_MOVING	 (1 << 17)
 #define ARRIVALS_EVICTED (1 << 18) /* those of bytes before `lost` */
 #define ARRIVALS_TURN	 (1ULL << 32)
 
-/* Written under the socket lock but what is marked otherwise. */
+/* Written under the socket lock, except as noted. */
 struct receiving {
 	__u64 state; /* of `arrivals` */
 	__u64 key; /* in `unread` and `reordered`: the socket's address */
@@ -57,7 +57,7 @@ struct receiving {
 	__u32 filler_end;
 	__u32 filler_ns; /* its stamp to `filler`, or a code; ARRIVAL_HOL: none was seen */
 	__u64 filler; /* when the segment came that is worked on, if others wait behind it */
-	/* One that TCP may have queued out of order: it has if its count is another by now. */
+	/* A segment that TCP may have queued out of order: it has if TCP's count has changed. */
 	struct out_of_order latest;
 	__u32 latest_ooopack;
 	__u32 unknown_end; /* nothing is known of segments behind a missing one that start before */
@@ -90,7 +90,7 @@ struct {
 	__type(value, struct unread);
 } unread SEC(".maps");
 
-/* What a new element begins as: too large for the stack. */
+/* Initial value of a new element, too large for the stack. */
 const volatile struct unread nothing_unread;
 
 /*
@@ -105,7 +105,7 @@ struct reordered {
 	struct out_of_order segments[REORDERED]; /* by sequence number, without overlaps */
 };
 
-/* As `unread`. */
+/* The same as `unread`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -116,7 +116,7 @@ struct {
 
 const volatile struct reordered nothing_reordered;
 
-/* What a socket has left that was at this address before. */
+/* Clear the remains of an earlier socket at this address. */
 static __always_inline void receiving_clear(__u64 key)
 {
 	bpf_map_delete_elem(&unread, &key);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Why data waits in the TCP write queue. tcp_write_xmit() (net/ipv4/tcp_output.c, v6.18) asks a row
- * of questions and stops at the first that says no; nothing tells which. So the same questions are
- * asked of the socket's state, under its lock: when a message is queued, of its last byte; and each
- * time a segment arrives, before TCP works on it (tracepoint tcp_probe), of the head of the queue.
- * What held the queue then has held it since the last packet left.
+ * Find why data waits in the TCP write queue. tcp_write_xmit() (net/ipv4/tcp_output.c, v6.18) makes
+ * a series of tests and stops at the first that fails; nothing reports which. The same tests are
+ * therefore made on the socket's state, under its lock: for a message's last byte when it is
+ * queued, and for the head of the queue each time that a segment arrives, before TCP processes it
+ * (tracepoint tcp_probe). The cause found then has held the queue since the last packet left.
  */
 #ifndef SOCKSTAMP_TCP_SEND_CAUSE_BPF_H
 #define SOCKSTAMP_TCP_SEND_CAUSE_BPF_H
@@ -24,7 +24,7 @@
  */
 #define TSQF_WAITING 7UL
 
-/* What the congestion window has room for, in bytes; tcp_cwnd_test() counts packets. */
+/* Return the room in the congestion window, in bytes; tcp_cwnd_test() counts packets. */
 static __always_inline __s64 cause_cwnd_room(const struct tcp_sock *tp)
 {
 	__s64 in_flight = (__s64)tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
@@ -32,16 +32,16 @@ static __always_inline __s64 cause_cwnd_room(const struct tcp_sock *tp)
 	return ((__s64)tp->snd_cwnd - in_flight) * tp->mss_cache;
 }
 
-/* What the peer's window has room for, seen from the first unsent byte: tcp_snd_wnd_test(). */
+/* Return the room in the peer's window, from the first unsent byte: tcp_snd_wnd_test(). */
 static __always_inline __s64 cause_rwnd_room(const struct tcp_sock *tp, __u32 seq)
 {
 	return (__s32)(tp->snd_una + tp->snd_wnd - seq);
 }
 
 /*
- * Whether a window is what stops `length` bytes at `seq`; if both do, the narrower one, as
- * tcp_tso_should_defer() has it. In recovery the windows do not move until the lost data has got
- * through, which retransmissions bring about and nothing that waits here.
+ * Return the window that stops `length` bytes at `seq`; if both do, the narrower one, as in
+ * tcp_tso_should_defer(). In recovery no window moves until the lost data is delivered, which needs
+ * retransmissions, not the waiting data.
  */
 static __always_inline enum part cause_window(const struct tcp_sock *tp, __u32 seq, __u32 length)
 {
@@ -78,8 +78,8 @@ static __always_inline bool cause_paced(const struct sock *sk, const struct tcp_
 }
 
 /*
- * What holds the head of the write queue; PART_COUNT if none of these does. Those that only an ACK
- * can lift are asked first, since pacing and TSQ end by themselves.
+ * Return what holds the head of the write queue; PART_COUNT for none of these causes. Causes that
+ * only an ACK can lift are tested first, because pacing and TSQ end by themselves.
  */
 static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
 {
@@ -89,7 +89,7 @@ static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
 	enum part cause;
 	__u32 length;
 
-	/* Not by the queue's address: clang 19 has loaded from its offset instead. */
+	/* Test the length, not the queue's address: clang 19 has loaded from its offset instead. */
 	if (!sk->sk_write_queue.qlen)
 		return PART_COUNT;
 	cb = skb_tcp(head);
@@ -101,7 +101,7 @@ static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
 		cause = cause_partial(tp);
 		if (cause != PART_COUNT)
 			return cause;
-		/* tcp_push() does not mark what MSG_MORE says there is more of. */
+		/* tcp_push() does not mark a packet that MSG_MORE leaves open. */
 		if (!(cb->tcp_flags & TCPHDR_PSH))
 			return PART_CORK;
 	}
@@ -110,7 +110,10 @@ static __always_inline enum part cause_of_head(const struct sock *sk, __u64 now)
 	return cause_paced(sk, tp, now) ? PART_PACING : PART_COUNT;
 }
 
-/* tcp_small_queue_check(): what the qdisc and the driver may hold of this socket. */
+/*
+ * Return true if the qdisc and the driver hold as much of this socket as tcp_small_queue_check()
+ * allows.
+ */
 static __always_inline bool cause_throttled(const struct sock *sk, __u32 unsent)
 {
 	__u64 limit = sk->sk_pacing_rate >> sk->sk_pacing_shift;
@@ -119,7 +122,7 @@ static __always_inline bool cause_throttled(const struct sock *sk, __u32 unsent)
 	return sk->sk_tsq_flags & TSQF_WAITING || (held > 1 && held + unsent > limit);
 }
 
-/* What will stop the byte before `write_seq`, which is about to be pushed. */
+/* Return what will stop the byte before `write_seq`, which is about to be pushed. */
 static __always_inline enum part cause_of_tail(const struct sock *sk, bool more, __u64 now)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
@@ -165,7 +168,7 @@ static __always_inline void cause_add(struct waiting *waiting, enum part cause, 
 	waiting->since = until;
 }
 
-/* A message is queued behind what waits already, or comes to be the first to wait. */
+/* Account for a message that is queued behind waiting ones, or is the first to wait. */
 static __always_inline void cause_queued(const struct sock *sk, struct flow *flow, bool more,
 					 __u64 now)
 {
@@ -180,7 +183,9 @@ static __always_inline void cause_queued(const struct sock *sk, struct flow *flo
 	cause_add(waiting, waiting->cause, now);
 }
 
-/* When the last packet left: tcp_update_skb_after_send() keeps them in the order of sending. */
+/*
+ * Return when the last packet left: tcp_update_skb_after_send() keeps them in the order of sending.
+ */
 static __always_inline __u64 cause_last_sent(const struct tcp_sock *tp)
 {
 	const struct list_head *newest = tp->tsorted_sent_queue.prev;
@@ -192,7 +197,7 @@ static __always_inline __u64 cause_last_sent(const struct tcp_sock *tp)
 	return kernel_read(skb, struct sk_buff, skb_mstamp_ns);
 }
 
-/* A segment has arrived: what holds the queue has held it since the last packet left. */
+/* Account for an arriving segment: its cause has held the queue since the last packet left. */
 static __always_inline void cause_segment(const struct sock *sk, struct flow *flow)
 {
 	struct waiting *waiting = &flow->waiting;
@@ -212,8 +217,8 @@ static __always_inline void cause_segment(const struct sock *sk, struct flow *fl
 }
 
 /*
- * The head has left. If an ACK lifted what held it, then only pacing can have held it from there on
- * (or, for the moment that it takes, the work itself).
+ * Account for the departure of the head. If an ACK lifted its cause, only pacing can have held it
+ * since (or, briefly, the work itself).
  */
 static __always_inline void cause_left(const struct sock *sk, struct flow *flow, __u64 now)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * When the bytes of a message left TCP. A packet has one key, and where TCP splits it (cwnd, the
- * peer's window, pacing, TSO sizing) the key goes with the last part (tcp_fragment_tstamp(),
- * net/ipv4/tcp_output.c, v6.18): the parts in front of it leave with no callback. But each packet
- * that is not acknowledged yet is in the retransmit queue, with the range of its bytes and the time
- * when it was sent. That is looked up, under the socket lock, before TCP works on the next ACK:
- * before it frees, merges or sends again what has left since the last one.
+ * Find when the bytes of a message left TCP. A packet has one key, and where TCP splits it (cwnd,
+ * the peer's window, pacing, TSO sizing) the key goes with the last part (tcp_fragment_tstamp(),
+ * net/ipv4/tcp_output.c, v6.18): earlier parts leave without a callback. But each unacknowledged
+ * packet is in the retransmit queue, with its range of bytes and its time. Look it up under the
+ * socket lock, before TCP processes the next ACK: before it frees, merges or retransmits packets
+ * that have left since the last one.
  */
 #ifndef SOCKSTAMP_TCP_SEND_DEPARTURE_BPF_H
 #define SOCKSTAMP_TCP_SEND_DEPARTURE_BPF_H
@@ -20,7 +20,7 @@
 /* Height of a red-black tree of 64 k packets; none of sndbuf's size has more. */
 #define RTX_TREE_HEIGHT 32
 
-/* Where fq paces: how far apart two times may be that count as one. */
+/* Where fq paces: the largest difference of two times that count as one. */
 #define FQ_TOLERANCE_NS 50000ULL
 
 /* A packet of the retransmit queue. */
@@ -37,7 +37,7 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
 {
 	__u64 node = root;
 
-	/* It is walked where it is not called, too. */
+	/* Check again, because the verifier walks it even where it is not called. */
 	if (!found || !setting_casts)
 		return 0;
 	found->time = 0;
@@ -64,7 +64,7 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
 }
 
 /*
- * A message's last byte entered the packet scheduler. Messages come here in order, so that the
+ * Note that a message's last byte entered the packet scheduler. Messages come here in order, so the
  * time between two of them is what held the later one.
  */
 static __always_inline void tx_departed(const struct sock *sk, struct flow *flow,
@@ -86,8 +86,8 @@ struct departures {
 };
 
 /*
- * Where fq paces, the time is that from which fq may send the packet, and it entered fq at some
- * time before: it is believed only if that makes no difference.
+ * Where fq paces, the time is the earliest departure, and the packet entered fq at some time
+ * before: accept it only if that makes no difference.
  */
 static __always_inline bool departure_known(const struct sock *sk, const struct flow *flow,
 					    const struct tx_message *message, __u64 time)
@@ -146,7 +146,7 @@ static __always_inline void tx_note_departures(const struct sock *sk, struct flo
 	bpf_loop(TX_INFLIGHT_MAX, departure_next, &departures, 0);
 }
 
-/* What has left since somebody looked, if anything waits at all. */
+/* Look up what has left since the last look, if anything waits at all. */
 static __always_inline void tx_catch_up(const struct sock *sk, struct flow *flow)
 {
 	if (!setting_traced && flow->tx_sched != flow->tx_head)

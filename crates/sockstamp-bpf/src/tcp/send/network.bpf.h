@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What an ACK says about the network. The peer's kernel may hold it back (RFC 1122, 4.2.3.2): until
- * the answer leaves, or for a timer. So tx.network is split: `path`, the smallest RTT that TCP has
- * seen on the connection (tcp_min_rtt()); `delayed-ack`, what the peer may have held back;
- * `excess`, which is the network's.
+ * Split tx.network by what an ACK shows. The peer's kernel may delay it (RFC 1122, 4.2.3.2): until
+ * its answer leaves, or by a timer. `path` is the smallest RTT that TCP has seen on the connection
+ * (tcp_min_rtt()); `delayed-ack` is the peer's possible delay; `excess` is the network's.
  */
 #ifndef SOCKSTAMP_TCP_SEND_NETWORK_BPF_H
 #define SOCKSTAMP_TCP_SEND_NETWORK_BPF_H
@@ -41,8 +40,8 @@ static __always_inline void network_segment(const struct tcp_sock *tp, struct fl
 }
 
 /*
- * Once we have half closed the connection, or the peer has, tcp_probe is silent: what is known is
- * of an earlier segment. Stamps that come with segments are never silent.
+ * Once either end has half closed the connection, tcp_probe is silent: known values are of an
+ * earlier segment. Stamps that come with segments are never silent.
  */
 static __always_inline void network_ack(const struct sock *sk, struct flow *flow)
 {
@@ -62,7 +61,7 @@ static __always_inline void network_judge(struct flow *flow, struct tx_message *
 {
 	__u64 ns = message->stamps.ack - message->stamps.snd;
 
-	/* It is refused, and its difference is none. */
+	/* It is refused, and has no difference. */
 	if (!message->stamps.snd || message->stamps.snd > message->stamps.ack)
 		return;
 	if (flow->ack_flags & ACK_SMALL && network_beyond_path(message, ns) >= DELAYED_ACK_MIN_NS)
@@ -73,7 +72,7 @@ static __always_inline void network_judge(struct flow *flow, struct tx_message *
 		message->flags |= MESSAGE_ACK_DELAYED;
 }
 
-/* Splits what is beyond the path. What was sent again was late for that reason. */
+/* Split the time beyond the path. A retransmitted message was late for that reason. */
 static __always_inline struct network network_split(const struct tx_message *message, __u64 ns)
 {
 	__u64 beyond = network_beyond_path(message, ns);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where the measured messages of a flow are between send and ACK. The flow has room for TX_SLOTS of
- * them itself. A writer of small messages on a long link has hundreds in flight: those are kept in
- * chunks, which come and go with them.
+ * Keep the measured messages of a flow between send and ACK. The flow itself has room for TX_SLOTS.
+ * A writer of small messages on a long path has hundreds in flight: those are kept in chunks, which
+ * come and go with them.
  */
 #ifndef SOCKSTAMP_TCP_SEND_SLOTS_BPF_H
 #define SOCKSTAMP_TCP_SEND_SLOTS_BPF_H
@@ -31,7 +31,7 @@ struct {
 	__type(value, struct tx_chunk);
 } tx_chunks SEC(".maps");
 
-/* What a chunk begins as: it is too large for the stack. Never written. */
+/* Initial value of a chunk, too large for the stack. Never written. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

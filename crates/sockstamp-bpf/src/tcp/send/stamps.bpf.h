@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * SCHED and SND: a packet enters the packet scheduler, and a driver takes it. A stamp is for the
- * messages whose last byte is in the packet, and for no other: what was queued in front of them
- * left in another packet. For that one nothing calls: departure.bpf.h finds when it left, and
- * net_dev_start_xmit() shows it to us when a driver takes it.
+ * SCHED and SND: a packet enters the packet scheduler, and a driver takes it. A stamp is for
+ * messages whose last byte is in the packet, and for no others: bytes queued before them left in
+ * another packet. For that packet there is no call: departure.bpf.h finds when it left, and
+ * net_dev_start_xmit() shows when a driver takes it.
  */
 #ifndef SOCKSTAMP_TCP_SEND_STAMPS_BPF_H
 #define SOCKSTAMP_TCP_SEND_STAMPS_BPF_H
@@ -34,8 +34,8 @@ struct tx_walk {
 };
 
 /*
- * Whether the header is the flow's own. Of a packet that was encrypted on its way (IPsec) what
- * stands in its place is anything, but hardly ever a byte that is not acknowledged.
+ * Return true if the header is the flow's own. In an encrypted packet (IPsec) the bytes in its
+ * place are arbitrary, but hardly ever match an unacknowledged byte.
  */
 static __always_inline bool packet_of_flow(const struct sock *sk, const struct sk_buff *skb,
 					   struct packet *packet)
@@ -47,8 +47,8 @@ static __always_inline bool packet_of_flow(const struct sock *sk, const struct s
 }
 
 /*
- * Which bytes a packet carries that has a key. The byte of the key need not be among them:
- * tcp_grow_skb() moves bytes from one packet to the one in front of it, and leaves the key behind
+ * Return the range of bytes of a packet with a key. The key's byte need not be in it:
+ * tcp_grow_skb() moves bytes to the preceding packet, and leaves the key behind
  * (net/ipv4/tcp_output.c, v6.18).
  */
 static __always_inline struct packet tx_packet(const struct sock *sk, const struct sk_buff *skb)
@@ -178,8 +178,8 @@ static long tx_onward_next(__u32 index, struct tx_walk *walk)
 }
 
 /*
- * What follows the first transmission is the network's time, also where it is sent again: by a
- * device that has sent it before. Messages that share a packet leave by its next device together.
+ * Everything after the first transmission is the network's time, also a retransmission: by a device
+ * that has sent it before. Messages that share a packet leave by its next device together.
  */
 static __always_inline void tx_snd_again(const struct sk_buff *skb, const struct net_device *device,
 					 struct flow *flow, struct tx_walk *walk)
@@ -248,8 +248,8 @@ static __always_inline void tx_snd(const struct sk_buff *skb, const struct net_d
 }
 
 /*
- * net_dev_start_xmit(): the driver of a device takes a packet, or a part of it, that carries no key
- * and so has no callback. How it goes on where it leaves its socket is not known.
+ * Handle net_dev_start_xmit(): the driver of a device takes a packet, or a part of it, without a
+ * key and so without a callback. Its further path after it leaves its socket is unknown.
  */
 static __always_inline void tx_part_started(const struct sock *sk, const struct sk_buff *skb,
 					    const struct net_device *device)

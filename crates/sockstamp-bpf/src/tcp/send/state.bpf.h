@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What is known of messages that a flow sends, until they are acknowledged. */
+/* Keep the state of messages that a flow sends, until they are acknowledged. */
 #ifndef SOCKSTAMP_TCP_SEND_STATE_BPF_H
 #define SOCKSTAMP_TCP_SEND_STATE_BPF_H
 
@@ -35,7 +35,7 @@ struct tx_message {
 	__u8 flags; /* MESSAGE_ */
 };
 
-/* How long the head of the write queue has been held, in all, by each cause. */
+/* The total time that each cause has held the head of the write queue. */
 struct waiting {
 	__u64 since; /* up to when it is accounted for */
 	__u64 waited[CAUSE_COUNT];
@@ -53,14 +53,14 @@ struct sender {
 	__u32 tid; /* 0: free */
 	__u32 pid;
 	__u32 flags; /* SENDER_ and MESSAGE_PIPELINED */
-	/* Of the message, once it is queued. */
+	/* The message's group, once it is queued. */
 	__u32 group;
 	__u32 crowded; /* the flow's tx_crowded */
 	__u32 end; /* where write_seq is once all bytes of a call without a struct msghdr are queued
 		    */
 };
 
-/* Why the next turn of a send may be another than its first. */
+/* Reasons why the next turn of a send may not be its first. */
 enum crowded {
 	TX_CROWDED = 1, /* more tasks were inside send at once than `senders` has room for */
 	TX_ADOPTED, /* some were when the flow was adopted */

@@ -12,8 +12,8 @@
 #include "tcp/send/queued.bpf.h"
 
 /*
- * A function that sends begins, with the socket locked. Nobody sees the end of a call that was
- * under way when the function came to be traced: what it queued is a message now, unless it still
+ * Note the begin of a sending function, with the socket locked. The end of a call that was in
+ * progress when tracing began is never seen: its queued bytes become a message now, unless it still
  * waits for room.
  */
 static __always_inline struct sender *tx_begun(const struct sock *sk, bool more)
@@ -51,7 +51,7 @@ static __always_inline void tx_sendpages_begun(const struct sock *sk, __u32 size
 	sender->end = tcp_of(sk)->write_seq + size;
 }
 
-/* Whether all bytes of the call are queued. */
+/* Return true if all bytes of the call are queued. */
 static __always_inline bool tx_all_queued(const struct sock *sk, const struct sender *sender)
 {
 	const void *call = (const void *)sender->call;
@@ -62,9 +62,9 @@ static __always_inline bool tx_all_queued(const struct sock *sk, const struct se
 }
 
 /*
- * __tcp_push_pending_frames(): what is queued may leave. If the send call has no more to copy, this
- * is the moment before its last byte does: tcp_push() ends tcp_sendmsg_locked() (net/ipv4/tcp.c,
- * v6.12) and do_tcp_sendpages().
+ * Handle __tcp_push_pending_frames(): queued bytes may leave. If the send call has no more to copy,
+ * this is the moment before its last byte leaves: tcp_push() ends tcp_sendmsg_locked()
+ * (net/ipv4/tcp.c, v6.12) and do_tcp_sendpages().
  */
 static __always_inline void tx_pushed(const struct sock *sk)
 {
@@ -72,7 +72,7 @@ static __always_inline void tx_pushed(const struct sock *sk)
 	struct sender *sender;
 	struct flow *flow;
 
-	/* In a softirq nobody owns the socket, and `current` is a bystander. */
+	/* In softirq no task owns the socket, and `current` is unrelated. */
 	if (!sk->sk_lock.owned)
 		return;
 	flow = flow_lookup(sk);
@@ -84,9 +84,9 @@ static __always_inline void tx_pushed(const struct sock *sk)
 }
 
 /*
- * tcp_sendmsg_locked() ends, with the socket locked. What was not pushed (tcp_should_autocork()),
- * or not taken to the last byte, is a message only now. Data that went with the SYN is counted with
- * the connection.
+ * Handle the end of tcp_sendmsg_locked(), with the socket locked. Bytes that were not pushed
+ * (tcp_should_autocork()), or a partial call, become a message only now. Data that went with the
+ * SYN is counted with the connection.
  */
 static __always_inline void tx_ended(const struct sock *sk, int result)
 {
