@@ -9,7 +9,7 @@ use bindgen::callbacks::{DeriveTrait, ImplementsTrait, ParseCallbacks};
 
 const HEADER: &str = "include/sockstamp.h";
 
-/// What libc has, and handles, which are types of this crate.
+/// Leave these out: types of libc, and handles, which are types of this crate.
 const NOT_GENERATED: &str = "sockaddr.*|iovec|socklen_t|\
     sockstamp_(batch|completions|matcher|queue|receiver|registration|sender|stamping)";
 
@@ -44,7 +44,7 @@ fn generate(what: CodegenConfig) -> Result<String> {
     Ok(generated.to_string())
 }
 
-/// What libc has can be copied, so that it can be in a union.
+/// Let types of libc be copied, so that they can be in a union.
 #[derive(Debug)]
 struct Copied;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How long a UDP request took, by stamps of the kernel: from the driver to the arrival of the
+ * Print how long a UDP request took by the kernel's stamps: from the driver to the arrival of the
  * answer.
  *
  *     cc udp_request.c $(pkg-config --cflags --libs sockstamp) -o udp_request

@@ -20,7 +20,7 @@
 
 #define BUFFERS 8
 #define BUFFER	(256 * 1024)
-/* How long a peer may take to acknowledge what was sent. */
+/* Longest time of a peer's acknowledgement. */
 #define PATIENCE_MS 60000
 
 /* Up to the empty line behind the request's headers. Whatever is asked, there is one file. */
@@ -92,7 +92,7 @@ static int serve(int fd, const char *path)
 		error = read_request(fd);
 	if (!error)
 		error = send_file(sender, file);
-	/* What the kernel still has when a sender is freed is lost to the program. */
+	/* Buffers that the kernel still has when a sender is freed are lost to the program. */
 	if (!error && sockstamp_sender_wait_idle(sender, PATIENCE_MS) > 0)
 		error = -ETIMEDOUT;
 	if (!error) {

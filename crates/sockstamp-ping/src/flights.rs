@@ -57,7 +57,7 @@ pub(crate) struct Heard {
 
 #[derive(Debug)]
 pub(crate) struct Flights {
-    /// A power of two, so that numbers keep their places when they wrap.
+    /// A power of two, so that numbers keep their slots when they wrap.
     ring: Vec<Option<Flight>>,
     next: u64,
     /// The highest number that was answered.
@@ -71,7 +71,7 @@ const FEWEST: usize = 16;
 impl Flights {
     /// Return the number of slots for twice the timeout, so that late answers are recognised for as
     /// long again.
-    pub(crate) fn places(timeout: Duration, interval: Duration) -> usize {
+    pub(crate) fn slots(timeout: Duration, interval: Duration) -> usize {
         let probes = 2 * timeout.as_nanos() / interval.as_nanos().max(1) + 2;
         usize::try_from(probes)
             .unwrap_or(MAX_IN_FLIGHT)
@@ -79,9 +79,9 @@ impl Flights {
             .next_power_of_two()
     }
 
-    pub(crate) fn new(places: usize) -> Self {
+    pub(crate) fn new(slots: usize) -> Self {
         let mut ring = Vec::new();
-        ring.resize_with(places, || None);
+        ring.resize_with(slots, || None);
         Self {
             ring,
             next: 0,
@@ -90,15 +90,15 @@ impl Flights {
     }
 
     /// Grow for another target with the same destination.
-    pub(crate) fn grow(&mut self, places: usize) {
-        if places <= self.ring.len() {
+    pub(crate) fn grow(&mut self, slots: usize) {
+        if slots <= self.ring.len() {
             return;
         }
-        let old = std::mem::replace(self, Self::new(places));
+        let old = std::mem::replace(self, Self::new(slots));
         (self.next, self.answered) = (old.next, old.answered);
         for flight in old.ring.into_iter().flatten() {
-            let place = self.place(flight.number);
-            self.ring[place] = Some(flight);
+            let slot = self.slot(flight.number);
+            self.ring[slot] = Some(flight);
         }
     }
 
@@ -107,7 +107,7 @@ impl Flights {
         self.next
     }
 
-    /// Remembers the next probe, in the place of the oldest, which it returns.
+    /// Remembers the next probe, in the slot of the oldest, which it returns.
     pub(crate) fn push(
         &mut self,
         target: TargetId,
@@ -118,8 +118,8 @@ impl Flights {
     ) -> Option<Flight> {
         let number = self.next;
         self.next += 1;
-        let place = self.place(number);
-        self.ring[place].replace(Flight {
+        let slot = self.slot(number);
+        self.ring[slot].replace(Flight {
             number,
             target,
             seq,
@@ -131,8 +131,8 @@ impl Flights {
     }
 
     pub(crate) fn get(&mut self, number: u64) -> Option<&mut Flight> {
-        let place = self.place(number);
-        self.ring[place].as_mut().filter(|flight| flight.number == number)
+        let slot = self.slot(number);
+        self.ring[slot].as_mut().filter(|flight| flight.number == number)
     }
 
     /// The latest probe whose number has these low bits, of those that were sent.
@@ -162,9 +162,9 @@ impl Flights {
         open
     }
 
-    fn place(&self, number: u64) -> usize {
+    fn slot(&self, number: u64) -> usize {
         let mask = self.ring.len() - 1;
-        usize::try_from(number & mask as u64).expect("the ring has fewer places")
+        usize::try_from(number & mask as u64).expect("the ring has fewer slots")
     }
 }
 
@@ -179,8 +179,8 @@ mod tests {
         flights.push(TargetId(0), seq, 56, Departure::new(Reading::take(), None), None)
     }
 
-    fn filled(places: usize, probes: u64) -> Flights {
-        let mut flights = Flights::new(places);
+    fn filled(slots: usize, probes: u64) -> Flights {
+        let mut flights = Flights::new(slots);
         for seq in 0..probes {
             push(&mut flights, seq + 1);
         }
@@ -216,12 +216,12 @@ mod tests {
 
     #[test]
     fn places_follow_the_timeout() {
-        let places = |timeout, interval| {
-            Flights::places(Duration::from_millis(timeout), Duration::from_millis(interval))
+        let slots = |timeout, interval| {
+            Flights::slots(Duration::from_millis(timeout), Duration::from_millis(interval))
         };
-        assert_eq!(places(1_000, 1_000), 16);
-        assert_eq!(places(1_000, 10), 256);
-        assert_eq!(places(100_000, 1), MAX_IN_FLIGHT);
+        assert_eq!(slots(1_000, 1_000), 16);
+        assert_eq!(slots(1_000, 10), 256);
+        assert_eq!(slots(100_000, 1), MAX_IN_FLIGHT);
     }
 
     proptest! {

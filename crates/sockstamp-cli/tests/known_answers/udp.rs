@@ -43,7 +43,7 @@ fn check(family: Family) {
 }
 
 /// Sends a burst, then reads it with a pause before each read. Lengths tell the datagrams apart.
-/// How long each was under way, from the outside: at least and at most.
+/// Bounds of each one's time in flight, measured from outside.
 fn exchange(sender: &UdpSocket, receiver: &UdpSocket) -> Vec<RangeInclusive<Duration>> {
     let to = receiver.local_addr().unwrap();
     let times: Vec<(Instant, Instant)> = (0..DATAGRAMS)

@@ -274,8 +274,8 @@ impl Worker {
             Protocol::Udp { port } | Protocol::Tcp { port } => port,
         };
         let settings = &target.settings;
-        let places = Flights::places(settings.timeout, settings.interval);
-        let destination = self.destination(id, number, target, port, places);
+        let slots = Flights::slots(settings.timeout, settings.interval);
+        let destination = self.destination(id, number, target, port, slots);
         self.schedule.count_in(settings.interval, settings.flood);
         let interval = settings.interval.into();
         let origin = *self.origin.get_or_insert_with(now);
@@ -319,7 +319,7 @@ impl Worker {
         Ok((number, sockets))
     }
 
-    fn destination(&mut self, id: TargetId, lane: u32, target: &Target, port: u16, places: usize) -> u32 {
+    fn destination(&mut self, id: TargetId, lane: u32, target: &Target, port: u16, slots: usize) -> u32 {
         let number = match self.destination_of.entry((lane, target.address, port)) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => {
@@ -332,7 +332,7 @@ impl Worker {
                 let destination = Destination {
                     lane,
                     address: address.unwrap_or(SocketAddr::new(target.address, port)),
-                    flights: Flights::new(places),
+                    flights: Flights::new(slots),
                     targets: BTreeSet::new(),
                     source: None,
                 };
@@ -341,7 +341,7 @@ impl Worker {
             }
         };
         if let Some(destination) = self.destinations.get_mut(&number) {
-            destination.flights.grow(places);
+            destination.flights.grow(slots);
             destination.targets.insert(id);
         }
         number

@@ -15,7 +15,7 @@ use crate::sys::message::{self, BATCH};
 use crate::sys::options;
 use crate::sys::zerocopy::StableBuffer;
 use crate::timestamping::TxStamp;
-use crate::zerocopy::held::{Place, Returned};
+use crate::zerocopy::held::{Returned, Slot};
 use crate::zerocopy::memory::{CompletionCounters, CompletionsBy, Memory};
 use crate::zerocopy::options::{How, Options};
 use crate::zerocopy::ranges::Window;
@@ -87,7 +87,7 @@ pub struct Calls<S> {
 /// The owner of the ids that the kernel reports.
 #[derive(Debug)]
 struct Ids {
-    window: Window<Place>,
+    window: Window<Slot>,
     /// Failed sends that may or may not have an id.
     unsettled: u32,
     foreign: bool,
@@ -99,7 +99,7 @@ impl Ids {
         let ahead = self.window.ahead(range);
         let matched = self
             .window
-            .complete(range, |place| ledger.complete(place, range.copied));
+            .complete(range, |slot| ledger.complete(slot, range.copied));
         ledger.counters.repeated += matched.repeated;
         if ahead <= self.unsettled {
             self.unsettled -= ahead;
@@ -437,7 +437,7 @@ impl<S: AsFd> Transport for Calls<S> {
         self.support == Support::Available && self.ids.unsettled == 0 && !self.ids.foreign
     }
 
-    fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Taken> {
+    fn lend(&mut self, bytes: &[u8], how: &How, slot: Slot) -> nix::Result<Taken> {
         if !self.ids.window.reserve() {
             return Err(Errno::ENOBUFS);
         }
@@ -450,7 +450,7 @@ impl<S: AsFd> Transport for Calls<S> {
             // Read the queue after ENOBUFS: unread entries may use up the memory.
             Err(errno) => self.queue_due |= errno == Errno::ENOBUFS,
             Ok(_) => {
-                self.ids.window.issue(place);
+                self.ids.window.issue(slot);
             }
         }
         sent.map(|bytes| Taken {

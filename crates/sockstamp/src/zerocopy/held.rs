@@ -15,13 +15,13 @@ pub struct Returned<B> {
 }
 
 /// Names a buffer in [`Held`].
-pub type Place = usize;
+pub type Slot = usize;
 
-/// Buffers in flight, at places that are used again.
+/// Buffers in flight, at slots that are used again.
 #[derive(Debug)]
 pub(super) struct Held<B> {
     lent: Vec<Option<LentBuffer<B>>>,
-    free: Vec<Place>,
+    free: Vec<Slot>,
     returned: VecDeque<Returned<B>>,
 }
 
@@ -36,51 +36,51 @@ struct LentBuffer<B> {
 }
 
 impl<B: StableBuffer> Held<B> {
-    pub(super) fn put(&mut self, buffer: B) -> Place {
+    pub(super) fn put(&mut self, buffer: B) -> Slot {
         let lent = Some(LentBuffer {
             buffer,
             sends: 0,
             open: true,
             copied: false,
         });
-        if let Some(place) = self.free.pop() {
-            self.lent[place] = lent;
-            return place;
+        if let Some(slot) = self.free.pop() {
+            self.lent[slot] = lent;
+            return slot;
         }
         self.lent.push(lent);
         self.lent.len() - 1
     }
 
-    pub(super) fn bytes(&self, place: Place) -> &[u8] {
-        self.at(place).buffer.bytes()
+    pub(super) fn bytes(&self, slot: Slot) -> &[u8] {
+        self.at(slot).buffer.bytes()
     }
 
     /// Count one more send of the buffer in flight.
-    pub(super) fn lend(&mut self, place: Place) {
-        self.at_mut(place).sends += 1;
+    pub(super) fn lend(&mut self, slot: Slot) {
+        self.at_mut(slot).sends += 1;
     }
 
     /// Count one send of the buffer as complete.
-    pub(super) fn complete(&mut self, place: Place, copied: bool) {
-        let lent = self.at_mut(place);
+    pub(super) fn complete(&mut self, slot: Slot, copied: bool) {
+        let lent = self.at_mut(slot);
         lent.sends -= 1;
         lent.copied |= copied;
-        self.give_back(place);
+        self.give_back(slot);
     }
 
     /// No more of the buffer is to be sent.
-    pub(super) fn close(&mut self, place: Place) {
-        self.at_mut(place).open = false;
-        self.give_back(place);
+    pub(super) fn close(&mut self, slot: Slot) {
+        self.at_mut(slot).open = false;
+        self.give_back(slot);
     }
 
     /// Takes the buffer out, unless some of it is in flight.
-    pub(super) fn take_idle(&mut self, place: Place) -> Option<B> {
-        if self.at(place).sends > 0 {
+    pub(super) fn take_idle(&mut self, slot: Slot) -> Option<B> {
+        if self.at(slot).sends > 0 {
             return None;
         }
-        self.free.push(place);
-        self.lent[place].take().map(|lent| lent.buffer)
+        self.free.push(slot);
+        self.lent[slot].take().map(|lent| lent.buffer)
     }
 
     pub(super) fn next_returned(&mut self) -> Option<Returned<B>> {
@@ -95,28 +95,28 @@ impl<B: StableBuffer> Held<B> {
         self.lent.len() - self.free.len()
     }
 
-    fn give_back(&mut self, place: Place) {
-        let lent = self.at(place);
+    fn give_back(&mut self, slot: Slot) {
+        let lent = self.at(slot);
         if lent.open || lent.sends > 0 {
             return;
         }
         let copied = lent.copied;
-        if let Some(buffer) = self.take_idle(place) {
+        if let Some(buffer) = self.take_idle(slot) {
             self.returned.push_back(Returned { buffer, copied });
         }
     }
 
-    fn at(&self, place: Place) -> &LentBuffer<B> {
-        self.lent[place].as_ref().expect(Self::OCCUPIED)
+    fn at(&self, slot: Slot) -> &LentBuffer<B> {
+        self.lent[slot].as_ref().expect(Self::OCCUPIED)
     }
 
-    fn at_mut(&mut self, place: Place) -> &mut LentBuffer<B> {
-        self.lent[place].as_mut().expect(Self::OCCUPIED)
+    fn at_mut(&mut self, slot: Slot) -> &mut LentBuffer<B> {
+        self.lent[slot].as_mut().expect(Self::OCCUPIED)
     }
 
-    /// A place goes to the transport with each send and comes back once for each: `Window` hands a
+    /// A slot goes to the transport with each send and comes back once for each: `Window` hands a
     /// send out once, and the kernel makes one notification for a request of io_uring.
-    const OCCUPIED: &str = "a place is free when its last send is complete, not before";
+    const OCCUPIED: &str = "a slot is free when its last send is complete, not before";
 }
 
 impl<B> Default for Held<B> {
@@ -141,13 +141,13 @@ impl<B> Drop for Held<B> {
 mod tests {
     use super::*;
 
-    fn held(buffers: &[&str]) -> (Held<Vec<u8>>, Vec<Place>) {
+    fn held(buffers: &[&str]) -> (Held<Vec<u8>>, Vec<Slot>) {
         let mut held = Held::default();
-        let places = buffers
+        let slots = buffers
             .iter()
             .map(|text| held.put(text.as_bytes().to_vec()))
             .collect();
-        (held, places)
+        (held, slots)
     }
 
     fn returned(held: &mut Held<Vec<u8>>) -> Option<(String, bool)> {
@@ -157,21 +157,21 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_when_all_of_it_is_sent_and_every_send_complete() {
-        let (mut held, places) = held(&["first", "second"]);
+        let (mut held, slots) = held(&["first", "second"]);
         for _ in 0..2 {
-            held.lend(places[0]);
+            held.lend(slots[0]);
         }
-        held.complete(places[0], true);
-        held.close(places[0]);
+        held.complete(slots[0], true);
+        held.close(slots[0]);
         assert_eq!(returned(&mut held), None, "its second send is in flight");
-        held.complete(places[0], false);
+        held.complete(slots[0], false);
         assert_eq!(returned(&mut held), Some(("first".into(), true)));
         assert_eq!(held.in_flight(), 1);
 
-        held.lend(places[1]);
-        held.complete(places[1], false);
+        held.lend(slots[1]);
+        held.complete(slots[1], false);
         assert_eq!(returned(&mut held), None, "more of it is to be sent");
-        held.close(places[1]);
+        held.close(slots[1]);
         assert_eq!(returned(&mut held), Some(("second".into(), false)));
         assert_eq!(held.in_flight(), 0);
     }
@@ -180,16 +180,16 @@ mod tests {
     fn buffers_keep_their_address_while_others_come_and_go() {
         // Each takes Miri some 30 ms.
         const OTHERS: usize = if cfg!(miri) { 50 } else { 1000 };
-        let (mut held, places) = held(&["stays"]);
-        let address = held.bytes(places[0]).as_ptr();
+        let (mut held, slots) = held(&["stays"]);
+        let address = held.bytes(slots[0]).as_ptr();
         let others: Vec<_> = (0..OTHERS).map(|_| held.put(vec![0; 10])).collect();
-        assert_eq!(held.bytes(places[0]).as_ptr(), address);
+        assert_eq!(held.bytes(slots[0]).as_ptr(), address);
         for other in others {
             assert_eq!(held.take_idle(other), Some(vec![0; 10]));
         }
-        assert_eq!(held.bytes(places[0]).as_ptr(), address);
-        assert!(held.put(Vec::new()) != places[0]);
-        assert_eq!(held.lent.len(), OTHERS + 1, "free places are used again");
-        assert_eq!(held.take_idle(places[0]), Some(b"stays".to_vec()));
+        assert_eq!(held.bytes(slots[0]).as_ptr(), address);
+        assert!(held.put(Vec::new()) != slots[0]);
+        assert_eq!(held.lent.len(), OTHERS + 1, "free slots are used again");
+        assert_eq!(held.take_idle(slots[0]), Some(b"stays".to_vec()));
     }
 }

@@ -10,7 +10,7 @@ use nix::sys::socket::{SockType, getsockopt, sockopt};
 use crate::sys::ring::{Notification, Outgoing, SendRing};
 use crate::sys::zerocopy::StableBuffer;
 use crate::zerocopy::calls::{self, Support};
-use crate::zerocopy::held::{Place, Returned};
+use crate::zerocopy::held::{Returned, Slot};
 use crate::zerocopy::options::{How, Options};
 use crate::zerocopy::sender::Sender;
 use crate::zerocopy::transport::{Taken, Transport};
@@ -44,10 +44,10 @@ pub struct Ring<S> {
 /// A send that failed may be notified as well, so its name is not used again before.
 #[derive(Debug, Default)]
 struct Notices {
-    expected: Vec<Option<Place>>,
+    expected: Vec<Option<Slot>>,
     free: Vec<usize>,
     /// Come, but not handed out.
-    come: Vec<(Place, bool)>,
+    come: Vec<(Slot, bool)>,
 }
 
 impl Notices {
@@ -72,8 +72,8 @@ impl Notices {
             return;
         };
         self.free.push(name);
-        if let Some(place) = self.expected[name].take() {
-            self.come.push((place, notification.copied));
+        if let Some(slot) = self.expected[name].take() {
+            self.come.push((slot, notification.copied));
         }
     }
 }
@@ -121,8 +121,8 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
         let Ring { ring, notices, .. } = &mut self.transport;
         ring.reap(|notification| notices.came(notification))
             .map_err(Error::call("io_uring_enter", "a ring of sends"))?;
-        for (place, copied) in notices.come.drain(..) {
-            self.ledger.complete(place, copied);
+        for (slot, copied) in notices.come.drain(..) {
+            self.ledger.complete(slot, copied);
         }
         Ok(())
     }
@@ -181,7 +181,7 @@ impl<S: AsFd> Transport for Ring<S> {
         self.support == Support::Available
     }
 
-    fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Taken> {
+    fn lend(&mut self, bytes: &[u8], how: &How, slot: Slot) -> nix::Result<Taken> {
         let Self {
             ring,
             notices,
@@ -204,7 +204,7 @@ impl<S: AsFd> Transport for Ring<S> {
                 notices.came(notification);
             }
         })?;
-        notices.expected[name] = outcome.result.is_ok().then_some(place);
+        notices.expected[name] = outcome.result.is_ok().then_some(slot);
         match own {
             Some(notification) => notices.came(notification),
             None if outcome.notified => {}

@@ -2,7 +2,7 @@ use nix::errno::Errno;
 
 use crate::Error;
 use crate::sys::zerocopy::StableBuffer;
-use crate::zerocopy::held::{Held, Place, Returned};
+use crate::zerocopy::held::{Held, Returned, Slot};
 use crate::zerocopy::options::{How, Options};
 use crate::zerocopy::transport::{Taken, Transport};
 
@@ -28,9 +28,9 @@ pub(super) struct Ledger<B: StableBuffer> {
 }
 
 impl<B: StableBuffer> Ledger<B> {
-    /// A send of the buffer at `place` is complete.
-    pub(super) fn complete(&mut self, place: Place, copied: bool) {
-        self.held.complete(place, copied);
+    /// A send of the buffer at `slot` is complete.
+    pub(super) fn complete(&mut self, slot: Slot, copied: bool) {
+        self.held.complete(slot, copied);
         self.counters.completed += 1;
         self.counters.completed_copied += u64::from(copied);
         self.copied_in_a_row = if copied {
@@ -46,7 +46,7 @@ impl<B: StableBuffer> Ledger<B> {
 /// A buffer of which a stream socket has taken a part.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
-    place: Place,
+    slot: Slot,
     sent: usize,
     how: How,
 }
@@ -152,13 +152,13 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
                 });
             }
         }
-        let place = self.ledger.held.put(buffer);
-        let mut rest = Rest { place, sent: 0, how };
+        let slot = self.ledger.held.put(buffer);
+        let mut rest = Rest { slot, sent: 0, how };
         match self.push(&mut rest) {
-            Ok(()) => Ok(match self.ledger.held.take_idle(place) {
+            Ok(()) => Ok(match self.ledger.held.take_idle(slot) {
                 Some(buffer) => Sent::Copied(buffer),
                 None => {
-                    self.ledger.held.close(place);
+                    self.ledger.held.close(slot);
                     Sent::InFlight
                 }
             }),
@@ -166,7 +166,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
                 self.rest = Some(rest);
                 Ok(Sent::Partly { left: self.unsent() })
             }
-            Err(errno) => Err(self.give_up(place, errno)),
+            Err(errno) => Err(self.give_up(slot, errno)),
         }
     }
 
@@ -186,7 +186,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
                 Ok(false)
             }
             result => {
-                self.ledger.held.close(rest.place);
+                self.ledger.held.close(rest.slot);
                 result.map_err(Self::error)?;
                 Ok(true)
             }
@@ -197,7 +197,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
     /// [`flush`](Self::flush) sends.
     pub fn unsent(&self) -> usize {
         self.rest
-            .map_or(0, |rest| self.ledger.held.bytes(rest.place).len() - rest.sent)
+            .map_or(0, |rest| self.ledger.held.bytes(rest.slot).len() - rest.sent)
     }
 
     /// The next buffer that the kernel is done with, in the order of completion. `None`: no more
@@ -242,25 +242,25 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
     fn push(&mut self, rest: &mut Rest) -> nix::Result<()> {
         loop {
             rest.sent += self.send_once(*rest)?;
-            if !self.transport.is_stream() || rest.sent >= self.ledger.held.bytes(rest.place).len() {
+            if !self.transport.is_stream() || rest.sent >= self.ledger.held.bytes(rest.slot).len() {
                 return Ok(());
             }
         }
     }
 
     fn send_once(&mut self, rest: Rest) -> nix::Result<usize> {
-        let bytes = &self.ledger.held.bytes(rest.place)[rest.sent..];
+        let bytes = &self.ledger.held.bytes(rest.slot)[rest.sent..];
         let counters = &mut self.ledger.counters;
         let copies = if bytes.is_empty() || bytes.len() < self.ledger.options.threshold {
             &mut counters.below_threshold
         } else if self.ledger.stopped || !self.transport.lends() {
             &mut counters.not_asked
         } else {
-            match self.transport.lend(bytes, &rest.how, rest.place) {
+            match self.transport.lend(bytes, &rest.how, rest.slot) {
                 Ok(Taken { bytes, in_flight }) => {
                     if in_flight {
                         counters.lent += 1;
-                        self.ledger.held.lend(rest.place);
+                        self.ledger.held.lend(rest.slot);
                     }
                     return Ok(bytes);
                 }
@@ -274,12 +274,12 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         Ok(sent)
     }
 
-    fn give_up(&mut self, place: Place, errno: Errno) -> NotSent<B> {
-        let buffer = self.ledger.held.take_idle(place);
+    fn give_up(&mut self, slot: Slot, errno: Errno) -> NotSent<B> {
+        let buffer = self.ledger.held.take_idle(slot);
         match buffer {
             Some(buffer) if errno == Errno::EAGAIN => NotSent::WouldBlock(buffer),
             None => {
-                self.ledger.held.close(place);
+                self.ledger.held.close(slot);
                 NotSent::Failed {
                     buffer: None,
                     error: Self::error(errno),

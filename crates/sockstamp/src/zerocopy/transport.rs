@@ -1,4 +1,4 @@
-use crate::zerocopy::held::Place;
+use crate::zerocopy::held::Slot;
 use crate::zerocopy::options::How;
 
 /// The way from a sender to the kernel. Implemented here alone.
@@ -15,10 +15,10 @@ pub trait Transport: Sized {
     #[doc(hidden)]
     fn lends(&self) -> bool;
 
-    /// Sends without a copy. Where that succeeds with [`Taken::in_flight`], `place` is handed out
+    /// Sends without a copy. Where that succeeds with [`Taken::in_flight`], `slot` is handed out
     /// once, on completion.
     #[doc(hidden)]
-    fn lend(&mut self, bytes: &[u8], how: &How, place: Place) -> nix::Result<Taken>;
+    fn lend(&mut self, bytes: &[u8], how: &How, slot: Slot) -> nix::Result<Taken>;
 
     /// Sends a copy; how many bytes of it.
     #[doc(hidden)]
