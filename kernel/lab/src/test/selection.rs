@@ -220,12 +220,15 @@ mod tests {
             why("run a/x t\nrun a/x *\n", vec![test("a/x", "u")]),
             "no test for the line a/x t"
         );
-        assert_eq!(why("skip a/x t\n", vec![]), "what is this: skip a/x t");
-        assert_eq!(why("on 6.2 a/x t\n", vec![]), "what is this: on 6.2 a/x t");
+        assert_eq!(why("skip a/x t\n", vec![]), "cannot parse the line skip a/x t");
+        assert_eq!(
+            why("on 6.2 a/x t\n", vec![]),
+            "cannot parse the line on 6.2 a/x t"
+        );
         assert_eq!(
             why("counted skip a/x t why\n", vec![]),
-            "what is this: counted skip a/x t why"
+            "cannot parse the line counted skip a/x t why"
         );
-        assert_eq!(why("walk a/x t\n", vec![]), "what is this: walk a/x t");
+        assert_eq!(why("walk a/x t\n", vec![]), "cannot parse the line walk a/x t");
     }
 }
