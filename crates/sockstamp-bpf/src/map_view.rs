@@ -1,5 +1,4 @@
-//! The places where bytes that the kernel wrote become typed values. The only `unsafe` of this
-//! crate: whoever gets a value from here cannot misuse it.
+//! Turn bytes that the kernel wrote into typed values. These values are safe for any use.
 
 use std::mem::size_of;
 use std::os::fd::AsFd;
@@ -29,8 +28,8 @@ impl Banks {
         Ok(Self { map, count })
     }
 
-    /// A copy of every bank. Each word is read whole; words that are counted together may be read
-    /// before and after a message.
+    /// Copy every bank. Each word is read whole; words that are counted together may be read before
+    /// and after a message.
     pub fn read(&self) -> Vec<Bank> {
         (0..self.count).map(|bank| self.read_one(bank)).collect()
     }
@@ -40,17 +39,17 @@ impl Banks {
         let source = self.map.as_ptr().cast::<u64>();
         let target = (&raw mut copy).cast::<u64>();
         for word in 0..BANK_WORDS {
-            // SAFETY: `index < self.count`, so the address lies within the `count * size_of::<Bank>()`
-            // bytes that `map()` mapped and that stay mapped while `self` lives. It is aligned: a
-            // mapping starts at a page, and the kernel rounds elements of an array map up to 8 bytes
-            // (array_map_alloc(), kernel/bpf/arraymap.c), which Bank, made of u64 alone, already
-            // is. The kernel changes these words while we read: hence atomic loads. The mapping
-            // is read-only, and `load` never writes.
+            // SAFETY: `index < self.count`, so the address lies within the
+            // `count * size_of::<Bank>()` bytes that `map()` mapped and that stay mapped while
+            // `self` lives. It is aligned: a mapping starts at a page, and the kernel rounds
+            // elements of an array map up to 8 bytes (array_map_alloc(), kernel/bpf/arraymap.c),
+            // which Bank, made of u64 alone, already is. The kernel changes these words while we
+            // read: hence atomic loads. The mapping is read-only, and `load` never writes.
             let value = unsafe {
                 AtomicU64::from_ptr(source.add(index * BANK_WORDS + word).cast_mut()).load(Ordering::Relaxed)
             };
-            // SAFETY: `word < BANK_WORDS`, so the address lies within `copy`, which is ours alone; any
-            // value is valid for the integers that Bank consists of.
+            // SAFETY: `word < BANK_WORDS`, so the address lies within `copy`, which is ours alone;
+            // any value is valid for the integers that Bank consists of.
             unsafe { target.add(word).write(value) };
         }
         copy
@@ -83,7 +82,8 @@ pub fn record(sample: &[u8]) -> Option<&Record> {
 impl Record {
     /// The stamps of a record whose direction is TX.
     pub(crate) fn tx_stamps(&self) -> &tx_stamps {
-        // SAFETY: both members of the union consist of integers alone, for which any bits are valid.
+        // SAFETY: both members of the union consist of integers alone, for which any bits are
+        // valid.
         unsafe { &self.stamps.tx }
     }
 

@@ -1,4 +1,4 @@
-//! What is done with every object of programs alike.
+//! Operate objects of programs of any kind.
 
 use std::mem::MaybeUninit;
 
@@ -28,7 +28,7 @@ pub(crate) fn attach_traced(skeleton: &mut impl Skel<'static>) -> Result<Vec<Lin
         .collect()
 }
 
-/// libbpf's own messages are no part of our output, except for who looks for a fault.
+/// Silence libbpf, except for debugging.
 pub(crate) fn quiet_libbpf() {
     let debug = std::env::var_os("SOCKSTAMP_DEBUG").is_some();
     libbpf_rs::set_print(debug.then_some((PrintLevel::Warn, |_, text| eprint!("{text}"))));

@@ -1,4 +1,4 @@
-//! What is asked of a measurement: which messages, and how.
+//! Define the options of a measurement: its target and its method.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -11,15 +11,15 @@ use crate::abi::raw::INTERFACES;
 use crate::group::Grouped;
 use crate::plan::{EntryHook, Hooks, Request};
 
-/// Which messages are measured. All conditions must hold.
+/// The target. All conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Target {
     /// Sockets of this cgroup and those below it; without it, of the whole host.
     pub cgroup: Option<PathBuf>,
     /// Messages that tasks of these thread groups send or read; empty: of any task.
     pub pids: Vec<u32>,
-    /// Messages that processes of these names send or read; empty: of any name. The name is that of the
-    /// process's first thread (`/proc/PID/comm`), of which the kernel keeps 15 bytes.
+    /// Messages that processes of these names send or read; empty: of any name. The name is that of
+    /// the process's first thread (`/proc/PID/comm`), of which the kernel keeps 15 bytes.
     pub comms: Vec<String>,
     /// Sockets of this network namespace; without it, of any.
     pub netns: Option<NetnsInode>,
@@ -30,24 +30,24 @@ pub struct Target {
 }
 
 impl Target {
-    /// Whether only messages of some processes are meant.
+    /// Return true if only messages of some processes are selected.
     pub(crate) fn by_process(&self) -> bool {
         !self.pids.is_empty() || !self.comms.is_empty()
     }
 }
 
-/// Which messages of a selected flow are measured, for each direction by itself.
+/// The sampling of a selected flow's messages, for each direction separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sampling {
     /// All of them.
     Every,
-    /// All up to so many a second, above that one of so many.
+    /// All up to this many per second, above that one in N.
     RateCap(u32),
-    /// One of so many.
+    /// One in N.
     OneIn(u32),
 }
 
-/// What is done with the time that a read waited for a missing segment.
+/// The treatment of a read's wait for a missing segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HolView {
     /// It is a stage, `rx.hol`.
@@ -57,14 +57,14 @@ pub enum HolView {
     Include,
     /// Such reads are refused.
     Exclude,
-    /// It is not looked for and falls where it may: for who measures what looking for it costs.
+    /// It is not looked for, to measure the cost of looking for it.
     Unseen,
 }
 
-/// How a measurement is to be run.
+/// The options of a measurement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Which messages.
+    /// The target.
     pub target: Target,
     /// Send a record of every message to user space, beside counting it.
     pub record: bool,
@@ -78,7 +78,7 @@ pub struct Options {
     pub host_path: bool,
     /// Sum messages in groups, beside the whole.
     pub groups: Option<Grouped>,
-    /// Which messages are measured.
+    /// The sampling.
     pub sampling: Sampling,
     /// Send the records of those messages alone that took at least this long in all.
     pub slower_than: Option<Nanos>,

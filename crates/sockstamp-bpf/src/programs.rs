@@ -1,4 +1,4 @@
-//! The table of programs. Loading, attaching, what `doctor` tries and docs/kernel-support.md follow it.
+//! List the programs. Loading, attaching, `doctor` and docs/kernel-support.md iterate this table.
 
 use crate::facts::Function::{
     DoTcpSendpages, SkStreamWaitMemory, SkbConsumeUdp, SockDefReadable, TcpPushPendingFrames,
@@ -13,9 +13,9 @@ use crate::plan::{self, Datagrams, Plan, Reads, Stamps};
 pub struct Program {
     /// Its name in C.
     pub name: &'static str,
-    /// Where it attaches.
+    /// The attach point.
     pub hook: Hook,
-    /// Whose work pays for it, selected or not.
+    /// The events that pay for it, selected or not.
     pub costs: &'static str,
     needed: fn(&Plan) -> bool,
 }
@@ -55,7 +55,7 @@ const UDP_SEND: &str = "every UDP send";
 const DATAGRAM: &str = "every UDP datagram that is queued";
 const UDP_READ: &str = "every UDP datagram that is read";
 const CALLBACKS: &str = "stamps of selected sockets; connects and accepts in the target's cgroup";
-const ONCE: &str = "nobody: once for each open file or socket, at the start or the end";
+const ONCE: &str = "none: once per open file or socket, at the start or the end";
 
 /// Every program, in the order in which they are attached.
 ///

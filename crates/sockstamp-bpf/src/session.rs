@@ -42,15 +42,16 @@ use crate::wakeups::Wakeups;
 /// How long the kernel may take to begin to stamp packets.
 const STAMPING_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long connections are adopted after they were last waited for. It is waited for more often by far.
+/// Time that connections are adopted after the last wait for the walk, which is repeated far more
+/// often.
 const ADOPTION_LEASE_NS: u64 = 1_000_000_000;
 
-/// What a session found at its start.
+/// The connections that a session found at its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Adopted {
     /// Connections that existed and were selected.
     pub connections: u64,
-    /// Those that could not be looked at, since a task does not release the lock of one.
+    /// Those not looked at, because a task does not release the lock of one.
     pub missed: u64,
     /// How long that took.
     pub took: Duration,
@@ -70,7 +71,7 @@ pub struct Session {
     offset: ClockOffset<Monotonic, Realtime>,
     banks: Banks,
     skeleton: SockstampSkel<'static>,
-    /// Those that messages make run, by name.
+    /// The programs that run for messages, by name.
     programs: Vec<(String, OwnedFd)>,
     // Held because the kernel stamps received packets only while some socket asks.
     receive_stamping: ReceiveStamping,
@@ -100,7 +101,8 @@ impl Session {
         Self::start_on(&facts, options)
     }
 
-    /// As [`Session::start`], on a host that has nothing but this: for tests that take something away.
+    /// Do the same as [`Session::start`] on a host with only these facts: for tests that remove
+    /// something.
     ///
     /// # Errors
     ///
@@ -154,8 +156,8 @@ impl Session {
         };
         session.select_tasks(&options.target)?;
         session.refresh_clock()?;
-        // Existing connections may be busy: what they read is to be measured from the start. Where it cannot be
-        // seen whether packets are stamped, their reads will tell.
+        // Wait, because existing connections may be busy, and their reads are to be measured from
+        // the start. If it is unknown whether packets are stamped, their reads will tell.
         let _ = session.receive_stamping.settle(STAMPING_PATIENCE);
         session.record(options.record);
         session.attach(&cgroup)?;
@@ -164,7 +166,7 @@ impl Session {
         Ok(session)
     }
 
-    /// What is measured and how.
+    /// Return the plan of the measurement.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -198,7 +200,7 @@ impl Session {
         self.mark_sockets(target)
     }
 
-    /// Marks what the selected tasks have open.
+    /// Mark the open files of the selected tasks.
     fn mark_sockets(&self, target: &Target) -> Result<(), Error> {
         let programs = &self.skeleton.progs;
         flow::mark_sockets(&programs.mark_sockets)?;
@@ -213,7 +215,8 @@ impl Session {
         }
     }
 
-    /// After the hooks are attached: a connection that is established meanwhile is theirs, or found here.
+    /// After the hooks are attached: a connection that is established meanwhile is theirs, or found
+    /// here.
     fn adopt(&mut self, target: &Target) -> Result<(), Error> {
         let begun = Instant::now();
         let programs = &self.skeleton.progs;
@@ -225,7 +228,7 @@ impl Session {
             missed = self.adopt_flows(target)?;
         }
         if self.plan.by_process {
-            // What a selected task has accepted or opened since its sockets were marked, and listeners.
+            // Mark again: selected tasks may have accepted or opened sockets, and listeners, since.
             self.mark_sockets(target)?;
             if self.plan.existing {
                 missed = self.adopt_flows(target)?;
@@ -355,15 +358,15 @@ impl Session {
         Ok(())
     }
 
-    /// Whether records come: at first, if [`Options::record`] asks for them, and not without that. What completes
-    /// meanwhile is counted all the same.
+    /// Turn records on or off, if [`Options::record`] requested them; they are on at first.
+    /// Messages that complete while they are off are counted all the same.
     pub fn record(&mut self, wanted: bool) {
         if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
             data.recording = wanted;
         }
     }
 
-    /// What was measured up to now.
+    /// Return the results so far.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let banks = self.banks.read();
@@ -377,8 +380,8 @@ impl Session {
         summary
     }
 
-    /// What was measured up to now, in groups; `None` if they were not asked for. [`Summary::groups`] is
-    /// this at the end.
+    /// Return the results so far in groups; `None` if they were not requested. [`Summary::groups`]
+    /// has them at the end.
     ///
     /// # Errors
     ///
@@ -390,8 +393,8 @@ impl Session {
             .transpose()
     }
 
-    /// The group that a message names in [`Message::group`], as of the last [`Session::groups`]; the default key for
-    /// what found no room. `None` for a group that is newer.
+    /// Return the group that a message names in [`Message::group`], as of the last
+    /// [`Session::groups`]; the default key for messages without a slot. `None` for a newer group.
     #[must_use]
     pub fn group_at(&self, place: u32) -> Option<&GroupKey> {
         self.groups.as_ref()?.at(place)
@@ -401,7 +404,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`Session::poll`].
+    /// Those of [`Session::poll`].
     pub fn settle(&mut self, patience: Duration, on_message: &mut impl FnMut(Message)) -> Result<(), Error> {
         let end = Instant::now() + patience;
         while self.summary().in_flight > 0 && Instant::now() < end {
@@ -414,7 +417,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// As [`Session::poll`], for the records that were left.
+    /// Those of [`Session::poll`], for the remaining records.
     pub fn stop(mut self, on_message: &mut impl FnMut(Message)) -> Result<Summary, Error> {
         let duration = Nanos::from(self.started.elapsed());
         self.detach();
@@ -430,7 +433,7 @@ impl Session {
         Ok(summary)
     }
 
-    /// Descriptors of the programs that run for messages, by name, for who measures what they cost.
+    /// Return descriptors of the programs that run for messages, by name, to measure their cost.
     #[must_use]
     pub fn programs(&self) -> Vec<(String, BorrowedFd<'_>)> {
         let programs = self.programs.iter();
@@ -439,7 +442,8 @@ impl Session {
             .collect()
     }
 
-    /// How many instructions the verifier looked at in each program that was loaded, by its name.
+    /// Return the number of instructions that the verifier processed per loaded program, by its
+    /// name.
     ///
     /// # Errors
     ///
@@ -477,13 +481,13 @@ fn hand_over(
     }
 }
 
-/// As `bpf_ktime_get_ns()`.
+/// Return the same clock as `bpf_ktime_get_ns()`.
 fn monotonic_now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// How often the kernel left a program out: it runs none that it has interrupted, on that CPU
+/// Return how often the kernel skipped a program: it runs none that it has interrupted, on that CPU
 /// (`bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c, v5.12).
 fn skipped(program: BorrowedFd<'_>) -> u64 {
     fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
@@ -510,7 +514,8 @@ fn require_process(pid: u32) -> Result<(), Error> {
     }
 }
 
-/// A name as the kernel keeps it: it cuts what is longer than TASK_COMM_LEN - 1 (`__set_task_comm()`, fs/exec.c).
+/// Return a name as the kernel keeps it, truncated to TASK_COMM_LEN - 1 (`__set_task_comm()`,
+/// fs/exec.c).
 fn comm_key(name: &str) -> [u8; COMM_LENGTH] {
     let mut key = [0; COMM_LENGTH];
     let kept = name.len().min(COMM_LENGTH - 1);
@@ -559,9 +564,10 @@ fn load(
         .tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
 }
 
-/// Return whether the cgroup admits the programs of UDP beside those of others: the kernel refuses them where one was
-/// attached without BPF_F_ALLOW_MULTI, to the cgroup or above (`hierarchy_allows_attach()` and
-/// `__cgroup_bpf_attach()`, kernel/bpf/cgroup.c, v6.18). They do nothing in this trial.
+/// Return whether the cgroup admits the programs of UDP beside those of others: the kernel refuses
+/// them where one was attached without BPF_F_ALLOW_MULTI, to the cgroup or above
+/// (`hierarchy_allows_attach()` and `__cgroup_bpf_attach()`, kernel/bpf/cgroup.c, v6.18). They do
+/// nothing in this trial.
 fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File) -> Result<bool, Error> {
     let stop = |skeleton: &mut SockstampSkel<'static>, stopping| {
         if let Some(data) = skeleton.maps.bss_data.as_mut() {

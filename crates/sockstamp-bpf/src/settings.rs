@@ -1,4 +1,4 @@
-//! From a plan and a request to the settings of the programs, before they are loaded.
+//! Set the programs' constants from a plan and a request, before loading.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -18,7 +18,7 @@ use crate::programs;
 use crate::sched::WakeFunctions;
 use crate::skeleton::sockstamp::OpenSockstampSkel;
 
-/// Set what follows from the plan alone.
+/// Set the constants that depend only on the plan.
 pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Facts) {
     if let Some(settings) = open.maps.rodata_data.as_mut() {
         settings.setting_casts = facts.casts == Some(true);
@@ -30,7 +30,7 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
     }
 }
 
-/// Sets what is constant once loaded, sizes the maps, and leaves out what is not used.
+/// Set the constants, size the maps, and leave out unused programs.
 pub(crate) fn apply(
     open: &mut OpenSockstampSkel<'_>,
     options: &Options,

@@ -1,4 +1,5 @@
-//! Ends a session's wait: records, a step of the clock, or a descriptor of the caller's. Between these nothing runs.
+//! Ends a session's wait: records, a step of the clock, or a descriptor of the caller's. Between
+//! these nothing runs.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -14,8 +15,9 @@ use crate::error::{Error, Tried};
 /// How often records are fetched while they come.
 const WHILE_RECORDS_COME: Duration = Duration::from_millis(50);
 
-/// Longest sleep of a reader that has asked for a wake-up. A program may have looked for that wish just before it
-/// was made, and its record then lies in the ring until the next one, or until this has passed.
+/// Longest sleep of a reader that has asked for a wake-up. A program may have looked for that wish
+/// just before it was made, and its record then lies in the ring until the next one, or until this
+/// has passed.
 const WHILE_NONE_COME: Duration = Duration::from_millis(1000);
 
 /// What a session waits for.
@@ -43,8 +45,8 @@ impl Wakeups {
         })
     }
 
-    /// Wait for records, a step of the clock or one of `others`, at most for `timeout`; for good without one.
-    /// Return whether the clock was stepped.
+    /// Wait for records, a step of the clock or one of `others`, at most for `timeout`; for good
+    /// without one. Return whether the clock was stepped.
     pub(crate) fn wait(&self, timeout: Option<Duration>, others: &[BorrowedFd<'_>]) -> Result<bool, Error> {
         let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         let mut watched: Vec<_> = others
@@ -79,7 +81,8 @@ impl Wakeups {
         if !they_come {
             return WHILE_NONE_COME;
         }
-        // A fixed period would fall in step with traffic that has one, and always disturb the same messages.
+        // A fixed period would fall in step with traffic that has one, and always disturb the same
+        // messages.
         self.waits += 1;
         let drawn = self.random.hash_one(self.waits) % 512;
         WHILE_RECORDS_COME.mul_f64(0.75 + f64::from(u16::try_from(drawn).unwrap_or(0)) / 1024.0)
@@ -91,8 +94,8 @@ fn watch(steps: &ClockStepWatch, records: Option<BorrowedFd<'_>>) -> rustix::io:
     let level = epoll::EventFlags::IN;
     epoll::add(&epoll, steps, epoll::EventData::new_u64(0), level)?;
     if let Some(records) = records {
-        // A ring with a record in it is always readable (ringbuf_map_poll(), kernel/bpf/ringbuf.c, v6.18); what is
-        // to end the wait is the wake-up.
+        // A ring with a record in it is always readable (ringbuf_map_poll(), kernel/bpf/ringbuf.c,
+        // v6.18); what is to end the wait is the wake-up.
         let edge = level | epoll::EventFlags::ET;
         epoll::add(&epoll, records, epoll::EventData::new_u64(1), edge)?;
     }

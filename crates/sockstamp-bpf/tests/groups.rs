@@ -17,7 +17,8 @@ struct Echo {
     address: SocketAddr,
 }
 
-/// Bytes of a request and of its answer: others for other connections, as far as their client's ports tell.
+/// Bytes of a request and of its answer: others for other connections, as far as their client's
+/// ports tell.
 fn sizes(client: SocketAddr) -> (usize, usize) {
     let request = 100 + usize::from(client.port() % 997);
     (request, 2 * request + 1)
@@ -42,7 +43,7 @@ impl Echo {
         client
     }
 
-    /// Whether every message that was counted for a group of one flow is of that flow's size.
+    /// Assert that every message counted for a group of one flow is of that flow's size.
     fn assert_own(&self, group: &GroupSummary) {
         let flow = group.key.flow.unwrap();
         let (sent, read) = if flow.remote == self.address {
@@ -235,7 +236,7 @@ fn idle_groups_give_way_when_there_are_too_many() {
     let before = session.groups().unwrap().unwrap();
     assert!(before.ended_groups >= 2, "{}", before.ended_groups);
     assert!(before.other.messages() > 0);
-    // One whose group has ended gets another one, and so does a new connection.
+    // A connection whose group has ended gets another one, and so does a new connection.
     request(&mut staying);
     let local = staying.local_addr().unwrap();
     let (_, groups) = finish(session);
@@ -319,7 +320,8 @@ fn messages_in_flight_end_in_the_group_that_sent_them() {
     assert!(groups.ended.tx.total.sum_ns() > 2_000_000_000);
 }
 
-/// Groups give way in the midst of their messages: nothing is lost, and nothing counted for another group.
+/// Groups give way in the midst of their messages: nothing is lost, and nothing counted for another
+/// group.
 #[test]
 fn groups_that_change_places_under_load_stay_exact() {
     let echo = Echo::start();
@@ -344,6 +346,6 @@ fn groups_that_change_places_under_load_stay_exact() {
     let (summary, groups) = finish(session);
     assert!(groups.ended_groups >= 2, "{}", groups.ended_groups);
     assert!(summary.lost.groups > 0);
-    // Whoever had the place before.
+    // This holds for any former owner of the slot.
     groups.groups.iter().for_each(|group| echo.assert_own(group));
 }

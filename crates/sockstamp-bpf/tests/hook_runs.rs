@@ -1,4 +1,5 @@
-//! Every hook of a plan runs as often as the traffic that it is for passes: by the kernel's own account. Root.
+//! Every hook of a plan runs as often as the traffic that it is for passes: by the kernel's own
+//! account. Root.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,7 +78,8 @@ fn every_hook_runs(hooks: Hooks) {
     assert_eq!(summary.lost.flows, 0);
 }
 
-/// How often a program has to run at least for the traffic of this test. The rest of the machine has some, too.
+/// Return how often a program must run at least for the traffic of this test. Other processes add
+/// some.
 fn least(program: &str) -> u64 {
     let connections = FAMILIES.len() as u64;
     match program {
@@ -106,7 +108,7 @@ fn least(program: &str) -> u64 {
     }
 }
 
-/// One connection: requests and answers, then each that makes a rarer hook run.
+/// Use one connection: requests and answers, then events that make rarer hooks run.
 fn converse(client: &Host, server: &Host, link: &Link, family: Family) {
     let listener = server
         .tcp_listen(SocketAddr::new(link.address_b(family), 0))
@@ -133,7 +135,7 @@ fn pass(from: &mut TcpStream, to: &mut TcpStream) {
     to.read_exact(&mut buffer).unwrap();
 }
 
-/// More than both buffers hold, while nobody reads.
+/// Send more than both buffers hold, while nobody reads.
 fn fill_the_send_buffer(from: &mut TcpStream, to: &mut TcpStream) {
     let bytes = vec![1; 32 << 20];
     thread::scope(|scope| {
@@ -145,7 +147,8 @@ fn fill_the_send_buffer(from: &mut TcpStream, to: &mut TcpStream) {
     });
 }
 
-/// Datagrams and answers by unconnected sockets, and one to a port where nobody is, which the kernel drops.
+/// Send datagrams and answers by unconnected sockets, and one to an unused port, which the kernel
+/// drops.
 fn datagrams(client: &Host, server: &Host, link: &Link, family: Family) {
     let any = match family {
         Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
@@ -167,8 +170,9 @@ fn datagrams(client: &Host, server: &Host, link: &Link, family: Family) {
     client.send_to(&REQUEST, address).unwrap();
 }
 
-/// A packet may come while the program for the one before runs on that CPU. Here readers work on packets that came while they
-/// had the socket's lock, with interrupts on, and the other CPU sends to this one.
+/// A packet may come while the program for the one before runs on that CPU. Here readers work on
+/// packets that came while they had the socket's lock, with interrupts on, and the other CPU sends
+/// to this one.
 #[test]
 fn calls_that_the_kernel_leaves_out_are_counted() {
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -223,7 +227,7 @@ fn calls_that_the_kernel_leaves_out_are_counted() {
     assert_eq!(skipped, missed);
 }
 
-/// The kernel counts the runs of programs while this lives, then does again what it did before.
+/// Keeps the kernel's count of program runs on while it lives, then restores the former state.
 struct Account {
     before: String,
 }
@@ -231,8 +235,8 @@ struct Account {
 #[derive(Debug, Clone, Copy)]
 struct Runs {
     count: u64,
-    /// Calls while the program ran on that CPU already: an interrupt came between. The kernel leaves them out
-    /// (`bpf_prog_inc_misses_counter()`).
+    /// Calls while the program ran on that CPU already: an interrupt came between. The kernel
+    /// leaves them out (`bpf_prog_inc_misses_counter()`).
     missed: u64,
 }
 

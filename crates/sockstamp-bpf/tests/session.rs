@@ -1,4 +1,4 @@
-//! Sessions over loopback, in this process: what the command line does not reach. Root.
+//! Test sessions over loopback, in this process: cases that the command line does not reach. Root.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -196,7 +196,8 @@ fn records_without_room_are_counted() {
     assert_eq!(messages.len() as u64 + summary.lost.ring, ended);
 }
 
-/// The budget of a start at a busy host. A socket is a flow, and this process holds both ends.
+/// Check the budget of a start on a busy host. A socket is a flow, and this process holds both
+/// ends.
 #[test]
 fn ten_thousand_flows_are_adopted_within_a_second() {
     const CONNECTIONS: usize = 5_000;

@@ -36,7 +36,7 @@ enum direction {
 	DIRECTION_COUNT,
 };
 
-/* What became of a measured message: valid, or refused for one reason. */
+/* The result of a measured message: valid, or refused for one reason. */
 enum verdict {
 	VERDICT_VALID,
 	VERDICT_NO_ENTRY,
@@ -86,7 +86,7 @@ enum part {
 #define CAUSE_FIRST PART_CWND
 #define CAUSE_COUNT (PART_RETRANSMIT - PART_CWND + 1)
 
-/* What was lost on the way to user space or for want of room. */
+/* Losses on the way to user space or for want of room. */
 enum loss {
 	LOSS_RING, /* records that found no room in the ring buffer */
 	LOSS_EVICTED, /* arrivals overwritten before the application read them */
@@ -99,7 +99,7 @@ enum loss {
 	LOSS_COUNT,
 };
 
-/* What an interface sends through. */
+/* The medium behind an interface. */
 enum medium {
 	MEDIUM_UNKNOWN,
 	MEDIUM_PHYSICAL, /* a device on a bus */
@@ -141,7 +141,7 @@ enum bank_distribution {
 	BANK_DISTRIBUTION_COUNT,
 };
 
-/* One cache line holds two: a message adds to all four of one. */
+/* One cache line holds two: a message updates all four words of one. */
 struct bucket {
 	__u64 count;
 	__u64 sum_ns;
@@ -153,7 +153,7 @@ struct distribution {
 	struct bucket slots[HISTOGRAM_SLOTS];
 };
 
-/* Of the messages that have some of it. */
+/* Sums over the messages with a non-zero part. */
 struct part_sum {
 	__u64 count;
 	__u64 sum_ns;
@@ -161,8 +161,8 @@ struct part_sum {
 };
 
 /*
- * One bank a CPU: the programs of a CPU add to its own, user space sums them. Messages and bytes
- * are all of the selected flows; what is said of measured messages is by weight, but for their
+ * There is one bank per CPU: programs add to their CPU's own, user space sums them. Messages and
+ * bytes are those of all selected flows; figures about measured messages are weighted, except their
  * number.
  */
 struct bank {
@@ -215,7 +215,7 @@ struct rx_stamps {
 #define RTT_UNKNOWN  (~0U)
 #define COMM_LENGTH  16
 
-/* Whose messages they are: the socket, which stays the same, and the task that used it last. */
+/* The owner of messages: the socket, which stays the same, and the task that used it last. */
 struct flow_identity {
 	__u64 cookie;
 	__u64 cgroup; /* of the socket: inode of the cgroup's directory */
@@ -238,7 +238,7 @@ struct interface_name {
 	char name[INTERFACE_NAME];
 };
 
-/* One message on its way to user space. */
+/* A message on its way to user space. */
 struct message_record {
 	__u64 time; /* when it completed */
 	__u64 stages[STAGE_COUNT]; /* durations; STAGE_ABSENT where there is none */
@@ -263,7 +263,9 @@ struct message_record {
 	__u8 padding[1];
 };
 
-/* Where REALTIME is, seen from the two clocks that BPF can read; user space keeps it fresh. */
+/*
+ * The offsets of REALTIME from the two clocks that BPF can read; user space keeps them up to date.
+ */
 struct clock_offsets {
 	__s64 realtime_minus_monotonic;
 	__s64 tai_minus_realtime;

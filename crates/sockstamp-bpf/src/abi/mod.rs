@@ -1,4 +1,4 @@
-//! The types of `abi.h`, and what they become in user space.
+//! Convert the types of `abi.h` for user space.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -35,7 +35,7 @@ pub(crate) mod raw {
     include!(concat!(env!("OUT_DIR"), "/abi.rs"));
 }
 
-/// The same lists stand in C and in the model: they must not drift apart.
+/// Check that the lists in C and in the model agree.
 const _: () = {
     assert!(raw::stage::STAGE_COUNT as usize == Stage::COUNT);
     assert!(raw::stage::STAGE_TX_NETWORK as usize == Stage::TxNetwork as usize);
@@ -168,7 +168,8 @@ pub(crate) fn part_index(part: Part) -> Option<usize> {
     Some(index as usize)
 }
 
-/// Parts that took no time are left out, but for the rest of their stage, so that they add up to it.
+/// Parts that took no time are left out, but for the rest of their stage, so that they add up to
+/// it.
 fn parts(record: &Record) -> PartMap<Option<Nanos>> {
     let mut parts = PartMap::default();
     if u32::from(record.verdict) != raw::verdict::VERDICT_VALID {

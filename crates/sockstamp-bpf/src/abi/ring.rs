@@ -1,4 +1,4 @@
-//! The ring buffer, as records for a closure that lives no longer than a call.
+//! Read the ring buffer, and pass records to a closure that lives no longer than the call.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,12 +10,14 @@ use super::Record;
 use crate::error::{Error, Tried};
 use crate::map_view;
 
-/// Records that libbpf hands over at one go: few enough that their copies stay in the processor's cache.
+/// Records that libbpf hands over at one go: few enough that their copies stay in the processor's
+/// cache.
 const GO: usize = 256;
 /// Goes per call. Where records come faster than they are read, reading would go on for ever.
 const GOES: usize = 40;
 
-/// The records that programs send. libbpf calls one closure for as long as the ring is open: it moves them here.
+/// The records that programs send. libbpf calls one closure for as long as the ring is open: it
+/// moves them here.
 pub(crate) struct Ring {
     ring: RingBuffer<'static>,
     inbox: Rc<RefCell<Vec<Record>>>,
@@ -30,7 +32,8 @@ impl Ring {
             .add(records, move |sample| {
                 let mut outbox = outbox.borrow_mut();
                 outbox.extend(map_view::record(sample).copied());
-                // A negative number ends the reading behind this record (ringbuf_process_ring() of libbpf).
+                // A negative number ends the reading behind this record (ringbuf_process_ring() of
+                // libbpf).
                 if outbox.len() == GO {
                     -(Errno::EINTR as i32)
                 } else {
@@ -72,7 +75,8 @@ impl Ring {
     }
 }
 
-/// Return whether reading came to the end of the ring. If not, a signal came between, or a go is over: the rest stays.
+/// Return whether reading came to the end of the ring. If not, a signal came between, or a go is
+/// over: the rest stays.
 fn some_or_all<T>(read: libbpf_rs::Result<T>) -> libbpf_rs::Result<bool> {
     match read {
         Ok(_) => Ok(true),

@@ -44,7 +44,7 @@
 #define IORING_SETUP_DEFER_TASKRUN (1U << 13) /* include/uapi/linux/io_uring.h */
 #define IO_CQ_WAKE_FORCE	   (-1U >> 1) /* io_uring/io_uring.h: nobody waits */
 
-/* Settings, constant once loaded: the verifier removes what they switch off. */
+/* Settings, constant once loaded: the verifier removes the code that they turn off. */
 const volatile bool setting_record; /* send a record a message to the ring buffer */
 const volatile bool setting_bit = true; /* a bit on the socket selects it (v6.15) */
 const volatile bool setting_traced; /* stamps of TCP are taken where its packets pass */
@@ -60,9 +60,9 @@ const volatile __u32 setting_groups; /* enum group_by; 0: messages are not group
 const volatile __u32 setting_interface; /* only flows routed through this index there; 0: any */
 
 /*
- * A packet may be a request's, or of what is left of a closed connection: those have no more of a
- * struct sock than its struct sock_common, and a helper would follow what lies behind.
- * sk_fullsock(), include/net/sock.h, v6.12.
+ * Reject request sockets and TIME_WAIT sockets, which a packet may belong to: they have no more of
+ * a struct sock than its struct sock_common, and a helper would read beyond it. sk_fullsock(),
+ * include/net/sock.h, v6.12.
  */
 static __always_inline bool sock_is_full(const struct sock *sk)
 {

@@ -20,7 +20,7 @@ static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_o
 	if (!sk)
 		return;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
-	/* Where no hook shows the entry of a send, this is the flow's first. */
+	/* Where no hook shows the entry of a send, this may be the flow's first event. */
 	if (!flow && !setting_entry && ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
 		flow = flow_create(kern->sk, tcp_of(kern->sk)->copied_seq);
 	/* Another user of BPF timestamping selected this socket. */
@@ -48,14 +48,14 @@ static __always_inline void flow_close(const struct sock *sk)
 	flow_ended(flow);
 	tp = tcp_of(sk);
 	read = rx_in_step(sk, tp->rcv_nxt, flow->rx.done);
-	/* What is left can still be read, before the state goes with the socket. */
+	/* Keep the state while bytes can still be read; it goes with the socket. */
 	if (!read)
 		return;
 	receiving_clear(flow->rx.key);
 	bpf_sk_storage_delete(&flows, (void *)sk);
 }
 
-/* Whether this was about a connection's beginning. */
+/* Return true if the event was the beginning of a connection. */
 static __always_inline bool on_connection(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
 	switch (ctx->op) {
@@ -215,7 +215,7 @@ int BPF_PROG(on_tcp_probe, const struct sock *sk, const struct sk_buff *skb)
 }
 
 /*
- * Of a connection that is half closed, or whose handshake is not over. Others come here before they
+ * Handle half-closed connections and unfinished handshakes. Other sockets come here before they
  * have sequence numbers to compare with.
  */
 SEC("fentry/tcp_rcv_state_process")
@@ -234,7 +234,7 @@ int BPF_PROG(on_sk_data_ready, const struct sock *sk)
 	return 0;
 }
 
-/* Where that tracepoint is now (v6.12). */
+/* Use the function that has the tracepoint now (v6.12). */
 SEC("fentry/sock_def_readable")
 int BPF_PROG(on_sock_def_readable, const struct sock *sk)
 {
@@ -255,7 +255,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 	return 0;
 }
 
-/* Where the result is depends on the number of arguments: v7.2 has one less. */
+/* Find the result by the number of arguments: v7.2 has one less. */
 SEC("fexit/tcp_recvmsg")
 int BPF_PROG(on_recvmsg_ended, const struct sock *sk, const struct msghdr *msg,
 	     unsigned long length, int flags)

@@ -1,5 +1,5 @@
-//! Facts about a host, as plain data. They know nobody: [`crate::probe`] gathers them, and what follows from
-//! them is in [`crate::plan`].
+//! Facts about a host, as plain data. They depend on nothing: [`crate::probe`] gathers them, and
+//! [`crate::plan`] has the rules.
 //!
 //! A fact is `None` where the probe could not look. Unknown is not absent.
 
@@ -16,11 +16,11 @@ pub use trial::{Trial, TriedHook};
 /// A capability that sockstamp needs (capabilities(7)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
-    /// To load programs and make maps.
+    /// Load programs and make maps.
     Bpf,
-    /// To read kernel memory from programs and to attach to tracepoints.
+    /// Read kernel memory from programs, and attach to tracepoints.
     Perfmon,
-    /// To attach to a cgroup, and for sockops programs.
+    /// Attach to a cgroup, and load sockops programs.
     NetAdmin,
     /// Covers the first two on any kernel; also for the network namespaces of others.
     SysAdmin,
@@ -57,15 +57,15 @@ pub struct Facts {
     pub btf: Option<bool>,
     /// Capabilities in effect.
     pub capabilities: BTreeMap<Capability, Option<bool>>,
-    /// Where the cgroup2 hierarchy is mounted.
+    /// The mount point of the cgroup2 hierarchy.
     pub cgroup2: Option<PathBuf>,
     /// The tracepoints this kernel has.
     pub tracepoints: BTreeMap<Tracepoint, Option<bool>>,
-    /// Those of them that the kernel does not let us use, as far as that was tried.
+    /// Tracepoints that the kernel refuses, as far as tried.
     pub refused: BTreeSet<Tracepoint>,
     /// The functions this kernel has, by themselves and not only inlined into others.
     pub functions: BTreeMap<Function, Option<bool>>,
-    /// Those of them that the kernel does not let us trace, as far as that was tried.
+    /// Functions that the kernel refuses to trace, as far as tried.
     pub functions_refused: BTreeSet<Function>,
     /// The kernel does not take our sockops program, as far as that was tried.
     pub sockops_refused: bool,
@@ -93,7 +93,8 @@ pub struct Facts {
     pub mptcp: Option<bool>,
     /// Some interface of this network namespace stamps in hardware.
     pub nic_clock: Option<bool>,
-    /// Interfaces, of all network namespaces that can be entered, whose NIC was found to stamp sends now, as for PTP.
+    /// Interfaces, of all network namespaces that can be entered, whose NIC was found to stamp
+    /// sends now, as for PTP.
     pub stamping_nics: BTreeSet<String>,
     /// Processors that may ever be online: each has a bank of counters.
     pub processors: usize,
@@ -121,8 +122,8 @@ impl Facts {
         self
     }
 
-    /// Return the same host, as if its kernel were one without BPF timestamping and without the tracepoints that
-    /// came after v6.1: so that what takes their place can be compared with them on the same traffic.
+    /// Return the same host as if its kernel had neither BPF timestamping nor the tracepoints added
+    /// after v6.1, to compare their replacements with them on the same traffic.
     #[must_use]
     pub fn of_an_older_kernel(mut self) -> Self {
         self.socket_bit = Some(false);
@@ -154,7 +155,7 @@ impl Facts {
     }
 }
 
-/// For tests of what follows from facts.
+/// Sample facts for tests.
 #[cfg(any(test, feature = "fixtures"))]
 impl Facts {
     /// Return a host that lacks nothing that a plan needs, and has no more than that.

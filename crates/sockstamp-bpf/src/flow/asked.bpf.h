@@ -15,12 +15,12 @@
 #include "bpf/common.bpf.h"
 #include "flow/mark.bpf.h"
 
-/* Of programs' storages of one socket, the most that are looked at. */
+/* Limit of storages to look at on one socket. */
 #define STORAGES_MAX 64
 
 /*
- * Which bits marks on this socket have, ours among them: each sockstamp has its own map of marks,
- * all of one name. What is on the list is read as it is, since storages of other programs may
+ * Return the bits in all marks on this socket, including ours: each sockstamp has its own map of
+ * marks, all of one name. The list is read defensively, because storages of other programs may
  * change meanwhile.
  */
 static __always_inline __u8 asked_by_marks(const struct sock *sk)
@@ -59,7 +59,7 @@ static __always_inline __u8 bits_on(const struct tcp_sock *tp)
 	return bits;
 }
 
-/* Switch these bits on or off, and no other. `socket` is what bpf_setsockopt() takes here. */
+/* Switch these bits on or off, and no others. `socket` is the argument of bpf_setsockopt() here. */
 static __always_inline bool bits_switch(void *socket, const struct tcp_sock *tp, __u8 bits, bool on)
 {
 	int stamps = ((const struct sock *)tp)->sk_bpf_cb_flags & ~SK_BPF_CB_TX_TIMESTAMPING;
@@ -91,7 +91,7 @@ static __always_inline bool bits_ask(void *socket, const struct tcp_sock *tp, __
 	return true;
 }
 
-/* Clear what a mark had that is deleted by now, but for what other marks have. */
+/* Clear the bits of a deleted mark, except those of other marks. */
 static __always_inline void bits_give_back(void *socket, const struct tcp_sock *tp, __u8 asked)
 {
 	__u8 last = asked & ~asked_by_marks((const struct sock *)tp);

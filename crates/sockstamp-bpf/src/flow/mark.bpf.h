@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What sockstamps know of each other's sockets. Each that selects some has a map of marks, socket
- * storage, all of one name, of which the kernel keeps 15 characters. The first byte of a mark is
- * its kind and the second the bits that it has to give back, in every version.
+ * Let sockstamps recognise each other's sockets. Each has a map of marks, in socket storage, all of
+ * one name, of which the kernel keeps 15 characters. In every version the first byte of a mark is
+ * its kind, and the second the bits that it must restore.
  */
 #ifndef SOCKSTAMP_FLOW_MARK_BPF_H
 #define SOCKSTAMP_FLOW_MARK_BPF_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Selection: which flows are watched, decided once a flow. The result is a bit on the socket
- * (sk_bpf_cb_flags, v6.15), so that a packet of any other flow costs one test of it, and the state
- * of the flow in socket storage, which dies with the socket. Without the bit the test is whether
- * the socket has any storage of that kind.
+ * Select flows to watch, once per flow. The result is a bit on the socket (sk_bpf_cb_flags, v6.15),
+ * so that a packet of any other flow costs one bit test, and the state of the flow in socket
+ * storage, which is freed with the socket. Without the bit, the test is whether the socket has any
+ * storage of that kind.
  */
 #ifndef SOCKSTAMP_FLOW_SELECT_BPF_H
 #define SOCKSTAMP_FLOW_SELECT_BPF_H
@@ -18,7 +18,7 @@
 /* Cgroups may be nested as deep as one likes; who nests them deeper than this is not found. */
 #define CGROUP_LEVELS 64
 
-/* The id of the target cgroup: who walks sockets is attached to none. */
+/* The id of the target cgroup, for walks over sockets, which are attached to no cgroup. */
 const volatile __u64 setting_cgroup;
 
 /* Thread group ids of the selected tasks: as many as a command line can sensibly name. */
@@ -53,7 +53,7 @@ static __always_inline bool task_selected(const struct task_struct *task, __u32 
 	return !setting_comms || comm_selected(task);
 }
 
-/* Whether the current task, of this thread group, is one whose messages are measured. */
+/* Return true if messages of the current task, of this thread group, are measured. */
 static __always_inline bool pid_selected(__u32 tgid)
 {
 	return !setting_by_pid || task_selected(bpf_get_current_task_btf(), tgid);
@@ -71,8 +71,8 @@ static __always_inline bool netns_selected(const struct sock *sk)
 }
 
 /*
- * Whether the sockops program would run for this socket. `ancestors` holds a cgroup's way from the
- * root, itself included; a cgroup's id is that of its directory (cgroup_id(),
+ * Return true if the sockops program would run for this socket. `ancestors` holds a cgroup's path
+ * from the root, itself included; a cgroup's id is that of its directory (cgroup_id(),
  * include/linux/cgroup.h).
  */
 static __always_inline bool cgroup_selected(const struct sock *sk)
@@ -93,8 +93,8 @@ static __always_inline bool cgroup_selected(const struct sock *sk)
 }
 
 /*
- * The route that the socket keeps for what it sends. It is there before the SYN and in an accepted
- * socket: tcp_v4_connect(), tcp_v6_connect(), tcp_v4_syn_recv_sock(), tcp_v6_syn_recv_sock() call
+ * Return the socket's cached route. It is set before the SYN and in an accepted socket:
+ * tcp_v4_connect(), tcp_v6_connect(), tcp_v4_syn_recv_sock(), tcp_v6_syn_recv_sock() call
  * sk_setup_caps() or ip6_dst_store() (v6.18). The socket is locked.
  */
 static __always_inline bool route_selected(const struct sock *sk)
@@ -106,13 +106,15 @@ static __always_inline bool route_selected(const struct sock *sk)
 	return sk->sk_dst_cache->dev->ifindex == setting_interface;
 }
 
-/* In which directions messages of a connected socket are of the target; asked once a flow. */
+/*
+ * Return the directions in which messages of a connected socket are selected; called once per flow.
+ */
 static __always_inline __u8 flow_directions(const struct sock *sk)
 {
 	return netns_selected(sk) && route_selected(sk) ? filter_flow(sk) : 0;
 }
 
-/* The socket is locked: what is sent, or comes, from here on is the flow's. */
+/* Mark the socket, which is locked: bytes sent or received from here on belong to the flow. */
 static __always_inline void mark_selected(struct mark *mark, const struct tcp_sock *tp,
 					  __u8 directions)
 {
@@ -158,7 +160,7 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 		count_loss(LOSS_FLOW);
 		return;
 	}
-	/* The kernel gives a socket its cookie when somebody asks for it first. */
+	/* Read the cookie now: the kernel assigns it at the first request. */
 	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(ctx);
 	mark_selected(mark, tp, directions);

@@ -15,7 +15,7 @@
 #include "tcp/receive/state.bpf.h"
 #include "tcp/send/state.bpf.h"
 
-/* Everything is written under the socket lock but what is marked otherwise. */
+/* Everything is written under the socket lock, except as noted. */
 struct flow {
 	/* Counters, not positions: slots.bpf.h finds the slot of each. */
 	__u32 tx_head;
@@ -84,7 +84,7 @@ struct mark {
 	__u8 opened_by;
 };
 
-/* Ours, unlike the bit on the socket, which is everybody's who uses BPF timestamping. */
+/* Our own mark, unlike the bit on the socket, which all users of BPF timestamping share. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
@@ -162,8 +162,8 @@ static __always_inline const struct tcp_sock *tcp_of(const struct sock *sk)
 }
 
 /*
- * Where there are no casts, the verifier must know what a socket is before tcp_of() may be asked:
- * it learns it here, once a program. NULL: not one of TCP.
+ * Return the socket as a TCP socket, or NULL for another one. Where there are no casts, the
+ * verifier must know the type before tcp_of() may be used: it learns it here, once per program.
  */
 static __always_inline const struct sock *tcp_known(const struct sock *sk)
 {
@@ -183,7 +183,7 @@ static __always_inline struct mark *flow_mark(const struct sock *sk)
 	return mark && mark->kind == MARK_SELECTED && mark->directions ? mark : NULL;
 }
 
-/* Where there is no filter, the verifier leaves nothing of this. */
+/* Without a filter the verifier removes all of this. */
 static __always_inline bool mark_wants(const struct mark *mark, enum direction direction)
 {
 	return !setting_filtered || mark->directions & DIRECTION_BIT(direction);
@@ -271,7 +271,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	return flow;
 }
 
-/* Once a flow, with the socket locked. */
+/* Called once per flow, with the socket locked. */
 static __always_inline void flow_ended(struct flow *flow)
 {
 	if (flow->ended)

@@ -121,7 +121,7 @@ __noinline int group_add(__u32 index, __u64 distribution, __u64 ns, __u32 weight
 	struct group *group = group_at(index);
 	struct group_distribution *sums;
 
-	/* As in histogram_add(): the verifier wants to see the bound that the compiler knows. */
+	/* Show the verifier the bound that the compiler knows, as in histogram_add(). */
 	barrier_var(slot);
 	if (!group || distribution >= DISTRIBUTION_COUNT || slot >= GROUP_HISTOGRAM_SLOTS)
 		return 0;

@@ -1,15 +1,16 @@
-//! From the kernel's groups to the model's, and places for new groups.
+//! Convert the kernel's groups to the model's, and free slots for new groups.
 //!
-//! A place becomes free again without a message that is counted for the wrong group, in three steps:
+//! A place becomes free again without a message that is counted for the wrong group, in three
+//! steps:
 //!
-//! 1. **Retire.** The group's key is deleted and its place gets another token. A flow compares the token that it
-//!    keeps at every message, finds it out of date and looks its group up anew. Once every program that may have
-//!    compared before has ended, no new message comes.
+//! 1. **Retire.** The group's key is deleted and its place gets another token. A flow compares the
+//!    token that it keeps at every message, finds it out of date and looks its group up anew. Once
+//!    every program that may have compared before has ended, no new message comes.
 //! 2. **Wait** until the messages in flight, which keep the place itself, have ended.
 //! 3. **Collect.** The counts go to [`Groups::ended`], the place is cleared and given back.
 //!
-//! What has no group meanwhile is in `other`. Its token changes each time places became free, so that its flows try
-//! again.
+//! Messages whose group has no slot meanwhile are in `other`. Its token changes each time that
+//! slots are freed, so that its flows try again.
 
 mod names;
 
@@ -40,14 +41,14 @@ pub(crate) use raw::group as Group;
 
 const _: () = assert!(raw::GROUP_HISTOGRAM_SLOTS as usize == SLOTS);
 
-/// How messages are grouped.
+/// The grouping of messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grouped {
-    /// What groups differ in.
+    /// The dimensions.
     pub by: Grouping,
-    /// How many groups there may be at once, 13 kB of kernel memory each; at most [`Grouped::LIMIT`].
+    /// The number of slots, 13 kB of kernel memory each; at most [`Grouped::LIMIT`].
     pub limit: u32,
-    /// When groups run short, those without a message for this long give way.
+    /// Groups without a message for this time are ended when slots run short.
     pub idle: Duration,
 }
 
@@ -55,7 +56,7 @@ impl Grouped {
     /// The most groups that there may be.
     pub const LIMIT: u32 = raw::GROUP_INDEX_MASK;
 
-    /// With room for a thousand groups, which may be idle for ten seconds.
+    /// A thousand slots; groups may be idle for ten seconds.
     #[must_use]
     pub fn by(by: Grouping) -> Self {
         Self {
@@ -103,7 +104,7 @@ fn bit(dimension: Dimension) -> u32 {
     }
 }
 
-/// How often places are looked through.
+/// Interval between sweeps of slots.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// A group in its place.
@@ -152,7 +153,7 @@ impl Table {
         })
     }
 
-    /// What was counted up to now.
+    /// Return the counts so far.
     pub(crate) fn read(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
         let mut parts = Vec::new();
         let groups = self.used_groups(maps)?;
@@ -208,8 +209,8 @@ impl Table {
         Ok(())
     }
 
-    /// Return whether a name has to be learned while there is somebody to have it: a cgroup's path is gone with its last
-    /// process, an interface's name with its namespace.
+    /// Return whether a name has to be learned while there is somebody to have it: a cgroup's path
+    /// is gone with its last process, an interface's name with its namespace.
     fn names_go(&self) -> bool {
         let named = raw::group_by::GROUP_BY_CGROUP | raw::group_by::GROUP_BY_INTERFACE;
         setting(Some(&self.grouped)) & named != 0
@@ -371,9 +372,10 @@ fn in_flight(group: &Group) -> u64 {
         .saturating_sub(group.tx_ended)
 }
 
-/// Returns when every program that runs now has ended. Programs run inside RCU read sections, and the kernel waits for
-/// a grace period when a map of maps is updated, so that no program uses the map that was there before.
-/// membarrier(2) would wait for one, too, but not on a host with `nohz_full` (kernel/sched/membarrier.c, v6.18: EINVAL).
+/// Returns when every program that runs now has ended. Programs run inside RCU read sections, and
+/// the kernel waits for a grace period when a map of maps is updated, so that no program uses the
+/// map that was there before. membarrier(2) would wait for one, too, but not on a host with
+/// `nohz_full` (kernel/sched/membarrier.c, v6.18: EINVAL).
 fn wait_for_programs(maps: &SockstampMaps<'_>) -> Result<(), Error> {
     let nothing = maps.group_nothing.as_fd().as_raw_fd();
     maps.group_grace
@@ -405,7 +407,8 @@ fn give_back(maps: &SockstampMaps<'_>, place: u32) -> Result<(), Error> {
         .tried("free a group")
 }
 
-/// The same place for another group. No token is 0, which stands for a flow that has looked for none yet.
+/// Return the token of the same slot for another group. No token is 0, which stands for a flow that
+/// has not looked for one yet.
 fn next_token(token: u32) -> u32 {
     let next = token.wrapping_add(1 << raw::GROUP_INDEX_BITS);
     let generation = next >> raw::GROUP_INDEX_BITS;

@@ -6,7 +6,7 @@
 #include "bpf/common.bpf.h"
 #include "histogram_bounds.h"
 
-/* One bank a possible CPU (set before load), some 100 kB each. */
+/* One bank per possible CPU (set before load), about 100 kB each. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);

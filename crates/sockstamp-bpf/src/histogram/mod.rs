@@ -1,4 +1,4 @@
-//! From the kernel's banks to the model's summary.
+//! Sum the kernel's banks into the model's summary.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
     summary
 }
 
-/// Those of the stages that are measured.
+/// Return the parts of measured stages.
 fn parts(banks: &[Bank], stages: &StageMap<Option<Histogram>>) -> PartMap<Option<PartSummary>> {
     PartMap::from_fn(|part| {
         let index = part_index(part).filter(|_| stages[part.stage()].is_some())?;

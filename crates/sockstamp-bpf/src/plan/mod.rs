@@ -1,5 +1,5 @@
-//! Rules: from what the host has and what is asked to what will be used. A pure function, so that each rule is
-//! tested by taking one fact away.
+//! Rules: derive what will be used from the host's facts and the request. They are a pure function,
+//! so that each rule is tested by removing one fact.
 
 mod reason;
 mod request;
@@ -17,15 +17,16 @@ pub use self::rules::{missing_capabilities, no_btf, no_capability};
 pub use self::way::{Callback, Point, Way};
 use crate::facts::{Capability, Facts, Function, Tracepoint};
 
-/// How the stamps of TCP's messages come about.
+/// The source of TCP's stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stamps {
     /// BPF timestamping: selected sockets call for each.
     Callbacks,
-    /// Selected sockets call when a message is queued, and the others are taken where their packets pass. No packet is
-    /// asked for stamps, which a NIC would give as well.
+    /// Selected sockets call when a message is queued, and the others are taken where their packets
+    /// pass. No packet is asked for stamps, which a NIC would give as well.
     Unasked,
-    /// They are taken where the packets of selected sockets pass, and around the functions that send.
+    /// They are taken where the packets of selected sockets pass, and around the functions that
+    /// send.
     Packets,
 }
 
@@ -54,24 +55,24 @@ pub enum Reads {
 pub enum Datagrams {
     /// Tracepoints of socket calls, and hooks of the cgroup.
     Tracepoints,
-    /// The functions that send, queue and read. Without `drops_tell_receiver`, only what finds no room in its
-    /// receive buffer is known to be dropped.
+    /// The functions that send, queue and read. Without `drops_tell_receiver`, only datagrams
+    /// without room in the receive buffer are known to be dropped.
     Functions {
         /// [`Facts::drops_tell_receiver`]
         drops_tell_receiver: bool,
     },
 }
 
-/// What will be loaded.
+/// The programs and settings to load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// How each stage is measured.
+    /// The method for each stage.
     pub stages: StageMap<Way>,
-    /// How send calls of TCP are measured, if they are.
+    /// The method for TCP sends, if any.
     pub tx: Option<Stamps>,
-    /// How the entry of send calls is seen, if it is.
+    /// The hook for the entry of send calls, if any.
     pub entry: Option<Entry>,
-    /// What a send call waits for room in the send buffer is seen where it waits.
+    /// Waits for room in the send buffer are seen where they happen.
     pub waits: bool,
     /// What goes out of a file has a function of its own (before Linux 6.5).
     pub pages: bool,
@@ -83,9 +84,9 @@ pub struct Plan {
     pub untagged: bool,
     /// Arriving segments are looked at: causes, delayed acknowledgements, head-of-line blocking.
     pub segments: bool,
-    /// Of reads, the wait for a CPU is told from the rest.
+    /// The wait for a CPU is separated from the rest of reads.
     pub sched: bool,
-    /// The scheduler's clock is seen: without it, that is what the reader stood in run queues.
+    /// The scheduler's clock is readable; without it, that wait is the time in run queues.
     pub run_clock: bool,
     /// Retransmissions are counted.
     pub retransmits: bool,
@@ -99,9 +100,9 @@ pub struct Plan {
     pub by_process: bool,
     /// Packets are followed through the host behind the last interface that calls back.
     pub host_path: bool,
-    /// Why they cannot be, if so.
+    /// The reason why they cannot be, if so.
     pub host_path_obstacle: Option<Reason>,
-    /// How messages of UDP sockets are measured, in both directions, or why they are not.
+    /// The method for UDP sockets, in both directions, or the reason why there is none.
     pub udp: Result<Datagrams, Reason>,
 }
 
@@ -118,7 +119,7 @@ impl Plan {
         }
     }
 
-    /// Form the plan as it would be if no obstacle stood in its way. What was asked and cannot be had is left out.
+    /// Form the plan as it would be without obstacles. Requests that cannot be met are left out.
     #[must_use]
     pub fn outlook(facts: &Facts, request: &Request) -> Self {
         let facts = rules::seen_by(facts, request.hooks);

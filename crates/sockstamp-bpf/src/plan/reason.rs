@@ -14,16 +14,17 @@ impl fmt::Display for Release {
     }
 }
 
-/// Why a stage is absent, or a hook cannot be used; displayed in three words or so.
+/// The reason why a stage is absent, or a hook cannot be used; displayed in about three words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The kernel does not describe its types.
     NoBtf,
-    /// It does, and we cannot read that.
+    /// It does, but we cannot read that.
     UnreadableBtf,
     /// The kernel has it since this release.
     Needs(Release),
-    /// The kernel has it since this release; before, functions that cannot be traced here take its place.
+    /// The kernel has it since this release; before, functions that cannot be traced here take its
+    /// place.
     NeedsOrFentry(Release),
     /// The kernel lacks a tracepoint.
     NeedsTracepoint(Tracepoint),
@@ -35,8 +36,8 @@ pub enum Reason {
     FentryRefused,
     /// The kernel did not take the sockops program.
     SockopsRefused,
-    /// A program of somebody else's stands alone in the target's cgroup: systemd attaches that of a service which may
-    /// talk to some addresses alone so.
+    /// A foreign program is attached exclusively to the target's cgroup: systemd attaches one for a
+    /// service with restricted addresses.
     NoFurtherProgram,
     /// BPF timestamping is used, which stamps in another way.
     Callbacks,
@@ -44,13 +45,13 @@ pub enum Reason {
     NeedsSchedInfo,
     /// The kernel hides where its functions are.
     NeedsSyslog,
-    /// Whether the kernel shows where its functions are could not be seen.
+    /// It is unknown if the kernel shows the addresses of its functions.
     UnseenSymbols,
     /// No interface stamps in hardware.
     NoNicClock,
     /// Some interface stamps in hardware, which is not used.
     UnusedNicClock,
-    /// Whether some interface stamps in hardware could not be seen.
+    /// It is unknown if some interface stamps in hardware.
     UnseenNicClock,
     /// The request leaves it out.
     SwitchedOff,
@@ -87,7 +88,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Why there is no plan, in one line that says what to do.
+/// The reason why there is no plan, in one line that names the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
     /// The kernel has no description of its types.
@@ -104,12 +105,12 @@ pub enum Obstacle {
     /// The process may not load programs.
     #[error("missing {}: run as root, or `setcap cap_bpf,cap_perfmon,cap_net_admin+ep` the binary", list(.0))]
     NoCapability(Vec<Capability>),
-    /// Not one stage can be measured on this kernel.
+    /// No stage can be measured on this kernel.
     #[error("no stage can be measured on Linux {kernel}: {reason}; see `sockstamp doctor`")]
     NothingToMeasure {
         /// Release of the running kernel.
         kernel: String,
-        /// Why sends are not measured.
+        /// The reason why sends are not measured.
         reason: Reason,
     },
     /// The host has not the hook that was to show the entry of send calls.

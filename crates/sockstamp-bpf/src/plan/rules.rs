@@ -27,7 +27,7 @@ fn known(fact: Option<bool>) -> bool {
     fact == Some(true)
 }
 
-/// Return what is wrong with the kernel's description of its types, if anything is.
+/// Return the defect of the kernel's BTF, if any.
 #[must_use]
 pub fn no_btf(facts: &Facts) -> Option<Obstacle> {
     match facts.btf {
@@ -44,11 +44,12 @@ pub fn no_capability(facts: &Facts) -> Option<Obstacle> {
     (!missing.is_empty()).then_some(Obstacle::NoCapability(missing))
 }
 
-/// Return the capabilities that loading and attaching need and this process lacks. Where it could not be seen
-/// whether one is in effect, the kernel will tell.
+/// Return the capabilities that loading and attaching need and this process lacks. Where it could
+/// not be seen whether one is in effect, the kernel will tell.
 #[must_use]
 pub fn missing_capabilities(facts: &Facts) -> Vec<Capability> {
-    // CAP_BPF and CAP_PERFMON were split off CAP_SYS_ADMIN, which still covers them: capabilities(7).
+    // CAP_BPF and CAP_PERFMON were split off CAP_SYS_ADMIN, which still covers them:
+    // capabilities(7).
     let covered = !facts.lacks(Capability::SysAdmin);
     let needed = [
         (Capability::Bpf, !covered),
@@ -83,8 +84,9 @@ fn selection(facts: &Facts) -> Option<Reason> {
 /// Return how sends of TCP are measured, or why they are not.
 pub(super) fn stamps(facts: &Facts) -> Result<Stamps, Reason> {
     match (callbacks(facts), packets(facts)) {
-        // A packet that is asked for stamps asks the NIC, too (SKBTX_HW_TSTAMP, include/linux/skbuff.h, v6.18), and one that
-        // has a single place for them (igb_xmit_frame_ring(), drivers/net/ethernet/intel/igb) gives PTP none meanwhile.
+        // A packet that is asked for stamps asks the NIC, too (SKBTX_HW_TSTAMP,
+        // include/linux/skbuff.h, v6.18), and one that has a single place for them
+        // (igb_xmit_frame_ring(), drivers/net/ethernet/intel/igb) gives PTP none meanwhile.
         (None, _) if !facts.stamping_nics.is_empty() => {
             lacks_any(facts, &PASSING).map_or(Ok(Stamps::Unasked), Err)
         }
@@ -100,7 +102,7 @@ fn callbacks(facts: &Facts) -> Option<Reason> {
     selection(facts).or_else(|| (!whole).then_some(Reason::Needs(BPF_TIMESTAMPING)))
 }
 
-/// Where packets pass.
+/// Tracepoints on packets.
 const PASSING: [Tracepoint; 3] = [
     Tracepoint::NetDevQueue,
     Tracepoint::NetDevStartXmit,
@@ -176,8 +178,9 @@ fn best_entry(facts: &Facts) -> Entry {
     }
 }
 
-/// Return what tells when a task that waited got a CPU, or why nothing does. The scheduler's clock can be read
-/// from the context of a perf event's program, which is given a type, and on one processor: it must be the same on all.
+/// Return the source of the time at which a waiting task got a CPU, or the reason why there is
+/// none. The scheduler's clock can be read in the context of a perf event's program, if that is
+/// typed, and on one CPU: it must be the same on all.
 pub(super) fn sched(facts: &Facts, wanted: bool) -> Result<Point, Reason> {
     let obstacle = if !wanted {
         Some(&Reason::SwitchedOff)
@@ -206,8 +209,9 @@ pub(super) fn host_path_obstacle(facts: &Facts) -> Option<Reason> {
     sends.or_else(|| lacks(facts, Tracepoint::NetDevStartXmit))
 }
 
-/// Return how messages of UDP are seen, or why they are not. It is with all of these hooks or not at all: without
-/// one of them, reads could be paired with the wrong datagram, and sends with the wrong packet.
+/// Return how messages of UDP are seen, or why they are not. It is with all of these hooks or not
+/// at all: without one of them, reads could be paired with the wrong datagram, and sends with the
+/// wrong packet.
 pub(super) fn datagrams(facts: &Facts, wanted: bool) -> Result<Datagrams, Reason> {
     if !wanted {
         return Err(Reason::SwitchedOff);
@@ -317,8 +321,8 @@ const ACK: Sent = (
     Point::Tracepoint(Tracepoint::TcpProbe),
 );
 
-/// With a host path, it is the last interface of the host. Without callbacks, packets are followed by the same
-/// tracepoint as long as they are their socket's.
+/// With a host path, it is the last interface of the host. Without callbacks, the same tracepoint
+/// follows packets as long as they belong to their socket.
 fn snd(facts: &Facts, request: &Request) -> Sent {
     let packets = Point::Tracepoint(Tracepoint::NetDevStartXmit);
     if request.host_path && host_path_obstacle(facts).is_none() {
@@ -369,7 +373,7 @@ fn head_of_line(facts: &Facts) -> Result<Way, Reason> {
     }
 }
 
-/// A request that leaves it out is a better reason than what is missing for it.
+/// Prefer the request's exclusion to a missing feature as the reason.
 fn wake_up(facts: &Facts, wanted: bool) -> Result<Way, Reason> {
     let point = sched(facts, wanted);
     if !wanted {

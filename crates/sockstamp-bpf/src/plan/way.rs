@@ -45,7 +45,7 @@ pub enum Point {
     ReceiveStamp,
     /// The scheduler notes when a task got a CPU.
     SchedInfo,
-    /// The scheduler counts what a task stood in run queues.
+    /// The scheduler sums a task's time in run queues.
     RunDelay,
     /// The next send of the flow.
     NextSend,
@@ -70,14 +70,14 @@ impl fmt::Display for Point {
     }
 }
 
-/// How a stage is measured, or why it is not.
+/// The method for a stage, or the reason why there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// As the difference between the times of two points.
+    /// The difference between the times of two points.
     Between(Point, Point),
-    /// As the difference between the RX stamps of two packets, seen at this point.
+    /// The difference between the RX stamps of two packets, seen at this point.
     ReceiveStampsAt(Point),
-    /// Not at all.
+    /// The stage is absent.
     Absent(Reason),
 }
 

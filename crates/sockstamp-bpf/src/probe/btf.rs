@@ -1,4 +1,4 @@
-//! Ask the kernel's description of its types (BTF) what it has.
+//! Ask the kernel's BTF for its features.
 
 use std::path::Path;
 
@@ -10,14 +10,16 @@ use crate::object::quiet_libbpf;
 
 const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// The types of the running kernel. Where they cannot be read, no question about them has an answer.
+/// The types of the running kernel. Where they cannot be read, no question about them has an
+/// answer.
 pub(super) struct KernelTypes {
     btf: Option<Btf<'static>>,
 }
 
 impl KernelTypes {
     pub(super) fn read() -> Self {
-        // libbpf complains to standard error where there is no BTF: we say it ourselves, in one line.
+        // libbpf complains to standard error where there is no BTF: we say it ourselves, in one
+        // line.
         quiet_libbpf();
         Self {
             btf: Btf::from_vmlinux().ok(),

@@ -74,7 +74,8 @@ fn stamping_nics() -> Vec<String> {
         .collect()
 }
 
-/// An interface that vanishes meanwhile, or that does not tell, leaves it unknown whether it was the one.
+/// An interface that vanishes meanwhile, or that does not tell, leaves it unknown whether it was
+/// the one.
 fn nic_clock() -> Option<bool> {
     let names = interface::names().ok()?;
     let found: Vec<_> = names
@@ -87,10 +88,11 @@ fn nic_clock() -> Option<bool> {
     found.iter().all(Result::is_ok).then_some(false)
 }
 
-/// Return whether the scheduler's clock is the same on all processors. Only where it may be unstable is
-/// `sched_clock_stable()` a function (`CONFIG_HAVE_UNSTABLE_SCHED_CLOCK`, kernel/sched/clock.c). That is on x86, where the kernel
-/// gives up this clock and the clock source together (`mark_tsc_unstable()`, arch/x86/kernel/tsc.c, v6.1), and does not list
-/// a source that it gave up (`available_clocksource_show()`, kernel/time/clocksource.c).
+/// Return whether the scheduler's clock is the same on all processors. Only where it may be
+/// unstable is `sched_clock_stable()` a function (`CONFIG_HAVE_UNSTABLE_SCHED_CLOCK`,
+/// kernel/sched/clock.c). That is on x86, where the kernel gives up this clock and the clock source
+/// together (`mark_tsc_unstable()`, arch/x86/kernel/tsc.c, v6.1), and does not list a source that
+/// it gave up (`available_clocksource_show()`, kernel/time/clocksource.c).
 fn sched_clock_is_stable(may_be_unstable: Option<bool>) -> Option<bool> {
     const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
     if !may_be_unstable? {

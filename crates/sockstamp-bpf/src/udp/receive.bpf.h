@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RX of UDP. From v6.18 on no tracepoint shows the skb of a datagram that is read, so what is known
- * of it when it reaches the socket (cgroup_skb/ingress, just before it is queued) is kept in a
+ * Measure RX of UDP. As of v6.18 no tracepoint shows the skb of a datagram that is read. Its data
+ * is therefore kept when it reaches the socket (cgroup_skb/ingress, just before it is queued), in a
  * ring, in order, and a read (sock_recv_length) takes the oldest.
  *
- * That this is the datagram that was read is checked at each read by the skb that the kernel has at
- * the head of its queue then, the next to be read: it has to be the ring's next one too. Where the
- * queue is empty, the ring has to be empty, or its next one must still be on its way to the queue,
- * which its memory tells. Otherwise the read is refused, and the ring goes on where the kernel is.
- * So a datagram that left by another way (a bad checksum, found when it is read or polled for),
- * CPUs that deliver in another order, readers side by side, or datagrams queued before the start
- * cost refusals, never a wrong time.
+ * Each read checks that this is the datagram that was read. The skb at the head of the kernel's
+ * queue after the read, the next to be read, must be the ring's next one too. Where the queue is
+ * empty, the ring must be empty, or its next one must still be on its way to the queue, which its
+ * memory tells. Otherwise the read is refused, and the ring resumes where the kernel is. A datagram
+ * that left otherwise (a bad checksum, found when it is read or polled for), CPUs that deliver in
+ * another order, parallel readers, or datagrams queued before the start thus cost refusals, never a
+ * wrong time.
  *
- * Where functions are traced, one of them shows the skb, and no order is needed.
+ * Where functions are traced, one of them shows the skb, and the order does not matter.
  */
 #ifndef SOCKSTAMP_UDP_RECEIVE_BPF_H
 #define SOCKSTAMP_UDP_RECEIVE_BPF_H
@@ -28,8 +28,8 @@
 #define EFAULT		  14 /* include/uapi/asm-generic/errno-base.h */
 
 /*
- * From taking a datagram to the end of the read call, a page fault and a preemption included. After
- * it, a datagram that another thread seemed to have taken is believed to be gone.
+ * Longest time from taking a datagram to the end of the read call, including a page fault and a
+ * preemption. Later, a datagram that another thread seemed to have taken counts as gone.
  */
 #define UDP_READING_NS 1000000000
 
@@ -134,8 +134,8 @@ __noinline __u64 udp_kept(struct udp_flow *flow, __u64 counter, __u64 head)
 }
 
 /*
- * Where in the ring the kernel's next datagram is; `otherwise` if it is not there. The newest
- * first: an address is used again.
+ * Return the position in the ring of the kernel's next datagram; `otherwise` if it is not there.
+ * Search from the newest: addresses are reused.
  */
 __noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u64 head, __u64 otherwise)
 {
@@ -166,9 +166,10 @@ struct udp_read {
 };
 
 /*
- * Whether a datagram is still between our hook and the queue. __udp_enqueue_schedule_skb() writes
- * over skb->dev (udp_set_dev_scratch(), v6.18; the upper half is a length and two flags), a packet
- * that takes the memory later has another stamp, and no read can have taken what is not queued.
+ * Return true if a datagram is still between our hook and the queue. __udp_enqueue_schedule_skb()
+ * overwrites skb->dev (udp_set_dev_scratch(), v6.18; the upper half is a length and two flags), a
+ * later packet in the same memory has another stamp, and no read can have taken a datagram that is
+ * not queued.
  */
 static __always_inline bool udp_on_its_way(const struct udp_read *read,
 					   const struct udp_arrival *arrival)
@@ -199,8 +200,8 @@ __noinline __u64 udp_unqueued(struct udp_flow *flow, const struct udp_read *read
 }
 
 /*
- * Goes on where the kernel is. Where threads read side by side, datagrams were taken by reads whose
- * end is still to come: those ends must not be taken for reads of what follows.
+ * Resume where the kernel is. With parallel threads, datagrams were taken by reads whose end is
+ * still to come: those ends must not be taken for reads of later datagrams.
  */
 static __always_inline enum verdict udp_resync(struct udp_flow *flow, const struct udp_read *read,
 					       __u64 counter)
@@ -222,7 +223,7 @@ static __always_inline enum verdict udp_resync(struct udp_flow *flow, const stru
 	return VERDICT_UNMATCHED_READ;
 }
 
-/* Whether `following` is what the kernel will give next, too. */
+/* Return true if `following` is also the kernel's next datagram. */
 static __always_inline bool udp_in_step(struct udp_flow *flow, const struct udp_read *read,
 					__u64 following)
 {
@@ -233,7 +234,7 @@ static __always_inline bool udp_in_step(struct udp_flow *flow, const struct udp_
 	return following == read->head || udp_on_its_way(read, arrival);
 }
 
-/* Whether the datagram that seemed to be read is still to be read. */
+/* Return true if the datagram that seemed to be read is still unread. */
 static __always_inline bool udp_unread(const struct udp_flow *flow, const struct udp_read *read)
 {
 	if (read->next)
@@ -273,7 +274,7 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 	in_step = udp_in_step(flow, read, following);
 	/* A datagram that came since may have the memory of the one that was read. */
 	if ((!in_step || !read->next) && udp_unread(flow, read)) {
-		/* What was read came before we knew, or is another thread's. */
+		/* The datagram came before the start, or is another thread's. */
 		if (flow->rx_ahead)
 			flow->rx_ahead--;
 		flow->rx_tail = counter;
@@ -441,7 +442,7 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 		flow->rx_shared |= !!flow->rx_reader;
 		flow->rx_reader = read.tid;
 	}
-	/* In this order: whatever is queued has been noted before. */
+	/* Keep this order: every queued datagram has been noted before. */
 	read.next = udp_next(sk);
 	read.head = *(volatile __u64 *)&flow->rx_head;
 	verdict = udp_match(flow, &read);

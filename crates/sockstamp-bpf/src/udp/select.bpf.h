@@ -21,7 +21,7 @@ static __always_inline void udp_select(void *sk)
 		return;
 	}
 	mark->kind = MARK_DATAGRAM;
-	/* The kernel gives a socket its cookie when somebody asks for it first. */
+	/* Read the cookie now: the kernel assigns it at the first request. */
 	if (setting_record || setting_groups & GROUP_BY_FLOW)
 		bpf_get_socket_cookie(sk);
 }

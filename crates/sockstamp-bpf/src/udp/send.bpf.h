@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * TX of UDP. A message is a send call, and ends when its last packet is handed to the driver. UDP
- * has no write queue: a send call makes the packets of one datagram and takes them to the packet
- * scheduler itself (udp_send_skb(), v6.18). So what a task queues on a socket before the end of a
- * send call (sock_send_length) is that call's. What waits for a neighbour's address (ARP) comes
- * later and from elsewhere: such a message is refused.
+ * Measure TX of UDP. A message is a send call, and ends when its last packet is passed to the
+ * driver. UDP has no write queue: a send call makes the packets of one datagram and takes them to
+ * the packet scheduler itself (udp_send_skb(), v6.18). The packets that a task queues on a socket
+ * before the end of a send call (sock_send_length) are therefore that call's. Packets that wait for
+ * a neighbour's address (ARP) come later and from another context: such a message is refused.
  *
- * From the scheduler to the driver a packet is known by its address. Where it is split on the way
- * (UDP_SEGMENT, and a device that cannot), the parts are known by their socket, and counted. So are
- * fragments but the last. While packets of calls that are not measured are on the same way, that is
- * no knowledge: such a message is refused.
+ * From the scheduler to the driver a packet is identified by its address. Where it is split on the
+ * way (UDP_SEGMENT on a device that cannot segment), the parts are identified by their socket, and
+ * counted. So are fragments except the last. This is ambiguous while packets of unmeasured calls
+ * are queued: such a message is refused.
  */
 #ifndef SOCKSTAMP_UDP_SEND_BPF_H
 #define SOCKSTAMP_UDP_SEND_BPF_H
@@ -75,8 +75,8 @@ __noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
 }
 
 /*
- * A send call is over soon after it has queued a packet. One that seems not to be is no call: its
- * packet was released in another task's time, by the answer of a neighbour (ARP).
+ * A send call ends soon after it has queued a packet. One that seems to continue is no call: its
+ * packet was released in another task's time, by a neighbour's answer (ARP).
  */
 #define UDP_CALL_NS 1000000000
 
@@ -98,7 +98,7 @@ static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
 }
 
 /*
- * The start of a send: of each where functions are traced, else of unconnected ones alone
+ * Note the begin of a send: of every send where functions are traced, otherwise of unconnected ones
  * (BPF_CGROUP_RUN_PROG_UDP4_SENDMSG_LOCK() in udp_sendmsg(), v6.18).
  */
 static __always_inline void udp_entered(void *sk)
@@ -135,13 +135,13 @@ static __always_inline __u32 udp_parts(const struct sk_buff *skb)
 	return kernel_read(skb->head + skb->end, struct skb_shared_info, gso_segs) ?: 1;
 }
 
-/* Whether bytes are corked: until udp_push_pending_frames() is through with them. */
+/* Return true if bytes are corked: until udp_push_pending_frames() has finished. */
 static __always_inline bool udp_pending(const struct sock *sk)
 {
 	return kernel_read(sk, struct udp_sock, pending);
 }
 
-/* Whether a datagram ends with this packet: it is whole, or its last fragment. */
+/* Return true if a datagram ends with this packet: it is whole, or its last fragment. */
 static __always_inline bool udp_last_fragment(const struct sk_buff *skb)
 {
 	const unsigned char *network = skb->head + skb->network_header;
@@ -220,7 +220,10 @@ __noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
 	return 0;
 }
 
-/* Whether the socket has no other packet: sk_wmem_alloc is 1 without any (sk_alloc(), v6.18). */
+/*
+ * Return true if the socket has no other packet: sk_wmem_alloc is 1 without any (sk_alloc(),
+ * v6.18).
+ */
 static __always_inline bool udp_alone(const struct sock *sk, const struct sk_buff *skb)
 {
 	return (__u32)sk->sk_wmem_alloc.refs.counter <= skb->truesize + 1;
@@ -382,7 +385,10 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 
 	if (!flow || !bank || !udp_own_device(sk, skb->dev))
 		return;
-	/* Not in a send call: what waited for a neighbour's address, in softirq. */
+	/*
+	 * This is not in a send call: packets that waited for a neighbour's address come in
+	 * softirq.
+	 */
 	tid = bpf_get_current_pid_tgid();
 	if (!tid || bpf_get_current_task_btf()->flags & PF_KTHREAD)
 		return;
@@ -392,7 +398,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	packet.interface = interface_slot(skb->dev);
 	packet.parts = udp_parts(skb);
 	packet.last = udp_last_fragment(skb);
-	/* Some left where nobody looks: redirected, or given away by their qdisc. */
+	/* Some packets left unseen: redirected, or stolen by their qdisc. */
 	if ((flow->tx_untracked || flow->tx_used) && udp_alone(sk, skb)) {
 		flow->tx_untracked = 0;
 		if (flow->tx_used)
@@ -427,7 +433,7 @@ static __always_inline void udp_note_started(struct udp_send *send, __u32 parts,
 	__sync_fetch_and_sub(&send->outstanding, parts);
 }
 
-/* Of those with such packets under way, the oldest: a packet scheduler keeps a flow's order. */
+/* Return the oldest send with split packets in flight: a packet scheduler keeps a flow's order. */
 __noinline __u32 udp_oldest_split(struct udp_flow *flow)
 {
 	__u32 oldest = UDP_NO_SLOT;
@@ -448,7 +454,7 @@ __noinline __u32 udp_oldest_split(struct udp_flow *flow)
 	return oldest;
 }
 
-/* A part of a message, or no packet of any. */
+/* Handle a part of a message, or a packet of no message. */
 static __always_inline void udp_unnamed_left(struct bank *bank, struct udp_flow *flow, __u32 parts,
 					     bool dropped, __u64 now)
 {
@@ -464,7 +470,7 @@ static __always_inline void udp_unnamed_left(struct bank *bank, struct udp_flow 
 		send->flags |= UDP_DOUBTED;
 	if (dropped)
 		send->flags |= UDP_DROPPED;
-	/* It was split: the packet that had the name is gone. */
+	/* It was split: the packet with the name is gone. */
 	if (send->parts > 1)
 		send->skb = 0;
 	udp_note_started(send, 1, now);
@@ -490,8 +496,8 @@ __noinline int udp_doubt_older(struct udp_flow *flow, __u64 order)
 }
 
 /*
- * What becomes of a packet that was queued: the driver takes it, or it is dropped on the way. Calls
- * that were corked together share one.
+ * Handle the fate of a queued packet: the driver takes it, or it is dropped on the way. Calls that
+ * were corked together share one.
  */
 static __always_inline void udp_left(const struct sock *sk, const struct sk_buff *skb, bool dropped)
 {
@@ -509,7 +515,7 @@ static __always_inline void udp_left(const struct sock *sk, const struct sk_buff
 	{
 		struct udp_send *send = udp_send_at(flow, slot);
 
-		/* One that was split is gone: its address may be that of a part of another. */
+		/* A split packet is gone: its address may be that of a part of another. */
 		if (send->skb != name || send->parts != parts || send->outstanding <= 0)
 			continue;
 		known = true;
@@ -542,7 +548,7 @@ static __always_inline void udp_dropped(const struct sk_buff *skb)
 		udp_left(sender, skb, true);
 }
 
-/* What was flushed on the way was no part of a call whose own bytes are corked now. */
+/* Packets flushed on the way were no part of a call whose own bytes are corked now. */
 static __always_inline void udp_cork(struct udp_flow *flow, struct udp_send *send)
 {
 	send->sched = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What is known of a UDP socket: its datagrams until they are read, its sends until they leave. */
+/* Keep the state of a UDP socket: its datagrams until they are read, its sends until they leave. */
 #ifndef SOCKSTAMP_UDP_STATE_BPF_H
 #define SOCKSTAMP_UDP_STATE_BPF_H
 
@@ -9,7 +9,7 @@
 #define IPPROTO_UDP 17 /* include/uapi/linux/in.h */
 #define SOCK_DGRAM  2 /* include/linux/net.h */
 
-/* Datagrams of a socket that nobody has read yet. More are there, but their stamps are lost. */
+/* Unread datagrams of a socket. The kernel's queue may have more, whose stamps are lost. */
 #define UDP_ARRIVALS 64
 /* Messages of a socket between the start of their send call and the driver. */
 #define UDP_SENDS 32
@@ -124,22 +124,22 @@ struct {
 const volatile bool setting_udp; /* UDP is measured */
 const volatile bool setting_udp_functions; /* its functions are traced, not the socket calls */
 
-/* Whether it can be one of ours; raw sockets may carry the protocol's number too. */
+/* Return true if it can be selected; raw sockets may carry the protocol's number too. */
 static __always_inline bool udp_selectable(const struct sock *sk)
 {
 	return setting_udp && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM &&
 	       sk->sk_bpf_storage && sock_is_full(sk);
 }
 
-/* Whether the tracepoints of socket calls are for it. */
+/* Return true if the tracepoints of socket calls apply to it. */
 static __always_inline bool udp_called(const struct sock *sk)
 {
 	return !setting_udp_functions && udp_selectable(sk);
 }
 
 /*
- * Whether udp_sendmsg() is its whole send call: on an IPv6 socket it is a part of udpv6_sendmsg()
- * (v4-mapped peers, net/ipv6/udp.c, v6.12).
+ * Return true if udp_sendmsg() is its whole send call: on an IPv6 socket it is a part of
+ * udpv6_sendmsg() (v4-mapped peers, net/ipv6/udp.c, v6.12).
  */
 static __always_inline bool udp_selectable_ipv4(const struct sock *sk)
 {
@@ -183,7 +183,10 @@ static __always_inline struct udp_flow *udp_flow_create(const void *sk)
 	return flow;
 }
 
-/* For hooks that see a packet: a socket is of an interface if its first packet is. */
+/*
+ * Return the state, for hooks that see a packet: a socket belongs to an interface if its first
+ * packet does.
+ */
 static __always_inline struct udp_flow *udp_flow_at(const void *sk, const struct sk_buff *skb)
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);

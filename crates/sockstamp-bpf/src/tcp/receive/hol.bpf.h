@@ -63,7 +63,7 @@ static __always_inline struct out_of_order *hol_at(struct reordered *known, __u3
 {
 	__u64 place = index;
 
-	/* What is compared is what is used, and not before. */
+	/* Compare the very value that is used, and not earlier. */
 	barrier_var(place);
 	if (place >= REORDERED)
 		return NULL;
@@ -71,7 +71,9 @@ static __always_inline struct out_of_order *hol_at(struct reordered *known, __u3
 	return &known->segments[place];
 }
 
-/* Where segments begin that end after `seq`. A global function, as arrivals_before(). */
+/*
+ * Return where segments begin that end after `seq`. It is a global function, as arrivals_before().
+ */
 __noinline __u32 hol_before(struct reordered *known, __u32 seq)
 {
 	__u32 low, high;
@@ -101,7 +103,7 @@ struct hol_pass {
 	__u32 kept;
 };
 
-/* Whether the older of two segments that lie together may get the time of the other. */
+/* Return true if the older of two adjacent segments may get the time of the other. */
 static __always_inline bool hol_merge(const struct out_of_order *before, struct out_of_order *next,
 				      __u64 now, __u64 floor)
 {
@@ -212,8 +214,8 @@ static __always_inline bool hol_insert(struct reordered *known, struct out_of_or
 }
 
 /*
- * TCP may drop what waits, from its end on, where memory is short (tcp_prune_ofo_queue(), v6.18).
- * What it drops comes once more.
+ * TCP may drop waiting segments, from their end on, when memory is short (tcp_prune_ofo_queue(),
+ * v6.18). Dropped ones come again.
  */
 static __always_inline void hol_pruned(const struct tcp_sock *tp, struct reordered *known)
 {
@@ -227,7 +229,7 @@ static __always_inline void hol_pruned(const struct tcp_sock *tp, struct reorder
 	known->end = hol_before(known, end);
 }
 
-/* From here on, as long as some wait, nothing is known of those that start before. */
+/* From here on, while some wait, nothing is known of those that start earlier. */
 static __always_inline void hol_forget(struct receiving *rx, __u32 end)
 {
 	if (!rx->unknown || seq_after(end, rx->unknown_end))
@@ -266,8 +268,9 @@ static __always_inline void hol_settle(const struct tcp_sock *tp, struct receivi
 }
 
 /*
- * Segments that came behind a missing one before the flow was adopted: nobody knows when. While
- * some wait, ooo_last_skb is the last of them (tcp_data_queue_ofo(), net/ipv4/tcp_input.c, v6.18).
+ * Forget segments that came after a missing one before the flow was adopted: their time is unknown.
+ * While some wait, ooo_last_skb is the last of them (tcp_data_queue_ofo(), net/ipv4/tcp_input.c,
+ * v6.18).
  */
 static __always_inline void hol_adopt(struct receiving *rx, const struct tcp_sock *tp)
 {
@@ -317,7 +320,7 @@ static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *
 }
 
 /*
- * Whether some of the bytes that can be read now may have waited for a segment in front of them:
+ * Return true if some of the readable bytes may have waited for an earlier segment:
  * tcp_data_queue_ofo() counts each segment that comes out of order (net/ipv4/tcp_input.c, v6.18).
  */
 static __always_inline bool hol_waited(const struct tcp_sock *tp, struct receiving *rx)
@@ -329,7 +332,7 @@ static __always_inline bool hol_waited(const struct tcp_sock *tp, struct receivi
 	return waited;
 }
 
-/* What a missing segment released, on its way to be arrivals. */
+/* Segments that a filler released, on their way to become arrivals. */
 struct release {
 	struct receiving *rx;
 	struct unread *grown;
@@ -401,7 +404,7 @@ static long hol_release_step(__u32 index, struct release *release)
 		return 1;
 	hol_fill(release, segment->seq);
 	end = seq_least(segment->seq_end, release->end);
-	/* Two CPUs may have stamped them: what came last may have been worked on first. */
+	/* Two CPUs may have stamped them: the later one may have been processed first. */
 	if (segment->stamped < release->filled)
 		hol = release->filled - segment->stamped;
 	if (seq_after(end, release->arrival.seq_end))

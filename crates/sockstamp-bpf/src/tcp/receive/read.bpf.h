@@ -64,8 +64,8 @@ static __always_inline __u32 rx_arrived(struct receiving *rx, struct unread *gro
 }
 
 /*
- * Room for what a missing segment may have released. Waits are told apart in 20 steps, and by a
- * twentieth of their length: where that takes more, the rest is refused.
+ * Room for segments that a filler may have released. Waits are distinguished in 20 steps, and by a
+ * twentieth of their length: where that needs more, the rest is refused.
  */
 static __always_inline __u32 rx_wanted(struct receiving *rx)
 {
@@ -112,7 +112,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	sched_note(sk, &flow->waiter, rx->serial);
 }
 
-/* Bytes that came before the flow was adopted: nobody knows when. */
+/* Forget bytes that came before the flow was adopted: their time is unknown. */
 static __always_inline void rx_adopt(struct receiving *rx, __u32 end)
 {
 	rx->serial++;
@@ -139,7 +139,7 @@ struct read {
 	struct answer answer;
 };
 
-/* When the byte at `start` was stamped, or, without a stamp to trust, could be read. */
+/* Return when the byte at `start` was stamped, or, without a usable stamp, became readable. */
 static __always_inline __u64 rx_stamped(const struct arrival *arrival, __u32 start)
 {
 	return arrival_ready(arrival, start + 1) - arrival->hol -
@@ -174,7 +174,7 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 		return LOOK_EVICTED;
 	place = arrivals_before(rx, grown, count, read->end - 1);
 	arrival = arrival_at(rx, grown, place);
-	/* Behind the last one there is what was there before. */
+	/* Beyond the last one are the bytes from before. */
 	if (place >= count || !arrival || seq_before(arrival->seq_end, read->end))
 		return LOOK_NONE;
 	read->serial = arrival->serial;
@@ -227,7 +227,7 @@ __noinline enum verdict rx_match(struct flow *flow, struct read *read)
 	return VERDICT_LOST_EVENT;
 }
 
-/* What --hol wants of a read whose last byte waited for a missing segment. */
+/* Apply --hol to a read whose last byte waited for a missing segment. */
 static __always_inline enum verdict rx_hol(struct read *read)
 {
 	if (setting_hol == HOL_EXCLUDE)
@@ -246,7 +246,7 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 {
 	enum verdict verdict = rx_match(flow, read);
 
-	/* It may have been merged with an arrival that came since. */
+	/* The arrival may have been merged with one that came since. */
 	if (read->ready > read->now)
 		read->ready = read->now;
 	/* Data that came with the SYN was queued before the socket could be selected: RFC 7413. */
@@ -394,7 +394,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	rx->seq = read.copied;
 	read.answer = answer_take(sk, &flow->exchange, read.start, read.end);
 	rx_message(sk, bank, flow, &read);
-	/* Not before it has found its arrivals. */
+	/* Do this only after it has found its arrivals. */
 	barrier();
 	rx->done = read.copied;
 }

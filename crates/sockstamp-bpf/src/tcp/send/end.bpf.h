@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How a measured message ends: acknowledged, or refused; and what is known of it then. */
+/* End a measured message: acknowledged, or refused; and compute its final values. */
 #ifndef SOCKSTAMP_TCP_SEND_END_BPF_H
 #define SOCKSTAMP_TCP_SEND_END_BPF_H
 
@@ -199,7 +199,9 @@ static long tx_complete_next(__u32 index, struct tx_ack *ack)
 	return 0;
 }
 
-/* What is before `end` is acknowledged, of it what is not before `known_from` just now. */
+/*
+ * End messages before `end` as acknowledged; those before `known_from` were acknowledged earlier.
+ */
 static __always_inline void tx_acked(const struct sock *sk, struct flow *flow, __u32 known_from,
 				     __u32 end, __u64 now)
 {
@@ -218,7 +220,10 @@ static __always_inline void tx_acked(const struct sock *sk, struct flow *flow, _
 	bpf_loop(TX_INFLIGHT_MAX, tx_complete_next, &ack, 0);
 }
 
-/* Whether TCP will look at the segment's ACK, and it is new: tcp_sequence(), tcp_ack() (v6.12). */
+/*
+ * Return true if TCP will look at the segment's ACK, and it is new: tcp_sequence(), tcp_ack()
+ * (v6.12).
+ */
 static __always_inline bool tx_acknowledges(const struct tcp_sock *tp, const struct tcp_skb_cb *cb)
 {
 	if (!(cb->tcp_flags & TCPHDR_ACK))
@@ -243,10 +248,10 @@ static __always_inline void tx_segment(const struct sock *sk, struct flow *flow,
 }
 
 /*
- * The ACK callback: of a packet that is about to be freed, or whose acknowledged part is cut off
- * (tcp_clean_rtx_queue(), net/ipv4/tcp_input.c, v6.18). It ends what no segment has ended:
- * tcp_probe is silent outside ESTABLISHED. What was in front of that packet was acknowledged with
- * it or before. The time is when the ACK reached TCP, taken by tcp_mstamp_refresh() at the top of
+ * Handle the ACK callback of a packet that is about to be freed, or whose acknowledged part is cut
+ * off (tcp_clean_rtx_queue(), net/ipv4/tcp_input.c, v6.18). It ends messages that no segment has
+ * ended: tcp_probe is silent outside ESTABLISHED. Bytes before that packet were acknowledged with
+ * it or earlier. The time is when the ACK reached TCP, taken by tcp_mstamp_refresh() at the top of
  * tcp_rcv_established() and tcp_rcv_state_process().
  */
 static __always_inline void tx_acked_packet(const struct sock *sk, struct flow *flow,
@@ -301,9 +306,9 @@ static __always_inline void tx_mark_retransmitted(struct flow *flow, const struc
 }
 
 /*
- * Follows the kernel's own tcpi_total_retrans: segments, SYNs among them, which come before the
- * flow has a message. The tracepoint alone would not do: it is there for tries that failed as well,
- * most of them since the skb is still on its way out (tcp_retransmit_skb's `err`, v6.18).
+ * Follow the kernel's tcpi_total_retrans: segments, including SYNs from before the flow's first
+ * message. The tracepoint alone is not enough: it also fires for failed tries, most of them because
+ * the skb is still on its way out (tcp_retransmit_skb's `err`, v6.18).
  */
 static __always_inline void tx_retransmit(const struct sock *sk, const struct sk_buff *skb)
 {

@@ -39,7 +39,7 @@ static __always_inline void tx_wait(struct sender *sender, bool will_wait, __u64
 	sender->full = will_wait ? now : 0;
 }
 
-/* The send that is entered now answers what was read last, if it was all there was to read. */
+/* The present send answers the last read, if that took all unread data. */
 static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flow,
 				     struct sender *sender)
 {
@@ -78,8 +78,8 @@ static __always_inline void entry_note(const struct sock *sk, struct flow *flow,
 }
 
 /*
- * A window may end while a message is copied. What is drawn then must not make a later turn of it
- * an entry, so it is only drawn while no byte of a message is in the queue.
+ * A window may end while a message is copied. The new draw must not make a later turn of it an
+ * entry, so draw only while no byte of a message is in the queue.
  */
 static __always_inline void tx_refresh(const struct tcp_sock *tp, struct flow *flow)
 {
@@ -88,9 +88,9 @@ static __always_inline void tx_refresh(const struct tcp_sock *tp, struct flow *f
 }
 
 /*
- * Whether the entry that a task has noted is of an earlier call, which failed unseen: kTLS, sockmap
- * and io_uring call tcp_sendmsg_locked() themselves and keep what it returns. A call that may not
- * wait takes its second turn only once it has queued a byte.
+ * Return true if a task's noted entry is of an earlier call, which failed unseen: kTLS, sockmap and
+ * io_uring call tcp_sendmsg_locked() themselves and keep its result. A call that may not wait takes
+ * its second turn only after it has queued a byte.
  */
 static __always_inline bool entry_is_stale(const struct tcp_sock *tp, const struct flow *flow,
 					   const struct msghdr *msg)
@@ -99,10 +99,10 @@ static __always_inline bool entry_is_stale(const struct tcp_sock *tp, const stru
 }
 
 /*
- * tcp_sendmsg_locked() fires once a turn of its loop, with the socket locked; the first turn is the
- * entry. A later turn finds the task's entry in place. A wait for memory lets other threads in. One
- * that found no room for its entry could take a later turn for the first, once there is room: so no
- * entry is noted until a send ends that leaves nobody waiting (sk_stream_wait_memory(), v6.18).
+ * tcp_sendmsg_locked() fires once per turn of its loop, with the socket locked; the first turn is
+ * the entry. A later turn finds the task's entry in place. A wait for memory lets other threads in.
+ * A thread without room for its entry could later take a later turn for its first: so no entry is
+ * noted until a send ends that leaves nobody waiting (sk_stream_wait_memory(), v6.18).
  */
 static __always_inline void tx_entry(const struct sock *sk, const struct msghdr *msg,
 				     const struct sk_buff *tail, int size_goal)
@@ -146,8 +146,8 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 }
 
 /*
- * The task's place for its entry. What it has noted before and nobody took was for no send; nor was
- * what others have noted, if nobody waits inside send. The socket is locked.
+ * Return the task's slot for its entry. An earlier unused note of the task belongs to no send; nor
+ * do notes of others, if no task waits inside send. The socket is locked.
  */
 static __always_inline struct sender *entry_place(const struct sock *sk, struct flow *flow,
 						  __u32 tid)
@@ -175,7 +175,7 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 	struct flow *flow;
 	__u64 task;
 
-	/* In a softirq nobody owns the socket, and `current` is a bystander. */
+	/* In softirq no task owns the socket, and `current` is unrelated. */
 	if (!sk->sk_lock.owned)
 		return;
 	flow = flow_of(sk);
@@ -195,8 +195,8 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 }
 
 /*
- * Whether TCP takes what is sent at once, and does not wait for the connection first. A server need
- * not wait for the end of a handshake by which data came: tcp_passive_fastopen(), v6.12.
+ * Return true if TCP accepts the data at once, without waiting for the connection. A server need
+ * not wait for the end of a handshake that brought data: tcp_passive_fastopen(), v6.12.
  */
 static __always_inline bool tx_connected(const struct sock *sk)
 {
@@ -210,7 +210,10 @@ static __always_inline bool tx_connected(const struct sock *sk)
 	return false;
 }
 
-/* A function that sends begins, once a call, with the socket locked; NULL if none is noted. */
+/*
+ * Note the begin of a sending function, once per call, with the socket locked; return NULL if none
+ * is noted.
+ */
 static __always_inline struct sender *tx_entry_function(const struct sock *sk, struct flow *flow,
 							bool more)
 {
@@ -279,8 +282,8 @@ static __always_inline void tx_sender(const struct tcp_sock *tp, struct flow *fl
 }
 
 /*
- * Whether something lies between send calls and TCP (kTLS, sockmap): a call may then succeed where
- * tcp_sendmsg_locked() has failed.
+ * Return true if something lies between send calls and TCP (kTLS, sockmap): a call may then succeed
+ * where tcp_sendmsg_locked() has failed.
  */
 static __always_inline bool tx_layered(const struct sock *sk)
 {

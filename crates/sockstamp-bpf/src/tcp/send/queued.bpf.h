@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * TX of TCP: entry of the send call, its last byte queued, into the packet scheduler, out to the
- * driver, acknowledged. A message is a range of bytes, and its times are those of its last one:
- * when the packet with that byte left, and when an ACK covered it. BPF timestamping (v6.15) calls
- * when a send call ends, and at each point that the packet with the call's last byte passes; what
- * it does not call for is found in the retransmit queue. Without it traced.bpf.h looks at packets.
+ * Measure TX of TCP: entry of the send call, its last byte queued, into the packet scheduler, out
+ * to the driver, acknowledged. A message is a range of bytes, and its times are those of its last
+ * one: when the packet with that byte left, and when an ACK covered it. BPF timestamping (v6.15)
+ * calls when a send call ends, and at each point that the packet with the call's last byte passes;
+ * departures without a call are found in the retransmit queue. Without BPF timestamping,
+ * traced.bpf.h looks at packets.
  */
 #ifndef SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
 #define SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
@@ -19,7 +20,8 @@
 #include "tcp/send/stamps.bpf.h"
 
 /*
- * include/linux/skbuff.h, v6.18: what a program asks for by SO_TIMESTAMPING, in shinfo->tx_flags.
+ * The flags in shinfo->tx_flags that a program requests by SO_TIMESTAMPING (include/linux/skbuff.h,
+ * v6.18).
  */
 #define SKBTX_HW_TSTAMP_NOBPF	(1 << 0)
 #define SKBTX_SW_TSTAMP		(1 << 1)
