@@ -1,4 +1,5 @@
-//! Kernel memory of connections that are measured: what selecting them takes, and what their messages do.
+//! Kernel memory of connections that are measured: what selecting them takes, and what their
+//! messages do.
 
 use std::fs;
 
@@ -31,7 +32,7 @@ pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Resul
 /// Bytes for each socket once it is selected, and once messages have passed.
 fn measure(load: &mut Load, connections: usize) -> Result<(f64, f64)> {
     load.open_idle(connections)?;
-    // What the kernel keeps of its own for a connection that was used is there from now on.
+    // Use the connection once, so that the kernel's own state for it exists from now on.
     load.exchange_idle()?;
     let before = allocated()?;
     let options = Options {
@@ -56,7 +57,8 @@ fn measure(load: &mut Load, connections: usize) -> Result<(f64, f64)> {
     Ok((each(selected), each(used)))
 }
 
-/// Bytes in slabs of the kernel's allocator for objects of any kind, which socket storage comes from.
+/// Bytes in slabs of the kernel's allocator for objects of any kind, which socket storage comes
+/// from.
 fn allocated() -> Result<u64> {
     let slabs = fs::read_to_string("/proc/slabinfo").context("the kernel does not tell its slabs")?;
     Ok(slabs.lines().filter_map(cache).sum())

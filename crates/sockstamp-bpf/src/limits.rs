@@ -1,9 +1,10 @@
-//! How much memory the state of connections and of UDP sockets may take, and for what.
+//! Divide the memory for the state of connections and of UDP sockets.
 
-/// What it holds beside an element of a hash map: `struct htab_elem` and the key (kernel/bpf/hashtab.c, Linux 6.18), rounded up.
+/// Overhead beside an element of a hash map: `struct htab_elem` and the key (kernel/bpf/hashtab.c,
+/// Linux 6.18), rounded up.
 const ELEMENT_HEAD: u64 = 64;
 
-/// What the maps of connections may hold.
+/// The sizes of the maps of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Flows of TCP and sockets of UDP with state.
@@ -27,9 +28,9 @@ pub(crate) struct Sizes {
 }
 
 impl Limits {
-    /// Shares out `memory`: half of it for the state of flows, a quarter for readers that are behind, an eighth for messages in
-    /// flight, a sixteenth for missing segments. A sixteenth stays for the buckets of the maps, and for what the
-    /// allocator holds ready.
+    /// Shares out `memory`: half of it for the state of flows, a quarter for readers that are
+    /// behind, an eighth for messages in flight, a sixteenth for missing segments. A sixteenth
+    /// stays for the buckets of the maps, and for what the allocator holds ready.
     pub(crate) fn new(memory: u64, max_flows: Option<u32>, sizes: Sizes) -> Self {
         let room = |part: u64, size: u32| {
             let object = (u64::from(size) + ELEMENT_HEAD).next_power_of_two();

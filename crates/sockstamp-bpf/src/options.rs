@@ -82,17 +82,18 @@ pub struct Options {
     pub sampling: Sampling,
     /// Send the records of those messages alone that took at least this long in all.
     pub slower_than: Option<Nanos>,
-    /// What is done with the time that a read waited for a missing segment.
+    /// The treatment of a read's wait for a missing segment.
     pub hol: HolView,
-    /// How many stamps a second, over the whole host, NICs are asked for that stamp sends. None: no stamp.
+    /// Stamps per second, over the whole host, that NICs which stamp sends are asked for. None: no
+    /// stamp.
     pub nic_stamps: Option<NonZeroU32>,
-    /// Tell the wait for a CPU, `rx.wakeup`, from the rest of `rx.app`.
+    /// Separate the wait for a CPU, `rx.wakeup`, from `rx.app`.
     pub sched: bool,
-    /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP among
-    /// them, has a hook less on its way in, and every packet of the host two on its way out.
+    /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP
+    /// among them, has a hook less on its way in, and every packet of the host two on its way out.
     pub udp: bool,
-    /// Connections and UDP sockets that may have state at one time: of others no message is measured. None: as many as
-    /// `memory` is for.
+    /// Connections and UDP sockets that may have state at one time: of others no message is
+    /// measured. None: as many as `memory` is for.
     pub max_flows: Option<u32>,
     /// Kernel memory for the state of connections and UDP sockets, in bytes.
     pub memory: u64,

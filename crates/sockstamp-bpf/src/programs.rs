@@ -59,9 +59,10 @@ const ONCE: &str = "none: once per open file or socket, at the start or the end"
 
 /// Every program, in the order in which they are attached.
 ///
-/// The end of a send comes before its beginning, so that sends under way are not taken for new ones. Hooks of the
-/// cgroup come behind those of the host: what a marked UDP socket does is seen from its first packet on. Selection of
-/// connections comes last: all hooks of a flow's first message are in place then.
+/// The end of a send comes before its beginning, so that sends in progress are not taken for new
+/// ones. Hooks of the cgroup come after those of the host: events of a marked UDP socket are seen
+/// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
+/// first message are in place.
 #[rustfmt::skip]
 pub const PROGRAMS: [Program; 42] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),

@@ -39,7 +39,7 @@ use crate::udp;
 use crate::verified;
 use crate::wakeups::Wakeups;
 
-/// How long the kernel may take to begin to stamp packets.
+/// Longest time for the kernel to begin stamping packets.
 const STAMPING_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Time that connections are adopted after the last wait for the walk, which is repeated far more
@@ -53,7 +53,7 @@ pub struct Adopted {
     pub connections: u64,
     /// Those not looked at, because a task does not release the lock of one.
     pub missed: u64,
-    /// How long that took.
+    /// The time that it took.
     pub took: Duration,
 }
 
@@ -65,9 +65,9 @@ pub struct Session {
     links: Vec<Link>,
     ring: Option<Ring>,
     wakeups: Wakeups,
-    /// Whether the last look at the ring found some.
+    /// The last look at the ring found some.
     records_come: bool,
-    /// As of the last look at the clocks.
+    /// The offset at the last look at the clocks.
     offset: ClockOffset<Monotonic, Realtime>,
     banks: Banks,
     skeleton: SockstampSkel<'static>,
@@ -291,10 +291,10 @@ impl Session {
         self.wait(Some(timeout), &[], on_message)
     }
 
-    /// Wait until there is something to do, one of `others` can be read or `timeout` has passed, and hand new
-    /// messages over, if they were asked for. To be called all the time: it keeps the distance of the clocks and
-    /// the names of groups up to date. While messages come they are handed over every 50 ms or so; where nothing
-    /// happens it returns once a second at most.
+    /// Wait until there is something to do, one of `others` can be read or `timeout` has passed,
+    /// and hand new messages over, if they were asked for. To be called all the time: it keeps the
+    /// distance of the clocks and the names of groups up to date. While messages come they are
+    /// handed over every 50 ms or so; where nothing happens it returns once a second at most.
     ///
     /// # Errors
     ///
@@ -318,7 +318,8 @@ impl Session {
         Ok(())
     }
 
-    /// How long the ring may be left alone. Where no record comes the next one is to wake us.
+    /// Return the time for which the ring needs no look. While no record comes, the next one wakes
+    /// us.
     fn until_records(&mut self, on_message: &mut impl FnMut(Message)) -> Result<Option<Duration>, Error> {
         if self.ring.is_none() {
             return Ok(None);
@@ -328,7 +329,7 @@ impl Session {
                 data.reader_sleeps = true;
             }
             fence(Ordering::SeqCst);
-            // What came before it was told so wakes nobody.
+            // Look again: records that came before this setting wake nobody.
             self.take_records(on_message)?;
         }
         Ok(Some(self.wakeups.patience(self.records_come)))

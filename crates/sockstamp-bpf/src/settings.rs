@@ -134,7 +134,8 @@ fn set_wake_functions(open: &mut OpenSockstampSkel<'_>, functions: WakeFunctions
     }
 }
 
-/// How far apart NICs are asked for stamps, in nanoseconds; 0: never, or with each packet that is asked for stamps.
+/// Return the time between requests for NIC stamps, in nanoseconds; 0 means never, or with each
+/// packet asked for stamps.
 fn nic_interval(options: &Options, plan: &Plan) -> u64 {
     let rate = options.nic_stamps.filter(|_| plan.spares_nics());
     rate.map_or(0, |rate| 1_000_000_000 / u64::from(rate.get()))

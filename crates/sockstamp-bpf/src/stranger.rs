@@ -62,7 +62,7 @@ impl Stranger {
         })
     }
 
-    /// How many packets have asked for stamps in that namespace.
+    /// Return the number of packets that requested stamps in that namespace.
     #[must_use]
     pub fn asking_packets(&self) -> u64 {
         let counted = self.skeleton.maps.bss_data.as_ref();

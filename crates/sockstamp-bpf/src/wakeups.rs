@@ -12,7 +12,7 @@ use sockstamp::clock::{ClockStepWatch, Watched};
 
 use crate::error::{Error, Tried};
 
-/// How often records are fetched while they come.
+/// Interval between reads of records while they come.
 const WHILE_RECORDS_COME: Duration = Duration::from_millis(50);
 
 /// Longest sleep of a reader that has asked for a wake-up. A program may have looked for that wish
@@ -20,7 +20,7 @@ const WHILE_RECORDS_COME: Duration = Duration::from_millis(50);
 /// has passed.
 const WHILE_NONE_COME: Duration = Duration::from_millis(1000);
 
-/// What a session waits for.
+/// The events that a session waits for.
 #[derive(Debug)]
 pub(crate) struct Wakeups {
     /// Records and steps.
@@ -76,7 +76,7 @@ impl Wakeups {
         Ok(watched == Watched::Stepped)
     }
 
-    /// How long to wait for the next records.
+    /// Return the time to wait for the next records.
     pub(crate) fn patience(&mut self, they_come: bool) -> Duration {
         if !they_come {
             return WHILE_NONE_COME;

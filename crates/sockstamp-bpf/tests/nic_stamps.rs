@@ -1,4 +1,4 @@
-//! Where a NIC stamps sends, for PTP, no packet of a measurement asks it to. Root.
+//! Test that no packet of a measurement asks a NIC that stamps sends, for PTP. Root.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -75,7 +75,7 @@ fn nics_are_asked_for_no_more_stamps_than_allowed_and_every_message_is_measured(
     );
 }
 
-/// What their drivers answer to SIOCGHWTSTAMP: veth and tun do not know it.
+/// Check the drivers' answer to SIOCGHWTSTAMP: veth and tun do not support it.
 #[test]
 fn interfaces_without_a_clock_stamp_nothing() {
     let (here, there) = (Host::new("here").unwrap(), Host::new("there").unwrap());
@@ -95,7 +95,7 @@ fn interfaces_without_a_clock_stamp_nothing() {
     }
 }
 
-/// What was measured of both ends, and how many packets asked for stamps.
+/// Return what was measured at both ends, and the number of packets that requested stamps.
 fn measure(facts: &Facts, nic_stamps: Option<NonZeroU32>) -> (Summary, u64) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let config = LinkConfig {

@@ -102,8 +102,8 @@ pub(crate) struct Outcome {
 /// Time for messages in flight to be acknowledged after the command's end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Signals that end a measurement or are its command's, and the one that tells of the command's end. Their pipe can
-/// be waited for together with other descriptors.
+/// Signals that end a measurement or are its command's, and the one that tells of the command's
+/// end. Their pipe can be waited for together with other descriptors.
 type Signals = SignalDelivery<UnixStream, WithOrigin>;
 
 fn catch_signals() -> Result<Signals> {

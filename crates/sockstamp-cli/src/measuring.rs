@@ -42,8 +42,9 @@ pub struct Measuring {
     pub max_memory: u32,
     /// Ask NICs that stamp sends for up to RATE stamps per second, over the whole host
     ///
-    /// The NIC's stamp is `snd_hw` in the records of `trace`. By default no NIC is asked: one that has
-    /// room for a single stamp would miss those of PTP. Messages above the rate are still measured.
+    /// The NIC's stamp is `snd_hw` in the records of `trace`. By default no NIC is asked: one that
+    /// has room for a single stamp would miss those of PTP. Messages above the rate are still
+    /// measured.
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=1_000_000),
           help_heading = HEADING)]
     pub nic_stamps: Option<u32>,

@@ -292,8 +292,8 @@ pub struct Lost {
 pub struct NicStamps {
     /// Sent messages for which the NIC was asked for a stamp.
     pub asked: u64,
-    /// Sent messages for which it was not asked, because the rate was used up. They are measured all the
-    /// same.
+    /// Sent messages for which it was not asked, because the rate was used up. They are measured
+    /// all the same.
     pub spared: u64,
 }
 
@@ -326,7 +326,7 @@ pub struct Summary {
     pub interfaces: Vec<InterfaceSummary>,
     /// The same messages in groups, if requested.
     pub groups: Option<Groups>,
-    /// How often NICs were asked for stamps, if that was requested and some stamp sends.
+    /// Requests for NIC stamps, if enabled and some NIC stamps sends.
     pub nic_stamps: Option<NicStamps>,
 }
 

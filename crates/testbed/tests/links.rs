@@ -349,7 +349,7 @@ fn a_line_rate_spaces_packets_and_its_queue_overflows() {
         }
         let way = settle(&link, &before, COUNT.into()).a_to_b;
         assert!(way.packets >= 10, "{way:?}");
-        // How many depends on how long the burst takes to send.
+        // The number depends on the time that the burst takes to send.
         if !(30..=40).contains(&way.queue_drops) {
             return Err(format!("{} of {COUNT} packets dropped", way.queue_drops));
         }

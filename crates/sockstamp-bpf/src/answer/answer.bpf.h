@@ -51,7 +51,7 @@ static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flo
 	__sync_lock_test_and_set(&exchange->state, state);
 }
 
-/* What of the answer's time its way took, at the least: tcp_min_rtt(); ~0U if there is none yet. */
+/* Return the least time of the answer's path: tcp_min_rtt(); ~0U if there is none yet. */
 static __always_inline __u64 answer_network(const struct sock *sk, __u64 ns)
 {
 	__u32 rtt = tcp_of(sk)->rtt_min.s[0].v;

@@ -66,7 +66,7 @@ static __always_inline bool entry_equal(const struct queue_entry *a, const struc
 	       a->hardware_ns == b->hardware_ns;
 }
 
-/* Whether it was in the queue, before `next`, as it is in `entry`. (If it grew, another report
+/* Return true if it was in the queue, before `next`, as in `entry`. (If it grew, another report
  * comes.) */
 static __always_inline bool entry_read(const struct sk_buff *skb, const void *next,
 				       struct queue_entry *entry)

@@ -51,7 +51,7 @@ struct {
 } flows SEC(".maps");
 
 /*
- * What a slab object holds beside a value: struct bpf_local_storage_elem
+ * Overhead of a slab object beside a value: struct bpf_local_storage_elem
  * (include/linux/bpf_local_storage.h, v6.18), rounded up.
  */
 #define STORAGE_HEAD 128
@@ -59,7 +59,7 @@ struct {
 #define FLOW_BYTES 1024
 _Static_assert(sizeof(struct flow) + STORAGE_HEAD <= FLOW_BYTES, "a flow takes more slab");
 
-/* What may have state at one time: flows of TCP and sockets of UDP, and the slab that they take. */
+/* Limit the state of TCP flows and UDP sockets at one time, and the slab memory that they take. */
 const volatile __u64 setting_max_flows = ~0ULL;
 const volatile __u64 setting_max_state = ~0ULL;
 
@@ -195,9 +195,9 @@ static __always_inline bool flow_wants(const struct flow *flow, enum direction d
 }
 
 /*
- * Whether the service is at the other end: this one connected to it. Of connections that existed
- * before, nobody knows: the lower port is taken for the service's, for ephemeral ones are high
- * (ip(7), ip_local_port_range). An unconnected socket of UDP has no remote port.
+ * Return true if the service is at the other end: this one connected to it. Of connections that
+ * existed before, nobody knows: the lower port is taken for the service's, for ephemeral ones are
+ * high (ip(7), ip_local_port_range). An unconnected socket of UDP has no remote port.
  */
 static __always_inline bool flow_asks(const struct sock *sk, const struct mark *mark)
 {
@@ -214,7 +214,7 @@ static __always_inline void state_given_back(__u64 bytes)
 	__sync_fetch_and_add(&live_state, -bytes);
 }
 
-/* Whether there is room for the state of one more. */
+/* Return true if there is room for the state of one more. */
 static __always_inline bool state_admitted(__u64 bytes)
 {
 	__u64 flows = __sync_fetch_and_add(&live_flows, 1);
@@ -227,7 +227,7 @@ static __always_inline bool state_admitted(__u64 bytes)
 	return false;
 }
 
-/* A flow that is turned away stays so: what of it was under way would not be known later on. */
+/* Keep a rejected flow rejected: its messages under way would not be known later. */
 static __always_inline bool flow_admitted(struct mark *mark)
 {
 	bool admitted = state_admitted(FLOW_BYTES);
@@ -238,8 +238,8 @@ static __always_inline bool flow_admitted(struct mark *mark)
 }
 
 /*
- * Makes the state of a flow, of which a reader and a hook under the socket lock may be the first
- * together: one of them does. A closed socket gets none, since nothing would count its end.
+ * Allocate the state of a flow. A reader and a hook under the socket lock may be the first at once:
+ * one of them allocates. A closed socket gets no state, because nothing would count its end.
  */
 static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_seq)
 {
@@ -280,7 +280,10 @@ static __always_inline void flow_ended(struct flow *flow)
 	state_given_back(FLOW_BYTES);
 }
 
-/* For hooks that run under the socket lock, before the message that they are about. */
+/*
+ * Return the flow, for hooks that run under the socket lock, before the message that they are
+ * about.
+ */
 static __always_inline struct flow *flow_of(const struct sock *sk)
 {
 	struct flow *flow = flow_lookup(sk);

@@ -172,7 +172,7 @@ impl Table {
         Ok(groups)
     }
 
-    /// What was counted in all; nothing is read later.
+    /// Return the final counts; nothing is read later.
     pub(crate) fn finish(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
         self.names.wake();
         self.read(maps, plan)
@@ -183,12 +183,12 @@ impl Table {
         self.keys.get(&place)
     }
 
-    /// How long until [`refresh`](Self::refresh) has something to do.
+    /// Return the time until [`refresh`](Self::refresh) has something to do.
     pub(crate) fn until_sweep(&self) -> Duration {
         self.next_sweep.saturating_duration_since(Instant::now())
     }
 
-    /// Does once a second what has to be done while groups come and go.
+    /// Do the work due once per second while groups come and go.
     pub(crate) fn refresh(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<(), Error> {
         let now = Instant::now();
         if now < self.next_sweep {

@@ -74,11 +74,11 @@ pub struct Plan {
     pub entry: Option<Entry>,
     /// Waits for room in the send buffer are seen where they happen.
     pub waits: bool,
-    /// What goes out of a file has a function of its own (before Linux 6.5).
+    /// Sends from a file have their own function (before Linux 6.5).
     pub pages: bool,
     /// Segments of half-closed connections are looked at, too.
     pub half_closed: bool,
-    /// How read calls of TCP are measured, if they are.
+    /// The method for TCP reads, if any.
     pub rx: Option<Reads>,
     /// Packets without a key are seen where a driver takes them: parts of one that TCP split.
     pub untagged: bool,

@@ -68,7 +68,7 @@ struct udp_send {
 	__u16 flags;
 };
 
-/* Whether its memory is counted as state. */
+/* True if its memory is counted as state. */
 enum udp_account {
 	UDP_NEW,
 	UDP_COUNTED,
@@ -76,8 +76,8 @@ enum udp_account {
 };
 
 /*
- * State of a socket: together within one 8 kB slab object. Tasks send and read at once, and several
- * CPUs deliver, all without a lock: what they share is changed atomically.
+ * The state of a socket, within one 8 kB slab object. Tasks send and read at once, and several CPUs
+ * deliver, all without a lock: shared fields are changed atomically.
  */
 struct udp_flow {
 	__u64 rx_head; /* counters, not positions: slot = counter % UDP_ARRIVALS */
@@ -105,7 +105,7 @@ _Static_assert(sizeof(struct udp_flow) + STORAGE_HEAD <= UDP_FLOW_BYTES,
 	       "state of a UDP socket takes more slab");
 
 /*
- * What names a packet of a socket as long as it lives: where it is in memory, seen from the socket,
+ * The name of a packet of a socket during its life: its address relative to the socket,
  * since a difference of pointers is a plain number to the verifier. Never 0.
  */
 static __always_inline __u64 udp_name(const struct sock *sk, const struct sk_buff *skb)

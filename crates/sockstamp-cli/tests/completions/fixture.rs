@@ -98,10 +98,10 @@ pub fn until(mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Send packets on each processor, as on a host in use. Linux 6.18 defers the release of a packet that
-/// is read on another processor than it was sent on, and with it the completion, until the sending
-/// processor handles its next packet (`skb_attempt_defer_free()`, net/core/skbuff.c; it excepts
-/// zerocopy in v7.3). On an idle host a completion was seen to take ten seconds.
+/// Send packets on each processor, as on a host in use. Linux 6.18 defers the release of a packet
+/// that is read on another processor than it was sent on, and with it the completion, until the
+/// sending processor handles its next packet (`skb_attempt_defer_free()`, net/core/skbuff.c; it
+/// excepts zerocopy in v7.3). On an idle host a completion was seen to take ten seconds.
 fn traffic() -> Background {
     const INTERVAL: Duration = Duration::from_millis(2);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

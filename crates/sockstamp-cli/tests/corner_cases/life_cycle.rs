@@ -61,7 +61,7 @@ impl Drop for Stray {
     }
 }
 
-/// How often the process was given a CPU.
+/// Return how often the process got a CPU.
 fn runs(process: &Process) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let switches = |line: &str| {

@@ -15,7 +15,8 @@ const ERRORS: f64 = 5.0;
 /// Half of a histogram's bucket.
 const BUCKET: f64 = 1.045;
 /// On one hook the programs of one session run after those of the other, so their stamps differ:
-/// `tx.copy` was seen 2 µs longer in one of them on a busy machine. Other stages take 100 times that.
+/// `tx.copy` was seen 2 µs longer in one of them on a busy machine. Other stages take 100 times
+/// that.
 const BETWEEN_SESSIONS_NS: f64 = 10_000.0;
 
 /// Nagle's algorithm holds each message for what is left of a round trip, so that the times of a

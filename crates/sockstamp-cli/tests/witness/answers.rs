@@ -18,7 +18,7 @@ use crate::common::{FAMILIES, Trace, number, of_direction};
 
 const MS: Duration = Duration::from_millis(1);
 const MS_NS: u64 = 1_000_000;
-/// What a busy machine may hold a program off the CPU around its clock, in four of five exchanges.
+/// Longest time off the CPU around clock reads on a busy machine, in four of five exchanges.
 const SLACK_NS: u64 = 2 * MS_NS;
 /// One way.
 const DELAY: Duration = Duration::from_millis(5);
@@ -41,7 +41,7 @@ struct Scene {
     link: Link,
     capture: Capture,
     trace: Trace,
-    /// How long the server says that it thought about each request.
+    /// The server's own thinking time per request.
     thought: Mutex<Vec<u64>>,
 }
 
@@ -107,7 +107,8 @@ fn read(mut connection: &TcpStream, bytes: usize, by: usize) {
     }
 }
 
-/// What the wire says: from the last packet of a question to the first of its answer, in order.
+/// Return the times on the wire, from the last packet of a question to the first of its answer, in
+/// order.
 fn on_the_wire(packets: &[Packet], asking: &str) -> Vec<u64> {
     let mut asked = None;
     let mut answers = Vec::new();

@@ -98,7 +98,7 @@ static __always_inline void tx_settle_causes(struct tx_message *message)
 	}
 }
 
-/* Whether later messages have passed a point: then this one did too, in a packet that nobody saw.
+/* Return true if later messages have passed a point: then this one did too, in an unseen packet.
  */
 static __always_inline bool tx_passed(const struct tx_message *message, __u32 cursor)
 {

@@ -113,7 +113,7 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
 	message->weight = sample_take(&flow->tx_sampler);
 	message->group = sender->group;
-	/* What was read is answered; the entry of a send may be noted twice. */
+	/* The read is answered; the entry of a send may be noted twice. */
 	flow->rx_time = 0;
 	answer_asked(tcp_of(sk), &flow->exchange, now);
 	count_measured(bank, DIRECTION_TX, message->weight);
