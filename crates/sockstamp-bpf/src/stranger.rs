@@ -22,9 +22,13 @@ pub struct Bits {
     pub stamps: bool,
     /// `BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG`
     pub entry: bool,
+    /// `BPF_SOCK_OPS_STATE_CB_FLAG`
+    pub states: bool,
+    /// `BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG`
+    pub segments: bool,
 }
 
-/// Programs that set both bits on some connections, attached.
+/// Programs that set all of them on some connections, attached.
 pub struct Stranger {
     _links: [Link; 2],
     skeleton: StrangerSkel<'static>,
@@ -87,6 +91,11 @@ impl Stranger {
 fn parse(line: &str) -> Option<((u16, u16), Bits)> {
     let mut numbers = line.split(' ').map_while(|word| word.parse::<u16>().ok());
     let ports = (numbers.next()?, numbers.next()?);
-    let (stamps, entry) = (numbers.next()? != 0, numbers.next()? != 0);
-    Some((ports, Bits { stamps, entry }))
+    let bits = Bits {
+        stamps: numbers.next()? != 0,
+        entry: numbers.next()? != 0,
+        states: numbers.next()? != 0,
+        segments: numbers.next()? != 0,
+    };
+    Some((ports, bits))
 }

@@ -75,6 +75,24 @@ static __always_inline bool on_connection(struct bpf_sock_ops *ctx, const struct
 	return false;
 }
 
+static __always_inline void on_segment(const struct sock *sk, const struct sk_buff *skb)
+{
+	const struct tcp_skb_cb *cb = skb_tcp(skb);
+	struct flow *flow = flow_lookup(sk);
+
+	/* The first data of the flow may come behind a missing segment. */
+	if (!flow && seq_after(cb->seq, tcp_of(sk)->rcv_nxt))
+		flow = flow_of(sk);
+	if (!flow)
+		return;
+	if (cb->seq != cb->end_seq && flow_wants(flow, DIRECTION_RX))
+		hol_segment(tcp_of(sk), flow, skb, cb);
+	network_segment(tcp_of(sk), flow, cb);
+	tx_catch_up(sk, flow);
+	cause_segment(sk, flow);
+	tx_segment(sk, flow, cb);
+}
+
 SEC("sockops")
 int on_sockops(struct bpf_sock_ops *ctx)
 {
@@ -82,10 +100,22 @@ int on_sockops(struct bpf_sock_ops *ctx)
 
 	if (on_connection(ctx, kern->sk))
 		return 1;
-	if (ctx->op != BPF_SOCK_OPS_HDR_OPT_LEN_CB)
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_STATE_CB:
+		flow_state_changes(ctx, kern->sk);
+		break;
+	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
+		/* Those of an established connection are tcp_probe's. */
+		if (sock_transfers_unprobed(kern->sk))
+			on_segment(kern->sk, kern->skb);
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
+			tx_entry_callback(kern->sk);
+		break;
+	default:
 		on_stamp(ctx, kern);
-	else if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
-		tx_entry_callback(kern->sk);
+	}
 	return 1;
 }
 
@@ -185,24 +215,6 @@ int BPF_PROG(on_tcp_retransmit_skb, const struct sock *sk, const struct sk_buff 
 	if (sock_selected(sk) && (sk = tcp_known(sk)))
 		tx_retransmit(sk, skb);
 	return 0;
-}
-
-static __always_inline void on_segment(const struct sock *sk, const struct sk_buff *skb)
-{
-	const struct tcp_skb_cb *cb = skb_tcp(skb);
-	struct flow *flow = flow_lookup(sk);
-
-	/* The first data of the flow may come behind a missing segment. */
-	if (!flow && seq_after(cb->seq, tcp_of(sk)->rcv_nxt))
-		flow = flow_of(sk);
-	if (!flow)
-		return;
-	if (cb->seq != cb->end_seq && flow_wants(flow, DIRECTION_RX))
-		hol_segment(tcp_of(sk), flow, skb, cb);
-	network_segment(tcp_of(sk), flow, cb);
-	tx_catch_up(sk, flow);
-	cause_segment(sk, flow);
-	tx_segment(sk, flow, cb);
 }
 
 /* Every segment of an established connection, before TCP works on it, with the socket locked. */

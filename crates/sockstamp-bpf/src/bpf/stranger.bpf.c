@@ -26,7 +26,9 @@ int stranger_asks(struct bpf_sock_ops *ctx)
 	if (!stranger_wants(&kern->sk->__sk_common))
 		return 1;
 	bpf_setsockopt(ctx, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamps, sizeof(stamps));
-	bpf_sock_ops_cb_flags_set(ctx, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+	bpf_sock_ops_cb_flags_set(ctx, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG |
+					       BPF_SOCK_OPS_STATE_CB_FLAG |
+					       BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG);
 	return 1;
 }
 
@@ -53,17 +55,21 @@ int stranger_looks(struct bpf_iter__tcp *ctx)
 	struct sock_common *common = ctx->sk_common;
 	struct tcp_sock *tp;
 	struct sock *sk;
+	__u32 callbacks;
 
-	if (!common || common->skc_state != TCP_ESTABLISHED)
+	if (!common || common->skc_state == TCP_LISTEN)
 		return 0;
 	tp = bpf_skc_to_tcp_sock(common);
 	if (!tp)
 		return 0;
 	sk = (struct sock *)tp;
-	BPF_SEQ_PRINTF(ctx->meta->seq, "%u %u %u %u\n", common->skc_num,
+	callbacks = tp->bpf_sock_ops_cb_flags;
+	BPF_SEQ_PRINTF(ctx->meta->seq, "%u %u %u %u %u %u\n", common->skc_num,
 		       bpf_ntohs(common->skc_dport),
 		       sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING,
-		       tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+		       callbacks & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG,
+		       callbacks & BPF_SOCK_OPS_STATE_CB_FLAG,
+		       callbacks & BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG);
 	return 0;
 }
 

@@ -47,15 +47,34 @@ static __always_inline __u8 asked_by_marks(const struct sock *sk)
 	return all;
 }
 
+/* What of the bits is in bpf_sock_ops_cb_flags. */
+static __always_inline int callbacks_of(__u8 bits)
+{
+	int callbacks = 0;
+
+	if (bits & ASKED_ENTRY)
+		callbacks |= BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+	if (bits & ASKED_STATES)
+		callbacks |= BPF_SOCK_OPS_STATE_CB_FLAG;
+	if (bits & ASKED_SEGMENTS)
+		callbacks |= BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG;
+	return callbacks;
+}
+
 static __always_inline __u8 bits_on(const struct tcp_sock *tp)
 {
 	const struct sock *sk = (const struct sock *)tp;
+	int callbacks = tp->bpf_sock_ops_cb_flags;
 	__u8 bits = 0;
 
 	if (sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING)
 		bits |= ASKED_STAMPS;
-	if (tp->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
+	if (callbacks & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 		bits |= ASKED_ENTRY;
+	if (callbacks & BPF_SOCK_OPS_STATE_CB_FLAG)
+		bits |= ASKED_STATES;
+	if (callbacks & BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG)
+		bits |= ASKED_SEGMENTS;
 	return bits;
 }
 
@@ -63,17 +82,18 @@ static __always_inline __u8 bits_on(const struct tcp_sock *tp)
 static __always_inline bool bits_switch(void *socket, const struct tcp_sock *tp, __u8 bits, bool on)
 {
 	int stamps = ((const struct sock *)tp)->sk_bpf_cb_flags & ~SK_BPF_CB_TX_TIMESTAMPING;
-	int entry = tp->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+	int callbacks = tp->bpf_sock_ops_cb_flags & ~callbacks_of(bits);
 
 	if (on) {
 		stamps |= SK_BPF_CB_TX_TIMESTAMPING;
-		entry |= BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+		callbacks |= callbacks_of(bits);
 	}
 	if (bits & ASKED_STAMPS &&
 	    bpf_setsockopt(socket, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamps, sizeof(stamps)))
 		return false;
-	return !(bits & ASKED_ENTRY) ||
-	       !bpf_setsockopt(socket, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &entry, sizeof(entry));
+	return !(bits & ~ASKED_STAMPS) ||
+	       !bpf_setsockopt(socket, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &callbacks,
+			       sizeof(callbacks));
 }
 
 /* Have these bits set from here on. `asked` is the mark's, which stays when a socket is reused. */

@@ -126,12 +126,38 @@ static __always_inline void mark_selected(struct mark *mark, const struct tcp_so
 	mark->retransmits = tp->total_retrans;
 }
 
+/* Whether a FIN went, one way or the other, and data may still go the other way. */
+static __always_inline bool half_closed(int state)
+{
+	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;
+}
+
 /* Have the socket call back, in the ways that are used. */
 static __always_inline bool mark_asks(struct mark *mark, void *socket, const struct tcp_sock *tp)
 {
-	__u8 wanted = ASKED_STAMPS | (setting_entry_callback ? ASKED_ENTRY : 0);
+	__u8 wanted = ASKED_STAMPS | ASKED_STATES;
 
+	if (setting_entry_callback)
+		wanted |= ASKED_ENTRY;
+	if (half_closed(((const struct sock *)tp)->__sk_common.skc_state))
+		wanted |= ASKED_SEGMENTS;
 	return !setting_bit || bits_ask(socket, tp, wanted, &mark->asked);
+}
+
+/*
+ * tcp_set_state(), with the socket locked: tcp_probe is silent from here on, so have the socket
+ * call back for each segment (bpf_skops_parse_hdr(), net/ipv4/tcp_input.c, v6.18). Where that fails
+ * nothing wrong follows: what needs to know of segments is refused.
+ */
+static __always_inline void flow_state_changes(struct bpf_sock_ops *ctx, const struct sock *sk)
+{
+	struct mark *mark;
+
+	if (!half_closed(ctx->args[1]))
+		return;
+	mark = flow_mark(sk);
+	if (mark)
+		bits_ask(ctx, tcp_of(sk), ASKED_SEGMENTS, &mark->asked);
 }
 
 /*

@@ -76,7 +76,7 @@ pub struct Plan {
     pub waits: bool,
     /// Sends from a file have their own function (before Linux 6.5).
     pub pages: bool,
-    /// Segments of half-closed connections are looked at, too.
+    /// Segments of half-closed connections are seen by a function: their sockets do not call back for them.
     pub half_closed: bool,
     /// The method for TCP reads, if any.
     pub rx: Option<Reads>,
@@ -131,7 +131,6 @@ impl Plan {
         let host_path_obstacle = rules::host_path_obstacle(facts);
         let host_path = request.host_path && host_path_obstacle.is_none();
         let packets = tx == Ok(Stamps::Packets);
-        let passing = packets || tx == Ok(Stamps::Unasked);
         let can_trace = |function| rules::lacks_function(facts, function).is_none();
         let has = |tracepoint| rules::lacks(facts, tracepoint).is_none();
         Self {
@@ -140,7 +139,7 @@ impl Plan {
             entry: entry.ok(),
             waits: packets && can_trace(Function::SkStreamWaitMemory),
             pages: packets && can_trace(Function::DoTcpSendpages),
-            half_closed: passing && can_trace(Function::TcpRcvStateProcess),
+            half_closed: packets && can_trace(Function::TcpRcvStateProcess),
             rx: rx.ok(),
             segments: (tx.is_ok() || rx.is_ok()) && has(Tracepoint::TcpProbe),
             sched: rx.is_ok() && sched.is_ok(),

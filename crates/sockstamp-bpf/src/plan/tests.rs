@@ -213,7 +213,7 @@ fn no_packet_is_asked_for_stamps_if_a_nic_stamps_sends() {
     });
     let plan = required(&ptp).unwrap();
     assert_eq!(plan.tx, Some(Stamps::Unasked));
-    assert!(plan.uses_bit() && plan.looks_at_packets());
+    assert!(plan.uses_bit() && plan.looks_at_packets() && !plan.traces_functions());
     assert_eq!(plan.entry, Some(Entry::Tracepoint));
     let ways = [
         (Stage::TxCopy, "tp tcp_sendmsg_locked → sockops TSTAMP_SENDMSG"),

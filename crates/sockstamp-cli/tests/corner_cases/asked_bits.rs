@@ -1,7 +1,8 @@
-//! Two bits on a socket make the kernel call sockops programs. Any program may want them: a
+//! Some bits on a socket make the kernel call sockops programs. Any program may want them: a
 //! measurement gives each back as it found it.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener};
 
 use nix::sys::signal::Signal;
 use sockstamp_bpf::plan::Stamps;
@@ -23,16 +24,23 @@ const OWN: u16 = 7002;
 const SET: Bits = Bits {
     stamps: true,
     entry: true,
+    states: true,
+    segments: true,
 };
 const CLEAR: Bits = Bits {
     stamps: false,
     entry: false,
+    states: false,
+    segments: false,
 };
 /// While one sees the entry of sends by its callback, or by the tracepoint.
-const BY_CALLBACK: Bits = SET;
+const BY_CALLBACK: Bits = Bits {
+    segments: false,
+    ..SET
+};
 const BY_TRACEPOINT: Bits = Bits {
-    stamps: true,
     entry: false,
+    ..BY_CALLBACK
 };
 
 /// A host with connections of both kinds, and the other program.
@@ -65,6 +73,14 @@ impl Scene {
         let new = self.listeners.each_ref();
         let new = new.map(|listener| Connection::to(&self.host, listener, LOCALHOST));
         self.connections.extend(new);
+    }
+
+    /// One end of each has no more to say, and the other knows.
+    fn half_close(&mut self) {
+        for connection in &mut self.connections {
+            connection.client.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(connection.server.read(&mut [0; 1]).unwrap(), 0);
+        }
     }
 
     fn measure(&self, entry: &str) -> Process {
@@ -118,10 +134,13 @@ fn bits_that_another_program_has_set_are_left_to_it() {
         scene.assert_bits(SET, CLEAR, "before");
         let measurement = scene.measure("callback");
         scene.connect();
-        scene.assert_bits(SET, SET, "meanwhile");
+        scene.assert_bits(SET, BY_CALLBACK, "meanwhile");
         end(measurement, signal);
         // One that is killed can clear none, and needs to touch none of the others.
-        let own = if signal == Signal::SIGKILL { SET } else { CLEAR };
+        let own = match signal {
+            Signal::SIGKILL => BY_CALLBACK,
+            _ => CLEAR,
+        };
         scene.assert_bits(SET, own, "afterwards");
     }
 }
@@ -166,11 +185,32 @@ fn two_measurements(entries: [&str; 2], first_to_end: usize, signal: Signal) {
     scene.assert_bits(SET, remains, &format!("{case}: with one"));
     end(measurements.remove(0), Signal::SIGINT);
     let remains = match (signal, left) {
-        (Signal::SIGKILL, "tracepoint") => Bits {
-            stamps: false,
-            entry: true,
-        },
+        (Signal::SIGKILL, "tracepoint") => Bits { entry: true, ..CLEAR },
         _ => CLEAR,
     };
     scene.assert_bits(SET, remains, &format!("{case}: afterwards"));
+}
+
+/// Before the measurement began, or since.
+#[test]
+fn half_closed_connections_call_back_for_their_segments_until_a_measurement_ends() {
+    if uses_no_bits("half_closed_connections_call_back_for_their_segments_until_a_measurement_ends") {
+        return;
+    }
+    for half_closed_before in [true, false] {
+        let case = format!("half closed before: {half_closed_before}");
+        let mut scene = Scene::new();
+        if half_closed_before {
+            scene.half_close();
+        }
+        let measurement = scene.measure("tracepoint");
+        scene.half_close();
+        let half_closed = Bits {
+            segments: true,
+            ..BY_TRACEPOINT
+        };
+        scene.assert_bits(SET, half_closed, &format!("{case}: meanwhile"));
+        end(measurement, Signal::SIGINT);
+        scene.assert_bits(SET, CLEAR, &format!("{case}: afterwards"));
+    }
 }

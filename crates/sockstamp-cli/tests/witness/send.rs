@@ -2,6 +2,7 @@
 //! times of its own last byte.
 
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
@@ -159,6 +160,51 @@ fn requests_in_two_writes_have_their_own_times() {
                     stream.receive(2100);
                 }
                 stream.drain();
+            });
+        }
+        scene.check()
+    });
+}
+
+/// `tcp_probe` is silent in CLOSE_WAIT.
+#[test]
+fn sends_to_a_peer_that_has_closed_its_side_have_their_own_times() {
+    within_attempts(|| {
+        let scene = Scene::new(link(20));
+        for family in FAMILIES {
+            let listener = scene.listen(family);
+            let mut stream = scene.connect(&listener);
+            let (mut peer, _) = listener.accept().unwrap();
+            peer.shutdown(Shutdown::Write).unwrap();
+            assert_eq!(stream.socket.read(&mut [0]).unwrap(), 0);
+            thread::scope(|scope| {
+                scope.spawn(move || while peer.read(&mut [0; 1 << 16]).unwrap() > 0 {});
+                bursts_of_thirty(&mut stream);
+                random_sizes_and_gaps(&mut stream);
+                stream.drain();
+            });
+        }
+        scene.check()
+    });
+}
+
+/// What is queued when the sender closes its side leaves, and is acknowledged, in FIN_WAIT1.
+#[test]
+fn sends_in_front_of_a_fin_have_their_own_times() {
+    within_attempts(|| {
+        let scene = Scene::new(link(20));
+        for family in [FAMILIES; 5].concat() {
+            let listener = scene.listen(family);
+            let mut stream = scene.connect(&listener);
+            let (mut peer, _) = listener.accept().unwrap();
+            thread::scope(|scope| {
+                scope.spawn(move || while peer.read(&mut [0; 1 << 16]).unwrap() > 0 {});
+                let mut numbers = Numbers(8);
+                for _ in 0..40 {
+                    stream.send(200 + numbers.size(1800));
+                }
+                stream.socket.shutdown(Shutdown::Write).unwrap();
+                assert_eq!(stream.socket.read(&mut [0]).unwrap(), 0);
             });
         }
         scene.check()

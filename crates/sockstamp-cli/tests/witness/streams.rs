@@ -129,15 +129,6 @@ pub(crate) struct Stream {
 /// Lets all of them run together over a link and compares each valid read with the wire and the
 /// reader's clock. All reads are messages, and of those of each stream most are valid.
 pub(crate) fn compare(config: LinkConfig, streams: &[Stream]) -> Result<(), String> {
-    compare_valid(config, streams, VALID_PERCENT)
-}
-
-/// Do the same as [`compare`], with this share of valid messages.
-pub(crate) fn compare_valid(
-    config: LinkConfig,
-    streams: &[Stream],
-    valid_percent: usize,
-) -> Result<(), String> {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
     let link = Link::relay(&a, &b, config).unwrap();
     let capture = Capture::start(&b, link.interface_b(), "tcp");
@@ -153,7 +144,7 @@ pub(crate) fn compare_valid(
     let packets = capture.finish();
     let mut complaints = String::new();
     for ended in &ended {
-        if let Err(reason) = ended.check(&packets, &messages, valid_percent) {
+        if let Err(reason) = ended.check(&packets, &messages) {
             writeln!(complaints, "{:?}: {reason}", ended.stream).unwrap();
         }
     }
@@ -196,7 +187,7 @@ fn run(stream: Stream, a: &Host, b: &Host, link: &Link) -> Ended {
 }
 
 impl Ended {
-    fn check(&self, packets: &[Packet], messages: &[Value], valid_percent: usize) -> Result<(), String> {
+    fn check(&self, packets: &[Packet], messages: &[Value]) -> Result<(), String> {
         let wire = Wire::new(packets, self.writer, self.reader, false);
         let taken = Wire::new(packets, self.writer, self.reader, true);
         let local = self.reader.to_string();
@@ -238,7 +229,7 @@ impl Ended {
         if let Some(first) = wrong.first() {
             return Err(format!("{} of {} are wrong: {first}", wrong.len(), valid.len()));
         }
-        if valid.len() * 100 < messages.len() * valid_percent {
+        if valid.len() * 100 < messages.len() * VALID_PERCENT {
             return Err(format!(
                 "{} of {} are valid; {:?}",
                 valid.len(),

@@ -5,7 +5,8 @@
  * one that starts behind rcv_nxt and within the window is about to be queued out of order
  * (tcp_data_queue()), and one that starts at or before it while others wait may fill the hole.
  * When it has, what waited becomes arrivals, each with the time that it waited.
- * In other states than ESTABLISHED the tracepoint is silent: what waits then is refused (`hol`).
+ * In other states than ESTABLISHED the tracepoint is silent: the socket itself calls back there, or
+ * tcp_rcv_state_process() is traced. Else what waits then is refused (`hol`).
  */
 #ifndef SOCKSTAMP_TCP_RECEIVE_HOL_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_HOL_BPF_H
@@ -22,7 +23,7 @@ enum hol_view {
 };
 
 const volatile __u32 setting_hol;
-const volatile bool setting_half_closed; /* segments of half-closed connections are seen, too */
+const volatile bool setting_half_closed; /* tcp_rcv_state_process() is traced */
 
 /* The skb's RX software stamp on CLOCK_MONOTONIC; 0 without one to trust. */
 static __always_inline __u64 hol_stamp(const struct sk_buff *skb)
@@ -185,21 +186,21 @@ static long hol_shift_step(__u32 index, struct shift *shift)
 }
 
 /* Puts a segment where it belongs, without the bytes that came before: they came then. */
-static __always_inline bool hol_insert(struct reordered *known, struct out_of_order segment)
+static __always_inline bool hol_insert(struct reordered *known, struct out_of_order *segment)
 {
-	__u32 place = hol_before(known, segment.seq);
+	__u32 place = hol_before(known, segment->seq);
 	struct out_of_order *next = hol_at(known, place);
 	struct shift shift = {.known = known};
 
 	if (next && place < known->end) {
-		if (!seq_after(next->seq, segment.seq)) {
-			segment.seq = next->seq_end;
+		if (!seq_after(next->seq, segment->seq)) {
+			segment->seq = next->seq_end;
 			next = hol_at(known, ++place);
 		}
-		if (next && place < known->end && seq_before(next->seq, segment.seq_end))
-			segment.seq_end = next->seq;
+		if (next && place < known->end && seq_before(next->seq, segment->seq_end))
+			segment->seq_end = next->seq;
 	}
-	if (!seq_before(segment.seq, segment.seq_end))
+	if (!seq_before(segment->seq, segment->seq_end))
 		return true;
 	if (known->end >= REORDERED)
 		return false;
@@ -208,7 +209,7 @@ static __always_inline bool hol_insert(struct reordered *known, struct out_of_or
 	next = hol_at(known, place);
 	if (!next)
 		return false;
-	*next = segment;
+	*next = *segment;
 	known->end++;
 	return true;
 }
@@ -247,7 +248,7 @@ __noinline int hol_queued(struct receiving *rx, __u64 now)
 	known = hol_element(rx);
 	if (known && known->end >= REORDERED)
 		hol_make_room(known, now);
-	if (!known || !hol_insert(known, rx->latest)) {
+	if (!known || !hol_insert(known, &rx->latest)) {
 		count_loss(LOSS_EVICTED);
 		hol_forget(rx, rx->latest.seq_end);
 	}

@@ -17,13 +17,17 @@
 #include "tcp/receive/arrivals.bpf.h"
 #include "tcp/receive/hol.bpf.h"
 
-/* Segments of a connection whose own side is closed come to no hook, unless functions are traced.
+/*
+ * Whether segments of the connection come to no hook: its own side is closed, no function is
+ * traced, and it does not call back for them.
  */
 static __always_inline bool rx_unprobed(const struct sock *sk)
 {
 	__u8 state = sk->__sk_common.skc_state;
 
-	return !setting_half_closed && (state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2);
+	if (setting_half_closed || (state != TCP_FIN_WAIT1 && state != TCP_FIN_WAIT2))
+		return false;
+	return !setting_bit || !(bits_on(tcp_of(sk)) & ASKED_SEGMENTS);
 }
 
 /* Bytes that can be read with a segment that came while others waited, or with those that waited.
