@@ -86,7 +86,7 @@ impl Stat {
 
     /// Ends it as Ctrl-C does and returns its report.
     pub fn finish(self) -> Value {
-        report(self.0.finish().path())
+        report(self.0.finish().0.path())
     }
 }
 
@@ -112,7 +112,17 @@ impl Trace {
 
     /// Ends it as Ctrl-C does and returns its messages, whose stages add up.
     pub fn finish(self) -> Vec<Value> {
-        messages(self.0.finish().path())
+        messages(self.0.finish().0.path())
+    }
+
+    /// Do the same as [`Trace::finish`]; if messages are missing because the reader of the ring had no
+    /// processor in time, return what it says.
+    pub fn finish_whole(self) -> Result<Vec<Value>, String> {
+        let (output, errors) = self.0.finish();
+        match errors.contains("could not be shown") {
+            true => Err(errors),
+            false => Ok(messages(output.path())),
+        }
     }
 }
 
@@ -296,11 +306,13 @@ impl Background {
         Ok(Background { process, output })
     }
 
-    fn finish(mut self) -> NamedTempFile {
+    /// The output, and the text on standard error.
+    fn finish(mut self) -> (NamedTempFile, String) {
         self.process.signal(Signal::SIGINT).unwrap();
         let status = self.process.wait_status(STOP_TIMEOUT).unwrap();
-        assert!(status.success(), "{status}: {}", self.process.stderr());
-        self.output
+        let errors = self.process.stderr();
+        assert!(status.success(), "{status}: {errors}");
+        (self.output, errors)
     }
 }
 

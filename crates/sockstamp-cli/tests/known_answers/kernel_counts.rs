@@ -1,6 +1,7 @@
 //! Compare with the kernel's own counts for flows that have ended.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,8 +29,9 @@ impl EndedFlows<'_> {
         EndedFlows { host, ss }
     }
 
-    /// The sum over all, as soon as none is left. (One in TIME-WAIT has ended: its socket is gone.)
-    pub(crate) fn counts(self) -> KernelCounts {
+    /// Each of them by its local address, as soon as none is left. (One in TIME-WAIT has ended: its
+    /// socket is gone.)
+    pub(crate) fn counts(self) -> Vec<(SocketAddr, KernelCounts)> {
         let start = Instant::now();
         let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
         while !self.host.run("ss", &open).unwrap().trim().is_empty() {
@@ -40,7 +42,7 @@ impl EndedFlows<'_> {
             let text = self.ss.stdout();
             thread::sleep(POLL_INTERVAL);
             if text.contains("segs_out:") && text == self.ss.stdout() {
-                return KernelCounts::parse(&text);
+                return flows(&text);
             }
             assert!(start.elapsed() < TIMEOUT, "no flow has ended: {text}");
         }
@@ -59,8 +61,27 @@ fn listens(process: &Process) -> bool {
     })
 }
 
-/// Sums over flows, of TCP_INFO.
-#[derive(Debug)]
+/// The flows in the output of ss: a line of addresses, and an indented one of counts. A listening
+/// socket has no peer.
+fn flows(text: &str) -> Vec<(SocketAddr, KernelCounts)> {
+    let mut flows = Vec::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [_, _, _, local, remote, ..] = fields[..] else {
+            continue;
+        };
+        let (Ok(local), Ok(_)) = (local.parse(), remote.parse::<SocketAddr>()) else {
+            continue;
+        };
+        let counts = lines.next_if(|line| line.starts_with(char::is_whitespace));
+        flows.push((local, KernelCounts::parse(counts.unwrap_or_default())));
+    }
+    flows
+}
+
+/// Of TCP_INFO: of a flow, or sums over flows.
+#[derive(Clone, Debug)]
 pub(crate) struct KernelCounts {
     pub(crate) flows: u64,
     /// With those sent again.
@@ -77,6 +98,26 @@ pub(crate) struct KernelCounts {
 }
 
 impl KernelCounts {
+    /// Return the sum over all flows.
+    pub(crate) fn sum(flows: &[(SocketAddr, KernelCounts)]) -> KernelCounts {
+        let sum = |of: fn(&KernelCounts) -> u64| flows.iter().map(|(_, counts)| of(counts)).sum();
+        KernelCounts {
+            flows: sum(|counts| counts.flows),
+            bytes_sent: sum(|counts| counts.bytes_sent),
+            bytes_resent: sum(|counts| counts.bytes_resent),
+            bytes_not_sent: sum(|counts| counts.bytes_not_sent),
+            bytes_acked: sum(|counts| counts.bytes_acked),
+            bytes_received: sum(|counts| counts.bytes_received),
+            data_segments_sent: sum(|counts| counts.data_segments_sent),
+            retransmits: sum(|counts| counts.retransmits),
+        }
+    }
+
+    /// Bytes that were queued: those that are not sent yet included, and a FIN behind them.
+    pub(crate) fn bytes_queued(&self) -> u64 {
+        self.bytes_sent - self.bytes_resent + self.bytes_not_sent
+    }
+
     /// Names as in ss.c of iproute2, `tcp_stats_print()`; what is zero is not printed.
     fn parse(text: &str) -> KernelCounts {
         let sum = |label: &str| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig};
 
 use crate::common::{Trace, in_short, number, of_direction, peer, stat_command};
-use crate::kernel_counts::EndedFlows;
+use crate::kernel_counts::{EndedFlows, KernelCounts};
 use crate::support::over_both_families;
 
 over_both_families!(check);
@@ -44,7 +44,7 @@ fn check(family: Family) {
     let measured = stat_command(&client, &blast);
     // From here on nothing is lost, so that the flow's end needs no more time.
     link.set_config(LinkConfig::default()).unwrap();
-    let kernel = flows.counts();
+    let kernel = KernelCounts::sum(&flows.counts());
     let messages = trace.finish();
     assert!(measured.status.success(), "{}", measured.stderr);
     let program: Value = serde_json::from_str(&measured.stdout).unwrap();
