@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Kernels, as for `run`; all of Debian's if none is given
     #[arg(long = "kernel", value_name = "KERNEL")]
     kernels: Vec<Choice>,
-    /// On this machine's own kernel as well (root)
+    /// Ask doctor and the verifier of this machine's own kernel as well (root): cargo test runs its tests
     #[arg(long)]
     host: bool,
     /// Only ask doctor and the verifier
@@ -61,7 +61,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let guests = arguments.guests.map_or_else(processors, |guests| guests.max(1));
     let mut ran = places::in_guests(&kernels, &tasks, guests, &folder)?;
     if arguments.host {
-        ran.extend(places::on_host(&tasks)?);
+        chosen.retain(|test| test.binary == facts::BINARY);
+        ran.extend(places::on_host(&Tasks::new(&built, &chosen)?)?);
     }
     let good = conclude(ran, &left_out, &folder, arguments.bless)?;
     Ok(if good {
