@@ -309,13 +309,17 @@ fn reply(request: &[u8], forgery: Forgery) -> Vec<u8> {
     reply
 }
 
-/// Answers echo requests in `host` with forgeries, of which one comes from `other`. Ends after as
-/// many as are sent.
-fn answer_wrongly(host: &Host, forgery: Forgery, other: Ipv4Addr) {
+/// Open the sockets of a forger in `host`: one sends from `other`. They hear requests from here on.
+fn forger_sockets(host: &Host, other: Ipv4Addr) -> [Socket; 2] {
     let open = || Socket::new(Domain::IPV4, Type::RAW, Some(IpProtocol::ICMPV4)).unwrap();
-    let (mut socket, elsewhere) = host.enter(|| (open(), open()));
+    let (socket, elsewhere) = host.enter(|| (open(), open()));
     elsewhere.bind(&SocketAddr::from((other, 0)).into()).unwrap();
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    [socket, elsewhere]
+}
+
+/// Answers echo requests with forgeries. Ends after as many as are sent.
+fn answer_wrongly([mut socket, elsewhere]: [Socket; 2], forgery: Forgery) {
     let mut packet = [0; 2_000];
     let mut answered = 0;
     while answered < PROBES {
@@ -380,9 +384,11 @@ fn forged_and_truncated_answers_are_strays() {
 
 fn forged(near: &Host, far: &Host, address: IpAddr, forgery: Forgery, other: Ipv4Addr) -> Story {
     thread::scope(|scope| {
-        let forger = scope.spawn(|| answer_wrongly(far, forgery, other));
+        let sockets = forger_sockets(far, other);
+        let forger = scope.spawn(move || answer_wrongly(sockets, forgery));
         let mut target = target(near, address, Protocol::Icmp, PROBES);
-        target.settings.timeout = Duration::from_millis(300);
+        // An answer that the forger has no processor for in time would not be seen.
+        target.settings.timeout = Duration::from_secs(1);
         let story = probe([target]);
         forger.join().unwrap();
         story
