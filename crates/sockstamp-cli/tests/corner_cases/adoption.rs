@@ -416,7 +416,8 @@ impl Stream {
         let sender = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 client.write_all(&[1; Stream::SENT]).unwrap();
-                thread::sleep(Duration::from_millis(1));
+                // As many messages as a reader of the ring can take on a busy machine.
+                thread::sleep(Duration::from_millis(10));
             }
         });
         let reader = thread::spawn(move || {
