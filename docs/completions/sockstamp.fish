@@ -58,7 +58,22 @@ port\t''
 peer\t''
 interface\t''
 flow\t''"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l top -d 'Print this many groups as text, those with the most messages first' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l top -d 'Print this many groups as text' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sort -d 'Sort groups by this figure, the largest first' -r -f -a "count\t''
+bytes\t''
+total\t''
+tx.copy\t''
+tx.queue\t''
+tx.qdisc\t''
+tx.nic\t''
+tx.network\t''
+rx.nic\t''
+rx.stack\t''
+rx.hol\t''
+rx.wakeup\t''
+rx.app\t''
+app.service\t''
+peer.answer\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"

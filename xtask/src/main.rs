@@ -54,6 +54,7 @@ fn generated() -> Result<Files> {
         kernels::support(root())?.into_bytes(),
     );
     files.insert("docs/stages.md".into(), reference::stages().into_bytes());
+    files.insert("docs/diagnosis.md".into(), reference::diagnosis().into_bytes());
     Ok(files)
 }
 

@@ -21,6 +21,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
+/// As [`duration`], but without a default unit: a bare number would rarely mean seconds.
+pub(crate) fn with_unit(text: &str) -> Result<Duration, String> {
+    if text.ends_with(|c: char| c.is_ascii_digit()) {
+        return Err(format!("it needs a unit: {text}ms or {text}s"));
+    }
+    duration(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +42,11 @@ mod tests {
         assert!(duration("2h").is_err());
         assert!(duration("s").is_err());
         assert!(duration("-1").is_err());
+    }
+
+    #[test]
+    fn a_bare_number_may_need_its_unit() {
+        assert_eq!(with_unit("5ms"), Ok(Duration::from_millis(5)));
+        assert_eq!(with_unit("5").unwrap_err(), "it needs a unit: 5ms or 5s");
     }
 }

@@ -1,11 +1,15 @@
 //! `stat --by`: a table of groups, and CSV.
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{Dimension, GroupDirection, GroupHistogram, GroupSummary, Groups};
-use sockstamp_model::stage::Direction;
+use sockstamp_model::part::Part;
+use sockstamp_model::stage::{Direction, Stage};
+
+use crate::text::share;
 
 /// Columns for names.
 const WIDEST: usize = 80;
@@ -14,6 +18,55 @@ const WIDEST: usize = 80;
 pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
     let names = PossibleValuesParser::new(Dimension::ALL.map(Dimension::name));
     names.try_map(|name| name.parse::<Dimension>())
+}
+
+/// The figure that groups are sorted by, the largest first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Sort {
+    /// Messages of both directions.
+    #[default]
+    Count,
+    /// Bytes of both directions.
+    Bytes,
+    /// Time of all messages until they left the host or were read.
+    Total,
+    /// Time of all messages in one stage.
+    Stage(Stage),
+}
+
+impl Sort {
+    const OTHERS: [(&str, Self); 3] = [
+        ("count", Self::Count),
+        ("bytes", Self::Bytes),
+        ("total", Self::Total),
+    ];
+
+    fn of(self, group: &GroupSummary) -> u128 {
+        match self {
+            Self::Count => group.messages().into(),
+            Self::Bytes => u128::from(group.tx.bytes) + u128::from(group.rx.bytes),
+            Self::Total => group.sum_ns(),
+            Self::Stage(stage) => {
+                let histogram = group.direction(stage.direction()).stages[stage].as_ref();
+                histogram.map_or(0, GroupHistogram::sum_ns)
+            }
+        }
+    }
+}
+
+/// Read the name of a figure, with all names in help and completions.
+pub(crate) fn sort() -> impl TypedValueParser<Value = Sort> {
+    let others = Sort::OTHERS.map(|(name, _)| name);
+    let names = others.into_iter().chain(Stage::ALL.map(Stage::name));
+    PossibleValuesParser::new(names).try_map(|name| {
+        let other = Sort::OTHERS.into_iter().find(|(other, _)| *other == name);
+        other.map_or_else(|| name.parse().map(Sort::Stage), |(_, sort)| Ok(sort))
+    })
+}
+
+/// Put groups in order; of equals, those that were first stay first.
+pub(crate) fn order(groups: &mut Groups, by: Sort) {
+    groups.groups.sort_by_key(|group| Reverse(by.of(group)));
 }
 
 /// The first `count` groups, two lines each, and the rest.
@@ -34,7 +87,13 @@ pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io
     let width = rows.iter().map(|(name, _)| name.chars().count());
     // The path of a cgroup may have 4096 bytes: such a row stands out of the table, and does not
     // widen it.
-    let width = width.max().unwrap_or(0).min(WIDEST).max(headline.len());
+    let beside = rows.iter().any(|(_, group)| between(group).next().is_some());
+    let least = if beside {
+        headline.len().max(BESIDE)
+    } else {
+        headline.len()
+    };
+    let width = width.max().unwrap_or(0).min(WIDEST).max(least);
 
     writeln!(
         output,
@@ -44,8 +103,59 @@ pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io
     for (name, group) in &rows {
         line(output, &format!("{name:<width$}"), Direction::Tx, group)?;
         line(output, &" ".repeat(width), Direction::Rx, group)?;
+        for (stage, histogram) in between(group) {
+            stage_line(
+                output,
+                width,
+                stage,
+                histogram,
+                group.direction(stage.direction()),
+            )?;
+        }
     }
     writeln!(output)
+}
+
+/// Columns of the name of a stage between messages.
+const BESIDE: usize = 13;
+
+/// The stages between messages that a group has.
+fn between(group: &GroupSummary) -> impl Iterator<Item = (Stage, &GroupHistogram)> {
+    let stages = Stage::ALL.into_iter().filter(|stage| stage.is_between_messages());
+    stages.filter_map(|stage| {
+        let histogram = group.direction(stage.direction()).stages[stage].as_ref()?;
+        (!histogram.is_empty()).then_some((stage, histogram))
+    })
+}
+
+fn stage_line(
+    output: &mut dyn Write,
+    width: usize,
+    stage: Stage,
+    histogram: &GroupHistogram,
+    whole: &GroupDirection,
+) -> io::Result<()> {
+    let name = format!("  {stage}");
+    let (direction, count) = (stage.direction(), histogram.count());
+    write!(output, " {name:<width$} {direction}{count:>10}{:>9}", "")?;
+    times(output, histogram)?;
+    let largest = Part::of(stage)
+        .filter_map(|part| Some((part, whole.parts[part].as_ref()?.sum_ns)))
+        .max_by_key(|&(_, sum)| sum);
+    match largest {
+        Some((part, sum)) => writeln!(output, "  {part} {}", share(sum, histogram.sum_ns())),
+        None => writeln!(output, "  -"),
+    }
+}
+
+fn times(output: &mut dyn Write, histogram: &GroupHistogram) -> io::Result<()> {
+    for value in [histogram.quantile(0.5), histogram.quantile(0.99), histogram.max()] {
+        match value {
+            Some(value) => write!(output, "{value:>10}")?,
+            None => write!(output, "{:>10}", "-")?,
+        }
+    }
+    Ok(())
 }
 
 fn line(output: &mut dyn Write, name: &str, direction: Direction, group: &GroupSummary) -> io::Result<()> {
@@ -55,13 +165,7 @@ fn line(output: &mut dyn Write, name: &str, direction: Direction, group: &GroupS
         Direction::Tx => write!(output, "{:>9}", part.retransmits)?,
         Direction::Rx => write!(output, "{:>9}", "")?,
     }
-    let total = &part.total;
-    for value in [total.quantile(0.5), total.quantile(0.99), total.max()] {
-        match value {
-            Some(value) => write!(output, "{value:>10}")?,
-            None => write!(output, "{:>10}", "-")?,
-        }
-    }
+    times(output, part.time(direction))?;
     match part.largest_stage() {
         Some((stage, share)) => writeln!(output, "  {stage} {:.1} %", share * 100.0),
         None => writeln!(output, "  -"),
@@ -85,6 +189,9 @@ pub(crate) fn csv(output: &mut dyn Write, groups: &Groups) -> io::Result<()> {
             let head = head(groups, group, direction, part);
             for (stage, histogram) in part.stages.present() {
                 csv_line(output, &head, stage.name(), histogram)?;
+            }
+            if direction == Direction::Tx {
+                csv_line(output, &head, "sent", &part.sent)?;
             }
             csv_line(output, &head, "total", &part.total)?;
         }
@@ -139,7 +246,7 @@ fn csv_line(output: &mut dyn Write, head: &str, name: &str, histogram: &GroupHis
 #[cfg(test)]
 mod tests {
     use sockstamp_model::group::GroupKey;
-    use sockstamp_model::stage::Stage;
+    use sockstamp_model::summary::PartSummary;
 
     use super::*;
 
@@ -152,9 +259,10 @@ mod tests {
         group.tx.messages = messages;
         group.tx.measured = messages;
         group.tx.bytes = 10 * messages;
-        group.tx.total.record(Nanos(4_000_000), messages);
-        let network = group.tx.stages[Stage::TxNetwork].get_or_insert_default();
-        network.record(Nanos(3_000_000), messages);
+        group.tx.sent.record(Nanos(4_000_000), messages);
+        group.tx.total.record(Nanos(9_000_000), messages);
+        let qdisc = group.tx.stages[Stage::TxQdisc].get_or_insert_default();
+        qdisc.record(Nanos(3_000_000), messages);
         group
     }
 
@@ -178,15 +286,55 @@ mod tests {
             printed(|output| table(output, &groups(), 1)),
             concat!(
                 " by comm,port       messages  retrans       p50       p99       max  largest stage\n",
-                " nginx 443      tx         7        0   3.95 ms   4.00 ms   4.00 ms  tx.network 75.0 %\n",
+                " nginx 443      tx         7        0   3.95 ms   4.00 ms   4.00 ms  tx.qdisc 75.0 %\n",
                 "                rx         0                  -         -         -  -\n",
-                " other (2 more) tx         8        0   3.95 ms   4.00 ms   4.00 ms  tx.network 75.0 %\n",
+                " other (2 more) tx         8        0   3.95 ms   4.00 ms   4.00 ms  tx.qdisc 75.0 %\n",
                 "                rx         6                  -         -         -  -\n",
                 "\n",
             )
         );
         let all = printed(|output| table(output, &groups(), 9));
         assert!(all.contains("\n other "), "{all}");
+    }
+
+    #[test]
+    fn the_time_of_a_peer_has_a_line_beside_the_messages() {
+        let mut asking = group("curl", 7);
+        let answer = asking.rx.stages[Stage::PeerAnswer].get_or_insert_default();
+        answer.record(Nanos(60_000_000), 5);
+        for (part, sum_ns) in [(Part::Network, 50_000_000), (Part::Peer, 250_000_000)] {
+            asking.rx.parts[part] = Some(PartSummary {
+                count: 5,
+                sum_ns,
+                max_ns: None,
+            });
+        }
+        let groups = Groups::new("port,comm".parse().unwrap(), [asking]);
+        let table = printed(|output| table(output, &groups, 9));
+        assert!(
+            table.contains(
+                "\n   peer.answer rx         5            56.2 ms   60.0 ms   60.0 ms  peer 83.3 %\n"
+            ),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn groups_are_in_the_order_of_the_figure_that_is_asked_for() {
+        let mut groups = groups();
+        let names =
+            |groups: &Groups| -> Vec<_> { groups.groups.iter().map(|group| group.key.to_string()).collect() };
+        let slow = groups.groups[2].rx.stages[Stage::RxApp].get_or_insert_default();
+        slow.record(Nanos(9_000), 1);
+        groups.groups[1].tx.bytes = 1_000_000;
+        order(&mut groups, Sort::Bytes);
+        assert_eq!(names(&groups)[0], "a,b 443");
+        order(&mut groups, Sort::Stage(Stage::RxApp));
+        assert_eq!(names(&groups)[0], "c 443");
+        order(&mut groups, Sort::Total);
+        assert_eq!(names(&groups)[0], "nginx 443");
+        order(&mut groups, Sort::Count);
+        assert_eq!(names(&groups), ["nginx 443", "a,b 443", "c 443"]);
     }
 
     #[test]
@@ -233,11 +381,12 @@ mod tests {
         let csv = printed(|output| csv(output, &groups()));
         let lines: Vec<_> = csv.lines().collect();
         assert_eq!(
-            &lines[..4],
+            &lines[..5],
             [
                 "comm,port,direction,messages,measured,refused,bytes,retransmits,stage,count,p50_ns,p90_ns,p99_ns,max_ns,sum_ns",
-                "nginx,443,tx,7,7,0,70,0,tx.network,7,2878612,3000000,3000000,3000000,21000000",
-                "nginx,443,tx,7,7,0,70,0,total,7,3952848,4000000,4000000,4000000,28000000",
+                "nginx,443,tx,7,7,0,70,0,tx.qdisc,7,2878612,3000000,3000000,3000000,21000000",
+                "nginx,443,tx,7,7,0,70,0,sent,7,3952848,4000000,4000000,4000000,28000000",
+                "nginx,443,tx,7,7,0,70,0,total,7,8385255,9000000,9000000,9000000,63000000",
                 "nginx,443,rx,0,0,0,0,0,total,0,,,,,0",
             ]
         );

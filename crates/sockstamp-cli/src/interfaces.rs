@@ -38,9 +38,6 @@ pub(crate) fn summary(
             .map_or_else(|| "other".to_owned(), |interface| interface.seen_from(home));
         write!(output, "{title} {name} {}", entry.messages)?;
         match &entry.medium {
-            Some(medium) if entry.leads_on => {
-                writeln!(output, " (last hop is a {}: {OUT_OF_SIGHT})", medium.name())?;
-            }
             Some(medium) => writeln!(output, " ({})", medium.name())?,
             None => writeln!(output)?,
         }
@@ -48,6 +45,9 @@ pub(crate) fn summary(
     if !rest.is_empty() {
         let messages: u64 = rest.iter().map(|entry| entry.messages).sum();
         writeln!(output, "             {} more {messages}", rest.len())?;
+    }
+    if interfaces.iter().any(|entry| entry.leads_on) {
+        writeln!(output, "             {OUT_OF_SIGHT}")?;
     }
     Ok(())
 }
@@ -108,8 +108,9 @@ mod tests {
                 other
             ]),
             " interfaces: eth0 20 (physical)\n             \
-             eth0@7 12 (last hop is a veth: the NIC behind it is out of sight; --host-path completes the way)\n             \
-             other 1\n"
+             eth0@7 12 (veth)\n             \
+             other 1\n             \
+             the NIC behind it is out of sight; --host-path completes the way\n"
         );
     }
 

@@ -11,11 +11,13 @@ mod command;
 mod completions;
 mod container;
 mod cumulative;
+pub mod diagnosis;
 mod doctor;
 mod duration;
 mod escape;
 mod filter;
 mod groups;
+mod hints;
 mod interfaces;
 mod janitor;
 mod measure;
@@ -128,6 +130,15 @@ pub fn run() -> ExitCode {
 /// Print why the arguments are invalid, or the help that they request.
 fn refuse(error: clap::Error) -> Cli {
     let text = error.render().to_string();
+    let hint = match error.use_stderr() {
+        true => hints::of_arguments(),
+        false => None,
+    };
+    if let Some(hint) = hint {
+        escape::complain_lines(&text);
+        escape::complain_lines(&format!("\nhint: {hint}"));
+        std::process::exit(error.exit_code());
+    }
     // Use colours only if nothing in the text is hostile: a script may pass foreign arguments.
     if text
         .chars()

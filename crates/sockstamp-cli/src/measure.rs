@@ -172,6 +172,9 @@ pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> R
     if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
         complain("existing connections in other network namespaces are left alone: CAP_SYS_ADMIN is missing");
     }
+    for name in target::names_without_process(&options.target.comms) {
+        complain(format_args!("no process is named {name} yet"));
+    }
     if let (true, Err(reason)) = (options.request().udp, &session.plan().udp) {
         complain(format_args!("UDP is not measured: {reason}"));
     }

@@ -37,9 +37,15 @@ pub struct Options {
     /// "other".
     #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = groups::dimension(), conflicts_with = "cumulative")]
     pub by: Vec<Dimension>,
-    /// Print this many groups as text, those with the most messages first
+    /// Print this many groups as text
     #[arg(long, value_name = "N", default_value_t = 10, requires = "by")]
     pub top: usize,
+    /// Sort groups by this figure, the largest first
+    ///
+    /// count: messages; bytes; total: the time of all messages until they left the host or were
+    /// read; or a stage: the time of all messages in it.
+    #[arg(long, value_name = "FIGURE", value_parser = groups::sort(), default_value = "count", requires = "by", hide_possible_values = true)]
+    pub sort: groups::Sort,
     /// Print times from a read's RX stamp to each point on its path, under netstacklat's names
     #[arg(long)]
     pub cumulative: bool,
@@ -77,14 +83,23 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         record: false,
         groups: Grouping::new(options.by.iter().copied()),
     };
-    let outcome = measure::run(&measurement, &mut ())?;
+    let mut outcome = measure::run(&measurement, &mut ())?;
+    if let Some(groups) = &mut outcome.summary.groups {
+        groups::order(groups, options.sort);
+    }
     let summary = &outcome.summary;
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)
     } else {
         print(&mut output, summary, options)
     };
-    printed.context("cannot print the table")?;
+    match printed {
+        // A reader that has seen enough is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            return Err(error).context("cannot print the table");
+        }
+        _ => {}
+    }
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
@@ -99,6 +114,7 @@ fn output_of(options: &Options) -> Result<Box<dyn Write>> {
 
 fn print(output: &mut dyn Write, summary: &Summary, options: &Options) -> io::Result<()> {
     match (options.format, &summary.groups) {
+        (Format::Text, _) if text::is_empty(summary) => text::nothing(output, summary, why_nothing(options))?,
         (Format::Text, None) => text::table(output, summary)?,
         (Format::Text, Some(groups)) => {
             text::table(output, summary)?;
@@ -112,6 +128,24 @@ fn print(output: &mut dyn Write, summary: &Summary, options: &Options) -> io::Re
         }
     }
     output.flush()
+}
+
+/// Say where messages would have come from.
+fn why_nothing(options: &Options) -> &'static str {
+    let target = &options.target;
+    let by_process = !target.pids.is_empty() || !target.comms.is_empty();
+    let by_place = target.cgroup.is_some() || target.container.is_some() || target.netns.is_some();
+    if target.filter.0.is_some() {
+        "nothing over TCP or UDP matched the filter"
+    } else if !options.command.is_empty() {
+        "the command sent and read nothing over TCP or UDP"
+    } else if by_process || by_place {
+        "the target sent and read nothing over TCP or UDP"
+    } else if target.interface.is_some() {
+        "no socket whose route leaves by the interface sent or read anything"
+    } else {
+        "no socket of this host sent or read anything over TCP or UDP"
+    }
 }
 
 fn print_cumulative(output: &mut dyn Write, summary: &Summary, format: Format) -> io::Result<()> {

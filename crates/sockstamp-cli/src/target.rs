@@ -1,5 +1,6 @@
 //! Define the target options that subcommands share, and resolve names to numbers of the kernel.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
@@ -24,7 +25,7 @@ pub struct Target {
     #[arg(short, long = "pid", value_name = "PID", value_delimiter = ',', help_heading = HEADING)]
     pub pids: Vec<u32>,
     /// The same, for processes of this name (as ps -C), including those that start later
-    #[arg(long = "comm", value_name = "NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new(), help_heading = HEADING)]
+    #[arg(long = "comm", value_name = "NAME", value_delimiter = ',', value_parser = process_name, help_heading = HEADING)]
     pub comms: Vec<String>,
     /// Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount
     /// point
@@ -46,6 +47,34 @@ pub struct Target {
     /// The filter expression.
     #[command(flatten)]
     pub filter: FilterWords,
+}
+
+/// Bytes of a process name: TASK_COMM_LEN of include/linux/sched.h, without the zero at its end.
+const LONGEST_NAME: usize = 15;
+
+fn process_name(text: &str) -> Result<String, String> {
+    match text.len() {
+        0 => Err("a process has a name".to_owned()),
+        ..=LONGEST_NAME => Ok(text.to_owned()),
+        _ => {
+            let whole_characters = (0..=LONGEST_NAME).rev().find(|&end| text.is_char_boundary(end));
+            let kept = &text[..whole_characters.unwrap_or(0)];
+            Err(format!(
+                "the kernel keeps {LONGEST_NAME} bytes of a process name; of this one: {kept:?}"
+            ))
+        }
+    }
+}
+
+/// Return the names of which no process has one now.
+pub(crate) fn names_without_process(comms: &[String]) -> Vec<&str> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let names: HashSet<Vec<u8>> = processes
+        .filter_map(|process| fs::read(process.path().join("comm")).ok())
+        .map(|name| name.trim_ascii_end().to_owned())
+        .collect();
+    let missing = |comm: &&String| !names.contains(comm.as_bytes());
+    comms.iter().filter(missing).map(String::as_str).collect()
 }
 
 /// Look the names up; nothing on the host is changed.

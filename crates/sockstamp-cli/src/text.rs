@@ -5,11 +5,12 @@ use std::io::{self, Write};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::message::Message;
+use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{DirectionSummary, PartSummary, Summary};
+use sockstamp_model::summary::{DirectionSummary, Lost, PartSummary, Summary};
 use sockstamp_model::verdict::Verdict;
 
-use crate::interfaces;
+use crate::{diagnosis, interfaces};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 const DIRECTIONS: [Direction; 2] = [Direction::Tx, Direction::Rx];
@@ -29,73 +30,121 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
     }
     writeln!(
         output,
-        "\n {:<12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}",
+        "\n {:<12}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}",
         "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
     )?;
     for direction in DIRECTIONS {
-        let part = summary.direction(direction);
-        for stage in Stage::ALL
-            .into_iter()
-            .filter(|stage| stage.direction() == direction)
-        {
-            match (&part.stages[stage], summary.absent.get(&stage)) {
-                (Some(histogram), _) => {
-                    row(output, stage.name(), histogram, part)?;
-                    parts(output, stage, part)?;
-                }
-                (None, Some(reason)) => writeln!(output, " {:<12}{:>10}  {reason}", stage.name(), "-")?,
-                (None, None) => {}
-            }
-        }
-        row(output, &format!("{} total", direction.name()), &part.total, part)?;
+        stages(output, direction, summary)?;
     }
     writeln!(output)?;
     verdicts(output, summary)?;
     interfaces::summary(output, &summary.interfaces, interfaces::own_namespace())?;
-    losses(output, summary)
-}
-
-fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> io::Result<()> {
-    let part = summary.direction(direction);
-    write!(
-        output,
-        " {}: {} messages, {} bytes in {}",
-        direction.name(),
-        part.messages,
-        part.bytes,
-        summary.duration
-    )?;
-    match direction {
-        Direction::Tx => write!(output, ", {} retransmits", part.retransmits)?,
-        Direction::Rx => write!(output, ", {} out of order", part.out_of_order)?,
-    }
-    if part.measured < part.messages {
-        write!(output, "; {} measured", part.measured)?;
-    }
-    if part.pipelined > 0 {
-        write!(output, "; {} pipelined", part.pipelined)?;
-    }
-    if part.drops > 0 {
-        write!(output, ", {} dropped", part.drops)?;
+    losses(output, summary)?;
+    if let Some(sentence) = diagnosis::of(summary) {
+        writeln!(output, "{}", wrapped(" diagnosis:", sentence.split(' '), ""))?;
     }
     writeln!(output)
 }
 
-fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, part: &DirectionSummary) -> io::Result<()> {
-    write!(output, " {name:<12}")?;
-    cells(output, histogram)?;
-    // Leave it out of the shares: its time is between messages.
-    let share = if name.parse().is_ok_and(Stage::is_between_messages) {
-        "-".to_owned()
-    } else {
-        share(histogram.sum_ns(), part.total.sum_ns())
+/// Return true if there is nothing to tell.
+pub(crate) fn is_empty(summary: &Summary) -> bool {
+    let quiet = |direction: &DirectionSummary| {
+        (
+            direction.messages,
+            direction.retransmits,
+            direction.out_of_order,
+            direction.drops,
+        ) == (0, 0, 0, 0)
     };
+    quiet(&summary.tx)
+        && quiet(&summary.rx)
+        && summary.lost == Lost::default()
+        && summary.refusals().count() == 0
+}
+
+/// The table without messages.
+pub(crate) fn nothing(output: &mut dyn Write, summary: &Summary, why: &str) -> io::Result<()> {
+    writeln!(output, " no messages in {}: {why}", summary.duration)
+}
+
+/// The stages of a direction: those that are a share of its time, their sum, and what comes after
+/// a message and between messages.
+fn stages(output: &mut dyn Write, direction: Direction, summary: &Summary) -> io::Result<()> {
+    let part = summary.direction(direction);
+    let all = Stage::ALL
+        .into_iter()
+        .filter(|stage| stage.direction() == direction);
+    let (shared, others): (Vec<_>, Vec<_>) = all.partition(|stage| stage.has_share());
+    for stage in shared {
+        stage_rows(output, stage, summary)?;
+    }
+    let name = match direction {
+        Direction::Tx => "tx sent",
+        Direction::Rx => "rx total",
+    };
+    let time = part.time(direction);
+    row(output, name, time, &share(time.sum_ns(), time.sum_ns()))?;
+    for stage in others {
+        stage_rows(output, stage, summary)?;
+    }
+    Ok(())
+}
+
+fn stage_rows(output: &mut dyn Write, stage: Stage, summary: &Summary) -> io::Result<()> {
+    let part = summary.direction(stage.direction());
+    match (&part.stages[stage], summary.absent.get(&stage)) {
+        (Some(histogram), _) => {
+            let share = match stage {
+                Stage::TxNetwork => "after".to_owned(),
+                stage if stage.is_between_messages() => "-".to_owned(),
+                _ => share(histogram.sum_ns(), part.time(stage.direction()).sum_ns()),
+            };
+            row(output, stage.name(), histogram, &share)?;
+            parts(output, stage, part)
+        }
+        (None, Some(reason)) => writeln!(output, " {:<12}{:>9}  {reason}", stage.name(), "-"),
+        (None, None) => Ok(()),
+    }
+}
+
+fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> io::Result<()> {
+    let part = summary.direction(direction);
+    let mut figures = vec![
+        format!("{} messages", part.messages),
+        format!("{} bytes in {}", part.bytes, summary.duration),
+        match direction {
+            Direction::Tx => format!("{} retransmits", part.retransmits),
+            Direction::Rx => format!("{} out of order", part.out_of_order),
+        },
+    ];
+    if part.measured < part.messages {
+        figures.push(format!("{} measured", part.measured));
+    }
+    for (count, what) in [(part.pipelined, "pipelined"), (part.drops, "dropped")] {
+        if count > 0 {
+            figures.push(format!("{count} {what}"));
+        }
+    }
+    writeln!(
+        output,
+        "{}",
+        wrapped(&format!(" {}:", direction.name()), figures, ",")
+    )
+}
+
+fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, share: &str) -> io::Result<()> {
+    write!(output, " {name:<12}{:>9}", histogram.count())?;
+    times(output, histogram)?;
     writeln!(output, "{share:>8}")
 }
 
 /// Print the count and [`figures`].
 pub(crate) fn cells(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     write!(output, "{:>10}", histogram.count())?;
+    times(output, histogram)
+}
+
+fn times(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     for value in figures(histogram) {
         match value {
             Some(value) => write!(output, "{value:>10}")?,
@@ -123,18 +172,22 @@ fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary) -> io::
         return Ok(());
     }
     let of = match &whole.stages[stage] {
-        Some(alone) if stage.is_between_messages() => alone.sum_ns(),
-        _ => whole.total.sum_ns(),
+        Some(alone) if !stage.has_share() => alone.sum_ns(),
+        _ => whole.time(stage.direction()).sum_ns(),
     };
     for (part, sum) in whole.parts.of(stage).filter(|(_, sum)| took_time(sum)) {
         let max = sum.max_ns.map_or_else(|| "-".to_owned(), |max| max.to_string());
         writeln!(
             output,
-            "   {:<12}{:>8}{:>50}{:>8}",
+            "   {:<12}{:>7}{:>50}{:>8}",
             part.name(),
             sum.count,
             max,
-            share(sum.sum_ns, of)
+            // An upper bound.
+            match part {
+                Part::DelayedAck => format!("≤{}", share(sum.sum_ns, of)),
+                _ => share(sum.sum_ns, of),
+            }
         )?;
     }
     Ok(())
@@ -150,45 +203,70 @@ pub(crate) fn share(part: u128, whole: u128) -> String {
 }
 
 pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
-    write!(output, " verdicts: valid {}", summary.verdict(Verdict::Valid))?;
-    for (verdict, count) in summary.refusals() {
-        write!(output, ", {} {count}", verdict.name())?;
-    }
-    if summary.in_flight > 0 {
-        write!(output, ", in-flight {}", summary.in_flight)?;
-    }
-    writeln!(output)
+    let valid = format!("valid {}", summary.verdict(Verdict::Valid));
+    let refused = summary
+        .refusals()
+        .map(|(verdict, count)| format!("{} {count}", verdict.name()));
+    let in_flight = (summary.in_flight > 0).then(|| format!("in-flight {}", summary.in_flight));
+    let all: Vec<_> = [valid].into_iter().chain(refused).chain(in_flight).collect();
+    writeln!(output, "{}", wrapped(" verdicts:", all, ","))
 }
 
 pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     let lost = &summary.lost;
-    write!(
-        output,
-        " lost: ring {}, evicted {}, unmatched {}, flows {}, turned-away {}, mptcp {}, host-path {}, skipped {}",
-        lost.ring,
-        lost.evicted,
-        lost.unmatched,
-        lost.flows,
-        lost.turned_away,
-        lost.mptcp,
-        lost.host_path,
-        lost.skipped
-    )?;
-    if summary.groups.is_some() {
-        write!(output, ", groups {}", lost.groups)?;
+    let counters = [
+        ("ring", lost.ring),
+        ("evicted", lost.evicted),
+        ("unmatched", lost.unmatched),
+        ("flows", lost.flows),
+        ("turned-away", lost.turned_away),
+        ("mptcp", lost.mptcp),
+        ("host-path", lost.host_path),
+        ("skipped", lost.skipped),
+        ("groups", lost.groups),
+        ("not adopted", lost.not_adopted),
+    ];
+    let mut told: Vec<_> = counters
+        .into_iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    if told.is_empty() {
+        told.push("nothing".to_owned());
     }
-    if lost.not_adopted > 0 {
-        write!(output, ", not adopted {}", lost.not_adopted)?;
-    }
-    writeln!(output)?;
-    if let Some(stamps) = &summary.nic_stamps {
-        writeln!(
+    writeln!(output, "{}", wrapped(" lost:", told, ","))?;
+    match &summary.nic_stamps {
+        Some(stamps) => writeln!(
             output,
             " NIC stamps: asked {}, spared {}",
             stamps.asked, stamps.spared
-        )?;
+        ),
+        None => Ok(()),
     }
-    writeln!(output)
+}
+
+/// Columns of a terminal.
+const WIDTH: usize = 80;
+
+/// Put items behind a title, on as many lines as they need, with a sign behind all but the last.
+pub(crate) fn wrapped<S: AsRef<str>>(title: &str, items: impl IntoIterator<Item = S>, sign: &str) -> String {
+    let indent = title.chars().count();
+    let (mut text, mut column) = (title.to_owned(), indent);
+    let mut items = items.into_iter().peekable();
+    while let Some(item) = items.next() {
+        let sign = if items.peek().is_some() { sign } else { "" };
+        let item = format!("{}{sign}", item.as_ref());
+        let length = item.chars().count();
+        if column > indent && column + 1 + length > WIDTH {
+            text += "\n";
+            text += &" ".repeat(indent);
+            column = indent;
+        }
+        text += " ";
+        text += &item;
+        column += 1 + length;
+    }
+    text
 }
 
 /// The table of `stat` as comma-separated values.
@@ -201,6 +279,9 @@ pub(crate) fn csv(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         let part = summary.direction(direction);
         for (stage, histogram) in part.stages.present() {
             csv_row(output, direction, stage.name(), histogram)?;
+        }
+        if direction == Direction::Tx {
+            csv_row(output, direction, "sent", &part.sent)?;
         }
         csv_row(output, direction, "total", &part.total)?;
     }
@@ -242,6 +323,9 @@ pub(crate) fn line(output: &mut dyn Write, message: &Message) -> io::Result<()> 
         causes(output, stage, message)?;
     }
     if message.verdict.is_valid() {
+        if message.direction == Direction::Tx {
+            write!(output, "  sent {}", message.time())?;
+        }
         write!(output, "  total {}", message.total())?;
     } else {
         write!(output, "  refused: {}", message.verdict.name())?;
@@ -283,4 +367,125 @@ pub(crate) fn time_of_day(nanos: u64) -> String {
         seconds % 60,
         micros % 1_000_000
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
+
+    use super::*;
+
+    /// Every counter at its widest, and every refusal.
+    fn crowded() -> Summary {
+        let mut summary = Summary {
+            duration: Nanos(3_600_000_000_000),
+            in_flight: 999_999,
+            ..Summary::default()
+        };
+        let mut histogram = Histogram::new();
+        histogram.record(Nanos(123_456_789), 99_999_999);
+        for direction in DIRECTIONS {
+            let part = summary.direction_mut(direction);
+            part.messages = u64::from(u32::MAX);
+            part.measured = 1_234_567;
+            part.bytes = u64::from(u32::MAX) * 1_000;
+            part.retransmits = 1_234_567;
+            part.out_of_order = 1_234_567;
+            part.pipelined = 1_234_567;
+            part.drops = 1_234_567;
+            part.sent = histogram.clone();
+            part.total = histogram.clone();
+            for stage in Stage::ALL
+                .into_iter()
+                .filter(|stage| stage.direction() == direction)
+            {
+                part.stages[stage] = Some(histogram.clone());
+                for of in Part::of(stage) {
+                    part.parts[of] = Some(PartSummary {
+                        count: 9_999_999,
+                        sum_ns: histogram.sum_ns() / 7,
+                        max_ns: Some(Nanos(123_456_789)),
+                    });
+                }
+            }
+        }
+        summary.verdicts = Verdict::ALL.map(|verdict| (verdict, 1_234_567)).into();
+        summary.lost.evicted = 123_456_789;
+        summary.lost.unmatched = 123_456_789;
+        summary.lost.turned_away = 123_456_789;
+        summary.lost.skipped = 123_456_789;
+        summary.lost.groups = 123_456_789;
+        summary.interfaces = vec![InterfaceSummary {
+            interface: Some(Interface {
+                name: "veth0123456789a".into(),
+                index: 2,
+                netns: sockstamp_model::NetnsInode(4_026_531_840),
+            }),
+            medium: Some(Medium::Virtual("veth".to_owned())),
+            leads_on: true,
+            messages: u64::MAX,
+        }];
+        summary
+    }
+
+    fn printed(summary: &Summary) -> String {
+        let mut text = Vec::new();
+        table(&mut text, summary).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn no_line_of_the_table_is_wider_than_a_terminal() {
+        for line in printed(&crowded()).lines() {
+            assert!(line.chars().count() <= WIDTH, "{}: {line}", line.chars().count());
+        }
+    }
+
+    #[test]
+    fn the_share_of_a_stage_is_of_the_time_until_messages_left() {
+        let mut summary = Summary::default();
+        for (stage, nanos) in [(Stage::TxQdisc, 3_000), (Stage::TxNetwork, 90_000)] {
+            summary.tx.stages[stage]
+                .get_or_insert_default()
+                .record(Nanos(nanos), 1);
+        }
+        summary.tx.sent.record(Nanos(4_000), 1);
+        summary.tx.total.record(Nanos(94_000), 1);
+        let text = printed(&summary);
+        let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(line(" tx.qdisc ").ends_with(" 75.0 %"), "{text}");
+        assert!(line(" tx sent ").ends_with(" 100.0 %"), "{text}");
+        assert!(line(" tx.network ").ends_with(" after"), "{text}");
+        assert!(!text.contains("tx total"), "{text}");
+    }
+
+    #[test]
+    fn only_counters_that_counted_are_told() {
+        let mut summary = Summary::default();
+        assert!(printed(&summary).contains("\n lost: nothing\n"));
+        summary.lost.evicted = 2;
+        summary.lost.not_adopted = 1;
+        assert!(printed(&summary).contains("\n lost: evicted 2, not adopted 1\n"));
+    }
+
+    #[test]
+    fn the_diagnosis_is_the_last_line() {
+        let mut summary = Summary::default();
+        assert!(!printed(&summary).contains("diagnosis"));
+        summary.tx.retransmits = 100;
+        let text = printed(&summary);
+        let last = text.trim_end().lines().next_back().unwrap();
+        assert!(last.starts_with(" diagnosis: packets are lost: "), "{text}");
+    }
+
+    #[test]
+    fn items_wrap_beneath_each_other() {
+        let items = ["a".repeat(40), "b".repeat(40), "c".repeat(100), "d".to_owned()];
+        let text = wrapped(" title:", &items, ",");
+        let expected = format!(
+            " title: {},\n        {},\n        {},\n        d",
+            items[0], items[1], items[2]
+        );
+        assert_eq!(text, expected);
+    }
 }

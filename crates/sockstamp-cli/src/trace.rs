@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_model::message::Message;
 
-use crate::duration::duration;
+use crate::duration::{self, duration};
 use crate::measure::{self, Measurement, Observer};
 use crate::measuring::{self, Measuring};
 use crate::output::{self, Format};
@@ -30,7 +30,7 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Show only messages whose total exceeds this time; every message is measured
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["rate_cap", "sample"],
+    #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample"],
           help_heading = measuring::HEADING)]
     pub slower_than: Option<Duration>,
     /// Output format: a line of text or a JSON object per message

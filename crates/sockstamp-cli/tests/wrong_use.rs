@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
@@ -233,5 +233,63 @@ fn an_empty_filter_selects_everything() {
     let output = sockstamp(&["stat", "--format", "json", "", "--", "true"])
         .output()
         .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+}
+
+/// The hint stands beside the error.
+#[test]
+fn a_common_mistake_is_told_with_its_remedy() {
+    for (arguments, hint) in [
+        (
+            &["stat", "nginx"] as &[&str],
+            "For a process: sockstamp stat --comm nginx",
+        ),
+        (
+            &["trace", "sh", "-c", "true"],
+            "to run a command: sockstamp trace -- sh -c true",
+        ),
+        (
+            &["stat", "--comm", "systemd-networkd"],
+            "the kernel keeps 15 bytes of a process name; of this one: \"systemd-network\"",
+        ),
+        (&["trace", "--slower-than", "5"], "it needs a unit: 5ms or 5s"),
+    ] {
+        let output = sockstamp(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(stderr.contains(hint), "{stderr}");
+    }
+}
+
+#[test]
+fn a_name_that_no_process_has_is_told_and_a_silent_target_is_one_line() {
+    let output = sockstamp(&["stat", "--comm", "sst-nobody", "--duration", "10ms"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let (stdout, stderr) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    );
+    assert_eq!(stderr, "sockstamp: no process is named sst-nobody yet\n");
+    assert!(
+        stdout.starts_with(" no messages in ")
+            && stdout.ends_with(": the target sent and read nothing over TCP or UDP\n"),
+        "{stdout}"
+    );
+    assert_eq!(stdout.lines().count(), 1, "{stdout}");
+}
+
+/// A reader that has seen enough, as head(1), is no failure.
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let mut process = sockstamp(&["stat", "--duration", "500ms"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(process.stdout.take());
+    let output = process.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0));
 }

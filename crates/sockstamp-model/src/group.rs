@@ -304,11 +304,23 @@ pub struct GroupDirection {
     pub stages: StageMap<Option<GroupHistogram>>,
     /// The parts of the stages; `None` where the stage is absent.
     pub parts: PartMap<Option<PartSummary>>,
+    /// TX: the distribution of the time until a message left the host; empty for RX.
+    pub sent: GroupHistogram,
     /// The distribution of the sum of a message's stages.
     pub total: GroupHistogram,
 }
 
 impl GroupDirection {
+    /// Return the distribution that messages of this direction are judged by: of the time until they
+    /// left the host, or until they were read.
+    #[must_use]
+    pub fn time(&self, direction: Direction) -> &GroupHistogram {
+        match direction {
+            Direction::Tx => &self.sent,
+            Direction::Rx => &self.total,
+        }
+    }
+
     /// Adds everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         for (sum, more) in [
@@ -328,6 +340,7 @@ impl GroupDirection {
                 self.parts[part].get_or_insert_default().merge(sum);
             }
         }
+        self.sent.merge(&other.sent);
         self.total.merge(&other.total);
     }
 
@@ -357,6 +370,7 @@ impl GroupDirection {
                     max_ns: now.max_ns,
                 })
             }),
+            sent: self.sent.since(&earlier.sent),
             total: self.total.since(&earlier.total),
         }
     }
@@ -380,21 +394,17 @@ impl GroupDirection {
     /// `None` if no time was measured.
     #[must_use]
     pub fn largest_stage(&self) -> Option<(Stage, f64)> {
-        let whole = self.total.sum_ns();
-        let (stage, sum) = self
-            .stages
-            .present()
-            // The total has no time between messages.
-            .filter(|(stage, _)| !stage.is_between_messages())
-            .map(|(stage, histogram)| (stage, histogram.sum_ns()))
-            .max_by_key(|&(_, sum)| sum)?;
+        let stages = self.stages.present().filter(|(stage, _)| stage.has_share());
+        let sums = stages.map(|(stage, histogram)| (stage, histogram.sum_ns()));
+        let (stage, sum) = sums.max_by_key(|&(_, sum)| sum)?;
+        let whole = self.time(stage.direction()).sum_ns();
         (whole > 0).then(|| (stage, sum as f64 / whole as f64))
     }
 }
 
 impl Serialize for GroupDirection {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("GroupDirection", 8)?;
+        let mut object = serializer.serialize_struct("GroupDirection", 9)?;
         object.serialize_field("messages", &self.messages)?;
         object.serialize_field("measured", &self.measured)?;
         object.serialize_field("refused", &self.refused)?;
@@ -402,6 +412,7 @@ impl Serialize for GroupDirection {
         object.serialize_field("retransmits", &self.retransmits)?;
         object.serialize_field("stages", &self.stages)?;
         object.serialize_field("parts", &self.parts)?;
+        object.serialize_field("sent", &self.sent)?;
         object.serialize_field("total", &self.total)?;
         object.end()
     }
@@ -446,7 +457,7 @@ impl GroupSummary {
     /// Time that the measured messages of both directions took, in nanoseconds.
     #[must_use]
     pub fn sum_ns(&self) -> u128 {
-        self.tx.total.sum_ns().saturating_add(self.rx.total.sum_ns())
+        self.tx.sent.sum_ns().saturating_add(self.rx.total.sum_ns())
     }
 
     /// Adds everything that `other` has counted; its key is not looked at.
@@ -619,12 +630,14 @@ mod tests {
         assert_eq!(tx.largest_stage(), None);
         for (stage, nanos) in [
             (Stage::TxCopy, 1_000),
-            (Stage::TxNetwork, 3_000),
+            (Stage::TxQdisc, 3_000),
+            (Stage::TxNetwork, 80_000),
             (Stage::AppService, 9_000),
         ] {
             tx.stages[stage].get_or_insert_default().record(Nanos(nanos), 1);
         }
-        tx.total.record(Nanos(4_000), 1);
-        assert_eq!(tx.largest_stage(), Some((Stage::TxNetwork, 0.75)));
+        tx.sent.record(Nanos(4_000), 1);
+        tx.total.record(Nanos(84_000), 1);
+        assert_eq!(tx.largest_stage(), Some((Stage::TxQdisc, 0.75)));
     }
 }

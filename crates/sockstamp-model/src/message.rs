@@ -113,6 +113,7 @@ pub struct Interfaces {
 /// | `local`, `remote` | `"ip:port"`, v4-mapped addresses as IPv4 |
 /// | `stages` | object of stage name → duration |
 /// | `total_ns` | [`total`](Self::total) |
+/// | `sent_ns` | TX: [`time`](Self::time) |
 /// | `stamps` | object of stamp name → CLOCK_MONOTONIC; `snd_hw` by the NIC's clock |
 /// | `interfaces` | `{"first":…,"last":…}`, each as an [`Interface`]; TX, where one stamped |
 /// | `verdict` | name of the verdict |
@@ -181,12 +182,22 @@ impl Message {
     }
 }
 
+impl Message {
+    /// Return the time until the message left the host, or was read: the sum of the stages that have
+    /// a share. Saturates.
+    #[must_use]
+    pub fn time(&self) -> Nanos {
+        let stages = self.stages.present().filter(|(stage, _)| stage.has_share());
+        stages.map(|(_, duration)| *duration).sum()
+    }
+}
+
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stamped = self.interfaces != Interfaces::default();
         let sent = self.direction == Direction::Tx;
         let optional = [stamped, self.oldest_age.is_some(), self.min_rtt.is_some()];
-        let fields = 23 + usize::from(sent) + optional.iter().filter(|&&there| there).count();
+        let fields = 23 + 2 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
         object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("time_ns", &self.time)?;
@@ -200,6 +211,9 @@ impl Serialize for Message {
         object.serialize_field("stages", &self.stages)?;
         object.serialize_field("parts", &self.parts)?;
         object.serialize_field("total_ns", &self.total())?;
+        if sent {
+            object.serialize_field("sent_ns", &self.time())?;
+        }
         object.serialize_field("retransmits", &self.retransmits)?;
         object.serialize_field("cookie", &self.flow.cookie)?;
         object.serialize_field("seq_end", &self.seq_end)?;
@@ -294,7 +308,7 @@ mod tests {
                 r#"{"version":1,"time_ns":1790000000000000001,"direction":"tx","pid":4242,"comm":"nginx","protocol":"tcp","#,
                 r#""local":"10.0.0.1:443","remote":"[2001:db8::1]:50000","bytes":1448,"#,
                 r#""stages":{"tx.copy":1200,"tx.queue":0,"tx.network":20100000,"app.service":7},"#,
-                r#""parts":{"tx.queue":{"nagle":0}},"total_ns":20101200,"#,
+                r#""parts":{"tx.queue":{"nagle":0}},"total_ns":20101200,"sent_ns":1200,"#,
                 r#""retransmits":1,"cookie":77,"seq_end":4294967295,"stamps":{"entry":1000,"snd_last":2200},"#,
                 r#""verdict":"valid","weight":1,"repeats":2,"coalesced":true,"#,
                 r#""interfaces":{"last":{"name":"eth0","index":2,"netns":4026531840}},"ack_with_data":true,"#,

@@ -143,6 +143,8 @@ pub struct DirectionSummary {
     pub stages: StageMap<Option<Histogram>>,
     /// The parts of the stages; `None` where the stage is absent.
     pub parts: PartMap<Option<PartSummary>>,
+    /// TX: the distribution of the time until a message left the host; empty for RX.
+    pub sent: Histogram,
     /// The distribution of the sum of a message's stages.
     pub total: Histogram,
     /// RX: the same reads for `--cumulative`, which tells the protocols apart. Not in the JSON of a
@@ -151,6 +153,16 @@ pub struct DirectionSummary {
 }
 
 impl DirectionSummary {
+    /// Return the distribution that messages of this direction are judged by: of the time until they
+    /// left the host, or until they were read.
+    #[must_use]
+    pub fn time(&self, direction: Direction) -> &Histogram {
+        match direction {
+            Direction::Tx => &self.sent,
+            Direction::Rx => &self.total,
+        }
+    }
+
     /// Adds a message as often as its weight says: to the counters, and to the distributions if it
     /// is valid. Its direction is not looked at.
     pub fn record(&mut self, message: &Message) {
@@ -181,6 +193,9 @@ impl DirectionSummary {
                 });
             }
         }
+        if message.direction == Direction::Tx {
+            self.sent.record(message.time(), weight);
+        }
         self.total.record(message.total(), weight);
     }
 
@@ -201,6 +216,7 @@ impl DirectionSummary {
                 self.parts[part].get_or_insert_default().merge(sum);
             }
         }
+        self.sent.merge(&other.sent);
         self.total.merge(&other.total);
         self.cumulative.merge(&other.cumulative);
     }
@@ -240,7 +256,7 @@ impl Serialize for DirectionSummary {
             }
         }
 
-        let mut object = serializer.serialize_struct("DirectionSummary", 10)?;
+        let mut object = serializer.serialize_struct("DirectionSummary", 11)?;
         object.serialize_field("messages", &self.messages)?;
         object.serialize_field("measured", &self.measured)?;
         object.serialize_field("bytes", &self.bytes)?;
@@ -250,6 +266,7 @@ impl Serialize for DirectionSummary {
         object.serialize_field("drops", &self.drops)?;
         object.serialize_field("stages", &Stages(&self.stages))?;
         object.serialize_field("parts", &self.parts)?;
+        object.serialize_field("sent", &StageSummary::from(&self.sent))?;
         object.serialize_field("total", &StageSummary::from(&self.total))?;
         object.end()
     }
@@ -465,10 +482,14 @@ mod tests {
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""parts":{"tx.copy":{"copy":{"count":4,"sum_ns":8000,"max_ns":null},"#,
                 r#""sndbuf":{"count":1,"sum_ns":15000,"max_ns":15000}}},"#,
+                r#""sent":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
+                r#""max_ns":null,"sum_ns":0},"#,
                 r#""total":{"count":4,"p50_ns":1000,"p90_ns":20000,"p99_ns":20000,"p999_ns":20000,"#,
                 r#""max_ns":20000,"sum_ns":23000}},"#,
                 r#""rx":{"messages":0,"measured":0,"bytes":0,"retransmits":0,"out_of_order":0,"pipelined":0,"drops":2,"#,
                 r#""stages":{},"parts":{},"#,
+                r#""sent":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
+                r#""max_ns":null,"sum_ns":0},"#,
                 r#""total":{"count":0,"p50_ns":null,"p90_ns":null,"p99_ns":null,"p999_ns":null,"#,
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,

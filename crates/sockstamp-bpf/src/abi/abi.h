@@ -127,9 +127,13 @@ struct interface {
 /* Layout of sockstamp-model's histogram: zero bucket, 240 exponential ones, overflow. */
 #define HISTOGRAM_SLOTS 242
 
-/* The distributions of a bank: one a stage, then one a direction for the total of its stages. */
-#define DISTRIBUTION_COUNT	      (STAGE_COUNT + DIRECTION_COUNT)
+/*
+ * The distributions of a bank: one per stage, one per direction for the total of its stages, and
+ * one for the time until a sent message left the host.
+ */
 #define DISTRIBUTION_TOTAL(direction) (STAGE_COUNT + (direction))
+#define DISTRIBUTION_SENT	      (STAGE_COUNT + DIRECTION_COUNT)
+#define DISTRIBUTION_COUNT	      (DISTRIBUTION_SENT + 1)
 
 /*
  * A bank has two more: rx.stack and the total of datagrams read. They stand apart so that user

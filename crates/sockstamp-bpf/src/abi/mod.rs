@@ -55,6 +55,9 @@ const _: () = {
 /// `STAGE_ABSENT` of abi.h; bindgen does not evaluate its `~`.
 const STAGE_ABSENT: u64 = u64::MAX;
 
+/// `DISTRIBUTION_SENT` of abi.h; bindgen does not evaluate its sum.
+pub(crate) const SENT: usize = Stage::COUNT + Direction::ALL.len();
+
 /// `RTT_UNKNOWN` of abi.h.
 const RTT_UNKNOWN: u32 = u32::MAX;
 

@@ -481,6 +481,10 @@ fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection
             Some(abi::part_summary(&group.parts[index]))
         }),
         stages,
+        sent: match direction {
+            Direction::Tx => distribution(&group.distributions[abi::SENT]),
+            Direction::Rx => GroupHistogram::default(),
+        },
         total: distribution(&group.distributions[Stage::COUNT + index]),
     };
     summary.complete_parts();

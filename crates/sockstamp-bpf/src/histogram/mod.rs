@@ -9,7 +9,7 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{Cumulative, DirectionSummary, Lost, NicStamps, PartSummary, Reads, Summary};
 use sockstamp_model::verdict::Verdict;
 
-use crate::abi::{Bank, part_index, part_summary, raw};
+use crate::abi::{Bank, SENT, part_index, part_summary, raw};
 use crate::plan::Plan;
 
 /// Sums the banks. A stage that the plan does not have stays absent, with its reason.
@@ -81,6 +81,10 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         drops: only(Direction::Rx, sum(banks, |bank| bank.drops)),
         parts: parts(banks, &stages),
         stages,
+        sent: match direction {
+            Direction::Tx => distribution(banks, SENT),
+            Direction::Rx => Histogram::new(),
+        },
         total,
         cumulative,
     };

@@ -294,6 +294,8 @@ __noinline int udp_complete(struct bank *bank, struct udp_flow *flow, __u32 slot
 				  send->weight);
 		stage_add(bank, send->group, STAGE_TX_QDISC, send->snd_last - send->sched_last,
 			  send->weight);
+		stage_add(bank, send->group, DISTRIBUTION_SENT, send->snd_last - begin,
+			  send->weight);
 		stage_add(bank, send->group, DISTRIBUTION_TOTAL(DIRECTION_TX),
 			  send->snd_last - begin, send->weight);
 		interface_count(bank, send->interface_last, send->weight);

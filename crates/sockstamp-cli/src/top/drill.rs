@@ -136,6 +136,9 @@ fn count(half: &mut GroupDirection, message: &Message) {
             });
         }
     }
+    if message.direction == Direction::Tx {
+        half.sent.record(message.time(), weight);
+    }
     half.total.record(message.total(), weight);
 }
 

@@ -33,7 +33,8 @@ impl Column {
         match self {
             Self::Messages(direction) => (direction.name(), "msg/s"),
             Self::Bytes(direction) => (direction.name(), "B/s"),
-            Self::Total(direction) => (direction.name(), "total"),
+            Self::Total(Direction::Tx) => ("tx", "sent"),
+            Self::Total(Direction::Rx) => ("rx", "total"),
             Self::Retransmits => ("tx", "retr"),
             Self::Stage(Stage::AppService) => ("app", "serv"),
             Self::Stage(Stage::PeerAnswer) => ("peer", "answ"),
@@ -190,11 +191,7 @@ fn stage_cell(app: &App, row: &Row, stage: Stage, paint: Paint) -> Span<'static>
         return Span::styled(format!("{:>CELL$}", "-"), paint.faint());
     };
     let share = row.share(stage);
-    let marked = if share >= MOST && !stage.is_between_messages() {
-        format!("*{text}")
-    } else {
-        text
-    };
+    let marked = if share >= MOST { format!("*{text}") } else { text };
     Span::styled(format!("{marked:>CELL$}"), paint.share(share))
 }
 
@@ -222,10 +219,14 @@ fn describe(row: &Row, width: usize, below: usize, paint: Paint) -> Vec<Line<'st
 fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'static>; 2] {
     let time = |time: Option<_>| time.map_or("-".to_owned(), units::time);
     let mut text = format!(
-        " {}  {} msg/s  {}B/s  total p50 {}  p99 {}",
+        " {}  {} msg/s  {}B/s  {} p50 {}  p99 {}",
         direction.name(),
         units::count(half.messages),
         units::count(half.bytes),
+        match direction {
+            Direction::Tx => "sent",
+            Direction::Rx => "total",
+        },
         time(half.total.p50),
         time(half.total.p99),
     );
@@ -235,7 +236,7 @@ fn describe_half(direction: Direction, half: &Half, paint: Paint) -> [Line<'stat
     if half.refused > 0 {
         text += &format!("  {} refused", units::count(half.refused));
     }
-    let times = bar::of_stages(&half.stages, |figures| figures.sum_ns);
+    let times = bar::of_stages(&half.stages, |figures| figures.sum_ns).filter(|(stage, _)| stage.has_share());
     let stretches = bar::stretches(times, half.total.sum_ns, BAR);
     let mut spans = vec![Span::raw("     ")];
     spans.extend(bar::spans(&stretches, BAR, paint));

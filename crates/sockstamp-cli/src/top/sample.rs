@@ -57,12 +57,16 @@ fn group(key: GroupKey, messages: u64, stages: &[(Stage, u64)]) -> GroupSummary 
         half.messages = messages;
         half.measured = messages / 10;
         half.bytes = messages * 100;
-        let mut total = 0;
+        let (mut total, mut sent) = (0, 0);
         for &(stage, micros) in stages.iter().filter(|(stage, _)| stage.direction() == direction) {
             half.stages[stage]
                 .get_or_insert_default()
                 .record(Nanos(micros * 1_000), messages);
             total += micros;
+            sent += if stage.has_share() { micros } else { 0 };
+        }
+        if direction == Direction::Tx {
+            half.sent.record(Nanos(sent * 1_000), messages);
         }
         half.total.record(Nanos(total * 1_000), messages);
     }

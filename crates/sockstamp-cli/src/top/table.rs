@@ -50,11 +50,12 @@ pub(super) struct Half {
     pub(super) stages: StageMap<Option<Figures>>,
     /// Sums in nanoseconds.
     parts: PartMap<u128>,
+    /// Of sent messages until they left the host.
     pub(super) total: Figures,
 }
 
 impl Half {
-    fn new(counted: &GroupDirection, time: Duration) -> Self {
+    fn new(direction: Direction, counted: &GroupDirection, time: Duration) -> Self {
         Self {
             messages: rate(counted.messages, time),
             bytes: rate(counted.bytes, time),
@@ -65,7 +66,7 @@ impl Half {
                 (!histogram.is_empty()).then(|| histogram.into())
             }),
             parts: PartMap::from_fn(|part| counted.parts[part].map_or(0, |sum| sum.sum_ns)),
-            total: (&counted.total).into(),
+            total: counted.time(direction).into(),
         }
     }
 
@@ -82,6 +83,9 @@ impl Half {
 
     /// Return the stage's share of the messages' time, in percent.
     pub(super) fn share(&self, stage: Stage) -> u64 {
+        if !stage.has_share() {
+            return 0;
+        }
         let sum = self.stages[stage].map_or(0, |figures| figures.sum_ns);
         units::percent(sum, self.total.sum_ns)
     }
@@ -111,8 +115,8 @@ impl Row {
         Self {
             key,
             name,
-            tx: Half::new(&counted.tx, time),
-            rx: Half::new(&counted.rx, time),
+            tx: Half::new(Direction::Tx, &counted.tx, time),
+            rx: Half::new(Direction::Rx, &counted.rx, time),
         }
     }
 
@@ -148,7 +152,7 @@ impl Row {
             Shown::P50 => figures.p50.map(Nanos::as_nanos),
             Shown::P99 => figures.p99.map(Nanos::as_nanos),
             // Beside the messages' time, no part of it.
-            Shown::Share if stage.is_between_messages() => None,
+            Shown::Share if !stage.has_share() => None,
             Shown::Share => Some(self.share(stage)),
         }
     }
@@ -309,7 +313,9 @@ mod tests {
         let redis = rows.iter().find(|row| row.name.starts_with("redis")).unwrap();
         // 24 000 in two seconds.
         assert_eq!(redis.tx.messages, 12_000);
-        assert_eq!(redis.share(Stage::TxNetwork), 75);
+        assert_eq!(redis.share(Stage::TxQueue), 70);
+        // The acknowledgement has no share.
+        assert_eq!(redis.share(Stage::TxNetwork), 0);
         let since_start = super::rows(None, &now);
         let redis = since_start
             .iter()

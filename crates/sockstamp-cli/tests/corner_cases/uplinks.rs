@@ -300,7 +300,7 @@ fn text_shows_interface_names() {
         (
             "stat",
             format!(
-                " interfaces: {}@{} 1 (last hop is a veth: ",
+                " interfaces: {}@{} 1 (veth)\n             the NIC behind it",
                 scene.uplink_interface().0,
                 scene.host.netns_inode()
             ),

@@ -26,7 +26,7 @@ fn check_nagle(family: Family) {
     });
 }
 
-/// Half of the time is Nagle's, half the delayed ACK's that it waits for, as text shows it.
+/// Until they left, messages waited for Nagle; their acknowledgements, for the peer's timer.
 #[test]
 fn the_table_names_the_causes() {
     let pair = Pair::veth(Family::V4);
@@ -46,7 +46,7 @@ fn the_table_names_the_causes() {
     let table = String::from_utf8(output.stderr).unwrap();
     for name in ["nagle", "delayed-ack"] {
         let share = share(&table, name);
-        assert!((40.0..=60.0).contains(&share), "{name} {share} %:\n{table}");
+        assert!((90.0..=100.0).contains(&share), "{name} {share} %:\n{table}");
     }
 }
 
@@ -57,7 +57,8 @@ fn share(table: &str, name: &str) -> f64 {
         .map(|line| line.split_whitespace().collect::<Vec<_>>());
     let row = rows.find(|words| words.first() == Some(&name));
     let row = row.unwrap_or_else(|| panic!("no {name} in\n{table}"));
-    row[row.len() - 2].parse().unwrap()
+    // An upper bound has its sign.
+    row[row.len() - 2].trim_start_matches('≤').parse().unwrap()
 }
 
 #[test]

@@ -54,6 +54,7 @@ struct Bank {
     pipelined: u64,
     retransmits: u64,
     stages: StageMap<Distribution>,
+    sent: Distribution,
     total: Distribution,
     parts: PartMap<PartSummary>,
     reads: [(Distribution, Distribution); 2],
@@ -70,7 +71,7 @@ impl Bank {
             return;
         }
         self.pipelined += if message.pipelined { weight } else { 0 };
-        let mut total = 0;
+        let (mut total, mut sent) = (0, 0);
         for stage in Stage::ALL {
             let Some(duration) = message.stages[stage] else {
                 continue;
@@ -79,6 +80,12 @@ impl Bank {
             if !stage.is_between_messages() {
                 total += duration.0;
             }
+            if message.direction == Direction::Tx && stage.has_share() {
+                sent += duration.0;
+            }
+        }
+        if message.direction == Direction::Tx {
+            self.sent.add(Nanos(sent), weight);
         }
         self.total.add(Nanos(total), weight);
         if message.direction == Direction::Rx {
@@ -104,6 +111,7 @@ impl Bank {
         prop_assert_eq!(self.measured, summary.measured);
         prop_assert_eq!(self.pipelined, summary.pipelined);
         prop_assert_eq!(self.retransmits, summary.retransmits);
+        prop_assert_eq!(self.sent.histogram(), summary.sent.clone());
         prop_assert_eq!(self.total.histogram(), summary.total.clone());
         for stage in Stage::ALL {
             prop_assert_eq!(

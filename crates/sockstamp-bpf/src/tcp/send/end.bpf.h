@@ -135,6 +135,7 @@ static __always_inline void tx_add_stages(struct bank *bank, const struct tx_mes
 	stage_add(bank, group, STAGE_TX_QUEUE, stamps->sched - stamps->queued, weight);
 	stage_add(bank, group, STAGE_TX_QDISC, stamps->snd - stamps->sched, weight);
 	stage_add(bank, group, STAGE_TX_NETWORK, stamps->ack - stamps->snd, weight);
+	stage_add(bank, group, DISTRIBUTION_SENT, stamps->snd - stamps->entry, weight);
 	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry,
 		  weight);
 	if (message->service != STAGE_ABSENT)

@@ -1,0 +1,302 @@
+//! The table of rules. docs/diagnosis.md is generated from it.
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::part::Part;
+use sockstamp_model::stage::Stage;
+use sockstamp_model::verdict::Verdict;
+
+use super::Finding;
+use super::figures::{Figures, Sum};
+use crate::text::share;
+
+/// A condition on a measurement, and what to tell if it holds.
+#[derive(Debug)]
+pub struct Rule {
+    /// The name of the cause.
+    pub name: &'static str,
+    /// The condition under which it is told.
+    pub condition: &'static str,
+    /// The sentence, with letters for its figures.
+    pub sentence: &'static str,
+    /// Ways to confirm it.
+    pub check: &'static str,
+    /// Its usual cure.
+    pub cure: &'static str,
+    pub(super) find: fn(&Figures) -> Option<Finding>,
+}
+
+const MS: u64 = 1_000_000;
+
+/// A wait below this part of its messages' time is not where the time goes.
+const LEAST_PERCENT: u128 = 30;
+
+/// All rules. The one whose cause took the most time is told.
+pub const RULES: &[Rule] = &[
+    Rule {
+        name: "refused",
+        condition: "At least 20 % of the measured messages were refused.",
+        sentence: "N % of the messages are refused, most as VERDICT: the figures are of the others",
+        check: "The verdict in [stages.md](stages.md); `sockstamp doctor`.",
+        cure: "`evicted`: read faster, or from more tasks. `unmatched-read`: one reader per socket.",
+        find: refused,
+    },
+    Rule {
+        name: "packet scheduler",
+        condition: "`tx.qdisc` is 5 ms on average, and 30 % of the time until messages leave.",
+        sentence: "N % of the T until messages leave is the packet scheduler of DEVICE (tx.qdisc)",
+        check: "`tc -s qdisc show dev DEVICE`: backlog, drops, rate.",
+        cure: "fq_codel or cake; a shaper's rate below the uplink's; less bulk data on the same device.",
+        find: |figures| stage(figures, Stage::TxQdisc, 5 * MS, qdisc),
+    },
+    Rule {
+        name: "Nagle",
+        condition: "`nagle` is 5 ms on average where it occurs, and 30 % of the time until messages leave.",
+        sentence: "N % of the T until messages leave is Nagle's algorithm: small sends wait for the ACK of an earlier one",
+        check: "`strace -e trace=network -p PID`: several small sends per request.",
+        cure: "TCP_NODELAY, or one send per request.",
+        find: |figures| {
+            part(
+                figures,
+                Part::Nagle,
+                5 * MS,
+                "Nagle's algorithm: small sends wait for the ACK of an earlier one",
+            )
+        },
+    },
+    Rule {
+        name: "cork",
+        condition: "`cork` is 5 ms on average where it occurs, and 30 % of the time until messages leave.",
+        sentence: "N % of the T until messages leave is held back by the program itself (TCP_CORK, MSG_MORE)",
+        check: "`strace -e trace=setsockopt,sendto,sendmsg -p PID`.",
+        cure: "Clear TCP_CORK, or send without MSG_MORE, at the end of a request.",
+        find: |figures| {
+            part(
+                figures,
+                Part::Cork,
+                5 * MS,
+                "held back by the program itself (TCP_CORK, MSG_MORE)",
+            )
+        },
+    },
+    Rule {
+        name: "loss",
+        condition: "At least 1 % of the segments sent, and at least 5, were sent again.",
+        sentence: "packets are lost: N segments were sent again, of M at the least",
+        check: "`nstat -az TcpRetransSegs TcpExtTCPTimeouts`; `ip -s link`; `tc -s qdisc`.",
+        cure: "Depends on where: a queue too short, a rate limit, a bad cable or radio link.",
+        find: loss,
+    },
+    Rule {
+        name: "loss on the way here",
+        condition: "`rx.hol` is 10 ms on average where it occurs, and 30 % of the time until data is read.",
+        sentence: "N % of the T until data is read is the wait for missing segments: packets to this host are lost or reordered",
+        check: "`nstat -az TcpExtTCPOFOQueue`; retransmits at the peer.",
+        cure: "As for loss, at the peer or on the path.",
+        find: |figures| {
+            stage(figures, Stage::RxHol, 10 * MS, |_| {
+                "the wait for missing segments: packets to this host are lost or reordered".to_owned()
+            })
+        },
+    },
+    Rule {
+        name: "congestion window",
+        condition: "`cwnd` or `retransmit` is 100 ms on average where it occurs, and 30 % of the time until messages leave.",
+        sentence: "N % of the T until messages leave is a full congestion window: the path takes no more",
+        check: "`ss -ti`: cwnd, rtt, minrtt, retrans.",
+        cure: "More bandwidth, less data, or another congestion control on a path with loss (BBR).",
+        find: |figures| {
+            let words = "a full congestion window: the path takes no more";
+            part(figures, Part::Cwnd, 100 * MS, words)
+                .or_else(|| part(figures, Part::Retransmit, 100 * MS, words))
+        },
+    },
+    Rule {
+        name: "slow peer",
+        condition: "`rwnd` is 20 ms on average where it occurs, and 30 % of the time until messages leave.",
+        sentence: "N % of the T until messages leave is the peer's full receive window: its program reads too slowly",
+        check: "`ss -ti`: rwnd_limited; at the peer `ss -tm`: a full receive queue.",
+        cure: "A faster reader at the peer; a larger receive buffer only delays it.",
+        find: |figures| {
+            part(
+                figures,
+                Part::Rwnd,
+                20 * MS,
+                "the peer's full receive window: its program reads too slowly",
+            )
+        },
+    },
+    Rule {
+        name: "send buffer",
+        condition: "`sndbuf` is 100 ms on average where it occurs, and 30 % of the time until messages leave.",
+        sentence: "N % of the T until messages leave is the wait for room in the send buffer: the path or the peer takes data too slowly",
+        check: "`ss -ti`: rwnd_limited, sndbuf_limited, delivery_rate.",
+        cure: "That of the path or the peer; a larger buffer only where sndbuf_limited is large (net.ipv4.tcp_wmem).",
+        find: |figures| {
+            part(
+                figures,
+                Part::Sndbuf,
+                100 * MS,
+                "the wait for room in the send buffer: the path or the peer takes data too slowly",
+            )
+        },
+    },
+    Rule {
+        name: "CPU",
+        condition: "`rx.wakeup` is 2 ms on average, and 30 % of the time until data is read.",
+        sentence: "N % of the T until data is read is the reader's wait for a CPU (rx.wakeup)",
+        check: "`/proc/PID/schedstat`, `cpu.stat` of its cgroup (nr_throttled), `perf sched timehist`.",
+        cure: "A higher CPU quota or weight, fewer neighbours, another CPU (taskset).",
+        find: |figures| {
+            stage(figures, Stage::RxWakeup, 2 * MS, |_| {
+                "the reader's wait for a CPU (rx.wakeup)".to_owned()
+            })
+        },
+    },
+    Rule {
+        name: "slow reader",
+        condition: "`rx.app` is 10 ms on average, and 30 % of the time until data is read.",
+        sentence: "N % of the T until data is read is the program, which comes late to read it (rx.app)",
+        check: "`ss -tm`: a receive queue that stays; `perf top -p PID`, `strace -p PID`.",
+        cure: "Less work between reads, more tasks, or asynchronous work.",
+        find: |figures| {
+            stage(figures, Stage::RxApp, 10 * MS, |_| {
+                "the program, which comes late to read it (rx.app)".to_owned()
+            })
+        },
+    },
+    Rule {
+        name: "receive path",
+        condition: "`rx.stack` is 5 ms on average, and 30 % of the time until data is read.",
+        sentence: "N % of the T until data is read is the kernel's receive path (rx.stack)",
+        check: "`/proc/net/softnet_stat`: time_squeeze; `mpstat -P ALL`: %soft.",
+        cure: "Spread interrupts (RSS, RPS); more CPUs for softirqs.",
+        find: |figures| {
+            stage(figures, Stage::RxStack, 5 * MS, |_| {
+                "the kernel's receive path (rx.stack)".to_owned()
+            })
+        },
+    },
+    Rule {
+        name: "dropped datagrams",
+        condition: "At least 1 % of the datagrams that reached sockets, and at least 5, were dropped there.",
+        sentence: "N datagrams were dropped at their socket: its receive buffer is too small or its reader too slow",
+        check: "`nstat -az UdpRcvbufErrors`; `ss -um`.",
+        cure: "A larger SO_RCVBUF (net.core.rmem_max), or a faster reader.",
+        find: dropped,
+    },
+    Rule {
+        name: "peer",
+        condition: "`peer.answer` is 50 ms on average; told is its larger part.",
+        sentence: "peers take T to answer, of which the path is R at the least",
+        check: "`sockstamp stat --by peer,port`; sockstamp at the peer.",
+        cure: "That of the peer; for a long path: fewer round trips, or a closer peer.",
+        find: peer,
+    },
+];
+
+/// Form the finding of a cause that took `sum` of the `whole`, if that is enough of it.
+fn finding(sum: Sum, whole: Sum, stage: Stage, what: &str) -> Option<Finding> {
+    if sum.ns * 100 < whole.ns * LEAST_PERCENT {
+        return None;
+    }
+    let until = match stage.direction() {
+        sockstamp_model::Direction::Tx => "messages leave",
+        sockstamp_model::Direction::Rx => "data is read",
+    };
+    let (percent, mean) = (share(sum.ns, whole.ns), whole.mean());
+    Some(Finding {
+        ns: sum.ns,
+        sentence: format!("{percent} of the {mean} until {until} is {what}"),
+    })
+}
+
+fn stage(figures: &Figures, stage: Stage, least: u64, what: fn(&Figures) -> String) -> Option<Finding> {
+    let sum = figures.stages[stage];
+    if sum.mean() < Nanos(least) {
+        return None;
+    }
+    finding(sum, figures.whole(stage), stage, &what(figures))
+}
+
+fn part(figures: &Figures, part: Part, least: u64, what: &str) -> Option<Finding> {
+    let sum = figures.parts[part];
+    if sum.mean() < Nanos(least) {
+        return None;
+    }
+    finding(sum, figures.whole(part.stage()), part.stage(), what)
+}
+
+fn qdisc(figures: &Figures) -> String {
+    match &figures.interface {
+        Some(interface) => format!("the packet scheduler of {interface} (tx.qdisc)"),
+        None => "the packet scheduler (tx.qdisc)".to_owned(),
+    }
+}
+
+/// Of what was refused nothing is known: this comes before any time of the rest.
+fn refused(figures: &Figures) -> Option<Finding> {
+    let refused: u64 = figures.refused.iter().map(|(_, count)| count).sum();
+    let all = refused + figures.sent.count + figures.read.count;
+    let (most, _) = figures.refused.iter().max_by_key(|(_, count)| *count)?;
+    if refused * 5 < all || refused < 5 {
+        return None;
+    }
+    let percent = share(refused.into(), all.into());
+    let why = match most {
+        Verdict::Evicted => "the reader falls behind: ",
+        Verdict::UnmatchedRead => "several tasks read one socket: ",
+        _ => "",
+    };
+    Some(Finding {
+        ns: u128::MAX,
+        sentence: format!(
+            "{why}{percent} of the messages are refused, most as {most}: the figures are of the others"
+        ),
+    })
+}
+
+fn loss(figures: &Figures) -> Option<Finding> {
+    let (again, segments) = (figures.retransmits, figures.least_segments());
+    if again < 5 || again * 100 < segments {
+        return None;
+    }
+    let waits = [Part::Retransmit, Part::Excess].map(|part| figures.parts[part].ns);
+    Some(Finding {
+        ns: waits.into_iter().sum(),
+        sentence: format!("packets are lost: {again} segments were sent again, of {segments} at the least"),
+    })
+}
+
+fn dropped(figures: &Figures) -> Option<Finding> {
+    if figures.drops < 5 || figures.drops * 100 < figures.drops + figures.read.count {
+        return None;
+    }
+    Some(Finding {
+        ns: figures.read.ns,
+        sentence: format!(
+            "{} datagrams were dropped at their socket: its receive buffer is too small or its reader too slow",
+            figures.drops
+        ),
+    })
+}
+
+fn peer(figures: &Figures) -> Option<Finding> {
+    let answer = figures.stages[Stage::PeerAnswer];
+    if answer.mean() < Nanos(50 * MS) {
+        return None;
+    }
+    let network = Sum {
+        count: answer.count,
+        ns: figures.parts[Part::Network].ns,
+    };
+    let (answered, way) = (answer.mean(), network.mean());
+    let sentence = if network.ns * 2 > answer.ns {
+        format!("answers take {answered}, of which the path to the peers is {way} at the least")
+    } else {
+        format!("peers take {answered} to answer, of which the path is {way} at the least")
+    };
+    Some(Finding {
+        ns: answer.ns,
+        sentence,
+    })
+}

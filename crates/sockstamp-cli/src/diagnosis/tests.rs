@@ -1,0 +1,196 @@
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
+use sockstamp_model::part::Part;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::summary::{PartSummary, Summary};
+use sockstamp_model::verdict::Verdict;
+
+use super::*;
+
+const MS: u64 = 1_000_000;
+
+/// 100 messages of each direction, with the stages of a fast host and these beside them.
+fn measured(slow: &[(Stage, u64)]) -> Summary {
+    let usual = [
+        (Stage::TxCopy, 2_000),
+        (Stage::TxQueue, 3_000),
+        (Stage::TxQdisc, 1_000),
+        (Stage::TxNetwork, 80 * MS),
+        (Stage::RxStack, 9_000),
+        (Stage::RxApp, 20_000),
+    ];
+    let mut summary = Summary::default();
+    for direction in Direction::ALL {
+        let of = summary.direction_mut(direction);
+        of.messages = 100;
+        of.bytes = 10_000;
+        let mut time = 0;
+        for (stage, nanos) in usual.into_iter().chain(slow.iter().copied()) {
+            if stage.direction() != direction {
+                continue;
+            }
+            of.stages[stage].get_or_insert_default().record(Nanos(nanos), 100);
+            time += if stage.has_share() { nanos } else { 0 };
+        }
+        of.sent.record(Nanos(time), 100);
+        of.total.record(Nanos(time), 100);
+    }
+    summary
+}
+
+fn with_part(part: Part, nanos: u64) -> Summary {
+    let mut summary = measured(&[(part.stage(), nanos)]);
+    summary.direction_mut(part.stage().direction()).parts[part] = Some(PartSummary {
+        count: 100,
+        sum_ns: u128::from(nanos) * 100,
+        max_ns: Some(Nanos(nanos)),
+    });
+    summary
+}
+
+fn says(summary: &Summary, sentence: &str) {
+    assert_eq!(of(summary).as_deref(), Some(sentence));
+}
+
+#[test]
+fn nothing_is_said_where_nothing_is_large() {
+    assert_eq!(of(&Summary::default()), None);
+    assert_eq!(of(&measured(&[])), None);
+    // Long acknowledgements alone, and waits of bulk senders that are as they should be.
+    assert_eq!(of(&with_part(Part::Cwnd, 40 * MS)), None);
+    assert_eq!(of(&with_part(Part::Sndbuf, 20 * MS)), None);
+    assert_eq!(of(&measured(&[(Stage::AppService, 900 * MS)])), None);
+    assert_eq!(of(&measured(&[(Stage::PeerAnswer, 49 * MS)])), None);
+}
+
+#[test]
+fn the_packet_scheduler_is_named_with_its_device() {
+    let mut summary = measured(&[(Stage::TxQdisc, 28 * MS)]);
+    says(
+        &summary,
+        "100.0 % of the 28.0 ms until messages leave is the packet scheduler (tx.qdisc)",
+    );
+    summary.interfaces = vec![InterfaceSummary {
+        interface: Some(Interface {
+            name: "eth0".into(),
+            index: 2,
+            netns: NetnsInode(1),
+        }),
+        medium: Some(Medium::Physical),
+        leads_on: false,
+        messages: 100,
+    }];
+    says(
+        &summary,
+        "100.0 % of the 28.0 ms until messages leave is the packet scheduler of eth0 (tx.qdisc)",
+    );
+}
+
+#[test]
+fn each_cause_of_waiting_has_its_sentence() {
+    for (part, words) in [
+        (Part::Nagle, "Nagle's algorithm"),
+        (Part::Cork, "held back by the program itself"),
+        (Part::Cwnd, "congestion window"),
+        (Part::Retransmit, "congestion window"),
+        (Part::Rwnd, "its program reads too slowly"),
+        (Part::Sndbuf, "room in the send buffer"),
+    ] {
+        let sentence = of(&with_part(part, 200 * MS)).unwrap();
+        assert!(sentence.contains(words), "{part}: {sentence}");
+        assert!(
+            sentence.starts_with("100.0 % of the 200 ms until messages leave is "),
+            "{sentence}"
+        );
+    }
+}
+
+#[test]
+fn each_slow_stage_of_receiving_has_its_sentence() {
+    for (stage, words) in [
+        (Stage::RxHol, "the wait for missing segments"),
+        (Stage::RxWakeup, "the reader's wait for a CPU"),
+        (Stage::RxApp, "the program, which comes late to read it"),
+        (Stage::RxStack, "the kernel's receive path"),
+    ] {
+        let sentence = of(&measured(&[(stage, 60 * MS)])).unwrap();
+        assert!(sentence.contains(words), "{stage}: {sentence}");
+        assert!(sentence.contains("until data is read"), "{sentence}");
+    }
+}
+
+#[test]
+fn slow_answers_are_the_peers_or_the_paths() {
+    let slow = |network: u64| {
+        let mut summary = measured(&[(Stage::PeerAnswer, 60 * MS)]);
+        summary.rx.parts[Part::Network] = Some(PartSummary {
+            count: 100,
+            sum_ns: u128::from(network) * 100,
+            max_ns: None,
+        });
+        summary
+    };
+    says(
+        &slow(10 * MS),
+        "peers take 60.0 ms to answer, of which the path is 10.0 ms at the least",
+    );
+    says(
+        &slow(55 * MS),
+        "answers take 60.0 ms, of which the path to the peers is 55.0 ms at the least",
+    );
+}
+
+#[test]
+fn losses_are_told_by_their_count() {
+    let mut summary = measured(&[]);
+    summary.tx.retransmits = 5;
+    says(
+        &summary,
+        "packets are lost: 5 segments were sent again, of 100 at the least",
+    );
+    // Less than 1 % of the segments that so many bytes need.
+    summary.tx.bytes = 1_000_000;
+    assert_eq!(of(&summary), None);
+    summary.rx.drops = 5;
+    assert!(
+        of(&summary)
+            .unwrap()
+            .starts_with("5 datagrams were dropped at their socket")
+    );
+}
+
+#[test]
+fn refused_messages_come_before_every_time() {
+    let mut summary = measured(&[(Stage::TxQdisc, 28 * MS)]);
+    summary.verdicts.insert(Verdict::Evicted, 1_400);
+    says(
+        &summary,
+        "the reader falls behind: 87.5 % of the messages are refused, most as evicted: the figures are of the others",
+    );
+    summary.verdicts.insert(Verdict::Evicted, 40);
+    assert!(of(&summary).unwrap().contains("packet scheduler"));
+}
+
+#[test]
+fn of_two_causes_the_larger_one_is_told() {
+    let summary = measured(&[(Stage::TxQdisc, 10 * MS), (Stage::RxApp, 300 * MS)]);
+    assert!(of(&summary).unwrap().contains("rx.app"));
+    let summary = measured(&[(Stage::TxQdisc, 300 * MS), (Stage::RxApp, 20 * MS)]);
+    assert!(of(&summary).unwrap().contains("tx.qdisc"));
+}
+
+#[test]
+fn the_table_is_complete_and_its_names_are_unique() {
+    for (place, rule) in RULES.iter().enumerate() {
+        assert!(
+            RULES[..place].iter().all(|other| other.name != rule.name),
+            "{}",
+            rule.name
+        );
+        for text in [rule.condition, rule.check, rule.cure] {
+            assert!(text.ends_with('.') && !text.contains('|'), "{text}");
+        }
+        assert!(!rule.sentence.is_empty() && !rule.sentence.contains('|'));
+    }
+}
