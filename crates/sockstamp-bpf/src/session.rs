@@ -63,6 +63,7 @@ const COMM_LENGTH: usize = RAW_COMM_LENGTH as usize;
 pub struct Session {
     // Fields are dropped in this order: nothing may run any more when the maps go.
     links: Vec<Link>,
+    giving_up: Option<udp::GivingUp>,
     ring: Option<Ring>,
     wakeups: Wakeups,
     /// The last look at the ring found some.
@@ -137,6 +138,7 @@ impl Session {
         let wakeups = Wakeups::new(ring.as_ref().map(|_| records))?;
         let mut session = Self {
             links: Vec::new(),
+            giving_up: None,
             ring,
             wakeups,
             records_come: false,
@@ -270,6 +272,10 @@ impl Session {
             };
             self.links.push(link.tried(format!("attach {}", program.name))?);
         }
+        if self.plan.measures_udp() {
+            let program = &self.skeleton.progs.give_up_datagrams;
+            self.giving_up = Some(udp::GivingUp::attach(program, &self.skeleton.maps.udp_flows)?);
+        }
         Ok(())
     }
 
@@ -306,12 +312,16 @@ impl Session {
         on_message: &mut impl FnMut(Message),
     ) -> Result<(), Error> {
         let groups = self.groups.as_ref().map(group::Table::until_sweep);
-        let due = [timeout, self.until_records(on_message)?, groups];
+        let giving_up = self.giving_up.as_ref().map(udp::GivingUp::until_run);
+        let due = [timeout, self.until_records(on_message)?, groups, giving_up];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
         if stepped {
             self.refresh_clock()?;
         }
         self.take_records(on_message)?;
+        if let Some(giving_up) = &mut self.giving_up {
+            giving_up.run()?;
+        }
         if let Some(groups) = &mut self.groups {
             groups.refresh(&self.skeleton.maps, &self.plan)?;
         }

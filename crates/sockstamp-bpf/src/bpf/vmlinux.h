@@ -594,11 +594,20 @@ struct skb_shared_hwtstamps {
 	ktime_t hwtstamp;
 };
 
+/* struct bio_vec before v6.10, of the same layout. */
+struct skb_frag {
+	unsigned long netmem;
+	unsigned int len;
+	unsigned int offset;
+};
+
 struct skb_shared_info {
+	__u8 nr_frags;
 	__u8 tx_flags;
 	unsigned short gso_segs;
 	struct skb_shared_hwtstamps hwtstamps;
 	u32 tskey;
+	struct skb_frag frags[1];
 };
 
 struct bpf_sockopt_kern {
@@ -669,6 +678,13 @@ struct bpf_iter__task_file {
 	struct task_struct *task;
 	u32 fd;
 	struct file *file;
+};
+
+struct bpf_iter__bpf_sk_storage_map {
+	struct bpf_iter_meta *meta;
+	struct bpf_map *map;
+	struct sock *sk;
+	void *value;
 };
 
 struct bpf_iter__bpf_map {

@@ -6,10 +6,10 @@
  * before the end of a send call (sock_send_length) are therefore that call's. Packets that wait for
  * a neighbour's address (ARP) come later and from another context: such a message is refused.
  *
- * From the scheduler to the driver a packet is identified by its address. Where it is split on the
- * way (UDP_SEGMENT on a device that cannot segment), the parts are identified by their socket, and
- * counted. So are fragments except the last. This is ambiguous while packets of unmeasured calls
- * are queued: such a message is refused.
+ * The times of a message are those of its last byte, so of the packet that carries it: the last
+ * fragment, the last segment. From the scheduler to the driver that packet is known by where it is
+ * in memory, and of the others none needs to be. What takes the memory of a packet that left unseen
+ * is noticed when it is queued: the message that waited for that packet is refused.
  */
 #ifndef SOCKSTAMP_UDP_SEND_BPF_H
 #define SOCKSTAMP_UDP_SEND_BPF_H
@@ -25,6 +25,7 @@
 #define IP6_MF		 0x0001 /* RFC 8200, section 4.5 */
 #define NEXTHDR_FRAGMENT 44
 #define PF_KTHREAD	 0x00200000 /* include/linux/sched.h */
+#define MAX_SKB_FRAGS	 45 /* at most: CONFIG_MAX_SKB_FRAGS, v6.4 */
 
 #define UDP_NO_SLOT UDP_SENDS
 
@@ -68,7 +69,6 @@ __noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
 			continue;
 		__builtin_memset(send, 0, sizeof(*send));
 		send->tid = tid;
-		send->order = __sync_fetch_and_add(&flow->tx_order, 1);
 		return slot;
 	}
 	return UDP_NO_SLOT;
@@ -80,20 +80,11 @@ __noinline __u32 udp_claim(struct udp_flow *flow, __u32 tid)
  */
 #define UDP_CALL_NS 1000000000
 
-/* Its packets go on without it. */
-static __always_inline void udp_forget_packets(struct udp_flow *flow, struct udp_send *send)
-{
-	if (send->outstanding > 0)
-		__sync_fetch_and_add(&flow->tx_untracked,
-				     __sync_lock_test_and_set(&send->outstanding, 0));
-}
-
 static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
 {
 	struct udp_send *send = udp_send_at(flow, slot);
 
 	send->state = UDP_ENDED;
-	udp_forget_packets(flow, send);
 	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
 }
 
@@ -121,18 +112,45 @@ static __always_inline void udp_entered(void *sk)
 }
 
 struct udp_packet {
-	__u64 skb;
+	struct udp_packet_name name;
 	__u64 now;
 	__u32 ifindex;
 	__u32 interface; /* slot in `interfaces` */
-	__u32 parts;
 	bool last; /* of its datagram */
 };
 
-/* Datagrams that are in it (UDP_SEGMENT: udp(7)). */
-static __always_inline __u32 udp_parts(const struct sk_buff *skb)
+/* Where the bytes of a packet's last page end: no two packets that live end at one place. */
+static __always_inline __u64 udp_tail(const unsigned char *shared)
 {
-	return kernel_read(skb->head + skb->end, struct skb_shared_info, gso_segs) ?: 1;
+	__u32 count = kernel_read(shared, struct skb_shared_info, nr_frags);
+	struct skb_frag last;
+
+	if (!count || count > MAX_SKB_FRAGS ||
+	    bpf_probe_read_kernel(&last, sizeof(last),
+				  shared + bpf_core_field_offset(struct skb_shared_info, frags) +
+					  (count - 1) * sizeof(last)))
+		return 0;
+	/* A struct page is 64 bytes long, and a page that is shared out is at most 32 kB. */
+	return ((__u64)last.netmem << 12) + last.offset + last.len;
+}
+
+static __always_inline void udp_name_packet(const struct sock *sk, const struct sk_buff *skb,
+					    struct udp_packet_name *name)
+{
+	const unsigned char *shared = skb->head + skb->end;
+
+	name->skb = udp_name(sk, skb);
+	name->tail = udp_tail(shared);
+	name->segments = kernel_read(shared, struct skb_shared_info, gso_segs) > 1;
+}
+
+/* Whether this is the packet, or the last segment of it. */
+static __always_inline bool udp_named(const struct udp_packet_name *name,
+				      const struct udp_packet_name *seen)
+{
+	if (name->tail != seen->tail)
+		return false;
+	return name->segments && name->tail ? true : name->skb == seen->skb;
 }
 
 /* Return true if bytes are corked: until udp_push_pending_frames() has finished. */
@@ -164,41 +182,43 @@ static __always_inline bool udp_own_device(const struct sock *sk, const struct n
 	return device->nd_net.net == sk->__sk_common.skc_net.net;
 }
 
-static __always_inline void udp_note_queued(struct udp_flow *flow, struct udp_send *send,
-					    const struct udp_packet *packet)
+static __always_inline void udp_flag(struct udp_send *send, __u64 flag)
+{
+	__sync_fetch_and_or(&send->flags, flag);
+}
+
+static __always_inline void udp_note_queued(struct udp_send *send, const struct udp_packet *packet)
 {
 	/* A device on top of another (bond, VLAN, bridge) passes the packet on. */
-	if (send->skb == packet->skb && send->ifindex != packet->ifindex) {
+	if (udp_named(&send->name, &packet->name) && send->ifindex != packet->ifindex) {
 		send->repeats++;
-		send->outstanding += packet->parts;
 	} else {
 		/* A send is one datagram: corked bytes left first, or a neighbour's answer let one
 		 * go. */
 		if (send->flags & UDP_WHOLE) {
-			udp_forget_packets(flow, send);
 			if (send->flags & UDP_FLUSHED) {
 				send->sched = 0;
-				send->snd = 0;
 				send->flags = 0;
 			} else {
 				send->flags |= UDP_DOUBTED;
 			}
 		}
-		if (send->sched || !packet->last || packet->parts > 1)
+		if (send->sched || !packet->last || packet->name.segments)
 			send->flags |= UDP_SPLIT;
 		if (!send->sched) {
 			send->sched = packet->now;
 			send->interface_first = packet->interface;
 		}
 		send->sched_last = packet->now;
-		send->skb = packet->skb;
-		send->parts = packet->parts;
-		__sync_fetch_and_add(&send->outstanding, packet->parts);
+		send->snd = 0;
 	}
+	send->name = packet->name;
 	send->ifindex = packet->ifindex;
 	send->interface_last = packet->interface;
 	if (packet->last)
 		send->flags |= UDP_WHOLE;
+	/* A barrier too: from here on the driver may find it. */
+	__sync_fetch_and_and(&send->flags, ~(__u64)UDP_LEFT);
 }
 
 /* Corked bytes leave: with those of this call, or by setsockopt(UDP_CORK). */
@@ -212,7 +232,7 @@ __noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
 
 		if (send->state != UDP_CORKED)
 			continue;
-		udp_note_queued(flow, send, packet);
+		udp_note_queued(send, packet);
 		send->flags |= UDP_SHARED;
 		if (packet->last)
 			send->state = UDP_WAITING;
@@ -221,12 +241,12 @@ __noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
 }
 
 /*
- * Return true if the socket has no other packet: sk_wmem_alloc is 1 without any (sk_alloc(),
- * v6.18).
+ * Whether the socket has no packets but those of so many bytes: sk_wmem_alloc is 1 without any
+ * (sk_alloc(), v6.18).
  */
-static __always_inline bool udp_alone(const struct sock *sk, const struct sk_buff *skb)
+static __always_inline bool udp_alone(const struct sock *sk, __u32 truesize)
 {
-	return (__u32)sk->sk_wmem_alloc.refs.counter <= skb->truesize + 1;
+	return (__u32)sk->sk_wmem_alloc.refs.counter <= truesize + 1;
 }
 
 static __always_inline void udp_send_record(const struct udp_flow *flow,
@@ -315,7 +335,7 @@ static __always_inline void udp_complete_if_over(struct bank *bank, struct udp_f
 {
 	struct udp_send *send = udp_send_at(flow, slot);
 
-	if (send->outstanding <= 0 &&
+	if (send->flags & UDP_LEFT &&
 	    __sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
 		udp_complete(bank, flow, slot);
 }
@@ -331,25 +351,33 @@ static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *f
 }
 
 /*
- * A new packet is about to wait, so whatever else had its memory is gone. One that was split is
- * known by its parts alone from here on.
+ * A new packet is about to wait, so whatever else had its memory is gone. `tid`: of the send call
+ * that is under way; 0: in none. Returns whether the packet may be taken for that other one.
  */
 __noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
-			     const struct udp_packet *packet)
+			     const struct udp_packet *packet, __u32 tid)
 {
+	bool taken = false;
+
 	if (!bank || !flow || !packet)
 		return 0;
 	udp_for_each_send(flow, slot)
 	{
 		struct udp_send *send = udp_send_at(flow, slot);
 
-		if (send->skb != packet->skb || send->ifindex != packet->ifindex)
+		if (send->flags & UDP_LEFT || !udp_named(&send->name, &packet->name))
 			continue;
-		send->skb = 0;
-		if (!(send->flags & UDP_SPLIT) && send->outstanding > 0)
+		/* What the call has queued before, or the same packet at its next device. */
+		if (send->state == UDP_OPEN && (!tid || send->tid == tid))
+			continue;
+		taken = true;
+		if (send->state == UDP_OPEN)
+			udp_flag(send, UDP_DOUBTED);
+		else
 			udp_end_missed(bank, flow, slot);
 	}
-	return 0;
+	/* Without a copy the same pages may be sent again, while segments of them are under way. */
+	return taken && packet->name.segments;
 }
 
 /*
@@ -375,6 +403,22 @@ __noinline int udp_give_up(struct bank *bank, struct udp_flow *flow, __u64 now)
 	return 0;
 }
 
+/* Each socket now and then: one that sends no more would leave what it has missed in flight. */
+SEC("iter/bpf_sk_storage_map")
+int give_up_datagrams(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct bank *bank = this_bank();
+	struct sock *sk = ctx->sk;
+	struct udp_flow *flow;
+
+	if (!sk || !bank || !udp_alone(sk, 0))
+		return 0;
+	flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
+	if (flow && flow->tx_used)
+		udp_give_up(bank, flow, bpf_ktime_get_ns());
+	return 0;
+}
+
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
 static __always_inline void udp_queued(const struct sock *sk, const struct sk_buff *skb)
 {
@@ -382,6 +426,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	struct bank *bank = this_bank();
 	struct udp_packet packet = {};
 	struct udp_send *send;
+	bool doubted = false;
 	bool corked;
 	__u32 slot, tid;
 
@@ -392,22 +437,22 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	 * softirq.
 	 */
 	tid = bpf_get_current_pid_tgid();
-	if (!tid || bpf_get_current_task_btf()->flags & PF_KTHREAD)
+	if (bpf_get_current_task_btf()->flags & PF_KTHREAD)
+		tid = 0;
+	if (!tid && !flow->tx_used)
 		return;
-	packet.skb = udp_name(sk, skb);
-	packet.now = bpf_ktime_get_ns();
+	udp_name_packet(sk, skb, &packet.name);
 	packet.ifindex = skb->dev->ifindex;
-	packet.interface = interface_slot(skb->dev);
-	packet.parts = udp_parts(skb);
-	packet.last = udp_last_fragment(skb);
-	/* Some packets left unseen: redirected, or stolen by their qdisc. */
-	if ((flow->tx_untracked || flow->tx_used) && udp_alone(sk, skb)) {
-		flow->tx_untracked = 0;
-		if (flow->tx_used)
+	packet.now = bpf_ktime_get_ns();
+	if (flow->tx_used) {
+		if (udp_alone(sk, skb->truesize))
 			udp_give_up(bank, flow, packet.now);
+		doubted = udp_take_name(bank, flow, &packet, tid);
 	}
-	if (flow->tx_used)
-		udp_take_name(bank, flow, &packet);
+	if (!tid)
+		return;
+	packet.interface = interface_slot(skb->dev);
+	packet.last = udp_last_fragment(skb);
 	corked = udp_pending(sk);
 	if (corked)
 		udp_flush(flow, &packet);
@@ -415,84 +460,34 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	if (slot == UDP_NO_SLOT)
 		slot = udp_claim(flow, tid);
 	/* Counted at the end of the call, which finds no slot either. */
-	if (slot == UDP_NO_SLOT) {
-		__sync_fetch_and_add(&flow->tx_untracked, packet.parts);
+	if (slot == UDP_NO_SLOT)
 		return;
-	}
 	send = udp_send_at(flow, slot);
 	if (udp_peer_wanted() && !send->sched)
 		udp_peer(sk, skb, false, &send->remote);
-	udp_note_queued(flow, send, &packet);
+	udp_note_queued(send, &packet);
 	if (corked)
-		send->flags |= UDP_FLUSHED;
-}
-
-static __always_inline void udp_note_started(struct udp_send *send, __u32 parts, __u64 now)
-{
-	if (!send->snd)
-		send->snd = now;
-	send->snd_last = now;
-	__sync_fetch_and_sub(&send->outstanding, parts);
-}
-
-/* Return the oldest send with split packets in flight: a packet scheduler keeps a flow's order. */
-__noinline __u32 udp_oldest_split(struct udp_flow *flow)
-{
-	__u32 oldest = UDP_NO_SLOT;
-	__u64 age = 0;
-
-	if (!flow)
-		return oldest;
-	udp_for_each_send(flow, slot)
-	{
-		struct udp_send *send = udp_send_at(flow, slot);
-
-		if (send->outstanding > 0 && send->flags & UDP_SPLIT &&
-		    flow->tx_order - send->order > age) {
-			age = flow->tx_order - send->order;
-			oldest = slot;
-		}
-	}
-	return oldest;
-}
-
-/* Handle a part of a message, or a packet of no message. */
-static __always_inline void udp_unnamed_left(struct bank *bank, struct udp_flow *flow, __u32 parts,
-					     bool dropped, __u64 now)
-{
-	__u32 slot = parts == 1 ? udp_oldest_split(flow) : UDP_NO_SLOT;
-	struct udp_send *send = udp_send_at(flow, slot);
-
-	if (slot == UDP_NO_SLOT) {
-		if (flow->tx_untracked > 0)
-			__sync_fetch_and_sub(&flow->tx_untracked, parts);
-		return;
-	}
-	if (flow->tx_untracked > 0)
-		send->flags |= UDP_DOUBTED;
-	if (dropped)
-		send->flags |= UDP_DROPPED;
-	/* It was split: the packet with the name is gone. */
-	if (send->parts > 1)
-		send->skb = 0;
-	udp_note_started(send, 1, now);
-	udp_complete_if_over(bank, flow, slot);
+		udp_flag(send, UDP_FLUSHED);
+	if (doubted)
+		udp_flag(send, UDP_DOUBTED);
 }
 
 /*
- * A packet has left that was queued as a whole. A packet scheduler keeps a flow's order: the parts
- * of older messages have left unseen, or were taken for others'.
+ * A packet is dropped that no message ends with: a part of the datagram that is being sent, or,
+ * since a packet scheduler may drop what it has, of any that was split.
  */
-__noinline int udp_doubt_older(struct udp_flow *flow, __u64 order)
+__noinline int udp_part_dropped(struct udp_flow *flow, __u32 tid)
 {
+	__u32 open = udp_find_open(flow, tid);
+
 	if (!flow)
 		return 0;
 	udp_for_each_send(flow, slot)
 	{
 		struct udp_send *send = udp_send_at(flow, slot);
 
-		if (send->order < order && send->flags & UDP_SPLIT && send->outstanding > 0)
-			send->flags |= UDP_DOUBTED;
+		if (send->flags & UDP_SPLIT && (open == UDP_NO_SLOT || open == slot))
+			udp_flag(send, UDP_DROPPED);
 	}
 	return 0;
 }
@@ -505,31 +500,31 @@ static __always_inline void udp_left(const struct sock *sk, const struct sk_buff
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
 	struct bank *bank = this_bank();
-	__u32 parts = udp_parts(skb);
-	__u64 name = udp_name(sk, skb);
+	struct udp_packet_name name;
 	bool known = false;
 	__u64 now;
 
-	if (!flow || !bank || (!flow->tx_used && flow->tx_untracked <= 0))
+	if (!flow || !bank || !flow->tx_used)
 		return;
+	udp_name_packet(sk, skb, &name);
 	now = bpf_ktime_get_ns();
 	udp_for_each_send(flow, slot)
 	{
 		struct udp_send *send = udp_send_at(flow, slot);
 
-		/* A split packet is gone: its address may be that of a part of another. */
-		if (send->skb != name || send->parts != parts || send->outstanding <= 0)
+		if (send->flags & UDP_LEFT || !udp_named(&send->name, &name))
 			continue;
 		known = true;
 		if (dropped)
-			send->flags |= UDP_DROPPED;
-		else if (flow->tx_used & (flow->tx_used - 1))
-			udp_doubt_older(flow, send->order);
-		udp_note_started(send, parts, now);
+			udp_flag(send, UDP_DROPPED);
+		if (!send->snd)
+			send->snd = now;
+		send->snd_last = now;
+		udp_flag(send, UDP_LEFT);
 		udp_complete_if_over(bank, flow, slot);
 	}
-	if (!known)
-		udp_unnamed_left(bank, flow, parts, dropped, now);
+	if (dropped && !known)
+		udp_part_dropped(flow, bpf_get_current_pid_tgid());
 }
 
 /* net_dev_start_xmit(): the driver of each device on the way takes the packet, or a part of it. */
@@ -550,13 +545,13 @@ static __always_inline void udp_dropped(const struct sk_buff *skb)
 		udp_left(sender, skb, true);
 }
 
-/* Packets flushed on the way were no part of a call whose own bytes are corked now. */
-static __always_inline void udp_cork(struct udp_flow *flow, struct udp_send *send)
+/* What was flushed on the way was no part of a call whose own bytes are corked now. */
+static __always_inline void udp_cork(struct udp_send *send)
 {
 	send->sched = 0;
 	send->snd = 0;
-	send->skb = 0;
-	udp_forget_packets(flow, send);
+	send->name.skb = 0;
+	send->name.tail = 0;
 	send->flags = 0;
 	send->state = UDP_CORKED;
 }
@@ -621,7 +616,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 		udp_remember_task(&flow->identity, send->pid);
 	}
 	if (udp_pending(sk)) {
-		udp_cork(flow, send);
+		udp_cork(send);
 		return;
 	}
 	/* A barrier too: the driver counts down, then looks at the state; here it is reversed. */

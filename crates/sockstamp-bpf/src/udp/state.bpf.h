@@ -40,20 +40,32 @@ enum udp_send_flags {
 	UDP_DROPPED = 1 << 1,
 	UDP_WHOLE = 1 << 2, /* its last packet has entered the packet scheduler */
 	UDP_SHARED = 1 << 3, /* left in one datagram with a later call's bytes */
-	UDP_SPLIT = 1 << 4, /* some of its packets are not known by address */
-	UDP_DOUBTED = 1 << 5, /* it may have been another's packet that left */
+	UDP_SPLIT =
+		1 << 4, /* it has packets in front of the last, or the last is split on its way */
+	UDP_DOUBTED = 1 << 5, /* its last packet left unseen, or another's was taken for it */
+	UDP_LEFT = 1 << 6, /* the driver has its last packet */
+};
+
+/*
+ * A packet between its socket and the driver. Segments of UDP_SEGMENT (udp(7)) that are taken apart
+ * on the way have new addresses. But their payload stays where it is, in pages that they share
+ * (skb_segment(), net/core/skbuff.c, v6.18): the last of them ends where the whole packet did.
+ */
+struct udp_packet_name {
+	__u64 skb; /* udp_name() */
+	__u64 tail; /* where its last page's bytes end; 0: it has no pages */
+	__u64 segments; /* there are some: the address may be another's by the time that they leave
+			 */
 };
 
 struct udp_send {
 	__u64 entry; /* 0: no hook shows it */
 	__u64 sched; /* first packet into the packet scheduler */
 	__u64 sched_last;
-	__u64 snd; /* first packet to the driver */
-	__u64 snd_last;
-	__u64 skb; /* udp_name() of the last packet */
-	__u64 order; /* in which they began */
+	__u64 snd; /* last packet to the driver of its first device */
+	__u64 snd_last; /* ... and of its last one */
+	struct udp_packet_name name; /* of the last packet */
 	__u64 state;
-	__s64 outstanding; /* packets that the driver has not got yet */
 	__u32 tid;
 	__u32 pid;
 	__u32 bytes;
@@ -62,10 +74,9 @@ struct udp_send {
 	__u32 ifindex; /* where its last packet was seen last */
 	__u16 interface_first; /* slots in `interfaces` */
 	__u16 interface_last;
-	__u16 parts; /* of the last packet */
 	__u16 repeats; /* further devices of the last packet */
 	struct udp_remote remote; /* only where udp_peer_wanted() */
-	__u16 flags;
+	__u64 flags; /* changed by sender and driver at once */
 };
 
 /* True if its memory is counted as state. */
@@ -89,8 +100,6 @@ struct udp_flow {
 	__u16 rx_proven; /* the queue holds nothing but what is in the ring */
 	__u64 account; /* enum udp_account */
 	__u64 tx_used; /* a bit a slot */
-	__u64 tx_order;
-	__s64 tx_untracked; /* packets between scheduler and driver that are no message's */
 	struct sampler tx_sampler;
 	struct sampler rx_sampler;
 	struct waiter waiter;
