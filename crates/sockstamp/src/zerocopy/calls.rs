@@ -47,6 +47,13 @@ use crate::{Error, Result};
 /// program that sleeps in a poll of its own uses edge-triggered epoll, which wakes for each new
 /// entry, or calls [`drain_queue`](Self::drain_queue) before.
 ///
+/// # Receivers on the same host
+///
+/// Linux 6.18 may report a completion seconds late where a socket of the same host reads the data on
+/// another processor: it releases such packets when the sending processor handles its next one
+/// (`skb_attempt_defer_free()`, net/core/skbuff.c; v7.3 excepts zerocopy). A process that depends on
+/// it can set `net.core.skb_defer_max` to 0.
+///
 /// # One sender for a socket
 ///
 /// The kernel numbers the sends of a socket. If another user of the socket sends with MSG_ZEROCOPY,
