@@ -49,6 +49,10 @@ pub(crate) fn apply(
         settings.setting_cgroup = cgroup_id;
         settings.setting_entry = plan.entry.is_some();
         settings.setting_entry_callback = plan.entry == Some(Entry::Callback);
+        settings.setting_begin_callback = facts
+            .begin_callback
+            .filter(|_| plan.entry == Some(Entry::Begin))
+            .unwrap_or_default();
         settings.setting_groups = group::setting(options.groups.as_ref());
         settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);

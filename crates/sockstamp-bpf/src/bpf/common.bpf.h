@@ -50,6 +50,7 @@ const volatile bool setting_bit = true; /* a bit on the socket selects it (v6.15
 const volatile bool setting_traced; /* stamps of TCP are taken where its packets pass */
 const volatile bool setting_entry; /* the entry of send calls is seen */
 const volatile bool setting_entry_callback; /* ... by the callback for header options */
+const volatile __u32 setting_begin_callback; /* ... by the one of this number, of kernel/series */
 const volatile bool setting_adopt; /* connections that are there already, too */
 const volatile bool setting_by_pid; /* only messages of processes that were named, in either way: */
 const volatile bool setting_pids; /* by id, in `pids` */

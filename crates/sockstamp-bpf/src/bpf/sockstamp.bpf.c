@@ -100,6 +100,10 @@ int on_sockops(struct bpf_sock_ops *ctx)
 
 	if (on_connection(ctx, kern->sk))
 		return 1;
+	if (setting_begin_callback && ctx->op == setting_begin_callback) {
+		tx_entry_begins(kern->sk, ctx->args[1]);
+		return 1;
+	}
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_STATE_CB:
 		flow_state_changes(ctx, kern->sk);

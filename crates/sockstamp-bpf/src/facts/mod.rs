@@ -75,6 +75,9 @@ pub struct Facts {
     pub socket_bit: Option<bool>,
     /// The kfunc that asks for a message's stamps (`bpf_sock_ops_enable_tx_tstamp`, v6.15).
     pub tx_timestamping: Option<bool>,
+    /// The number of the callback that a send call begins with, if the kernel has it:
+    /// `BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB`, which `kernel/series` proposes.
+    pub begin_callback: Option<u32>,
     /// An skb tells the clock of its stamp (`tstamp_type`, v6.11; `mono_delivery_time`, v5.18).
     pub stamp_clock: Option<bool>,
     /// Programs may give memory a type (`bpf_rdonly_cast`, v6.2).
@@ -128,6 +131,7 @@ impl Facts {
     pub fn of_an_older_kernel(mut self) -> Self {
         self.socket_bit = Some(false);
         self.tx_timestamping = Some(false);
+        self.begin_callback = None;
         for tracepoint in [
             Tracepoint::TcpSendmsgLocked,
             Tracepoint::SockSendLength,
@@ -180,6 +184,7 @@ impl Facts {
             datagrams_refused: false,
             socket_bit: YES,
             tx_timestamping: YES,
+            begin_callback: None,
             stamp_clock: YES,
             casts: YES,
             drops_tell_receiver: YES,

@@ -35,6 +35,8 @@ pub enum Stamps {
 pub enum Entry {
     /// Tracepoint `tcp_sendmsg_locked`, which every send of the host passes.
     Tracepoint,
+    /// The sockops callback that a send call begins with, which selected sockets alone make.
+    Begin,
     /// The sockops callback for header options, which selected sockets alone make: several times a send.
     Callback,
     /// The function of the same name as the tracepoint.
@@ -137,7 +139,7 @@ impl Plan {
             stages: StageMap::from_fn(|stage| rules::way(facts, stage, request)),
             tx: tx.ok(),
             entry: entry.ok(),
-            waits: packets && can_trace(Function::SkStreamWaitMemory),
+            waits: (packets || entry == Ok(Entry::Begin)) && can_trace(Function::SkStreamWaitMemory),
             pages: packets && can_trace(Function::DoTcpSendpages),
             half_closed: packets && can_trace(Function::TcpRcvStateProcess),
             rx: rx.ok(),
@@ -160,6 +162,7 @@ impl Plan {
     /// Return whether functions of the kernel are traced.
     pub(crate) fn traces_functions(&self) -> bool {
         self.tx == Some(Stamps::Packets)
+            || self.waits
             || self.half_closed
             || self.rx == Some(Reads::Functions)
             || matches!(self.udp, Ok(Datagrams::Functions { .. }))

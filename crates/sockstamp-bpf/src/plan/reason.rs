@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::Callback;
 use crate::facts::{Capability, Function, Tracepoint};
 
 /// A release of Linux.
@@ -30,6 +31,8 @@ pub enum Reason {
     NeedsTracepoint(Tracepoint),
     /// The kernel lacks a function, or has it only inlined into others.
     NeedsFunction(Function),
+    /// The kernel lacks a callback.
+    NeedsCallback(Callback),
     /// The kernel did not take a program on a tracepoint.
     TracepointRefused,
     /// The kernel did not take a program on a function.
@@ -67,6 +70,7 @@ impl fmt::Display for Reason {
             Self::Needs(release) => return write!(f, "needs {release}"),
             Self::NeedsOrFentry(release) => return write!(f, "needs {release} or fentry"),
             Self::NeedsTracepoint(tracepoint) => return write!(f, "needs tracepoint {}", tracepoint.name()),
+            Self::NeedsCallback(callback) => return write!(f, "needs callback {}", callback.name()),
             Self::NeedsFunction(function) => return write!(f, "needs function {}", function.name()),
             Self::TracepointRefused => "tracepoint program refused",
             Self::FentryRefused => "fentry refused",

@@ -158,6 +158,7 @@ pub(super) fn no_entry(facts: &Facts, asked: EntryHook) -> Option<Obstacle> {
 fn entry_obstacle(facts: &Facts, entry: Entry) -> Option<Reason> {
     match entry {
         Entry::Tracepoint => callbacks(facts).or_else(|| entry_tracepoint(facts)),
+        Entry::Begin => callbacks(facts).or_else(|| begin_callback(facts)),
         Entry::Callback => callbacks(facts),
         Entry::Function => (stamps(facts) != Ok(Stamps::Packets)).then_some(Reason::Callbacks),
     }
@@ -169,9 +170,22 @@ fn entry_tracepoint(facts: &Facts) -> Option<Reason> {
     lacks_any(facts, &[Tracepoint::TcpSendmsgLocked, Tracepoint::SockSendLength])
 }
 
-/// Either costs a selected flow about the same (docs/benchmarks.md). The callback spares all other flows a hook
-/// per send, but does not tell waiting for the send buffer from copying, which readers of `tx.copy` ask for.
+/// Return why no callback comes when a send call begins, if so.
+fn begin_callback(facts: &Facts) -> Option<Reason> {
+    facts
+        .begin_callback
+        .is_none()
+        .then_some(Reason::NeedsCallback(Callback::TstampSendmsgEntry))
+}
+
+/// Each costs a selected flow about the same (docs/benchmarks.md). The callbacks spare all other
+/// flows a hook per send, but do not tell waiting for the send buffer from copying, which readers of
+/// `tx.copy` ask for. Beside the callback that a call begins with, the function that waits does.
 fn best_entry(facts: &Facts) -> Entry {
+    let waits = lacks_function(facts, Function::SkStreamWaitMemory);
+    if begin_callback(facts).or(waits).is_none() {
+        return Entry::Begin;
+    }
     match entry_tracepoint(facts) {
         None => Entry::Tracepoint,
         Some(_) => Entry::Callback,
@@ -345,6 +359,7 @@ fn sent(facts: &Facts, from: Sent, to: Sent) -> Result<Way, Reason> {
 fn copying(facts: &Facts, asked: EntryHook) -> Result<Way, Reason> {
     let (from, to) = match entry(facts, asked)? {
         Entry::Tracepoint => (Point::Tracepoint(Tracepoint::TcpSendmsgLocked), QUEUED.0),
+        Entry::Begin => (Point::Callback(Callback::TstampSendmsgEntry), QUEUED.0),
         Entry::Callback => (Point::Callback(Callback::HdrOptLen), QUEUED.0),
         Entry::Function => (Point::Entry(Function::TcpSendmsgLocked), QUEUED.1),
     };

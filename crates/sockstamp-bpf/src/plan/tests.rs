@@ -294,6 +294,33 @@ fn without_both_its_tracepoints_the_entry_of_sends_is_seen_by_the_callback() {
     }
 }
 
+#[test]
+fn a_callback_at_the_begin_of_a_send_comes_before_the_tracepoint_where_waits_are_seen() {
+    let facts = without(|facts| facts.begin_callback = Some(21));
+    let plan = plan_of(&facts);
+    assert_eq!(plan.entry, Some(Entry::Begin));
+    assert!(plan.waits && plan.traces_functions());
+    assert_eq!(
+        plan.stages[Stage::TxCopy].to_string(),
+        "sockops TSTAMP_SENDMSG_ENTRY → TSTAMP_SENDMSG"
+    );
+    let untraced = plan_of(&facts.clone().with_functions_traced(false));
+    assert_eq!(untraced.entry, Some(Entry::Tracepoint));
+    assert!(!untraced.waits);
+    let asked = entered(EntryHook::By(Entry::Begin));
+    let plan = Plan::new(&facts.clone().with_functions_traced(false), &asked).unwrap();
+    assert_eq!(plan.entry, Some(Entry::Begin));
+    assert!(!plan.waits);
+    assert_eq!(
+        Plan::new(&facts.of_an_older_kernel(), &asked),
+        Err(Obstacle::NoEntry(Reason::Needs(Release(6, 15))))
+    );
+    let reason = Reason::NeedsCallback(Callback::TstampSendmsgEntry);
+    let refused = Plan::new(&Facts::complete(), &asked);
+    assert_eq!(refused, Err(Obstacle::NoEntry(reason)));
+    assert_eq!(reason.to_string(), "needs callback TSTAMP_SENDMSG_ENTRY");
+}
+
 fn entered(entry: EntryHook) -> Request {
     Request {
         entry,

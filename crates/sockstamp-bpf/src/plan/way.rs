@@ -6,10 +6,11 @@ use super::{Datagrams, Reason};
 use crate::facts::{Function, Tracepoint};
 
 /// A callback of a selected TCP socket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
 pub enum Callback {
     HdrOptLen,
+    TstampSendmsgEntry,
     TstampSendmsg,
     TstampSched,
     TstampSnd,
@@ -22,6 +23,7 @@ impl Callback {
     pub const fn name(self) -> &'static str {
         match self {
             Self::HdrOptLen => "HDR_OPT_LEN",
+            Self::TstampSendmsgEntry => "TSTAMP_SENDMSG_ENTRY",
             Self::TstampSendmsg => "TSTAMP_SENDMSG",
             Self::TstampSched => "TSTAMP_SCHED",
             Self::TstampSnd => "TSTAMP_SND_SW",

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use libbpf_rs::btf::types::{Composite, Func, FuncProto, Ptr, Struct, Typedef};
+use libbpf_rs::btf::types::{Composite, Enum, Func, FuncProto, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, BtfType, ReferencesType};
 
 use crate::facts::Tracepoint;
@@ -63,6 +63,21 @@ impl KernelTypes {
             .and_then(|structure| btf.type_by_id::<Composite<'_>>(BtfType::type_id(&structure)))
             .is_some_and(|structure| names.iter().any(|name| has_member(btf, &structure, name)));
         Some(found)
+    }
+
+    /// Return the value of a constant of the kernel's enumerations, which need not have names
+    /// themselves.
+    pub(super) fn enumerator(&self, name: &str) -> Option<u32> {
+        let btf = self.btf.as_ref()?;
+        let ids = 1..u32::try_from(btf.len()).ok()?;
+        let mut enumerations = ids.filter_map(|id| btf.type_by_id::<Enum<'_>>(id.into()));
+        let value = enumerations.find_map(|enumeration| {
+            let member = enumeration
+                .iter()
+                .find(|member| member.name.is_some_and(|of| of == name));
+            member.map(|member| member.value)
+        });
+        u32::try_from(value?).ok()
     }
 }
 

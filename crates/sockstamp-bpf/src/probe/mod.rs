@@ -43,6 +43,7 @@ pub fn facts() -> Facts {
         datagrams_refused: false,
         socket_bit: types.have_field("sock", &["sk_bpf_cb_flags"]),
         tx_timestamping: types.have_function("bpf_sock_ops_enable_tx_tstamp"),
+        begin_callback: types.enumerator("BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB"),
         stamp_clock: types.have_field("sk_buff", &["tstamp_type", "mono_delivery_time"]),
         casts: types.have_function("bpf_rdonly_cast"),
         drops_tell_receiver: types.have_argument(Tracepoint::KfreeSkb, 3),

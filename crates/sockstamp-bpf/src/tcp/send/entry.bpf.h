@@ -237,6 +237,21 @@ static __always_inline struct sender *tx_entry_function(const struct sock *sk, s
 	return sender;
 }
 
+/*
+ * BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB (kernel/series): tcp_sendmsg_locked() begins, once a call,
+ * with the socket locked.
+ */
+static __always_inline void tx_entry_begins(const struct sock *sk, __u32 flags)
+{
+	struct flow *flow;
+
+	if (!tx_connected(sk))
+		return;
+	flow = flow_of(sk);
+	if (flow)
+		tx_entry_function(sk, flow, flags & MSG_MORE);
+}
+
 /* sk_stream_wait_memory() begins (`waits`) or ends: the task has no room in the send buffer. */
 static __always_inline void tx_entry_waits(const struct sock *sk, bool waits)
 {
