@@ -9,6 +9,7 @@ mod busy_reader;
 mod computing_reader;
 mod cpu_hog;
 mod cumulative;
+mod diagnosis;
 mod dns;
 mod full_qdisc;
 mod full_send_buffer;
