@@ -16,5 +16,5 @@ case ${1:-} in
 	;;
 esac
 
-find crates/sockstamp-bpf/src crates/sockstamp-capi -name '*.[ch]' ! -name 'vmlinux*.h' ! -path '*/generated/*' -print0 |
+find crates/sockstamp-bpf/src crates/sockstamp-capi crates/testbed-bpf/src -name '*.[ch]' ! -name 'vmlinux*.h' ! -path '*/generated/*' -print0 |
 	xargs -0 --no-run-if-empty "$clang_format" --style=file "${action[@]}"

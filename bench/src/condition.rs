@@ -4,9 +4,9 @@ use std::process;
 
 use anyhow::Result;
 use sockstamp::ReceiveStamping;
-use sockstamp_bpf::floor::Floor;
 use sockstamp_bpf::plan::Entry;
 use sockstamp_bpf::{EntryHook, Options, Sampling, Session, Target};
+use testbed_bpf::floor::Floor;
 
 use crate::load::Load;
 use crate::program_statistics::{self, Runs};

@@ -43,7 +43,7 @@ impl Network {
         sender.set_sysctl("net.ipv4.tcp_congestion_control", "reno")?;
         let link = Link::veth(&sender, &receiver)?;
         if peer == Peer::Sink {
-            receiver.enter(|| sockstamp_bpf::sink::attach(link.interface_b()))?;
+            receiver.enter(|| testbed_bpf::sink::attach(link.interface_b()))?;
         }
         let network = Self {
             link,

@@ -10,7 +10,6 @@ pub mod completions;
 mod error;
 pub mod facts;
 mod filter;
-pub mod floor;
 mod flow;
 pub mod group;
 mod histogram;
@@ -21,10 +20,9 @@ mod limits;
     reason = "the one place where bytes that the kernel wrote become values"
 )]
 mod map_view;
-mod object;
+pub mod object;
 mod options;
 pub mod plan;
-pub mod points;
 mod privilege;
 pub mod probe;
 pub mod programs;
@@ -32,10 +30,8 @@ mod sample;
 mod sched;
 mod session;
 mod settings;
-pub mod sink;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;
-pub mod stranger;
 mod udp;
 mod verified;
 mod wakeups;

@@ -9,14 +9,22 @@ use crate::error::{Error, Tried};
 
 /// Opens programs that outlive this call. The skeleton borrows its object, so they need a place that does, too: a few
 /// bytes each time that are never given back; the object in them is.
-pub(crate) fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output, Error> {
+///
+/// # Errors
+///
+/// [`Error::Bpf`] if they cannot be read.
+pub fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output, Error> {
     quiet_libbpf();
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     builder.open(place).tried("read our own programs")
 }
 
 /// Attaches what was loaded and says itself where it belongs.
-pub(crate) fn attach_traced(skeleton: &mut impl Skel<'static>) -> Result<Vec<Link>, Error> {
+///
+/// # Errors
+///
+/// [`Error::Bpf`] where the kernel refuses.
+pub fn attach_traced(skeleton: &mut impl Skel<'static>) -> Result<Vec<Link>, Error> {
     let programs = skeleton.object_mut().progs_mut();
     programs
         .filter(|program| program.prog_type() == ProgramType::Tracing && program.autoload())

@@ -20,17 +20,9 @@ pub(crate) mod completions {
     include!(concat!(env!("OUT_DIR"), "/completions.skel.rs"));
 }
 
-pub(crate) mod floor {
-    include!(concat!(env!("OUT_DIR"), "/floor.skel.rs"));
-}
-
 #[cfg(test)]
 pub(crate) mod filter_test {
     include!(concat!(env!("OUT_DIR"), "/filter_test.skel.rs"));
-}
-
-pub(crate) mod points {
-    include!(concat!(env!("OUT_DIR"), "/points.skel.rs"));
 }
 
 pub(crate) mod probe {
@@ -40,12 +32,4 @@ pub(crate) mod probe {
 #[cfg(test)]
 pub(crate) mod sample_test {
     include!(concat!(env!("OUT_DIR"), "/sample_test.skel.rs"));
-}
-
-pub(crate) mod sink {
-    include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
-}
-
-pub(crate) mod stranger {
-    include!(concat!(env!("OUT_DIR"), "/stranger.skel.rs"));
 }

@@ -8,13 +8,13 @@ use std::time::Duration;
 use sockstamp::interface::{self, HardwareStamping};
 use sockstamp_bpf::facts::Facts;
 use sockstamp_bpf::plan::{Plan, Request, Stamps};
-use sockstamp_bpf::stranger::Stranger;
 use sockstamp_bpf::{Options, Sampling, Session, Target, probe};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
 use testbed::{Family, Host, Link, LinkConfig, within_attempts};
+use testbed_bpf::stranger::Stranger;
 
 /// On the connection, and as many answers.
 const REQUESTS: u64 = 50;

@@ -5,11 +5,11 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
+use anyhow::{Context, Result};
 use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
+use sockstamp_bpf::object;
 
-use crate::error::{Error, Tried};
-use crate::object;
 use crate::skeleton::floor::{FloorSkel, FloorSkelBuilder};
 
 /// The empty programs, attached.
@@ -25,17 +25,17 @@ impl std::fmt::Debug for Floor {
 }
 
 impl Floor {
-    /// Attaches to every hook of a [`crate::Session`]; sockets of `cgroup` are selected.
+    /// Attaches to every hook of a [`sockstamp_bpf::Session`]; sockets of `cgroup` are selected.
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
-    pub fn attach(cgroup: &Path) -> Result<Self, Error> {
+    /// Where the kernel refuses.
+    pub fn attach(cgroup: &Path) -> Result<Self> {
         let mut skeleton = object::open(FloorSkelBuilder::default())?
             .load()
-            .tried("load the empty programs")?;
+            .context("cannot load the empty programs")?;
         let mut links = object::attach_traced(&mut skeleton)?;
-        let cgroup = File::open(cgroup).tried(format!("open {}", cgroup.display()))?;
+        let cgroup = File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;
         let programs = &skeleton.progs;
         for program in [
             &programs.floor_cgroup_ingress,
@@ -46,7 +46,7 @@ impl Floor {
             &programs.floor_sockops,
         ] {
             let link = program.attach_cgroup(cgroup.as_raw_fd());
-            links.push(link.tried("attach to the cgroup")?);
+            links.push(link.context("cannot attach to the cgroup")?);
         }
         Ok(Self {
             _links: links,

@@ -4,15 +4,15 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context, Result};
 use libbpf_rs::Link;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::Func;
 use libbpf_rs::skel::OpenSkel;
+use sockstamp_bpf::object;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 
-use crate::error::{Error, Tried};
-use crate::object;
 use crate::skeleton::points::{PointsSkel, PointsSkelBuilder};
 
 /// The points, in the order of the programs' `enum point`.
@@ -44,12 +44,10 @@ impl Points {
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
-    pub fn attach(netns: NetnsInode) -> Result<Self, Error> {
-        let kernel = Btf::from_vmlinux().tried("read the kernel's types")?;
-        let clocks = sockstamp::clock::measure()
-            .map_err(std::io::Error::from)
-            .tried("read the clocks")?;
+    /// Where the kernel refuses.
+    pub fn attach(netns: NetnsInode) -> Result<Self> {
+        let kernel = Btf::from_vmlinux().context("cannot read the kernel's types")?;
+        let clocks = sockstamp::clock::measure().context("cannot read the clocks")?;
         let mut open = object::open(PointsSkelBuilder::default())?;
         if let Some(data) = open.maps.rodata_data.as_mut() {
             data.points_netns = netns.0;
@@ -60,7 +58,7 @@ impl Points {
             let function = section.split('/').next_back().unwrap_or_default();
             program.set_autoload(kernel.type_by_name::<Func<'_>>(function).is_some());
         }
-        let mut skeleton = open.load().tried("load the programs")?;
+        let mut skeleton = open.load().context("cannot load the programs")?;
         let links = object::attach_traced(&mut skeleton)?;
         Ok(Self {
             _links: links,

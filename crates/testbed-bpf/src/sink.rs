@@ -3,12 +3,12 @@
 
 use std::os::fd::AsFd;
 
+use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{TC_INGRESS, TcHookBuilder};
 use nix::net::if_::if_nametoindex;
+use sockstamp_bpf::object;
 
-use crate::error::{Error, Tried};
-use crate::object;
 use crate::skeleton::sink::SinkSkelBuilder;
 
 /// Has UDP and TCP's payload dropped that arrive at `interface`, of the calling thread's network
@@ -17,21 +17,22 @@ use crate::skeleton::sink::SinkSkelBuilder;
 ///
 /// # Errors
 ///
-/// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
-pub fn attach(interface: &str) -> Result<(), Error> {
-    let index = if_nametoindex(interface)
-        .map_err(std::io::Error::from)
-        .tried(format!("find the interface {interface}"))?;
+/// Where the kernel refuses.
+pub fn attach(interface: &str) -> Result<()> {
+    let index =
+        if_nametoindex(interface).with_context(|| format!("cannot find the interface {interface}"))?;
     let skeleton = object::open(SinkSkelBuilder::default())?
         .load()
-        .tried("load the program of the sink")?;
+        .context("cannot load the program of the sink")?;
     let hook = TcHookBuilder::new(skeleton.progs.sink_ingress.as_fd())
         .ifindex(index.cast_signed())
         .handle(1)
         .priority(1)
         .hook(TC_INGRESS)
         .create()
-        .tried(format!("make a hook of {interface}"))?;
-    { hook }.attach().tried(format!("attach to {interface}"))?;
+        .with_context(|| format!("cannot make a hook of {interface}"))?;
+    { hook }
+        .attach()
+        .with_context(|| format!("cannot attach to {interface}"))?;
     Ok(())
 }

@@ -7,12 +7,12 @@ use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
+use anyhow::{Context, Result};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Iter, Link};
+use sockstamp_bpf::object;
 use sockstamp_model::flow::NetnsInode;
 
-use crate::error::{Error, Tried};
-use crate::object;
 use crate::skeleton::stranger::{StrangerSkel, StrangerSkelBuilder};
 
 /// The bits of a socket.
@@ -46,21 +46,21 @@ impl Stranger {
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
-    pub fn attach(cgroup: &Path, netns: NetnsInode, port: u16) -> Result<Self, Error> {
+    /// Where the kernel refuses.
+    pub fn attach(cgroup: &Path, netns: NetnsInode, port: u16) -> Result<Self> {
         let mut open = object::open(StrangerSkelBuilder::default())?;
         if let Some(settings) = open.maps.rodata_data.as_mut() {
             settings.stranger_netns = netns.0;
             settings.stranger_port = port.into();
         }
-        let skeleton = open.load().tried("load the programs")?;
-        let cgroup = File::open(cgroup).tried(format!("open {}", cgroup.display()))?;
+        let skeleton = open.load().context("cannot load the programs")?;
+        let cgroup = File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;
         let asks = skeleton.progs.stranger_asks.attach_cgroup(cgroup.as_raw_fd());
         let counts = skeleton.progs.stranger_counts.attach();
         Ok(Self {
             _links: [
-                asks.tried("attach to the cgroup")?,
-                counts.tried("attach to net_dev_queue")?,
+                asks.context("cannot attach to the cgroup")?,
+                counts.context("cannot attach to net_dev_queue")?,
             ],
             skeleton,
         })
@@ -77,13 +77,13 @@ impl Stranger {
     ///
     /// # Errors
     ///
-    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
-    pub fn look(&self) -> Result<BTreeMap<(u16, u16), Bits>, Error> {
-        let step = "look at connections";
-        let link = self.skeleton.progs.stranger_looks.attach().tried(step)?;
+    /// Where the kernel refuses.
+    pub fn look(&self) -> Result<BTreeMap<(u16, u16), Bits>> {
+        let step = "cannot look at connections";
+        let link = self.skeleton.progs.stranger_looks.attach().context(step)?;
         let mut text = String::new();
-        let mut iterator = Iter::new(&link).tried(step)?;
-        iterator.read_to_string(&mut text).tried(step)?;
+        let mut iterator = Iter::new(&link).context(step)?;
+        iterator.read_to_string(&mut text).context(step)?;
         Ok(text.lines().filter_map(parse).collect())
     }
 }

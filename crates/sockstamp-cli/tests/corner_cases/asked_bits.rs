@@ -7,9 +7,9 @@ use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener};
 use nix::sys::signal::Signal;
 use sockstamp_bpf::plan::Stamps;
 use sockstamp_bpf::probe;
-use sockstamp_bpf::stranger::{Bits, Stranger};
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Host, Process};
+use testbed_bpf::stranger::{Bits, Stranger};
 
 use crate::common::{plan, skip};
 use crate::life_cycle::wait_unloaded;

@@ -9,9 +9,9 @@ use std::thread;
 
 use nix::sys::signal::Signal;
 use socket2::SockRef;
-use sockstamp_bpf::floor::Floor;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, Link, Process};
+use testbed_bpf::floor::Floor;
 
 use crate::answerer::{Answerer, assert_only};
 use crate::common::{FAMILIES, Stat, Trace, hooks, messages, number, sockstamp, stat_command, wait_attached};

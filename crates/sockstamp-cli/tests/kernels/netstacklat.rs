@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
-use sockstamp_bpf::points::Points;
 use sockstamp_bpf::probe;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Family, Host, Link, LinkConfig};
+use testbed_bpf::points::Points;
 
 use crate::common::{Stat, in_short, number, peer, skip, stage};
 

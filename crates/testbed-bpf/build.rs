@@ -1,0 +1,22 @@
+//! Compiles the programs, with the headers of sockstamp's own.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use bpf_build::Clang;
+
+/// What all programs have in common is included from here.
+const HEADERS: &str = "../sockstamp-bpf/src";
+
+fn main() -> Result<()> {
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    for folder in ["src/bpf", "../sockstamp-bpf/src/bpf", "../sockstamp-bpf/src/abi"] {
+        println!("cargo:rerun-if-changed={folder}");
+    }
+    let clang = Clang::find()?;
+    for name in ["floor", "points", "sink", "stranger"] {
+        clang.skeleton(&format!("src/bpf/{name}.bpf.c"), &out, &[Path::new(HEADERS)])?;
+    }
+    Ok(())
+}

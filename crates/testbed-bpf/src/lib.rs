@@ -1,0 +1,10 @@
+//! BPF programs that sockstamp is compared with, in benchmarks and tests. Nothing of it is in the product.
+
+#![deny(unsafe_code)]
+
+pub mod floor;
+pub mod points;
+pub mod sink;
+#[allow(unsafe_code, reason = "generated")]
+mod skeleton;
+pub mod stranger;

@@ -1,0 +1,29 @@
+//! What libbpf-cargo generates from the C programs.
+
+#![allow(
+    clippy::all,
+    clippy::pedantic,
+    clippy::restriction,
+    missing_docs,
+    missing_debug_implementations,
+    unused_qualifications,
+    unreachable_pub,
+    dead_code,
+    reason = "generated"
+)]
+
+pub(crate) mod floor {
+    include!(concat!(env!("OUT_DIR"), "/floor.skel.rs"));
+}
+
+pub(crate) mod points {
+    include!(concat!(env!("OUT_DIR"), "/points.skel.rs"));
+}
+
+pub(crate) mod sink {
+    include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
+}
+
+pub(crate) mod stranger {
+    include!(concat!(env!("OUT_DIR"), "/stranger.skel.rs"));
+}
