@@ -19,6 +19,7 @@ fn main() -> Result<()> {
         "src/group",
         "src/histogram",
         "src/host_path",
+        "src/ledger",
         "src/sample",
         "src/sched",
         "src/tcp",

@@ -10,7 +10,7 @@
 
 #include "abi/ring.bpf.h"
 #include "flow/state.bpf.h"
-#include "group/group.bpf.h"
+#include "ledger/ledger.bpf.h"
 
 /* The answer that a read begins with, or holds. */
 struct answer {
@@ -90,8 +90,8 @@ static __always_inline void answer_add(struct bank *bank, __u32 group, const str
 		count(&bank->pipelined[DIRECTION_RX], weight);
 	if (answer->ns == STAGE_ABSENT)
 		return;
-	stage_add(bank, group, STAGE_PEER_ANSWER, answer->ns, weight);
-	stage_part_add(bank, group, PART_NETWORK, answer->network, weight);
+	account_stage(bank, group, STAGE_PEER_ANSWER, answer->ns, weight);
+	account_part(bank, group, PART_NETWORK, answer->network, weight);
 }
 
 static __always_inline void answer_record(struct message_record *record,

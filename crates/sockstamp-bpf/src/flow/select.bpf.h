@@ -13,7 +13,7 @@
 #include "flow/asked.bpf.h"
 #include "flow/state.bpf.h"
 #include "group/resolve.bpf.h"
-#include "histogram/histogram.bpf.h"
+#include "ledger/ledger.bpf.h"
 
 /* Cgroups may be nested as deep as one likes; who nests them deeper than this is not found. */
 #define CGROUP_LEVELS 64
@@ -192,10 +192,8 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 	mark_selected(mark, tp, directions);
 	mark->opened_by = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? OPENED_BY_US : OPENED_BY_PEER;
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
-	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX)) {
-		count(&bank->retransmits, tp->total_retrans);
-		group_retransmitted(group_of_socket(NULL, kernel_sk), tp->total_retrans);
-	}
+	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX))
+		account_retransmits(bank, group_of_socket(NULL, kernel_sk), tp->total_retrans);
 }
 
 /* A socket may be connected again (connect(2), AF_UNSPEC): nothing holds from before. */
@@ -233,16 +231,8 @@ static __always_inline void flow_connected(const struct sock *sk)
 	if (!mark || !mark_wants(mark, DIRECTION_TX))
 		return;
 	mark->tx_seq = tcp_of(sk)->write_seq;
-	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data)) {
-		__u32 group = group_of_socket(NULL, sk);
-
-		count(&bank->messages[DIRECTION_TX], 1);
-		count_measured(bank, DIRECTION_TX, 1);
-		count(&bank->refusals[DIRECTION_TX][VERDICT_FAST_OPEN], 1);
-		group_message(group, DIRECTION_TX, 0);
-		group_measured(group, DIRECTION_TX);
-		group_ended(group, DIRECTION_TX, 1);
-	}
+	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data))
+		account_missed(bank, group_of_socket(NULL, sk), DIRECTION_TX, VERDICT_FAST_OPEN);
 }
 
 static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct sock *sk)

@@ -137,15 +137,6 @@ __noinline int group_add(__u32 index, __u64 distribution, __u64 ns, __u32 weight
 	return 0;
 }
 
-/* Adds a duration to its distribution, of the whole and of the message's group. */
-static __always_inline void stage_add(struct bank *bank, __u32 group, __u32 index, __u64 ns,
-				      __u32 weight)
-{
-	histogram_add(bank, index, ns, weight);
-	if (setting_groups)
-		group_add(group, index, ns, weight);
-}
-
 /* A global function, as group_add(). */
 __noinline int group_part_add(__u32 index, __u64 part, __u64 ns, __u32 weight)
 {
@@ -154,14 +145,6 @@ __noinline int group_part_add(__u32 index, __u64 part, __u64 ns, __u32 weight)
 	if (group && part < PART_COUNT)
 		part_add(&group->parts[part], ns, weight);
 	return 0;
-}
-
-static __always_inline void stage_part_add(struct bank *bank, __u32 group, enum part part, __u64 ns,
-					   __u32 weight)
-{
-	part_add(&bank->parts[part], ns, weight);
-	if (setting_groups && ns)
-		group_part_add(group, part, ns, weight);
 }
 
 #endif

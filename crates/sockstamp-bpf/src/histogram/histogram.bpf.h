@@ -39,25 +39,6 @@ static __always_inline void count_loss(enum loss loss)
 		count(&bank->losses[loss], 1);
 }
 
-/* A message of which stamps are taken, standing for `weight`. */
-static __always_inline void count_measured(struct bank *bank, enum direction direction,
-					   __u32 weight)
-{
-	count(&bank->measured[direction], 1);
-	count(&bank->measured_weight[direction], weight);
-}
-
-/*
- * A read that is refused. The verifier does not know what a global function gives, so the bound is
- * shown where it is used.
- */
-__noinline int refuse_read(struct bank *bank, __u32 verdict, __u32 weight)
-{
-	if (bank && verdict < VERDICT_COUNT)
-		count(&bank->refusals[DIRECTION_RX][verdict], weight);
-	return 0;
-}
-
 /* Position of the highest bit set. BPF has no instruction for it; value is not 0. */
 static __always_inline __u32 log2_floor(__u64 value)
 {

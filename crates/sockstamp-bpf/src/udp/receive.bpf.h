@@ -21,6 +21,7 @@
 #include "clock/clock.bpf.h"
 #include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
+#include "ledger/ledger.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/state.bpf.h"
 
@@ -371,14 +372,12 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	read->wakeup = sched_wakeup(&flow->waiter, read->counter, arrival->time, read->now);
 	read->app = read->wakeup == STAGE_ABSENT ? waited : waited - read->wakeup;
 	if (read->wakeup != STAGE_ABSENT)
-		stage_add(bank, read->group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
-	histogram_add(bank, DISTRIBUTION_UDP_STACK, arrival->stack_ns, read->weight);
-	stage_add(bank, read->group, STAGE_RX_APP, read->app, read->weight);
-	histogram_add(bank, DISTRIBUTION_UDP_TOTAL, total, read->weight);
-	if (setting_groups) {
-		group_add(read->group, STAGE_RX_STACK, arrival->stack_ns, read->weight);
-		group_add(read->group, DISTRIBUTION_TOTAL(DIRECTION_RX), total, read->weight);
-	}
+		account_stage(bank, read->group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
+	account_datagram(bank, read->group, DISTRIBUTION_UDP_STACK, STAGE_RX_STACK,
+			 arrival->stack_ns, read->weight);
+	account_stage(bank, read->group, STAGE_RX_APP, read->app, read->weight);
+	account_datagram(bank, read->group, DISTRIBUTION_UDP_TOTAL,
+			 DISTRIBUTION_TOTAL(DIRECTION_RX), total, read->weight);
 	return 0;
 }
 
@@ -392,21 +391,16 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 	    !udp_wants(sk, &read->arrival.remote, DIRECTION_RX))
 		return;
 	read->group = group_of_task(&flow->group, sk);
-	group_message(read->group, DIRECTION_RX, read->length);
-	count(&bank->messages[DIRECTION_RX], 1);
-	count(&bank->bytes[DIRECTION_RX], read->length);
+	account_message(bank, read->group, DIRECTION_RX, read->length);
 	udp_sample_refresh(&flow->rx_sampler, read->now);
 	if (sample_skip(&flow->rx_sampler))
 		return;
 	read->weight = sample_take(&flow->rx_sampler);
-	count_measured(bank, DIRECTION_RX, read->weight);
-	group_measured(read->group, DIRECTION_RX);
-	if (verdict == VERDICT_VALID) {
+	account_measured(bank, read->group, DIRECTION_RX, read->weight);
+	if (verdict == VERDICT_VALID)
 		udp_measure(bank, flow, read);
-	} else {
-		refuse_read(bank, verdict, read->weight);
-		group_ended(read->group, DIRECTION_RX, read->weight);
-	}
+	else
+		account_refused(bank, read->group, DIRECTION_RX, verdict, read->weight);
 	if (setting_record)
 		udp_read_record(flow, sk, read, verdict);
 }

@@ -17,6 +17,7 @@
 #include "abi/ring.bpf.h"
 #include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
+#include "ledger/ledger.bpf.h"
 #include "tcp/send/queued.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/state.bpf.h"
@@ -310,19 +311,19 @@ __noinline int udp_complete(struct bank *bank, struct udp_flow *flow, __u32 slot
 		__u64 begin = send->entry ?: send->sched_last;
 
 		if (send->entry)
-			stage_add(bank, send->group, STAGE_TX_COPY, send->sched_last - send->entry,
-				  send->weight);
-		stage_add(bank, send->group, STAGE_TX_QDISC, send->snd_last - send->sched_last,
-			  send->weight);
-		stage_add(bank, send->group, DISTRIBUTION_SENT, send->snd_last - begin,
-			  send->weight);
-		stage_add(bank, send->group, DISTRIBUTION_TOTAL(DIRECTION_TX),
-			  send->snd_last - begin, send->weight);
+			account_stage(bank, send->group, STAGE_TX_COPY,
+				      send->sched_last - send->entry, send->weight);
+		account_stage(bank, send->group, STAGE_TX_QDISC, send->snd_last - send->sched_last,
+			      send->weight);
+		account_stage(bank, send->group, DISTRIBUTION_SENT, send->snd_last - begin,
+			      send->weight);
+		account_stage(bank, send->group, DISTRIBUTION_TOTAL(DIRECTION_TX),
+			      send->snd_last - begin, send->weight);
 		interface_count(bank, send->interface_last, send->weight);
+		account_ended(send->group, DIRECTION_TX);
 	} else {
-		count(&bank->refusals[DIRECTION_TX][verdict], send->weight);
+		account_refused(bank, send->group, DIRECTION_TX, verdict, send->weight);
 	}
-	group_ended(send->group, DIRECTION_TX, verdict == VERDICT_VALID ? 0 : send->weight);
 	if (setting_record)
 		udp_send_record(flow, send, verdict);
 	udp_release(flow, slot);
@@ -556,16 +557,6 @@ static __always_inline void udp_cork(struct udp_send *send)
 	send->state = UDP_CORKED;
 }
 
-/* Counts the message; whether it is its turn to be measured. */
-static __always_inline bool udp_send_counted(struct bank *bank, struct udp_flow *flow, __u32 bytes,
-					     __u64 now)
-{
-	count(&bank->messages[DIRECTION_TX], 1);
-	count(&bank->bytes[DIRECTION_TX], bytes);
-	udp_sample_refresh(&flow->tx_sampler, now);
-	return !sample_skip(&flow->tx_sampler);
-}
-
 /*
  * sock_send_length(), or the end of udp_sendmsg(): the send call is over, nothing is locked,
  * `current` is the sender.
@@ -576,7 +567,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	struct udp_flow *flow = udp_flow_of(sk);
 	struct bank *bank = this_bank();
 	struct udp_send *send;
-	__u32 slot, group;
+	__u32 slot, group, weight;
 
 	if (!flow || !bank)
 		return;
@@ -591,23 +582,20 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 		return;
 	}
 	group = group_of_task(&flow->group, sk);
-	group_message(group, DIRECTION_TX, result);
-	if (!udp_send_counted(bank, flow, result, send->sched_last ?: bpf_ktime_get_ns())) {
+	account_message(bank, group, DIRECTION_TX, result);
+	udp_sample_refresh(&flow->tx_sampler, send->sched_last ?: bpf_ktime_get_ns());
+	if (sample_skip(&flow->tx_sampler)) {
 		if (slot != UDP_NO_SLOT)
 			udp_release(flow, slot);
 		return;
 	}
-	group_measured(group, DIRECTION_TX);
+	weight = sample_take(&flow->tx_sampler);
+	account_measured(bank, group, DIRECTION_TX, weight);
 	if (slot == UDP_NO_SLOT) {
-		__u32 weight = sample_take(&flow->tx_sampler);
-
-		count_measured(bank, DIRECTION_TX, weight);
-		count(&bank->refusals[DIRECTION_TX][VERDICT_INFLIGHT_FULL], weight);
-		group_ended(group, DIRECTION_TX, weight);
+		account_refused(bank, group, DIRECTION_TX, VERDICT_INFLIGHT_FULL, weight);
 		return;
 	}
-	send->weight = sample_take(&flow->tx_sampler);
-	count_measured(bank, DIRECTION_TX, send->weight);
+	send->weight = weight;
 	send->group = group;
 	send->pid = task >> 32;
 	send->bytes = result;

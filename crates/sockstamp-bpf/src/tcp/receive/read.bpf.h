@@ -13,6 +13,7 @@
 #include "clock/clock.bpf.h"
 #include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
+#include "ledger/ledger.bpf.h"
 #include "sched/sched.bpf.h"
 #include "tcp/receive/arrivals.bpf.h"
 #include "tcp/receive/hol.bpf.h"
@@ -315,14 +316,14 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, const str
 	read->app = waited;
 	if (read->wakeup != STAGE_ABSENT) {
 		read->app -= read->wakeup;
-		stage_add(bank, group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
+		account_stage(bank, group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
 	}
-	stage_add(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
+	account_stage(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
 	if (read->hol)
-		stage_add(bank, group, STAGE_RX_HOL, read->hol, read->weight);
-	stage_add(bank, group, STAGE_RX_APP, read->app, read->weight);
-	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX),
-		  read->stack_ns + read->hol + waited, read->weight);
+		account_stage(bank, group, STAGE_RX_HOL, read->hol, read->weight);
+	account_stage(bank, group, STAGE_RX_APP, read->app, read->weight);
+	account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX),
+		      read->stack_ns + read->hol + waited, read->weight);
 	answer_add(bank, group, &read->answer, read->weight);
 }
 
@@ -339,14 +340,11 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 							    VERDICT_UNMATCHED_READ;
 	if (read->adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
 		verdict = VERDICT_ADOPTED;
-	count_measured(bank, DIRECTION_RX, read->weight);
-	group_measured(group, DIRECTION_RX);
-	if (verdict == VERDICT_VALID) {
+	account_measured(bank, group, DIRECTION_RX, read->weight);
+	if (verdict == VERDICT_VALID)
 		rx_measure(bank, group, flow, read);
-	} else {
-		refuse_read(bank, verdict, read->weight);
-		group_ended(group, DIRECTION_RX, read->weight);
-	}
+	else
+		account_refused(bank, group, DIRECTION_RX, verdict, read->weight);
 	if (setting_record)
 		rx_record(flow, read, verdict);
 }
@@ -364,10 +362,8 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
 		if (!pid_selected(read->pid))
 			return;
 	}
-	count(&bank->messages[DIRECTION_RX], 1);
-	count(&bank->bytes[DIRECTION_RX], length);
 	group = group_of_task(&flow->group, sk);
-	group_message(group, DIRECTION_RX, length);
+	account_message(bank, group, DIRECTION_RX, length);
 	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
 	if (sample_skip(&flow->rx_sampler))
 		flow->rx_time = sample_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
@@ -406,17 +402,10 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 static __always_inline void rx_close(struct bank *bank, const struct sock *sk, struct flow *flow)
 {
 	__u32 copied = tcp_of(sk)->copied_seq;
-	__u32 group;
 
 	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx.seq))
 		return;
-	count(&bank->messages[DIRECTION_RX], 1);
-	count_measured(bank, DIRECTION_RX, 1);
-	count(&bank->refusals[DIRECTION_RX][VERDICT_UNSEEN_READ], 1);
-	group = group_of_socket(flow, sk);
-	group_message(group, DIRECTION_RX, 0);
-	group_measured(group, DIRECTION_RX);
-	group_ended(group, DIRECTION_RX, 1);
+	account_missed(bank, group_of_socket(flow, sk), DIRECTION_RX, VERDICT_UNSEEN_READ);
 }
 
 #endif

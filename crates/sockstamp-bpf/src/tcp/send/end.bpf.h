@@ -5,6 +5,7 @@
 
 #include "abi/ring.bpf.h"
 #include "host_path/host_path.bpf.h"
+#include "ledger/ledger.bpf.h"
 #include "tcp/receive/hol.bpf.h"
 #include "tcp/send/departure.bpf.h"
 #include "tcp/send/network.bpf.h"
@@ -64,8 +65,7 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow,
 				      const struct tx_message *message, enum verdict verdict)
 {
-	count(&bank->refusals[DIRECTION_TX][verdict], message->weight);
-	group_ended(message->group, DIRECTION_TX, message->weight);
+	account_refused(bank, message->group, DIRECTION_TX, verdict, message->weight);
 	if (setting_record)
 		tx_record(flow, message, verdict);
 }
@@ -131,15 +131,15 @@ static __always_inline void tx_add_stages(struct bank *bank, const struct tx_mes
 	__u32 group = message->group;
 
 	if (setting_entry)
-		stage_add(bank, group, STAGE_TX_COPY, stamps->queued - stamps->entry, weight);
-	stage_add(bank, group, STAGE_TX_QUEUE, stamps->sched - stamps->queued, weight);
-	stage_add(bank, group, STAGE_TX_QDISC, stamps->snd - stamps->sched, weight);
-	stage_add(bank, group, STAGE_TX_NETWORK, stamps->ack - stamps->snd, weight);
-	stage_add(bank, group, DISTRIBUTION_SENT, stamps->snd - stamps->entry, weight);
-	stage_add(bank, group, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry,
-		  weight);
+		account_stage(bank, group, STAGE_TX_COPY, stamps->queued - stamps->entry, weight);
+	account_stage(bank, group, STAGE_TX_QUEUE, stamps->sched - stamps->queued, weight);
+	account_stage(bank, group, STAGE_TX_QDISC, stamps->snd - stamps->sched, weight);
+	account_stage(bank, group, STAGE_TX_NETWORK, stamps->ack - stamps->snd, weight);
+	account_stage(bank, group, DISTRIBUTION_SENT, stamps->snd - stamps->entry, weight);
+	account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_TX), stamps->ack - stamps->entry,
+		      weight);
 	if (message->service != STAGE_ABSENT)
-		stage_add(bank, group, STAGE_APP_SERVICE, message->service, weight);
+		account_stage(bank, group, STAGE_APP_SERVICE, message->service, weight);
 	if (message->flags & MESSAGE_PIPELINED)
 		count(&bank->pipelined[DIRECTION_TX], weight);
 }
@@ -151,11 +151,11 @@ static __always_inline void tx_add_parts(struct bank *bank, const struct tx_mess
 	__u32 weight = message->weight;
 	__u32 group = message->group;
 
-	stage_part_add(bank, group, PART_SNDBUF, message->sndbuf, weight);
+	account_part(bank, group, PART_SNDBUF, message->sndbuf, weight);
 	for (int i = 0; i < CAUSE_COUNT; i++)
-		stage_part_add(bank, group, CAUSE_FIRST + i, cause_ns(message->waited[i]), weight);
-	stage_part_add(bank, group, PART_DELAYED_ACK, network.delayed_ack, weight);
-	stage_part_add(bank, group, PART_EXCESS, network.excess, weight);
+		account_part(bank, group, CAUSE_FIRST + i, cause_ns(message->waited[i]), weight);
+	account_part(bank, group, PART_DELAYED_ACK, network.delayed_ack, weight);
+	account_part(bank, group, PART_EXCESS, network.excess, weight);
 }
 
 static __always_inline void tx_complete(struct flow *flow, struct tx_message *message,
@@ -177,7 +177,7 @@ static __always_inline void tx_complete(struct flow *flow, struct tx_message *me
 	}
 	tx_add_stages(bank, message);
 	tx_add_parts(bank, message);
-	group_ended(message->group, DIRECTION_TX, 0);
+	account_ended(message->group, DIRECTION_TX);
 	interface_count(bank, message->interface_last, message->weight);
 	if (setting_record)
 		tx_record(flow, message, verdict);
@@ -324,9 +324,8 @@ static __always_inline void tx_retransmit(const struct sock *sk, const struct sk
 	if (!segments)
 		return;
 	mark->retransmits += segments;
-	count(&bank->retransmits, segments);
 	flow = flow_lookup(sk);
-	group_retransmitted(group_of_socket(flow, sk), segments);
+	account_retransmits(bank, group_of_socket(flow, sk), segments);
 	if (flow)
 		tx_mark_retransmitted(flow, skb_tcp(skb), segments);
 }

@@ -13,6 +13,7 @@
 #include "answer/answer.bpf.h"
 #include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
+#include "ledger/ledger.bpf.h"
 #include "tcp/send/cause.bpf.h"
 #include "tcp/send/end.bpf.h"
 #include "tcp/send/entry.bpf.h"
@@ -116,8 +117,7 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	/* The read is answered; the entry of a send may be noted twice. */
 	flow->rx_time = 0;
 	answer_asked(tcp_of(sk), &flow->exchange, now);
-	count_measured(bank, DIRECTION_TX, message->weight);
-	group_measured(message->group, DIRECTION_TX);
+	account_measured(bank, message->group, DIRECTION_TX, message->weight);
 	if (verdict != VERDICT_VALID) {
 		tx_refuse(bank, flow, message, verdict);
 		return false;
@@ -154,10 +154,8 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 	if (!bank ||
 	    (setting_by_pid && !sender.tid && !pid_selected(bpf_get_current_pid_tgid() >> 32)))
 		return false;
-	count(&bank->messages[DIRECTION_TX], 1);
-	count(&bank->bytes[DIRECTION_TX], key + 1 - start);
 	group = group_of_task(&flow->group, sk);
-	group_message(group, DIRECTION_TX, key + 1 - start);
+	account_message(bank, group, DIRECTION_TX, key + 1 - start);
 	if (!setting_entry)
 		sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
 	if (sample_skip(&flow->tx_sampler)) {

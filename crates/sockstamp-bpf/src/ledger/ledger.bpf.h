@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The one ledger of messages: whatever is said of one is added to the bank of this CPU, which is
+ * the sum of all, and to the message's group. A message is accounted for once; if it is measured,
+ * it ends once, either with its stages or refused. Nothing else counts messages.
+ */
+#ifndef SOCKSTAMP_LEDGER_LEDGER_BPF_H
+#define SOCKSTAMP_LEDGER_LEDGER_BPF_H
+
+#include "group/group.bpf.h"
+#include "histogram/histogram.bpf.h"
+
+/* A message of a selected flow, whether it is measured or not. */
+static __always_inline void account_message(struct bank *bank, __u32 group,
+					    enum direction direction, __u32 bytes)
+{
+	count(&bank->messages[direction], 1);
+	count(&bank->bytes[direction], bytes);
+	group_message(group, direction, bytes);
+}
+
+/* A message of which stamps are taken, standing for `weight`. */
+static __always_inline void account_measured(struct bank *bank, __u32 group,
+					     enum direction direction, __u32 weight)
+{
+	count(&bank->measured[direction], 1);
+	count(&bank->measured_weight[direction], weight);
+	group_measured(group, direction);
+}
+
+/* A measured message is valid: its stages are accounted for on their own. */
+static __always_inline void account_ended(__u32 group, enum direction direction)
+{
+	group_ended(group, direction, 0);
+}
+
+/*
+ * A measured message is refused. The compiler knows which verdicts a function gives and drops the
+ * test; the verifier, which does not, wants to see it.
+ */
+static __always_inline void account_refused(struct bank *bank, __u32 group,
+					    enum direction direction, __u32 verdict, __u32 weight)
+{
+	barrier_var(verdict);
+	if (verdict < VERDICT_COUNT)
+		count(&bank->refusals[direction][verdict], weight);
+	group_ended(group, direction, weight);
+}
+
+/* A message of which it is known only afterwards that it was there. */
+static __always_inline void account_missed(struct bank *bank, __u32 group, enum direction direction,
+					   enum verdict verdict)
+{
+	account_message(bank, group, direction, 0);
+	account_measured(bank, group, direction, 1);
+	account_refused(bank, group, direction, verdict, 1);
+}
+
+static __always_inline void account_retransmits(struct bank *bank, __u32 group, __u32 segments)
+{
+	count(&bank->retransmits, segments);
+	group_retransmitted(group, segments);
+}
+
+/* `index`: a stage, or DISTRIBUTION_TOTAL() of a direction. */
+static __always_inline void account_stage(struct bank *bank, __u32 group, __u32 index, __u64 ns,
+					  __u32 weight)
+{
+	histogram_add(bank, index, ns, weight);
+	if (setting_groups)
+		group_add(group, index, ns, weight);
+}
+
+/* A distribution that a bank keeps of datagrams apart, and a group together with TCP. */
+static __always_inline void account_datagram(struct bank *bank, __u32 group,
+					     enum bank_distribution apart, __u32 index, __u64 ns,
+					     __u32 weight)
+{
+	histogram_add(bank, apart, ns, weight);
+	if (setting_groups)
+		group_add(group, index, ns, weight);
+}
+
+static __always_inline void account_part(struct bank *bank, __u32 group, enum part part, __u64 ns,
+					 __u32 weight)
+{
+	part_add(&bank->parts[part], ns, weight);
+	if (setting_groups && ns)
+		group_part_add(group, part, ns, weight);
+}
+
+#endif
