@@ -137,7 +137,7 @@ fn own_cgroup() -> CgroupId {
         .lines()
         .find_map(|line| line.strip_prefix("0::/"))
         .unwrap();
-    let directory = probe::cgroup2_mount().unwrap().join(path);
+    let directory = sockstamp_host::cgroup::mount().unwrap().join(path);
     CgroupId(fs::metadata(directory).unwrap().ino())
 }
 

@@ -11,13 +11,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use anyhow::{Context, Result};
-use sockstamp_bpf::plan::Obstacle;
-use sockstamp_bpf::probe::cgroup2_mount;
-
-/// The root of the cgroup2 hierarchy.
-pub(crate) fn root() -> Result<PathBuf> {
-    cgroup2_mount().ok_or_else(|| Obstacle::NoCgroup2.into())
-}
+use sockstamp_host::cgroup::root;
 
 /// This process's own cgroup, from the root (cgroups(7), "/proc files").
 fn own() -> Result<PathBuf> {

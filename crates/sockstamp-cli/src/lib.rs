@@ -9,7 +9,6 @@
 mod cgroup;
 mod command;
 mod completions;
-mod container;
 mod cumulative;
 pub mod diagnosis;
 mod doctor;

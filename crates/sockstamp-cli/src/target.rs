@@ -1,21 +1,17 @@
 //! Define the target options that subcommands share, and resolve names to numbers of the kernel.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::num::NonZeroU32;
-use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
-use std::thread;
+use std::fs;
+use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::Result;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use nix::net::if_::if_nametoindex;
-use nix::sched::{CloneFlags, setns};
-use sockstamp_model::flow::NetnsInode;
+use sockstamp_host::container::{self, Found};
+use sockstamp_host::{cgroup, netns};
 
+use crate::escape::complain;
 use crate::filter::{FilterWords, HEADING};
-use crate::{cgroup, container};
 
 /// Conditions on messages. All must hold.
 #[derive(Debug, Args, Default)]
@@ -79,102 +75,48 @@ pub(crate) fn names_without_process(comms: &[String]) -> Vec<&str> {
 
 /// Look the names up; nothing on the host is changed.
 pub(crate) fn resolve(target: &Target) -> Result<sockstamp_bpf::Target> {
-    let netns = target.netns.as_deref();
+    let namespace = target.netns.as_deref();
     let interface = target.interface.as_deref();
     Ok(sockstamp_bpf::Target {
         filter: target.filter.0.clone(),
         cgroup: cgroup(target)?,
         pids: target.pids.clone(),
         comms: target.comms.clone(),
-        netns: match (netns, interface) {
-            (Some(name), _) => Some(netns_inode(name)?),
+        netns: match (namespace, interface) {
+            (Some(name), _) => Some(netns::named(name)?),
             // An index names an interface of one network namespace only.
-            (None, Some(_)) => Some(own_netns()?),
+            (None, Some(_)) => Some(netns::own()?),
             (None, None) => None,
         },
-        interface: interface.map(|name| interface_index(name, netns)).transpose()?,
+        interface: interface
+            .map(|name| netns::interface_index(name, namespace))
+            .transpose()?,
     })
 }
 
 /// Return true if sockets of other network namespaces are included.
 pub(crate) fn is_elsewhere(target: &sockstamp_bpf::Target) -> Result<bool> {
-    Ok(target.netns != Some(own_netns()?))
+    Ok(target.netns != Some(netns::own()?))
 }
 
 /// Return the inner one of the two cgroups that options name.
 fn cgroup(target: &Target) -> Result<Option<PathBuf>> {
-    let cgroup = target.cgroup.as_deref().map(cgroup_directory).transpose()?;
-    let container = target
-        .container
-        .as_deref()
-        .map(container::cgroup_of)
-        .transpose()?;
+    let cgroup = target.cgroup.as_deref().map(cgroup::directory).transpose()?;
+    let container = target.container.as_deref().map(container).transpose()?;
     Ok(match (cgroup, container) {
-        (Some(cgroup), Some(container)) => Some(container::inner(cgroup, container)?),
-        (cgroup, container) => cgroup.or(container),
+        (Some(cgroup), Some(container)) => Some(cgroup::inner(cgroup, container.cgroup)?),
+        (cgroup, container) => cgroup.or(container.map(|container| container.cgroup)),
     })
 }
 
-/// Resolve a directory as it is, or below the cgroup2 mount.
-fn cgroup_directory(path: &Path) -> Result<PathBuf> {
-    if path.is_dir() {
-        return Ok(path.to_owned());
+/// Find a container, and warn if only a user calls it that.
+pub(crate) fn container(wanted: &str) -> Result<Found> {
+    let found = container::find(wanted)?;
+    if found.claimed {
+        complain(format_args!(
+            "{wanted} is {}: what a user or a container calls so in a cgroup of its own",
+            found.container
+        ));
     }
-    let below = path.strip_prefix("/").unwrap_or(path);
-    let directory = cgroup::root()?.join(below);
-    fs::metadata(&directory).with_context(|| format!("no cgroup {}", path.display()))?;
-    Ok(directory)
-}
-
-fn netns_inode(name: &str) -> Result<NetnsInode> {
-    inode(&existing_netns(name)?)
-}
-
-/// Return the file of an existing namespace.
-pub(crate) fn existing_netns(name: &str) -> Result<PathBuf> {
-    let path = netns_path(name);
-    fs::metadata(&path).with_context(|| format!("no network namespace {name} ({})", path.display()))?;
-    Ok(path)
-}
-
-fn own_netns() -> Result<NetnsInode> {
-    inode(Path::new("/proc/self/ns/net")).context("cannot look at our own network namespace")
-}
-
-fn netns_path(name: &str) -> PathBuf {
-    let named = Path::new("/run/netns").join(name);
-    let is_pid = name.parse::<u32>().is_ok();
-    if is_pid && !named.exists() {
-        Path::new("/proc").join(name).join("ns/net")
-    } else {
-        named
-    }
-}
-
-fn inode(path: &Path) -> Result<NetnsInode> {
-    let inode = fs::metadata(path)?.ino();
-    Ok(NetnsInode(
-        u32::try_from(inode).context("the inode of a namespace has 32 bits")?,
-    ))
-}
-
-pub(crate) fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
-    let Some(netns) = netns else {
-        return index_here(name);
-    };
-    let file = File::open(netns_path(netns)).with_context(|| format!("no network namespace {netns}"))?;
-    // Enter the namespace with a thread that ends with this question, not with the whole process.
-    thread::scope(|scope| scope.spawn(|| index_in(name, file)).join())
-        .unwrap_or_else(|_| Err(anyhow!("the thread that looked is gone")))
-        .with_context(|| format!("in network namespace {netns}"))
-}
-
-fn index_in(name: &str, netns: File) -> Result<NonZeroU32> {
-    setns(netns, CloneFlags::CLONE_NEWNET).context("cannot enter it, which needs CAP_SYS_ADMIN")?;
-    index_here(name)
-}
-
-fn index_here(name: &str) -> Result<NonZeroU32> {
-    let index = if_nametoindex(name).with_context(|| format!("no interface {name}"))?;
-    NonZeroU32::new(index).context("the kernel counts interfaces from 1")
+    Ok(found)
 }

@@ -1,7 +1,6 @@
 //! Look at the running host. No rule is here: what follows from the facts is in [`crate::plan`].
 
 mod btf;
-mod cgroup2;
 mod hooks;
 
 use std::collections::BTreeSet;
@@ -10,9 +9,8 @@ use std::path::Path;
 
 use nix::unistd::{SysconfVar, sysconf};
 use sockstamp::interface;
+use sockstamp_host::cgroup;
 
-pub(crate) use self::cgroup2::is_cgroup2;
-pub use self::cgroup2::mount as cgroup2_mount;
 pub(crate) use self::hooks::obstacle;
 pub use self::hooks::{functions_can_be_traced, try_all, try_what_is_used};
 
@@ -30,7 +28,7 @@ pub fn facts() -> Facts {
         capabilities: Capability::ALL
             .map(|capability| (capability, privilege::in_effect(capability).ok()))
             .into(),
-        cgroup2: cgroup2_mount(),
+        cgroup2: cgroup::mount(),
         tracepoints: Tracepoint::ALL
             .map(|tracepoint| (tracepoint, types.have_tracepoint(tracepoint)))
             .into(),

@@ -9,11 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::unistd::geteuid;
+use sockstamp_host::netns;
 use sockstamp_model::name::Name;
 use sockstamp_ping::{Namespace, Protocol, Settings, Target};
 
 use super::Options;
-use crate::{container, target};
+use crate::target;
 
 /// Less than this is root's alone, as in ping(8).
 const USERS_INTERVAL: Duration = Duration::from_millis(2);
@@ -105,7 +106,7 @@ impl Place {
     fn of(label: &str, netns: String) -> Result<Self> {
         Ok(Self {
             label: Some(label.to_owned()),
-            namespace: Namespace::Path(target::existing_netns(&netns)?),
+            namespace: Namespace::Path(netns::existing(&netns)?),
             netns: Some(netns),
         })
     }
@@ -117,7 +118,8 @@ fn places(options: &Options) -> Result<Vec<Place>> {
         places.push(Place::of(name, name.clone())?);
     }
     for name in &options.container {
-        let process = container::process_of(name)?;
+        let process = target::container(name)?.process();
+        let process = process.with_context(|| format!("no process runs in container {name}"))?;
         places.push(Place::of(name, process.to_string())?);
     }
     if places.is_empty() {
@@ -155,7 +157,7 @@ impl Interface {
             Self::Source(address) => Via::Source(*address),
             Self::Name(name) => Via::Interface {
                 name: name.clone(),
-                index: target::interface_index(name, place.netns.as_deref())?.get(),
+                index: netns::interface_index(name, place.netns.as_deref())?.get(),
             },
         })
     }
@@ -274,7 +276,7 @@ fn target(options: &Options, place: &Place, found: &Found, via: Option<&Via>) ->
 fn scope(place: &Place, found: &Found, via: Option<&Via>) -> Result<u32> {
     match (&found.zone, via) {
         _ if !is_link_local(found.address) => Ok(0),
-        (Some(zone), _) => Ok(target::interface_index(zone, place.netns.as_deref())?.get()),
+        (Some(zone), _) => Ok(netns::interface_index(zone, place.netns.as_deref())?.get()),
         (None, Some(Via::Interface { index, .. })) => Ok(*index),
         (None, _) => bail!(
             "{} is link-local: name its interface, as {}%IFACE or by -I",

@@ -1,10 +1,11 @@
-//! Find the cgroup2 hierarchy.
+//! The cgroup2 hierarchy, and directories in it.
 
 use std::fs;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use anyhow::{Context, Result, bail};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
@@ -43,8 +44,56 @@ fn parse(mounts: &[u8]) -> Option<PathBuf> {
 }
 
 /// Return whether `path` is a directory of a cgroup2 file system.
-pub(crate) fn is_cgroup2(path: &Path) -> bool {
+#[must_use]
+pub fn is_cgroup2(path: &Path) -> bool {
     statfs(path).is_ok_and(|found| found.filesystem_type() == CGROUP2_SUPER_MAGIC)
+}
+
+/// Return the root of the hierarchy.
+///
+/// # Errors
+///
+/// If it is not mounted, and cannot be.
+pub fn root() -> Result<PathBuf> {
+    mount().context("no cgroup2 file system is mounted: try `mount -t cgroup2 none /sys/fs/cgroup`")
+}
+
+/// Find a directory as it stands, or below the root.
+///
+/// # Errors
+///
+/// If it is neither.
+pub fn directory(path: &Path) -> Result<PathBuf> {
+    if path.is_dir() {
+        return Ok(path.to_owned());
+    }
+    let below = path.strip_prefix("/").unwrap_or(path);
+    let directory = root()?.join(below);
+    fs::metadata(&directory).with_context(|| format!("no cgroup {}", path.display()))?;
+    Ok(directory)
+}
+
+/// Return the one that is within the other: a socket is in both only there.
+///
+/// # Errors
+///
+/// If neither is below the other.
+pub fn inner(one: PathBuf, other: PathBuf) -> Result<PathBuf> {
+    let canonical = |path: &Path| {
+        fs::canonicalize(path).with_context(|| format!("cannot find the cgroup {}", path.display()))
+    };
+    let (first, second) = (canonical(&one)?, canonical(&other)?);
+    if first.starts_with(&second) {
+        Ok(one)
+    } else if second.starts_with(&first) {
+        Ok(other)
+    } else {
+        bail!(
+            "no socket is in both {} and {}: neither cgroup is below the other",
+            one.display(),
+            other.display()
+        )
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `--container`: from an id or a name to the container's cgroup.
+//! From an id or a name to a container's cgroup.
 //!
 //! Ids, and the names of services, are in the paths of cgroups. Other names are looked up in the
 //! state that docker and podman keep, and in the names of the log files that kubelet links, each
@@ -15,16 +15,38 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use sockstamp_model::container::{Container, Runtime, container_of};
 use sockstamp_model::name::Name;
 
 use self::names::{DOCKER, KUBERNETES, Names, PODMAN};
 use crate::cgroup;
-use crate::escape::complain;
 
-/// The directory of the cgroup of the one container that `wanted` means.
-pub(crate) fn cgroup_of(wanted: &str) -> Result<PathBuf> {
+/// A container that was asked for by its id or name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Which one it is.
+    pub container: Container,
+    /// The directory of its cgroup.
+    pub cgroup: PathBuf,
+    /// A user, or a container, gave its own cgroup this name: the runtimes of the host know nothing of it.
+    pub claimed: bool,
+}
+
+impl Found {
+    /// Return a process that runs in it.
+    #[must_use]
+    pub fn process(&self) -> Option<u32> {
+        first_process(&self.cgroup)
+    }
+}
+
+/// Find the one container that `wanted` means.
+///
+/// # Errors
+///
+/// If there is none, or more than one.
+pub fn find(wanted: &str) -> Result<Found> {
     let root = cgroup::root()?;
     let mut candidates = Vec::new();
     collect(&root, Path::new(""), Place::default(), &mut candidates);
@@ -42,19 +64,11 @@ pub(crate) fn cgroup_of(wanted: &str) -> Result<PathBuf> {
         *of_it = names.of(container.user, &container.id);
     }
     let found = choose(wanted, &candidates, &names.unread)?;
-    if found.is_claimed() {
-        complain(format_args!(
-            "{wanted} is {}: what a user or a container calls so in a cgroup of its own",
-            found.container
-        ));
-    }
-    Ok(root.join(&found.cgroup))
-}
-
-/// A process of the one container that `wanted` means.
-pub(crate) fn process_of(wanted: &str) -> Result<u32> {
-    let cgroup = cgroup_of(wanted)?;
-    first_process(&cgroup).with_context(|| format!("no process runs in container {wanted}"))
+    Ok(Found {
+        container: found.container.clone(),
+        cgroup: root.join(&found.cgroup),
+        claimed: found.is_claimed(),
+    })
 }
 
 /// Find a process in the cgroup or below it.
@@ -220,25 +234,6 @@ fn collect(directory: &Path, path: &Path, within: Place, found: &mut Vec<Candida
 fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.path())
-}
-
-/// The one that is within the other: a socket is in both only there.
-pub(crate) fn inner(one: PathBuf, other: PathBuf) -> Result<PathBuf> {
-    let canonical = |path: &Path| {
-        fs::canonicalize(path).with_context(|| format!("cannot find the cgroup {}", path.display()))
-    };
-    let (first, second) = (canonical(&one)?, canonical(&other)?);
-    if first.starts_with(&second) {
-        Ok(one)
-    } else if second.starts_with(&first) {
-        Ok(other)
-    } else {
-        bail!(
-            "no socket is in both {} and {}: neither cgroup is below the other",
-            one.display(),
-            other.display()
-        )
-    }
 }
 
 #[cfg(test)]

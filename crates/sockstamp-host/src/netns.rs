@@ -1,0 +1,104 @@
+//! Network namespaces and the interfaces in them, by name.
+
+use std::fs::{self, File};
+use std::num::NonZeroU32;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::{Context, Result, anyhow};
+use nix::net::if_::if_nametoindex;
+use nix::sched::{CloneFlags, setns};
+use sockstamp_model::flow::NetnsInode;
+
+/// Return the inode of the namespace that a name of ip-netns(8), or a process in it, stands for.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn named(name: &str) -> Result<NetnsInode> {
+    inode(&existing(name)?)
+}
+
+/// Return the inode of this process's own namespace.
+///
+/// # Errors
+///
+/// If /proc is not there.
+pub fn own() -> Result<NetnsInode> {
+    inode(Path::new("/proc/self/ns/net")).context("cannot look at our own network namespace")
+}
+
+/// Find the file of a namespace that there is, named as for [`named`].
+///
+/// # Errors
+///
+/// If there is none.
+pub fn existing(name: &str) -> Result<PathBuf> {
+    let path = path(name);
+    fs::metadata(&path).with_context(|| format!("no network namespace {name} ({})", path.display()))?;
+    Ok(path)
+}
+
+/// Return the index of an interface in a namespace, or in our own.
+///
+/// # Errors
+///
+/// If there is no such interface, no such namespace, or no right to enter it.
+pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
+    let Some(netns) = netns else {
+        return index_here(name);
+    };
+    let file = File::open(path(netns)).with_context(|| format!("no network namespace {netns}"))?;
+    // Of this process, only a thread that ends with the question goes there.
+    thread::scope(|scope| scope.spawn(|| index_in(name, file)).join())
+        .unwrap_or_else(|_| Err(anyhow!("the thread that looked is gone")))
+        .with_context(|| format!("in network namespace {netns}"))
+}
+
+fn path(name: &str) -> PathBuf {
+    let named = Path::new("/run/netns").join(name);
+    let is_pid = name.parse::<u32>().is_ok();
+    if is_pid && !named.exists() {
+        Path::new("/proc").join(name).join("ns/net")
+    } else {
+        named
+    }
+}
+
+fn inode(path: &Path) -> Result<NetnsInode> {
+    let inode = fs::metadata(path)?.ino();
+    Ok(NetnsInode(
+        u32::try_from(inode).context("the inode of a namespace has 32 bits")?,
+    ))
+}
+
+fn index_in(name: &str, netns: File) -> Result<NonZeroU32> {
+    setns(netns, CloneFlags::CLONE_NEWNET).context("cannot enter it, which needs CAP_SYS_ADMIN")?;
+    index_here(name)
+}
+
+fn index_here(name: &str) -> Result<NonZeroU32> {
+    let index = if_nametoindex(name).with_context(|| format!("no interface {name}"))?;
+    NonZeroU32::new(index).context("the kernel counts interfaces from 1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_names_the_network_namespace_that_it_is_in() {
+        let process = std::process::id().to_string();
+        assert_eq!(named(&process).unwrap(), own().unwrap());
+    }
+
+    #[test]
+    fn a_network_namespace_that_is_not_there_is_refused_by_its_name() {
+        let error = named("no-such-namespace").unwrap_err().to_string();
+        assert!(
+            error.starts_with("no network namespace no-such-namespace"),
+            "{error}"
+        );
+    }
+}
