@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod architecture;
 mod c_manual;
 mod kernels;
 mod manual;
@@ -21,7 +22,8 @@ use clap::Parser;
 enum Task {
     /// Write man pages, completions, and the references of stages and kernels to docs/
     Generate {
-        /// Write nothing; fail if a file is not as it would be generated
+        /// Write nothing; fail if a file is not as it would be generated, or if ARCHITECTURE.md has another table of
+        /// who knows whom than cargo
         #[arg(long)]
         check: bool,
     },
@@ -35,7 +37,13 @@ const GENERATED_FOLDERS: [&str; 2] = [manual::PAGES, manual::COMPLETIONS];
 
 fn main() -> ExitCode {
     let Task::Generate { check } = Task::parse();
-    let done = generated().and_then(|files| if check { compare(&files) } else { write(&files) });
+    let done = generated().and_then(|files| {
+        if !check {
+            return write(&files);
+        }
+        compare(&files)?;
+        architecture::check(root())
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
