@@ -11,6 +11,7 @@ fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
     for sources in [
         "src/abi",
+        "src/answer",
         "src/bpf",
         "src/clock",
         "src/completions",

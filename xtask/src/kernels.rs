@@ -18,7 +18,7 @@ const PREFACE: &str = "\
 
 # What each kernel gives
 
-Output of `sockstamp doctor` on each kernel. 6.1, 6.12 and 7.2 are Debian's kernels for virtual machines, in QEMU:
+Output of `sockstamp doctor` on each kernel, on x86-64, the only supported architecture. 6.1, 6.12 and 7.2 are Debian's kernels for virtual machines, in QEMU:
 `make kernel-test` runs doctor and tests on them, and fails if the output differs. 6.18 is a kernel without
 fentry and kprobes. Features are detected by symbol: another kernel of the same version may give less or
 more. [How it works](how-it-works.md#before-linux-615) says how stamps by fentry and by packets differ from

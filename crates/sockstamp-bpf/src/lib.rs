@@ -5,6 +5,13 @@
 
 #![deny(unsafe_code)]
 
+// Programs on several CPUs, and user space, share memory without locks. Where one reads what another writes, compiler
+// barriers keep the order, which holds where the processor keeps stores in order (x86-64), and has been tested nowhere else.
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!(
+    "sockstamp's BPF programs are for x86-64 alone: what CPUs share is not ordered for weaker memory models"
+);
+
 mod abi;
 pub mod completions;
 mod error;
