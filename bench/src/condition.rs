@@ -1,6 +1,7 @@
 //! The states of sockstamp, and of less than it, that traffic is compared under.
 
 use std::process;
+use std::time::Duration;
 
 use anyhow::Result;
 use sockstamp::ReceiveStamping;
@@ -8,7 +9,7 @@ use sockstamp_bpf::plan::Entry;
 use sockstamp_bpf::{EntryHook, Options, Sampling, Session, Target};
 use testbed_bpf::floor::Floor;
 
-use crate::load::Load;
+use crate::load::{Load, Outcome, Traffic};
 use crate::program_statistics::{self, Runs};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +73,15 @@ impl Condition {
             Self::EmptySelected => State::Floor(Box::new(Floor::attach(load.cgroup())?)),
             _ => State::Session(Box::new(self.session(load)?)),
         })
+    }
+
+    /// Run a round on a connection of its own, under this condition.
+    pub(crate) fn round(self, load: &mut Load, traffic: Traffic, duration: Duration) -> Result<Outcome> {
+        let mut state = self.enter(load)?;
+        load.open(traffic)?;
+        let outcome = load.run(duration, state.session())?;
+        load.close()?;
+        Ok(outcome)
     }
 
     fn is_selected(self) -> bool {

@@ -73,7 +73,7 @@ fn p99_budget(condition: Condition) -> Option<Budget> {
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
     let [off, others @ ..] = in_turn(effort.rounds(16), CONDITIONS, |condition| {
-        load.round(Traffic::RequestResponse, ROUND, condition)
+        condition.round(load, Traffic::RequestResponse, ROUND)
     })?;
     for measure in MEASURES {
         let off = values(&off, measure.value);

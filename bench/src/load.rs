@@ -20,7 +20,6 @@ use socket2::SockRef;
 use sockstamp_bpf::Session;
 use testbed::Cgroup;
 
-use crate::condition::Condition;
 use crate::crowd::Crowd;
 use crate::interrupt;
 use crate::paired::to_float;
@@ -168,21 +167,7 @@ impl Load {
         Ok(())
     }
 
-    /// A round on a connection of its own, under one condition.
-    pub(crate) fn round(
-        &mut self,
-        traffic: Traffic,
-        duration: Duration,
-        condition: Condition,
-    ) -> Result<Outcome> {
-        let mut state = condition.enter(self)?;
-        self.open(traffic)?;
-        let outcome = self.run(duration, state.session())?;
-        self.close()?;
-        Ok(outcome)
-    }
-
-    /// Run the same without a session to poll.
+    /// Run traffic without a session to poll.
     pub(crate) fn unattended(&mut self, traffic: Traffic, duration: Duration) -> Result<()> {
         self.open(traffic)?;
         self.run(duration, None)?;

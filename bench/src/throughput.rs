@@ -25,7 +25,7 @@ const CONDITIONS: [Condition; 8] = [
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {
     let [off, others @ ..] = in_turn(effort.rounds(12), CONDITIONS, |condition| {
-        load.round(Traffic::Bulk, ROUND, condition)
+        condition.round(load, Traffic::Bulk, ROUND)
     })?;
     let off = values(&off, Outcome::bytes_per_second);
     for (condition, outcomes) in CONDITIONS.iter().skip(1).zip(&others) {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 const MAP: &str = "ARCHITECTURE.md";
 /// How the table begins.
-const HEADING: &str = "| path | what | knows |";
+const HEADING: &str = "| path | content | knows |";
 /// What knows no other crate of ours says so.
 const NOBODY: &str = "nobody";
 /// Those outside of the workspace.
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_dependency_that_is_not_in_the_table_is_named() {
-        let text = "| path | what | knows |\n|---|---|---|\n| `a` | it | nobody |\n| `b/` | it | a, c |\n\n| no row |\n";
+        let text = "| path | content | knows |\n|---|---|---|\n| `a` | it | nobody |\n| `b/` | it | a, c |\n\n| no row |\n";
         let table = table(text).unwrap();
         let known = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         let manifests = BTreeMap::from([

@@ -6,9 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use crate::abi::raw::{rx_stamps, tx_stamps};
+use crate::abi::raw::{group as Group, rx_stamps, tx_stamps};
 use crate::abi::{Bank, Record};
-use crate::group::Group;
 
 /// The kernel's banks, mapped read-only: looking costs no system call.
 #[derive(Debug)]

@@ -246,7 +246,7 @@ fn csv_line(output: &mut dyn Write, head: &str, name: &str, histogram: &GroupHis
 #[cfg(test)]
 mod tests {
     use sockstamp_model::group::GroupKey;
-    use sockstamp_model::summary::PartSummary;
+    use sockstamp_model::part::PartSummary;
 
     use super::*;
 

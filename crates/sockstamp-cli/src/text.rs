@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::message::Message;
-use sockstamp_model::part::Part;
+use sockstamp_model::part::{Part, PartSummary};
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{DirectionSummary, Lost, PartSummary, Summary};
+use sockstamp_model::summary::{DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::{diagnosis, interfaces};

@@ -18,9 +18,8 @@ use serde::{Serialize, Serializer};
 use crate::UnknownName;
 use crate::flow::{Flow, NetnsInode, canonical};
 use crate::name::Name;
-use crate::part::{Part, PartMap};
+use crate::part::{Part, PartMap, PartSummary};
 use crate::stage::{Direction, Stage, StageMap};
-use crate::summary::PartSummary;
 
 mod coarse;
 

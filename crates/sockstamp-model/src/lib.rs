@@ -49,9 +49,9 @@ pub use histogram::Histogram;
 pub use interface::{Interface, InterfaceSummary, Medium};
 pub use message::{Interfaces, Message, Stamps};
 pub use name::Name;
-pub use part::{Part, PartMap};
+pub use part::{Part, PartMap, PartSummary};
 pub use stage::{Direction, Stage, StageMap};
-pub use summary::{DirectionSummary, Lost, PartSummary, StageSummary, Summary};
+pub use summary::{DirectionSummary, Lost, StageSummary, Summary};
 pub use verdict::Verdict;
 
 /// A name that is not in the list it was looked up in.

@@ -8,6 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::UnknownName;
+use crate::clock::Nanos;
 use crate::stage::Stage;
 
 macro_rules! parts {
@@ -184,6 +185,27 @@ impl<T: Serialize> Serialize for PartMap<Option<T>> {
             }
         }
         map.end()
+    }
+}
+
+/// The figures of one part of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct PartSummary {
+    /// Messages that have some of it, by weight; for the rest of a stage, all messages of the
+    /// stage.
+    pub count: u64,
+    /// Weighted sum in nanoseconds.
+    pub sum_ns: u128,
+    /// The largest; `None` (JSON `null`) for the rest of a stage, which is known in sum alone.
+    pub max_ns: Option<Nanos>,
+}
+
+impl PartSummary {
+    /// Adds everything that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.max_ns = self.max_ns.max(other.max_ns);
     }
 }
 

@@ -10,7 +10,7 @@ use crate::group::Groups;
 use crate::histogram::Histogram;
 use crate::interface::InterfaceSummary;
 use crate::message::Message;
-use crate::part::{Part, PartMap};
+use crate::part::{Part, PartMap, PartSummary};
 use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
 
@@ -62,27 +62,6 @@ impl Serialize for StageSummary {
         object.serialize_field("max_ns", &self.max)?;
         object.serialize_field("sum_ns", &self.sum_ns)?;
         object.end()
-    }
-}
-
-/// The figures of one part of a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct PartSummary {
-    /// Messages that have some of it, by weight; for the rest of a stage, all messages of the
-    /// stage.
-    pub count: u64,
-    /// Weighted sum in nanoseconds.
-    pub sum_ns: u128,
-    /// The largest; `None` (JSON `null`) for the rest of a stage, which is known in sum alone.
-    pub max_ns: Option<Nanos>,
-}
-
-impl PartSummary {
-    /// Adds everything that `other` has counted.
-    pub fn merge(&mut self, other: &Self) {
-        self.count = self.count.saturating_add(other.count);
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-        self.max_ns = self.max_ns.max(other.max_ns);
     }
 }
 

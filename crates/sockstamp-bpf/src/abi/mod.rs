@@ -7,9 +7,8 @@ use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
-use sockstamp_model::part::{Part, PartMap};
+use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::PartSummary;
 use sockstamp_model::verdict::Verdict;
 
 mod ring;

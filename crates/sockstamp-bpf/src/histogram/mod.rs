@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::{Bucket, Histogram, ZERO_SLOT};
-use sockstamp_model::part::PartMap;
+use sockstamp_model::part::{PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{Cumulative, DirectionSummary, Lost, NicStamps, PartSummary, Reads, Summary};
+use sockstamp_model::summary::{Cumulative, DirectionSummary, Lost, NicStamps, Reads, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::abi::{Bank, SENT, part_index, part_summary, raw};

@@ -2,8 +2,9 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
 use sockstamp_model::part::Part;
+use sockstamp_model::part::PartSummary;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{PartSummary, Summary};
+use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
 
 use super::*;

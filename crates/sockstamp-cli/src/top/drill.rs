@@ -7,8 +7,8 @@ use sockstamp_model::Flow;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::group::{GroupDirection, GroupKey, GroupSummary};
 use sockstamp_model::message::Message;
+use sockstamp_model::part::PartSummary;
 use sockstamp_model::stage::Direction;
-use sockstamp_model::summary::PartSummary;
 
 use super::table::{Key, Row};
 

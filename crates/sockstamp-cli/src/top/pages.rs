@@ -1,10 +1,10 @@
 //! Draw the overlays: the keys, and the counters with their meaning.
 
 use ratatui::text::{Line, Span};
+use sockstamp_model::summary::Summary;
 
 use super::app::App;
 use super::paint::Paint;
-use super::screen;
 
 const KEYS: [(&str, &str); 13] = [
     ("↑ ↓ k j", "move; PgUp PgDn by ten; Home End g G to the ends"),
@@ -66,7 +66,7 @@ pub(super) fn counters(app: &App, width: usize, paint: Paint) -> Vec<Line<'stati
     }
     lines.extend(counter(summary.in_flight, "in flight", width));
     lines.push(title(" lost"));
-    for (name, count) in screen::losses(app, summary) {
+    for (name, count) in losses(app, summary) {
         lines.extend(counter(count, &name, width));
     }
     let groups = app.now().map_or(0, |now| now.groups.ended_groups);
@@ -95,4 +95,19 @@ fn counter(count: u64, what: &str, width: usize) -> Vec<Line<'static>> {
         }
     }
     lines.into_iter().map(Line::raw).collect()
+}
+
+/// Every counter of losses by its name in JSON, so that none is forgotten.
+pub(super) fn losses(app: &App, summary: &Summary) -> Vec<(String, u64)> {
+    let named = match serde_json::to_value(summary.lost) {
+        Ok(serde_json::Value::Object(named)) => named,
+        _ => serde_json::Map::new(),
+    };
+    let mut losses: Vec<_> = named
+        .into_iter()
+        .filter_map(|(name, count)| Some((name, count.as_u64()?)))
+        .collect();
+    let left_out = app.drill().map_or(0, |drill| drill.left_out());
+    losses.push(("messages of flows beyond the 500 shown".to_owned(), left_out));
+    losses
 }

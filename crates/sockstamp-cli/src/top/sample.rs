@@ -7,9 +7,9 @@ use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::flow::{CgroupId, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::{Interfaces, Message, Stamps};
-use sockstamp_model::part::{Part, PartMap};
+use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{PartSummary, Summary};
+use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
 
 use super::app::App;

@@ -6,7 +6,6 @@ use ratatui::layout::Size;
 use ratatui::text::{Line, Span};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::stage::Direction;
-use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
 
 use super::app::{App, MessageOrder, Page, View, Window};
@@ -189,7 +188,7 @@ fn foot(app: &App, paint: Paint) -> Vec<Line<'static>> {
         verdicts.push(Span::raw(", "));
         verdicts.push(Span::styled(format!("{verdict} {count}"), paint.alarm()));
     }
-    let mut lost = losses(app, summary)
+    let mut lost = pages::losses(app, summary)
         .into_iter()
         .filter(|&(_, count)| count > 0)
         .peekable();
@@ -201,21 +200,6 @@ fn foot(app: &App, paint: Paint) -> Vec<Line<'static>> {
         losses.push(Span::styled(format!("{name} {count}  "), paint.alarm()));
     }
     vec![Line::from(verdicts), Line::from(losses)]
-}
-
-/// Every counter of losses by its name in JSON, so that none is forgotten.
-pub(super) fn losses(app: &App, summary: &Summary) -> Vec<(String, u64)> {
-    let named = match serde_json::to_value(summary.lost) {
-        Ok(serde_json::Value::Object(named)) => named,
-        _ => serde_json::Map::new(),
-    };
-    let mut losses: Vec<_> = named
-        .into_iter()
-        .filter_map(|(name, count)| Some((name, count.as_u64()?)))
-        .collect();
-    let left_out = app.drill().map_or(0, |drill| drill.left_out());
-    losses.push(("messages of flows beyond the 500 shown".to_owned(), left_out));
-    losses
 }
 
 fn key_line(app: &App, paint: Paint) -> Line<'static> {

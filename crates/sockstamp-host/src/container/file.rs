@@ -3,11 +3,11 @@
 //! sockstamp reads these files as root. A FIFO would block it, a device may act when it is opened,
 //! a link may lead to a file that is not the user's to show, an endless file would fill the memory.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -53,6 +53,12 @@ pub(super) fn read(directory: &Path, below: &Path, owner: u32) -> io::Result<Vec
     Ok(bytes)
 }
 
+/// List what is in a directory, if it can be read.
+pub(super) fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path())
+}
+
 fn belongs(file: &File, owner: u32) -> io::Result<()> {
     if file.metadata()?.uid() == owner {
         Ok(())
@@ -82,9 +88,7 @@ pub(super) fn in_time<T: Send + 'static>(
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::{lchown, symlink};
-    use std::path::PathBuf;
     use std::time::Instant;
 
     use nix::sys::stat::{Mode, SFlag, mknod};

@@ -19,6 +19,7 @@ use anyhow::{Result, bail};
 use sockstamp_model::container::{Container, Runtime, container_of};
 use sockstamp_model::name::Name;
 
+use self::file::entries;
 use self::names::{DOCKER, KUBERNETES, Names, PODMAN};
 use crate::cgroup;
 
@@ -229,11 +230,6 @@ fn collect(directory: &Path, path: &Path, within: Place, found: &mut Vec<Candida
         };
         collect(&entry.path(), &path, below, found);
     }
-}
-
-fn entries(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    entries.map(|entry| entry.path())
 }
 
 #[cfg(test)]

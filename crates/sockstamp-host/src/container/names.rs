@@ -12,7 +12,7 @@ use nix::unistd::{Uid, User};
 use serde::Deserialize;
 use sockstamp_model::name::Name;
 
-use super::{entries, file};
+use super::file::{self, entries};
 
 /// docker: a directory a container, named by its id.
 pub(super) const DOCKER: &str = "/var/lib/docker/containers";

@@ -6,9 +6,9 @@ use crate::flow::{CgroupId, Flow, NetnsInode, SocketCookie};
 use crate::histogram::{self, BUCKETS, Bucket, Histogram};
 use crate::message::{Interfaces, Stamps};
 use crate::name::Name;
-use crate::part::{Part, PartMap};
+use crate::part::{Part, PartMap, PartSummary};
 use crate::stage::StageMap;
-use crate::summary::{DirectionSummary, PartSummary};
+use crate::summary::DirectionSummary;
 use crate::verdict::Verdict;
 
 /// A distribution as the programs keep it: `histogram_add()` of histogram.bpf.h.

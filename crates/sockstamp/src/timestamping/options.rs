@@ -6,7 +6,6 @@ use crate::sys::options::{SoTimestamping, get, set};
 use crate::{Error, Result};
 
 use super::flag::Flag;
-use super::support::Support;
 
 /// The stamps that a socket takes and reports.
 ///
@@ -191,13 +190,12 @@ impl Options {
         Flag::all_in(self.flags)
     }
 
-    /// Return the options without those that this kernel lacks, and without those that depend on
-    /// them.
-    pub fn where_supported(self, support: &Support) -> Self {
-        let keeps = |flag: &Flag| support.has(*flag);
+    /// Return the options with these flags alone, and with times of 64 bits only if `wide`.
+    pub(super) fn limited(self, keeps: impl Fn(Flag) -> bool, wide: bool) -> Self {
+        let kept = self.flags().filter(|flag| keeps(*flag));
         Self {
-            flags: self.flags().filter(keeps).fold(0, |bits, flag| bits | flag.bit()),
-            wide: self.wide && support.wide,
+            flags: kept.fold(0, |bits, flag| bits | flag.bit()),
+            wide: self.wide && wide,
             ..self
         }
     }
@@ -209,7 +207,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`]: EINVAL for a flag that this kernel lacks (ask [`Support`] before) or that
+    /// [`Error::Call`]: EINVAL for a flag that this kernel lacks (ask
+    /// [`Support`](super::Support) before) or that
     /// cannot be without another, and for ids on a TCP socket that is not connected.
     pub fn apply(self, socket: impl AsFd) -> Result<()> {
         let value = SoTimestamping {

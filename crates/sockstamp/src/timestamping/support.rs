@@ -55,6 +55,14 @@ impl Support {
     }
 }
 
+impl Options {
+    /// Return the options without those that this kernel lacks, and without those that depend on
+    /// them.
+    pub fn where_supported(self, support: &Support) -> Self {
+        self.limited(|flag| support.has(flag), support.wide)
+    }
+}
+
 fn accepts(socket: &OwnedFd, flag: Flag) -> bool {
     match flag {
         Flag::BindPhc => takes_phc(socket),
