@@ -77,7 +77,8 @@ static __always_inline enum verdict tx_admit(const struct sock *sk, const struct
 {
 	if (seq_before(key, tcp_of(sk)->snd_nxt))
 		return VERDICT_ALREADY_SENT;
-	if (!setting_traced && tx_disturbs_application(skb, skb_tcp(skb), key))
+	/* Functions that are traced show no skb. */
+	if (skb && !setting_traced && tx_disturbs_application(skb, skb_tcp(skb), key))
 		return VERDICT_APP_STAMP;
 	return VERDICT_VALID;
 }
