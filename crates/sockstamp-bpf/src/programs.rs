@@ -64,7 +64,7 @@ const ONCE: &str = "none: once per open file or socket, at the start or the end"
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 42] = [
+pub const PROGRAMS: [Program; 43] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND),
     program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   |plan| entry_tracepoint(plan) || udp_calls(plan), SEND),
