@@ -34,7 +34,7 @@ const DIAGNOSIS: &str = "\
 The table of `sockstamp stat` ends with one sentence where a rule of this page applies: that of the
 cause that took the most time. Nothing is said where none applies. Averages are of the messages that
 have the stage or the part. The time until messages leave is `tx sent`; the time until data is read
-is `rx total`.
+is `rx total`. A share of either is told only if that time is 1 ms on average.
 
 An acknowledgement is no cause: nobody waits for it unless data is held back, and that wait is a part
 of `tx.queue`. `app.service` has no rule, because a pause between an answer and the next question is

@@ -29,6 +29,8 @@ const MS: u64 = 1_000_000;
 
 /// A wait below this part of its messages' time is not where the time goes.
 const LEAST_PERCENT: u128 = 30;
+/// One slow message among fast ones is no fault: a delay that the average message does not notice.
+const LEAST_MEAN: Nanos = Nanos(MS);
 
 /// All rules. The one whose cause took the most time is told.
 pub const RULES: &[Rule] = &[
@@ -196,7 +198,7 @@ pub const RULES: &[Rule] = &[
 
 /// Form the finding of a cause that took `sum` of the `whole`, if that is enough of it.
 fn finding(sum: Sum, whole: Sum, stage: Stage, what: &str) -> Option<Finding> {
-    if sum.ns * 100 < whole.ns * LEAST_PERCENT {
+    if whole.mean() < LEAST_MEAN || sum.ns * 100 < whole.ns * LEAST_PERCENT {
         return None;
     }
     let until = match stage.direction() {
