@@ -57,6 +57,7 @@ step_rustfmt() {
 	component cargo-fmt rustfmt
 	cargo fmt --all --check
 	cargo fmt --manifest-path fuzz/Cargo.toml --check
+	scripts/comment-width.sh
 }
 
 step_clang-format() {

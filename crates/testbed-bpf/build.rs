@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use bpf_build::Clang;
 
-/// What all programs have in common is included from here.
+/// Include the headers shared by all programs from here.
 const HEADERS: &str = "../sockstamp-bpf/src";
 
 fn main() -> Result<()> {

@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md's table of crates, compared with what cargo says of them: a crate that is not in it, and one that comes
-//! to know another, change the map as well.
+//! ARCHITECTURE.md's table of crates, compared with what cargo says of them: a crate that is not in
+//! it, and one that comes to know another, change the map as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -11,9 +11,9 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 const MAP: &str = "ARCHITECTURE.md";
-/// How the table begins.
+/// The first line of the table.
 const HEADING: &str = "| path | content | knows |";
-/// What knows no other crate of ours says so.
+/// The entry of a crate that knows no other crate of ours.
 const NOBODY: &str = "nobody";
 /// Those outside of the workspace.
 const OTHER_WORKSPACES: [&str; 1] = ["fuzz"];

@@ -22,8 +22,8 @@ use clap::Parser;
 enum Task {
     /// Write man pages, completions, and the references of stages and kernels to docs/
     Generate {
-        /// Write nothing; fail if a file is not as it would be generated, or if ARCHITECTURE.md has another table of
-        /// who knows whom than cargo
+        /// Write nothing; fail if a file is not as it would be generated, or if ARCHITECTURE.md has
+        /// another table of who knows whom than cargo
         #[arg(long)]
         check: bool,
     },

@@ -43,7 +43,8 @@ impl Clang {
         version(&self.path)
     }
 
-    /// Compile `NAME.bpf.c` to `NAME.skel.rs` in the folder `out`. Quoted includes are looked for in these folders.
+    /// Compile `NAME.bpf.c` to `NAME.skel.rs` in the folder `out`. Quoted includes are looked for
+    /// in these folders.
     ///
     /// # Errors
     ///

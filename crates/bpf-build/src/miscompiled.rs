@@ -2,9 +2,9 @@
 //!
 //! `BPFMISimplifyPatchable` replaces the load of a field's offset, which is relocated, by the
 //! offset. It skips loads whose address is in `SkipInsts`, a set that it never empties: neither
-//! when an instruction is freed, nor at the next function. Where the allocator gives such an address
-//! to another load, that one stays in the program, and reads from the offset as if it were an
-//! address:
+//! when an instruction is freed, nor at the next function. Where the allocator gives such an
+//! address to another load, that one stays in the program, and reads from the offset as if it were
+//! an address:
 //!
 //! ```text
 //! r1 = 0                    r1 = 0
@@ -46,7 +46,8 @@ pub(crate) fn has_load_through_constant(object: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Follow constants from one instruction to the next. A jump ends that: another path may meet there.
+/// Follow constants from one instruction to the next. A jump ends that: another path may meet
+/// there.
 fn reads_at_constant(instructions: &[u8]) -> bool {
     let mut constant = [false; 16];
     let mut rest = instructions.chunks_exact(SIZE);

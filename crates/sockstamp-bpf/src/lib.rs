@@ -1,12 +1,14 @@
 //! The eBPF programs of sockstamp and their loader. Nobody else knows libbpf.
 //!
-//! Facts first ([`facts`], gathered by [`probe`]), then rules ([`plan`]), then action ([`Session`]). A feature is a
-//! folder that holds its C and its Rust; `bpf/sockstamp.bpf.c` has the programs, each a thin wrapper.
+//! Facts first ([`facts`], gathered by [`probe`]), then rules ([`plan`]), then action
+//! ([`Session`]). A feature is a folder that holds its C and its Rust; `bpf/sockstamp.bpf.c` has
+//! the programs, each a thin wrapper.
 
 #![deny(unsafe_code)]
 
-// Programs on several CPUs, and user space, share memory without locks. Where one reads what another writes, compiler
-// barriers keep the order, which holds where the processor keeps stores in order (x86-64), and has been tested nowhere else.
+// Programs on several CPUs, and user space, share memory without locks. Where one reads what
+// another writes, compiler barriers keep the order, which holds where the processor keeps stores in
+// order (x86-64), and has been tested nowhere else.
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!(
     "sockstamp's BPF programs are for x86-64 alone: what CPUs share is not ordered for weaker memory models"

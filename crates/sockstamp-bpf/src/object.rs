@@ -7,8 +7,8 @@ use libbpf_rs::{Link, PrintLevel, ProgramAttachType, ProgramType};
 
 use crate::error::{Error, Tried};
 
-/// Opens programs that outlive this call. The skeleton borrows its object, so they need a place that does, too: a few
-/// bytes each time that are never given back; the object in them is.
+/// Opens programs that outlive this call. The skeleton borrows its object, so they need a place
+/// that does, too: a few bytes each time that are never given back; the object in them is.
 ///
 /// # Errors
 ///

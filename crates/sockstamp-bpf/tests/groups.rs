@@ -248,8 +248,8 @@ fn idle_groups_give_way_when_there_are_too_many() {
     assert!((1..=2).contains(&group.tx.messages));
 }
 
-/// Runs a program whose membarrier(2) fails, as it does on a host with `nohz_full`: seccomp(2), with the filter
-/// of classic BPF that Documentation/userspace-api/seccomp_filter.rst describes.
+/// Runs a program whose membarrier(2) fails, as it does on a host with `nohz_full`: seccomp(2),
+/// with the filter of classic BPF that Documentation/userspace-api/seccomp_filter.rst describes.
 const WITHOUT_MEMBARRIER: &str = "
 import ctypes, errno, os, struct, sys
 number = 324  # of x86-64

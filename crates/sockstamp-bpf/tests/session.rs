@@ -88,7 +88,8 @@ fn without_the_entry_messages_start_when_they_are_queued() {
 #[test]
 fn the_callback_shows_the_entry_as_the_tracepoint_does() {
     let (callback, tracepoint) = (copying(Entry::Callback), copying(Entry::Tracepoint));
-    // Both lie within the first microseconds of tcp_sendmsg_locked(), the callback before the tracepoint.
+    // Both lie within the first microseconds of tcp_sendmsg_locked(), the callback before the
+    // tracepoint.
     assert!(
         callback.0.abs_diff(tracepoint.0) < 10_000,
         "{callback} {tracepoint}"

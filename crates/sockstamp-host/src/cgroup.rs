@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-/// Return where this process sees the hierarchy, or else a mount of our own, which nobody else sees: for the
-/// commands that it runs, ip-netns(8) mounts a /sys without what is mounted below. Such a path is this
-/// process's alone.
+/// Return where this process sees the hierarchy, or else a mount of our own, which nobody else
+/// sees: for the commands that it runs, ip-netns(8) mounts a /sys without what is mounted below.
+/// Such a path is this process's alone.
 #[must_use]
 pub fn mount() -> Option<PathBuf> {
     let mounts = fs::read("/proc/self/mounts").ok()?;

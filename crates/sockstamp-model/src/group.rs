@@ -310,8 +310,8 @@ pub struct GroupDirection {
 }
 
 impl GroupDirection {
-    /// Return the distribution that messages of this direction are judged by: of the time until they
-    /// left the host, or until they were read.
+    /// Return the distribution that messages of this direction are judged by: of the time until
+    /// they left the host, or until they were read.
     #[must_use]
     pub fn time(&self, direction: Direction) -> &GroupHistogram {
         match direction {

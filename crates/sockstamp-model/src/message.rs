@@ -183,8 +183,8 @@ impl Message {
 }
 
 impl Message {
-    /// Return the time until the message left the host, or was read: the sum of the stages that have
-    /// a share. Saturates.
+    /// Return the time until the message left the host, or was read: the sum of the stages that
+    /// have a share. Saturates.
     #[must_use]
     pub fn time(&self) -> Nanos {
         let stages = self.stages.present().filter(|(stage, _)| stage.has_share());

@@ -156,9 +156,9 @@ impl Stage {
         matches!(self, Self::AppService | Self::PeerAnswer)
     }
 
-    /// Return true for a stage of the time that a message is judged by: until it left the host, or until
-    /// it was read. An acknowledgement delays nobody by itself; where one was waited for, the wait is in
-    /// `tx.queue`.
+    /// Return true for a stage of the time that a message is judged by: until it left the host, or
+    /// until it was read. An acknowledgement delays nobody by itself; where one was waited for, the
+    /// wait is in `tx.queue`.
     #[must_use]
     pub const fn has_share(self) -> bool {
         !self.is_between_messages() && !matches!(self, Self::TxNetwork)

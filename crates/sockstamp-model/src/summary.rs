@@ -132,8 +132,8 @@ pub struct DirectionSummary {
 }
 
 impl DirectionSummary {
-    /// Return the distribution that messages of this direction are judged by: of the time until they
-    /// left the host, or until they were read.
+    /// Return the distribution that messages of this direction are judged by: of the time until
+    /// they left the host, or until they were read.
     #[must_use]
     pub fn time(&self, direction: Direction) -> &Histogram {
         match direction {

@@ -1,4 +1,5 @@
-//! BPF programs that sockstamp is compared with, in benchmarks and tests. Nothing of it is in the product.
+//! BPF programs that sockstamp is compared with, in benchmarks and tests. Nothing of it is in the
+//! product.
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What libbpf-cargo generates from the C programs.
+//! Include the code that libbpf-cargo generates from the C programs.
 
 #![allow(
     clippy::all,

@@ -1,5 +1,5 @@
-//! Another user of the bits that a session asks of sockets, and a look at them and at packets: for tests of what else a session
-//! does to a host.
+//! Another user of the bits that a session asks of sockets, and a look at them and at packets: for
+//! tests of what else a session does to a host.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -41,8 +41,8 @@ impl std::fmt::Debug for Stranger {
 }
 
 impl Stranger {
-    /// Sets the bits on each connection from or to `port` that is made in `netns` from now on, before any program
-    /// does that is attached to the same cgroup later.
+    /// Sets the bits on each connection from or to `port` that is made in `netns` from now on,
+    /// before any program does that is attached to the same cgroup later.
     ///
     /// # Errors
     ///
@@ -73,7 +73,8 @@ impl Stranger {
         counted.map_or(0, |data| data.stranger_asking_packets)
     }
 
-    /// The bits of each connection of the calling thread's network namespace, by its local and remote port.
+    /// The bits of each connection of the calling thread's network namespace, by its local and
+    /// remote port.
     ///
     /// # Errors
     ///

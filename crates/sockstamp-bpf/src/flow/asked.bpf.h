@@ -47,7 +47,7 @@ static __always_inline __u8 asked_by_marks(const struct sock *sk)
 	return all;
 }
 
-/* What of the bits is in bpf_sock_ops_cb_flags. */
+/* Return the bits that are in bpf_sock_ops_cb_flags. */
 static __always_inline int callbacks_of(__u8 bits)
 {
 	int callbacks = 0;

@@ -126,7 +126,7 @@ static __always_inline void mark_selected(struct mark *mark, const struct tcp_so
 	mark->retransmits = tp->total_retrans;
 }
 
-/* Whether a FIN went, one way or the other, and data may still go the other way. */
+/* Return true if a FIN went in one direction, and data may still go in the other. */
 static __always_inline bool half_closed(int state)
 {
 	return state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT;

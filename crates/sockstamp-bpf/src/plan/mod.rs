@@ -37,7 +37,8 @@ pub enum Entry {
     Tracepoint,
     /// The sockops callback that a send call begins with, which selected sockets alone make.
     Begin,
-    /// The sockops callback for header options, which selected sockets alone make: several times a send.
+    /// The sockops callback for header options, which selected sockets alone make: several times a
+    /// send.
     Callback,
     /// The function of the same name as the tracepoint.
     Function,
@@ -78,7 +79,8 @@ pub struct Plan {
     pub waits: bool,
     /// Sends from a file have their own function (before Linux 6.5).
     pub pages: bool,
-    /// Segments of half-closed connections are seen by a function: their sockets do not call back for them.
+    /// Segments of half-closed connections are seen by a function: their sockets do not call back
+    /// for them.
     pub half_closed: bool,
     /// The method for TCP reads, if any.
     pub rx: Option<Reads>,

@@ -179,8 +179,8 @@ fn begin_callback(facts: &Facts) -> Option<Reason> {
 }
 
 /// Each costs a selected flow about the same (docs/benchmarks.md). The callbacks spare all other
-/// flows a hook per send, but do not tell waiting for the send buffer from copying, which readers of
-/// `tx.copy` ask for. Beside the callback that a call begins with, the function that waits does.
+/// flows a hook per send, but do not tell waiting for the send buffer from copying, which readers
+/// of `tx.copy` ask for. Beside the callback that a call begins with, the function that waits does.
 fn best_entry(facts: &Facts) -> Entry {
     let waits = lacks_function(facts, Function::SkStreamWaitMemory);
     if begin_callback(facts).or(waits).is_none() {

@@ -9,8 +9,8 @@ use libbpf_rs::{Iter, Link, MapCore, ProgramMut};
 use crate::error::{Error, Tried};
 use crate::flow;
 
-/// How often messages in flight are looked at. One of a socket without packets is given up when it
-/// is a second old (`UDP_CALL_NS` in send.bpf.h).
+/// Interval between looks at messages in flight. One of a socket without packets is given up when
+/// it is a second old (`UDP_CALL_NS` in send.bpf.h).
 const GIVE_UP_EVERY: Duration = Duration::from_secs(1);
 
 /// Ends messages whose packet left unseen, also of sockets that send no more.

@@ -145,7 +145,7 @@ static __always_inline void udp_name_packet(const struct sock *sk, const struct 
 	name->segments = kernel_read(shared, struct skb_shared_info, gso_segs) > 1;
 }
 
-/* Whether this is the packet, or the last segment of it. */
+/* Return true if this is the packet, or its last segment. */
 static __always_inline bool udp_named(const struct udp_packet_name *name,
 				      const struct udp_packet_name *seen)
 {
@@ -242,7 +242,7 @@ __noinline int udp_flush(struct udp_flow *flow, const struct udp_packet *packet)
 }
 
 /*
- * Whether the socket has no packets but those of so many bytes: sk_wmem_alloc is 1 without any
+ * Return true if the socket has only packets of this many bytes: sk_wmem_alloc is 1 without any
  * (sk_alloc(), v6.18).
  */
 static __always_inline bool udp_alone(const struct sock *sk, __u32 truesize)
@@ -368,7 +368,7 @@ __noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
 
 		if (send->flags & UDP_LEFT || !udp_named(&send->name, &packet->name))
 			continue;
-		/* What the call has queued before, or the same packet at its next device. */
+		/* The call has queued it before, or it is the same packet at its next device. */
 		if (send->state == UDP_OPEN && (!tid || send->tid == tid))
 			continue;
 		taken = true;
@@ -546,7 +546,7 @@ static __always_inline void udp_dropped(const struct sk_buff *skb)
 		udp_left(sender, skb, true);
 }
 
-/* What was flushed on the way was no part of a call whose own bytes are corked now. */
+/* Packets flushed on the way were no part of a call whose own bytes are corked now. */
 static __always_inline void udp_cork(struct udp_send *send)
 {
 	send->sched = 0;

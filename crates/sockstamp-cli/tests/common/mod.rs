@@ -115,8 +115,8 @@ impl Trace {
         messages(self.0.finish().0.path())
     }
 
-    /// Do the same as [`Trace::finish`]; if messages are missing because the reader of the ring had no
-    /// processor in time, return what it says.
+    /// Do the same as [`Trace::finish`]; if messages are missing because the reader of the ring had
+    /// no processor in time, return what it says.
     pub fn finish_whole(self) -> Result<Vec<Value>, String> {
         let (output, errors) = self.0.finish();
         match errors.contains("could not be shown") {

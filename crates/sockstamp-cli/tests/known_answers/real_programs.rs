@@ -47,8 +47,8 @@ fn check_iperf3(family: Family) {
         }
         // Both ends throw away what iperf3 had queued when it was done. If it closed before, a FIN
         // waits behind that, and the kernel counts it as a byte that is not sent (tcp_send_fin() in
-        // net/ipv4/tcp_output.c, v6.18). iperf3 itself counts what it wrote, but for the cookie that
-        // each connection begins with.
+        // net/ipv4/tcp_output.c, v6.18). iperf3 itself counts what it wrote, but for the cookie
+        // that each connection begins with.
         let written = COOKIE + number(&result["end"]["sum_sent"]["bytes"]);
         assert_eq!(ours, written, "{local}: {counts:?}");
         assert!(counts.bytes_queued() - written <= 1, "{local}: {counts:?}");

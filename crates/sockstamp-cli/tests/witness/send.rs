@@ -188,7 +188,7 @@ fn sends_to_a_peer_that_has_closed_its_side_have_their_own_times() {
     });
 }
 
-/// What is queued when the sender closes its side leaves, and is acknowledged, in FIN_WAIT1.
+/// Data queued when the sender closes its side leaves, and is acknowledged, in FIN_WAIT1.
 #[test]
 fn sends_in_front_of_a_fin_have_their_own_times() {
     within_attempts(|| {

@@ -30,7 +30,8 @@ pub struct Found {
     pub container: Container,
     /// The directory of its cgroup.
     pub cgroup: PathBuf,
-    /// A user, or a container, gave its own cgroup this name: the runtimes of the host know nothing of it.
+    /// A user, or a container, gave its own cgroup this name: the runtimes of the host know nothing
+    /// of it.
     pub claimed: bool,
 }
 

@@ -49,10 +49,10 @@ use crate::{Error, Result};
 ///
 /// # Receivers on the same host
 ///
-/// Linux 6.18 may report a completion seconds late where a socket of the same host reads the data on
-/// another processor: it releases such packets when the sending processor handles its next one
-/// (`skb_attempt_defer_free()`, net/core/skbuff.c; v7.3 excepts zerocopy). A process that depends on
-/// it can set `net.core.skb_defer_max` to 0.
+/// Linux 6.18 may report a completion seconds late where a socket of the same host reads the data
+/// on another processor: it releases such packets when the sending processor handles its next one
+/// (`skb_attempt_defer_free()`, net/core/skbuff.c; v7.3 excepts zerocopy). A process that depends
+/// on it can set `net.core.skb_defer_max` to 0.
 ///
 /// # One sender for a socket
 ///

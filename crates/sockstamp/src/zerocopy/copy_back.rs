@@ -2,9 +2,9 @@
 //! SCM_ZC_NOTIFICATION.
 //!
 //! Source: `kernel/series`, patch "net: Report completions of MSG_ZEROCOPY by the next sendmsg()".
-//! An earlier proposal ("sock: add MSG_ZEROCOPY notification mechanism based on msg_control", netdev,
-//! 30 July 2024) was not merged, and its number is SO_DEVMEM_LINEAR's since Linux 6.12. So nothing
-//! is believed by the number: the probe asks for a completion and looks whether it comes.
+//! An earlier proposal ("sock: add MSG_ZEROCOPY notification mechanism based on msg_control",
+//! netdev, 30 July 2024) was not merged, and its number is SO_DEVMEM_LINEAR's since Linux 6.12. So
+//! nothing is believed by the number: the probe asks for a completion and looks whether it comes.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, UdpSocket};

@@ -1,5 +1,5 @@
-//! The selftests of sockets, a file each: what they need of the kernel's makefiles is two folders of
-//! headers.
+//! The selftests of sockets, a file each: what they need of the kernel's makefiles is two folders
+//! of headers.
 
 use std::path::Path;
 use std::process::Command;

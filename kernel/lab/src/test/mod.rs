@@ -32,7 +32,8 @@ pub(crate) struct Arguments {
     /// Kernels, as for `run`; all of Debian's if none is given
     #[arg(long = "kernel", value_name = "KERNEL")]
     kernels: Vec<Choice>,
-    /// Ask doctor and the verifier of this machine's own kernel as well (root): cargo test runs its tests
+    /// Ask doctor and the verifier of this machine's own kernel as well (root): cargo test runs its
+    /// tests
     #[arg(long)]
     host: bool,
     /// Only ask doctor and the verifier

@@ -19,7 +19,7 @@
 #include "tcp/receive/hol.bpf.h"
 
 /*
- * Whether segments of the connection come to no hook: its own side is closed, no function is
+ * Return true if segments of the connection come to no hook: its own side is closed, no function is
  * traced, and it does not call back for them.
  */
 static __always_inline bool rx_unprobed(const struct sock *sk)
