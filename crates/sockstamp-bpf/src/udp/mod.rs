@@ -1,7 +1,6 @@
 //! UDP: the sockets that exist already, and messages that would stay in flight for good.
 
 use std::io::{self, Read};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{Iter, Link, MapCore, ProgramMut};
