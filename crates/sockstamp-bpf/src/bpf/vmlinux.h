@@ -594,7 +594,7 @@ struct skb_shared_hwtstamps {
 	ktime_t hwtstamp;
 };
 
-/* struct bio_vec before v6.10, of the same layout. */
+/* struct bio_vec before v6.10: only where it is. */
 struct skb_frag {
 	unsigned long netmem;
 	unsigned int len;

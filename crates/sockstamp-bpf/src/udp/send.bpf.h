@@ -120,11 +120,18 @@ struct udp_packet {
 	bool last; /* of its datagram */
 };
 
+/* skb_frag_t, as it lies in memory: its names are others before v6.10 (struct bio_vec). */
+struct udp_page {
+	__u64 page;
+	__u32 length;
+	__u32 offset;
+};
+
 /* Where the bytes of a packet's last page end: no two packets that live end at one place. */
 static __always_inline __u64 udp_tail(const unsigned char *shared)
 {
 	__u32 count = kernel_read(shared, struct skb_shared_info, nr_frags);
-	struct skb_frag last;
+	struct udp_page last;
 
 	if (!count || count > MAX_SKB_FRAGS ||
 	    bpf_probe_read_kernel(&last, sizeof(last),
@@ -132,7 +139,7 @@ static __always_inline __u64 udp_tail(const unsigned char *shared)
 					  (count - 1) * sizeof(last)))
 		return 0;
 	/* A struct page is 64 bytes long, and a page that is shared out is at most 32 kB. */
-	return ((__u64)last.netmem << 12) + last.offset + last.len;
+	return (last.page << 12) + last.offset + last.length;
 }
 
 static __always_inline void udp_name_packet(const struct sock *sk, const struct sk_buff *skb,
