@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include <linux/bpf.h>
-#include <linux/errqueue.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "count.skel.h"
@@ -29,11 +28,6 @@
 #define SMALL  1200
 #define SMALLS 54 /* that fit into an skb */
 #define BULK   (SMALLS * SMALL)
-#define PAGE   4096
-
-#ifndef SCM_ZC_NOTIFICATION
-#define SCM_ZC_NOTIFICATION 86
-#endif
 
 enum traffic {
 	ONE_WAY,
@@ -41,14 +35,7 @@ enum traffic {
 	BULK_SENDS,
 	SMALL_SENDS, /* that share skbs */
 	UDP_SENDS,
-	SENDMSG, /* by sendmsg(), without control messages */
-	CONTROL_SENDS, /* with a control message that nothing is written to */
-	ZEROCOPY_SENDS, /* a page each */
 };
-
-/* How completions of MSG_ZEROCOPY are read: as tools/testing/selftests/net/msg_zerocopy.c does, or
- * by the next send. */
-enum completions { ERROR_QUEUE, COPY_BACK };
 
 /* What is loaded beside the traffic. */
 enum hook { NOTHING, SOCKOPS, TRACEPOINT, FENTRY, SELECT_UDP, RX_TRACEPOINTS };
@@ -60,30 +47,7 @@ struct row {
 	int cb_flags;
 	unsigned int option_len;
 	bool reserve_none, cached, stamps;
-	bool udp, ipv6;
-	enum completions completions;
-	int interval; /* sends for each reading of completions */
 };
-
-#define ZEROCOPY(NAME, UDP, IPV6)                                                                    \
-	{"zerocopy." NAME ".1.error-queue", ZEROCOPY_SENDS, NOTHING, .udp = UDP, .ipv6 = IPV6,       \
-	 .completions = ERROR_QUEUE,	    .interval = 1},                                          \
-		{"zerocopy." NAME ".1.copy-back", ZEROCOPY_SENDS, NOTHING, .udp = UDP, .ipv6 = IPV6, \
-		 .completions = COPY_BACK,	  .interval = 1},                                    \
-		{"zerocopy." NAME ".32.error-queue",                                                 \
-		 ZEROCOPY_SENDS,                                                                     \
-		 NOTHING,                                                                            \
-		 .udp = UDP,                                                                         \
-		 .ipv6 = IPV6,                                                                       \
-		 .completions = ERROR_QUEUE,                                                         \
-		 .interval = 32},                                                                    \
-		{"zerocopy." NAME ".32.copy-back",                                                   \
-		 ZEROCOPY_SENDS,                                                                     \
-		 NOTHING,                                                                            \
-		 .udp = UDP,                                                                         \
-		 .ipv6 = IPV6,                                                                       \
-		 .completions = COPY_BACK,                                                           \
-		 .interval = 32}
 
 static const struct row rows[] = {
 	{"tcp.send.nothing", ONE_WAY, NOTHING},
@@ -110,26 +74,14 @@ static const struct row rows[] = {
 	{"tcp.bulk.option", BULK_SENDS, SOCKOPS, .option_len = 12},
 	{"tcp.bulk.option-cached", BULK_SENDS, SOCKOPS, .option_len = 12, .cached = true},
 	{"tcp.bulk.every-skb", BULK_SENDS, SOCKOPS, .cb_flags = SK_BPF_CB_TX_EVERY_SKB},
-	{"udp.send.nothing", UDP_SENDS, NOTHING, .udp = true},
-	{"udp.send.callbacks-of-others", UDP_SENDS, SOCKOPS, .udp = true},
-	{"udp.send.callbacks", UDP_SENDS, SELECT_UDP, .udp = true,
-	 .cb_flags = SK_BPF_CB_TX_TIMESTAMPING},
-	{"udp.send.stamps", UDP_SENDS, SELECT_UDP, .udp = true,
-	 .cb_flags = SK_BPF_CB_TX_TIMESTAMPING, .stamps = true},
-	{"tcp.sendmsg.nothing", SENDMSG, NOTHING},
-	{"tcp.sendmsg.control", CONTROL_SENDS, NOTHING},
-	{"udp.sendmsg.nothing", SENDMSG, NOTHING, .udp = true},
-	{"udp.sendmsg.control", CONTROL_SENDS, NOTHING, .udp = true},
-	ZEROCOPY("tcp4", false, false),
-	ZEROCOPY("tcp6", false, true),
-	ZEROCOPY("udp4", true, false),
-	ZEROCOPY("udp6", true, true),
+	{"udp.send.nothing", UDP_SENDS, NOTHING},
+	{"udp.send.callbacks-of-others", UDP_SENDS, SOCKOPS},
+	{"udp.send.callbacks", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING},
+	{"udp.send.stamps", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING,
+	 .stamps = true},
 };
 
-static char buf[BULK] __attribute__((aligned(PAGE)));
-
-/* The kernel, something that the traffic needs. */
-static bool lacks;
+static char buf[BULK];
 
 static void fail(const char *what)
 {
@@ -158,25 +110,19 @@ static int join_cgroup(void)
 	return open(CGROUP, O_RDONLY);
 }
 
-static void connect_ends(const struct row *row, int ends[2])
+static void connect_ends(enum traffic traffic, int ends[2])
 {
-	int type = row->udp ? SOCK_DGRAM : SOCK_STREAM, one = 1;
-	int family = row->ipv6 ? AF_INET6 : AF_INET;
-	struct sockaddr_in6 address = {.sin6_family = family};
+	int type = traffic == UDP_SENDS ? SOCK_DGRAM : SOCK_STREAM, one = 1;
+	struct sockaddr_in address = {.sin_family = AF_INET};
 	socklen_t len = sizeof(address);
-	int listener = socket(family, type, 0);
+	int listener = socket(AF_INET, type, 0);
 
-	if (row->ipv6)
-		address.sin6_addr = in6addr_loopback;
-	else
-		((struct sockaddr_in *)&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (bind(listener, (void *)&address, len) || getsockname(listener, (void *)&address, &len))
 		fail("bind");
 	if (type == SOCK_STREAM && listen(listener, 1))
 		fail("listen");
-	ends[0] = socket(family, type, 0);
-	if (setsockopt(ends[0], SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one)))
-		fail("SO_ZEROCOPY");
+	ends[0] = socket(AF_INET, type, 0);
 	if (connect(ends[0], (void *)&address, len))
 		fail("connect");
 	if (type == SOCK_DGRAM) {
@@ -207,114 +153,8 @@ static void small_sends(const int ends[2])
 		fail("recv");
 }
 
-static void receive(int to, size_t len)
+static void messages(enum traffic traffic, const int ends[2], int number)
 {
-	if (recv(to, buf, len, MSG_WAITALL) != (ssize_t)len)
-		fail("recv");
-}
-
-static void sendmsg_send(const int ends[2], bool with_control)
-{
-	char control[CMSG_SPACE(sizeof(int))] = {};
-	struct iovec iov = {buf, 64};
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *cm = CMSG_FIRSTHDR(&msg);
-
-	cm->cmsg_level = SOL_SOCKET;
-	cm->cmsg_type = SO_PRIORITY;
-	cm->cmsg_len = CMSG_LEN(sizeof(int));
-	if (!with_control)
-		msg.msg_controllen = 0;
-	if (sendmsg(ends[0], &msg, 0) != 64)
-		fail("sendmsg");
-	receive(ends[1], 64);
-}
-
-/* Returns the completed sends. */
-static int read_error_queue(int fd)
-{
-	char control[128];
-	struct msghdr msg = {.msg_control = control, .msg_controllen = sizeof(control)};
-	struct sock_extended_err *err;
-	int completed = 0;
-
-	while (recvmsg(fd, &msg, MSG_ERRQUEUE) >= 0) {
-		err = (void *)CMSG_DATA(CMSG_FIRSTHDR(&msg));
-		completed += err->ee_data - err->ee_info + 1;
-		msg.msg_controllen = sizeof(control);
-	}
-	return completed;
-}
-
-/* Returns the completed sends, or -1 where the kernel knows no such control message. */
-static int send_and_read(int fd)
-{
-	char control[CMSG_SPACE(sizeof(struct scm_zc_notification) + sizeof(struct scm_zc_range))] =
-		{};
-	struct iovec iov = {buf, PAGE};
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof(control),
-	};
-	struct cmsghdr *cm = CMSG_FIRSTHDR(&msg);
-	struct scm_zc_notification *zc = (void *)CMSG_DATA(cm);
-
-	cm->cmsg_level = SOL_SOCKET;
-	cm->cmsg_type = SCM_ZC_NOTIFICATION;
-	cm->cmsg_len = CMSG_LEN(sizeof(*zc) + sizeof(*zc->ranges));
-	if (sendmsg(fd, &msg, MSG_ZEROCOPY) != PAGE)
-		return -1;
-	return zc->count ? zc->ranges[0].last - zc->ranges[0].first + 1 : 0;
-}
-
-static void zerocopy_sends(const struct row *row, const int ends[2], int number)
-{
-	int completed = 0, now;
-
-	for (int i = 1; i <= number; i++) {
-		bool reads = i % row->interval == 0;
-
-		if (reads && row->completions == COPY_BACK) {
-			now = send_and_read(ends[0]);
-			if (now < 0) {
-				lacks = true;
-				return;
-			}
-			completed += now;
-		} else if (send(ends[0], buf, PAGE, MSG_ZEROCOPY) != PAGE) {
-			fail("send");
-		}
-		receive(ends[1], PAGE);
-		if (reads && row->completions == ERROR_QUEUE)
-			completed += read_error_queue(ends[0]);
-	}
-	completed += read_error_queue(ends[0]);
-	if (completed != number) {
-		fprintf(stderr, "count: %s: %d of %d completed\n", row->name, completed, number);
-		exit(1);
-	}
-}
-
-static void messages(const struct row *row, const int ends[2], int number)
-{
-	enum traffic traffic = row->traffic;
-
-	if (traffic == ZEROCOPY_SENDS) {
-		zerocopy_sends(row, ends, number);
-		return;
-	}
-	if (traffic == SENDMSG || traffic == CONTROL_SENDS) {
-		while (number--)
-			sendmsg_send(ends, traffic == CONTROL_SENDS);
-		return;
-	}
 	if (traffic == SMALL_SENDS) {
 		for (; number > 0; number -= SMALLS)
 			small_sends(ends);
@@ -408,19 +248,18 @@ static void count_row(const struct row *row, int cgroup)
 		if (!skel || !attach(skel, row->hook, cgroup))
 			goto lacking;
 	}
-	connect_ends(row, ends);
+	connect_ends(row->traffic, ends);
 	if (row->hook == SELECT_UDP && !select_udp(skel))
 		goto close;
-	lacks = false;
-	messages(row, ends, number / 4);
+	messages(row->traffic, ends, number / 4);
 	if (skel)
 		runs = skel->bss->runs;
 	began = now();
-	messages(row, ends, number);
+	messages(row->traffic, ends, number);
 	took = now() - began;
 	if (skel)
 		runs = skel->bss->runs - runs;
-	if (lacks || (skel && skel->bss->refused))
+	if (skel && skel->bss->refused)
 		goto close;
 	printf("%-34s %7lld %8.3f\n", row->name, took / number, (double)runs / number);
 	close(ends[0]);

@@ -3,7 +3,6 @@
 mod build;
 mod guests;
 mod instructions;
-mod net;
 mod pahole;
 mod patches;
 mod programs;
@@ -26,8 +25,6 @@ use patches::Series;
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../series");
 /// The counts at the time the series was written.
 const KEPT: &str = "instructions.txt";
-/// Runs the selftests of sockets.
-const NET: &str = "net.sh";
 /// The kernel and its compiler, which instructions follow from.
 const MADE_OF: &str =
     r"sed -E 's/^Linux version ([^ ]+) \([^)]*\) \((.*), GNU ld.*/# Linux \1, \2/' /proc/version";
@@ -74,7 +71,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let kernel = kernel(Variant::Patched)?;
     let home = kernel.image.parent().context("an image is in a folder")?;
     selftests(&kernel, home)?;
-    println!("{}", net_selftests(&kernel, home)?);
     let counted = count(&kernel, home)?;
     println!("{counted}");
     if arguments.stock {
@@ -90,7 +86,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// An emulated machine may stand still for a while where no machine would: once is no proof.
 fn selftests(kernel: &Kernel, home: &Path) -> Result<()> {
-    let run = || guests::run(kernel, home, &["test_progs"], Time::Host, "./test_progs");
+    let run = || guests::run(kernel, home, Time::Host, "./test_progs");
     let output = run().or_else(|error| {
         println!("a second try of the selftests: {error:#}");
         run()
@@ -100,17 +96,7 @@ fn selftests(kernel: &Kernel, home: &Path) -> Result<()> {
 }
 
 fn count(kernel: &Kernel, home: &Path) -> Result<String> {
-    let script = format!("{MADE_OF}; ./count");
-    guests::run(kernel, home, &["count"], Time::Instructions, &script)
-}
-
-fn net_selftests(kernel: &Kernel, home: &Path) -> Result<String> {
-    let series = Variant::Patched.series()?;
-    let names = series.net_selftests().filter_map(|path| path.rsplit('/').next());
-    let programs: Vec<&str> = names.collect();
-    let script = Path::new(FOLDER).join(NET);
-    let script = fs::read_to_string(&script).with_context(|| format!("cannot read {}", script.display()))?;
-    guests::run(kernel, home, &programs, Time::Instructions, &script)
+    guests::run(kernel, home, Time::Instructions, &format!("{MADE_OF}; ./count"))
 }
 
 /// Counts of another compiler or another kernel are not compared.

@@ -15,7 +15,7 @@ pub(crate) struct Series {
     /// Options, in a fragment for merge_config.sh.
     pub(crate) config: String,
     patches: Vec<Patch>,
-    /// Names in tools/testing/selftests/bpf/prog_tests, and paths in tools/testing/selftests.
+    /// Names in tools/testing/selftests/bpf/prog_tests.
     selftests: Vec<String>,
     /// The instruction counter: the text of its files.
     programs: Vec<String>,
@@ -69,16 +69,8 @@ impl Series {
         &self.patches
     }
 
-    /// Those of BPF, by name.
-    pub(crate) fn selftests(&self) -> impl Iterator<Item = &str> {
-        let names = self.selftests.iter().map(String::as_str);
-        names.filter(|name| !name.contains('/'))
-    }
-
-    /// Those of sockets, by their path without `.c`.
-    pub(crate) fn net_selftests(&self) -> impl Iterator<Item = &str> {
-        let names = self.selftests.iter().map(String::as_str);
-        names.filter(|name| name.contains('/'))
+    pub(crate) fn selftests(&self) -> &[String] {
+        &self.selftests
     }
 
     /// Files that it changes or adds, by their place in the tree.
@@ -119,7 +111,7 @@ mod tests {
         for (name, text) in [
             ("base", "7.3\n"),
             ("config", "CONFIG_NET=y\n"),
-            ("selftests", "one\nnet/two\n"),
+            ("selftests", "one\ntwo\n"),
             ("count/count.bpf.c", ""),
             ("count/count.c", ""),
             ("0000-cover-letter.patch", "words\n"),
@@ -137,8 +129,7 @@ mod tests {
         assert_eq!(series.patches().len(), 1);
         assert_eq!(series.touched(), BTreeSet::from(["net/ipv4/tcp.c".to_owned()]));
         assert_eq!(series.base, "7.3");
-        assert_eq!(series.selftests().collect::<Vec<_>>(), ["one"]);
-        assert_eq!(series.net_selftests().collect::<Vec<_>>(), ["net/two"]);
+        assert_eq!(series.selftests(), ["one", "two"]);
     }
 
     #[test]

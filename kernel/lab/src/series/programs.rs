@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result};
 
 use super::patches::Series;
-use super::{FOLDER, net, succeed};
+use super::{FOLDER, succeed};
 use crate::cache;
 
 const SELFTESTS: &str = "tools/testing/selftests/bpf";
@@ -55,8 +55,6 @@ pub(crate) fn build(tree: &Path, series: &Series, home: &Path) -> Result<()> {
         .arg(&program);
     succeed(make.stdout(Stdio::null()))?;
     strip(&program, &home.join("test_progs"))?;
-    net::headers(tree, series, &output)?;
-    net::build(tree, series, &output, home)?;
     let count = build_count(tree, &output)?;
     strip(&count, &home.join("count"))
 }
@@ -117,7 +115,7 @@ fn programs(test: &str) -> impl Iterator<Item = String> {
 }
 
 /// make goes by times.
-pub(crate) fn copy_if_new(from: &Path, to: &Path) -> Result<()> {
+fn copy_if_new(from: &Path, to: &Path) -> Result<()> {
     if fs::read(from).ok() != fs::read(to).ok() {
         fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
     }
@@ -128,7 +126,6 @@ pub(crate) fn copy_if_new(from: &Path, to: &Path) -> Result<()> {
 fn build_count(tree: &Path, output: &Path) -> Result<PathBuf> {
     let source = Path::new(FOLDER).join("count");
     let headers = [
-        format!("-I{}", output.join("include/uapi").display()),
         format!("-I{}", output.join("tools/include").display()),
         format!("-I{}", tree.join("tools/include/uapi").display()),
     ];
@@ -171,7 +168,7 @@ fn clang() -> Result<&'static str> {
         .context("no clang here (scripts/deps.sh test)")
 }
 
-pub(crate) fn strip(program: &Path, to: &Path) -> Result<()> {
+fn strip(program: &Path, to: &Path) -> Result<()> {
     succeed(Command::new("strip").arg("-o").arg(to).arg(program))
 }
 
