@@ -590,6 +590,7 @@ fn every_way_reads_as_the_documentation_has_it() {
             "tp sk_data_ready → task sched_info",
             "tp sk_data_ready → tp sock_recv_length",
             "tp sock_recv_length → the next send",
+            "the last send → tp sk_data_ready",
         ]
     );
     assert_eq!(
@@ -611,6 +612,7 @@ fn every_way_reads_as_the_documentation_has_it() {
             "fentry sock_def_readable → task sched_info",
             "fentry sock_def_readable → fexit tcp_recvmsg",
             "fexit tcp_recvmsg → the next send",
+            "the last send → fentry sock_def_readable",
         ]
     );
     assert_eq!(
