@@ -20,8 +20,8 @@ const REST: u32 = 4;
 /// An interface by its namespace and its index there.
 pub(crate) type InterfaceIndex = (NetnsInode, u32);
 
-/// Every number is looked up once: where it is not found now, it will not be later, for the kernel
-/// gives no number of a cgroup twice. The kernel has room for a few thousand groups, so there are
+/// Every number is looked up once while messages are measured: where it is not found now, it will
+/// hardly be later, for the kernel gives no number of a cgroup twice. The kernel has room for a few thousand groups, so there are
 /// no more names than that.
 #[derive(Debug)]
 pub(crate) struct Names {
@@ -68,8 +68,10 @@ impl Names {
         self.rests_until = Instant::now() + begun.elapsed() * REST;
     }
 
-    /// End the rest: what is learned next is the last.
+    /// End the rest: what is learned next is the last. Capabilities are back by then, so namespaces
+    /// that could not be entered are looked at again.
     pub(crate) fn wake(&mut self) {
+        self.interfaces.retain(|_, name| name.is_some());
         self.rests_until = Instant::now();
     }
 
