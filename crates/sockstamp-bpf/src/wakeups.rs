@@ -57,7 +57,7 @@ impl Wakeups {
         match poll(&mut watched, timeout.as_ref()) {
             // A signal is the caller's to handle.
             Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno).map_err(io::Error::from).tried("wait"),
+            Err(errno) => return Err(io::Error::from(errno)).tried("wait"),
         }
         // Takes the edge away that told of records; their reader looks for all of them.
         let mut events = [epoll::Event {
@@ -66,7 +66,7 @@ impl Wakeups {
         }; 2];
         match epoll::wait(&self.epoll, &mut events, Some(&Timespec::default())) {
             Ok(_) | Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno).map_err(io::Error::from).tried("wait"),
+            Err(errno) => return Err(io::Error::from(errno)).tried("wait"),
         }
         let watched = self
             .steps

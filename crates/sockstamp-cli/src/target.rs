@@ -51,7 +51,7 @@ const LONGEST_NAME: usize = 15;
 fn process_name(text: &str) -> Result<String, String> {
     match text.len() {
         0 => Err("a process has a name".to_owned()),
-        ..=LONGEST_NAME => Ok(text.to_owned()),
+        1..=LONGEST_NAME => Ok(text.to_owned()),
         _ => {
             let whole_characters = (0..=LONGEST_NAME).rev().find(|&end| text.is_char_boundary(end));
             let kept = &text[..whole_characters.unwrap_or(0)];
