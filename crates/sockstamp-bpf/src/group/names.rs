@@ -21,8 +21,8 @@ const REST: u32 = 4;
 pub(crate) type InterfaceIndex = (NetnsInode, u32);
 
 /// Every number is looked up once while messages are measured: where it is not found now, it will
-/// hardly be later, for the kernel gives no number of a cgroup twice. The kernel has room for a few thousand groups, so there are
-/// no more names than that.
+/// hardly be later, for the kernel gives no number of a cgroup twice. The kernel has room for a few
+/// thousand groups, so there are no more names than that.
 #[derive(Debug)]
 pub(crate) struct Names {
     cgroup2: PathBuf,

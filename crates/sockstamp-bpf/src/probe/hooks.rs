@@ -139,7 +139,10 @@ fn try_one<'place>(mut open: impl OpenSkel<'place>, name: &str) -> libbpf_rs::Re
     let Some(program) = programs.find(|program| program.name() == name) else {
         return Ok(());
     };
+    let over_a_map = program.section().to_string_lossy().ends_with("_map");
     match program.prog_type() {
+        // A walk over the elements of a map is attached to that map; loading it tells enough.
+        ProgramType::Tracing if over_a_map => Ok(()),
         ProgramType::Tracing | ProgramType::Kprobe => program.attach().map(drop),
         ProgramType::PerfEvent => sched::attach_clock(&program).map(drop),
         // Do not attach it: in a cgroup it would see, and select, the traffic of others.
