@@ -288,11 +288,9 @@ fn stamps_are_taken_out_before_the_receive_buffer_is_full() {
         sender.in_flight() == 0 && stamps.len() == SENDS as usize
     });
     assert_eq!(stamps, (0..SENDS).collect::<Vec<_>>());
-    from_memory.dedup();
-    assert!(
-        from_memory.is_sorted() && from_memory.len() > SENDS as usize / 2,
-        "{from_memory:?}"
-    );
+    // Each has several: the first of a packet may come before the last of the one before.
+    let ids = from_memory.iter().collect::<BTreeSet<_>>();
+    assert!(ids.len() > SENDS as usize / 2, "{from_memory:?}");
 }
 
 fn optmem() -> u64 {
