@@ -21,7 +21,7 @@ most_retries=30
 patience=400
 
 # Seconds after which a step that hangs, or waits for a network, has failed.
-declare -A limits=([tests]=3600 [kernels]=2400 [series]=3600)
+declare -A limits=([tests]=7200 [kernels]=3600 [series]=3600)
 limit=1200
 
 # One step, as the loop below calls this script again: what a step starts ends with it.
