@@ -1,6 +1,6 @@
 //! From the names that a host has for its containers, cgroups, network namespaces and interfaces to
 //! what the kernel knows. Nothing on the host is changed, and no command line is needed: errors are
-//! sentences for whoever named the thing.
+//! sentences for the user that named the thing.
 
 #![forbid(unsafe_code)]
 

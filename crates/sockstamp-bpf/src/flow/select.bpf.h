@@ -15,7 +15,7 @@
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
 
-/* Cgroups may be nested as deep as one likes; who nests them deeper than this is not found. */
+/* Cgroups may be nested as deep as one likes; deeper ones are not found. */
 #define CGROUP_LEVELS 64
 
 /* The id of the target cgroup, for walks over sockets, which are attached to no cgroup. */
