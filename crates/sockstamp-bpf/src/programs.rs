@@ -106,7 +106,7 @@ pub const PROGRAMS: [Program; 43] = [
     program("mark_listening_subflows", Walk("tcp"),                     |plan| plan.by_process,  ONCE),
     program("adopt_flows",            Walk("tcp"),                      |plan| plan.existing,    ONCE),
     program("mark_datagram_sockets",  Walk("task_file"),                Plan::measures_udp,      ONCE),
-    program("give_up_datagrams",      Walk("bpf_sk_storage_map"),       Plan::measures_udp,      "nobody: each UDP socket of the target, once per second"),
+    program("give_up_datagrams",      Walk("task_file"),                Plan::measures_udp,      "nobody: all open files, where UDP messages stay in flight, once per second at most"),
     program("deselect_flows",         Walk("tcp"),                      Plan::uses_bit,          ONCE),
 ];
 

@@ -275,7 +275,7 @@ impl Session {
         }
         if self.plan.measures_udp() {
             let program = &self.skeleton.progs.give_up_datagrams;
-            self.giving_up = Some(udp::GivingUp::attach(program, &self.skeleton.maps.udp_flows)?);
+            self.giving_up = Some(udp::GivingUp::attach(program)?);
         }
         Ok(())
     }
@@ -321,7 +321,8 @@ impl Session {
         }
         self.take_records(on_message)?;
         if let Some(giving_up) = &mut self.giving_up {
-            giving_up.run()?;
+            let counted = self.skeleton.maps.bss_data.as_ref();
+            giving_up.run(|| counted.map_or(0, |data| data.udp_sends_in_flight))?;
         }
         if let Some(groups) = &mut self.groups {
             groups.refresh(&self.skeleton.maps, &self.plan)?;

@@ -490,6 +490,17 @@ int mark_datagram_sockets(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
+SEC("iter/task_file")
+int give_up_datagrams(struct bpf_iter__task_file *ctx)
+{
+	const struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+
+	if (task && file)
+		udp_give_up_held(file);
+	return 0;
+}
+
 SEC("iter/tcp")
 int mark_listening_subflows(struct bpf_iter__tcp *ctx)
 {

@@ -3,7 +3,7 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-use libbpf_rs::{Iter, Link, MapCore, ProgramMut};
+use libbpf_rs::{Iter, Link, ProgramMut};
 
 use crate::error::{Error, Tried};
 use crate::flow;
@@ -12,34 +12,46 @@ use crate::flow;
 /// it is a second old (`UDP_CALL_NS` in send.bpf.h).
 const GIVE_UP_EVERY: Duration = Duration::from_secs(1);
 
+/// Longest interval between walks over all open files while messages stay in flight.
+const WALK_EVERY_AT_LEAST: Duration = Duration::from_secs(32);
+
 /// Ends messages whose packet left unseen, also of sockets that send no more.
 #[derive(Debug)]
 pub(crate) struct GivingUp {
     walk: Link,
     last: Instant,
+    interval: Duration,
 }
 
 impl GivingUp {
-    pub(crate) fn attach(program: &ProgramMut<'_>, flows: &impl MapCore) -> Result<Self, Error> {
-        let walk = program.attach_iter(flows.as_fd());
+    pub(crate) fn attach(program: &ProgramMut<'_>) -> Result<Self, Error> {
         Ok(Self {
-            walk: walk.tried("look at UDP messages in flight")?,
+            walk: program.attach().tried("look at UDP messages in flight")?,
             last: Instant::now(),
+            interval: GIVE_UP_EVERY,
         })
     }
 
     pub(crate) fn until_run(&self) -> Duration {
-        GIVE_UP_EVERY.saturating_sub(self.last.elapsed())
+        self.interval.saturating_sub(self.last.elapsed())
     }
 
-    pub(crate) fn run(&mut self) -> Result<(), Error> {
-        if self.last.elapsed() < GIVE_UP_EVERY {
+    /// Walk where messages are in flight, ever less often while some stay: they may just wait.
+    pub(crate) fn run(&mut self, in_flight: impl Fn() -> u64) -> Result<(), Error> {
+        if self.last.elapsed() < self.interval {
             return Ok(());
         }
         self.last = Instant::now();
-        let mut iterator = Iter::new(&self.walk).tried("look at UDP messages in flight")?;
-        let read = io::copy(&mut iterator.by_ref(), &mut io::sink());
-        read.map(drop).tried("look at UDP messages in flight")
+        if in_flight() > 0 {
+            let mut iterator = Iter::new(&self.walk).tried("look at UDP messages in flight")?;
+            let read = io::copy(&mut iterator.by_ref(), &mut io::sink());
+            read.tried("look at UDP messages in flight")?;
+        }
+        self.interval = match in_flight() {
+            0 => GIVE_UP_EVERY,
+            _ => (self.interval * 2).min(WALK_EVERY_AT_LEAST),
+        };
+        Ok(())
     }
 }
 

@@ -30,6 +30,12 @@
 
 #define UDP_NO_SLOT UDP_SENDS
 
+/*
+ * Measured messages whose end is to come: without any, user space starts no walk to give them up.
+ * One whose socket is destroyed before its end stays counted.
+ */
+__u64 udp_sends_in_flight;
+
 static __always_inline struct udp_send *udp_send_at(struct udp_flow *flow, __u32 slot)
 {
 	return &flow->tx[slot % UDP_SENDS];
@@ -313,6 +319,7 @@ __noinline int udp_complete(struct bank *bank, struct udp_flow *flow, __u32 slot
 	if (!bank || !flow)
 		return 0;
 	send = udp_send_at(flow, slot);
+	__sync_fetch_and_sub(&udp_sends_in_flight, 1);
 	verdict = udp_send_verdict(send);
 	if (verdict == VERDICT_VALID) {
 		__u64 begin = send->entry ?: send->sched_last;
@@ -411,20 +418,23 @@ __noinline int udp_give_up(struct bank *bank, struct udp_flow *flow, __u64 now)
 	return 0;
 }
 
-/* Each socket now and then: one that sends no more would leave what it has missed in flight. */
-SEC("iter/bpf_sk_storage_map")
-int give_up_datagrams(struct bpf_iter__bpf_sk_storage_map *ctx)
+/* An open socket: one that sends no more would leave what it has missed in flight. */
+static __always_inline void udp_give_up_held(struct file *file)
 {
 	struct bank *bank = this_bank();
-	struct sock *sk = ctx->sk;
 	struct udp_flow *flow;
+	struct socket *socket;
+	struct sock *sk;
 
-	if (!sk || !bank || !udp_alone(sk, 0))
-		return 0;
+	socket = bpf_sock_from_file(file);
+	if (!socket || !bank)
+		return;
+	sk = socket->sk;
+	if (!sk || !udp_selectable(sk) || !udp_alone(sk, 0))
+		return;
 	flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
 	if (flow && flow->tx_used)
 		udp_give_up(bank, flow, bpf_ktime_get_ns());
-	return 0;
 }
 
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
@@ -602,6 +612,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 		account_refused(bank, group, DIRECTION_TX, VERDICT_INFLIGHT_FULL, weight);
 		return;
 	}
+	__sync_fetch_and_add(&udp_sends_in_flight, 1);
 	send->weight = weight;
 	send->group = group;
 	send->pid = task >> 32;
