@@ -23,7 +23,7 @@ enum Task {
     /// Write man pages, completions, and the references of stages and kernels to docs/
     Generate {
         /// Write nothing; fail if a file is not as it would be generated, or if ARCHITECTURE.md has
-        /// another table of who knows whom than cargo
+        /// another table of crates than `cargo metadata` gives
         #[arg(long)]
         check: bool,
     },

@@ -111,7 +111,7 @@ fn refused(output: &mut dyn Write, host: &Host, seq: u64, refusal: &Refusal) -> 
 /// Something that answers no probe.
 pub(super) fn stray(output: &mut dyn Write, from: IpAddr, why: Stray) -> io::Result<()> {
     let why = match why {
-        Stray::Source => "who was asked nothing",
+        Stray::Source => "its sender was not probed",
         Stray::Cookie => "forged, it lacks the cookie of its probe",
         Stray::Unknown => "its probe was never sent, or is forgotten",
         Stray::Truncated => "too short to tell what it answers",

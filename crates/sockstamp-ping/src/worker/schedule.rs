@@ -136,7 +136,7 @@ mod tests {
 
     /// 1000 targets at 10 per second each: 100 µs apart, and after a stall 25 µs on average.
     #[test]
-    fn whoever_is_late_catches_up_without_a_burst() {
+    fn a_late_worker_catches_up_without_a_burst() {
         let mut schedule = Schedule::default();
         for target in 0..1_000 {
             schedule.count_in(Duration::from_millis(100), false);

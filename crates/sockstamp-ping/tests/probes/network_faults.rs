@@ -370,7 +370,7 @@ fn forged_and_truncated_answers_are_strays() {
             let story = forged(&near, &far, address, forgery, other);
             assert_eq!(story.counters.lost, PROBES, "{forgery:?} {:?}", story.counters);
             let strays = story.count(
-                |event| matches!(event, Event::Stray { from: who, why: said, .. } if (*who, *said) == (from, why)),
+                |event| matches!(event, Event::Stray { from: sender, why: said, .. } if (*sender, *said) == (from, why)),
             );
             assert_eq!(strays, PROBES, "{forgery:?} {:?}", story.counters);
         }

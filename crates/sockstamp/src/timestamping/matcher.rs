@@ -309,11 +309,11 @@ struct Slots(u8);
 
 impl Slots {
     fn of(stamp: &TxStamp) -> Self {
-        let who = match stamp.time {
+        let first = match stamp.time {
             TxTime::Software(_) => 0,
             TxTime::Hardware(_) => 4,
         };
-        Self(1 << (stamp.kind as u8 + who))
+        Self(1 << (stamp.kind as u8 + first))
     }
 
     fn and(self, other: Self) -> Self {

@@ -26,7 +26,7 @@ use crate::{Error, Result};
 /// Sends by sendmsg(2) with MSG_ZEROCOPY, and learns of completions by ranges of ids: from the
 /// socket's error queue, from memory, or from the caller.
 ///
-/// # Who reads the error queue
+/// # Reading the error queue
 ///
 /// Completions share the error queue with stamps and network errors, and its reader gets all three.
 /// [`drain`](Self::drain) empties it and passes everything that is no completion to the caller. A
