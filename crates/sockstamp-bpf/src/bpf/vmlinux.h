@@ -389,6 +389,7 @@ struct hlist_head {
 struct bpf_map {
 	u32 id;
 	char name[16];
+	atomic64_t refcnt;
 };
 
 struct bpf_local_storage_map {

@@ -21,7 +21,8 @@
 /*
  * Return the bits in all marks on this socket, including ours: each sockstamp has its own map of
  * marks, all of one name. The list is read defensively, because storages of other programs may
- * change meanwhile.
+ * change meanwhile. A map without references is that of a killed sockstamp: a worker removes its
+ * marks some time later (bpf_map_put(), kernel/bpf/syscall.c, v6.18).
  */
 static __always_inline __u8 asked_by_marks(const struct sock *sk)
 {
@@ -33,14 +34,16 @@ static __always_inline __u8 asked_by_marks(const struct sock *sk)
 	{
 		const struct bpf_local_storage_elem *elem;
 		char name[sizeof(MARKS_NAME)];
+		__s64 references = 0;
 		__u8 asked = 0;
 
 		if (!node)
 			break;
 		elem = (void *)node - bpf_core_field_offset(struct bpf_local_storage_elem, snode);
 		BPF_CORE_READ_STR_INTO(&name, elem, sdata.smap, map.name);
+		BPF_CORE_READ_INTO(&references, elem, sdata.smap, map.refcnt.counter);
 		BPF_CORE_READ_INTO(&asked, elem, sdata.data[MARK_ASKED]);
-		if (!bpf_strncmp(name, sizeof(name), MARKS_NAME))
+		if (references && !bpf_strncmp(name, sizeof(name), MARKS_NAME))
 			all |= asked;
 		node = BPF_CORE_READ(node, next);
 	}
