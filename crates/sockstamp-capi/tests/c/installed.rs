@@ -27,8 +27,7 @@ pub(crate) fn installed() -> &'static Installed {
 impl Installed {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        // Build the C library: tests do not link it, so cargo has not.
-        cargo(&["build", "--package", "sockstamp-capi"]);
+        built();
         run(Command::new(root().join("scripts/c-library.sh"))
             .arg(profile().join("libsockstamp_capi.a"))
             .arg(profile().join("c-library")));
@@ -85,10 +84,15 @@ fn cargo(arguments: &[&str]) {
         .current_dir(root()));
 }
 
-/// The program `sockstamp`, as all tests of the workspace have it: built already, if these are run
-/// with the others.
+/// Builds the archive of the library and the program `sockstamp`, which tests do not link. With the
+/// whole workspace: for a package alone, dependencies have fewer features, and are built once more.
+fn built() {
+    cargo(&["build", "--workspace", "--all-targets"]);
+}
+
+/// The program `sockstamp`, as all tests of the workspace have it.
 pub(crate) fn sockstamp() -> PathBuf {
-    cargo(&["test", "--no-run", "--workspace", "--test", "completions"]);
+    built();
     profile().join("sockstamp")
 }
 
