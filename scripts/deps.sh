@@ -44,11 +44,11 @@ if installed libbpf-dev; then
 	echo "  pick up the system's by mistake, remove that package." >&2
 fi
 
-base=(gcc libc6-dev libelf-dev make pkg-config zlib1g-dev)
+base=(gcc iproute2 libc6-dev libelf-dev make pkg-config zlib1g-dev) # iproute2: for the demo
 if [ "$mode" = bench ]; then
-	base+=(fping iproute2 iputils-ping)
+	base+=(fping iputils-ping)
 elif [ "$mode" = test ]; then
-	base+=(bind9-dnsutils curl dnsmasq-base fping g++ iperf3 iproute2 iputils-ping jq nginx procps redis-server redis-tools sockperf tcpdump tmux util-linux)
+	base+=(bind9-dnsutils curl dnsmasq-base fping g++ iperf3 iputils-ping jq nginx procps redis-server redis-tools sockperf tcpdump tmux util-linux)
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
 	base+=(bc bison flex libssl-dev openssl patch rsync xxd) # The kernel of kernel/series, and its selftests.
