@@ -119,10 +119,22 @@ pub struct Times {
 
 impl Times {
     /// Return the prober's share of the round trip, which a user-space pinger attributes to the
-    /// network: `user_rtt` − `rtt`.
+    /// network: `user_rtt` − `rtt` − [`qdisc`](Self::qdisc).
     #[must_use]
     pub fn prober_delay(&self) -> Nanos {
-        self.user_rtt.saturating_sub(self.rtt)
+        self.user_rtt
+            .saturating_sub(self.rtt)
+            .saturating_sub(self.qdisc())
+    }
+
+    /// Return the probe's time in this host's packet scheduler (`tx.qdisc`), which is neither the
+    /// prober's nor the network's; zero where it is unknown, or in `rtt` ([`TxKind::User`]).
+    #[must_use]
+    pub fn qdisc(&self) -> Nanos {
+        match self.tx {
+            TxKind::User => Nanos(0),
+            _ => self.waits.qdisc.unwrap_or_default(),
+        }
     }
 
     /// Return `hardware`, `software` or `user`: the source of the stamps of `rtt`.

@@ -186,7 +186,7 @@ mod tests {
             (times.tx, times.rx, times.fallback),
             (TxKind::Software, RxKind::Software, None)
         );
-        assert_eq!(times.prober_delay(), Nanos(150));
+        assert_eq!((times.qdisc(), times.prober_delay()), (Nanos(20), Nanos(130)));
         let waits = times.waits;
         let all = [waits.send, waits.qdisc, waits.wakeup, waits.read];
         assert_eq!(all, [10, 20, 70, 50].map(|nanos| Some(Nanos(nanos))));
@@ -205,6 +205,7 @@ mod tests {
         let times = times(&departure(&BOTH[..1]), &arrival(Some(1_130), OFFSET));
         assert_eq!((times.rtt, times.tx), (Nanos(1_020), TxKind::Sched));
         assert_eq!(times.waits.qdisc, None);
+        assert_eq!((times.qdisc(), times.prober_delay()), (Nanos(0), Nanos(130)));
     }
 
     #[test]

@@ -77,8 +77,9 @@ fn times(output: &mut dyn Write, times: &Times) -> io::Result<()> {
     match times.fallback {
         None => write!(
             output,
-            " time={} prober delay={}",
+            " time={} tx.qdisc={} prober delay={}",
             times.rtt,
+            times.qdisc(),
             times.prober_delay()
         ),
         Some(fallback) => write!(output, " time={} by user space ({})", times.rtt, fallback.name()),
@@ -165,7 +166,7 @@ mod tests {
     fn an_answer_has_both_views() {
         assert_eq!(
             line(Outcome::Answered(answer(10))),
-            "64 bytes from 10.0.0.2: seq=7 ttl=64 time=10.0 ms prober delay=100 µs\n"
+            "64 bytes from 10.0.0.2: seq=7 ttl=64 time=10.0 ms tx.qdisc=1.00 µs prober delay=99.0 µs\n"
         );
     }
 
@@ -209,7 +210,7 @@ mod tests {
         };
         assert_eq!(
             printed(|output| answered(output, &host("10.0.0.2", None), 7, &answer, " duplicate")),
-            "64 bytes from 10.0.0.1 for 10.0.0.2: seq=7 ttl=64 time=10.0 ms prober delay=100 µs truncated by 20 bytes \
+            "64 bytes from 10.0.0.1 for 10.0.0.2: seq=7 ttl=64 time=10.0 ms tx.qdisc=1.00 µs prober delay=99.0 µs truncated by 20 bytes \
              reordered duplicate\n"
         );
     }
@@ -221,7 +222,7 @@ mod tests {
         assert_eq!(
             line(Outcome::Refused(refusal())),
             "refused by 10.0.0.1 for 10.0.0.2: seq=7: time to live exceeded (ICMP type 11 code 0) time=1.00 ms \
-             prober delay=100 µs\n"
+             tx.qdisc=1.00 µs prober delay=99.0 µs\n"
         );
         let by_us = Refusal {
             kind: RefusalKind::TooBig { mtu: 1400 },

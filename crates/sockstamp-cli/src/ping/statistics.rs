@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(sum, statistics.all.user_rtt.sum_ns());
         assert_eq!(
             statistics.all.prober_delay.sum_ns(),
-            sum - statistics.all.rtt.sum_ns()
+            sum - statistics.all.rtt.sum_ns() - statistics.all.qdisc.sum_ns()
         );
     }
 

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use testbed::{Cgroup, Direction, Family, LinkConfig, Process, within_attempts};
+use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::common::number;
 use crate::run::{Json, json, json_in, ping, scene};
@@ -57,6 +57,54 @@ fn a_quota_and_busy_loops() {
         Ok(())
     });
 }
+
+/// Nine datagrams per burst wait in the token bucket's queue, 12 ms each, and the probe among them.
+/// The target's clock and the driver's know nothing of it, and the prober has not caused it.
+#[test]
+fn a_wait_in_this_hosts_packet_scheduler_is_neither_the_networks_nor_the_probers() {
+    let (prober, target) = (Host::new("prober").unwrap(), Host::new("target").unwrap());
+    let link = Link::veth(&prober, &target).unwrap();
+    let address = link.address_b(Family::V4).to_string();
+    let device = link.interface_a();
+    let tbf = "tbf rate 1mbit burst 3kb limit 50kb";
+    let run = prober
+        .command("tc")
+        .args(["qdisc", "replace", "dev", device, "root"])
+        .args(tbf.split(' '))
+        .status();
+    assert!(run.unwrap().success());
+    let mut flood = prober.command("python3");
+    flood.args(["-c", BURSTS, &address]);
+    let _flood = Process::spawn(flood).unwrap();
+    within_attempts(|| {
+        let run = json(ping(&prober, &["-i", "37ms", "-w", "4s", "-W", "2s", &address]));
+        let answered = run.probes.iter().filter(|probe| probe["error"].is_null());
+        let waited: Vec<_> = answered
+            .filter(|probe| number(&probe["stages"]["tx.qdisc"]) > 20_000_000)
+            .collect();
+        let median = |name: &str| {
+            let mut times: Vec<_> = waited.iter().map(|probe| number(&probe[name])).collect();
+            times.sort_unstable();
+            times.get(times.len() / 2).copied().unwrap_or_default()
+        };
+        let (network, ours) = (median("rtt_ns"), median("prober_delay_ns"));
+        println!("{} of {} probes waited", waited.len(), run.probes.len());
+        match waited.len() {
+            10.. if network < 2_000_000 && ours < 5_000_000 => Ok(()),
+            count => Err(format!("{count} waited; network {network} ns, prober {ours} ns")),
+        }
+    });
+}
+
+/// Nine datagrams of 1.5 kB every 200 ms, to a port where nothing listens.
+const BURSTS: &str = "
+import socket, sys, time
+sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+while True:
+    for _ in range(9):
+        sender.sendto(b'x' * 1450, (sys.argv[1], 9))
+    time.sleep(.2)
+";
 
 fn busy_loop(cgroup: &Cgroup) -> Process {
     let mut command = Command::new("sh");

@@ -27,7 +27,9 @@ fn a_line_a_probe_with_both_views() {
         for (n, line) in (1..=3).zip(&lines[2..]) {
             let start = format!("64 bytes from {address}: seq={n} ttl=64 time=1");
             assert!(
-                line.starts_with(&start) && line.contains(" ms prober delay="),
+                line.starts_with(&start)
+                    && line.contains(" ms tx.qdisc=")
+                    && line.contains("s prober delay="),
                 "{line}"
             );
         }
@@ -75,7 +77,8 @@ fn an_object_a_probe() {
             (&"software".into(), &64.into())
         );
         let (rtt, user_rtt) = (number(&probe["rtt_ns"]), number(&probe["user_rtt_ns"]));
-        assert_eq!(number(&probe["prober_delay_ns"]), user_rtt - rtt);
+        let qdisc = number(&probe["stages"]["tx.qdisc"]);
+        assert_eq!(number(&probe["prober_delay_ns"]), user_rtt - rtt - qdisc);
         assert!((10_000_000..20_000_000).contains(&rtt), "{probe}");
         let stages = probe["stages"].as_object().unwrap();
         let sum: u64 = stages.values().map(number).sum();
