@@ -28,6 +28,7 @@ mod target;
 mod text;
 mod top;
 mod trace;
+mod wall_time;
 
 use std::process::ExitCode;
 

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
+use nix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
@@ -17,7 +18,7 @@ use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
 use sockstamp_bpf::{Grouped, Options, Session, drop_capabilities};
-use sockstamp_model::clock::Nanos;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::group::Grouping;
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
@@ -97,6 +98,14 @@ pub(crate) struct Outcome {
     pub(crate) summary: Summary,
     /// The command's status, if there was one.
     pub(crate) status: Option<ExitStatus>,
+    /// The moments at which measuring began, for a command with its first instruction, and ended.
+    pub(crate) began: Timestamp<Monotonic>,
+    pub(crate) ended: Timestamp<Monotonic>,
+}
+
+fn now() -> Result<Timestamp<Monotonic>> {
+    let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
+    Ok(Timestamp::from_nanos(Nanos::from(now).0))
 }
 
 /// Time for messages in flight to be acknowledged after the command's end.
@@ -132,6 +141,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     };
     let mut session = Session::start(&options)?;
     tell_what_is_left_alone(&session, &options)?;
+    let began = now()?;
     let mut running = prepared.map(Prepared::start).transpose()?;
     // After the session, so that it goes before it on every way out.
     let dropped = drop_capabilities()?;
@@ -154,6 +164,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     }
     // Time that passes while we wait for stragglers is no part of the measurement.
     let duration = session.summary().duration;
+    let ended = now()?;
     if status.is_some() {
         session.settle(PATIENCE, &mut |message| observer.message(&message))?;
     }
@@ -164,7 +175,12 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     if let (Some(running), None) = (&mut running, status) {
         status = Some(outlive(running, &mut signals)?);
     }
-    Ok(Outcome { summary, status })
+    Ok(Outcome {
+        summary,
+        status,
+        began,
+        ended,
+    })
 }
 
 /// Report connections that are silently left unmeasured.

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
 
@@ -15,6 +16,7 @@ use crate::duration::duration;
 use crate::measure::{self, Measurement};
 use crate::measuring::Measuring;
 use crate::target::Target;
+use crate::wall_time::{Waits, WallTime};
 use crate::{command, cumulative, escape, groups, output, text};
 
 /// Options of `stat`.
@@ -80,10 +82,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         duration: options.duration,
         measuring: &options.measuring,
         slower_than: None,
-        record: false,
+        // The wall time of a command is that of single messages.
+        record: !options.command.is_empty(),
         groups: Grouping::new(options.by.iter().copied()),
     };
-    let mut outcome = measure::run(&measurement, &mut ())?;
+    let mut waits = Waits::default();
+    let mut outcome = measure::run(&measurement, &mut waits)?;
+    let wall_time = (!options.command.is_empty()).then(|| waits.divide(outcome.began, outcome.ended));
     if let Some(groups) = &mut outcome.summary.groups {
         groups::order(groups, options.sort);
     }
@@ -91,7 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)
     } else {
-        print(&mut output, summary, options)
+        print(&mut output, summary, wall_time.as_ref(), options)
     };
     match printed {
         // A reader that has seen enough is no failure.
@@ -112,7 +117,15 @@ fn output_of(options: &Options) -> Result<Box<dyn Write>> {
     }
 }
 
-fn print(output: &mut dyn Write, summary: &Summary, options: &Options) -> io::Result<()> {
+fn print(
+    output: &mut dyn Write,
+    summary: &Summary,
+    wall_time: Option<&WallTime>,
+    options: &Options,
+) -> io::Result<()> {
+    if let (Format::Text, Some(wall_time), false) = (options.format, wall_time, text::is_empty(summary)) {
+        writeln!(output, "\n {wall_time}")?;
+    }
     match (options.format, &summary.groups) {
         (Format::Text, _) if text::is_empty(summary) => text::nothing(output, summary, why_nothing(options))?,
         (Format::Text, None) => text::table(output, summary)?,
@@ -123,11 +136,20 @@ fn print(output: &mut dyn Write, summary: &Summary, options: &Options) -> io::Re
         (Format::Csv, None) => text::csv(output, summary)?,
         (Format::Csv, Some(groups)) => groups::csv(output, groups)?,
         (Format::Json, _) => {
-            escape::json(&mut *output, summary)?;
+            escape::json(&mut *output, &Json { summary, wall_time })?;
             writeln!(output)?;
         }
     }
     output.flush()
+}
+
+/// The object of `--format json`.
+#[derive(Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wall_time: Option<&'a WallTime>,
 }
 
 /// Say where messages would have come from.

@@ -26,3 +26,4 @@ mod sampling;
 mod slow_link;
 mod support;
 mod udp;
+mod wall_time;

@@ -1,0 +1,314 @@
+//! The wall time of a command, divided into its waits for peers and the rest.
+//!
+//! A wait ends when data can be read, or when a send gets room. It begins with the request (stage
+//! `peer.answer`); where a reader slept without one, with the flow's last message. Where waits
+//! overlap, the time is that of the wait that ends first: it let the command continue.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+
+use serde::Serialize;
+use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
+use sockstamp_model::flow::{NetnsInode, SocketCookie, canonical};
+use sockstamp_model::message::Message;
+use sockstamp_model::part::Part;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::verdict::Verdict;
+
+use crate::measure::Observer;
+
+/// Most waits that are kept: 40 MB.
+const MOST_WAITS: usize = 1 << 20;
+
+/// Peers that are named; the waits for all others are summed.
+const NAMED: usize = 3;
+
+/// Reason for a wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    /// For data.
+    Waiting,
+    /// For room in the send buffer.
+    Sending,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Waiting => "waiting for",
+            Self::Sending => "sending to",
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Wait {
+    begin: Timestamp<Monotonic>,
+    end: Timestamp<Monotonic>,
+    kind: Kind,
+    peer: SocketAddr,
+}
+
+/// Collects the waits of a command while it runs.
+#[derive(Debug, Default)]
+pub(crate) struct Waits {
+    waits: Vec<Wait>,
+    /// The last moment at which each flow did something.
+    last: BTreeMap<(NetnsInode, SocketCookie), Timestamp<Monotonic>>,
+    /// Waits that are not in `waits`, since there is no room or their messages were not measured.
+    left_out: u64,
+}
+
+/// The result for one command.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub(crate) struct WallTime {
+    wall_ns: Nanos,
+    /// Time in no wait: on a CPU, or off it for other reasons.
+    own_ns: Nanos,
+    waits: Vec<Waited>,
+    /// Messages whose waits are unknown: not measured, refused, or one too many.
+    left_out: u64,
+}
+
+/// The time of all waits for a peer.
+#[derive(Debug, Serialize, PartialEq, Eq)]
+pub(crate) struct Waited {
+    kind: Kind,
+    peer: SocketAddr,
+    ns: Nanos,
+}
+
+impl Observer for Waits {
+    fn message(&mut self, message: &Message) {
+        let flow = (message.flow.netns, message.flow.cookie);
+        let last = self.last.get(&flow).copied();
+        if message.verdict != Verdict::Valid {
+            self.left_out += u64::from(message.weight);
+        } else {
+            self.left_out += u64::from(message.weight) - 1;
+            if let Some(wait) = wait_of(message, last) {
+                self.keep(wait);
+            }
+        }
+        let stamps = &message.stamps;
+        let seen = stamps.read.max(stamps.queued).max(stamps.entry);
+        self.last.extend(seen.max(last).map(|seen| (flow, seen)));
+    }
+
+    fn round_is_over(&mut self) -> bool {
+        true
+    }
+}
+
+impl Waits {
+    fn keep(&mut self, wait: Wait) {
+        if self.waits.len() < MOST_WAITS {
+            self.waits.push(wait);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    /// Divide the time between these two moments.
+    pub(crate) fn divide(self, begin: Timestamp<Monotonic>, end: Timestamp<Monotonic>) -> WallTime {
+        let wall = end.since(begin).unwrap_or_default();
+        let inside = self.waits.into_iter().filter_map(|wait| {
+            let wait = Wait {
+                begin: wait.begin.max(begin),
+                end: wait.end.min(end),
+                ..wait
+            };
+            (wait.begin < wait.end).then_some(wait)
+        });
+        let mut sums: BTreeMap<(Kind, SocketAddr), Nanos> = BTreeMap::new();
+        for (wait, ns) in alone(inside.collect()) {
+            let sum = sums.entry((wait.kind, wait.peer)).or_default();
+            *sum = *sum + ns;
+        }
+        let waited: Nanos = sums.values().copied().sum();
+        let mut waits: Vec<_> = sums
+            .into_iter()
+            .map(|((kind, peer), ns)| Waited { kind, peer, ns })
+            .collect();
+        waits.sort_by_key(|waited| std::cmp::Reverse(waited.ns));
+        WallTime {
+            wall_ns: wall,
+            own_ns: wall.saturating_sub(waited),
+            waits,
+            left_out: self.left_out,
+        }
+    }
+}
+
+/// Return the wait before a message, if there was one.
+fn wait_of(message: &Message, last: Option<Timestamp<Monotonic>>) -> Option<Wait> {
+    let stamps = &message.stamps;
+    let (kind, begin, end) = match message.direction {
+        Direction::Rx => {
+            let ready = stamps.ready?;
+            let asked = message.stages[Stage::PeerAnswer].map(|answer| earlier(ready, answer));
+            let slept = message.stages[Stage::RxWakeup].and(last);
+            (Kind::Waiting, asked.or(slept)?, ready)
+        }
+        Direction::Tx => {
+            let begin = stamps.entry?;
+            let full = message.parts[Part::Sndbuf]?;
+            (Kind::Sending, begin, later(begin, full))
+        }
+    };
+    Some(Wait {
+        begin,
+        end,
+        kind,
+        peer: canonical(message.flow.remote),
+    })
+}
+
+/// Give each wait the time that no wait which ends earlier has.
+fn alone(mut waits: Vec<Wait>) -> Vec<(Wait, Nanos)> {
+    waits.sort_by_key(|wait| (wait.end, wait.begin));
+    // Disjoint, in order, and none ends after the wait that is looked at.
+    let mut covered: Vec<(Timestamp<Monotonic>, Timestamp<Monotonic>)> = Vec::new();
+    let alone = waits.into_iter().map(|wait| {
+        let mut begin = wait.begin;
+        let mut free_until = wait.end;
+        let mut free = Nanos(0);
+        while let Some(&(from, to)) = covered.last().filter(|(_, to)| *to >= begin) {
+            free = free + free_until.since(to).unwrap_or_default();
+            free_until = from.max(begin);
+            begin = begin.min(from);
+            covered.pop();
+            if from < wait.begin {
+                break;
+            }
+        }
+        free = free + free_until.since(wait.begin).unwrap_or_default();
+        covered.push((begin, wait.end));
+        (wait, free)
+    });
+    alone.collect()
+}
+
+fn later(time: Timestamp<Monotonic>, by: Nanos) -> Timestamp<Monotonic> {
+    Timestamp::from_nanos(time.as_nanos().saturating_add(by.0))
+}
+
+fn earlier(time: Timestamp<Monotonic>, by: Nanos) -> Timestamp<Monotonic> {
+    Timestamp::from_nanos(time.as_nanos().saturating_sub(by.0))
+}
+
+/// `635 ms: 602 ms waiting for 10.88.1.2:53, 33.0 ms own`.
+impl fmt::Display for WallTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.wall_ns)?;
+        let (named, others) = self.waits.split_at(self.waits.len().min(NAMED));
+        for Waited { kind, peer, ns } in named {
+            write!(f, "{ns} {kind} {peer}, ")?;
+        }
+        match others {
+            [] => {}
+            others => {
+                let ns: Nanos = others.iter().map(|waited| waited.ns).sum();
+                write!(f, "{ns} for {} others, ", others.len())?;
+            }
+        }
+        write!(f, "{} own", self.own_ns)?;
+        match self.left_out {
+            0 => Ok(()),
+            count => write!(f, " (with the waits of {count} messages that were not measured)"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn at(millis: u64) -> Timestamp<Monotonic> {
+        Timestamp::from_nanos(millis * 1_000_000)
+    }
+
+    fn wait(begin: u64, end: u64, peer: u16) -> Wait {
+        Wait {
+            begin: at(begin),
+            end: at(end),
+            kind: Kind::Waiting,
+            peer: SocketAddr::from(([10, 0, 0, 1], peer)),
+        }
+    }
+
+    fn divided(waits: &[Wait], end: u64) -> String {
+        let waits = Waits {
+            waits: waits.to_vec(),
+            ..Waits::default()
+        };
+        waits.divide(at(0), at(end)).to_string()
+    }
+
+    #[test]
+    fn waits_one_after_another_are_summed_by_peer_and_the_rest_is_the_commands_own() {
+        let waits = [wait(10, 20, 53), wait(30, 60, 80), wait(70, 75, 53)];
+        assert_eq!(
+            divided(&waits, 100),
+            "100 ms: 30.0 ms waiting for 10.0.0.1:80, 15.0 ms waiting for 10.0.0.1:53, 55.0 ms own"
+        );
+    }
+
+    #[test]
+    fn time_of_several_waits_is_that_of_the_first_to_end() {
+        let waits = [wait(0, 40, 80), wait(10, 20, 81), wait(5, 30, 82)];
+        assert_eq!(
+            divided(&waits, 50),
+            "50.0 ms: 15.0 ms waiting for 10.0.0.1:80, 15.0 ms waiting for 10.0.0.1:82, \
+             10.0 ms waiting for 10.0.0.1:81, 10.0 ms own"
+        );
+    }
+
+    #[test]
+    fn waits_outside_of_the_commands_life_do_not_count() {
+        let waits = [wait(90, 140, 80)];
+        assert_eq!(
+            divided(&waits, 100),
+            "100 ms: 10.0 ms waiting for 10.0.0.1:80, 90.0 ms own"
+        );
+    }
+
+    #[test]
+    fn the_fourth_peer_is_not_named() {
+        let waits: Vec<_> = (0..5_u16)
+            .map(|peer| wait(10 * u64::from(peer), 10 * u64::from(peer) + 9, 80 + peer))
+            .collect();
+        assert!(divided(&waits, 50).ends_with(", 18.0 ms for 2 others, 5.00 ms own"));
+    }
+
+    proptest! {
+        /// Against a count of each millisecond.
+        #[test]
+        fn each_moment_has_the_first_of_its_waits_to_end(
+            spans in prop::collection::vec((0_u64..60, 1_u64..30), 0..12),
+        ) {
+            let waits: Vec<_> = spans
+                .iter()
+                .zip(1..)
+                .map(|(&(begin, length), peer)| wait(begin, begin + length, peer))
+                .collect();
+            let mut expected = BTreeMap::new();
+            for moment in 0..90 {
+                let under_way = waits.iter().filter(|wait| wait.begin <= at(moment) && at(moment) < wait.end);
+                if let Some(first) = under_way.min_by_key(|wait| (wait.end, wait.begin, wait.peer)) {
+                    *expected.entry(first.end).or_insert(0) += 1;
+                }
+            }
+            let mut found = BTreeMap::new();
+            for (wait, free) in alone(waits) {
+                *found.entry(wait.end).or_insert(0) += free.0 / 1_000_000;
+            }
+            found.retain(|_, millis| *millis > 0);
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

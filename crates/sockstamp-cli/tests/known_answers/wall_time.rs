@@ -1,0 +1,144 @@
+//! The first line of `stat -- COMMAND`: for which peer the command waited, and how long. The
+//! witness is curl, by its own clock.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::NamedTempFile;
+use testbed::{Host, Process, within_attempts};
+
+use crate::common::{hooks, number, sockstamp};
+use crate::support::ms;
+
+const PORT: u16 = 8080;
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Serves on the port given: `/300` answers after 300 ms.
+const SERVER: &str = "
+import http.server, socketserver, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        time.sleep(int(self.path[1:]) / 1000)
+        self.send_response(200)
+        self.send_header('Content-Length', '5')
+        self.end_headers()
+        self.wfile.write(b'done\\n')
+    def log_message(self, *arguments):
+        pass
+class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
+    daemon_threads = True
+Server(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()
+";
+
+struct Web {
+    host: Host,
+    _server: Process,
+}
+
+impl Web {
+    fn start() -> Self {
+        let host = Host::new("web").unwrap();
+        let _server = host.spawn("python3", &["-c", SERVER, &PORT.to_string()]).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], PORT));
+        host.wait_for_port(address, TIMEOUT).unwrap();
+        Self { host, _server }
+    }
+
+    /// Run `stat -- sh -c script`; return its JSON and what the script printed.
+    fn stat(&self, script: &str) -> (Value, String) {
+        let output = NamedTempFile::new().unwrap();
+        let path = output.path().to_str().unwrap();
+        let mut arguments = vec!["stat".to_owned(), "--format".into(), "json".into(), "-o".into()];
+        arguments.push(path.to_owned());
+        arguments.extend(hooks());
+        arguments.extend(["--", "sh", "-c", script].map(str::to_owned));
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let printed = self.host.run(sockstamp(), &arguments).unwrap();
+        let report = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+        (report, printed)
+    }
+}
+
+/// Return the time of waits for data of this port's server, after checking that all parts add up.
+fn waited(report: &Value) -> u64 {
+    let wall_time = &report["wall_time"];
+    println!("{wall_time}");
+    let waits = wall_time["waits"].as_array().unwrap();
+    let of = |wait: &Value| number(&wait["ns"]);
+    let sum: u64 = waits.iter().map(of).sum();
+    assert_eq!(sum + number(&wall_time["own_ns"]), number(&wall_time["wall_ns"]));
+    let peer = format!("127.0.0.1:{PORT}");
+    let ours = waits
+        .iter()
+        .filter(|wait| wait["peer"] == peer.as_str() && wait["kind"] == "waiting");
+    ours.map(of).sum()
+}
+
+/// curl's seconds, as `%{time_starttransfer}`.
+fn nanoseconds(seconds: &str) -> u64 {
+    let (whole, part) = seconds.trim().split_once('.').unwrap();
+    let micros: u64 = part.parse().unwrap();
+    assert_eq!(part.len(), 6, "{seconds}");
+    whole.parse::<u64>().unwrap() * ms(1_000) + micros * 1_000
+}
+
+#[test]
+fn the_wait_for_an_answer_is_told_from_the_commands_own_time() {
+    let web = Web::start();
+    let url = format!("http://127.0.0.1:{PORT}");
+    let script = format!(
+        "curl -s -o /dev/null -w '%{{time_pretransfer}} %{{time_starttransfer}}\\n' {url}/300; sleep 0.2"
+    );
+    within_attempts(|| {
+        let (report, printed) = web.stat(&script);
+        let (before, first) = printed.trim().split_once(' ').unwrap();
+        // curl's times: from about to send the request to the first byte of the answer.
+        let expected = nanoseconds(first) - nanoseconds(before);
+        let waited = waited(&report);
+        let own = number(&report["wall_time"]["own_ns"]);
+        if waited.abs_diff(expected) > ms(5) || own < ms(200) || own > ms(280) {
+            return Err(format!("waited {waited} ns, by curl {expected}; own {own}"));
+        }
+        Ok(())
+    });
+}
+
+/// Side by side, 200 and 300 ms are 300 ms.
+#[test]
+fn waits_of_parallel_downloads_are_counted_once() {
+    let web = Web::start();
+    let url = format!("http://127.0.0.1:{PORT}");
+    let script = format!("curl -s -Z --parallel-immediate {url}/200 -o /dev/null {url}/300 -o /dev/null");
+    within_attempts(|| {
+        let (report, _) = web.stat(&script);
+        match waited(&report) {
+            waited if (ms(300)..ms(320)).contains(&waited) => Ok(()),
+            waited => Err(format!("waited {waited} ns")),
+        }
+    });
+}
+
+#[test]
+fn the_first_line_of_stat_names_the_peer_that_a_command_waited_for() {
+    let web = Web::start();
+    let output = NamedTempFile::new().unwrap();
+    let path = output.path().to_str().unwrap();
+    let url = format!("http://127.0.0.1:{PORT}/300");
+    let mut arguments = vec!["stat", "-o", path, "--", "curl", "-s", "-o", "/dev/null"];
+    arguments.push(&url);
+    within_attempts(|| {
+        web.host.run(sockstamp(), &arguments).unwrap();
+        let text = fs::read_to_string(path).unwrap();
+        let first = text.trim_start().lines().next().unwrap_or_default().to_owned();
+        let waited = format!(" ms waiting for 127.0.0.1:{PORT}, ");
+        let millis = first
+            .split_once(": ")
+            .and_then(|(_, rest)| rest.split_once(&waited));
+        match millis {
+            Some((time, own)) if time.starts_with("30") && own.ends_with(" own") => Ok(()),
+            _ => Err(first),
+        }
+    });
+}
