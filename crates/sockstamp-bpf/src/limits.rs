@@ -52,7 +52,7 @@ mod tests {
 
     const SIZES: Sizes = Sizes {
         unread: 8000,
-        reordered: 1928,
+        reordered: 3992,
         in_flight: 1216,
     };
 
@@ -62,7 +62,7 @@ mod tests {
         assert_eq!((limits.flows, limits.state), (u64::MAX, 128 << 20));
         assert_eq!(
             (limits.unread, limits.reordered, limits.in_flight),
-            (8192, 8192, 16_384)
+            (8192, 4096, 16_384)
         );
     }
 
