@@ -94,6 +94,7 @@ static __always_inline bool arrivals_merge(const struct arrival *before, struct 
 	__u64 bound = larger(floor, (now - next->ready + hol) / MERGE_AGE_PART);
 	__u64 span =
 		difference(before->ready, next->ready) + 2 * difference(before->hol, next->hol);
+	bool apart;
 
 	if (before->stack_ns != next->stack_ns) {
 		if (before->stack_ns > ARRIVAL_LONGEST || next->stack_ns > ARRIVAL_LONGEST)
@@ -103,17 +104,20 @@ static __always_inline bool arrivals_merge(const struct arrival *before, struct 
 	span += before->span_ns;
 	if (span > 2 * bound || span > (__u32)-1)
 		return false;
-	next->span_ns = larger(next->span_ns, span);
+	apart = before->ready != next->ready || (before->span_ns | next->span_ns) & SPAN_READY;
+	next->span_ns = (larger(next->span_ns, span) & ~(__u64)SPAN_READY) | apart;
 	return true;
 }
 
 /*
  * Return when the byte before `end` became readable, as far as known: in the middle of the possible
- * range.
+ * range. What a missing segment released at once differs in its waits alone.
  */
 static __always_inline __u64 arrival_ready(const struct arrival *arrival, __u32 end)
 {
-	return arrival->ready - (arrival->seq_end == end ? 0 : arrival->span_ns / 2);
+	bool exact = arrival->seq_end == end || !(arrival->span_ns & SPAN_READY);
+
+	return arrival->ready - (exact ? 0 : arrival->span_ns / 2);
 }
 
 /* A pass over all arrivals, which leaves fewer. */

@@ -15,6 +15,9 @@ struct arrival {
 	__u32 span_ns; /* earlier ones were merged with it: bytes may have come so long before */
 };
 
+/* In span_ns, of which a nanosecond does not count: the bytes did not become readable at once. */
+#define SPAN_READY 1
+
 /* Codes in stack_ns. */
 #define ARRIVAL_NO_STAMP 0xffffffff
 #define ARRIVAL_MISMATCH 0xfffffffe
