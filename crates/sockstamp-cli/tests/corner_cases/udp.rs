@@ -483,6 +483,41 @@ time.sleep(4)
     assert_eq!(number(&report["verdicts"]["in-flight"]), 0, "{report}");
 }
 
+/// Without pages that they share with the packet that they were made of, segments are not known
+/// when they leave, so the end of their message is never seen.
+#[test]
+fn a_message_that_leaves_unseen_is_given_up_though_its_socket_sends_no_more() {
+    let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+    let link = Link::veth(&a, &b).unwrap();
+    let [from, to] = [link.address_a(Family::V4), link.address_b(Family::V4)];
+    let device = link.interface_a();
+    let stat = Stat::start(&["--netns", a.netns_name(), "udp"]);
+    run(
+        &a,
+        &format!(
+            r"
+import ctypes, fcntl, struct
+SIOCETHTOOL, ETHTOOL_SSG = 0x8946, 0x19  # scatter and gather: include/uapi/linux/ethtool.h
+off = (ctypes.c_uint * 2)(ETHTOOL_SSG, 0)
+fcntl.ioctl(sender, SIOCETHTOOL, struct.pack('16sP', b'{device}', ctypes.addressof(off)))
+sender = bound('{from}')
+sender.sendto(b'x', ('{to}', 9))
+time.sleep(.2)
+sender.setsockopt(UDP, SEGMENT, 1000)
+sender.sendto(b'x' * 3000, ('{to}', 9))
+time.sleep(5)
+"
+        ),
+    );
+    let report = stat.finish();
+    println!("{}", in_short(&report));
+    let verdicts = &report["verdicts"];
+    assert_eq!(number(&report["tx"]["messages"]), 2, "{report}");
+    assert_eq!(number(&verdicts["valid"]), 1, "{report}");
+    assert_eq!(number(&verdicts["no-snd-stamp"]), 1, "{report}");
+    assert_eq!(number(&verdicts["in-flight"]), 0, "{report}");
+}
+
 #[test]
 fn neither_protocol_is_counted_with_the_other() {
     let host = Host::new("udp").unwrap();
