@@ -7,7 +7,10 @@ use std::time::Duration;
 use testbed::{Family, LinkConfig, within_attempts};
 
 use crate::common::FAMILIES;
-use crate::datagrams::Scene;
+use crate::datagrams::{Scene, Socket};
+
+/// Longer than a message waits for a packet that its socket does not have (`UDP_CALL_NS`).
+const GIVEN_UP: Duration = Duration::from_millis(1200);
 
 /// A length for each datagram of a test, so that a message says which it is.
 fn length(number: u64) -> usize {
@@ -60,8 +63,16 @@ fn kinds() -> impl Iterator<Item = (Family, bool)> {
         .flat_map(|family| [(family, true), (family, false)])
 }
 
-/// Sends datagrams of these numbers in bursts of twenty, to a reader that pauses before each read.
-fn exchange(scene: &Scene, family: Family, connected: bool, numbers: Range<u64>, pause: Duration) {
+/// Sends datagrams of these numbers in bursts of twenty, to a reader that pauses before each read,
+/// and never has more of them waiting than there is room for (`UDP_ARRIVALS`).
+/// Returns both sockets, which are open until they are dropped.
+fn exchange(
+    scene: &Scene,
+    family: Family,
+    connected: bool,
+    numbers: Range<u64>,
+    pause: Duration,
+) -> [Socket<'_>; 2] {
     let (sender, receiver) = (scene.sender(family), scene.receiver(family));
     if connected {
         sender.socket.connect(receiver.local).unwrap();
@@ -73,12 +84,16 @@ fn exchange(scene: &Scene, family: Family, connected: bool, numbers: Range<u64>,
             sender.send(number, length(number), to);
             if number % 20 == 19 {
                 thread::sleep(20 * pause + Duration::from_millis(10));
+                receiver.wait_until_read();
             }
         }
     });
+    [sender, receiver]
 }
 
-/// Behind a token bucket, a datagram leaves long after its call, in softirq.
+/// Behind a token bucket, a datagram leaves long after its call, in softirq. Where one leaves
+/// unseen (`udp_end_missed()` in send.bpf.h), its message is refused when its socket sends again, a
+/// second later, and is not in flight when the measurement ends.
 #[test]
 fn sends_behind_a_token_bucket_are_timed_as_on_the_wire() {
     within_attempts(|| {
@@ -86,7 +101,11 @@ fn sends_behind_a_token_bucket_are_timed_as_on_the_wire() {
         scene.shape("rate 20mbit burst 5kb limit 10mb");
         for (kind, (family, connected)) in (0..).zip(kinds()) {
             let numbers = kind * 1000..kind * 1000 + 600;
-            exchange(&scene, family, connected, numbers, Duration::ZERO);
+            let last = numbers.end;
+            let [sender, receiver] = exchange(&scene, family, connected, numbers, Duration::ZERO);
+            thread::sleep(GIVEN_UP);
+            sender.send(last, length(last), (!connected).then_some(receiver.local));
+            assert!(receiver.receive());
         }
         scene.finish().check()
     });
