@@ -70,9 +70,10 @@ static __always_inline __u32 log2_floor(__u64 value)
 /*
  * Slot of a duration, exactly as sockstamp_model::histogram::slot(). The bounds stand at the same
  * eight places of every octave, and a sixteenth of an octave holds at most one of them, so the
- * sixteenth names a slot and one comparison with its bound decides.
+ * sixteenth names a slot and one comparison with its bound decides. A global function, so that the
+ * verifier walks its many paths once.
  */
-static __always_inline __u32 histogram_slot(__u64 ns)
+__noinline __u32 histogram_slot(__u64 ns)
 {
 	__u32 octave, slot;
 
@@ -130,18 +131,28 @@ static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 
 		bucket_extend(bucket, ns);
 }
 
-static __always_inline void part_add(struct part_sum *sum, __u64 ns, __u32 weight)
+/* Rare, and a global function, as bucket_extend(). */
+__noinline int part_extend(struct part_sum *sum, __u64 ns)
 {
-	if (!ns)
-		return;
-	count(&sum->count, weight);
-	count(&sum->sum_ns, ns * weight);
+	if (!sum)
+		return 0;
 	for (int i = 0; i < 4; i++) {
 		__u64 max = sum->max_ns;
 
 		if (ns <= max || __sync_val_compare_and_swap(&sum->max_ns, max, ns) == max)
 			break;
 	}
+	return 0;
+}
+
+static __always_inline void part_add(struct part_sum *sum, __u64 ns, __u32 weight)
+{
+	if (!ns)
+		return;
+	count(&sum->count, weight);
+	count(&sum->sum_ns, ns * weight);
+	if (ns > sum->max_ns)
+		part_extend(sum, ns);
 }
 
 #endif

@@ -45,12 +45,15 @@ static __always_inline void interface_describe(struct interface *interface,
 		interface->medium = device->dev.parent ? MEDIUM_PHYSICAL : MEDIUM_VIRTUAL;
 }
 
-/* The slot of a device, taken for it if this is the first time; 0 if there is no room. */
-static __always_inline __u32 interface_slot(const struct net_device *device)
+#define INTERFACE_NEW (1U << 31)
+
+/*
+ * The slot of a device, with INTERFACE_NEW if it was taken for it; 0 if there is no room. A global
+ * function, so that the verifier walks the loop once.
+ */
+__noinline __u32 interface_find(__u64 id)
 {
-	__u32 netns = device->nd_net.net->ns.inum;
-	__u64 id = (__u64)netns << 32 | (__u32)device->ifindex;
-	__u32 slot = netns + device->ifindex;
+	__u32 slot = (id >> 32) + id;
 
 	for (int i = 0; i < INTERFACE_PROBES; i++, slot++) {
 		/* Slot 0 stands for all that have none. */
@@ -60,11 +63,27 @@ static __always_inline __u32 interface_slot(const struct net_device *device)
 		if (!interface)
 			return 0;
 		if (!interface->id && !__sync_val_compare_and_swap(&interface->id, 0, id))
-			interface_describe(interface, device);
+			return place | INTERFACE_NEW;
 		if (interface->id == id)
 			return place;
 	}
 	return 0;
+}
+
+/* The slot of a device, taken for it if this is the first time; 0 if there is no room. */
+static __always_inline __u32 interface_slot(const struct net_device *device)
+{
+	__u64 netns = device->nd_net.net->ns.inum;
+	__u32 slot = interface_find(netns << 32 | (__u32)device->ifindex);
+	struct interface *interface;
+
+	if (!(slot & INTERFACE_NEW))
+		return slot;
+	slot &= ~INTERFACE_NEW;
+	interface = interface_at(slot);
+	if (interface)
+		interface_describe(interface, device);
+	return slot;
 }
 
 static __always_inline void interface_count(struct bank *bank, __u32 slot, __u32 weight)

@@ -137,7 +137,7 @@ static __always_inline const struct wait_queue_entry *entry_of(const struct list
 
 static __always_inline const void *entry_private(const struct wait_queue_entry *entry)
 {
-	return kernel_read(entry, struct wait_queue_entry, private);
+	return (const void *)word_at(&entry->private);
 }
 
 /* ep_poll() waits in the queue of the instance (fs/eventpoll.c). One within another is not seen. */
@@ -157,12 +157,13 @@ static __always_inline const struct task_struct *epoll_waiter(const struct wait_
 
 static __always_inline const struct task_struct *uring_task(const struct io_kiocb *request)
 {
+	const struct io_kiocb___before_6_13 *before = (const void *)request;
 	const struct io_uring_task *context;
 
 	if (!bpf_core_field_exists(request->tctx))
-		return kernel_read(request, struct io_kiocb___before_6_13, task);
-	context = kernel_read(request, struct io_kiocb, tctx);
-	return kernel_read(context, struct io_uring_task, task);
+		return (const struct task_struct *)word_at(&before->task);
+	context = (const struct io_uring_task *)word_at(&request->tctx);
+	return (const struct task_struct *)word_at(&context->task);
 }
 
 /*
@@ -198,20 +199,25 @@ static __always_inline const struct task_struct *uring_waiter(const struct wait_
 	return uring_deferred((const struct io_ring_ctx *)ring) ? NULL : woken_remember(ring, task);
 }
 
-static __always_inline const struct task_struct *entry_waiter(const struct wait_queue_entry *entry)
+/*
+ * The address of the task that an entry of a socket's queue wakes; 0: of none that is known. A
+ * global function, so that the verifier walks it once, and not once per entry.
+ */
+__noinline __u64 entry_waiter(__u64 link)
 {
+	const struct wait_queue_entry *entry = entry_of((const struct list_head *)link);
 	__u64 function = (__u64)kernel_read(entry, struct wait_queue_entry, func);
 
 	if (function == setting_wake_epoll)
-		return epoll_waiter(entry);
+		return (__u64)epoll_waiter(entry);
 	if (function == setting_wake_stream || function == setting_wake_datagram)
-		return entry_private(entry);
+		return (__u64)entry_private(entry);
 	/* __pollwait(), fs/select.c */
 	if (function == setting_wake_poll)
-		return kernel_read(entry_private(entry), struct poll_wqueues, polling_task);
+		return word_at(&((const struct poll_wqueues *)entry_private(entry))->polling_task);
 	if (function == setting_wake_uring)
-		return uring_waiter(entry);
-	return NULL;
+		return (__u64)uring_waiter(entry);
+	return 0;
 }
 
 /* Entries of a socket's queue that are looked at: there are rarely two. */
@@ -222,14 +228,14 @@ static __always_inline const struct task_struct *sock_waiter(const struct sock *
 {
 	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
 	const struct list_head *head = &queue->wait.head;
-	const struct list_head *link = kernel_read(head, struct list_head, next);
-	const struct task_struct *task;
+	__u64 link = word_at(&head->next);
+	__u64 task;
 
-	for (int i = 0; i < WAITERS_MAX && link != head; i++) {
-		task = entry_waiter(entry_of(link));
+	for (int i = 0; i < WAITERS_MAX && link != (__u64)head; i++) {
+		task = entry_waiter(link);
 		if (task)
-			return task;
-		link = kernel_read(link, struct list_head, next);
+			return (const struct task_struct *)task;
+		link = word_at(&((const struct list_head *)link)->next);
 	}
 	return NULL;
 }

@@ -201,8 +201,11 @@ static __always_inline void udp_flag(struct udp_send *send, __u64 flag)
 	__sync_fetch_and_or(&send->flags, flag);
 }
 
-static __always_inline void udp_note_queued(struct udp_send *send, const struct udp_packet *packet)
+/* A global function, so that the verifier walks it once, and not once per send. */
+__noinline int udp_note_queued(struct udp_send *send, const struct udp_packet *packet)
 {
+	if (!send || !packet)
+		return 0;
 	/* A device on top of another (bond, VLAN, bridge) passes the packet on. */
 	if (udp_named(&send->name, &packet->name) && send->ifindex != packet->ifindex) {
 		send->repeats++;
@@ -233,6 +236,7 @@ static __always_inline void udp_note_queued(struct udp_send *send, const struct 
 		send->flags |= UDP_WHOLE;
 	/* A barrier too: from here on the driver may find it. */
 	__sync_fetch_and_and(&send->flags, ~(__u64)UDP_LEFT);
+	return 0;
 }
 
 /* Corked bytes leave: with those of this call, or by setsockopt(UDP_CORK). */
@@ -365,6 +369,27 @@ static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *f
 		udp_complete(bank, flow, slot);
 }
 
+/* Take a packet's name from a send, if it has that. A global function, as udp_leave(). */
+__noinline int udp_take_from(struct bank *bank, struct udp_flow *flow, __u32 slot,
+			     const struct udp_packet *packet, __u32 tid)
+{
+	struct udp_send *send;
+
+	if (!bank || !flow || !packet)
+		return false;
+	send = udp_send_at(flow, slot);
+	if (send->flags & UDP_LEFT || !udp_named(&send->name, &packet->name))
+		return false;
+	/* The call has queued it before, or it is the same packet at its next device. */
+	if (send->state == UDP_OPEN && (!tid || send->tid == tid))
+		return false;
+	if (send->state == UDP_OPEN)
+		udp_flag(send, UDP_DOUBTED);
+	else
+		udp_end_missed(bank, flow, slot);
+	return true;
+}
+
 /*
  * A new packet is about to wait, so whatever else had its memory is gone. `tid`: of the send call
  * that is under way; 0: in none. Returns whether the packet may be taken for that other one.
@@ -372,25 +397,11 @@ static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *f
 __noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
 			     const struct udp_packet *packet, __u32 tid)
 {
-	bool taken = false;
+	int taken = false;
 
 	if (!bank || !flow || !packet)
 		return 0;
-	udp_for_each_send(flow, slot)
-	{
-		struct udp_send *send = udp_send_at(flow, slot);
-
-		if (send->flags & UDP_LEFT || !udp_named(&send->name, &packet->name))
-			continue;
-		/* The call has queued it before, or it is the same packet at its next device. */
-		if (send->state == UDP_OPEN && (!tid || send->tid == tid))
-			continue;
-		taken = true;
-		if (send->state == UDP_OPEN)
-			udp_flag(send, UDP_DOUBTED);
-		else
-			udp_end_missed(bank, flow, slot);
-	}
+	udp_for_each_send(flow, slot) taken |= udp_take_from(bank, flow, slot, packet, tid);
 	/* Without a copy the same pages may be sent again, while segments of them are under way. */
 	return taken && packet->name.segments;
 }
@@ -497,6 +508,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 __noinline int udp_part_dropped(struct udp_flow *flow, __u32 tid)
 {
 	__u32 open = udp_find_open(flow, tid);
+	__u64 slots = open == UDP_NO_SLOT ? ~0ULL : 1ULL << (open % UDP_SENDS);
 
 	if (!flow)
 		return 0;
@@ -504,10 +516,39 @@ __noinline int udp_part_dropped(struct udp_flow *flow, __u32 tid)
 	{
 		struct udp_send *send = udp_send_at(flow, slot);
 
-		if (send->flags & UDP_SPLIT && (open == UDP_NO_SLOT || open == slot))
+		if (slots >> slot & 1 && send->flags & UDP_SPLIT)
 			udp_flag(send, UDP_DROPPED);
 	}
 	return 0;
+}
+
+/* A queued packet that the driver takes, or that is dropped on the way. */
+struct udp_leaving {
+	struct udp_packet_name name;
+	__u64 now;
+	__u64 flags; /* what that means for its sends */
+};
+
+/*
+ * Return true if a send waits for the packet; that send's last packet has left then. It is a global
+ * function, so that the verifier walks it once, and not once per send.
+ */
+__noinline int udp_leave(struct bank *bank, struct udp_flow *flow, __u32 slot,
+			 const struct udp_leaving *leaving)
+{
+	struct udp_send *send;
+
+	if (!bank || !flow || !leaving)
+		return false;
+	send = udp_send_at(flow, slot);
+	if (send->flags & UDP_LEFT || !udp_named(&send->name, &leaving->name))
+		return false;
+	if (!send->snd)
+		send->snd = leaving->now;
+	send->snd_last = leaving->now;
+	udp_flag(send, leaving->flags);
+	udp_complete_if_over(bank, flow, slot);
+	return true;
 }
 
 /*
@@ -518,29 +559,14 @@ static __always_inline void udp_left(const struct sock *sk, const struct sk_buff
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
 	struct bank *bank = this_bank();
-	struct udp_packet_name name;
-	bool known = false;
-	__u64 now;
+	struct udp_leaving leaving = {.flags = dropped ? UDP_LEFT | UDP_DROPPED : UDP_LEFT};
+	int known = false;
 
 	if (!flow || !bank || !flow->tx_used)
 		return;
-	udp_name_packet(sk, skb, &name);
-	now = bpf_ktime_get_ns();
-	udp_for_each_send(flow, slot)
-	{
-		struct udp_send *send = udp_send_at(flow, slot);
-
-		if (send->flags & UDP_LEFT || !udp_named(&send->name, &name))
-			continue;
-		known = true;
-		if (dropped)
-			udp_flag(send, UDP_DROPPED);
-		if (!send->snd)
-			send->snd = now;
-		send->snd_last = now;
-		udp_flag(send, UDP_LEFT);
-		udp_complete_if_over(bank, flow, slot);
-	}
+	udp_name_packet(sk, skb, &leaving.name);
+	leaving.now = bpf_ktime_get_ns();
+	udp_for_each_send(flow, slot) known |= udp_leave(bank, flow, slot, &leaving);
 	if (dropped && !known)
 		udp_part_dropped(flow, bpf_get_current_pid_tgid());
 }

@@ -122,8 +122,6 @@ static __always_inline __u64 arrival_ready(const struct arrival *arrival, __u32 
 
 /* A pass over all arrivals, which leaves fewer. */
 struct pass {
-	struct receiving *rx;
-	struct unread *grown;
 	__u64 now;
 	__u64 floor;
 	__u32 copied; /* up to where the application has copied */
@@ -132,22 +130,33 @@ struct pass {
 	__u32 merges;
 };
 
-static long arrivals_step(__u32 index, struct pass *pass)
-{
-	struct arrival *arrival = arrival_at(pass->rx, pass->grown, index);
-	struct arrival *last = arrival_at(pass->rx, pass->grown, pass->kept - 1);
-	struct arrival *next = arrival_at(pass->rx, pass->grown, pass->kept);
+struct passed {
+	struct receiving *rx;
+	struct unread *grown;
+	struct pass pass;
+};
 
+/* It is a global function, as arrivals_before(). */
+__noinline int arrivals_keep(struct receiving *rx, struct unread *grown, __u32 index,
+			     struct pass *pass)
+{
+	struct arrival *arrival, *last, *next;
+
+	if (!rx || !pass)
+		return 0;
+	arrival = arrival_at(rx, grown, index);
+	last = arrival_at(rx, grown, pass->kept - 1);
+	next = arrival_at(rx, grown, pass->kept);
 	if (!arrival || !next)
-		return 1;
-	if (!seq_after(arrival->seq_end, pass->rx->done))
+		return 0;
+	if (!seq_after(arrival->seq_end, rx->done))
 		return 0;
 	/* The read that took these bytes ends with others; the first of it is kept for its age. */
 	if (last && seq_before(arrival->seq_end, pass->copied))
 		return 0;
 	if (pass->evict) {
 		pass->evict--;
-		pass->rx->lost = arrival->seq_end;
+		rx->lost = arrival->seq_end;
 		count_loss(LOSS_EVICTED);
 		return 0;
 	}
@@ -160,18 +169,24 @@ static long arrivals_step(__u32 index, struct pass *pass)
 	return 0;
 }
 
-static __always_inline void arrivals_pass(struct pass *pass)
+static long arrivals_step(__u32 index, struct passed *passed)
 {
-	struct receiving *rx = pass->rx;
+	arrivals_keep(passed->rx, passed->grown, index, &passed->pass);
+	return 0;
+}
+
+static __always_inline void arrivals_pass(struct passed *passed)
+{
+	struct receiving *rx = passed->rx;
 	__u64 state = rx->state & ~(__u64)ARRIVALS_COUNT;
 	__u32 count = arrivals_count(rx);
 
-	if (pass->evict)
+	if (passed->pass.evict)
 		state |= ARRIVALS_EVICTED;
-	pass->kept = 0;
+	passed->pass.kept = 0;
 	arrivals_set(rx, (state | ARRIVALS_MOVING) + ARRIVALS_TURN);
-	bpf_loop(count, arrivals_step, pass, 0);
-	arrivals_set(rx, state + 2 * ARRIVALS_TURN + pass->kept);
+	bpf_loop(count, arrivals_step, passed, 0);
+	arrivals_set(rx, state + 2 * ARRIVALS_TURN + passed->pass.kept);
 }
 
 static __always_inline struct unread *arrivals_grow(struct receiving *rx)
@@ -197,29 +212,30 @@ static __always_inline struct unread *arrivals_grow(struct receiving *rx)
  */
 __noinline int arrivals_make_room(struct receiving *rx, __u32 wanted, __u32 copied, __u64 now)
 {
-	struct pass pass = {.rx = rx, .now = now, .copied = copied};
+	struct passed passed = {.rx = rx, .pass = {.now = now, .copied = copied}};
+	struct pass *pass = &passed.pass;
 	__u32 room;
 
 	if (!rx)
 		return 0;
-	pass.grown = arrivals_grown(rx);
+	passed.grown = arrivals_grown(rx);
 	/* Its content is lost unless it was found there before. */
-	if (rx->state & ARRIVALS_GROWN && !pass.grown)
+	if (rx->state & ARRIVALS_GROWN && !passed.grown)
 		return 0;
-	room = larger(wanted, arrivals_capacity(pass.grown) / ROOM_PART);
-	arrivals_pass(&pass);
-	if (!pass.grown && pass.kept + room > ARRIVALS) {
-		pass.grown = arrivals_grow(rx);
-		room = larger(wanted, arrivals_capacity(pass.grown) / ROOM_PART);
+	room = larger(wanted, arrivals_capacity(passed.grown) / ROOM_PART);
+	arrivals_pass(&passed);
+	if (!passed.grown && pass->kept + room > ARRIVALS) {
+		passed.grown = arrivals_grow(rx);
+		room = larger(wanted, arrivals_capacity(passed.grown) / ROOM_PART);
 	}
-	pass.merges = true;
+	pass->merges = true;
 	for (int i = 0; i < 3; i++) {
-		if (pass.kept + room <= arrivals_capacity(pass.grown))
+		if (pass->kept + room <= arrivals_capacity(passed.grown))
 			break;
-		pass.floor = i ? MERGE_FLOOR_NS : 0;
+		pass->floor = i ? MERGE_FLOOR_NS : 0;
 		if (i == 2)
-			pass.evict = pass.kept + room - arrivals_capacity(pass.grown);
-		arrivals_pass(&pass);
+			pass->evict = pass->kept + room - arrivals_capacity(passed.grown);
+		arrivals_pass(&passed);
 	}
 	return 0;
 }

@@ -119,25 +119,37 @@ static __always_inline bool hol_merge(const struct out_of_order *before, struct 
 	return true;
 }
 
-static long hol_step(__u32 index, struct hol_pass *pass)
+/* Return how many segments are kept then. It is a global function, as arrivals_before(). */
+__noinline __u32 hol_keep(struct reordered *known, __u32 place, __u32 kept, __u64 now, __u64 floor)
 {
-	struct out_of_order *segment = hol_at(pass->known, pass->known->first + index);
-	struct out_of_order *last = hol_at(pass->known, pass->kept - 1);
-	struct out_of_order *next = hol_at(pass->known, pass->kept);
+	struct out_of_order *segment, *last, *next;
 	__u32 seq;
 
+	if (!known)
+		return kept;
+	segment = hol_at(known, place);
+	last = hol_at(known, kept - 1);
+	next = hol_at(known, kept);
 	if (!segment || !next)
-		return 1;
+		return kept;
 	seq = segment->seq;
-	if (last && hol_merge(last, segment, pass->now, pass->floor)) {
+	if (last && hol_merge(last, segment, now, floor)) {
 		seq = last->seq;
 		next = last;
 	} else {
-		pass->kept++;
+		kept++;
 	}
 	if (next != segment)
 		*next = *segment;
 	next->seq = seq;
+	return kept;
+}
+
+static long hol_step(__u32 index, struct hol_pass *pass)
+{
+	struct reordered *known = pass->known;
+
+	pass->kept = hol_keep(known, known->first + index, pass->kept, pass->now, pass->floor);
 	return 0;
 }
 
@@ -356,35 +368,46 @@ struct release {
 };
 
 /*
- * Adds an arrival of the bytes up to `seq_end`, or more bytes to the last one, which no reader can
- * ask for yet. In the last place are all bytes for which there is none.
+ * Add an arrival after those that are there and `added` more, or more bytes to the last of these,
+ * which no reader can ask for yet. In the last place are all bytes for which there is none. Return
+ * how many are added now. It is a global function, as arrivals_before().
  */
+__noinline __u32 hol_append(struct receiving *rx, struct unread *grown, struct arrival *next,
+			    __u64 floor, __u32 added)
+{
+	struct arrival *to, *last;
+	__u32 place;
+
+	if (!rx || !next)
+		return added;
+	place = arrivals_count(rx) + added;
+	to = arrival_at(rx, grown, place);
+	last = arrival_at(rx, grown, place - 1);
+	if (last && added && arrivals_merge(last, next, next->ready, floor)) {
+		to = last;
+	} else if (to) {
+		added++;
+	} else if (last && added) {
+		to = last;
+		next->stack_ns = ARRIVAL_CROWDED;
+	}
+	if (to)
+		*to = *next;
+	return added;
+}
+
+/* Add an arrival of the bytes up to `seq_end`. */
 static __always_inline void hol_add(struct release *release, __u32 seq_end, __u64 hol,
 				    __u32 stack_ns, __u32 span_ns)
 {
-	__u32 place = arrivals_count(release->rx) + release->added;
-	struct arrival *to = arrival_at(release->rx, release->grown, place);
-	struct arrival *last = arrival_at(release->rx, release->grown, place - 1);
-	struct arrival next = {
-		.ready = release->arrival.ready,
-		.hol = hol,
-		.seq_end = seq_end,
-		.stack_ns = stack_ns,
-		.serial = release->arrival.serial,
-		.span_ns = span_ns,
-	};
+	struct arrival *next = &release->arrival;
 
-	if (last && release->added && arrivals_merge(last, &next, next.ready, release->floor)) {
-		to = last;
-	} else if (to) {
-		release->added++;
-	} else if (last && release->added) {
-		to = last;
-		next.stack_ns = ARRIVAL_CROWDED;
-	}
-	if (to)
-		*to = next;
-	release->arrival.seq_end = seq_end;
+	next->hol = hol;
+	next->seq_end = seq_end;
+	next->stack_ns = stack_ns;
+	next->span_ns = span_ns;
+	release->added =
+		hol_append(release->rx, release->grown, next, release->floor, release->added);
 }
 
 static __always_inline __u32 seq_least(__u32 a, __u32 b)

@@ -157,15 +157,17 @@ static __always_inline __u64 cause_ns(__u32 ticks)
 	return (__u64)ticks << CAUSE_TICK_SHIFT;
 }
 
-static __always_inline void cause_add(struct waiting *waiting, enum part cause, __u64 until)
+/* A global function, so that the verifier does not walk what follows once per cause. */
+__noinline int cause_add(struct waiting *waiting, __u32 cause, __u64 until)
 {
-	__u32 index = cause - CAUSE_FIRST;
+	__u64 index = cause - CAUSE_FIRST;
 
-	if ((__s64)(until - waiting->since) <= 0)
-		return;
+	if (!waiting || (__s64)(until - waiting->since) <= 0)
+		return 0;
 	if (index < CAUSE_COUNT)
 		waiting->waited[index] += until - waiting->since;
 	waiting->since = until;
+	return 0;
 }
 
 /* Account for a message that is queued behind waiting ones, or is the first to wait. */

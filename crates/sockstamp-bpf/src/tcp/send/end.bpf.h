@@ -71,13 +71,18 @@ static __always_inline void tx_refuse(struct bank *bank, const struct flow *flow
 }
 
 /* An ACK, and which messages it tells the time of. */
-struct tx_ack {
-	struct bank *bank;
-	struct flow *flow;
+struct ack {
 	__u64 now;
 	__u32 end; /* it acknowledges what is before this */
 	__u32 known_from; /* of what is before this it is not known when it was acknowledged */
 	__u32 min_rtt_us;
+	__u32 padding;
+};
+
+struct tx_acking {
+	struct bank *bank;
+	struct flow *flow;
+	struct ack ack;
 };
 
 /*
@@ -106,7 +111,7 @@ static __always_inline bool tx_passed(const struct tx_message *message, __u32 cu
 }
 
 static __always_inline enum verdict tx_verdict(const struct flow *flow, struct tx_message *message,
-					       const struct tx_ack *ack)
+					       const struct ack *ack)
 {
 	const struct tx_stamps *stamps = &message->stamps;
 
@@ -158,12 +163,14 @@ static __always_inline void tx_add_parts(struct bank *bank, const struct tx_mess
 	account_part(bank, group, PART_EXCESS, network.excess, weight);
 }
 
-static __always_inline void tx_complete(struct flow *flow, struct tx_message *message,
-					const struct tx_ack *ack)
+/* A global function, so that the verifier walks it once, and not once per turn of a loop. */
+__noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_message *message,
+			   const struct ack *ack)
 {
-	struct bank *bank = ack->bank;
 	enum verdict verdict;
 
+	if (!bank || !flow || !message || !ack)
+		return 0;
 	message->stamps.ack = ack->now;
 	message->min_rtt_us = ack->min_rtt_us;
 	message->flags |= flow->ack_flags & MESSAGE_ACK_WITH_DATA;
@@ -173,7 +180,7 @@ static __always_inline void tx_complete(struct flow *flow, struct tx_message *me
 	network_judge(flow, message);
 	if (verdict != VERDICT_VALID) {
 		tx_refuse(bank, flow, message, verdict);
-		return;
+		return 0;
 	}
 	tx_add_stages(bank, message);
 	tx_add_parts(bank, message);
@@ -181,20 +188,21 @@ static __always_inline void tx_complete(struct flow *flow, struct tx_message *me
 	interface_count(bank, message->interface_last, message->weight);
 	if (setting_record)
 		tx_record(flow, message, verdict);
+	return 0;
 }
 
-static long tx_complete_next(__u32 index, struct tx_ack *ack)
+static long tx_complete_next(__u32 index, struct tx_acking *acking)
 {
-	struct flow *flow = ack->flow;
+	struct flow *flow = acking->flow;
 	struct tx_message *message;
 
 	if (flow->tx_tail == flow->tx_head)
 		return 1;
 	message = tx_slot(flow, flow->tx_tail);
 	if (message) {
-		if (!seq_before(message->seq_last, ack->end))
+		if (!seq_before(message->seq_last, acking->ack.end))
 			return 1;
-		tx_complete(flow, message, ack);
+		tx_complete(acking->bank, flow, message, &acking->ack);
 	}
 	tx_release(flow);
 	return 0;
@@ -206,19 +214,22 @@ static long tx_complete_next(__u32 index, struct tx_ack *ack)
 static __always_inline void tx_acked(const struct sock *sk, struct flow *flow, __u32 known_from,
 				     __u32 end, __u64 now)
 {
-	struct tx_ack ack = {
+	struct tx_acking acking = {
 		.bank = this_bank(),
 		.flow = flow,
-		.now = now,
-		.end = end,
-		.known_from = known_from,
-		.min_rtt_us = tcp_of(sk)->rtt_min.s[0].v,
+		.ack =
+			{
+				.now = now,
+				.end = end,
+				.known_from = known_from,
+				.min_rtt_us = tcp_of(sk)->rtt_min.s[0].v,
+			},
 	};
 
-	if (!ack.bank)
+	if (!acking.bank)
 		return;
 	network_ack(sk, flow);
-	bpf_loop(TX_INFLIGHT_MAX, tx_complete_next, &ack, 0);
+	bpf_loop(TX_INFLIGHT_MAX, tx_complete_next, &acking, 0);
 }
 
 /*
