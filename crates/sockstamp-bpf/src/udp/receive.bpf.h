@@ -22,6 +22,7 @@
 #include "flow/select.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
+#include "udp/answer.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/state.bpf.h"
 
@@ -72,6 +73,8 @@ static __always_inline void udp_arrived(const void *receiver, const struct sk_bu
 	arrival->stamp = skb->tstamp;
 	if (udp_peer_wanted())
 		udp_peer(sk, skb, true, &arrival->remote);
+	if (flow->exchange.in_flight)
+		udp_answered(sk, skb, flow, counter, arrival->time);
 	sched_note(sk, &flow->waiter, counter);
 }
 
@@ -98,6 +101,7 @@ static __always_inline void udp_arrival_dropped(const struct sock *sk, const str
 		if (arrival->skb != udp_name(sk, skb))
 			continue;
 		arrival->skb = 0;
+		udp_answer_dropped(flow, head);
 		/* The last is forgotten, so that drops take no room. */
 		__sync_val_compare_and_swap(&flow->rx_head, head + 1, head);
 		return;
@@ -164,6 +168,7 @@ struct udp_read {
 	__u32 weight;
 	__u32 group;
 	struct udp_arrival arrival;
+	struct answer answer;
 };
 
 /*
@@ -349,6 +354,7 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 		record->stages[STAGE_RX_STACK] = arrival->stack_ns;
 		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
 		record->stages[STAGE_RX_APP] = read->app;
+		answer_record(record, &read->answer);
 	}
 	record_submit(record);
 }
@@ -378,6 +384,8 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	account_stage(bank, read->group, STAGE_RX_APP, read->app, read->weight);
 	account_datagram(bank, read->group, DISTRIBUTION_UDP_TOTAL,
 			 DISTRIBUTION_TOTAL(DIRECTION_RX), total, read->weight);
+	read->answer = udp_answer_take(flow, read->counter);
+	answer_add(bank, read->group, &read->answer, read->weight);
 	return 0;
 }
 

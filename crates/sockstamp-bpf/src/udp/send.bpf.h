@@ -19,6 +19,7 @@
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
 #include "tcp/send/queued.bpf.h"
+#include "udp/answer.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/state.bpf.h"
 
@@ -492,8 +493,12 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	if (slot == UDP_NO_SLOT)
 		return;
 	send = udp_send_at(flow, slot);
-	if (udp_peer_wanted() && !send->sched)
-		udp_peer(sk, skb, false, &send->remote);
+	/* Later fragments have no header of UDP. */
+	if (!send->sched) {
+		if (udp_peer_wanted())
+			udp_peer(sk, skb, false, &send->remote);
+		udp_ask(flow, udp_peer_name(sk, skb, false), packet.now);
+	}
 	udp_note_queued(send, &packet);
 	if (corked)
 		udp_flag(send, UDP_FLUSHED);
@@ -626,6 +631,9 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	}
 	group = group_of_task(&flow->group, sk);
 	account_message(bank, group, DIRECTION_TX, result);
+	/* Its packet waits for the neighbour's address: of a connected socket the peer is known. */
+	if (slot != UDP_NO_SLOT && !send->sched && sk->__sk_common.skc_dport && !udp_pending(sk))
+		udp_ask(flow, udp_asks_peer(sk), bpf_ktime_get_ns());
 	udp_sample_refresh(&flow->tx_sampler, send->sched_last ?: bpf_ktime_get_ns());
 	if (sample_skip(&flow->tx_sampler)) {
 		if (slot != UDP_NO_SLOT)

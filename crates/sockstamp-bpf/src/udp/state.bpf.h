@@ -87,6 +87,20 @@ enum udp_account {
 };
 
 /*
+ * The question that a socket has asked last, and the answer that came. A sender and the CPU that
+ * delivers may write at once.
+ */
+struct udp_exchange {
+	__u64 asked; /* when its last datagram was queued; 0: it has been answered */
+	__u64 last; /* ... and stays */
+	__u64 ns; /* how long the answer took */
+	__u64 state; /* 1 + counter of the answer's arrival; 0: it was read */
+	__u64 peer; /* udp_peer_name() */
+	__s32 in_flight; /* questions without an answer */
+	bool pipelined; /* nobody knows which question the next answer is for */
+};
+
+/*
  * The state of a socket, within one 8 kB slab object. Tasks send and read at once, and several CPUs
  * deliver, all without a lock: shared fields are changed atomically.
  */
@@ -103,6 +117,7 @@ struct udp_flow {
 	struct sampler tx_sampler;
 	struct sampler rx_sampler;
 	struct waiter waiter;
+	struct udp_exchange exchange;
 	__u64 group; /* of the last message, as in struct flow */
 	struct flow_identity identity; /* only where records are sent */
 	struct udp_arrival rx[UDP_ARRIVALS];

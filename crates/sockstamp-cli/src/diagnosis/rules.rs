@@ -189,7 +189,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "peer",
         condition: "`peer.answer` is 50 ms on average; told is its larger part.",
-        sentence: "peers take T to answer, of which the path is R at the least",
+        sentence: "peers take T to answer, of which the path is R at the least (TCP)",
         check: "`sockstamp stat --by peer,port`; sockstamp at the peer.",
         cure: "That of the peer; for a long path: fewer round trips, or a closer peer.",
         find: peer,
@@ -292,7 +292,9 @@ fn peer(figures: &Figures) -> Option<Finding> {
         ns: figures.parts[Part::Network].ns,
     };
     let (answered, way) = (answer.mean(), network.mean());
-    let sentence = if network.ns * 2 > answer.ns {
+    let sentence = if network.ns == 0 {
+        format!("peers take {answered} to answer")
+    } else if network.ns * 2 > answer.ns {
         format!("answers take {answered}, of which the path to the peers is {way} at the least")
     } else {
         format!("peers take {answered} to answer, of which the path is {way} at the least")

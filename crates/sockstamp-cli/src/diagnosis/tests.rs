@@ -132,6 +132,7 @@ fn slow_answers_are_the_peers_or_the_paths() {
         });
         summary
     };
+    says(&slow(0), "peers take 60.0 ms to answer");
     says(
         &slow(10 * MS),
         "peers take 60.0 ms to answer, of which the path is 10.0 ms at the least",

@@ -1,5 +1,5 @@
-//! Questions of dig to dnsmasq on a link with a delay: the counts are dig's, and the delay is in no
-//! stage.
+//! Questions of dig to dnsmasq on a link with a delay: the counts are dig's, and the delay is in
+//! dig's `peer.answer` alone.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -56,7 +56,17 @@ fn check(family: Family) {
         bytes_are(&served, "tx", &answers.sizes);
         bytes_are(&asked, "rx", &answers.sizes);
         stages(&asked)?;
-        stages(&served)
+        stages(&served)?;
+        let reads = of_direction(&asked, "rx");
+        let waited = reads
+            .iter()
+            .filter(|read| !read["stages"]["peer.answer"].is_null());
+        assert_eq!(waited.count(), QUESTIONS, "one question is in flight at a time");
+        within(
+            "the median of peer.answer",
+            median(&reads, "peer.answer"),
+            ms(20)..=ms(25),
+        )
     });
 }
 

@@ -1,0 +1,296 @@
+//! `peer.answer` of datagrams, message by message: against the asking program's own clock and
+//! against tcpdump.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use serde_json::Value;
+use testbed::{Family, Host, Link, LinkConfig, within_attempts};
+
+use crate::capture::{Capture, Packet};
+use crate::clock::now;
+use crate::common::{FAMILIES, Trace, of_direction};
+
+const MS_NS: u64 = 1_000_000;
+/// Longest time off the CPU around clock reads on a busy machine, in half of the exchanges.
+const SLACK_NS: u64 = 5 * MS_NS;
+/// One way.
+const DELAY: Duration = Duration::from_millis(5);
+const THINKING_MS: u8 = 50;
+/// A question with this time is not answered.
+const NEVER: u8 = 255;
+/// Below all ephemeral ports, as that of a service is.
+const PORT: u16 = 53;
+
+/// A host that asks, and one that answers each datagram after as many ms as its first byte says.
+struct Scene {
+    a: Host,
+    b: Host,
+    link: Link,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+        let link = Link::relay(&a, &b, LinkConfig::default().delay(DELAY)).unwrap();
+        Scene { a, b, link }
+    }
+
+    fn asking(&self, family: Family) -> UdpSocket {
+        let address = SocketAddr::new(self.link.address_a(family), 0);
+        self.a.udp_bind(address).unwrap()
+    }
+
+    /// Run `ask` while the other host serves at these ports.
+    fn with_servers<T>(&self, family: Family, ports: &[u16], ask: impl FnOnce(&[SocketAddr]) -> T) -> T {
+        let address = self.link.address_b(family);
+        let addresses: Vec<_> = ports.iter().map(|port| SocketAddr::new(address, *port)).collect();
+        let servers: Vec<_> = addresses
+            .iter()
+            .map(|address| self.b.udp_bind(*address).unwrap())
+            .collect();
+        thread::scope(|scope| {
+            for server in &servers {
+                scope.spawn(move || serve(server));
+            }
+            let result = ask(&addresses);
+            // An empty datagram ends a server.
+            let last = self.asking(family);
+            for address in &addresses {
+                last.send_to(&[], address).unwrap();
+            }
+            result
+        })
+    }
+}
+
+fn serve(socket: &UdpSocket) {
+    let mut question = [0; 100];
+    thread::scope(|scope| {
+        loop {
+            let (bytes, client) = socket.recv_from(&mut question).unwrap();
+            if bytes == 0 {
+                return;
+            }
+            let thinking = question[0];
+            if thinking == NEVER {
+                continue;
+            }
+            scope.spawn(move || {
+                thread::sleep(Duration::from_millis(thinking.into()));
+                socket.send_to(&[thinking; 20], client).unwrap();
+            });
+        }
+    });
+}
+
+fn readable(socket: &UdpSocket) -> u64 {
+    let events = &mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+    poll(events, PollTimeout::NONE).unwrap();
+    now()
+}
+
+/// Read the next answer, and say how long the server thought about it.
+fn read(socket: &UdpSocket) -> u8 {
+    let mut answer = [0; 100];
+    socket.recv_from(&mut answer).unwrap();
+    answer[0]
+}
+
+fn pause(milliseconds: u64) {
+    thread::sleep(Duration::from_millis(milliseconds));
+}
+
+fn answer_of(read: &Value) -> Option<u64> {
+    read["stages"]["peer.answer"].as_u64()
+}
+
+/// The answers of the reads of a socket, in ms without fraction, and those that are pipelined.
+fn answers(messages: &[Value]) -> Vec<(Option<u64>, bool)> {
+    of_direction(messages, "rx")
+        .into_iter()
+        .map(|read| {
+            assert_eq!(read["verdict"], "valid", "{read}");
+            (answer_of(read).map(|ns| ns / MS_NS), read["pipelined"] == true)
+        })
+        .collect()
+}
+
+/// Return the times on the wire between questions and answers, which come in turns.
+fn on_the_wire(packets: &[Packet]) -> Vec<u64> {
+    let questions = packets.iter().filter(|packet| packet.destination.port() == PORT);
+    let answers = packets.iter().filter(|packet| packet.source.port() == PORT);
+    questions
+        .zip(answers)
+        .map(|(question, answer)| answer.time - question.time)
+        .collect()
+}
+
+fn lockstep(family: Family, connected: bool) -> Result<(), String> {
+    const COUNT: usize = 20;
+    let scene = Scene::new();
+    scene.with_servers(family, &[PORT], |addresses| {
+        let socket = scene.asking(family);
+        if connected {
+            socket.connect(addresses[0]).unwrap();
+        }
+        let send = || match connected {
+            true => socket.send(&[THINKING_MS; 40]).unwrap(),
+            false => socket.send_to(&[THINKING_MS; 40], addresses[0]).unwrap(),
+        };
+        // Before any is measured: the link's ends have to find each other's hardware address.
+        send();
+        read(&socket);
+        let capture = Capture::start(&scene.a, scene.link.interface_a(), "udp port 53");
+        let traces = [&scene.a, &scene.b].map(|host| Trace::start(&["--netns", host.netns_name(), "udp"]));
+        let exchange = |_| {
+            send();
+            let sent = now();
+            let clock = readable(&socket) - sent;
+            read(&socket);
+            clock
+        };
+        let clocks: Vec<u64> = (0..COUNT).map(exchange).collect();
+        let [asked, served] = traces.map(Trace::finish);
+        let wire = on_the_wire(&capture.finish());
+        assert!(
+            answers(&served).iter().all(|answer| *answer == (None, false)),
+            "the side that answers has no answers: {served:?}"
+        );
+        let reads = of_direction(&asked, "rx");
+        let measured: Vec<u64> = reads.iter().filter_map(|read| answer_of(read)).collect();
+        assert_eq!([measured.len(), wire.len()], [COUNT; 2], "{asked:?}");
+        let mut far = 0;
+        for ((answer, wire), clock) in measured.iter().zip(&wire).zip(&clocks) {
+            assert!(answer >= wire, "{answer} ns, but {wire} ns on the wire");
+            let off = answer.abs_diff(*clock).max(answer - wire);
+            far += usize::from(off > SLACK_NS);
+        }
+        match far * 2 <= COUNT {
+            true => Ok(()),
+            false => Err(format!(
+                "{measured:?}, by the wire {wire:?}, by the clock {clocks:?}"
+            )),
+        }
+    })
+}
+
+#[test]
+fn a_datagrams_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() {
+    within_attempts(|| {
+        for family in FAMILIES {
+            lockstep(family, true)?;
+            lockstep(family, false)?;
+        }
+        Ok(())
+    });
+}
+
+/// What a connected socket shows for `ask`, on a link whose ends know each other.
+fn traced(ask: impl FnOnce(&UdpSocket)) -> Vec<(Option<u64>, bool)> {
+    let scene = Scene::new();
+    scene.with_servers(Family::V4, &[PORT], |addresses| {
+        let socket = scene.asking(Family::V4);
+        socket.connect(addresses[0]).unwrap();
+        socket.send(&[1]).unwrap();
+        read(&socket);
+        let trace = Trace::start(&["--netns", scene.a.netns_name(), "udp"]);
+        ask(&socket);
+        answers(&trace.finish())
+    })
+}
+
+fn between(answer: (Option<u64>, bool), least: u64, most: u64) -> Result<(), String> {
+    match answer {
+        (Some(ms), false) if (least..=most).contains(&ms) => Ok(()),
+        _ => Err(format!("{answer:?} is not {least} to {most} ms")),
+    }
+}
+
+#[test]
+fn datagrams_sent_at_once_are_one_question() {
+    within_attempts(|| {
+        let told = traced(|socket| {
+            for _ in 0..2 {
+                socket.send(&[50]).unwrap();
+                socket.send(&[100]).unwrap();
+                assert_eq!([read(socket), read(socket)], [50, 100]);
+            }
+        });
+        assert_eq!(told.len(), 4);
+        for first in [told[0], told[2]] {
+            between(first, 59, 75)?;
+        }
+        match [told[1], told[3]] == [(None, false); 2] {
+            true => Ok(()),
+            false => Err(format!("{told:?}")),
+        }
+    });
+}
+
+#[test]
+fn an_answer_while_another_question_is_in_flight_is_pipelined() {
+    within_attempts(|| {
+        let told = traced(|socket| {
+            socket.send(&[150]).unwrap();
+            pause(50);
+            socket.send(&[250]).unwrap();
+            read(socket);
+            socket.send(&[20]).unwrap();
+            read(socket);
+            read(socket);
+            // Nothing is in flight any more.
+            socket.send(&[50]).unwrap();
+            read(socket);
+        });
+        assert_eq!(told.len(), 4);
+        if told[..3] != [(None, true), (None, true), (None, false)] {
+            return Err(format!("{told:?}"));
+        }
+        between(told[3], 59, 75)
+    });
+}
+
+#[test]
+fn a_question_without_an_answer_is_forgotten_when_it_is_repeated() {
+    within_attempts(|| {
+        let told = traced(|socket| {
+            socket.send(&[NEVER]).unwrap();
+            pause(1_100);
+            for _ in 0..2 {
+                socket.send(&[50]).unwrap();
+                read(socket);
+            }
+        });
+        assert_eq!(told.len(), 2);
+        told.into_iter().try_for_each(|answer| between(answer, 59, 75))
+    });
+}
+
+#[test]
+fn an_unconnected_sockets_answer_is_that_of_the_peer_that_it_asked() {
+    within_attempts(|| {
+        let scene = Scene::new();
+        let told = scene.with_servers(Family::V4, &[PORT, PORT + 1], |addresses| {
+            let socket = scene.asking(Family::V4);
+            for address in addresses {
+                socket.send_to(&[1], address).unwrap();
+                read(&socket);
+            }
+            let trace = Trace::start(&["--netns", scene.a.netns_name(), "udp"]);
+            // The first peer's answer comes while the second one's is waited for.
+            socket.send_to(&[50], addresses[0]).unwrap();
+            pause(20);
+            socket.send_to(&[100], addresses[1]).unwrap();
+            assert_eq!([read(&socket), read(&socket)], [50, 100]);
+            answers(&trace.finish())
+        });
+        match told == [(None, false), (None, true)] {
+            true => Ok(()),
+            false => Err(format!("{told:?}")),
+        }
+    });
+}
