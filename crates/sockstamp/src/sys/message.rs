@@ -37,18 +37,27 @@ pub(crate) fn send(
     Errno::result(sent).map(isize::unsigned_abs)
 }
 
-/// Sends an empty message with `control`, into which some kernel may write.
-pub(crate) fn send_and_read_back(socket: impl AsFd, control: &mut [u8]) -> nix::Result<()> {
+/// Sends `parts` as [`send`] does, with `control`, into which some kernel may write.
+pub(crate) fn send_returning(
+    socket: impl AsFd,
+    parts: &[IoSlice<'_>],
+    to: &[u8],
+    control: &mut [u8],
+    flags: i32,
+) -> nix::Result<usize> {
     let socket = socket.as_fd();
     let mut header = empty_header();
+    header.msg_name = pointer(to).cast_mut().cast();
+    header.msg_namelen = short(to.len());
+    header.msg_iov = parts.as_ptr().cast_mut().cast();
+    header.msg_iovlen = parts.len();
     header.msg_control = pointer_mut(control).cast();
     header.msg_controllen = control.len();
-    // SAFETY: all pointers of `header` are null with a length of zero, but for the one to
-    // `control`, which is borrowed mutably for the call, with its length beside it; any bytes are
-    // valid there. The header is ours, and mutable. No pointer is kept. The descriptor is open, as
-    // it is borrowed for the call.
-    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw mut header, 0) };
-    Errno::result(sent).map(drop)
+    // SAFETY: as in `send`, but for the pointer to `control`, through which the kernel may write:
+    // it is borrowed mutably for the call, with its length beside it, and any bytes are valid
+    // there.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
+    Errno::result(sent).map(isize::unsigned_abs)
 }
 
 /// The buffers of one message. Empty slices are for unused parts.

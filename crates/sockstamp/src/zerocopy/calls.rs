@@ -15,6 +15,7 @@ use crate::sys::message::{self, BATCH};
 use crate::sys::options;
 use crate::sys::zerocopy::StableBuffer;
 use crate::timestamping::TxStamp;
+use crate::zerocopy::copy_back::{ReturnedBySends, copies_back};
 use crate::zerocopy::held::{Returned, Slot};
 use crate::zerocopy::memory::{CompletionCounters, CompletionsBy, Memory};
 use crate::zerocopy::options::{How, Options};
@@ -46,6 +47,13 @@ use crate::{Error, Result};
 /// **poll.** In between the queue is not empty, so poll(2) reports POLLERR whenever it is asked. A
 /// program that sleeps in a poll of its own uses edge-triggered epoll, which wakes for each new
 /// entry, or calls [`drain_queue`](Self::drain_queue) before.
+///
+/// # From send calls
+///
+/// After [`use_sends`](Self::use_sends), where the kernel has that, each send returns the
+/// completions of earlier ones. [`drain`](Self::drain) reads the error queue only if no send was
+/// made since the last time, every 10 ms, and after a failed or refused send; waiting reads it as
+/// well.
 ///
 /// # Receivers on the same host
 ///
@@ -86,6 +94,8 @@ pub struct Calls<S> {
     support: Support,
     ids: Ids,
     memory: Option<Memory>,
+    /// Not beside memory.
+    returned: Option<ReturnedBySends>,
     /// The error queue is to be read next time, whatever memory says.
     queue_due: bool,
     counters: CompletionCounters,
@@ -140,6 +150,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
                 foreign: false,
             },
             memory: None,
+            returned: None,
             queue_due: false,
             counters: CompletionCounters::default(),
         };
@@ -164,17 +175,36 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     /// Those of [`Completions::register`].
     pub fn use_memory(&mut self, application: &Completions, stamps: bool) -> Result<()> {
         let registration = application.register(&self.transport.socket, stamps)?;
+        self.complete_returned();
+        self.transport.returned = None;
         self.transport.memory = Some(Memory::new(registration));
         // Read the queue soon: only it has earlier completions.
         self.transport.queue_due = true;
         Ok(())
     }
 
+    /// Learns of completions from the send calls themselves from now on, where the running kernel
+    /// has that ([`copies_back`]); `false` where it has not, or where memory is in use, which needs
+    /// no help.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`copies_back`].
+    pub fn use_sends(&mut self) -> Result<bool> {
+        let calls = &mut self.transport;
+        let can = calls.support == Support::Available && calls.memory.is_none() && copies_back()?;
+        if can && calls.returned.is_none() {
+            calls.returned = Some(ReturnedBySends::new());
+        }
+        Ok(can)
+    }
+
     /// Return the present source of completions.
     pub fn completions_by(&self) -> CompletionsBy {
-        match self.transport.memory {
-            Some(_) => CompletionsBy::Memory,
-            None => CompletionsBy::ErrorQueue,
+        match (&self.transport.memory, &self.transport.returned) {
+            (Some(_), _) => CompletionsBy::Memory,
+            (None, Some(_)) => CompletionsBy::Sends,
+            (None, None) => CompletionsBy::ErrorQueue,
         }
     }
 
@@ -200,13 +230,14 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     /// Process all completions so far. Where the error queue is read, it is emptied, and entries
     /// other than completions are passed to `other`. Return the number of ranges and entries.
     ///
-    /// Never blocks. Without memory the error queue is read each time.
+    /// Never blocks. The error queue is read each time, unless completions come from memory or from
+    /// send calls.
     ///
     /// # Errors
     ///
     /// Those of [`ErrorQueue::drain`].
     pub fn drain(&mut self, queue: &mut ErrorQueue, other: impl FnMut(Report<'_>)) -> Result<usize> {
-        let ranges = self.read_memory();
+        let ranges = self.read_memory() + self.complete_returned();
         if !self.transport.queue_is_due() {
             return Ok(ranges);
         }
@@ -224,9 +255,13 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         queue: &mut ErrorQueue,
         mut other: impl FnMut(Report<'_>),
     ) -> Result<usize> {
+        self.complete_returned();
         let (calls, ledger) = (&mut self.transport, &mut self.ledger);
         if let Some(memory) = &mut calls.memory {
             memory.queue_is_read();
+        }
+        if let Some(returned) = &mut calls.returned {
+            returned.queue_is_read();
         }
         calls.counters.queue_reads += 1;
         let entries = queue.drain(&calls.socket, |report| match report {
@@ -235,6 +270,20 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         })?;
         self.drained();
         Ok(entries)
+    }
+
+    /// Return the number of ranges that sends have returned since the last time.
+    fn complete_returned(&mut self) -> usize {
+        let (calls, ledger) = (&mut self.transport, &mut self.ledger);
+        let Some(returned) = &mut calls.returned else {
+            return 0;
+        };
+        let mut ranges = 0;
+        for range in returned.take() {
+            ranges += 1;
+            calls.counters.by_sends += calls.ids.complete(range, ledger);
+        }
+        ranges
     }
 
     /// Return the number of new ranges.
@@ -256,6 +305,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
 
     /// Matches a range of completed sends, from whatever source; a range may be told twice.
     pub fn complete(&mut self, range: ZeroCopyRange) {
+        self.complete_returned();
         let calls = &mut self.transport;
         calls.counters.by_queue += calls.ids.complete(range, &mut self.ledger);
     }
@@ -268,6 +318,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
     /// they did, its completion is there when the send fails, since that frees it. Until this call,
     /// sends are copied.
     pub fn drained(&mut self) {
+        self.complete_returned();
         self.transport.ids.unsettled = 0;
         self.transport.queue_due = false;
     }
@@ -343,6 +394,10 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         done: &impl Fn(&Self) -> bool,
     ) -> Result<()> {
         if self.transport.memory.is_none() {
+            self.complete_returned();
+            if done(self) && self.transport.ids.unsettled == 0 {
+                return Ok(());
+            }
             return self.read_queue(queue, other, done);
         }
         self.drain(queue, &mut *other)?;
@@ -421,7 +476,9 @@ impl<S: AsFd> Calls<S> {
     /// Looks after the service as well.
     fn queue_is_due(&mut self) -> bool {
         let Some(memory) = &mut self.memory else {
-            return true;
+            let due = self.queue_due || self.ids.unsettled > 0;
+            let returned = self.returned.as_mut();
+            return returned.is_none_or(ReturnedBySends::queue_is_due) || due;
         };
         let is_time = memory.is_time();
         let due = is_time || self.queue_due || self.ids.unsettled > 0 || memory.queue_fills(&self.socket);
@@ -448,7 +505,12 @@ impl<S: AsFd> Transport for Calls<S> {
         if !self.ids.window.reserve() {
             return Err(Errno::ENOBUFS);
         }
-        let sent = send(&self.socket, bytes, how, libc::MSG_ZEROCOPY);
+        let sent = match &mut self.returned {
+            Some(returned) if returned.has_room() => {
+                returned.send(&self.socket, bytes, *how, libc::MSG_ZEROCOPY)
+            }
+            _ => send(&self.socket, bytes, how, libc::MSG_ZEROCOPY),
+        };
         match sent {
             // Count a send as unsettled if it may have an id: tcp_sendmsg_locked() takes the id
             // back where it sends nothing, and so does __ip_append_data() where it fails

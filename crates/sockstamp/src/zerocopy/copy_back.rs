@@ -1,15 +1,16 @@
 //! Completions that come back with the next send: a control message that the kernel fills in,
 //! SCM_ZC_NOTIFICATION.
 //!
-//! Source: "sock: add MSG_ZEROCOPY notification mechanism based on msg_control", eighth and last
-//! version, netdev, 30 July 2024. It was not merged. Its earlier versions had other layouts by the
-//! same number, which on most architectures is 78, and since Linux 6.12 that is SO_DEVMEM_LINEAR's:
-//! a kernel that takes the series up will have another one. So nothing is believed by the number:
+//! Source: the patches of kernel/series/next, which no kernel of kernel.org has. An earlier
+//! proposal, "sock: add MSG_ZEROCOPY notification mechanism based on msg_control" (netdev, July
+//! 2024, not merged), had other layouts, and the number 78, which is SO_DEVMEM_LINEAR's since Linux
+//! 6.12. A kernel to come may give ours to something else. So nothing is believed by the number:
 //! the probe asks for a completion and looks whether it comes.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -17,22 +18,27 @@ use nix::poll::{PollFd, PollFlags, poll};
 use crate::control::{Writer, space};
 use crate::error_queue::ZeroCopyRange;
 use crate::sys::{message, options};
+use crate::zerocopy::options::{How, SEGMENT_SPACE};
 use crate::{Error, Result};
 
-const SCM_ZC_NOTIFICATION: i32 = 78;
+const SCM_ZC_NOTIFICATION: i32 = if cfg!(any(target_arch = "sparc", target_arch = "sparc64")) {
+    0x5f
+} else {
+    86
+};
+const SO_EE_CODE_ZEROCOPY_COPIED: u32 = 1;
 
-/// `struct zc_info`: a count of four bytes, then `struct zc_info_elem`, twelve bytes each.
+/// `struct scm_zc_notification`: a count of four bytes, then `struct scm_zc_range`, three words
+/// each.
 const COUNT: usize = 4;
-const ELEMENT: usize = 12;
-const ROOM_FOR_ONE: usize = COUNT + ELEMENT;
-/// No completion of a new socket looks like that.
-const UNTOUCHED: u8 = 0xff;
+const WORDS: usize = 3;
+const ROOM: usize = 8;
+const DATA: usize = COUNT + ROOM * WORDS * 4;
 
-/// Return true if the running kernel copies completions back into a control message of a send, in
-/// the layout of the last proposal. No kernel of kernel.org does;
-/// [`ZeroCopySender`](super::ZeroCopySender) does not use it.
+/// Return true if the running kernel returns completions by a control message of a send, in the
+/// layout of kernel/series/next. No kernel of kernel.org does.
 ///
-/// Takes a send to itself by a socket of its own, and no time worth mentioning.
+/// Takes two sends to itself by a socket of its own, and no time worth mentioning.
 ///
 /// # Errors
 ///
@@ -51,11 +57,14 @@ pub fn copies_back() -> Result<bool> {
     message::send(&socket, &[IoSlice::new(b"?")], &[], &[], libc::MSG_ZEROCOPY)
         .map_err(failed("sendmsg(MSG_ZEROCOPY)"))?;
     wait_for_completion(&socket);
-    let mut control = request();
-    match message::send_and_read_back(&socket, &mut control) {
+    let mut returned = ReturnedBySends::new();
+    match returned.send(&socket, b"?", How::default(), 0) {
         Err(Errno::EINVAL) => Ok(false),
         Err(errno) => Err(failed("sendmsg(SCM_ZC_NOTIFICATION)")(errno)),
-        Ok(()) => Ok(completion(&control).is_some_and(|range| (range.first, range.last) == (0, 0))),
+        Ok(_) => Ok(returned
+            .take()
+            .next()
+            .is_some_and(|range| (range.first, range.last) == (0, 0))),
     }
 }
 
@@ -65,75 +74,164 @@ fn to_itself() -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Over loopback it is there when the send is done; if it is not, there is nothing to copy back,
-/// and so the answer is no.
+/// Over loopback it is there when the send is done; if it is not, there is nothing to return, and
+/// so the answer is no.
 fn wait_for_completion(socket: impl AsFd) {
     const AT_MOST_MS: u8 = 100;
     let _ = poll(&mut [PollFd::new(socket.as_fd(), PollFlags::empty())], AT_MOST_MS);
 }
 
-/// A control message with room for one completion.
-fn request() -> [u8; space(ROOM_FOR_ONE)] {
-    let mut data = [UNTOUCHED; ROOM_FOR_ONE];
-    data[..COUNT].copy_from_slice(&1_u32.to_ne_bytes());
-    let mut control = [0; space(ROOM_FOR_ONE)];
-    Writer::new(&mut control)
-        .push(libc::SOL_SOCKET, SCM_ZC_NOTIFICATION, &data)
-        .expect("it has the space for that");
-    control
+/// Ranges that sends have returned, and when the error queue has to be read beside them.
+#[derive(Debug)]
+pub(super) struct ReturnedBySends {
+    ranges: [ZeroCopyRange; ROOM],
+    filled: usize,
+    /// No send was made since the last look: only the queue can have something new.
+    idle: bool,
+    queue_read: Instant,
 }
 
-/// Decode what the kernel wrote into a [`request`]; `None` if it wrote nothing.
-fn completion(control: &[u8; space(ROOM_FOR_ONE)]) -> Option<ZeroCopyRange> {
-    let data = control.last_chunk::<{ space(ROOM_FOR_ONE) - space(0) }>()?;
-    let (words, _) = data.as_chunks::<4>();
-    let [count, first, last, _] = [0, 1, 2, 3].map(|word| u32::from_ne_bytes(words[word]));
-    (count == 1).then(|| ZeroCopyRange {
-        first,
-        last,
-        copied: data[COUNT + 8] == 0,
-    })
+impl ReturnedBySends {
+    pub(super) fn new() -> Self {
+        const NONE: ZeroCopyRange = ZeroCopyRange {
+            first: 0,
+            last: 0,
+            copied: false,
+        };
+        Self {
+            ranges: [NONE; ROOM],
+            filled: 0,
+            idle: true,
+            queue_read: Instant::now(),
+        }
+    }
+
+    /// Return true if the ranges of the last send were taken, so that there is room again.
+    pub(super) fn has_room(&self) -> bool {
+        self.filled == 0
+    }
+
+    /// Sends `bytes`, and keeps the ranges that come back.
+    pub(super) fn send(
+        &mut self,
+        socket: impl AsFd,
+        bytes: &[u8],
+        how: How,
+        flags: i32,
+    ) -> nix::Result<usize> {
+        let how = how.encode();
+        let mut control = [0; SEGMENT_SPACE + space(DATA)];
+        let (before, request) = control.split_at_mut(how.control().len());
+        before.copy_from_slice(how.control());
+        let mut writer = Writer::new(request);
+        writer
+            .push(libc::SOL_SOCKET, SCM_ZC_NOTIFICATION, &[0; DATA])
+            .expect("it has the space for that");
+        let length = before.len() + writer.written().len();
+        let control = &mut control[..length];
+        let parts = [IoSlice::new(bytes)];
+        let flags = how.flags | flags;
+        let sent = loop {
+            let sent = message::send_returning(&socket, &parts, how.to(), control, flags);
+            if sent != Err(Errno::EINTR) {
+                break sent?;
+            }
+        };
+        self.idle = false;
+        self.keep(&control[length - space(DATA)..]);
+        Ok(sent)
+    }
+
+    /// Decode what the kernel wrote into a request.
+    fn keep(&mut self, request: &[u8]) {
+        let data = &request[space(0)..][..DATA];
+        let (words, _) = data.as_chunks::<4>();
+        let mut words = words.iter().map(|bytes| u32::from_ne_bytes(*bytes));
+        let count = words.next().unwrap_or(0) as usize;
+        self.filled = count.min(ROOM);
+        for range in &mut self.ranges[..self.filled] {
+            let mut next = || words.next().unwrap_or(0);
+            *range = ZeroCopyRange {
+                first: next(),
+                last: next(),
+                copied: next() & SO_EE_CODE_ZEROCOPY_COPIED != 0,
+            };
+        }
+    }
+
+    pub(super) fn take(&mut self) -> impl Iterator<Item = ZeroCopyRange> + use<> {
+        let filled = std::mem::take(&mut self.filled);
+        self.ranges.into_iter().take(filled)
+    }
+
+    /// Return true if the error queue may have something that sends do not return soon: after a
+    /// look without a send, and now and then for stamps and errors.
+    pub(super) fn queue_is_due(&mut self) -> bool {
+        const LONGEST: Duration = Duration::from_millis(10);
+        let idle = std::mem::replace(&mut self.idle, true);
+        idle || self.queue_read.elapsed() >= LONGEST
+    }
+
+    pub(super) fn queue_is_read(&mut self) {
+        self.queue_read = Instant::now();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn header(length: u64) -> Vec<u8> {
-        let words = [libc::SOL_SOCKET, 78].map(i32::to_ne_bytes);
-        [&length.to_ne_bytes()[..], &words.concat()].concat()
+    /// A request as the kernel gives it back.
+    fn returned(words: &[u32]) -> Vec<ZeroCopyRange> {
+        let mut control = [0; space(DATA)];
+        for (to, word) in control[space(0)..].chunks_exact_mut(4).zip(words) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        let mut returned = ReturnedBySends::new();
+        returned.keep(&control);
+        returned.take().collect()
     }
 
     #[test]
-    fn the_request_has_room_for_one() {
-        let data = [1, u32::MAX, u32::MAX, u32::MAX].map(u32::to_ne_bytes).concat();
-        assert_eq!(request().to_vec(), [header(16 + 16), data].concat());
+    fn returned_completions_are_read() {
+        let range = |first, last, copied| ZeroCopyRange { first, last, copied };
+        assert_eq!(returned(&[1, 3, 5, 0, 9, 9, 9]), [range(3, 5, false)]);
+        let two = [range(3, 3, true), range(7, u32::MAX, false)];
+        assert_eq!(returned(&[2, 3, 3, 1, 7, u32::MAX, 0]), two);
     }
 
     #[test]
-    fn a_copied_back_completion_is_read() {
-        let copied_back = |words: [u32; 3], zerocopy: u8| {
-            let words = words.map(u32::to_ne_bytes).concat();
-            let bytes = [header(32), words, vec![zerocopy, 0xff, 0xff, 0xff]].concat();
-            completion(&bytes.try_into().unwrap())
-        };
-        let range = |copied| ZeroCopyRange {
-            first: 3,
-            last: 5,
-            copied,
-        };
-        assert_eq!(copied_back([1, 3, 5], 1), Some(range(false)));
-        assert_eq!(copied_back([1, 3, 5], 0), Some(range(true)));
-        assert_eq!(copied_back([0, 3, 5], 1), None);
+    fn an_untouched_request_has_no_completion() {
+        assert_eq!(returned(&[]), []);
     }
 
     #[test]
-    fn an_untouched_request_is_no_completion() {
-        assert_ne!(completion(&request()).map(|range| range.first), Some(0));
+    fn more_than_there_is_room_for_is_not_believed() {
+        assert_eq!(returned(&[u32::MAX]).len(), ROOM);
     }
 
     #[test]
-    fn no_kernel_copies_completions_back() {
-        assert!(!copies_back().unwrap());
+    fn ranges_are_taken_once() {
+        let mut returned = ReturnedBySends::new();
+        returned.filled = 2;
+        assert!(!returned.has_room());
+        assert_eq!(returned.take().count(), 2);
+        assert!(returned.has_room());
+        assert_eq!(returned.take().count(), 0);
+    }
+
+    #[test]
+    fn a_look_without_a_send_is_at_the_queue() {
+        let mut returned = ReturnedBySends::new();
+        returned.idle = false;
+        assert!(!returned.queue_is_due());
+        assert!(returned.queue_is_due());
+    }
+
+    #[test]
+    fn completions_come_back_where_the_kernel_has_the_function() {
+        let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap();
+        let has = symbols.contains(" msg_zerocopy_cmsg_copy_back");
+        assert_eq!(copies_back().unwrap(), has);
     }
 }

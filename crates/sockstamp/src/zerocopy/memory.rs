@@ -19,6 +19,8 @@ use crate::sys::options;
 pub enum CompletionsBy {
     /// Memory that `sockstamp completions` writes; the error queue is read rarely.
     Memory,
+    /// Send calls that return them; the error queue is read rarely.
+    Sends,
     /// The error queue.
     ErrorQueue,
 }
@@ -28,6 +30,8 @@ pub enum CompletionsBy {
 pub struct CompletionCounters {
     /// Sends that were known to be complete from memory.
     pub by_memory: u64,
+    /// Sends that a later send call returned as complete.
+    pub by_sends: u64,
     /// Sends completed by the error queue, or by calls of
     /// [`complete`](super::ZeroCopySender::complete).
     pub by_queue: u64,

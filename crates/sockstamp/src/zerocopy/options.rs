@@ -103,7 +103,7 @@ impl How {
 }
 
 /// Bytes of a control message with the segment size.
-const SEGMENT_SPACE: usize = control::space(size_of::<u16>());
+pub(super) const SEGMENT_SPACE: usize = control::space(size_of::<u16>());
 
 /// A [`How`] as sendmsg(2) takes it.
 pub(super) struct Encoded {

@@ -8,6 +8,7 @@ mod ids;
 mod kinds;
 mod limits;
 mod receive;
+mod returned;
 mod ring;
 mod tcp;
 mod udp;
