@@ -5,6 +5,7 @@
 //! a terminal command, or a forged line. The only text of a [`Name`] is therefore its `Display`,
 //! which escapes.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -95,10 +96,13 @@ impl fmt::Debug for Name {
     }
 }
 
-impl Serialize for Name {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Name {
+    /// Return the exact string; where bytes are not UTF-8, each of them as `\xNN`. It is not
+    /// escaped: other programs read it.
+    #[must_use]
+    pub fn exact(&self) -> Cow<'_, str> {
         if let Ok(text) = str::from_utf8(&self.0) {
-            return serializer.serialize_str(text);
+            return text.into();
         }
         let mut text = String::new();
         for chunk in self.0.utf8_chunks() {
@@ -106,7 +110,13 @@ impl Serialize for Name {
             // Ignore the result: writing to a string cannot fail.
             let _ = invalid(&mut text, chunk.invalid());
         }
-        serializer.serialize_str(&text)
+        text.into()
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.exact())
     }
 }
 
