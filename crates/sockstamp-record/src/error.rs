@@ -1,0 +1,69 @@
+//! Say which file could not be written or read, and where.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The failure of writing or reading a recording.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refused.
+    #[error("cannot {doing} {}: {source}", path.display())]
+    System {
+        /// The call, as a verb.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The encoder refused.
+    #[error("cannot write {}: {reason}", path.display())]
+    Encoder {
+        /// The file.
+        path: PathBuf,
+        /// Its reason.
+        reason: String,
+    },
+    /// The file has no footer: it is no Parquet file, or it was cut off before the first.
+    #[error("{}: no messages up to byte {length}: it is no recording, or it ends before its first rows", path.display())]
+    NoFooter {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        length: u64,
+    },
+    /// The file was not written by `sockstamp record`, or by another version.
+    #[error("{}: {reason}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it lacks.
+        reason: String,
+    },
+    /// Bytes of the file are not what its footer says.
+    #[error("{}: damaged at byte {offset}: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The place of the part that cannot be read.
+        offset: u64,
+        /// The reason.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::System { doing, path, source }
+    }
+
+    /// Return true if the device has no more room.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::System { source, .. } => source.kind() == io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+}
