@@ -29,6 +29,8 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -s V -l version -d 'Pr
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Print a table of the stages, their distributions and shares'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Print a line per message as it completes'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "top" -d 'Show live where the time goes, full screen'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "record" -d 'Record messages in Parquet files, one row each'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings behind their last complete row group'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "ping" -d 'Probe hosts; print round-trip times by kernel stamps, and the prober\'s own delay'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Show what this kernel and this process can measure, and what is missing'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "completions" -d 'Publish zerocopy completions and stamps in memory of the applications that register'
@@ -151,6 +153,38 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-sched -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and exit'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'Measure one message in N, at any rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
+tracepoint\t'A tracepoint, which runs for every send of the host'
+callback\t'A callback, which runs only for selected sockets, several times per send'
+off\t'None: tx.copy is absent'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
+older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slower-than -d 'Record only messages whose total exceeds this time; every message is measured' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s o -l output -d 'Write this file, or files in this directory if it exists or ends with /' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-size -d 'In a directory: begin a new file when one has this many megabytes' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-time -d 'In a directory: begin a new file after this time' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-size -d 'Keep the recording below this many megabytes' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l min-free -d 'Stop when the file system has less than this many megabytes free' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l new-only -d 'Ignore connections that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand recover" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l targets -d 'Read further hosts from this file, one per line; - is standard input' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l udp -d 'Send datagrams to this port; a reply or ICMP "port unreachable" is an answer' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l tcp -d 'Send SYNs to this port; a SYN-ACK or RST is an answer' -r

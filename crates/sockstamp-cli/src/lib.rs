@@ -23,6 +23,8 @@ mod measure;
 mod measuring;
 mod output;
 mod ping;
+mod record;
+mod recover;
 mod stat;
 mod target;
 mod text;
@@ -70,6 +72,17 @@ pub enum Subcommand {
     ///
     /// Quantiles are off by at most 9.2 %. NO_COLOR disables colours.
     Top(top::Options),
+    /// Record messages in Parquet files, one row each
+    ///
+    /// docs/recordings.md describes the columns. A file is readable up to its last row group
+    /// whenever the recording is killed: at most the last 2 seconds are lost, or 3 % of a long
+    /// file. `sockstamp recover` cuts the rest, for other readers.
+    Record(record::Options),
+    /// Cut recordings behind their last complete row group
+    ///
+    /// A recording that was killed, or whose disk was full, may end with bytes that other readers
+    /// of Parquet refuse. Complete files stay as they are.
+    Recover(recover::Options),
     /// Probe hosts; print round-trip times by kernel stamps, and the prober's own delay
     ///
     /// Send one probe per host and interval, by ICMP, --udp or --tcp, and print a line per result.
@@ -113,6 +126,8 @@ pub fn run() -> ExitCode {
         Subcommand::Stat(options) => stat::run(&options),
         Subcommand::Trace(options) => trace::run(&options),
         Subcommand::Top(options) => top::run(&options),
+        Subcommand::Record(options) => record::run(&options),
+        Subcommand::Recover(options) => recover::run(&options),
         Subcommand::Ping(options) => ping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),
         Subcommand::Completions(options) => completions::run(&options),

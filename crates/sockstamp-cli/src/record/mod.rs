@@ -1,0 +1,96 @@
+//! `sockstamp record`: messages into Parquet files.
+
+mod place;
+mod recorder;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::duration::{self, duration};
+use crate::measure::{self, Measurement};
+use crate::measuring::{self, Measuring};
+use crate::target::Target;
+use crate::{command, escape};
+
+use place::{Limits, Place};
+use recorder::Recorder;
+
+/// Options of `record`.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    /// The target.
+    pub target: Target,
+    #[command(flatten)]
+    /// Options of measuring.
+    pub measuring: Measuring,
+    /// Stop after this time: a number with ms, s (default) or m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Record only messages whose total exceeds this time; every message is measured
+    #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample"],
+          help_heading = measuring::HEADING)]
+    pub slower_than: Option<Duration>,
+    /// Write this file, or files in this directory if it exists or ends with /
+    ///
+    /// In a directory, files are date=DATE/hour=HOUR/host=NAME/TIME-NUMBER.parquet, in UTC; a new
+    /// one begins with each hour.
+    #[arg(short, long, value_name = "FILE|DIR")]
+    pub output: PathBuf,
+    /// In a directory: begin a new file when one has this many megabytes
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..),
+          help_heading = "Files")]
+    pub rotate_size: u64,
+    /// In a directory: begin a new file after this time
+    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60m", help_heading = "Files")]
+    pub rotate_time: Duration,
+    /// Keep the recording below this many megabytes
+    ///
+    /// In a directory, the oldest files of this recording are removed; a single file ends the
+    /// recording.
+    #[arg(long, value_name = "MB", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Files")]
+    pub max_size: Option<u64>,
+    /// Stop when the file system has less than this many megabytes free
+    #[arg(long, value_name = "MB", default_value_t = 256, help_heading = "Files")]
+    pub min_free: u64,
+    /// Run this command and measure only it
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
+    pub command: Vec<OsString>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let limits = Limits {
+        file_bytes: options.rotate_size << 20,
+        file_time: options.rotate_time,
+        all_bytes: options.max_size.map(|size| size << 20),
+        free_bytes: options.min_free << 20,
+    };
+    let mut recorder = Recorder::start(Place::new(&options.output, limits)?)?;
+    let measurement = Measurement {
+        target: &options.target,
+        command: &options.command,
+        duration: options.duration,
+        measuring: &options.measuring,
+        slower_than: options.slower_than,
+        record: true,
+        groups: None,
+    };
+    let outcome = measure::run(&measurement, &mut recorder);
+    // What was recorded stays, whatever ended the measurement.
+    let recorded = recorder.finish();
+    let outcome = outcome?;
+    let recorded = recorded?;
+    escape::complain(format_args!("{recorded}"));
+    let lost = outcome.summary.lost.ring;
+    if lost > 0 {
+        escape::complain(format_args!(
+            "{lost} messages are not in the recording: it could not keep up with them"
+        ));
+    }
+    Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+}

@@ -1,0 +1,30 @@
+//! `sockstamp recover`: cut recordings behind their last footer.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use sockstamp_model::name::Escaped;
+use sockstamp_record::recover::recover;
+
+/// Options of `recover`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Recordings
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let mut output = io::stdout();
+    for path in &options.files {
+        let recovered = recover(path)?;
+        let name = Escaped(path.as_os_str().as_encoded_bytes());
+        let cut = recovered.before - recovered.after;
+        let rows = recovered.rows;
+        writeln!(output, "{name}: {rows} messages, {cut} bytes cut").context("cannot print")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
