@@ -7,8 +7,8 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 /// Modules that guests need beside the built-in ones: links, queueing disciplines, socket
-/// diagnosis.
-const WANTED: [&str; 23] = [
+/// diagnosis, TLS and its ciphers.
+const WANTED: [&str; 24] = [
     "veth",
     "tun",
     "bridge",
@@ -30,6 +30,7 @@ const WANTED: [&str; 23] = [
     "tcp_diag",
     "udp_diag",
     "tcp_bbr",
+    "aesni_intel",
     "tls",
     "nf_nat",
 ];

@@ -14,6 +14,7 @@ mod filter;
 mod groups;
 mod held_lock;
 mod interference;
+mod layers;
 mod life_cycle;
 mod limits;
 mod mptcp;
