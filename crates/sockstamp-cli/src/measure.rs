@@ -18,6 +18,7 @@ use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
 use sockstamp_bpf::{Grouped, Options, Session, drop_capabilities};
+use sockstamp_host::quota::Quotas;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::group::Grouping;
 use sockstamp_model::message::Message;
@@ -139,6 +140,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         Some(prepared) => Some(prepared.cgroup().to_owned()),
         None => options.target.cgroup,
     };
+    let quotas = Quotas::of_host();
     let mut session = Session::start(&options)?;
     tell_what_is_left_alone(&session, &options)?;
     let began = now()?;
@@ -165,12 +167,14 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     // Time that passes while we wait for stragglers is no part of the measurement.
     let duration = session.summary().duration;
     let ended = now()?;
+    let throttled = quotas_of(measurement).most_used_since(&quotas);
     if status.is_some() {
         session.settle(PATIENCE, &mut |message| observer.message(&message))?;
     }
     drop(dropped);
     let mut summary = session.stop(&mut |message| observer.message(&message))?;
     summary.duration = duration;
+    summary.throttled = throttled;
     observer.round_is_over();
     if let (Some(running), None) = (&mut running, status) {
         status = Some(outlive(running, &mut signals)?);
@@ -181,6 +185,21 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         began,
         ended,
     })
+}
+
+/// Read the CPU quotas that hold for the target, or all where it is no process.
+fn quotas_of(measurement: &Measurement<'_>) -> Quotas {
+    let target = measurement.target;
+    if !measurement.command.is_empty() {
+        // The command's cgroup is below ours.
+        return Quotas::of_processes(&[std::process::id()]);
+    }
+    if target.pids.is_empty() && target.comms.is_empty() {
+        return Quotas::of_host();
+    }
+    let mut pids = target.pids.clone();
+    pids.extend(target::processes_named(&target.comms));
+    Quotas::of_processes(&pids)
 }
 
 /// Report connections that are silently left unmeasured.

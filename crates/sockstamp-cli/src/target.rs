@@ -73,6 +73,18 @@ pub(crate) fn names_without_process(comms: &[String]) -> Vec<&str> {
     comms.iter().filter(missing).map(String::as_str).collect()
 }
 
+/// Return the processes that have one of these names now.
+pub(crate) fn processes_named(comms: &[String]) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let named = processes.filter(|process| {
+        let name = fs::read(process.path().join("comm")).unwrap_or_default();
+        comms.iter().any(|comm| comm.as_bytes() == name.trim_ascii_end())
+    });
+    named
+        .filter_map(|process| process.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
 /// Look the names up; nothing on the host is changed.
 pub(crate) fn resolve(target: &Target) -> Result<sockstamp_bpf::Target> {
     let namespace = target.netns.as_deref();

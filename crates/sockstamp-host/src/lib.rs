@@ -7,3 +7,4 @@
 pub mod cgroup;
 pub mod container;
 pub mod netns;
+pub mod quota;

@@ -293,6 +293,20 @@ pub struct NicStamps {
     pub spared: u64,
 }
 
+/// A CPU quota that was used up during the measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Throttled {
+    /// The cgroup that has the quota.
+    pub cgroup: String,
+    /// Periods in which it ran.
+    pub periods: u64,
+    /// Those in which the quota was used up, and its programs had to wait for the next.
+    pub throttled: u64,
+    /// How long they were held up, as the kernel sums it over CPUs.
+    #[serde(rename = "time_ns")]
+    pub time: Nanos,
+}
+
 /// The results of a measurement.
 ///
 /// Its JSON is one object, in nanoseconds throughout. `verdicts` always has `valid` and
@@ -324,6 +338,8 @@ pub struct Summary {
     pub groups: Option<Groups>,
     /// Requests for NIC stamps, if enabled and some NIC stamps sends.
     pub nic_stamps: Option<NicStamps>,
+    /// Of the CPU quotas that hold for the target, the one that was used up most often, if any was.
+    pub throttled: Option<Throttled>,
 }
 
 impl Summary {
@@ -377,7 +393,8 @@ impl Serialize for Summary {
 
         let grouped = if self.groups.is_some() { 5 } else { 0 };
         let asked = usize::from(self.nic_stamps.is_some());
-        let mut object = serializer.serialize_struct("Summary", 9 + asked + grouped)?;
+        let held = usize::from(self.throttled.is_some());
+        let mut object = serializer.serialize_struct("Summary", 9 + asked + held + grouped)?;
         object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("duration_ns", &self.duration)?;
         object.serialize_field("adopted", &self.adopted)?;
@@ -389,6 +406,9 @@ impl Serialize for Summary {
         object.serialize_field("interfaces", &self.interfaces)?;
         if let Some(nic_stamps) = &self.nic_stamps {
             object.serialize_field("nic_stamps", nic_stamps)?;
+        }
+        if let Some(throttled) = &self.throttled {
+            object.serialize_field("throttled", throttled)?;
         }
         if let Some(groups) = &self.groups {
             object.serialize_field("by", &groups.by)?;
@@ -404,6 +424,21 @@ impl Serialize for Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quota_that_was_used_up_is_in_the_json() {
+        let mut summary = Summary::default();
+        let json = |summary: &Summary| serde_json::to_value(summary).unwrap();
+        assert!(json(&summary).get("throttled").is_none());
+        summary.throttled = Some(Throttled {
+            cgroup: "/web".to_owned(),
+            periods: 50,
+            throttled: 42,
+            time: Nanos(3_000),
+        });
+        let expected = serde_json::json!({"cgroup": "/web", "periods": 50, "throttled": 42, "time_ns": 3000});
+        assert_eq!(json(&summary)["throttled"], expected);
+    }
 
     #[test]
     fn json_of_a_summary() {

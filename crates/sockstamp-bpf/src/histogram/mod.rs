@@ -36,6 +36,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         interfaces: Vec::new(),
         groups: None,
         nic_stamps: None,
+        throttled: None,
     }
 }
 

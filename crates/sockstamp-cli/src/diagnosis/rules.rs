@@ -155,6 +155,14 @@ pub const RULES: &[Rule] = &[
         },
     },
     Rule {
+        name: "CPU quota",
+        condition: "The quota of a cgroup was used up in 10 % of its periods, and in 5; and `rx.wakeup`, `rx.app` or `app.service` is 2 ms on average.",
+        sentence: "the CPU quota of CGROUP was used up in N of M periods: its programs wait for the next one (STAGE T)",
+        check: "`cpu.stat` of the cgroup: nr_throttled; `cpu.max`, or `cpu.cfs_quota_us` (version 1).",
+        cure: "A higher quota, or less work; a quota of the whole target, where the cgroup is not its own.",
+        find: throttled,
+    },
+    Rule {
         name: "slow reader",
         condition: "`rx.app` is 10 ms on average, and 30 % of the time until data is read.",
         sentence: "N % of the T until data is read is the program, which comes late to read it (rx.app)",
@@ -253,6 +261,28 @@ fn refused(figures: &Figures) -> Option<Finding> {
         ns: u128::MAX,
         sentence: format!(
             "{why}{percent} of the messages are refused, most as {most}: the figures are of the others"
+        ),
+    })
+}
+
+/// A task is held up before it reads, or, as its system call ends, after it (v6.18): in any stage
+/// that ends with its work. Its share of them is unknown, so that the quota stands for all of it.
+fn throttled(figures: &Figures) -> Option<Finding> {
+    let quota = figures.throttled.as_ref()?;
+    if quota.throttled < 5 || quota.throttled * 10 < quota.periods {
+        return None;
+    }
+    let stages = [Stage::RxWakeup, Stage::RxApp, Stage::AppService];
+    let slow = stages.map(|stage| (stage, figures.stages[stage]));
+    let (stage, most) = slow.into_iter().max_by_key(|(_, sum)| sum.mean())?;
+    if most.mean() < Nanos(2 * MS) {
+        return None;
+    }
+    let (cgroup, used, periods, time) = (&quota.cgroup, quota.throttled, quota.periods, most.mean());
+    Some(Finding {
+        ns: slow.into_iter().map(|(_, sum)| sum.ns).sum(),
+        sentence: format!(
+            "the CPU quota of {cgroup} was used up in {used} of {periods} periods: its programs wait for the next one ({stage} {time})"
         ),
     })
 }

@@ -4,7 +4,7 @@ use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
 use sockstamp_model::part::Part;
 use sockstamp_model::part::PartSummary;
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::Summary;
+use sockstamp_model::summary::{Summary, Throttled};
 use sockstamp_model::verdict::Verdict;
 
 use super::*;
@@ -119,6 +119,31 @@ fn each_slow_stage_of_receiving_has_its_sentence() {
         assert!(sentence.contains(words), "{stage}: {sentence}");
         assert!(sentence.contains("until data is read"), "{sentence}");
     }
+}
+
+#[test]
+fn a_cpu_quota_is_named_where_its_programs_are_slow() {
+    let quota = |throttled| {
+        Some(Throttled {
+            cgroup: "/web".to_owned(),
+            periods: 50,
+            throttled,
+            time: Nanos(3_000 * MS),
+        })
+    };
+    for stage in [Stage::RxWakeup, Stage::RxApp, Stage::AppService] {
+        let mut summary = measured(&[(stage, 60 * MS)]);
+        summary.throttled = quota(42);
+        let sentence = of(&summary).unwrap();
+        let start = "the CPU quota of /web was used up in 42 of 50 periods: ";
+        assert!(sentence.starts_with(start), "{sentence}");
+        assert!(sentence.contains(stage.name()), "{sentence}");
+        summary.throttled = quota(4);
+        assert!(!of(&summary).is_some_and(|sentence| sentence.contains("quota")));
+    }
+    let mut summary = measured(&[]);
+    summary.throttled = quota(42);
+    assert_eq!(of(&summary), None, "nothing is slow");
 }
 
 #[test]

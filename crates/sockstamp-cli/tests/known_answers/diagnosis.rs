@@ -3,12 +3,16 @@
 use std::fs;
 
 use tempfile::NamedTempFile;
-use testbed::{Family, LinkConfig, within_attempts};
+use testbed::{Cgroup, Family, LinkConfig, Process, within_attempts};
 
 use std::time::Duration;
 
-use crate::common::{hooks, peer, sockstamp};
+use nix::sys::signal::Signal;
+
+use crate::common::{hooks, peer, sockstamp, wait_attached};
 use crate::support::Pair;
+
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Return the last sentence of `stat -- client`.
 fn last_line(pair: &Pair, words: &str) -> String {
@@ -21,6 +25,10 @@ fn last_line(pair: &Pair, words: &str) -> String {
     arguments.extend(words.split_whitespace());
     arguments.extend(["--connect", &address]);
     pair.client.run(sockstamp(), &arguments).unwrap();
+    last_line_of(path)
+}
+
+fn last_line_of(path: &str) -> String {
     let text = fs::read_to_string(path).unwrap();
     println!("{text}");
     let text = text.trim_end();
@@ -60,6 +68,42 @@ fn nagles_algorithm_is_named_by_the_last_line_of_stat() {
     let _serve = pair.serve(&["serve", "--request", "128"]);
     let words = "client --count 20 --request 128 --pieces 2 --nodelay false";
     within_attempts(|| says(&pair, words, "Nagle's algorithm"));
+}
+
+#[test]
+fn a_cpu_quota_is_named_by_the_last_line_of_stat() {
+    let pair = Pair::veth(Family::V4);
+    let mut quota = Cgroup::new("quota").unwrap();
+    quota
+        .set_cpu_quota(Duration::from_millis(10), Duration::from_millis(50))
+        .unwrap();
+    let mut server = pair.server.command("taskset");
+    let port = pair.address.port().to_string();
+    server.args(["--cpu-list", "0", &peer()]);
+    server.args(["serve", "--port", &port, "--compute", "5"]);
+    quota.start_in(&mut server).unwrap();
+    let _serve = Process::spawn(server).unwrap();
+    pair.server.wait_for_port(pair.address, TIMEOUT).unwrap();
+    let processes = quota.processes().iter().map(u32::to_string).collect::<Vec<_>>();
+    let name = quota.path().file_name().unwrap().to_str().unwrap().to_owned();
+    let expected = format!("the CPU quota of /{name} was used up in ");
+    within_attempts(|| {
+        let output = NamedTempFile::new().unwrap();
+        let path = output.path().to_str().unwrap();
+        let hooks = hooks();
+        let mut arguments = vec!["stat", "--every", "-o", path, "-p", &processes[0]];
+        arguments.extend(hooks.iter().map(String::as_str));
+        let mut stat = pair.server.spawn(sockstamp(), &arguments).unwrap();
+        wait_attached(&mut stat);
+        pair.run_peer("client --count 40");
+        stat.signal(Signal::SIGINT).unwrap();
+        stat.wait(TIMEOUT).unwrap();
+        let line = last_line_of(path);
+        match line.contains(&expected) {
+            true => Ok(()),
+            false => Err(line),
+        }
+    });
 }
 
 #[test]
