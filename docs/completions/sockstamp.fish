@@ -30,6 +30,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Print
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Print a line per message as it completes'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "top" -d 'Show live where the time goes, full screen'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "record" -d 'Record messages in Parquet files, one row each'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "report" -d 'Print the table of `stat` from recordings'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings behind their last complete row group'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "ping" -d 'Probe hosts; print round-trip times by kernel stamps, and the prober\'s own delay'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Show what this kernel and this process can measure, and what is missing'
@@ -184,6 +185,11 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l exclude-h
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
+json\t'One JSON object, all times in nanoseconds'
+csv\t'One line per stage, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand recover" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l targets -d 'Read further hosts from this file, one per line; - is standard input' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l udp -d 'Send datagrams to this port; a reply or ICMP "port unreachable" is an answer' -r

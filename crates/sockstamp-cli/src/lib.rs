@@ -25,6 +25,7 @@ mod output;
 mod ping;
 mod record;
 mod recover;
+mod report;
 mod stat;
 mod target;
 mod text;
@@ -78,6 +79,12 @@ pub enum Subcommand {
     /// whenever the recording is killed: at most the last 2 seconds are lost, or 3 % of a long
     /// file. `sockstamp recover` cuts the rest, for other readers.
     Record(record::Options),
+    /// Print the table of `stat` from recordings
+    ///
+    /// Counts, sums and distributions are those of the recorded messages by their weight, as `stat`
+    /// counts them. What recordings do not have is zero: messages in flight, losses, segments of
+    /// messages that were not measured. The time is that from the first message to the last.
+    Report(report::Options),
     /// Cut recordings behind their last complete row group
     ///
     /// A recording that was killed, or whose disk was full, may end with bytes that other readers
@@ -127,6 +134,7 @@ pub fn run() -> ExitCode {
         Subcommand::Trace(options) => trace::run(&options),
         Subcommand::Top(options) => top::run(&options),
         Subcommand::Record(options) => record::run(&options),
+        Subcommand::Report(options) => report::run(&options),
         Subcommand::Recover(options) => recover::run(&options),
         Subcommand::Ping(options) => ping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),

@@ -65,10 +65,10 @@ pub struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let limits = Limits {
-        file_bytes: options.rotate_size << 20,
+        file_bytes: megabytes(options.rotate_size),
         file_time: options.rotate_time,
-        all_bytes: options.max_size.map(|size| size << 20),
-        free_bytes: options.min_free << 20,
+        all_bytes: options.max_size.map(megabytes),
+        free_bytes: megabytes(options.min_free),
     };
     let mut recorder = Recorder::start(Place::new(&options.output, limits)?)?;
     let measurement = Measurement {
@@ -93,4 +93,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         ));
     }
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+}
+
+const fn megabytes(count: u64) -> u64 {
+    count.saturating_mul(1 << 20)
 }
