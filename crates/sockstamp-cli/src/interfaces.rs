@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 
 use sockstamp_model::flow::NetnsInode;
-use sockstamp_model::interface::InterfaceSummary;
+use sockstamp_model::interface::{Interface, InterfaceSummary};
 use sockstamp_model::message::Message;
+
+use crate::line;
 
 /// Interfaces that fit into a few lines.
 const SHOWN: usize = 8;
@@ -53,15 +55,23 @@ pub(crate) fn summary(
 }
 
 /// The way of a message from its socket to the last interface that stamped it.
-pub(crate) fn way(output: &mut dyn Write, message: &Message) -> io::Result<()> {
+pub(crate) fn way(line: &mut String, message: &Message) {
     let (first, last) = (&message.interfaces.first, &message.interfaces.last);
-    let name = |interface: &sockstamp_model::Interface| interface.seen_from(message.flow.netns);
+    let mut name = |separator: &str, interface: &Interface| {
+        line.push_str(separator);
+        line::show(line, &interface.name);
+        if interface.netns != message.flow.netns {
+            line.push('@');
+            line::show(line, &interface.netns);
+        }
+    };
     match (first, last) {
         (Some(first), Some(last)) if first != last => {
-            write!(output, "  via {} → {}", name(first), name(last))
+            name("  via ", first);
+            name(" → ", last);
         }
-        (Some(only), _) | (None, Some(only)) => write!(output, "  via {}", name(only)),
-        (None, None) => Ok(()),
+        (Some(only), _) | (None, Some(only)) => name("  via ", only),
+        (None, None) => {}
     }
 }
 

@@ -19,6 +19,7 @@ mod groups;
 mod hints;
 mod interfaces;
 mod janitor;
+mod line;
 mod measure;
 mod measuring;
 mod output;

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
-use sockstamp_model::message::Message;
 use sockstamp_model::part::{Part, PartSummary};
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::{DirectionSummary, Lost, Summary};
@@ -302,71 +301,6 @@ fn csv_row(
         }
     }
     writeln!(output, ",{}", histogram.sum_ns())
-}
-
-/// A message of `trace`, without the end of the line.
-pub(crate) fn line(output: &mut dyn Write, message: &Message) -> io::Result<()> {
-    let flow = &message.flow;
-    write!(
-        output,
-        "{} {} {}/{} {} → {} {} B",
-        time_of_day(message.time.as_nanos()),
-        message.direction.name(),
-        message.pid,
-        message.comm,
-        sockstamp_model::flow::canonical(flow.local),
-        sockstamp_model::flow::canonical(flow.remote),
-        message.bytes
-    )?;
-    for (stage, duration) in message.stages.present() {
-        write!(output, "  {} {duration}", stage.name())?;
-        causes(output, stage, message)?;
-    }
-    if message.verdict.is_valid() {
-        if message.direction == Direction::Tx {
-            write!(output, "  sent {}", message.time())?;
-        }
-        write!(output, "  total {}", message.total())?;
-    } else {
-        write!(output, "  refused: {}", message.verdict.name())?;
-    }
-    if message.retransmits > 0 {
-        write!(output, "  retransmits {}", message.retransmits)?;
-    }
-    if message.weight > 1 {
-        write!(output, "  weight {}", message.weight)?;
-    }
-    if message.coalesced {
-        write!(output, "  coalesced")?;
-    }
-    interfaces::way(output, message)?;
-    match message.oldest_age {
-        Some(age) if message.verdict.is_valid() => write!(output, "  oldest {age}"),
-        _ => Ok(()),
-    }
-}
-
-/// Print in parentheses the parts of the stage, without its rest.
-fn causes(output: &mut dyn Write, stage: Stage, message: &Message) -> io::Result<()> {
-    let mut separator = " (";
-    for (part, duration) in message.parts.of(stage).filter(|(part, _)| !part.is_rest()) {
-        write!(output, "{separator}{} {duration}", part.name())?;
-        separator = ", ";
-    }
-    output.write_all(if separator == ", " { b")" } else { b"" })
-}
-
-/// Hours, minutes, seconds and microseconds of UTC: leap seconds are not in CLOCK_REALTIME.
-pub(crate) fn time_of_day(nanos: u64) -> String {
-    let micros = nanos / 1000;
-    let seconds = micros / 1_000_000;
-    format!(
-        "{:02}:{:02}:{:02}.{:06}",
-        seconds / 3600 % 24,
-        seconds / 60 % 60,
-        seconds % 60,
-        micros % 1_000_000
-    )
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! `sockstamp trace`: each message as it completes.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,7 +17,7 @@ use crate::measure::{self, Measurement, Observer};
 use crate::measuring::{self, Measuring};
 use crate::output::{self, Format};
 use crate::target::Target;
-use crate::{command, escape, text};
+use crate::{command, escape, line};
 
 /// Options of `trace`.
 #[derive(Debug, Args)]
@@ -60,8 +62,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
+/// Bytes per write where messages come fast.
+const BATCH: usize = 64 << 10;
+
+/// Return standard output without a buffer of its own, which would split a batch at its last line.
+fn unbuffered_stdout() -> Result<File> {
+    let stdout = io::stdout().as_fd().try_clone_to_owned();
+    stdout.map(File::from).context("cannot write")
+}
+
 struct Printer {
     output: Box<dyn Write>,
+    line: String,
     format: Format,
     flush_lines: bool,
     failure: Option<io::Error>,
@@ -71,10 +83,11 @@ impl Printer {
     fn new(options: &Options) -> Result<Self> {
         let output = match &options.output {
             Some(path) => output::create(path)?,
-            None => Box::new(BufWriter::new(io::stdout())),
+            None => Box::new(BufWriter::with_capacity(BATCH, unbuffered_stdout()?)),
         };
         Ok(Self {
             output,
+            line: String::new(),
             format: options.format,
             flush_lines: options.output.is_none() && io::stdout().is_terminal(),
             failure: None,
@@ -83,10 +96,17 @@ impl Printer {
 
     fn line(&mut self, message: &Message) -> io::Result<()> {
         match self.format {
-            Format::Text => text::line(&mut self.output, message)?,
-            Format::Json => escape::json(&mut self.output, message)?,
+            Format::Text => {
+                self.line.clear();
+                line::write(&mut self.line, message);
+                self.line.push('\n');
+                self.output.write_all(self.line.as_bytes())?;
+            }
+            Format::Json => {
+                escape::json(&mut self.output, message)?;
+                self.output.write_all(b"\n")?;
+            }
         }
-        self.output.write_all(b"\n")?;
         if self.flush_lines {
             self.output.flush()?;
         }

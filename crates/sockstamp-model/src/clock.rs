@@ -31,6 +31,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::digits::Digits;
+
 /// A duration in whole nanoseconds, from 0 to 2^64 - 1 (584 years).
 ///
 /// Sums **saturate**: a duration that does not fit is already nonsense, and saturating keeps it
@@ -128,18 +130,26 @@ impl From<Duration> for Nanos {
     }
 }
 
-impl fmt::Display for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&human(self.0))
+impl Nanos {
+    /// Return the text that [`Display`](fmt::Display) prints.
+    #[must_use]
+    pub fn text(self) -> Digits<16> {
+        human(self.0)
     }
 }
 
-fn human(nanos: u64) -> String {
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(human(self.0).as_str())
+    }
+}
+
+/// The longest text is that of `u64::MAX` nanoseconds in seconds.
+fn human(nanos: u64) -> Digits<16> {
+    let text = Digits::new();
     if nanos >= 1_000_000_000_000 {
-        return format!(
-            "{} s",
-            nanos / 1_000_000_000 + u64::from(nanos % 1_000_000_000 >= 500_000_000)
-        );
+        let seconds = nanos / 1_000_000_000 + u64::from(nanos % 1_000_000_000 >= 500_000_000);
+        return text.number(seconds).text(" s");
     }
     // Rounding comes before the choice of the unit: 999 950 ns are 1.00 ms, not 1000 µs.
     let step = match nanos.checked_ilog10() {
@@ -148,22 +158,23 @@ fn human(nanos: u64) -> String {
     };
     let rounded = (nanos + step / 2) / step * step;
     if rounded >= 1_000_000_000_000 {
-        return format!("{} s", rounded / 1_000_000_000);
+        return text.number(rounded / 1_000_000_000).text(" s");
     }
     let (unit, name) = match rounded {
-        0..1_000 => return format!("{rounded} ns"),
-        1_000..1_000_000 => (1_000, "µs"),
-        1_000_000..1_000_000_000 => (1_000_000, "ms"),
-        _ => (1_000_000_000, "s"),
+        0..1_000 => return text.number(rounded).text(" ns"),
+        1_000..1_000_000 => (1_000, " µs"),
+        1_000_000..1_000_000_000 => (1_000_000, " ms"),
+        _ => (1_000_000_000, " s"),
     };
     let whole = rounded / unit;
     // Hundredths are enough: three digits leave at most two behind the point.
     let hundredths = rounded % unit / (unit / 100);
     match whole {
-        0..10 => format!("{whole}.{hundredths:02} {name}"),
-        10..100 => format!("{whole}.{} {name}", hundredths / 10),
-        _ => format!("{whole} {name}"),
+        0..10 => text.number(whole).text(".").places(hundredths, 2),
+        10..100 => text.number(whole).text(".").number(hundredths / 10),
+        _ => text.number(whole),
     }
+    .text(name)
 }
 
 /// A signed difference in whole nanoseconds, within ±2^63 ns (292 years).

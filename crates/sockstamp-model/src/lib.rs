@@ -28,6 +28,7 @@
 pub mod aggregate;
 pub mod clock;
 pub mod container;
+pub mod digits;
 pub mod filter;
 pub mod flow;
 pub mod group;

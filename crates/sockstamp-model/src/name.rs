@@ -126,6 +126,9 @@ pub struct Escaped<'a>(pub &'a [u8]);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = plain(self.0) {
+            return f.write_str(text);
+        }
         for chunk in self.0.utf8_chunks() {
             for character in chunk.valid().chars() {
                 escape(f, character)?;
@@ -134,6 +137,12 @@ impl fmt::Display for Escaped<'_> {
         }
         Ok(())
     }
+}
+
+/// Return the text if it is ASCII that shows as itself, as nearly every name.
+fn plain(bytes: &[u8]) -> Option<&str> {
+    let shows = bytes.iter().all(|byte| matches!(byte, b' '..=b'~'));
+    shows.then(|| str::from_utf8(bytes).ok()).flatten()
 }
 
 fn escape(output: &mut impl Write, character: char) -> fmt::Result {
