@@ -29,6 +29,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -s V -l version -d 'Pr
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Print a table of the stages, their distributions and shares'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Print a line per message as it completes'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "top" -d 'Show live where the time goes, full screen'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "explain" -d 'Find the stages that make slow messages slow'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "record" -d 'Record messages in Parquet files, one row each'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "report" -d 'Print the table of `stat` from recordings'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings behind their last complete row group'
@@ -154,6 +155,32 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-sched -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and exit'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure one message in N, at any rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
+tracepoint\t'A tracepoint, which runs for every send of the host'
+callback\t'A callback, which runs only for selected sockets, several times per send'
+off\t'None: tx.copy is absent'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l hooks -d 'The hooks for stamps' -r -f -a "best\t'The best that the kernel has'
+older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l duration -d 'Measure for this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s r -l read -d 'Read recordings instead of measuring' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l new-only -d 'Ignore connections that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l every -d 'Measure every message'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F

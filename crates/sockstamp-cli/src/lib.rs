@@ -14,6 +14,7 @@ pub mod diagnosis;
 mod doctor;
 mod duration;
 mod escape;
+mod explain;
 mod filter;
 mod groups;
 mod hints;
@@ -74,6 +75,13 @@ pub enum Subcommand {
     ///
     /// Quantiles are off by at most 9.2 %. NO_COLOR disables colours.
     Top(top::Options),
+    /// Find the stages that make slow messages slow
+    ///
+    /// Compare the slowest 1 % of messages with normal ones, separately for sends, reads and
+    /// answers: which stage or part carries how much of the excess, how sure that is, and what
+    /// usually cures it. A conclusion needs slow messages in 20 flows or 20 seconds.
+    /// docs/explain.md has the method.
+    Explain(explain::Options),
     /// Record messages in Parquet files, one row each
     ///
     /// docs/recordings.md describes the columns. A file is readable up to its last row group
@@ -134,6 +142,7 @@ pub fn run() -> ExitCode {
         Subcommand::Stat(options) => stat::run(&options),
         Subcommand::Trace(options) => trace::run(&options),
         Subcommand::Top(options) => top::run(&options),
+        Subcommand::Explain(options) => explain::run(&options),
         Subcommand::Record(options) => record::run(&options),
         Subcommand::Report(options) => report::run(&options),
         Subcommand::Recover(options) => recover::run(&options),

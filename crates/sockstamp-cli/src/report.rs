@@ -77,7 +77,7 @@ fn summary(files: &[PathBuf]) -> Result<Summary> {
 }
 
 /// Tell of rows that the writer had no time to finish.
-fn tell_what_is_unread(recording: &Reader) {
+pub(crate) fn tell_what_is_unread(recording: &Reader) {
     if recording.unread() > 0 {
         escape::complain(format_args!(
             "{}: its last {} bytes are of messages that were not finished: the recording was killed",

@@ -51,11 +51,19 @@ fn report(recording: &Path) -> Value {
 
 /// Ask a server of this test so often, one question after the other, with so long a pause.
 fn ask(listener: &TcpListener, questions: usize, pause: Duration) {
+    ask_slow(listener, questions, pause, Duration::ZERO);
+}
+
+/// Do the same; the server takes so long for its first answer.
+fn ask_slow(listener: &TcpListener, questions: usize, pause: Duration, work: Duration) {
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
             let (mut socket, _) = listener.accept().unwrap();
             let mut question = [0; 100];
+            socket.read_exact(&mut question).unwrap();
+            thread::sleep(work);
+            socket.write_all(&question[..50]).unwrap();
             while socket.read_exact(&mut question).is_ok() {
                 socket.write_all(&question[..50]).unwrap();
             }
@@ -125,6 +133,32 @@ fn a_recording_that_is_killed_keeps_its_finished_rows() {
     assert!(rows > 0 && rows <= asked * 4, "{rows} of {asked}");
     let valid = number(&report(&file)["verdicts"]["valid"]);
     assert!(valid > 0 && valid <= rows, "{valid} of {rows}");
+}
+
+#[test]
+fn explain_names_a_server_that_is_slow_at_times() {
+    const FLOWS: usize = 25;
+    const WORK: Duration = Duration::from_millis(50);
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("file");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let recording = record(&file, &[], &["tcp", "port", &port]);
+    for _ in 0..FLOWS {
+        ask_slow(&listener, 130, Duration::ZERO, WORK);
+    }
+    end(recording);
+    let output = Command::new(common::sockstamp())
+        .args(["explain", "--read"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let answers = text.split(" answers:").nth(1).unwrap_or_else(|| panic!("{text}"));
+    let first = answers.lines().find(|line| line.contains("of the excess is"));
+    let first = first.unwrap_or_else(|| panic!("{text}"));
+    assert!(first.contains("peer.answer peer"), "{text}");
+    assert!(answers.contains("usual cure: That of the peer"), "{text}");
 }
 
 #[test]

@@ -1,0 +1,134 @@
+//! Explanations as sentences.
+
+use std::io::{self, Write};
+
+use sockstamp_explain::{Carried, Claim, Component, Explanation};
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::part::Part;
+use sockstamp_model::stage::Stage;
+
+use crate::diagnosis::Rule;
+use crate::text::wrapped;
+
+/// Components that carry less of the excess are not listed.
+const LISTED: f64 = 0.05;
+
+pub(super) fn all(output: &mut dyn Write, explanations: &[Explanation]) -> io::Result<()> {
+    if explanations.is_empty() {
+        writeln!(output, " no messages")?;
+    }
+    for explanation in explanations {
+        one(output, explanation)?;
+    }
+    output.flush()
+}
+
+fn one(output: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
+    let limits = &explanation.limits;
+    let head = format!(
+        "p99 is {} where p50 is {}; {} messages, of which the slowest {} took {} more than normal ones, in {} flows and {} seconds",
+        limits.p99,
+        limits.p50,
+        limits.messages,
+        explanation.slow,
+        explanation.excess(),
+        explanation.flows,
+        explanation.seconds,
+    );
+    writeln!(output)?;
+    sentence(output, &format!(" {}:", explanation.kind.name()), &head)?;
+    let first = match (explanation.claim, explanation.carried.first()) {
+        (Claim::First, Some(first)) => first,
+        (Claim::TooFew, _) => {
+            components(output, explanation)?;
+            let least = sockstamp_explain::CLUSTERS;
+            let why = format!("too few flows and seconds for a conclusion: {least} of either are needed");
+            return sentence(output, "  ", &why);
+        }
+        _ => return sentence(output, "  ", "nothing stands out"),
+    };
+    components(output, explanation)?;
+    if let Some(rule) = rule(first.component) {
+        sentence(output, "   meaning:", meaning(first.component))?;
+        sentence(output, "   check:", rule.check)?;
+        sentence(output, "   usual cure:", rule.cure)?;
+    }
+    Ok(())
+}
+
+fn components(output: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
+    let listed = |carried: &&Carried| carried.share >= LISTED && carried.excess() > Nanos::ZERO;
+    for carried in explanation.carried.iter().filter(listed) {
+        let margin = match carried.margin {
+            Some(margin) => format!(" ± {:.0}", margin * 100.0),
+            None => String::new(),
+        };
+        writeln!(
+            output,
+            "   {:>3.0} %{margin} of the excess is {}: {} more than its norm of {}",
+            carried.share * 100.0,
+            carried.component,
+            carried.excess(),
+            carried.norm(),
+        )?;
+    }
+    Ok(())
+}
+
+fn sentence(output: &mut dyn Write, head: &str, words: &str) -> io::Result<()> {
+    writeln!(output, "{}", wrapped(head, words.split(' '), ""))
+}
+
+fn meaning(component: Component) -> &'static str {
+    component
+        .part
+        .map_or(component.stage.description(), Part::description)
+}
+
+/// Return the rule of docs/diagnosis.md about a component.
+fn rule(component: Component) -> Option<&'static Rule> {
+    let name = match (component.stage, component.part) {
+        (Stage::TxQdisc, _) => "packet scheduler",
+        (_, Some(Part::Nagle)) => "Nagle",
+        (_, Some(Part::Cork)) => "cork",
+        (_, Some(Part::Cwnd | Part::Retransmit)) => "congestion window",
+        (_, Some(Part::Rwnd)) => "slow peer",
+        (_, Some(Part::Sndbuf)) => "send buffer",
+        (Stage::RxHol, _) => "loss on the way here",
+        (Stage::RxWakeup, _) => "CPU",
+        (Stage::RxApp, _) => "slow reader",
+        (Stage::RxStack, _) => "receive path",
+        (_, Some(Part::Peer)) => "peer",
+        _ => return None,
+    };
+    crate::diagnosis::RULES.iter().find(|rule| rule.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_explain::Kind;
+
+    use super::*;
+
+    #[test]
+    fn most_components_have_a_rule_with_a_cure() {
+        let without: Vec<String> = Kind::ALL
+            .into_iter()
+            .flat_map(Kind::components)
+            .filter(|component| rule(*component).is_none())
+            .map(|component| component.to_string())
+            .collect();
+        assert_eq!(
+            without,
+            [
+                "tx.copy copy",
+                "tx.queue pacing",
+                "tx.queue tsq",
+                "tx.queue other",
+                "tx.nic",
+                "rx.nic",
+                "peer.answer network"
+            ]
+        );
+    }
+}

@@ -1,0 +1,251 @@
+//! Sum the excess of slow messages over normal ones.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::message::Message;
+
+use crate::CLUSTERS;
+use crate::component::{Component, Kind};
+use crate::times::Limits;
+
+/// Slow messages exceed the norm by this much on average, or nothing stands out: no user notices
+/// less.
+const LEAST: f64 = 1e6;
+/// The share of the excess that something carries, by the lower end of its interval, or nothing
+/// stands out.
+const LEAST_SHARE: f64 = 0.3;
+/// Standard deviations on either side that an interval of 95 % has.
+const SIDE: f64 = 1.96;
+
+/// Sums over slow messages of one flow, or of one second.
+#[derive(Debug, Clone, Default)]
+struct Cluster {
+    weight: f64,
+    sums: Vec<f64>,
+}
+
+/// Sums over messages of one kind.
+#[derive(Debug)]
+pub struct Excess {
+    kind: Kind,
+    limits: Limits,
+    components: Vec<Component>,
+    normal: Cluster,
+    slow: u64,
+    flows: HashMap<u64, Cluster>,
+    seconds: HashMap<u64, Cluster>,
+}
+
+/// A stage or part, and what it carries of the excess of slow messages.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Carried {
+    /// The stage or part.
+    pub component: Component,
+    /// Its mean over normal messages, in nanoseconds.
+    pub norm: f64,
+    /// Its mean over slow messages less the norm, in nanoseconds; negative if it is shorter there.
+    pub excess: f64,
+    /// Its share of the excess of all: of 1.
+    pub share: f64,
+    /// Half the width of the share's interval of 95 %; `None` with too few flows and seconds.
+    pub margin: Option<f64>,
+}
+
+/// What may be concluded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Claim {
+    /// The first component makes slow messages slow.
+    First,
+    /// Too few flows and too few seconds had slow messages.
+    TooFew,
+    /// Slow messages are hardly slower, or no component carries a large share for sure.
+    Nothing,
+}
+
+/// Why slow messages are slow.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Explanation {
+    /// The time that is explained.
+    pub kind: Kind,
+    /// The percentiles.
+    pub limits: Limits,
+    /// Slow messages, each counted once.
+    pub slow: u64,
+    /// Flows that had some.
+    pub flows: usize,
+    /// Seconds that had some.
+    pub seconds: usize,
+    /// The mean excess of a slow message, in nanoseconds.
+    pub excess: f64,
+    /// The components, the largest excess first.
+    pub carried: Vec<Carried>,
+    /// What may be concluded.
+    pub claim: Claim,
+}
+
+impl Excess {
+    /// Form empty sums.
+    #[must_use]
+    pub fn new(kind: Kind, limits: Limits) -> Self {
+        let components = kind.components();
+        let normal = Cluster {
+            weight: 0.0,
+            sums: vec![0.0; components.len()],
+        };
+        Self {
+            kind,
+            limits,
+            components,
+            normal,
+            slow: 0,
+            flows: HashMap::new(),
+            seconds: HashMap::new(),
+        }
+    }
+
+    /// Add a message; those that are neither slow nor normal are left out.
+    pub fn add(&mut self, message: &Message) {
+        let Some(time) = self.kind.time(message) else {
+            return;
+        };
+        let weight = f64::from(message.weight);
+        if time > self.limits.p99 {
+            self.slow += 1;
+            let second = message.time.as_nanos() / 1_000_000_000;
+            let of_flow = sums_of(&mut self.flows, message.flow.cookie.0, &self.components);
+            of_flow.add(&self.components, message, weight);
+            let of_second = sums_of(&mut self.seconds, second, &self.components);
+            of_second.add(&self.components, message, weight);
+        } else if (self.limits.p25..=self.limits.p75).contains(&time) {
+            self.normal.add(&self.components, message, weight);
+        }
+    }
+
+    /// Return what the slow messages have more than the normal ones.
+    #[must_use]
+    pub fn explanation(self) -> Explanation {
+        let norms: Vec<f64> = self
+            .normal
+            .sums
+            .iter()
+            .map(|sum| sum / self.normal.weight.max(1.0))
+            .collect();
+        let weight: f64 = self.seconds.values().map(|second| second.weight).sum();
+        let weight = weight.max(1.0);
+        let excess = |cluster: &Cluster, index: usize| cluster.sums[index] - cluster.weight * norms[index];
+        let of_component = |index| {
+            self.seconds
+                .values()
+                .map(|second| excess(second, index))
+                .sum::<f64>()
+        };
+        let sums: Vec<f64> = (0..self.components.len()).map(of_component).collect();
+        let whole: f64 = sums.iter().sum();
+
+        let enough = self.flows.len().max(self.seconds.len()) >= CLUSTERS;
+        let deviation = |clusters: &HashMap<u64, Cluster>, index: usize, share: f64| {
+            let residual = |cluster: &Cluster| {
+                let all: f64 = (0..norms.len()).map(|index| excess(cluster, index)).sum();
+                excess(cluster, index) - share * all
+            };
+            if clusters.len() < CLUSTERS {
+                return 0.0;
+            }
+            let squares: f64 = clusters.values().map(|cluster| residual(cluster).powi(2)).sum();
+            let count = clusters.len() as f64;
+            (squares * count / (count - 1.0)).sqrt() / whole
+        };
+        let mut carried: Vec<Carried> = (self.components.iter().enumerate())
+            .map(|(index, &component)| {
+                let share = if whole > 0.0 { sums[index] / whole } else { 0.0 };
+                let margin = || {
+                    let by_flow = deviation(&self.flows, index, share);
+                    SIDE * by_flow.max(deviation(&self.seconds, index, share))
+                };
+                Carried {
+                    component,
+                    norm: norms[index],
+                    excess: sums[index] / weight,
+                    share,
+                    margin: (enough && whole > 0.0).then(margin),
+                }
+            })
+            .collect();
+        carried.sort_by(|one, other| other.excess.total_cmp(&one.excess));
+        let mean = whole / weight;
+        let norm: f64 = norms.iter().sum();
+        let stands_out = carried
+            .first()
+            .is_some_and(|first| first.share - first.margin.unwrap_or(0.0) >= LEAST_SHARE);
+        let claim = match () {
+            () if mean < LEAST || mean < norm => Claim::Nothing,
+            () if !enough => Claim::TooFew,
+            () if stands_out => Claim::First,
+            () => Claim::Nothing,
+        };
+        Explanation {
+            kind: self.kind,
+            limits: self.limits,
+            slow: self.slow,
+            flows: self.flows.len(),
+            seconds: self.seconds.len(),
+            excess: mean,
+            carried,
+            claim,
+        }
+    }
+}
+
+fn sums_of<'a, K: Eq + Hash>(
+    clusters: &'a mut HashMap<K, Cluster>,
+    key: K,
+    components: &[Component],
+) -> &'a mut Cluster {
+    clusters.entry(key).or_insert_with(|| Cluster {
+        weight: 0.0,
+        sums: vec![0.0; components.len()],
+    })
+}
+
+impl Cluster {
+    fn add(&mut self, components: &[Component], message: &Message, weight: f64) {
+        self.weight += weight;
+        for (sum, component) in self.sums.iter_mut().zip(components) {
+            *sum += weight * component.of(message).0 as f64;
+        }
+    }
+}
+
+/// A mean as a duration, for people.
+impl Carried {
+    /// Return the norm.
+    #[must_use]
+    pub fn norm(&self) -> Nanos {
+        nanos(self.norm)
+    }
+
+    /// Return the excess; zero if it is negative.
+    #[must_use]
+    pub fn excess(&self) -> Nanos {
+        nanos(self.excess)
+    }
+}
+
+impl Explanation {
+    /// Return the mean excess of a slow message.
+    #[must_use]
+    pub fn excess(&self) -> Nanos {
+        nanos(self.excess)
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the conversion saturates"
+)]
+fn nanos(mean: f64) -> Nanos {
+    Nanos(mean.round() as u64)
+}

@@ -1,0 +1,26 @@
+//! Find the stages that make slow messages slow, by the excess that they carry.
+//!
+//! A message is **slow** if its time exceeds the 99th percentile of its kind, and **normal**
+//! between the 25th and the 75th. The **norm** of a stage or part is its mean over the normal ones.
+//! The excess of a slow message over the norms is exactly the sum of the excesses of its stages and
+//! parts, because means add up where medians do not. The share of each in the sum over all slow
+//! messages is a fact; its interval is of what another such measurement would show.
+//!
+//! Messages of one flow, or of one moment, are slow together: rows are no independent samples. The
+//! interval therefore comes from sums per flow or per second, the wider of the two where there are
+//! [`CLUSTERS`] of each. With fewer of both nothing is claimed.
+//!
+//! Nothing here does I/O. Messages are passed twice: first to [`Times`], then to [`Excess`].
+
+#![forbid(unsafe_code)]
+
+mod component;
+mod excess;
+mod times;
+
+pub use component::{Component, Kind};
+pub use excess::{Carried, Claim, Excess, Explanation};
+pub use times::{Limits, Times};
+
+/// Flows or seconds with slow messages, under which nothing is claimed.
+pub const CLUSTERS: usize = 20;

@@ -1,0 +1,180 @@
+//! Explanations of made-up traffic of which the cause is known: heavy-tailed and bursty, as real
+//! traffic is.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+use sockstamp_explain::{Claim, Excess, Explanation, Kind, Times};
+use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::message::{Interfaces, Message, Stamps};
+use sockstamp_model::part::{Part, PartMap};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::verdict::Verdict;
+
+const POPULATIONS: u64 = 200;
+const SECONDS: u64 = 40;
+const FLOWS: u64 = 30;
+const PER_SECOND: u64 = 250;
+
+fn message(flow: u64, second: u64, nanos: impl Fn(Stage) -> Option<Nanos>) -> Message {
+    Message {
+        direction: Direction::Rx,
+        flow: Flow {
+            netns: NetnsInode(1),
+            protocol: Protocol::Tcp,
+            local: "10.0.0.1:443".parse().unwrap(),
+            remote: "10.0.0.2:50000".parse().unwrap(),
+            cookie: SocketCookie(flow),
+        },
+        cgroup: CgroupId(1),
+        group: None,
+        pid: 1,
+        comm: "server".into(),
+        bytes: 100,
+        weight: 1,
+        retransmits: 0,
+        repeats: 0,
+        coalesced: false,
+        ack_with_data: false,
+        pipelined: false,
+        min_rtt: None,
+        seq_end: 1,
+        stages: StageMap::from_fn(nanos),
+        parts: PartMap::default(),
+        stamps: Stamps::default(),
+        oldest_age: None,
+        time: Timestamp::from_nanos(second * 1_000_000_000),
+        interfaces: Interfaces::default(),
+        verdict: Verdict::Valid,
+    }
+}
+
+/// A duration of a Pareto distribution: half of them are below `median`, and its variance is
+/// infinite.
+fn heavy(rng: &mut Rng, median: f64) -> f64 {
+    let scale = median / 2_f64.powf(1.0 / 1.8);
+    scale / (1.0 - rng.f64()).powf(1.0 / 1.8)
+}
+
+/// Reads whose stages are heavy-tailed and slower in some seconds; in bursts, `planted` of some of
+/// them takes 20 ms or so in addition.
+fn reads(seed: u64, planted: Option<Stage>) -> Vec<Message> {
+    let mut rng = Rng::with_seed(seed);
+    let mut messages = Vec::new();
+    let mut load = 1.0;
+    for second in 0..SECONDS {
+        // Seconds resemble those before them.
+        load = 0.7 * load + 0.3 * heavy(&mut rng, 1.0).min(20.0);
+        let burst = rng.f64() < 0.6;
+        for _ in 0..PER_SECOND {
+            let stages = [Stage::RxStack, Stage::RxWakeup, Stage::RxApp]
+                .map(|stage| (stage, load * heavy(&mut rng, 10_000.0)));
+            let hit = burst && rng.f64() < 0.05;
+            let more = heavy(&mut rng, 20e6).min(400e6);
+            let nanos = |stage: Stage| {
+                let (_, own) = stages.iter().find(|(own, _)| *own == stage)?;
+                let extra = if hit && planted == Some(stage) { more } else { 0.0 };
+                Some(Duration::from_secs_f64((own + extra) / 1e9).into())
+            };
+            messages.push(message(rng.u64(..FLOWS), second, nanos));
+        }
+    }
+    messages
+}
+
+fn explained(messages: &[Message], kind: Kind) -> Explanation {
+    let mut times = Times::new(kind);
+    messages.iter().for_each(|message| times.add(message));
+    let mut excess = Excess::new(kind, times.limits().unwrap());
+    messages.iter().for_each(|message| excess.add(message));
+    excess.explanation()
+}
+
+#[test]
+fn a_planted_cause_is_found_in_most_populations() {
+    let causes = [Stage::RxStack, Stage::RxWakeup, Stage::RxApp];
+    let mut found = 0;
+    for seed in 0..POPULATIONS {
+        let cause = causes[usize::try_from(seed % 3).unwrap()];
+        let explanation = explained(&reads(seed, Some(cause)), Kind::Read);
+        found +=
+            u64::from(explanation.claim == Claim::First && explanation.carried[0].component.stage == cause);
+    }
+    assert!(found * 100 >= POPULATIONS * 95, "{found} of {POPULATIONS}");
+}
+
+#[test]
+fn nothing_is_claimed_of_most_populations_without_a_cause() {
+    let silent = (0..POPULATIONS)
+        .filter(|seed| explained(&reads(*seed, None), Kind::Read).claim != Claim::First)
+        .count() as u64;
+    assert!(silent * 100 >= POPULATIONS * 95, "{silent} of {POPULATIONS}");
+}
+
+#[test]
+fn excesses_of_components_add_up() {
+    for seed in 0..10 {
+        let explanation = explained(&reads(seed, Some(Stage::RxApp)), Kind::Read);
+        let sum: f64 = explanation.carried.iter().map(|carried| carried.excess).sum();
+        assert!((sum - explanation.excess).abs() < 1.0, "{explanation:?}");
+        let shares: f64 = explanation.carried.iter().map(|carried| carried.share).sum();
+        assert!((shares - 1.0).abs() < 1e-9, "{explanation:?}");
+        assert!(explanation.slow <= SECONDS * PER_SECOND / 100);
+    }
+}
+
+#[test]
+fn too_few_flows_and_seconds_support_no_claim() {
+    let some: Vec<_> = reads(1, Some(Stage::RxApp))
+        .into_iter()
+        .filter(|message| message.flow.cookie.0 < 10 && message.time.as_nanos() < 19_000_000_000)
+        .collect();
+    let explanation = explained(&some, Kind::Read);
+    assert_eq!(explanation.claim, Claim::TooFew);
+    assert!(explanation.carried[0].margin.is_none());
+}
+
+#[test]
+fn weights_count_as_so_many_messages() {
+    let slow = |stage: Stage| (stage == Stage::RxApp).then_some(Nanos(90));
+    let fast = |stage: Stage| (stage == Stage::RxApp).then_some(Nanos(10));
+    let mut messages = vec![message(1, 1, slow), message(1, 1, fast)];
+    messages[1].weight = 99;
+    let mut times = Times::new(Kind::Read);
+    messages.iter().for_each(|message| times.add(message));
+    let limits = times.limits().unwrap();
+    assert_eq!(
+        (limits.messages, limits.p99, limits.p25),
+        (100, Nanos(10), Nanos(10))
+    );
+    let explanation = explained(&messages, Kind::Read);
+    assert_eq!((explanation.slow, explanation.excess()), (1, Nanos(80)));
+}
+
+#[test]
+fn parts_are_told_apart_where_a_stage_has_some() {
+    let mut sent = message(1, 1, |stage| (stage == Stage::TxQueue).then_some(Nanos(90)));
+    sent.direction = Direction::Tx;
+    sent.parts[Part::Nagle] = Some(Nanos(80));
+    sent.parts[Part::Other] = Some(Nanos(10));
+    let mut usual = message(1, 1, |stage| (stage == Stage::TxQueue).then_some(Nanos(10)));
+    usual.parts[Part::Other] = Some(Nanos(10));
+    usual.weight = 99;
+    let explanation = explained(&[sent, usual], Kind::Sent);
+    assert_eq!(explanation.carried[0].component.to_string(), "tx.queue nagle");
+    assert_eq!(
+        (explanation.carried[0].norm(), explanation.carried[0].excess()),
+        (Nanos(0), Nanos(80))
+    );
+}
+
+#[test]
+fn refused_messages_are_left_out() {
+    let mut refused = message(1, 1, |stage| (stage == Stage::RxApp).then_some(Nanos(90)));
+    refused.verdict = Verdict::Hol;
+    assert_eq!(Kind::Read.time(&refused), None);
+    let mut times = Times::new(Kind::Read);
+    times.add(&refused);
+    assert_eq!(times.limits(), None);
+}
