@@ -21,6 +21,8 @@ pub(crate) struct GivingUp {
     walk: Link,
     last: Instant,
     interval: Duration,
+    /// Messages in flight after the last walk.
+    stayed: u64,
 }
 
 impl GivingUp {
@@ -29,6 +31,7 @@ impl GivingUp {
             walk: program.attach().tried("look at UDP messages in flight")?,
             last: Instant::now(),
             interval: GIVE_UP_EVERY,
+            stayed: 0,
         })
     }
 
@@ -36,7 +39,8 @@ impl GivingUp {
         self.interval.saturating_sub(self.last.elapsed())
     }
 
-    /// Walk where messages are in flight, ever less often while some stay: they may just wait.
+    /// Walk where messages are in flight, ever less often while the same number stays: those wait
+    /// for something else.
     pub(crate) fn run(&mut self, in_flight: impl Fn() -> u64) -> Result<(), Error> {
         if self.last.elapsed() < self.interval {
             return Ok(());
@@ -47,10 +51,12 @@ impl GivingUp {
             let read = io::copy(&mut iterator.by_ref(), &mut io::sink());
             read.tried("look at UDP messages in flight")?;
         }
-        self.interval = match in_flight() {
-            0 => GIVE_UP_EVERY,
-            _ => (self.interval * 2).min(WALK_EVERY_AT_LEAST),
+        let stayed = in_flight();
+        self.interval = match stayed > 0 && stayed == self.stayed {
+            true => (self.interval * 2).min(WALK_EVERY_AT_LEAST),
+            false => GIVE_UP_EVERY,
         };
+        self.stayed = stayed;
         Ok(())
     }
 }

@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(
             json(Outcome::Answered(answer(10))),
             concat!(
-                r#"{"target":"db","seq":7,"rtt_ns":10000000,"user_rtt_ns":10100000,"prober_delay_ns":100000,"#,
+                r#"{"target":"db","seq":7,"rtt_ns":10000000,"user_rtt_ns":10100000,"prober_delay_ns":99000,"#,
                 r#""stamps":"software","ttl":64,"address":"10.0.0.2","from":"10.0.0.2","kind":"echo-reply","bytes":56,"#,
                 r#""stages":{"network":10000000,"rx.app":9000,"rx.stack+wakeup":70000,"tx.copy":20000,"tx.qdisc":1000}}"#,
             )

@@ -239,7 +239,7 @@ mod tests {
                 " rx.stack+wakeup         3   70.0 µs   70.0 µs   70.0 µs   70.0 µs   70.0 µs   0.7 %\n",
                 " rx.app                  3   9.00 µs   9.00 µs   9.00 µs   9.00 µs   9.00 µs   0.1 %\n",
                 " total                   3   10.1 ms   12.1 ms   12.1 ms   12.1 ms   12.1 ms 100.0 %\n",
-                " prober delay            3    100 µs    100 µs    100 µs    100 µs    100 µs   0.9 %\n",
+                " prober delay            3   99.0 µs   99.0 µs   99.0 µs   99.0 µs   99.0 µs   0.9 %\n",
                 " jitter of the network: 125 µs (RFC 3550)\n",
                 "\n",
                 " network, round trips:\n",
