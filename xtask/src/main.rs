@@ -7,6 +7,7 @@ mod c_manual;
 mod kernels;
 mod manual;
 mod reference;
+mod root_page;
 
 use std::collections::BTreeMap;
 use std::fs;

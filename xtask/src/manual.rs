@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use sockstamp_cli::Cli;
 
-use crate::Files;
+use crate::{Files, root_page};
 
 pub(crate) const PAGES: &str = "docs/man";
 pub(crate) const COMPLETIONS: &str = "docs/completions";
@@ -52,6 +52,7 @@ fn render(man: &Man, usage: &str, page: &mut impl Write) -> io::Result<()> {
     man.render_options_section(page)?;
     if man.get_filename() == ROOT_PAGE {
         man.render_subcommands_section(page)?;
+        root_page::render(page)?;
     }
     Ok(())
 }
