@@ -55,7 +55,9 @@ const UDP_SEND: &str = "every UDP send";
 const DATAGRAM: &str = "every UDP datagram that is queued";
 const UDP_READ: &str = "every UDP datagram that is read";
 const CALLBACKS: &str = "stamps of selected sockets; connects and accepts in the target's cgroup";
-const ONCE: &str = "none: once per open file or socket, at the start or the end";
+const ONCE: &str = "none: once per socket, at the start or the end";
+const FILES: &str =
+    "none: once per open file, at the start, and where UDP messages stay in flight once per second at most";
 
 /// Every program, in the order in which they are attached.
 ///
@@ -102,11 +104,11 @@ pub const PROGRAMS: [Program; 43] = [
     program("on_sock_create",         Cgroup("cgroup/sock_create"),     Plan::measures_udp,      "every socket made in the target's cgroup"),
     program("on_sockops",             Sockops,                          Plan::uses_bit,          CALLBACKS),
     program("on_connections",         Sockops,                          |plan| !plan.uses_bit(), CALLBACKS),
-    program("mark_sockets",           Walk("task_file"),                |plan| plan.by_process,  ONCE),
+    program("mark_sockets",           Walk("task_file"),                |plan| plan.by_process,  FILES),
     program("mark_listening_subflows", Walk("tcp"),                     |plan| plan.by_process,  ONCE),
     program("adopt_flows",            Walk("tcp"),                      |plan| plan.existing,    ONCE),
-    program("mark_datagram_sockets",  Walk("task_file"),                Plan::measures_udp,      ONCE),
-    program("give_up_datagrams",      Walk("task_file"),                Plan::measures_udp,      "nobody: all open files, where UDP messages stay in flight, once per second at most"),
+    program("mark_datagram_sockets",  Walk("task_file"),                Plan::measures_udp,      FILES),
+    program("give_up_datagrams",      Walk("task_file"),                Plan::measures_udp,      FILES),
     program("deselect_flows",         Walk("tcp"),                      Plan::uses_bit,          ONCE),
 ];
 
