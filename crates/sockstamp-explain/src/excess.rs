@@ -15,7 +15,7 @@ use crate::times::Limits;
 const LEAST: f64 = 1e6;
 /// The share of the excess that something carries, by the lower end of its interval, or nothing
 /// stands out.
-const LEAST_SHARE: f64 = 0.3;
+pub(crate) const LEAST_SHARE: f64 = 0.3;
 /// Standard deviations on either side that an interval of 95 % has.
 const SIDE: f64 = 1.96;
 

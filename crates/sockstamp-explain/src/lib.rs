@@ -10,16 +10,21 @@
 //! interval therefore comes from sums per flow or per second, the wider of the two where there are
 //! [`CLUSTERS`] of each. With fewer of both nothing is claimed.
 //!
-//! Nothing here does I/O. Messages are passed twice: first to [`Times`], then to [`Excess`].
+//! [`Slices`] and [`Comparison`] then tell for whom the first component makes messages slow.
+//!
+//! Nothing here does I/O. Messages are passed to [`Times`], then to [`Excess`], and once more to
+//! each of the latter.
 
 #![forbid(unsafe_code)]
 
 mod component;
 mod excess;
+mod slices;
 mod times;
 
 pub use component::{Component, Kind};
 pub use excess::{Carried, Claim, Excess, Explanation};
+pub use slices::{Addition, Comparison, Slice, Slices};
 pub use times::{Limits, Times};
 
 /// Flows or seconds with slow messages, under which nothing is claimed.

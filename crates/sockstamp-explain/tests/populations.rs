@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use sockstamp_explain::{Claim, Excess, Explanation, Kind, Times};
+use sockstamp_explain::{Addition, Claim, Excess, Explanation, Kind, Slice, Slices, Times};
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::message::{Interfaces, Message, Stamps};
@@ -110,6 +110,104 @@ fn nothing_is_claimed_of_most_populations_without_a_cause() {
         .filter(|seed| explained(&reads(*seed, None), Kind::Read).claim != Claim::First)
         .count() as u64;
     assert!(silent * 100 >= POPULATIONS * 95, "{silent} of {POPULATIONS}");
+}
+
+/// Who are slow in a population.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Slow {
+    OnePeer,
+    Anybody,
+    /// One process, which alone talks to one of the peers, and to others as well.
+    OneProcess,
+}
+
+/// Reads as [`reads`], of six peers. The process of each talks to it in four cases of five.
+fn reads_of_peers(seed: u64, slow: Slow) -> Vec<Message> {
+    const PEERS: u64 = 6;
+    let mut rng = Rng::with_seed(seed);
+    let mut messages = reads(seed, None);
+    let mut burst = 0;
+    for message in &mut messages {
+        let peer = message.flow.cookie.0 % PEERS;
+        let process = match rng.f64() < 0.8 {
+            true => peer,
+            false => rng.u64(..PEERS),
+        };
+        message.flow.remote = format!("10.0.0.{peer}:50000").parse().unwrap();
+        message.comm = format!("process-{process}").as_str().into();
+        if message.time.as_nanos() != burst && rng.f64() < 0.6 {
+            burst = message.time.as_nanos();
+        }
+        let hit = match slow {
+            Slow::OnePeer => peer == 2 && rng.f64() < 0.1,
+            Slow::OneProcess => process == 2 && rng.f64() < 0.1,
+            Slow::Anybody => rng.f64() < 0.02,
+        };
+        if hit && message.time.as_nanos() == burst {
+            let more = Duration::from_secs_f64(heavy(&mut rng, 20e6).min(400e6) / 1e9);
+            let app = message.stages[Stage::RxApp].unwrap();
+            message.stages[Stage::RxApp] = Some(app + more.into());
+        }
+    }
+    messages
+}
+
+fn leaders(messages: &[Message]) -> Vec<Addition> {
+    let explanation = explained(messages, Kind::Read);
+    if explanation.claim != Claim::First {
+        return Vec::new();
+    }
+    let mut slices = Slices::new(Kind::Read, explanation.limits, explanation.carried[0]);
+    messages.iter().for_each(|message| slices.add(message));
+    let mut comparison = slices.compare();
+    messages.iter().for_each(|message| comparison.add(message));
+    comparison.leaders()
+}
+
+fn first_slices(slow: Slow) -> Vec<Option<Slice>> {
+    let populations = 0..POPULATIONS;
+    populations
+        .map(|seed| Some(leaders(&reads_of_peers(seed, slow)).first()?.slice.clone()))
+        .collect()
+}
+
+#[test]
+fn the_slow_peer_is_named_and_not_the_process_that_mostly_talks_to_it() {
+    let peer = Slice::Peer([10, 0, 0, 2].into());
+    let first = first_slices(Slow::OnePeer);
+    let named = first.iter().flatten().filter(|slice| **slice == peer).count() as u64;
+    assert!(named * 100 >= POPULATIONS * 95, "{named} of {POPULATIONS}");
+}
+
+#[test]
+fn the_slow_process_is_named_and_not_the_peer_that_it_mostly_talks_to() {
+    let process = Slice::Process("process-2".into());
+    let first = first_slices(Slow::OneProcess);
+    let named = first.iter().flatten().filter(|slice| **slice == process).count() as u64;
+    assert!(named * 100 >= POPULATIONS * 95, "{named} of {POPULATIONS}");
+}
+
+#[test]
+fn nobody_is_named_where_anybody_may_be_slow() {
+    let first = first_slices(Slow::Anybody);
+    let silent = first.iter().filter(|slice| slice.is_none()).count() as u64;
+    assert!(silent * 100 >= POPULATIONS * 95, "{silent} of {POPULATIONS}");
+}
+
+/// All messages of a peer are those of one process.
+#[test]
+fn slices_that_are_the_same_messages_are_all_named() {
+    let mut messages = reads_of_peers(3, Slow::OnePeer);
+    for message in &mut messages {
+        message.comm = format!("{}", message.flow.remote.ip()).as_str().into();
+    }
+    let mut slices: Vec<_> = leaders(&messages).into_iter().map(|found| found.slice).collect();
+    slices.sort();
+    let expected = [
+        Slice::Peer([10, 0, 0, 2].into()),
+        Slice::Process("10.0.0.2".into()),
+    ];
+    assert_eq!(slices, expected);
 }
 
 #[test]

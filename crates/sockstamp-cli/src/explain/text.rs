@@ -2,28 +2,30 @@
 
 use std::io::{self, Write};
 
-use sockstamp_explain::{Carried, Claim, Component, Explanation};
+use sockstamp_explain::{Addition, Carried, Claim, Component, Explanation};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
+use super::Explained;
 use crate::diagnosis::Rule;
 use crate::text::wrapped;
 
 /// Components that carry less of the excess are not listed.
 const LISTED: f64 = 0.05;
 
-pub(super) fn all(output: &mut dyn Write, explanations: &[Explanation]) -> io::Result<()> {
-    if explanations.is_empty() {
+pub(super) fn all(output: &mut dyn Write, explained: &[Explained]) -> io::Result<()> {
+    if explained.is_empty() {
         writeln!(output, " no messages")?;
     }
-    for explanation in explanations {
-        one(output, explanation)?;
+    for explained in explained {
+        one(output, explained)?;
     }
     output.flush()
 }
 
-fn one(output: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
+fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
+    let explanation = &explained.explanation;
     let limits = &explanation.limits;
     let head = format!(
         "p99 is {} where p50 is {}; {} messages, of which the slowest {} took {} more than normal ones, in {} flows and {} seconds",
@@ -48,6 +50,9 @@ fn one(output: &mut dyn Write, explanation: &Explanation) -> io::Result<()> {
         _ => return sentence(output, "  ", "nothing stands out"),
     };
     components(output, explanation)?;
+    if let Some((leader, alike)) = explained.leaders.split_first() {
+        for_whom(output, leader, alike)?;
+    }
     if let Some(rule) = rule(first.component) {
         sentence(output, "   meaning:", meaning(first.component))?;
         sentence(output, "   check:", rule.check)?;
@@ -73,6 +78,21 @@ fn components(output: &mut dyn Write, explanation: &Explanation) -> io::Result<(
         )?;
     }
     Ok(())
+}
+
+/// Say which slice of the messages adds the excess, and how common it is.
+fn for_whom(output: &mut dyn Write, leader: &Addition, alike: &[Addition]) -> io::Result<()> {
+    let mut words = format!(
+        "{}, {:.0} % of the messages: {:.0} % ± {:.0} of it would vanish if these were like the others",
+        leader.slice,
+        leader.common * 100.0,
+        leader.share * 100.0,
+        leader.margin * 100.0,
+    );
+    for other in alike {
+        words += &format!("; or {}, which cannot be told apart", other.slice);
+    }
+    sentence(output, "   for whom:", &words)
 }
 
 fn sentence(output: &mut dyn Write, head: &str, words: &str) -> io::Result<()> {

@@ -1,0 +1,317 @@
+//! Find for whom slow messages are slow: the peer, the process, … whose messages carry the excess.
+//!
+//! A **slice** is all messages with one value of one dimension. What it **adds** is the excess that
+//! would vanish if its messages were slow as often, and by as much, as all others. Slices overlap,
+//! and a process may look slow because it alone talks to a slow peer: a slice whose addition halves
+//! within and without another slice yields to that one. Two that halve each other cannot be told
+//! apart, and both are named.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::net::IpAddr;
+
+use sockstamp_model::flow::canonical;
+use sockstamp_model::message::Message;
+use sockstamp_model::name::Name;
+use sockstamp_model::stage::Direction;
+
+use crate::CLUSTERS;
+use crate::Kind;
+use crate::excess::{Carried, LEAST_SHARE};
+use crate::times::Limits;
+
+/// Values of a dimension that are looked at: the first that occur.
+const MOST_VALUES: usize = 4096;
+/// A slice with more of all messages is no answer to the question for whom.
+const MOST_COMMON: f64 = 0.8;
+/// Slices that are compared with each other.
+const COMPARED: usize = 8;
+/// A slice yields to another if less of its addition is left beside that one.
+const LEFT: f64 = 0.5;
+
+/// A property by which messages are divided.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Slice {
+    /// The peer's address.
+    Peer(IpAddr),
+    /// The lower of the two ports, which is mostly the service's.
+    Port(u16),
+    /// The thread's name.
+    Process(Name),
+    /// The interface by which they left.
+    Interface(Name),
+    /// Messages of at least this many bytes, and of less than eight times as many.
+    Bytes(u64),
+    /// They were sent again.
+    Retransmitted,
+}
+
+impl Slice {
+    fn all_of(message: &Message) -> impl Iterator<Item = Self> {
+        let flow = &message.flow;
+        let interface = message.interfaces.first.as_ref();
+        let by_eights = message.bytes.checked_ilog(8).unwrap_or(0);
+        let sent_again = message.direction == Direction::Tx && message.retransmits > 0;
+        [
+            Some(Self::Peer(canonical(flow.remote).ip())),
+            Some(Self::Port(flow.local.port().min(flow.remote.port()))),
+            Some(Self::Process(message.comm.clone())),
+            interface.map(|interface| Self::Interface(interface.name.clone())),
+            Some(Self::Bytes(8_u64.pow(by_eights))),
+            sent_again.then_some(Self::Retransmitted),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
+    fn has(&self, message: &Message) -> bool {
+        Self::all_of(message).any(|slice| slice == *self)
+    }
+
+    fn same_dimension(&self, other: &Self) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// Print `peer 10.0.0.7`, `4.10 kB to 32.8 kB`.
+impl fmt::Display for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Peer(address) => write!(f, "peer {address}"),
+            Self::Port(port) => write!(f, "port {port}"),
+            Self::Process(name) => write!(f, "process {name}"),
+            Self::Interface(name) => write!(f, "interface {name}"),
+            Self::Bytes(bytes) => write!(f, "messages of {bytes} to {} bytes", bytes.saturating_mul(8) - 1),
+            Self::Retransmitted => f.write_str("messages that were sent again"),
+        }
+    }
+}
+
+/// What is looked for: one component of the slow messages of one kind.
+#[derive(Debug, Clone, Copy)]
+struct Question {
+    kind: Kind,
+    limits: Limits,
+    carried: Carried,
+}
+
+impl Question {
+    /// Return the weight of a message and its excess, which is zero if it is not slow.
+    fn ask(&self, message: &Message) -> Option<(f64, f64)> {
+        let time = self.kind.time(message)?;
+        let weight = f64::from(message.weight);
+        let over = match time > self.limits.p99 {
+            true => self.carried.component.of(message).0 as f64 - self.carried.norm,
+            false => 0.0,
+        };
+        Some((weight, weight * over))
+    }
+}
+
+/// Sums over messages, and over the slow ones of each flow and second.
+#[derive(Debug, Default)]
+struct Sums {
+    weight: f64,
+    excess: f64,
+    flows: HashMap<u64, f64>,
+    seconds: HashMap<u64, f64>,
+}
+
+impl Sums {
+    fn add(&mut self, message: &Message, weight: f64, excess: f64) {
+        self.weight += weight;
+        if excess == 0.0 {
+            return;
+        }
+        self.excess += excess;
+        *self.flows.entry(message.flow.cookie.0).or_default() += excess;
+        let second = message.time.as_nanos() / 1_000_000_000;
+        *self.seconds.entry(second).or_default() += excess;
+    }
+}
+
+/// Sums over each slice.
+#[derive(Debug)]
+pub struct Slices {
+    question: Question,
+    whole: Sums,
+    slices: HashMap<Slice, Sums>,
+    /// By dimension.
+    values: HashMap<std::mem::Discriminant<Slice>, usize>,
+}
+
+/// A slice, and what it adds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Addition {
+    /// The slice.
+    pub slice: Slice,
+    /// The share of the component's excess that would vanish: of 1.
+    pub share: f64,
+    /// Half the width of the share's interval of 95 %, for all slices together.
+    pub margin: f64,
+    /// Its share of all messages: of 1.
+    pub common: f64,
+}
+
+impl Slices {
+    /// Ask for whom a component makes messages slow.
+    #[must_use]
+    pub fn new(kind: Kind, limits: Limits, carried: Carried) -> Self {
+        Self {
+            question: Question {
+                kind,
+                limits,
+                carried,
+            },
+            whole: Sums::default(),
+            slices: HashMap::new(),
+            values: HashMap::new(),
+        }
+    }
+
+    /// Add a message.
+    pub fn add(&mut self, message: &Message) {
+        let Some((weight, excess)) = self.question.ask(message) else {
+            return;
+        };
+        self.whole.add(message, weight, excess);
+        for slice in Slice::all_of(message) {
+            if let Some(sums) = self.slices.get_mut(&slice) {
+                sums.add(message, weight, excess);
+                continue;
+            }
+            let values = self.values.entry(std::mem::discriminant(&slice)).or_default();
+            if *values < MOST_VALUES {
+                *values += 1;
+                self.slices.entry(slice).or_default().add(message, weight, excess);
+            }
+        }
+    }
+
+    /// Return the comparison of the slices that add much for sure.
+    #[must_use]
+    pub fn compare(self) -> Comparison {
+        let tested = self.slices.len() as f64;
+        // |Z| exceeds this in at most 5 % of cases, all slices together: exp(-z²/2) each.
+        let side = (2.0 * (tested / 0.05).ln()).sqrt();
+        let enough = self.whole.flows.len().max(self.whole.seconds.len()) >= CLUSTERS;
+        let mut additions: Vec<Addition> = self
+            .slices
+            .iter()
+            .filter_map(|(slice, sums)| self.addition(slice, sums, side))
+            .filter(|addition| enough && addition.share - addition.margin >= LEAST_SHARE)
+            .collect();
+        additions.sort_by(|one, other| {
+            (other.share.total_cmp(&one.share)).then_with(|| one.slice.cmp(&other.slice))
+        });
+        additions.truncate(COMPARED);
+        let cells = vec![[[Cell::default(); 4]; COMPARED]; additions.len()];
+        Comparison {
+            question: self.question,
+            additions,
+            cells,
+        }
+    }
+
+    fn addition(&self, slice: &Slice, sums: &Sums, side: f64) -> Option<Addition> {
+        let whole = &self.whole;
+        let common = sums.weight / whole.weight;
+        if whole.excess <= 0.0 || common > MOST_COMMON {
+            return None;
+        }
+        let of_the_rest = (whole.excess - sums.excess) / (whole.weight - sums.weight);
+        let part = sums.excess / whole.excess;
+        let deviation = |all: &HashMap<u64, f64>, own: &HashMap<u64, f64>| {
+            if all.len() < CLUSTERS {
+                return 0.0;
+            }
+            let residual = |(cluster, excess): (&u64, &f64)| {
+                let own = own.get(cluster).copied().unwrap_or_default();
+                (own - part * excess).powi(2)
+            };
+            let count = all.len() as f64;
+            (all.iter().map(residual).sum::<f64>() * count / (count - 1.0)).sqrt() / whole.excess
+        };
+        let by_flow = deviation(&whole.flows, &sums.flows);
+        let by_second = deviation(&whole.seconds, &sums.seconds);
+        Some(Addition {
+            slice: slice.clone(),
+            share: part - sums.weight * of_the_rest / whole.excess,
+            margin: side * by_flow.max(by_second),
+            common,
+        })
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Cell {
+    weight: f64,
+    excess: f64,
+}
+
+/// Slices within and without each other.
+#[derive(Debug)]
+pub struct Comparison {
+    question: Question,
+    additions: Vec<Addition>,
+    /// For each slice and each other: messages in neither, in the first, in the other, in both.
+    cells: Vec<[[Cell; 4]; COMPARED]>,
+}
+
+impl Comparison {
+    /// Add a message.
+    pub fn add(&mut self, message: &Message) {
+        let Some((weight, excess)) = self.question.ask(message) else {
+            return;
+        };
+        let inside: Vec<bool> = (self.additions.iter())
+            .map(|addition| addition.slice.has(message))
+            .collect();
+        for (cells, first) in self.cells.iter_mut().zip(&inside) {
+            for (cell, other) in cells.iter_mut().zip(&inside) {
+                let cell = &mut cell[usize::from(*first) + 2 * usize::from(*other)];
+                cell.weight += weight;
+                cell.excess += excess;
+            }
+        }
+    }
+
+    /// Return the slice that makes the largest addition by itself, and behind it those that cannot
+    /// be told from it; none if there is no such slice.
+    #[must_use]
+    pub fn leaders(self) -> Vec<Addition> {
+        let yields =
+            |first: usize, other: usize| self.left(first, other) < LEFT && self.left(other, first) >= LEFT;
+        let count = self.additions.len();
+        let leader = (0..count).find(|&first| !(0..count).any(|other| yields(first, other)));
+        let Some(leader) = leader else {
+            return Vec::new();
+        };
+        let alike = (0..count).filter(|&other| {
+            let [one, two] = [leader, other].map(|place| &self.additions[place].slice);
+            !one.same_dimension(two) && self.left(leader, other) < LEFT && self.left(other, leader) < LEFT
+        });
+        let places: Vec<usize> = std::iter::once(leader).chain(alike).collect();
+        places
+            .into_iter()
+            .map(|place| self.additions[place].clone())
+            .collect()
+    }
+
+    /// Return the share of what the first slice adds that is left if messages are compared within
+    /// the other slice, and without it.
+    fn left(&self, first: usize, other: usize) -> f64 {
+        let cells = &self.cells[first][other];
+        let added = |outside: Cell, inside: Cell| match outside.weight > 0.0 {
+            true => inside.excess - inside.weight * outside.excess / outside.weight,
+            // There is nothing to compare with.
+            false => 0.0,
+        };
+        let sum = |one: Cell, two: Cell| Cell {
+            weight: one.weight + two.weight,
+            excess: one.excess + two.excess,
+        };
+        let whole = added(sum(cells[0], cells[2]), sum(cells[1], cells[3]));
+        (added(cells[0], cells[1]) + added(cells[2], cells[3])) / whole
+    }
+}
