@@ -17,11 +17,13 @@
 
 #![forbid(unsafe_code)]
 
+mod cause;
 mod component;
 mod excess;
 mod slices;
 mod times;
 
+pub use cause::Cause;
 pub use component::{Component, Kind};
 pub use excess::{Carried, Claim, Excess, Explanation};
 pub use slices::{Addition, Comparison, Slice, Slices};

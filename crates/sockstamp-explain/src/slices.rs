@@ -64,7 +64,7 @@ impl Slice {
         .flatten()
     }
 
-    fn has(&self, message: &Message) -> bool {
+    pub(crate) fn has(&self, message: &Message) -> bool {
         Self::all_of(message).any(|slice| slice == *self)
     }
 
@@ -169,6 +169,12 @@ impl Slices {
         }
     }
 
+    /// Return the kind of messages.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.question.kind
+    }
+
     /// Add a message.
     pub fn add(&mut self, message: &Message) {
         let Some((weight, excess)) = self.question.ask(message) else {
@@ -259,6 +265,12 @@ pub struct Comparison {
 }
 
 impl Comparison {
+    /// Return the kind of messages.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.question.kind
+    }
+
     /// Add a message.
     pub fn add(&mut self, message: &Message) {
         let Some((weight, excess)) = self.question.ask(message) else {

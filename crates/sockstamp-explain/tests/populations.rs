@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use sockstamp_explain::{Addition, Claim, Excess, Explanation, Kind, Slice, Slices, Times};
+use sockstamp_explain::{Addition, Cause, Claim, Excess, Explanation, Kind, Slice, Slices, Times};
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
 use sockstamp_model::message::{Interfaces, Message, Stamps};
@@ -192,6 +192,37 @@ fn nobody_is_named_where_anybody_may_be_slow() {
     let first = first_slices(Slow::Anybody);
     let silent = first.iter().filter(|slice| slice.is_none()).count() as u64;
     assert!(silent * 100 >= POPULATIONS * 95, "{silent} of {POPULATIONS}");
+}
+
+/// One peer's reads wait for the application, and at other times all wait for a CPU.
+#[test]
+fn a_second_cause_is_found_without_the_messages_of_the_first() {
+    let expected = [Stage::RxApp, Stage::RxWakeup];
+    let mut found = 0;
+    for seed in 0..POPULATIONS {
+        let mut rng = Rng::with_seed(seed);
+        let mut messages = reads_of_peers(seed, Slow::OnePeer);
+        for message in &mut messages {
+            if message.time.as_nanos() / 1_000_000_000 % 2 == 0 && rng.f64() < 0.02 {
+                let more = Duration::from_secs_f64(heavy(&mut rng, 10e6).min(200e6) / 1e9);
+                let wakeup = message.stages[Stage::RxWakeup].unwrap();
+                message.stages[Stage::RxWakeup] = Some(wakeup + more.into());
+            }
+        }
+        let mut stages = Vec::new();
+        for _ in 0..2 {
+            let explanation = explained(&messages, Kind::Read);
+            let leaders = leaders(&messages);
+            let Some(cause) = Cause::new(&explanation, leaders.first()) else {
+                break;
+            };
+            stages.push(explanation.carried[0].component.stage);
+            messages.retain(|message| !cause.covers(message));
+        }
+        stages.sort_by_key(|stage| expected.iter().position(|expected| expected == stage));
+        found += u64::from(stages == expected);
+    }
+    assert!(found * 100 >= POPULATIONS * 90, "{found} of {POPULATIONS}");
 }
 
 /// All messages of a peer are those of one process.

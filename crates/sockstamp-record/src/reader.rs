@@ -1,7 +1,7 @@
 //! Read messages out of a file that anybody may have written.
 //!
 //! The metadata is checked before any row is decoded, so that a file cannot ask for more memory
-//! than a row group of ours does.
+//! than a row group of ours does, but for one page: the decoder believes the page's own header.
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};

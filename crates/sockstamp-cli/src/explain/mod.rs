@@ -1,5 +1,6 @@
 //! `sockstamp explain`: the stages that make slow messages slow.
 
+mod causes;
 mod text;
 
 use std::ffi::OsString;
@@ -10,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use sockstamp_explain::{Addition, Claim, Comparison, Excess, Explanation, Kind, Slices, Times};
 use sockstamp_model::message::Message;
 use sockstamp_record::Reader;
 
@@ -19,6 +19,8 @@ use crate::measure::{self, Measurement, Observer};
 use crate::measuring::Measuring;
 use crate::target::Target;
 use crate::{command, escape, report};
+
+use causes::Explained;
 
 /// Options of `explain`.
 #[derive(Debug, Args)]
@@ -92,7 +94,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         kept.messages.iter().for_each(take);
         Ok(())
     };
-    let explanations = explanations(each)?;
+    let explanations = causes::of(each)?;
     // Leave standard output to the command.
     match options.command.is_empty() {
         true => print(&mut io::stdout(), &explanations)?,
@@ -101,71 +103,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
-/// Why messages of a kind are slow, and for whom: the first slice, and those that cannot be told
-/// from it.
-struct Explained {
-    explanation: Explanation,
-    leaders: Vec<Addition>,
-}
-
 fn of_recordings(files: &[PathBuf]) -> Result<Vec<Explained>> {
     let recordings: Result<Vec<_>, _> = files.iter().map(|path| Reader::open(path)).collect();
     let recordings = recordings?;
     recordings.iter().for_each(report::tell_what_is_unread);
-    explanations(|take| {
+    causes::of(|take| {
         for message in recordings.iter().flat_map(Reader::messages) {
             take(&message?);
         }
         Ok(())
     })
-}
-
-/// Look at all messages several times; `each` passes them.
-fn explanations(each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>) -> Result<Vec<Explained>> {
-    let mut times = Kind::ALL.map(Times::new);
-    each(&mut |message| times.iter_mut().for_each(|times| times.add(message)))?;
-    let limits = Kind::ALL.into_iter().zip(times);
-    let mut excesses: Vec<Excess> = limits
-        .filter_map(|(kind, times)| Some(Excess::new(kind, times.limits()?)))
-        .collect();
-    each(&mut |message| excesses.iter_mut().for_each(|excess| excess.add(message)))?;
-    let explanations: Vec<_> = excesses.into_iter().map(Excess::explanation).collect();
-    let leaders = leaders(&explanations, each)?;
-    let explained = explanations.into_iter().zip(leaders);
-    Ok(explained
-        .map(|(explanation, leaders)| Explained { explanation, leaders })
-        .collect())
-}
-
-/// Find for whom the first components make messages slow, where one does.
-fn leaders(
-    explanations: &[Explanation],
-    each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>,
-) -> Result<Vec<Vec<Addition>>> {
-    let slices_of = |explanation: &Explanation| {
-        let first = explanation
-            .carried
-            .first()
-            .filter(|_| explanation.claim == Claim::First)?;
-        Some(Slices::new(explanation.kind, explanation.limits, *first))
-    };
-    let mut slices: Vec<Option<Slices>> = explanations.iter().map(slices_of).collect();
-    if slices.iter().flatten().next().is_none() {
-        return Ok(explanations.iter().map(|_| Vec::new()).collect());
-    }
-    each(&mut |message| slices.iter_mut().flatten().for_each(|slices| slices.add(message)))?;
-    let mut comparisons: Vec<Option<Comparison>> = slices
-        .into_iter()
-        .map(|slices| slices.map(Slices::compare))
-        .collect();
-    each(&mut |message| {
-        let comparisons = comparisons.iter_mut().flatten();
-        comparisons.for_each(|comparison| comparison.add(message));
-    })?;
-    let leaders = comparisons.into_iter();
-    Ok(leaders
-        .map(|comparison| comparison.map_or_else(Vec::new, Comparison::leaders))
-        .collect())
 }
 
 fn print(output: &mut dyn Write, explanations: &[Explained]) -> Result<()> {

@@ -7,7 +7,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
-use super::Explained;
+use super::causes::Explained;
 use crate::diagnosis::Rule;
 use crate::text::wrapped;
 
@@ -38,7 +38,8 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
         explanation.seconds,
     );
     writeln!(output)?;
-    sentence(output, &format!(" {}:", explanation.kind.name()), &head)?;
+    let without = if explained.rest { " without these" } else { "" };
+    sentence(output, &format!(" {}{without}:", explanation.kind.name()), &head)?;
     let first = match (explanation.claim, explanation.carried.first()) {
         (Claim::First, Some(first)) => first,
         (Claim::TooFew, _) => {

@@ -1,0 +1,128 @@
+//! Look for a cause, and for another one without the messages of the first.
+
+use anyhow::Result;
+use sockstamp_explain::{Addition, Cause, Claim, Comparison, Excess, Explanation, Kind, Slices, Times};
+use sockstamp_model::message::Message;
+
+/// Causes that are looked for in each kind of messages.
+const CAUSES: usize = 3;
+
+/// Why messages of a kind are slow, and for whom: the first slice, and those that cannot be told
+/// from it.
+pub(super) struct Explained {
+    pub(super) explanation: Explanation,
+    pub(super) leaders: Vec<Addition>,
+    /// Messages of causes that are told before are left out.
+    pub(super) rest: bool,
+}
+
+impl Explained {
+    fn cause(&self) -> Option<Cause> {
+        Cause::new(&self.explanation, self.leaders.first())
+    }
+}
+
+/// Explain each kind of messages; `each` passes all of them, several times. Further causes follow
+/// the first of their kind.
+pub(super) fn of(each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>) -> Result<Vec<Explained>> {
+    let mut all: Vec<Explained> = look(&Kind::ALL, &[], &each)?;
+    let mut causes: Vec<Cause> = all.iter().filter_map(Explained::cause).collect();
+    let mut kinds: Vec<Kind> = causes.iter().map(Cause::kind).collect();
+    for _ in 1..CAUSES {
+        if kinds.is_empty() {
+            break;
+        }
+        let found = look(&kinds, &causes, &each)?;
+        let found = found.into_iter().map(|explained| Explained {
+            rest: true,
+            ..explained
+        });
+        let found: Vec<_> = found.filter(|explained| explained.cause().is_some()).collect();
+        let next = found.iter().filter_map(Explained::cause);
+        kinds = found.iter().map(|explained| explained.explanation.kind).collect();
+        causes.extend(next);
+        all.extend(found);
+    }
+    // Stable: the first cause comes first.
+    all.sort_by_key(|explained| explained.explanation.kind);
+    Ok(all)
+}
+
+/// Explain messages of these kinds that none of these causes covers.
+fn look(
+    kinds: &[Kind],
+    causes: &[Cause],
+    each: &impl Fn(&mut dyn FnMut(&Message)) -> Result<()>,
+) -> Result<Vec<Explained>> {
+    let is_left = |kind: Kind, message: &Message| {
+        let mut causes = causes.iter().filter(|cause| cause.kind() == kind);
+        !causes.any(|cause| cause.covers(message))
+    };
+    let mut times: Vec<(Kind, Times)> = kinds.iter().map(|&kind| (kind, Times::new(kind))).collect();
+    each(&mut |message| {
+        let left = times.iter_mut().filter(|(kind, _)| is_left(*kind, message));
+        left.for_each(|(_, times)| times.add(message));
+    })?;
+    let mut excesses: Vec<(Kind, Excess)> = times
+        .into_iter()
+        .filter_map(|(kind, times)| Some((kind, Excess::new(kind, times.limits()?))))
+        .collect();
+    each(&mut |message| {
+        let left = excesses.iter_mut().filter(|(kind, _)| is_left(*kind, message));
+        left.for_each(|(_, excess)| excess.add(message));
+    })?;
+    let explanations = excesses.into_iter().map(|(_, excess)| excess.explanation());
+    let explanations: Vec<_> = explanations.collect();
+    let leaders = leaders(&explanations, |take| {
+        each(&mut |message| take(message, &|kind| is_left(kind, message)))
+    })?;
+    let explained = explanations.into_iter().zip(leaders);
+    Ok(explained
+        .map(|(explanation, leaders)| Explained {
+            explanation,
+            leaders,
+            rest: false,
+        })
+        .collect())
+}
+
+/// Takes a message, and whether it is left in a kind.
+type Take<'a> = &'a mut dyn FnMut(&Message, &dyn Fn(Kind) -> bool);
+
+/// Find for whom the first components make messages slow, where one does.
+fn leaders(
+    explanations: &[Explanation],
+    each: impl Fn(Take<'_>) -> Result<()>,
+) -> Result<Vec<Vec<Addition>>> {
+    let slices_of = |explanation: &Explanation| {
+        let first = explanation
+            .carried
+            .first()
+            .filter(|_| explanation.claim == Claim::First)?;
+        Some(Slices::new(explanation.kind, explanation.limits, *first))
+    };
+    let mut slices: Vec<Option<Slices>> = explanations.iter().map(slices_of).collect();
+    if slices.iter().flatten().next().is_none() {
+        return Ok(explanations.iter().map(|_| Vec::new()).collect());
+    }
+    each(&mut |message, is_left| {
+        let left = slices
+            .iter_mut()
+            .flatten()
+            .filter(|slices| is_left(slices.kind()));
+        left.for_each(|slices| slices.add(message));
+    })?;
+    let mut comparisons: Vec<Option<Comparison>> = slices
+        .into_iter()
+        .map(|slices| slices.map(Slices::compare))
+        .collect();
+    each(&mut |message, is_left| {
+        let left = comparisons.iter_mut().flatten();
+        let left = left.filter(|comparison| is_left(comparison.kind()));
+        left.for_each(|comparison| comparison.add(message));
+    })?;
+    let leaders = comparisons.into_iter();
+    Ok(leaders
+        .map(|comparison| comparison.map_or_else(Vec::new, Comparison::leaders))
+        .collect())
+}
