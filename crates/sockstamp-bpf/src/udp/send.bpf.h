@@ -659,6 +659,15 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 		udp_cork(send);
 		return;
 	}
+	/*
+	 * Its packet was not seen: it waits for the neighbour's address, or all slots were taken
+	 * when it was queued. Nothing that comes later can be told to be its.
+	 */
+	if (!send->sched) {
+		send->state = UDP_ENDED;
+		udp_complete(bank, flow, slot);
+		return;
+	}
 	/* A barrier too: the driver counts down, then looks at the state; here it is reversed. */
 	__sync_lock_test_and_set(&send->state, UDP_WAITING);
 	udp_complete_if_over(bank, flow, slot);
