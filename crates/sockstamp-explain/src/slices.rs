@@ -23,7 +23,7 @@ use crate::times::Limits;
 /// Values of a dimension that are looked at: the first that occur.
 const MOST_VALUES: usize = 4096;
 /// A slice with more of all messages is no answer to the question for whom.
-const MOST_COMMON: f64 = 0.8;
+const MOST_COMMON: f64 = 0.6;
 /// Slices that are compared with each other.
 const COMPARED: usize = 8;
 /// A slice yields to another if less of its addition is left beside that one.

@@ -69,14 +69,14 @@ fn components(output: &mut dyn Write, explanation: &Explanation) -> io::Result<(
             Some(margin) => format!(" ± {:.0}", margin * 100.0),
             None => String::new(),
         };
-        writeln!(
-            output,
-            "   {:>3.0} %{margin} of the excess is {}: {} more than its norm of {}",
-            carried.share * 100.0,
+        let head = format!("   {:>3.0} %{margin}", carried.share * 100.0);
+        let words = format!(
+            "of the excess is {}: {} more than its norm of {}",
             carried.component,
             carried.excess(),
             carried.norm(),
-        )?;
+        );
+        sentence(output, &head, &words)?;
     }
     Ok(())
 }
