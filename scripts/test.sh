@@ -14,8 +14,8 @@ cd "$(dirname "$0")/.."
 all=(rustfmt clang-format clippy doc msrv deny generated tests kernels series doctests fuzz miri)
 
 # Retries of a run. A quiet machine has none to three; one that is shared and lacks processors at times was seen to have
-# twenty. More say that a bound is wrong, or the product.
-most_retries=30
+# fifteen. More say that a bound is wrong, or the product.
+most_retries=20
 
 # Seconds that a test binary may be silent, which is what its longest test takes, some four times over.
 patience=400

@@ -15,7 +15,11 @@ const LONGEST: usize = 300;
 /// # Panics
 ///
 /// With all reasons, if each attempt missed.
-pub fn within_attempts(mut attempt: impl FnMut() -> Result<(), String>) {
+pub fn within_attempts(attempt: impl FnMut() -> Result<(), String>) {
+    telling(attempt, |reason| tell(&line(thread::current().name(), reason)));
+}
+
+fn telling(mut attempt: impl FnMut() -> Result<(), String>, mut tell: impl FnMut(&str)) {
     let mut missed = Vec::new();
     loop {
         let Err(reason) = attempt() else {
@@ -25,7 +29,7 @@ pub fn within_attempts(mut attempt: impl FnMut() -> Result<(), String>) {
         if missed.len() == ATTEMPTS {
             panic!("missed {ATTEMPTS} times:\n{}", missed.join("\n"));
         }
-        tell(&line(thread::current().name(), &missed[missed.len() - 1]));
+        tell(&missed[missed.len() - 1]);
     }
 }
 
@@ -49,21 +53,28 @@ mod tests {
     #[test]
     fn it_ends_with_the_first_hit() {
         let mut tries = 0;
-        within_attempts(|| {
+        let mut told = Vec::new();
+        let attempt = || {
             tries += 1;
-            if tries < 3 { Err("late".to_owned()) } else { Ok(()) }
-        });
-        assert_eq!(tries, 3);
+            if tries < 3 {
+                Err(format!("late {tries}"))
+            } else {
+                Ok(())
+            }
+        };
+        telling(attempt, |reason| told.push(reason.to_owned()));
+        assert_eq!((tries, told), (3, vec!["late 1".to_owned(), "late 2".to_owned()]));
     }
 
     #[test]
     #[should_panic(expected = "missed 5 times:\n1\n2\n3\n4\n5")]
     fn what_is_wrong_each_time_stays_wrong() {
         let mut tries = 0;
-        within_attempts(|| {
+        let attempt = || {
             tries += 1;
             Err(tries.to_string())
-        });
+        };
+        telling(attempt, |_| {});
     }
 
     #[test]
