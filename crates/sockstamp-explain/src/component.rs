@@ -1,4 +1,4 @@
-//! What a message's time is made of.
+//! Divide a message's time into stages and parts.
 
 use std::fmt;
 

@@ -53,7 +53,7 @@ pub struct Carried {
     pub margin: Option<f64>,
 }
 
-/// What may be concluded.
+/// The conclusion that the figures allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     /// The first component makes slow messages slow.
@@ -81,7 +81,7 @@ pub struct Explanation {
     pub excess: f64,
     /// The components, the largest excess first.
     pub carried: Vec<Carried>,
-    /// What may be concluded.
+    /// The conclusion that the figures allow.
     pub claim: Claim,
 }
 

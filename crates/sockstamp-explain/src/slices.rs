@@ -87,7 +87,7 @@ impl fmt::Display for Slice {
     }
 }
 
-/// What is looked for: one component of the slow messages of one kind.
+/// A question for whom: one component of the slow messages of one kind.
 #[derive(Debug, Clone, Copy)]
 struct Question {
     kind: Kind,

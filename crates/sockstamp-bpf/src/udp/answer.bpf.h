@@ -16,7 +16,7 @@
 
 /* Datagrams of one question follow each other so closely. */
 #define UDP_QUESTION_NS 10000000
-/* What has no answer when the next question comes so much later counts as lost. */
+/* Count a question as lost if it has no answer when the next one comes so much later. */
 #define UDP_REPEAT_NS 1000000000
 
 /* The port of a packet's source or destination, in host order. Ports come first: RFC 768. */

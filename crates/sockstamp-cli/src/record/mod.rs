@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         groups: None,
     };
     let outcome = measure::run(&measurement, &mut recorder);
-    // What was recorded stays, whatever ended the measurement.
+    // Keep the recorded messages, even if the measurement ended by an error.
     let recorded = recorder.finish();
     let outcome = outcome?;
     let recorded = recorded?;

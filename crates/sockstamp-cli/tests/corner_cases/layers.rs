@@ -1,4 +1,4 @@
-//! What lies between send calls and TCP: kernel TLS calls TCP itself, and keeps TCP's result.
+//! Layers between send calls and TCP: kernel TLS calls TCP itself, and keeps TCP's result.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -189,7 +189,7 @@ fn a_datagrams_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() 
     });
 }
 
-/// What a connected socket shows for `ask`, on a link whose ends know each other.
+/// Return the messages of `ask` on a connected socket, on a link whose ends know each other.
 fn traced(ask: impl FnOnce(&UdpSocket)) -> Vec<(Option<u64>, bool)> {
     let scene = Scene::new();
     scene.with_servers(Family::V4, &[PORT], |addresses| {
