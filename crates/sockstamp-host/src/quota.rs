@@ -85,7 +85,7 @@ impl Quotas {
                 None => Counters::default(),
             };
             Some(Throttled {
-                cgroup: format!("/{}", path.display()),
+                cgroup: Path::new("/").join(path).as_os_str().into(),
                 periods: now.periods.saturating_sub(then.periods),
                 throttled: now.throttled.saturating_sub(then.throttled),
                 time: Nanos(now.time.0.saturating_sub(then.time.0)),
@@ -184,11 +184,11 @@ mod tests {
         let before = quotas(&[("old", 1000, 900)]);
         let after = quotas(&[("old", 1010, 901), ("new", 10, 4)]);
         let most = after.most_used_since(&before).unwrap();
-        assert_eq!(
-            (most.cgroup.as_str(), most.periods, most.throttled),
-            ("/new", 10, 4)
-        );
         assert_eq!(most.time, Nanos(4000));
+        assert_eq!(
+            (most.cgroup, most.periods, most.throttled),
+            ("/new".into(), 10, 4)
+        );
         assert_eq!(before.most_used_since(&before), None);
         // One that may have been there before is not told.
         let cut = Quotas { cut: true, ..before };

@@ -10,6 +10,7 @@ use crate::group::Groups;
 use crate::histogram::Histogram;
 use crate::interface::InterfaceSummary;
 use crate::message::Message;
+use crate::name::Name;
 use crate::part::{Part, PartMap, PartSummary};
 use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
@@ -296,8 +297,8 @@ pub struct NicStamps {
 /// A CPU quota that was used up during the measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Throttled {
-    /// The cgroup that has the quota.
-    pub cgroup: String,
+    /// The path of the cgroup that has the quota: a name that users may choose.
+    pub cgroup: Name,
     /// Periods in which it ran.
     pub periods: u64,
     /// Those in which the quota was used up, and its programs had to wait for the next.
@@ -431,7 +432,7 @@ mod tests {
         let json = |summary: &Summary| serde_json::to_value(summary).unwrap();
         assert!(json(&summary).get("throttled").is_none());
         summary.throttled = Some(Throttled {
-            cgroup: "/web".to_owned(),
+            cgroup: "/web".into(),
             periods: 50,
             throttled: 42,
             time: Nanos(3_000),

@@ -125,7 +125,7 @@ fn each_slow_stage_of_receiving_has_its_sentence() {
 fn a_cpu_quota_is_named_where_its_programs_are_slow() {
     let quota = |throttled| {
         Some(Throttled {
-            cgroup: "/web".to_owned(),
+            cgroup: "/web".into(),
             periods: 50,
             throttled,
             time: Nanos(3_000 * MS),
@@ -144,6 +144,22 @@ fn a_cpu_quota_is_named_where_its_programs_are_slow() {
     let mut summary = measured(&[]);
     summary.throttled = quota(42);
     assert_eq!(of(&summary), None, "nothing is slow");
+}
+
+#[test]
+fn a_cgroups_name_is_escaped_in_the_sentence() {
+    let mut summary = measured(&[(Stage::RxWakeup, 60 * MS)]);
+    summary.throttled = Some(Throttled {
+        cgroup: "/\u{1b}]0;x\u{7}\nok".into(),
+        periods: 50,
+        throttled: 42,
+        time: Nanos(3_000 * MS),
+    });
+    let sentence = of(&summary).unwrap();
+    assert!(
+        sentence.contains("CPU quota") && !sentence.contains(char::is_control),
+        "{sentence}"
+    );
 }
 
 #[test]
