@@ -53,7 +53,7 @@ _sockstamp() {
 
     case "${cmd}" in
         sockstamp)
-            opts="-h -V --help --version stat trace top explain record report recover ping doctor completions"
+            opts="-h -V --explain-words --help --version stat trace top explain record report recover ping doctor completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -513,7 +513,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --no-sched --duration --by --top --sort --cumulative --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --no-sched --duration --by --top --sort --cumulative --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -597,6 +597,10 @@ _sockstamp() {
                     ;;
                 --format)
                     COMPREPLY=($(compgen -W "text json csv" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 --output)

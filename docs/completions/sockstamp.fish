@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_sockstamp_global_optspecs
-    string join \n h/help V/version
+    string join \n explain-words h/help V/version
 end
 
 function __fish_sockstamp_needs_command
@@ -24,6 +24,7 @@ function __fish_sockstamp_using_subcommand
     contains -- $cmd[1] $argv
 end
 
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -l explain-words -d 'Explain the words of the output, on one page'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -s h -l help -d 'Print help'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -s V -l version -d 'Print version'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Print a table of the stages, their distributions and shares'
@@ -81,6 +82,9 @@ peer.answer\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l color -d 'Use colours in text' -r -f -a "auto\t'In a terminal that has colours, unless NO_COLOR is set'
+always\t'Everywhere, as for less -R'
+never\t'Nowhere'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s o -l output -d 'Write to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l every -d 'Measure every message'

@@ -50,11 +50,13 @@ fn render(man: &Man, usage: &str, page: &mut impl Write) -> io::Result<()> {
     writeln!(page, ".SH SYNOPSIS\n{synopsis}")?;
     man.render_description_section(page)?;
     man.render_options_section(page)?;
-    if man.get_filename() == ROOT_PAGE {
+    let file = man.get_filename();
+    let name = file.trim_start_matches("sockstamp-").trim_end_matches(".1");
+    if file == ROOT_PAGE {
         man.render_subcommands_section(page)?;
-        root_page::render(page)?;
+        return root_page::render(page);
     }
-    Ok(())
+    root_page::examples_of(name, page)
 }
 
 /// Under the names that each shell looks for.
@@ -85,6 +87,7 @@ fn visible() -> Command {
     Command::new("sockstamp")
         .version(env!("CARGO_PKG_VERSION"))
         .about(whole.get_about().cloned().unwrap_or_default())
+        .args(whole.get_arguments().cloned())
         .disable_help_subcommand(true)
         .subcommand_required(true)
         .subcommands(subcommands)

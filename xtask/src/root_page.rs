@@ -1,11 +1,9 @@
-//! What sockstamp(1) has beyond the definition of the command line: examples, and the words of the
-//! output.
+//! The parts of man pages beyond the definition of the command line: examples, and in sockstamp(1)
+//! the words of the output.
 
 use std::io::{self, Write};
 
-use sockstamp_model::part::Part;
-use sockstamp_model::stage::Stage;
-use sockstamp_model::verdict::Verdict;
+use sockstamp_cli::words::{self, Section};
 
 /// Questions, and the command that answers each.
 const EXAMPLES: [(&str, &str); 10] = [
@@ -51,19 +49,129 @@ const EXAMPLES: [(&str, &str); 10] = [
     ),
 ];
 
-pub(crate) fn render(page: &mut impl Write) -> io::Result<()> {
+/// The examples of the subcommands' pages; those of `stat` and `trace` are among them.
+const OF_SUBCOMMANDS: [(&str, &str); 27] = [
+    (
+        "Where does the time of one command go?",
+        "sockstamp stat -- curl -s https://example.org",
+    ),
+    (
+        "The same for every message of a running process, for ten seconds.",
+        "sockstamp stat --every --duration 10 -p 4711",
+    ),
+    (
+        "Which peer takes the longest to answer?",
+        "sockstamp stat --by peer,port --sort peer.answer --duration 10",
+    ),
+    (
+        "The figures of a container, for a program.",
+        "sockstamp stat --container web --duration 10 --format json",
+    ),
+    (
+        "Print each message of a command.",
+        "sockstamp trace --every -- curl -s https://example.org",
+    ),
+    (
+        "Print messages of a process that take more than 10 ms.",
+        "sockstamp trace --slower-than 10ms -p 4711",
+    ),
+    (
+        "Print what servers on port 443 send, as JSON, for one minute.",
+        "sockstamp trace --format json --duration 1m src port 443",
+    ),
+    ("Show all programs and services of this host.", "sockstamp top"),
+    (
+        "Show the peers of a service, every five seconds.",
+        "sockstamp top --by peer --interval 5 --comm nginx",
+    ),
+    (
+        "Print one screen of ten seconds as text.",
+        "sockstamp top --once --interval 10",
+    ),
+    (
+        "Why are some messages of a service slow? Measure for a minute.",
+        "sockstamp explain --duration 1m --comm nginx",
+    ),
+    (
+        "Answer it from recordings.",
+        "sockstamp explain --read monday.parquet tuesday.parquet",
+    ),
+    (
+        "Record the messages of a service for an hour.",
+        "sockstamp record -o monday.parquet --duration 60m --comm nginx",
+    ),
+    (
+        "Record always, in files of an hour, and keep the last 10 GB.",
+        "sockstamp record -o /var/log/sockstamp/ --max-size 10000",
+    ),
+    (
+        "Record only messages that take more than 50 ms.",
+        "sockstamp record -o slow.parquet --slower-than 50ms",
+    ),
+    (
+        "Print the table of a recording.",
+        "sockstamp report monday.parquet",
+    ),
+    (
+        "Print it as JSON.",
+        "sockstamp report --format json monday.parquet",
+    ),
+    (
+        "Make a recording readable for others whose writer was killed.",
+        "sockstamp recover monday.parquet",
+    ),
+    ("Probe a host until Ctrl-C.", "sockstamp ping 192.0.2.1"),
+    (
+        "Probe a TCP port of several hosts ten times.",
+        "sockstamp ping --tcp 443 -c 10 192.0.2.1 192.0.2.2",
+    ),
+    (
+        "Probe from a network namespace, ten times per second, as JSON.",
+        "sockstamp ping --netns blue -i 100ms --json 192.0.2.1",
+    ),
+    (
+        "What can this kernel measure, and what is missing?",
+        "sockstamp doctor",
+    ),
+    (
+        "By which hooks would stat measure a container?",
+        "sockstamp doctor --container web",
+    ),
+    ("The same for a program.", "sockstamp doctor --format json"),
+    ("Serve the applications of this host.", "sockstamp completions"),
+    (
+        "Serve up to 64 applications per user.",
+        "sockstamp completions --per-user 64",
+    ),
+    (
+        "How much of the running service is in use?",
+        "sockstamp completions --status",
+    ),
+];
+
+/// Render the examples of a subcommand's page.
+pub(crate) fn examples_of(subcommand: &str, page: &mut impl Write) -> io::Result<()> {
+    let of = |command: &str| command.split(' ').nth(1) == Some(subcommand);
+    examples(OF_SUBCOMMANDS.iter().filter(|(_, command)| of(command)), page)
+}
+
+fn examples<'a>(
+    examples: impl IntoIterator<Item = &'a (&'a str, &'a str)>,
+    page: &mut impl Write,
+) -> io::Result<()> {
     writeln!(page, ".SH EXAMPLES")?;
-    for (question, command) in EXAMPLES {
+    for (question, command) in examples {
         writeln!(page, ".TP\n{}\n\\fB{}\\fR", escaped(question), escaped(command))?;
     }
-    let stages = Stage::ALL.map(|stage| (stage.name(), stage.description()));
-    section(page, "STAGES", "Stretches of a message's way.", &stages)?;
-    let parts = Part::ALL.map(|part| (part.name(), part.description()));
-    let about = "Parts of a stage, shown indented below it.";
-    section(page, "PARTS", about, &parts)?;
-    let verdicts = Verdict::ALL.map(|verdict| (verdict.name(), verdict.description()));
-    let about = "Each measured message ends with one: valid, or refused for one reason.";
-    section(page, "VERDICTS", about, &verdicts)
+    Ok(())
+}
+
+pub(crate) fn render(page: &mut impl Write) -> io::Result<()> {
+    examples(&EXAMPLES, page)?;
+    for Section { title, about, words } in words::sections() {
+        section(page, title, about, &words)?;
+    }
+    Ok(())
 }
 
 fn section(page: &mut impl Write, title: &str, about: &str, words: &[(&str, &str)]) -> io::Result<()> {
@@ -82,16 +190,33 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
     use sockstamp_cli::Cli;
 
     use super::*;
 
     #[test]
     fn each_example_is_a_command_line_that_sockstamp_takes() {
-        for (_, command) in EXAMPLES {
+        for (_, command) in EXAMPLES.into_iter().chain(OF_SUBCOMMANDS) {
             let parsed = Cli::try_parse_from(command.split_whitespace());
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn each_subcommand_has_examples() {
+        let command = Cli::command();
+        for subcommand in command
+            .get_subcommands()
+            .filter(|subcommand| !subcommand.is_hide_set())
+        {
+            let mut page = Vec::new();
+            examples_of(subcommand.get_name(), &mut page).unwrap();
+            let page = String::from_utf8(page).unwrap();
+            assert!(
+                page.contains(&format!("sockstamp {}", subcommand.get_name())),
+                "{page}"
+            );
         }
     }
 }

@@ -9,6 +9,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::summary::{Cumulative, StageSummary, Summary};
 
+use crate::colour::Brush;
 use crate::text;
 
 /// A point on a message's way, called as netstacklat calls its hook there.
@@ -55,8 +56,8 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
         }
     }
     writeln!(output)?;
-    text::verdicts(output, summary)?;
-    text::losses(output, summary)
+    text::verdicts(output, summary, Brush::default())?;
+    text::losses(output, summary, Brush::default())
 }
 
 fn row(output: &mut dyn Write, hook: Hook, histogram: &Histogram) -> io::Result<()> {

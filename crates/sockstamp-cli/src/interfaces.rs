@@ -1,5 +1,6 @@
 //! The interfaces by which messages left, for people.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -7,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::{Interface, InterfaceSummary};
 use sockstamp_model::message::Message;
+use sockstamp_model::name::Name;
 
 use crate::line;
 
@@ -26,6 +28,7 @@ pub(crate) fn summary(
     output: &mut dyn Write,
     interfaces: &[InterfaceSummary],
     home: NetnsInode,
+    names: &BTreeMap<NetnsInode, Name>,
 ) -> io::Result<()> {
     let (shown, rest) = interfaces.split_at(interfaces.len().min(SHOWN));
     for (position, entry) in shown.iter().enumerate() {
@@ -34,10 +37,10 @@ pub(crate) fn summary(
         } else {
             "            "
         };
-        let name = entry
-            .interface
-            .as_ref()
-            .map_or_else(|| "other".to_owned(), |interface| interface.seen_from(home));
+        let name = entry.interface.as_ref().map_or_else(
+            || "other".to_owned(),
+            |interface| interface.seen_from(home, names),
+        );
         write!(output, "{title} {name} {}", entry.messages)?;
         match &entry.medium {
             Some(medium) => writeln!(output, " ({})", medium.name())?,
@@ -98,7 +101,7 @@ mod tests {
 
     fn shown(interfaces: &[InterfaceSummary]) -> String {
         let mut text = Vec::new();
-        summary(&mut text, interfaces, HOME).unwrap();
+        summary(&mut text, interfaces, HOME, &BTreeMap::new()).unwrap();
         String::from_utf8(text).unwrap()
     }
 

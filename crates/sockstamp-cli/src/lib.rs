@@ -7,6 +7,7 @@
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
 mod cgroup;
+mod colour;
 mod command;
 mod completions;
 mod cumulative;
@@ -34,19 +35,31 @@ mod text;
 mod top;
 mod trace;
 mod wall_time;
+pub mod words;
 
+use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 use sockstamp_model::name::shows;
 
 /// Measure the latency of each message in the Linux network stack, stage by stage.
 #[derive(Debug, Parser)]
-#[command(name = "sockstamp", version, max_term_width = 100)]
+#[command(
+    name = "sockstamp",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+#[command(subcommand_negates_reqs = true, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]
-    pub subcommand: Subcommand,
+    pub subcommand: Option<Subcommand>,
+    /// Explain the words of the output, on one page
+    #[arg(long)]
+    pub explain_words: bool,
 }
 
 /// The subcommands.
@@ -133,7 +146,13 @@ pub enum Subcommand {
 /// ping(8)'s.
 #[must_use]
 pub fn run() -> ExitCode {
-    let subcommand = Cli::try_parse().unwrap_or_else(refuse).subcommand;
+    let Cli {
+        subcommand,
+        explain_words,
+    } = parse(env::args_os()).unwrap_or_else(refuse);
+    let Some(subcommand) = subcommand.filter(|_| !explain_words) else {
+        return words::print();
+    };
     let failed = match subcommand {
         Subcommand::Ping(_) => ping::FAILED,
         _ => 1,
@@ -157,6 +176,19 @@ pub fn run() -> ExitCode {
             .downcast_ref::<command::CannotRun>()
             .map_or(failed, command::CannotRun::status);
         ExitCode::from(status)
+    })
+}
+
+/// Parse arguments. Errors have the usage of their subcommand, also those that clap leaves to us.
+fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut command = Cli::command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    Cli::from_arg_matches(&matches).map_err(|error| {
+        let name = matches.subcommand_name().unwrap_or_default();
+        match command.find_subcommand_mut(name) {
+            Some(subcommand) => error.format(subcommand),
+            None => error.format(&mut command),
+        }
     })
 }
 
@@ -185,12 +217,32 @@ fn refuse(error: clap::Error) -> Cli {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_definition_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    fn refused(words: &str) -> String {
+        let arguments = words.split_whitespace().map(OsString::from);
+        parse(arguments).unwrap_err().render().to_string()
+    }
+
+    #[test]
+    fn a_wrong_filter_shows_the_usage_of_its_subcommand() {
+        for subcommand in ["stat", "trace", "top", "record"] {
+            let text = refused(&format!("sockstamp {subcommand} -o x tcp port http"));
+            let text = if subcommand == "top" {
+                refused("sockstamp top tcp port http")
+            } else {
+                text
+            };
+            assert!(text.starts_with("error: filter, column 10: "), "{text}");
+            assert!(
+                text.contains(&format!("Usage: sockstamp {subcommand} ")),
+                "{text}"
+            );
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `sockstamp report`: the table of `stat`, from recordings.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,6 +11,7 @@ use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::summary::Summary;
 use sockstamp_record::Reader;
 
+use crate::colour::Color;
 use crate::stat::Format;
 use crate::{escape, output, text};
 
@@ -34,7 +35,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         Some(path) => output::create(path)?,
         None => Box::new(io::stdout()),
     };
-    match print(&mut output, &summary, options.format) {
+    let is_terminal = options.output.is_none() && io::stdout().is_terminal();
+    match print(&mut output, &summary, options.format, is_terminal) {
         // A reader that has seen enough is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(error).context("cannot print the table")
@@ -43,12 +45,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
 }
 
-fn print(output: &mut dyn Write, summary: &Summary, format: Format) -> io::Result<()> {
+fn print(output: &mut dyn Write, summary: &Summary, format: Format, is_terminal: bool) -> io::Result<()> {
     match format {
         Format::Text if text::is_empty(summary) => {
             text::nothing(output, summary, "the recording is empty")?;
         }
-        Format::Text => text::table(output, summary)?,
+        Format::Text => text::table(output, summary, Color::default().brush(is_terminal))?,
         Format::Csv => text::csv(output, summary)?,
         Format::Json => {
             escape::json(&mut *output, summary)?;

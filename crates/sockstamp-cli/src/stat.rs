@@ -1,7 +1,7 @@
 //! `sockstamp stat`: distributions of the stages, counted in the kernel.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
 
+use crate::colour::{Brush, Color};
 use crate::duration::duration;
 use crate::measure::{self, Measurement};
 use crate::measuring::Measuring;
@@ -54,6 +55,9 @@ pub struct Options {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Use colours in text
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub color: Color,
     /// Write to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -117,6 +121,15 @@ fn output_of(options: &Options) -> Result<Box<dyn Write>> {
     }
 }
 
+fn brush_of(options: &Options) -> Brush {
+    let is_terminal = match options.output {
+        Some(_) => false,
+        None if options.command.is_empty() => io::stdout().is_terminal(),
+        None => io::stderr().is_terminal(),
+    };
+    options.color.brush(is_terminal)
+}
+
 fn print(
     output: &mut dyn Write,
     summary: &Summary,
@@ -124,13 +137,13 @@ fn print(
     options: &Options,
 ) -> io::Result<()> {
     if let (Format::Text, Some(wall_time), false) = (options.format, wall_time, text::is_empty(summary)) {
-        writeln!(output, "\n {wall_time}")?;
+        writeln!(output, "\n{}", brush_of(options).bold(&wall_time.to_string()))?;
     }
     match (options.format, &summary.groups) {
         (Format::Text, _) if text::is_empty(summary) => text::nothing(output, summary, why_nothing(options))?,
-        (Format::Text, None) => text::table(output, summary)?,
+        (Format::Text, None) => text::table(output, summary, brush_of(options))?,
         (Format::Text, Some(groups)) => {
-            text::table(output, summary)?;
+            text::table(output, summary, brush_of(options))?;
             groups::table(output, groups, options.top)?;
         }
         (Format::Csv, None) => text::csv(output, summary)?,

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use sockstamp_host::netns;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::part::{Part, PartSummary};
@@ -9,13 +10,14 @@ use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::summary::{DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
+use crate::colour::Brush;
 use crate::{diagnosis, interfaces};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 const DIRECTIONS: [Direction; 2] = [Direction::Tx, Direction::Rx];
 
 /// The table of `stat`.
-pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+pub(crate) fn table(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
     writeln!(output)?;
     for direction in DIRECTIONS {
         headline(output, direction, summary)?;
@@ -27,20 +29,22 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
             summary.adopted
         )?;
     }
-    writeln!(
-        output,
-        "\n {:<12}{:>9}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}",
+    let heads = format!(
+        " {:<12}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
         "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
-    )?;
+    );
+    writeln!(output, "\n{}", brush.bold(&heads))?;
     for direction in DIRECTIONS {
-        stages(output, direction, summary)?;
+        stages(output, direction, summary, brush)?;
     }
     writeln!(output)?;
-    verdicts(output, summary)?;
-    interfaces::summary(output, &summary.interfaces, interfaces::own_namespace())?;
-    losses(output, summary)?;
+    verdicts(output, summary, brush)?;
+    let home = interfaces::own_namespace();
+    interfaces::summary(output, &summary.interfaces, home, &netns::names())?;
+    losses(output, summary, brush)?;
     if let Some(sentence) = diagnosis::of(summary) {
-        writeln!(output, "{}", wrapped(" diagnosis:", sentence.split(' '), ""))?;
+        let sentence = wrapped(" diagnosis:", sentence.split(' '), "");
+        writeln!(output, "{}", brush.bold(&sentence))?;
     }
     writeln!(output)
 }
@@ -68,38 +72,46 @@ pub(crate) fn nothing(output: &mut dyn Write, summary: &Summary, why: &str) -> i
 
 /// The stages of a direction: those that are a share of its time, their sum, and what comes after
 /// a message and between messages.
-fn stages(output: &mut dyn Write, direction: Direction, summary: &Summary) -> io::Result<()> {
+fn stages(output: &mut dyn Write, direction: Direction, summary: &Summary, brush: Brush) -> io::Result<()> {
     let part = summary.direction(direction);
     let all = Stage::ALL
         .into_iter()
         .filter(|stage| stage.direction() == direction);
     let (shared, others): (Vec<_>, Vec<_>) = all.partition(|stage| stage.has_share());
     for stage in shared {
-        stage_rows(output, stage, summary)?;
+        stage_rows(output, stage, summary, brush)?;
     }
     let name = match direction {
         Direction::Tx => "tx sent",
         Direction::Rx => "rx total",
     };
     let time = part.time(direction);
-    row(output, name, time, &share(time.sum_ns(), time.sum_ns()))?;
+    row(
+        output,
+        name,
+        time,
+        &format!("{:>8}", share(time.sum_ns(), time.sum_ns())),
+    )?;
     for stage in others {
-        stage_rows(output, stage, summary)?;
+        stage_rows(output, stage, summary, brush)?;
     }
     Ok(())
 }
 
-fn stage_rows(output: &mut dyn Write, stage: Stage, summary: &Summary) -> io::Result<()> {
+fn stage_rows(output: &mut dyn Write, stage: Stage, summary: &Summary, brush: Brush) -> io::Result<()> {
     let part = summary.direction(stage.direction());
     match (&part.stages[stage], summary.absent.get(&stage)) {
         (Some(histogram), _) => {
             let share = match stage {
-                Stage::TxNetwork => "after".to_owned(),
-                stage if stage.is_between_messages() => "-".to_owned(),
-                _ => share(histogram.sum_ns(), part.time(stage.direction()).sum_ns()),
+                Stage::TxNetwork => format!("{:>8}", "after"),
+                stage if stage.is_between_messages() => format!("{:>8}", "-"),
+                _ => {
+                    let whole = part.time(stage.direction()).sum_ns();
+                    share_and_bar(histogram.sum_ns(), whole, "", brush)
+                }
             };
             row(output, stage.name(), histogram, &share)?;
-            parts(output, stage, part)
+            parts(output, stage, part, brush)
         }
         (None, Some(reason)) => writeln!(output, " {:<12}{:>9}  {reason}", stage.name(), "-"),
         (None, None) => Ok(()),
@@ -133,21 +145,43 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
 
 fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, share: &str) -> io::Result<()> {
     write!(output, " {name:<12}{:>9}", histogram.count())?;
-    times(output, histogram)?;
-    writeln!(output, "{share:>8}")
+    times(output, histogram, 9)?;
+    writeln!(output, "{share}")
+}
+
+/// Columns of a bar that stands for the whole.
+const BAR: usize = 4;
+
+/// Return a share of the time as a number, after a sign, and as a bar.
+fn share_and_bar(part: u128, whole: u128, sign: &str, brush: Brush) -> String {
+    let number = format!("{:>8}", format!("{sign}{}", share(part, whole)));
+    let bar = bar(part, whole);
+    match bar.is_empty() {
+        true => brush.share(part, whole, &number),
+        false => brush.share(part, whole, &format!("{number} {bar}")),
+    }
+}
+
+/// Return a bar in eighths of a column; the smallest share that shows has one.
+fn bar(part: u128, whole: u128) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let most = (BAR * 8) as u128;
+    let eighths = (part.min(whole) * most + whole / 2).checked_div(whole);
+    let eighths = usize::try_from(eighths.unwrap_or(0)).unwrap_or(0);
+    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
 /// Print the count and [`figures`].
 pub(crate) fn cells(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     write!(output, "{:>10}", histogram.count())?;
-    times(output, histogram)
+    times(output, histogram, 10)
 }
 
-fn times(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
+fn times(output: &mut dyn Write, histogram: &Histogram, width: usize) -> io::Result<()> {
     for value in figures(histogram) {
         match value {
-            Some(value) => write!(output, "{value:>10}")?,
-            None => write!(output, "{:>10}", "-")?,
+            Some(value) => write!(output, "{value:>width$}")?,
+            None => write!(output, "{:>width$}", "-")?,
         }
     }
     Ok(())
@@ -159,9 +193,9 @@ pub(crate) fn figures(histogram: &Histogram) -> impl Iterator<Item = Option<Nano
     quantiles.chain([histogram.max()])
 }
 
-/// Return the parts that took time, unless only the rest did. Their share is of the same whole as
+/// Print the parts that took time, unless only the rest did. Their share is of the same whole as
 /// that of their stage; between messages it is of the stage.
-fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary) -> io::Result<()> {
+fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary, brush: Brush) -> io::Result<()> {
     let took_time = |sum: &PartSummary| sum.sum_ns > 0;
     if !whole
         .parts
@@ -176,18 +210,14 @@ fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary) -> io::
     };
     for (part, sum) in whole.parts.of(stage).filter(|(_, sum)| took_time(sum)) {
         let max = sum.max_ns.map_or_else(|| "-".to_owned(), |max| max.to_string());
-        writeln!(
-            output,
-            "   {:<12}{:>7}{:>50}{:>8}",
-            part.name(),
-            sum.count,
-            max,
-            // An upper bound.
-            match part {
-                Part::DelayedAck => format!("≤{}", share(sum.sum_ns, of)),
-                _ => share(sum.sum_ns, of),
-            }
-        )?;
+        // An upper bound.
+        let sign = if part == Part::DelayedAck { "≤" } else { "" };
+        // Beside the messages' time, what is large makes nothing slow.
+        let share = match stage.has_share() {
+            true => share_and_bar(sum.sum_ns, of, sign, brush),
+            false => format!("{:>8}", format!("{sign}{}", share(sum.sum_ns, of))),
+        };
+        writeln!(output, "   {:<12}{:>7}{max:>45}{share}", part.name(), sum.count)?;
     }
     Ok(())
 }
@@ -201,17 +231,21 @@ pub(crate) fn share(part: u128, whole: u128) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
-pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
     let valid = format!("valid {}", summary.verdict(Verdict::Valid));
     let refused = summary
         .refusals()
         .map(|(verdict, count)| format!("{} {count}", verdict.name()));
     let in_flight = (summary.in_flight > 0).then(|| format!("in-flight {}", summary.in_flight));
     let all: Vec<_> = [valid].into_iter().chain(refused).chain(in_flight).collect();
-    writeln!(output, "{}", wrapped(" verdicts:", all, ","))
+    let line = wrapped(" verdicts:", all, ",");
+    match summary.refusals().count() {
+        0 => writeln!(output, "{line}"),
+        _ => writeln!(output, "{}", brush.alarm(&line)),
+    }
 }
 
-pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
     let lost = &summary.lost;
     let counters = [
         ("ring", lost.ring),
@@ -225,15 +259,16 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()
         ("groups", lost.groups),
         ("not adopted", lost.not_adopted),
     ];
-    let mut told: Vec<_> = counters
+    let told: Vec<_> = counters
         .into_iter()
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{name} {count}"))
         .collect();
     if told.is_empty() {
-        told.push("nothing".to_owned());
+        writeln!(output, " lost: nothing")?;
+    } else {
+        writeln!(output, "{}", brush.alarm(&wrapped(" lost:", told, ",")))?;
     }
-    writeln!(output, "{}", wrapped(" lost:", told, ","))?;
     match &summary.nic_stamps {
         Some(stamps) => writeln!(
             output,
@@ -245,7 +280,7 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary) -> io::Result<()
 }
 
 /// Columns of a terminal.
-const WIDTH: usize = 80;
+pub(crate) const WIDTH: usize = 80;
 
 /// Put items behind a title, on as many lines as they need, with a sign behind all but the last.
 pub(crate) fn wrapped<S: AsRef<str>>(title: &str, items: impl IntoIterator<Item = S>, sign: &str) -> String {
@@ -364,7 +399,7 @@ mod tests {
 
     fn printed(summary: &Summary) -> String {
         let mut text = Vec::new();
-        table(&mut text, summary).unwrap();
+        table(&mut text, summary, Brush::default()).unwrap();
         String::from_utf8(text).unwrap()
     }
 
@@ -387,10 +422,21 @@ mod tests {
         summary.tx.total.record(Nanos(94_000), 1);
         let text = printed(&summary);
         let line = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
-        assert!(line(" tx.qdisc ").ends_with(" 75.0 %"), "{text}");
+        assert!(line(" tx.qdisc ").ends_with(" 75.0 % ███"), "{text}");
         assert!(line(" tx sent ").ends_with(" 100.0 %"), "{text}");
         assert!(line(" tx.network ").ends_with(" after"), "{text}");
         assert!(!text.contains("tx total"), "{text}");
+    }
+
+    #[test]
+    fn a_bar_has_the_length_of_the_share() {
+        assert_eq!(bar(1, 1), "████");
+        assert_eq!(bar(1, 2), "██");
+        assert_eq!(bar(1, 32), "▏");
+        assert_eq!(bar(1, 100), "");
+        assert_eq!(bar(0, 0), "");
+        // More than the whole: of a rest that is rounded.
+        assert_eq!(bar(3, 2), "████");
     }
 
     #[test]

@@ -17,6 +17,7 @@ use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
 use crate::measure::Observer;
+use crate::text;
 
 /// Most waits that are kept: 40 MB.
 const MOST_WAITS: usize = 1 << 20;
@@ -199,26 +200,26 @@ fn earlier(time: Timestamp<Monotonic>, by: Nanos) -> Timestamp<Monotonic> {
     Timestamp::from_nanos(time.as_nanos().saturating_sub(by.0))
 }
 
-/// `635 ms: 602 ms waiting for 10.88.1.2:53, 33.0 ms own`.
+/// ` 635 ms: 602 ms waiting for 10.88.1.2:53, 33.0 ms own`, on as many lines as that takes.
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.wall_ns)?;
         let (named, others) = self.waits.split_at(self.waits.len().min(NAMED));
-        for Waited { kind, peer, ns } in named {
-            write!(f, "{ns} {kind} {peer}, ")?;
+        let mut items: Vec<_> = named
+            .iter()
+            .map(|Waited { kind, peer, ns }| format!("{ns} {kind} {peer}"))
+            .collect();
+        if !others.is_empty() {
+            let ns: Nanos = others.iter().map(|waited| waited.ns).sum();
+            items.push(format!("{ns} for {} others", others.len()));
         }
-        match others {
-            [] => {}
-            others => {
-                let ns: Nanos = others.iter().map(|waited| waited.ns).sum();
-                write!(f, "{ns} for {} others, ", others.len())?;
-            }
-        }
-        write!(f, "{} own", self.own_ns)?;
-        match self.left_out {
-            0 => Ok(()),
-            count => write!(f, " (with the waits of {count} messages that were not measured)"),
-        }
+        items.push(match self.left_out {
+            0 => format!("{} own", self.own_ns),
+            count => format!(
+                "{} own (with the waits of {count} messages that were not measured)",
+                self.own_ns
+            ),
+        });
+        f.write_str(&text::wrapped(&format!(" {}:", self.wall_ns), items, ","))
     }
 }
 
@@ -246,7 +247,12 @@ mod tests {
             waits: waits.to_vec(),
             ..Waits::default()
         };
-        waits.divide(at(0), at(end)).to_string()
+        let text = waits.divide(at(0), at(end)).to_string();
+        assert!(
+            text.lines().all(|line| line.chars().count() <= text::WIDTH),
+            "{text}"
+        );
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]

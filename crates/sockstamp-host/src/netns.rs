@@ -1,5 +1,6 @@
 //! Network namespaces and the interfaces in them, by name.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +10,9 @@ use std::thread;
 use anyhow::{Context, Result, anyhow};
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
+use sockstamp_model::container::{Runtime, container_of};
 use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::name::Name;
 
 /// Return the inode of the namespace that a name of ip-netns(8), or a process in it, stands for.
 ///
@@ -38,6 +41,35 @@ pub fn existing(name: &str) -> Result<PathBuf> {
     let path = path(name);
     fs::metadata(&path).with_context(|| format!("no network namespace {name} ({})", path.display()))?;
     Ok(path)
+}
+
+/// Return the names of network namespaces: of ip-netns(8), else of a container whose process is in
+/// it.
+#[must_use]
+pub fn names() -> BTreeMap<NetnsInode, Name> {
+    let mut names = BTreeMap::new();
+    for process in entries("/proc") {
+        let cgroup = fs::read(process.join("cgroup")).unwrap_or_default();
+        let container = cgroup.split(|&byte| byte == b'\n').find_map(container_of);
+        let container = container.filter(|container| container.runtime != Runtime::Systemd);
+        if let (Some(container), Ok(inode)) = (container, inode(&process.join("ns/net"))) {
+            names.insert(inode, Name::from(container.short_id()));
+        }
+    }
+    for file in entries("/run/netns") {
+        if let (Ok(inode), Some(name)) = (inode(&file), file.file_name()) {
+            names.insert(inode, Name::from(name));
+        }
+    }
+    if let Ok(own) = own() {
+        names.remove(&own);
+    }
+    names
+}
+
+fn entries(directory: &str) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    entries.filter_map(|entry| Some(entry.ok()?.path()))
 }
 
 /// Return the index of an interface in a namespace, or in our own.

@@ -1,5 +1,7 @@
 //! The network interfaces by which messages leave.
 
+use std::collections::BTreeMap;
+
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
@@ -20,13 +22,13 @@ pub struct Interface {
 
 impl Interface {
     /// Print its name as seen from the namespace `home`: with its own namespace, if that is
-    /// another, as in `eth0@4026532001`.
+    /// another, by name or inode, as in `eth0@blue` or `eth0@4026532001`.
     #[must_use]
-    pub fn seen_from(&self, home: NetnsInode) -> String {
-        if self.netns == home {
-            self.name.to_string()
-        } else {
-            format!("{}@{}", self.name, self.netns)
+    pub fn seen_from(&self, home: NetnsInode, names: &BTreeMap<NetnsInode, Name>) -> String {
+        match names.get(&self.netns) {
+            _ if self.netns == home => self.name.to_string(),
+            Some(netns) => format!("{}@{netns}", self.name),
+            None => format!("{}@{}", self.name, self.netns),
         }
     }
 }
@@ -114,9 +116,13 @@ mod tests {
 
     #[test]
     fn an_interface_of_another_namespace_prints_it() {
-        let shown = |home| eth0().seen_from(NetnsInode(home));
-        assert_eq!(shown(4_026_532_001), "eth0");
-        assert_eq!(shown(4_026_531_840), "eth0@4026532001");
+        let mut names = BTreeMap::new();
+        let shown = |home, names: &_| eth0().seen_from(NetnsInode(home), names);
+        assert_eq!(shown(4_026_532_001, &names), "eth0");
+        assert_eq!(shown(4_026_531_840, &names), "eth0@4026532001");
+        names.insert(NetnsInode(4_026_532_001), Name::from("blue"));
+        assert_eq!(shown(4_026_531_840, &names), "eth0@blue");
+        assert_eq!(shown(4_026_532_001, &names), "eth0");
     }
 
     #[test]

@@ -47,6 +47,7 @@ use self::feed::Feed;
 use self::paint::Paint;
 use self::screen::Keys;
 use self::terminal::{Screen, bounded};
+use crate::colour;
 use crate::measure::Measurement;
 
 /// Longest delay in noticing a key, a signal or a record.
@@ -74,7 +75,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Plan::new(&probe::facts(), &wanted.request())?;
     let feed = Feed::start(&wanted)?;
     let paint = Paint {
-        colours: !options.no_color && colours(),
+        colours: !options.no_color && colour::wanted(),
     };
     let mut top = Top {
         app: App::new(by, options.interval),
@@ -99,15 +100,6 @@ fn require_terminal() -> Result<()> {
         bail!("this terminal (TERM) cannot be drawn on: use --once");
     }
     Ok(())
-}
-
-/// NO_COLOR as no-color.org has it; terminals with no colours at all by the names that terminfo(5)
-/// gives them.
-fn colours() -> bool {
-    let forbidden = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let term = env::var("TERM").unwrap_or_default();
-    let colourless = term.starts_with("vt") || term.ends_with("-m") || term.ends_with("-mono");
-    !forbidden && !colourless
 }
 
 /// The parts together.

@@ -1,0 +1,104 @@
+//! Colours of a table, in a terminal that has them.
+
+use std::env;
+
+use clap::ValueEnum;
+
+/// Use of colours.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    /// In a terminal that has colours, unless NO_COLOR is set
+    #[default]
+    Auto,
+    /// Everywhere, as for less -R
+    Always,
+    /// Nowhere
+    Never,
+}
+
+impl Color {
+    /// Return the brush for an output.
+    pub(crate) fn brush(self, is_terminal: bool) -> Brush {
+        Brush {
+            colours: match self {
+                Self::Auto => is_terminal && wanted(),
+                Self::Always => true,
+                Self::Never => false,
+            },
+        }
+    }
+}
+
+/// NO_COLOR as no-color.org has it; terminals with no colours at all by the names that terminfo(5)
+/// gives them.
+pub(crate) fn wanted() -> bool {
+    let forbidden = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let term = env::var("TERM").unwrap_or_default();
+    !forbidden && has_colours(&term)
+}
+
+fn has_colours(term: &str) -> bool {
+    let is_colourless = term.starts_with("vt") || term.ends_with("-m") || term.ends_with("-mono");
+    !is_colourless && !term.is_empty() && term != "dumb"
+}
+
+/// Puts text in colours, or leaves it as it is. A sequence takes no column: pad the text before.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Brush {
+    colours: bool,
+}
+
+impl Brush {
+    /// Headings and the conclusion.
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.sequence("1", text)
+    }
+
+    /// What must not be overlooked.
+    pub(crate) fn alarm(self, text: &str) -> String {
+        self.sequence("1;31", text)
+    }
+
+    /// Put the text in the colour of a share of the time: red from half on, yellow from a quarter
+    /// on.
+    pub(crate) fn share(self, part: u128, whole: u128, text: &str) -> String {
+        match part * 4 {
+            quarters if whole == 0 || quarters < whole => text.to_owned(),
+            quarters if quarters < whole * 2 => self.sequence("33", text),
+            _ => self.alarm(text),
+        }
+    }
+
+    fn sequence(self, sequence: &str, text: &str) -> String {
+        match self.colours {
+            true => format!("\x1b[{sequence}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_for_terminals_that_have_them() {
+        assert!(has_colours("xterm-256color") && has_colours("linux"));
+        for term in ["", "dumb", "vt100", "xterm-mono"] {
+            assert!(!has_colours(term), "{term}");
+        }
+        assert!(!Color::Auto.brush(false).colours);
+        assert!(Color::Always.brush(false).colours);
+        assert!(!Color::Never.brush(true).colours);
+    }
+
+    #[test]
+    fn a_share_is_red_from_half_of_the_time_on() {
+        let brush = Color::Always.brush(true);
+        assert_eq!(brush.share(1, 2, "x"), "\x1b[1;31mx\x1b[0m");
+        assert_eq!(brush.share(1, 4, "x"), "\x1b[33mx\x1b[0m");
+        assert_eq!(brush.share(1, 5, "x"), "x");
+        assert_eq!(brush.share(0, 0, "x"), "x");
+        assert_eq!(Brush::default().share(1, 1, "x"), "x");
+    }
+}
