@@ -115,6 +115,8 @@ pub(crate) struct Segment {
     pub(crate) flags: u8,
     /// The window as sent, not scaled.
     pub(crate) window: u16,
+    /// Bytes that came behind missing ones, from a sequence number up to another: RFC 2018.
+    pub(crate) sack: [Option<(u32, u32)>; 4],
 }
 
 /// The packets in a file that tcpdump wrote on a little-endian machine: pcap-savefile(5).
@@ -231,9 +233,32 @@ fn with_transport(mut packet: Packet, bytes: &[u8]) -> Packet {
             ack: be32(bytes, 8),
             flags: bytes[13],
             window: be16(bytes, 14),
+            sack: sack(&bytes[20..header]),
         });
     }
     packet
+}
+
+/// The blocks of the SACK option.
+fn sack(mut options: &[u8]) -> [Option<(u32, u32)>; 4] {
+    const END: u8 = 0;
+    const PADDING: u8 = 1;
+    const SACK: u8 = 5;
+    while let [kind, rest @ ..] = options {
+        options = match (*kind, rest) {
+            (END, _) | (_, []) => break,
+            (PADDING, _) => rest,
+            (SACK, [length, ..]) => {
+                let block = |at: usize| {
+                    let within = at + 8 <= usize::from(*length);
+                    within.then(|| (be32(options, at), be32(options, at + 4)))
+                };
+                return [2, 10, 18, 26].map(block);
+            }
+            (_, [length, ..]) => &options[usize::from(*length)..],
+        };
+    }
+    [None; 4]
 }
 
 fn le32(bytes: &[u8], at: usize) -> u32 {

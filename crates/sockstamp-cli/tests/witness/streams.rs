@@ -14,7 +14,7 @@ use serde_json::Value;
 use socket2::SockRef;
 use testbed::{Family, Host, Link, LinkConfig};
 
-use crate::capture::{Capture, Packet};
+use crate::capture::{Capture, Packet, Segment};
 use crate::clock::now;
 use crate::common::{Trace, number};
 
@@ -22,6 +22,8 @@ use crate::common::{Trace, number};
 /// last byte: whichever is more.
 const SLACK_NS: u64 = 1_000_000;
 const SLACK_PERCENT: u64 = 5;
+/// Its bit among the flags of a segment.
+const SYN: u8 = 2;
 /// Smallest share of valid reads, of all streams of a link.
 const VALID_PERCENT: usize = 95;
 /// Smallest share of one stream's. Where many large packets follow a missing one, more segments
@@ -196,8 +198,7 @@ fn run(stream: Stream, a: &Host, b: &Host, link: &Link) -> Ended {
 
 impl Ended {
     fn check(&self, packets: &[Packet], messages: &[Value]) -> Result<(usize, usize), String> {
-        let wire = Wire::new(packets, self.writer, self.reader, false);
-        let taken = Wire::new(packets, self.writer, self.reader, true);
+        let wire = Wire::new(packets, self.writer, self.reader);
         let local = self.reader.to_string();
         let remote = self.writer.to_string();
         let messages: Vec<&Value> = messages
@@ -218,7 +219,6 @@ impl Ended {
             .iter()
             .filter_map(|(message, read)| {
                 let reason = wire.compare(message, read).err()?;
-                taken.compare(message, read).err()?;
                 Some(format!("{reason}; {read:?}: {message}"))
             })
             .collect();
@@ -250,6 +250,10 @@ impl Ended {
 }
 
 /// When the bytes of a stream came, as tcpdump saw it.
+///
+/// TCP drops what it has no memory for, behind tcpdump's back, even if it is the segment that
+/// others wait for, and its sender sends it again. Its acknowledgements tell which copies it
+/// dropped, but some only after the next copy has come: then either may be the one that it took.
 struct Wire {
     /// Sequence number of the first byte.
     first: u32,
@@ -257,49 +261,100 @@ struct Wire {
     came: BTreeMap<u64, (u64, u64)>,
     /// The time by which this many bytes from the first on were there.
     whole: Vec<(u64, u64)>,
+    /// Copies of bytes that had come before, but were not acknowledged.
+    again: Vec<Copy>,
 }
 
-/// Time after which repeated bytes count as retransmitted.
-const AGAIN_NS: u64 = 5_000_000;
+/// Bytes of a stream in one packet.
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    from: u64,
+    to: u64,
+    time: u64,
+}
+
+/// Longer than any packet.
+const LONGEST: u64 = 1 << 17;
 
 impl Wire {
-    /// TCP drops what it has no memory for, behind tcpdump's back, and its sender sends it again:
-    /// `taken` leaves the copies out that came so long before another one.
-    fn new(packets: &[Packet], source: SocketAddr, destination: SocketAddr, taken: bool) -> Wire {
-        let of_stream = |packet: &&Packet| packet.source == source && packet.destination == destination;
-        let mut segments = packets
-            .iter()
-            .filter(of_stream)
-            .filter_map(|packet| Some((packet, packet.tcp?)));
-        let (_, syn) = segments
-            .clone()
-            .find(|(_, segment)| segment.flags & 2 != 0)
+    fn new(packets: &[Packet], source: SocketAddr, destination: SocketAddr) -> Wire {
+        let segments = |from, to| {
+            packets
+                .iter()
+                .filter(move |packet| packet.source == from && packet.destination == to)
+                .filter_map(|packet| Some((packet, packet.tcp?)))
+        };
+        let (_, syn) = segments(source, destination)
+            .find(|(_, segment)| segment.flags & SYN != 0)
             .expect("no SYN");
         let mut wire = Wire {
             first: syn.seq.wrapping_add(1),
             came: BTreeMap::new(),
             whole: Vec::new(),
+            again: Vec::new(),
         };
-        let last: BTreeMap<u32, u64> = segments
-            .clone()
-            .map(|(packet, segment)| (segment.seq, packet.time))
-            .collect();
-        let mut whole = 0;
-        for (packet, segment) in segments.by_ref().filter(|(packet, _)| packet.length > 0) {
-            if taken && last[&segment.seq] > packet.time + AGAIN_NS {
-                continue;
-            }
-            let start = u64::from(segment.seq.wrapping_sub(wire.first));
-            wire.add(start, start + u64::from(packet.length), packet.time);
-            let before = whole;
-            while let Some((end, _)) = wire.at(whole) {
-                whole = end;
-            }
-            if whole > before {
-                wire.whole.push((whole, packet.time));
-            }
+        let mut copies = BTreeMap::new();
+        let data = segments(source, destination).filter(|(packet, _)| packet.length > 0);
+        for (number, (packet, segment)) in data.enumerate() {
+            let from = wire.offset(segment.seq);
+            let to = from + u64::from(packet.length);
+            let time = packet.time;
+            wire.add(from, to, time);
+            copies.insert((from, number), Copy { from, to, time });
         }
+        let acknowledgements: Vec<_> = segments(destination, source)
+            .filter(|(_, segment)| segment.flags & SYN == 0)
+            .collect();
+        for (_, segment) in &acknowledgements {
+            wire.leave_out_dropped(&mut copies, segment);
+        }
+        wire.take(copies.into_values().collect());
+        let unacknowledged = |copy: &Copy| {
+            acknowledgements
+                .iter()
+                .find(|(_, segment)| wire.offset(segment.ack) > copy.from)
+                .is_none_or(|(packet, _)| packet.time > copy.time)
+        };
+        wire.again = wire.again.iter().copied().filter(unacknowledged).collect();
         wire
+    }
+
+    /// Bytes come with the first of these copies.
+    fn take(&mut self, mut copies: Vec<Copy>) {
+        copies.sort_by_key(|copy| copy.time);
+        self.came.clear();
+        for copy in copies.into_iter().filter(|copy| copy.from < copy.to) {
+            if self.at(copy.from).is_some() {
+                self.again.push(copy);
+            }
+            self.add(copy.from, copy.to, copy.time);
+        }
+        let (mut whole, mut latest) = (0, 0);
+        while let Some((end, time)) = self.at(whole) {
+            (whole, latest) = (end, latest.max(time));
+            self.whole.push((whole, latest));
+        }
+    }
+
+    fn offset(&self, seq: u32) -> u64 {
+        seq.wrapping_sub(self.first).into()
+    }
+
+    /// TCP works on packets in the order in which they come. When it acknowledges bytes that came
+    /// after a copy of the byte that it misses, it has dropped that copy.
+    fn leave_out_dropped(&self, copies: &mut BTreeMap<(u64, usize), Copy>, acknowledgement: &Segment) {
+        let missing = self.offset(acknowledgement.ack);
+        let blocks = acknowledgement.sack.into_iter().flatten();
+        let known = blocks
+            .flat_map(|(from, to)| [self.offset(from), self.offset(to).wrapping_sub(1)])
+            .chain(missing.checked_sub(1));
+        let Some(latest) = known.filter_map(|byte| Some(self.at(byte)?.1)).max() else {
+            return;
+        };
+        let near = copies.range_mut((missing.saturating_sub(LONGEST), 0)..=(missing, usize::MAX));
+        for (_, copy) in near.filter(|(_, copy)| copy.time < latest) {
+            copy.to = copy.to.min(missing);
+        }
     }
 
     /// The bytes of a packet that had not come before.
@@ -333,30 +388,47 @@ impl Wire {
         let (_, came) = self.at(read.end - 1).ok_or("no packet has come")?;
         let complete = self.whole.partition_point(|(whole, _)| *whole < read.end);
         let (_, ready) = *self.whole.get(complete).ok_or("not all packets have come")?;
-        // `taken` may leave out the copy that was taken.
-        if read.ended < came.max(ready) {
-            return Err("it was read before it came".to_owned());
+        let mut judged = judge(message, read, came, ready);
+        let before = self
+            .again
+            .iter()
+            .filter(|copy| copy.from < read.end && copy.time < read.ended);
+        for copy in before {
+            let ready = ready.max(copy.time);
+            if copy.to >= read.end {
+                judged = judged.or_else(|reason| judge(message, read, copy.time, ready).or(Err(reason)));
+            }
+            judged = judged.or_else(|reason| judge(message, read, came, ready).or(Err(reason)));
         }
-        let stages = &message["stages"];
-        let of = |stage: &str| stages[stage].as_u64().unwrap_or(0);
-        let begun = read.begun.max(ready);
-        let stack = of("rx.stack");
-        let slack = SLACK_NS.max((read.ended - came) * SLACK_PERCENT / 100);
-        let about = |what, value, witness| about(what, value, witness, slack);
-        let hol = ready.saturating_sub(came);
-        about("rx.hol", of("rx.hol"), hol..=hol)?;
-        about("rx.stack", stack, 0..=read.ended - ready)?;
-        about(
-            "rx.wakeup and rx.app",
-            of("rx.wakeup") + of("rx.app"),
-            (begun - ready).saturating_sub(stack)..=read.ended - ready,
-        )?;
-        about(
-            "the total",
-            number(&message["total_ns"]),
-            begun.max(came) - came..=read.ended - came,
-        )
+        judged
     }
+}
+
+/// Compare the times of a read with those of its last byte: when that came, and when it could be
+/// read.
+fn judge(message: &Value, read: &Read, came: u64, ready: u64) -> Result<(), String> {
+    if read.ended < came.max(ready) {
+        return Err("it was read before it came".to_owned());
+    }
+    let stages = &message["stages"];
+    let of = |stage: &str| stages[stage].as_u64().unwrap_or(0);
+    let begun = read.begun.max(ready);
+    let stack = of("rx.stack");
+    let slack = SLACK_NS.max((read.ended - came) * SLACK_PERCENT / 100);
+    let about = |what, value, witness| about(what, value, witness, slack);
+    let hol = ready.saturating_sub(came);
+    about("rx.hol", of("rx.hol"), hol..=hol)?;
+    about("rx.stack", stack, 0..=read.ended - ready)?;
+    about(
+        "rx.wakeup and rx.app",
+        of("rx.wakeup") + of("rx.app"),
+        (begun - ready).saturating_sub(stack)..=read.ended - ready,
+    )?;
+    about(
+        "the total",
+        number(&message["total_ns"]),
+        begun.max(came) - came..=read.ended - came,
+    )
 }
 
 /// Check that a time is within its witness's bounds, or little beyond.
