@@ -85,39 +85,40 @@ static __always_inline __u64 larger(__u64 a, __u64 b)
 
 /*
  * Return true if bytes of `before` may be one arrival with `next`, which came after them: each
- * stage of a read of them is then wrong by a bounded time. `now` is not later than any such read.
+ * stage of a read of them, and their sum, is then wrong by a bounded time: by half of the range in
+ * which they became readable, and by the span of the other times. `now` is not later than any such
+ * read.
  */
 static __always_inline bool arrivals_merge(const struct arrival *before, struct arrival *next,
 					   __u64 now, __u64 floor)
 {
 	__u64 hol = before->hol < next->hol ? before->hol : next->hol;
 	__u64 bound = larger(floor, (now - next->ready + hol) / MERGE_AGE_PART);
-	__u64 span =
-		difference(before->ready, next->ready) + 2 * difference(before->hol, next->hol);
-	bool apart;
+	__u64 range = difference(before->ready, next->ready) + RANGE_NS - 1;
+	__u64 span = difference(before->hol, next->hol);
 
 	if (before->stack_ns != next->stack_ns) {
 		if (before->stack_ns > ARRIVAL_LONGEST || next->stack_ns > ARRIVAL_LONGEST)
 			return false;
-		span += 2ULL * difference(before->stack_ns, next->stack_ns);
+		span += difference(before->stack_ns, next->stack_ns);
 	}
-	span += before->span_ns;
-	if (span > 2 * bound || span > (__u32)-1)
+	range = larger(next->range, before->range + range / RANGE_NS);
+	span = larger(next->span_ns, before->span_ns + span);
+	if (range * RANGE_NS / 2 + span > bound || range > RANGE_LONGEST || span > (__u32)-1)
 		return false;
-	apart = before->ready != next->ready || (before->span_ns | next->span_ns) & SPAN_READY;
-	next->span_ns = (larger(next->span_ns, span) & ~(__u64)SPAN_READY) | apart;
+	next->range = range;
+	next->span_ns = span;
 	return true;
 }
 
 /*
  * Return when the byte before `end` became readable, as far as known: in the middle of the possible
- * range. What a missing segment released at once differs in its waits alone.
+ * range.
  */
 static __always_inline __u64 arrival_ready(const struct arrival *arrival, __u32 end)
 {
-	bool exact = arrival->seq_end == end || !(arrival->span_ns & SPAN_READY);
-
-	return arrival->ready - (exact ? 0 : arrival->span_ns / 2);
+	return arrival->ready -
+	       (arrival->seq_end == end ? 0 : (__u64)arrival->range * RANGE_NS / 2);
 }
 
 /* A pass over all arrivals, which leaves fewer. */
@@ -260,9 +261,11 @@ static __always_inline struct unread *arrivals_open(struct receiving *rx, __u32 
 {
 	__u32 count = arrivals_count(rx);
 
-	if (count && !seq_after(rx->end, rx->done))
+	if (count && !seq_after(rx->end, rx->done)) {
 		arrivals_restart(rx, now);
-	else if (count + wanted > (rx->state & ARRIVALS_GROWN ? UNREAD : ARRIVALS))
+		count = 0;
+	}
+	if (count + wanted > (rx->state & ARRIVALS_GROWN ? UNREAD : ARRIVALS))
 		arrivals_make_room(rx, wanted, copied, now);
 	else if (count > ARRIVALS)
 		rx->needed = now;

@@ -430,8 +430,9 @@ static __always_inline void hol_fill(struct release *release, __u32 end)
 static long hol_release_step(__u32 index, struct release *release)
 {
 	struct out_of_order *segment = hol_at(release->known, release->known->first);
-	__u32 end;
 	__u64 hol = 0;
+	bool known;
+	__u32 end;
 
 	if (!segment || !seq_before(segment->seq, release->end))
 		return 1;
@@ -440,9 +441,10 @@ static long hol_release_step(__u32 index, struct release *release)
 	/* Two CPUs may have stamped them: the later one may have been processed first. */
 	if (segment->stamped < release->filled)
 		hol = release->filled - segment->stamped;
+	known = segment->stamped && hol <= HOL_LONGEST;
 	if (seq_after(end, release->arrival.seq_end))
-		hol_add(release, end, hol, segment->stamped ? release->stack_ns : ARRIVAL_HOL,
-			2 * segment->span_ns);
+		hol_add(release, end, hol, known ? release->stack_ns : ARRIVAL_HOL,
+			segment->span_ns);
 	if (seq_after(segment->seq_end, release->end)) {
 		segment->seq = release->end;
 		return 1;

@@ -61,6 +61,7 @@ static __always_inline __u32 rx_arrived(struct receiving *rx, struct unread *gro
 		return 0;
 	arrival->ready = ready;
 	arrival->hol = 0;
+	arrival->range = 0;
 	arrival->seq_end = end;
 	arrival->stack_ns = stack_ns;
 	arrival->serial = rx->serial;

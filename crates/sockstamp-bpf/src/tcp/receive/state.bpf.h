@@ -8,15 +8,18 @@
 /* Bytes up to seq_end, since the arrival before this one. */
 struct arrival {
 	__u64 ready; /* they could be read */
-	__u64 hol; /* how long they waited for a missing segment in front of them */
+	__u64 hol : 40; /* how long they waited for a missing segment in front of them: 18 min */
+	__u64 range : 24; /* earlier ones were merged with it: bytes may have come so long before */
 	__u32 seq_end;
 	__u32 stack_ns; /* RX software stamp, or that of the missing segment, to ready, or a code */
 	__u32 serial; /* counts the calls of sk_data_ready() */
-	__u32 span_ns; /* earlier ones were merged with it: bytes may have come so long before */
+	__u32 span_ns; /* waits, and times of the stack, of those differ by so much at most */
 };
 
-/* In span_ns, of which a nanosecond does not count: the bytes did not become readable at once. */
-#define SPAN_READY 1
+/* A step of `range`, which is rounded up: it ends at 4.29 s. */
+#define RANGE_NS      256
+#define RANGE_LONGEST 0xffffff
+#define HOL_LONGEST   ((1ULL << 40) - 1)
 
 /* Codes in stack_ns. */
 #define ARRIVAL_NO_STAMP 0xffffffff
