@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 /// Subcommands that take a filter expression and, but for `top`, a command.
 const MEASURING: [&str; 3] = ["stat", "trace", "top"];
 /// The first word of a filter is one of these: pcap-filter(7).
-const FILTER_WORDS: [&str; 13] = [
+pub(crate) const FILTER_WORDS: [&str; 13] = [
     "tcp",
     "udp",
     "ip",

@@ -13,7 +13,7 @@ pub struct Cause {
     kind: Kind,
     limits: Limits,
     first: Carried,
-    /// The means of all components over normal messages, summed.
+    /// Of the whole message.
     norm: f64,
     slice: Option<Slice>,
 }
@@ -28,7 +28,7 @@ impl Cause {
             kind: explanation.kind,
             limits: explanation.limits,
             first: *first,
-            norm: explanation.carried.iter().map(|carried| carried.norm).sum(),
+            norm: explanation.norm(),
             slice: leader.map(|leader| leader.slice.clone()),
         })
     }

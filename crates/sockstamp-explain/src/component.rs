@@ -80,7 +80,9 @@ pub struct Component {
 }
 
 impl Component {
-    pub(crate) fn of(self, message: &Message) -> Nanos {
+    /// Return its duration in a message; zero where it is absent.
+    #[must_use]
+    pub fn of(self, message: &Message) -> Nanos {
         let duration = match self.part {
             Some(part) => message.parts[part],
             None => message.stages[self.stage],

@@ -12,7 +12,7 @@ use crate::times::Limits;
 
 /// Slow messages exceed the norm by this much on average, or nothing stands out: no user notices
 /// less.
-const LEAST: f64 = 1e6;
+pub(crate) const LEAST: f64 = 1e6;
 /// The share of the excess that something carries, by the lower end of its interval, or nothing
 /// stands out.
 pub(crate) const LEAST_SHARE: f64 = 0.3;
@@ -111,14 +111,14 @@ impl Excess {
             return;
         };
         let weight = f64::from(message.weight);
-        if time > self.limits.p99 {
+        if self.limits.is_slow(time) {
             self.slow += 1;
             let second = message.time.as_nanos() / 1_000_000_000;
             let of_flow = sums_of(&mut self.flows, message.flow.cookie.0, &self.components);
             of_flow.add(&self.components, message, weight);
             let of_second = sums_of(&mut self.seconds, second, &self.components);
             of_second.add(&self.components, message, weight);
-        } else if (self.limits.p25..=self.limits.p75).contains(&time) {
+        } else if self.limits.is_normal(time) {
             self.normal.add(&self.components, message, weight);
         }
     }
@@ -234,6 +234,12 @@ impl Carried {
 }
 
 impl Explanation {
+    /// Return the mean of a normal message, in nanoseconds.
+    #[must_use]
+    pub fn norm(&self) -> f64 {
+        self.carried.iter().map(|carried| carried.norm).sum()
+    }
+
     /// Return the mean excess of a slow message.
     #[must_use]
     pub fn excess(&self) -> Nanos {

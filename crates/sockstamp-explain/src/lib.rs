@@ -10,7 +10,8 @@
 //! interval therefore comes from sums per flow or per second, the wider of the two where there are
 //! [`CLUSTERS`] of each. With fewer of both nothing is claimed.
 //!
-//! [`Slices`] and [`Comparison`] then tell for whom the first component makes messages slow.
+//! [`Slices`] and [`Comparison`] then tell for whom the first component makes messages slow,
+//! always or at times, and [`Lives`] show some of them.
 //!
 //! Nothing here does I/O. Messages are passed to [`Times`], then to [`Excess`], and once more to
 //! each of the latter.
@@ -20,14 +21,16 @@
 mod cause;
 mod component;
 mod excess;
+mod lives;
 mod slices;
 mod times;
 
 pub use cause::Cause;
 pub use component::{Component, Kind};
 pub use excess::{Carried, Claim, Excess, Explanation};
+pub use lives::Lives;
 pub use slices::{Addition, Comparison, Slice, Slices};
-pub use times::{Limits, Times};
+pub use times::{Border, Limits, Times};
 
 /// Flows or seconds with slow messages, under which nothing is claimed.
 pub const CLUSTERS: usize = 20;

@@ -17,7 +17,8 @@ use sockstamp_model::stage::Direction;
 
 use crate::CLUSTERS;
 use crate::Kind;
-use crate::excess::{Carried, LEAST_SHARE};
+use crate::excess::{Carried, Explanation, LEAST, LEAST_SHARE};
+use crate::lives::Lives;
 use crate::times::Limits;
 
 /// Values of a dimension that are looked at: the first that occur.
@@ -68,6 +69,19 @@ impl Slice {
         Self::all_of(message).any(|slice| slice == *self)
     }
 
+    /// The dimension and the value, as in JSON.
+    #[must_use]
+    pub fn named(&self) -> (&'static str, String) {
+        match self {
+            Self::Peer(address) => ("peer", address.to_string()),
+            Self::Port(port) => ("port", port.to_string()),
+            Self::Process(name) => ("comm", name.exact().into_owned()),
+            Self::Interface(name) => ("interface", name.exact().into_owned()),
+            Self::Bytes(bytes) => ("bytes", bytes.to_string()),
+            Self::Retransmitted => ("retransmitted", "true".to_owned()),
+        }
+    }
+
     fn same_dimension(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
@@ -93,18 +107,36 @@ struct Question {
     kind: Kind,
     limits: Limits,
     carried: Carried,
+    /// The mean of a normal message.
+    norm: f64,
+}
+
+/// The answer of one message, by its weight.
+#[derive(Debug, Clone, Copy, Default)]
+struct Answer {
+    weight: f64,
+    /// Zero if it is not slow.
+    excess: f64,
+    normal: f64,
+    slow: f64,
+    /// Its component is longer than normal by as much as would stand out.
+    long: f64,
 }
 
 impl Question {
-    /// Return the weight of a message and its excess, which is zero if it is not slow.
-    fn ask(&self, message: &Message) -> Option<(f64, f64)> {
+    fn ask(&self, message: &Message) -> Option<Answer> {
         let time = self.kind.time(message)?;
         let weight = f64::from(message.weight);
-        let over = match time > self.limits.p99 {
-            true => self.carried.component.of(message).0 as f64 - self.carried.norm,
-            false => 0.0,
-        };
-        Some((weight, weight * over))
+        let over = self.carried.component.of(message).0 as f64 - self.carried.norm;
+        let if_so = |so: bool| if so { weight } else { 0.0 };
+        let slow = self.limits.is_slow(time);
+        Some(Answer {
+            weight,
+            excess: if slow { weight * over } else { 0.0 },
+            normal: if_so(self.limits.is_normal(time)),
+            slow: if_so(slow),
+            long: if_so(over >= LEAST && over >= self.norm),
+        })
     }
 }
 
@@ -113,21 +145,28 @@ impl Question {
 struct Sums {
     weight: f64,
     excess: f64,
+    normal: f64,
+    slow: f64,
     flows: HashMap<u64, f64>,
     seconds: HashMap<u64, f64>,
 }
 
 impl Sums {
-    fn add(&mut self, message: &Message, weight: f64, excess: f64) {
-        self.weight += weight;
-        if excess == 0.0 {
+    fn add(&mut self, message: &Message, answer: Answer) {
+        self.weight += answer.weight;
+        self.normal += answer.normal;
+        self.slow += answer.slow;
+        if answer.excess == 0.0 {
             return;
         }
-        self.excess += excess;
-        *self.flows.entry(message.flow.cookie.0).or_default() += excess;
-        let second = message.time.as_nanos() / 1_000_000_000;
-        *self.seconds.entry(second).or_default() += excess;
+        self.excess += answer.excess;
+        *self.flows.entry(message.flow.cookie.0).or_default() += answer.excess;
+        *self.seconds.entry(second_of(message)).or_default() += answer.excess;
     }
+}
+
+pub(crate) fn second_of(message: &Message) -> u64 {
+    message.time.as_nanos() / 1_000_000_000
 }
 
 /// Sums over each slice.
@@ -151,17 +190,35 @@ pub struct Addition {
     pub margin: f64,
     /// Its share of all messages: of 1.
     pub common: f64,
+    /// Its share of the normal messages: of 1.
+    pub of_normal: f64,
+    /// Its share of the slow messages: of 1.
+    pub of_slow: f64,
+    /// The seconds in which it had messages.
+    pub seconds: usize,
+    /// Those in which most of its messages were longer than normal by as much as would stand out.
+    pub long_seconds: usize,
+}
+
+impl Addition {
+    /// Return true if even most of its ordinary messages take long, and false if it is slow at
+    /// times.
+    #[must_use]
+    pub const fn is_chronic(&self) -> bool {
+        self.long_seconds * 2 > self.seconds
+    }
 }
 
 impl Slices {
     /// Ask for whom a component makes messages slow.
     #[must_use]
-    pub fn new(kind: Kind, limits: Limits, carried: Carried) -> Self {
+    pub fn new(explanation: &Explanation, carried: Carried) -> Self {
         Self {
             question: Question {
-                kind,
-                limits,
+                kind: explanation.kind,
+                limits: explanation.limits,
                 carried,
+                norm: explanation.norm(),
             },
             whole: Sums::default(),
             slices: HashMap::new(),
@@ -177,19 +234,19 @@ impl Slices {
 
     /// Add a message.
     pub fn add(&mut self, message: &Message) {
-        let Some((weight, excess)) = self.question.ask(message) else {
+        let Some(answer) = self.question.ask(message) else {
             return;
         };
-        self.whole.add(message, weight, excess);
+        self.whole.add(message, answer);
         for slice in Slice::all_of(message) {
             if let Some(sums) = self.slices.get_mut(&slice) {
-                sums.add(message, weight, excess);
+                sums.add(message, answer);
                 continue;
             }
             let values = self.values.entry(std::mem::discriminant(&slice)).or_default();
             if *values < MOST_VALUES {
                 *values += 1;
-                self.slices.entry(slice).or_default().add(message, weight, excess);
+                self.slices.entry(slice).or_default().add(message, answer);
             }
         }
     }
@@ -214,8 +271,10 @@ impl Slices {
         let cells = vec![[[Cell::default(); 4]; COMPARED]; additions.len()];
         Comparison {
             question: self.question,
+            seconds: vec![HashMap::new(); additions.len()],
             additions,
             cells,
+            lives: Lives::default(),
         }
     }
 
@@ -245,6 +304,10 @@ impl Slices {
             share: part - sums.weight * of_the_rest / whole.excess,
             margin: side * by_flow.max(by_second),
             common,
+            of_normal: sums.normal / whole.normal.max(1.0),
+            of_slow: sums.slow / whole.slow.max(1.0),
+            seconds: 0,
+            long_seconds: 0,
         })
     }
 }
@@ -262,6 +325,9 @@ pub struct Comparison {
     additions: Vec<Addition>,
     /// For each slice and each other: messages in neither, in the first, in the other, in both.
     cells: Vec<[[Cell; 4]; COMPARED]>,
+    /// For each slice and second, the weight of its messages, and of those that take long.
+    seconds: Vec<HashMap<u64, (f64, f64)>>,
+    lives: Lives,
 }
 
 impl Comparison {
@@ -273,25 +339,47 @@ impl Comparison {
 
     /// Add a message.
     pub fn add(&mut self, message: &Message) {
-        let Some((weight, excess)) = self.question.ask(message) else {
+        let Some(answer) = self.question.ask(message) else {
             return;
         };
+        if answer.slow > 0.0 {
+            self.lives.add(message);
+        }
         let inside: Vec<bool> = (self.additions.iter())
             .map(|addition| addition.slice.has(message))
             .collect();
         for (cells, first) in self.cells.iter_mut().zip(&inside) {
             for (cell, other) in cells.iter_mut().zip(&inside) {
                 let cell = &mut cell[usize::from(*first) + 2 * usize::from(*other)];
-                cell.weight += weight;
-                cell.excess += excess;
+                cell.weight += answer.weight;
+                cell.excess += answer.excess;
             }
         }
+        for (seconds, _) in self
+            .seconds
+            .iter_mut()
+            .zip(&inside)
+            .filter(|(_, inside)| **inside)
+        {
+            let (all, long) = seconds.entry(second_of(message)).or_default();
+            *all += answer.weight;
+            *long += answer.long;
+        }
+    }
+
+    /// Return for whom the component makes messages slow, and a sample of the slow ones.
+    #[must_use]
+    pub fn finish(mut self) -> (Vec<Addition>, Lives) {
+        for (addition, seconds) in self.additions.iter_mut().zip(&self.seconds) {
+            addition.seconds = seconds.len();
+            addition.long_seconds = seconds.values().filter(|(all, long)| long * 2.0 > *all).count();
+        }
+        (self.leaders(), self.lives)
     }
 
     /// Return the slice that makes the largest addition by itself, and behind it those that cannot
     /// be told from it; none if there is no such slice.
-    #[must_use]
-    pub fn leaders(self) -> Vec<Addition> {
+    fn leaders(&self) -> Vec<Addition> {
         let yields =
             |first: usize, other: usize| self.left(first, other) < LEFT && self.left(other, first) >= LEFT;
         let count = self.additions.len();

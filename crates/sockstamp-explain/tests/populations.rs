@@ -1,61 +1,24 @@
 //! Explanations of made-up traffic of which the cause is known: heavy-tailed and bursty, as real
 //! traffic is.
 
+mod support;
+
 use std::time::Duration;
 
 use fastrand::Rng;
-use sockstamp_explain::{Addition, Cause, Claim, Excess, Explanation, Kind, Slice, Slices, Times};
-use sockstamp_model::clock::{Nanos, Timestamp};
-use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
-use sockstamp_model::message::{Interfaces, Message, Stamps};
-use sockstamp_model::part::{Part, PartMap};
-use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_explain::{Addition, Border, Cause, Claim, Excess, Explanation, Kind, Slice, Slices, Times};
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::message::Message;
+use sockstamp_model::part::Part;
+use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
+
+use support::{heavy, message};
 
 const POPULATIONS: u64 = 200;
 const SECONDS: u64 = 40;
 const FLOWS: u64 = 30;
 const PER_SECOND: u64 = 250;
-
-fn message(flow: u64, second: u64, nanos: impl Fn(Stage) -> Option<Nanos>) -> Message {
-    Message {
-        direction: Direction::Rx,
-        flow: Flow {
-            netns: NetnsInode(1),
-            protocol: Protocol::Tcp,
-            local: "10.0.0.1:443".parse().unwrap(),
-            remote: "10.0.0.2:50000".parse().unwrap(),
-            cookie: SocketCookie(flow),
-        },
-        cgroup: CgroupId(1),
-        group: None,
-        pid: 1,
-        comm: "server".into(),
-        bytes: 100,
-        weight: 1,
-        retransmits: 0,
-        repeats: 0,
-        coalesced: false,
-        ack_with_data: false,
-        pipelined: false,
-        min_rtt: None,
-        seq_end: 1,
-        stages: StageMap::from_fn(nanos),
-        parts: PartMap::default(),
-        stamps: Stamps::default(),
-        oldest_age: None,
-        time: Timestamp::from_nanos(second * 1_000_000_000),
-        interfaces: Interfaces::default(),
-        verdict: Verdict::Valid,
-    }
-}
-
-/// A duration of a Pareto distribution: half of them are below `median`, and its variance is
-/// infinite.
-fn heavy(rng: &mut Rng, median: f64) -> f64 {
-    let scale = median / 2_f64.powf(1.0 / 1.8);
-    scale / (1.0 - rng.f64()).powf(1.0 / 1.8)
-}
 
 /// Reads whose stages are heavy-tailed and slower in some seconds; in bursts, `planted` of some of
 /// them takes 20 ms or so in addition.
@@ -86,7 +49,7 @@ fn reads(seed: u64, planted: Option<Stage>) -> Vec<Message> {
 fn explained(messages: &[Message], kind: Kind) -> Explanation {
     let mut times = Times::new(kind);
     messages.iter().for_each(|message| times.add(message));
-    let mut excess = Excess::new(kind, times.limits().unwrap());
+    let mut excess = Excess::new(kind, times.limits(Border::default()).unwrap());
     messages.iter().for_each(|message| excess.add(message));
     excess.explanation()
 }
@@ -117,6 +80,7 @@ fn nothing_is_claimed_of_most_populations_without_a_cause() {
 enum Slow {
     OnePeer,
     Anybody,
+    Nobody,
     /// One process, which alone talks to one of the peers, and to others as well.
     OneProcess,
 }
@@ -142,6 +106,7 @@ fn reads_of_peers(seed: u64, slow: Slow) -> Vec<Message> {
             Slow::OnePeer => peer == 2 && rng.f64() < 0.1,
             Slow::OneProcess => process == 2 && rng.f64() < 0.1,
             Slow::Anybody => rng.f64() < 0.02,
+            Slow::Nobody => false,
         };
         if hit && message.time.as_nanos() == burst {
             let more = Duration::from_secs_f64(heavy(&mut rng, 20e6).min(400e6) / 1e9);
@@ -157,11 +122,11 @@ fn leaders(messages: &[Message]) -> Vec<Addition> {
     if explanation.claim != Claim::First {
         return Vec::new();
     }
-    let mut slices = Slices::new(Kind::Read, explanation.limits, explanation.carried[0]);
+    let mut slices = Slices::new(&explanation, explanation.carried[0]);
     messages.iter().for_each(|message| slices.add(message));
     let mut comparison = slices.compare();
     messages.iter().for_each(|message| comparison.add(message));
-    comparison.leaders()
+    comparison.finish().0
 }
 
 fn first_slices(slow: Slow) -> Vec<Option<Slice>> {
@@ -185,6 +150,121 @@ fn the_slow_process_is_named_and_not_the_peer_that_it_mostly_talks_to() {
     let first = first_slices(Slow::OneProcess);
     let named = first.iter().flatten().filter(|slice| **slice == process).count() as u64;
     assert!(named * 100 >= POPULATIONS * 95, "{named} of {POPULATIONS}");
+}
+
+/// Reads of a peer in [`reads_of_peers`] that is far away, and reached by a path that takes 30 ms
+/// or so more than others, always.
+fn reads_of_a_far_peer(seed: u64) -> Vec<Message> {
+    let mut rng = Rng::with_seed(seed);
+    let mut messages = reads_of_peers(seed, Slow::Nobody);
+    for message in &mut messages {
+        if message.flow.remote.ip() == std::net::IpAddr::from([10, 0, 0, 2]) {
+            let more = Duration::from_secs_f64(heavy(&mut rng, 30e6).min(400e6) / 1e9);
+            let stack = message.stages[Stage::RxStack].unwrap();
+            message.stages[Stage::RxStack] = Some(stack + more.into());
+        }
+    }
+    messages
+}
+
+#[test]
+fn a_peer_that_is_always_slow_is_chronic_and_one_that_is_slow_at_times_is_not() {
+    let peer = Slice::Peer([10, 0, 0, 2].into());
+    let (mut chronic, mut episodic) = (0, 0);
+    for seed in 0..POPULATIONS {
+        let far = leaders(&reads_of_a_far_peer(seed));
+        chronic += u64::from(
+            far.first()
+                .is_some_and(|leader| leader.slice == peer && leader.is_chronic()),
+        );
+        let bursty = leaders(&reads_of_peers(seed, Slow::OnePeer));
+        episodic += u64::from(
+            bursty
+                .first()
+                .is_some_and(|leader| leader.slice == peer && !leader.is_chronic()),
+        );
+    }
+    assert!(chronic * 100 >= POPULATIONS * 95, "{chronic} of {POPULATIONS}");
+    assert!(episodic * 100 >= POPULATIONS * 95, "{episodic} of {POPULATIONS}");
+}
+
+/// For a third of the seconds, all reads of one peer are slow. It has many connections, since so
+/// few seconds support no claim.
+#[test]
+fn a_peer_that_was_slow_for_some_seconds_is_not_chronic() {
+    let peer = Slice::Peer([10, 0, 0, 2].into());
+    let mut episodic = 0;
+    for seed in 0..POPULATIONS {
+        let mut messages = reads_of_a_far_peer(seed);
+        let usual = reads_of_peers(seed, Slow::Nobody);
+        for (place, (message, usual)) in (0_u64..).zip(messages.iter_mut().zip(usual)) {
+            message.flow.cookie.0 += FLOWS * (place % 7);
+            if message.time.as_nanos() / 1_000_000_000 % 3 != 0 {
+                *message = usual;
+            }
+        }
+        let leaders = leaders(&messages);
+        let leader = leaders.first().filter(|leader| leader.slice == peer);
+        episodic += u64::from(leader.is_some_and(|leader| !leader.is_chronic() && leader.long_seconds > 10));
+    }
+    assert!(episodic * 100 >= POPULATIONS * 95, "{episodic} of {POPULATIONS}");
+}
+
+#[test]
+fn a_slice_is_counted_among_normal_and_slow_messages() {
+    let messages = reads_of_peers(3, Slow::OnePeer);
+    let leader = leaders(&messages).swap_remove(0);
+    let limits = explained(&messages, Kind::Read).limits;
+    let share = |of: &dyn Fn(Nanos) -> bool| {
+        let some: Vec<_> = (messages.iter())
+            .filter(|message| of(Kind::Read.time(message).unwrap()))
+            .collect();
+        let own = some
+            .iter()
+            .filter(|message| message.flow.cookie.0 % 6 == 2)
+            .count();
+        own as f64 / some.len() as f64
+    };
+    let of_slow = share(&|time| time > limits.p99);
+    let of_normal = share(&|time| (limits.p25..=limits.p75).contains(&time));
+    assert!((leader.of_slow - of_slow).abs() < 1e-9, "{leader:?}");
+    assert!((leader.of_normal - of_normal).abs() < 1e-9, "{leader:?}");
+    assert!(of_slow > 2.0 * of_normal);
+}
+
+#[test]
+fn typical_lives_are_slow_messages_of_the_cause() {
+    let messages = reads_of_peers(3, Slow::OnePeer);
+    let explanation = explained(&messages, Kind::Read);
+    let mut slices = Slices::new(&explanation, explanation.carried[0]);
+    messages.iter().for_each(|message| slices.add(message));
+    let mut comparison = slices.compare();
+    messages.iter().for_each(|message| comparison.add(message));
+    let (leaders, lives) = comparison.finish();
+    let lives = lives.typical(&Cause::new(&explanation, leaders.first()).unwrap());
+    let times: Vec<_> = lives.iter().map(|life| Kind::Read.time(life).unwrap()).collect();
+    assert_eq!(times.len(), 3);
+    assert!(
+        times.is_sorted() && times[0] > explanation.limits.p99,
+        "{times:?}"
+    );
+    assert!(lives.iter().all(|life| life.flow.cookie.0 % 6 == 2));
+}
+
+#[test]
+fn slow_messages_may_be_those_above_a_time() {
+    let messages = reads(1, Some(Stage::RxApp));
+    let mut times = Times::new(Kind::Read);
+    messages.iter().for_each(|message| times.add(message));
+    let border = Nanos(5_000_000);
+    let limits = times.limits(Border::Time(border)).unwrap();
+    assert_eq!(limits.slow, border);
+    let mut excess = Excess::new(Kind::Read, limits);
+    messages.iter().for_each(|message| excess.add(message));
+    let slow = messages
+        .iter()
+        .filter(|message| Kind::Read.time(message).unwrap() > border);
+    assert_eq!(excess.explanation().slow, slow.count() as u64);
 }
 
 #[test]
@@ -272,7 +352,7 @@ fn weights_count_as_so_many_messages() {
     messages[1].weight = 99;
     let mut times = Times::new(Kind::Read);
     messages.iter().for_each(|message| times.add(message));
-    let limits = times.limits().unwrap();
+    let limits = times.limits(Border::default()).unwrap();
     assert_eq!(
         (limits.messages, limits.p99, limits.p25),
         (100, Nanos(10), Nanos(10))
@@ -305,5 +385,5 @@ fn refused_messages_are_left_out() {
     assert_eq!(Kind::Read.time(&refused), None);
     let mut times = Times::new(Kind::Read);
     times.add(&refused);
-    assert_eq!(times.limits(), None);
+    assert_eq!(times.limits(Border::default()), None);
 }

@@ -1,7 +1,9 @@
 //! Look for a cause, and for another one without the messages of the first.
 
 use anyhow::Result;
-use sockstamp_explain::{Addition, Cause, Claim, Comparison, Excess, Explanation, Kind, Slices, Times};
+use sockstamp_explain::{
+    Addition, Border, Cause, Claim, Comparison, Excess, Explanation, Kind, Lives, Slices, Times,
+};
 use sockstamp_model::message::Message;
 
 /// Causes that are looked for in each kind of messages.
@@ -12,6 +14,8 @@ const CAUSES: usize = 3;
 pub(super) struct Explained {
     pub(super) explanation: Explanation,
     pub(super) leaders: Vec<Addition>,
+    /// Slow messages of the cause, the fastest first.
+    pub(super) lives: Vec<Message>,
     /// Messages of causes that are told before are left out.
     pub(super) rest: bool,
 }
@@ -24,15 +28,18 @@ impl Explained {
 
 /// Explain each kind of messages; `each` passes all of them, several times. Further causes follow
 /// the first of their kind.
-pub(super) fn of(each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>) -> Result<Vec<Explained>> {
-    let mut all: Vec<Explained> = look(&Kind::ALL, &[], &each)?;
+pub(super) fn of(
+    border: Border,
+    each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>,
+) -> Result<Vec<Explained>> {
+    let mut all: Vec<Explained> = look(border, &Kind::ALL, &[], &each)?;
     let mut causes: Vec<Cause> = all.iter().filter_map(Explained::cause).collect();
     let mut kinds: Vec<Kind> = causes.iter().map(Cause::kind).collect();
     for _ in 1..CAUSES {
         if kinds.is_empty() {
             break;
         }
-        let found = look(&kinds, &causes, &each)?;
+        let found = look(border, &kinds, &causes, &each)?;
         let found = found.into_iter().map(|explained| Explained {
             rest: true,
             ..explained
@@ -50,6 +57,7 @@ pub(super) fn of(each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>) -> Resul
 
 /// Explain messages of these kinds that none of these causes covers.
 fn look(
+    border: Border,
     kinds: &[Kind],
     causes: &[Cause],
     each: &impl Fn(&mut dyn FnMut(&Message)) -> Result<()>,
@@ -65,7 +73,7 @@ fn look(
     })?;
     let mut excesses: Vec<(Kind, Excess)> = times
         .into_iter()
-        .filter_map(|(kind, times)| Some((kind, Excess::new(kind, times.limits()?))))
+        .filter_map(|(kind, times)| Some((kind, Excess::new(kind, times.limits(border)?))))
         .collect();
     each(&mut |message| {
         let left = excesses.iter_mut().filter(|(kind, _)| is_left(*kind, message));
@@ -73,15 +81,19 @@ fn look(
     })?;
     let explanations = excesses.into_iter().map(|(_, excess)| excess.explanation());
     let explanations: Vec<_> = explanations.collect();
-    let leaders = leaders(&explanations, |take| {
+    let found = slices(&explanations, |take| {
         each(&mut |message| take(message, &|kind| is_left(kind, message)))
     })?;
-    let explained = explanations.into_iter().zip(leaders);
+    let explained = explanations.into_iter().zip(found);
     Ok(explained
-        .map(|(explanation, leaders)| Explained {
-            explanation,
-            leaders,
-            rest: false,
+        .map(|(explanation, (leaders, lives))| {
+            let cause = Cause::new(&explanation, leaders.first());
+            Explained {
+                explanation,
+                leaders,
+                lives: cause.map_or_else(Vec::new, |cause| lives.typical(&cause)),
+                rest: false,
+            }
         })
         .collect())
 }
@@ -89,21 +101,21 @@ fn look(
 /// Takes a message, and whether it is left in a kind.
 type Take<'a> = &'a mut dyn FnMut(&Message, &dyn Fn(Kind) -> bool);
 
-/// Find for whom the first components make messages slow, where one does.
-fn leaders(
+/// Find for whom the first components make messages slow, where one does, and slow messages.
+fn slices(
     explanations: &[Explanation],
     each: impl Fn(Take<'_>) -> Result<()>,
-) -> Result<Vec<Vec<Addition>>> {
+) -> Result<Vec<(Vec<Addition>, Lives)>> {
     let slices_of = |explanation: &Explanation| {
         let first = explanation
             .carried
             .first()
             .filter(|_| explanation.claim == Claim::First)?;
-        Some(Slices::new(explanation.kind, explanation.limits, *first))
+        Some(Slices::new(explanation, *first))
     };
     let mut slices: Vec<Option<Slices>> = explanations.iter().map(slices_of).collect();
     if slices.iter().flatten().next().is_none() {
-        return Ok(explanations.iter().map(|_| Vec::new()).collect());
+        return Ok(explanations.iter().map(|_| Default::default()).collect());
     }
     each(&mut |message, is_left| {
         let left = slices
@@ -121,8 +133,8 @@ fn leaders(
         let left = left.filter(|comparison| is_left(comparison.kind()));
         left.for_each(|comparison| comparison.add(message));
     })?;
-    let leaders = comparisons.into_iter();
-    Ok(leaders
-        .map(|comparison| comparison.map_or_else(Vec::new, Comparison::leaders))
+    let found = comparisons.into_iter();
+    Ok(found
+        .map(|comparison| comparison.map(Comparison::finish).unwrap_or_default())
         .collect())
 }

@@ -1,7 +1,11 @@
 //! `sockstamp explain`: the stages that make slow messages slow.
 
+mod border;
 mod causes;
+mod json;
+mod source;
 mod text;
+mod waterfall;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -11,33 +15,37 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use sockstamp_explain::Border;
 use sockstamp_model::message::Message;
 use sockstamp_record::Reader;
 
 use crate::duration::duration;
 use crate::measure::{self, Measurement, Observer};
 use crate::measuring::Measuring;
-use crate::target::Target;
+use crate::output::Format;
 use crate::{command, escape, report};
 
 use causes::Explained;
+use source::Source;
 
 /// Options of `explain`.
 #[derive(Debug, Args)]
 pub struct Options {
     #[command(flatten)]
-    /// The target.
-    pub target: Target,
+    /// Recordings, or the target.
+    pub source: Source,
     #[command(flatten)]
     /// Options of measuring.
     pub measuring: Measuring,
     /// Measure for this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Read recordings instead of measuring
-    #[arg(short, long, value_name = "FILE", num_args = 1..,
-          conflicts_with_all = ["pids", "comms", "cgroup", "container", "netns", "interface", "duration", "command", "filter"])]
-    pub read: Vec<PathBuf>,
+    /// Call messages slow that took longer: a percentile from p75 to p99.999, or a time with unit
+    #[arg(long, value_name = "p99|20ms", value_parser = border::border, default_value = "p99")]
+    pub worse_than: Border,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
     /// Run this command and measure only it
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
     pub command: Vec<OsString>,
@@ -68,14 +76,15 @@ impl Observer for Kept {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    if !options.read.is_empty() {
-        let explanations = of_recordings(&options.read)?;
-        print(&mut io::stdout(), &explanations)?;
+    let source = &options.source;
+    if !source.files.is_empty() {
+        let explanations = of_recordings(&source.files, options.worse_than)?;
+        print(&mut io::stdout(), &explanations, options)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut kept = Kept::default();
     let measurement = Measurement {
-        target: &options.target,
+        target: &source.target,
         command: &options.command,
         duration: options.duration,
         measuring: &options.measuring,
@@ -94,20 +103,20 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         kept.messages.iter().for_each(take);
         Ok(())
     };
-    let explanations = causes::of(each)?;
+    let explanations = causes::of(options.worse_than, each)?;
     // Leave standard output to the command.
     match options.command.is_empty() {
-        true => print(&mut io::stdout(), &explanations)?,
-        false => print(&mut io::stderr(), &explanations)?,
+        true => print(&mut io::stdout(), &explanations, options)?,
+        false => print(&mut io::stderr(), &explanations, options)?,
     }
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
-fn of_recordings(files: &[PathBuf]) -> Result<Vec<Explained>> {
+fn of_recordings(files: &[PathBuf], border: Border) -> Result<Vec<Explained>> {
     let recordings: Result<Vec<_>, _> = files.iter().map(|path| Reader::open(path)).collect();
     let recordings = recordings?;
     recordings.iter().for_each(report::tell_what_is_unread);
-    causes::of(|take| {
+    causes::of(border, |take| {
         for message in recordings.iter().flat_map(Reader::messages) {
             take(&message?);
         }
@@ -115,8 +124,12 @@ fn of_recordings(files: &[PathBuf]) -> Result<Vec<Explained>> {
     })
 }
 
-fn print(output: &mut dyn Write, explanations: &[Explained]) -> Result<()> {
-    match text::all(output, explanations) {
+fn print(output: &mut dyn Write, explanations: &[Explained], options: &Options) -> Result<()> {
+    let printed = match options.format {
+        Format::Text => text::all(output, explanations),
+        Format::Json => json::all(output, explanations),
+    };
+    match printed {
         // A reader that has seen enough is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot print"),
         _ => Ok(()),

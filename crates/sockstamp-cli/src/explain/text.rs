@@ -8,6 +8,7 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
 use super::causes::Explained;
+use super::waterfall;
 use crate::diagnosis::Rule;
 use crate::text::wrapped;
 
@@ -28,11 +29,12 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
     let explanation = &explained.explanation;
     let limits = &explanation.limits;
     let head = format!(
-        "p99 is {} where p50 is {}; {} messages, of which the slowest {} took {} more than normal ones, in {} flows and {} seconds",
+        "p99 is {} where p50 is {}; {} messages, of which the slowest {} (above {}) took {} more than normal ones, in {} flows and {} seconds",
         limits.p99,
         limits.p50,
         limits.messages,
         explanation.slow,
+        limits.slow,
         explanation.excess(),
         explanation.flows,
         explanation.seconds,
@@ -58,6 +60,9 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
         sentence(output, "   meaning:", meaning(first.component))?;
         sentence(output, "   check:", rule.check)?;
         sentence(output, "   usual cure:", rule.cure)?;
+    }
+    for life in &explained.lives {
+        waterfall::one(output, explanation.kind, life)?;
     }
     Ok(())
 }
@@ -93,21 +98,37 @@ fn for_whom(output: &mut dyn Write, leader: &Addition, alike: &[Addition]) -> io
     for other in alike {
         words += &format!("; or {}, which cannot be told apart", other.slice);
     }
-    sentence(output, "   for whom:", &words)
+    sentence(output, "   for whom:", &words)?;
+    sentence(output, "   how often:", &how_often(leader))?;
+    let counter = format!(
+        "they are also {:.0} % of the normal messages, and {:.0} % of the slow ones",
+        leader.of_normal * 100.0,
+        leader.of_slow * 100.0,
+    );
+    sentence(output, "   against it:", &counter)
+}
+
+/// Tell a slice that is always slow from one that is at times.
+fn how_often(leader: &Addition) -> String {
+    let seconds = format!("{} of {} seconds", leader.long_seconds, leader.seconds);
+    match leader.is_chronic() {
+        true => format!("chronic: in {seconds}, most of these messages took that long"),
+        false => format!("episodic: most of these messages took that long in {seconds} only"),
+    }
 }
 
 fn sentence(output: &mut dyn Write, head: &str, words: &str) -> io::Result<()> {
     writeln!(output, "{}", wrapped(head, words.split(' '), ""))
 }
 
-fn meaning(component: Component) -> &'static str {
+pub(super) fn meaning(component: Component) -> &'static str {
     component
         .part
         .map_or(component.stage.description(), Part::description)
 }
 
 /// Return the rule of docs/diagnosis.md about a component.
-fn rule(component: Component) -> Option<&'static Rule> {
+pub(super) fn rule(component: Component) -> Option<&'static Rule> {
     let name = match (component.stage, component.part) {
         (Stage::TxQdisc, _) => "packet scheduler",
         (_, Some(Part::Nagle)) => "Nagle",

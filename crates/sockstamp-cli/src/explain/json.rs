@@ -1,0 +1,155 @@
+//! Explanations as one JSON object, all times in nanoseconds.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use sockstamp_explain::{Addition, Carried, Claim};
+use sockstamp_model::message::Message;
+
+use super::causes::Explained;
+use super::text::{meaning, rule};
+use crate::escape;
+
+/// Raised when a key changes its meaning or goes away.
+const VERSION: u32 = 1;
+
+pub(super) fn all(output: &mut dyn Write, explained: &[Explained]) -> io::Result<()> {
+    let explanations = explained.iter().map(Explanation::from).collect();
+    let all = All {
+        version: VERSION,
+        explanations,
+    };
+    escape::json(&mut *output, &all)?;
+    writeln!(output)?;
+    output.flush()
+}
+
+#[derive(Serialize)]
+struct All<'a> {
+    version: u32,
+    explanations: Vec<Explanation<'a>>,
+}
+
+#[derive(Serialize)]
+struct Explanation<'a> {
+    kind: &'static str,
+    without_former: bool,
+    messages: u64,
+    p25_ns: u64,
+    p50_ns: u64,
+    p75_ns: u64,
+    p99_ns: u64,
+    slower_than_ns: u64,
+    slow: u64,
+    flows: usize,
+    seconds: usize,
+    excess_ns: f64,
+    claim: &'static str,
+    components: Vec<Component>,
+    slices: Vec<Slice>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<Advice>,
+    lives: &'a [Message],
+}
+
+#[derive(Serialize)]
+struct Component {
+    stage: &'static str,
+    part: Option<&'static str>,
+    norm_ns: f64,
+    excess_ns: f64,
+    share: f64,
+    margin: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Slice {
+    dimension: &'static str,
+    value: String,
+    share: f64,
+    margin: f64,
+    of_all: f64,
+    of_normal: f64,
+    of_slow: f64,
+    chronic: bool,
+    seconds: usize,
+    long_seconds: usize,
+}
+
+#[derive(Serialize)]
+struct Advice {
+    meaning: &'static str,
+    check: &'static str,
+    usual_cure: &'static str,
+}
+
+impl<'a> From<&'a Explained> for Explanation<'a> {
+    fn from(explained: &'a Explained) -> Self {
+        let explanation = &explained.explanation;
+        let limits = &explanation.limits;
+        let first = explanation.carried.first();
+        let first = first.filter(|_| explanation.claim == Claim::First);
+        let advice = first.and_then(|first| {
+            let rule = rule(first.component)?;
+            Some(Advice {
+                meaning: meaning(first.component),
+                check: rule.check,
+                usual_cure: rule.cure,
+            })
+        });
+        Self {
+            kind: explanation.kind.name(),
+            without_former: explained.rest,
+            messages: limits.messages,
+            p25_ns: limits.p25.0,
+            p50_ns: limits.p50.0,
+            p75_ns: limits.p75.0,
+            p99_ns: limits.p99.0,
+            slower_than_ns: limits.slow.0,
+            slow: explanation.slow,
+            flows: explanation.flows,
+            seconds: explanation.seconds,
+            excess_ns: explanation.excess,
+            claim: match explanation.claim {
+                Claim::First => "first",
+                Claim::TooFew => "too-few",
+                Claim::Nothing => "nothing",
+            },
+            components: explanation.carried.iter().map(Component::from).collect(),
+            slices: explained.leaders.iter().map(Slice::from).collect(),
+            advice,
+            lives: &explained.lives,
+        }
+    }
+}
+
+impl From<&Carried> for Component {
+    fn from(carried: &Carried) -> Self {
+        Self {
+            stage: carried.component.stage.name(),
+            part: carried.component.part.map(sockstamp_model::Part::name),
+            norm_ns: carried.norm,
+            excess_ns: carried.excess,
+            share: carried.share,
+            margin: carried.margin,
+        }
+    }
+}
+
+impl From<&Addition> for Slice {
+    fn from(addition: &Addition) -> Self {
+        let (dimension, value) = addition.slice.named();
+        Self {
+            dimension,
+            value,
+            share: addition.share,
+            margin: addition.margin,
+            of_all: addition.common,
+            of_normal: addition.of_normal,
+            of_slow: addition.of_slow,
+            chronic: addition.is_chronic(),
+            seconds: addition.seconds,
+            long_seconds: addition.long_seconds,
+        }
+    }
+}
