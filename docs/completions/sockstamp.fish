@@ -177,7 +177,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-flow
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l duration -d 'Measure for this time: a number with ms, s (default) or m' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s r -l read -d 'Read recordings instead of measuring' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l worse-than -d 'Call messages slow that took longer: a percentile from p75 to p99.999, or a time with unit' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
+json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l every -d 'Measure every message'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
@@ -216,6 +218,30 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l exclude-h
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
+comm\t''
+cgroup\t''
+port\t''
+peer\t''
+interface\t''
+flow\t''"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l interval -d 'Sum messages in intervals of this length, from whole multiples of it since 1970 on' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l top -d 'Print this many groups as text, of each interval' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l sort -d 'Sort groups by this figure, the largest first' -r -f -a "count\t''
+bytes\t''
+total\t''
+tx.copy\t''
+tx.queue\t''
+tx.qdisc\t''
+tx.nic\t''
+tx.network\t''
+rx.nic\t''
+rx.stack\t''
+rx.hol\t''
+rx.wakeup\t''
+rx.app\t''
+app.service\t''
+peer.answer\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"

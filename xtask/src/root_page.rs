@@ -50,7 +50,7 @@ const EXAMPLES: [(&str, &str); 10] = [
 ];
 
 /// The examples of the subcommands' pages; those of `stat` and `trace` are among them.
-const OF_SUBCOMMANDS: [(&str, &str); 27] = [
+const OF_SUBCOMMANDS: [(&str, &str); 29] = [
     (
         "Where does the time of one command go?",
         "sockstamp stat -- curl -s https://example.org",
@@ -94,7 +94,11 @@ const OF_SUBCOMMANDS: [(&str, &str); 27] = [
     ),
     (
         "Answer it from recordings.",
-        "sockstamp explain --read monday.parquet tuesday.parquet",
+        "sockstamp explain monday.parquet tuesday.parquet",
+    ),
+    (
+        "Why do messages of a recording take more than 20 ms? As JSON.",
+        "sockstamp explain --worse-than 20ms --format json monday.parquet",
     ),
     (
         "Record the messages of a service for an hour.",
@@ -115,6 +119,10 @@ const OF_SUBCOMMANDS: [(&str, &str); 27] = [
     (
         "Print it as JSON.",
         "sockstamp report --format json monday.parquet",
+    ),
+    (
+        "Print the peers of each minute.",
+        "sockstamp report --by peer --interval 1m monday.parquet",
     ),
     (
         "Make a recording readable for others whose writer was killed.",

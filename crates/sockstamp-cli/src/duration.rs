@@ -29,6 +29,15 @@ pub(crate) fn with_unit(text: &str) -> Result<Duration, String> {
     duration(text)
 }
 
+/// Read the length of an interval: no less than a millisecond.
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
+    let interval = with_unit(text)?;
+    match interval >= Duration::from_millis(1) {
+        true => Ok(interval),
+        false => Err("an interval is 1ms or longer".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,4 +1,4 @@
-//! `stat --by`: a table of groups, and CSV.
+//! `stat --by` and `report --by`: a table of groups, and CSV.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -16,7 +16,14 @@ const WIDEST: usize = 80;
 
 /// Read a dimension by its name, with all names in help and completions.
 pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
-    let names = PossibleValuesParser::new(Dimension::ALL.map(Dimension::name));
+    dimension_of(Dimension::ALL)
+}
+
+/// Read one of these dimensions.
+pub(crate) fn dimension_of<const N: usize>(
+    dimensions: [Dimension; N],
+) -> impl TypedValueParser<Value = Dimension> {
+    let names = PossibleValuesParser::new(dimensions.map(Dimension::name));
     names.try_map(|name| name.parse::<Dimension>())
 }
 
@@ -71,6 +78,11 @@ pub(crate) fn order(groups: &mut Groups, by: Sort) {
 
 /// The first `count` groups, two lines each, and the rest.
 pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io::Result<()> {
+    rows(output, &format!("by {}", groups.by), &named(groups, count))
+}
+
+/// Return the first `count` groups with their names, and the rest if there is any.
+pub(crate) fn named(groups: &Groups, count: usize) -> Vec<(String, GroupSummary)> {
     let (top, other) = groups.top(count);
     let hidden = groups.groups.len() - top.len();
     let other_name = match hidden {
@@ -78,12 +90,16 @@ pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io
         hidden => format!("other ({hidden} more)"),
     };
     let has_other = other.messages() > 0 || other.tx.retransmits > 0;
-    let names = top.iter().map(|group| group.key.to_string());
-    let rows: Vec<_> = names
-        .zip(top)
-        .chain(has_other.then_some((other_name, &other)))
-        .collect();
-    let headline = format!("by {}", groups.by);
+    let top = top.iter().map(|group| (group.key.to_string(), group.clone()));
+    top.chain(has_other.then_some((other_name, other))).collect()
+}
+
+/// A table of groups, two lines each.
+pub(crate) fn rows(
+    output: &mut dyn Write,
+    headline: &str,
+    rows: &[(String, GroupSummary)],
+) -> io::Result<()> {
     let width = rows.iter().map(|(name, _)| name.chars().count());
     // The path of a cgroup may have 4096 bytes: such a row stands out of the table, and does not
     // widen it.
@@ -100,7 +116,7 @@ pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io
         " {headline:<width$}   {:>10}{:>9}{:>10}{:>10}{:>10}  largest stage",
         "messages", "retrans", "p50", "p99", "max"
     )?;
-    for (name, group) in &rows {
+    for (name, group) in rows {
         line(output, &format!("{name:<width$}"), Direction::Tx, group)?;
         line(output, &" ".repeat(width), Direction::Rx, group)?;
         for (stage, histogram) in between(group) {

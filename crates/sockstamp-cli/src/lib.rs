@@ -92,8 +92,8 @@ pub enum Subcommand {
     ///
     /// Compare the slowest 1 % of messages with normal ones, separately for sends, reads and
     /// answers: which stage or part carries how much of the excess, how sure that is, and what
-    /// usually cures it. A conclusion needs slow messages in 20 flows or 20 seconds.
-    /// docs/explain.md has the method.
+    /// usually cures it. Measures a target, or reads recordings. A conclusion needs slow messages
+    /// in 20 flows or 20 seconds. docs/explain.md has the method.
     Explain(explain::Options),
     /// Record messages in Parquet files, one row each
     ///
@@ -106,6 +106,7 @@ pub enum Subcommand {
     /// Counts, sums and distributions are those of the recorded messages by their weight, as `stat`
     /// counts them. What recordings do not have is zero: messages in flight, losses, segments of
     /// messages that were not measured. The time is that from the first message to the last.
+    /// Groups and intervals are summed on request.
     Report(report::Options),
     /// Cut recordings behind their last complete row group
     ///

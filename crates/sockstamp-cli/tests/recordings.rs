@@ -40,8 +40,13 @@ fn end(mut process: Process) -> String {
 }
 
 fn report(recording: &Path) -> Value {
+    report_with(recording, &[])
+}
+
+fn report_with(recording: &Path, options: &[&str]) -> Value {
     let output = Command::new(common::sockstamp())
         .args(["report", "--format", "json"])
+        .args(options)
         .arg(recording)
         .output()
         .unwrap();
@@ -51,20 +56,21 @@ fn report(recording: &Path) -> Value {
 
 /// Ask a server of this test so often, one question after the other, with so long a pause.
 fn ask(listener: &TcpListener, questions: usize, pause: Duration) {
-    ask_slow(listener, questions, pause, Duration::ZERO);
+    ask_slow(listener, questions, pause, [Duration::ZERO; 2]);
 }
 
-/// Do the same; the server takes so long for its first answer.
-fn ask_slow(listener: &TcpListener, questions: usize, pause: Duration, work: Duration) {
+/// Do the same; the server takes so long for its first answer, and for each other one.
+fn ask_slow(listener: &TcpListener, questions: usize, pause: Duration, [first, each]: [Duration; 2]) {
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
             let (mut socket, _) = listener.accept().unwrap();
             let mut question = [0; 100];
             socket.read_exact(&mut question).unwrap();
-            thread::sleep(work);
+            thread::sleep(first);
             socket.write_all(&question[..50]).unwrap();
             while socket.read_exact(&mut question).is_ok() {
+                thread::sleep(each);
                 socket.write_all(&question[..50]).unwrap();
             }
         });
@@ -111,6 +117,87 @@ fn report_counts_messages_as_stat_does() {
     assert_eq!(stat["verdicts"], report["verdicts"]);
 }
 
+/// Listen on a free port below those of clients (net.ipv4.ip_local_port_range).
+fn low_listener() -> TcpListener {
+    let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
+    let lowest: u16 = range.split_whitespace().next().unwrap().parse().unwrap();
+    let free = (1024..lowest)
+        .rev()
+        .find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    free.unwrap()
+}
+
+/// Return the group of a grouping by port and peer that has this port.
+fn of_port<'a>(groups: &'a [Value], port: &str) -> &'a Value {
+    let port: u64 = port.parse().unwrap();
+    let of_port = |group: &&Value| number(&group["key"]["port"]) == port;
+    groups
+        .iter()
+        .find(of_port)
+        .unwrap_or_else(|| panic!("{groups:?}"))
+}
+
+#[test]
+fn groups_of_a_report_are_those_of_stat_and_intervals_add_up_to_them() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("file");
+    // Ports below those of clients: the lower one is the service's.
+    let listeners = [0, 1].map(|_| low_listener());
+    let ports = listeners
+        .each_ref()
+        .map(|listener| listener.local_addr().unwrap().port().to_string());
+    let target = ["tcp", "port", &ports[0], "or", "tcp", "port", &ports[1]];
+    let stat = Stat::start(&[&["--by", "port,peer"][..], &target].concat());
+    let recording = record(&file, &[], &target);
+    for (listener, questions) in listeners.iter().zip([200, 50]) {
+        ask(listener, questions, Duration::from_millis(2));
+    }
+    end(recording);
+    let stat = stat.finish();
+    let report = report_with(&file, &["--by", "port,peer"]);
+    let series = report_with(&file, &["--by", "port,peer", "--interval", "100ms"]);
+    let [counted, recorded] = [&stat, &report].map(|of| of["groups"].as_array().unwrap());
+    assert_eq!(recorded.len(), 2, "{report}");
+    let rows = series["series"]["rows"].as_array().unwrap();
+    for (port, questions) in ports.iter().zip([200, 50]) {
+        let (counted, recorded) = (of_port(counted, port), of_port(recorded, port));
+        assert_eq!(counted["key"], recorded["key"]);
+        for direction in ["tx", "rx"] {
+            assert_eq!(number(&recorded[direction]["messages"]), 2 * questions);
+            for figure in ["messages", "measured", "refused", "bytes", "retransmits"] {
+                let [counted, recorded] = [counted, recorded].map(|of| &of[direction][figure]);
+                assert_eq!(counted, recorded, "{port} {direction} {figure}");
+            }
+            let count = |of: &Value| number(&of[direction]["total"]["count"]);
+            assert_eq!(count(counted), count(recorded));
+            let sum = |of: &Value| number(&of[direction]["total"]["sum_ns"]);
+            let all = rows
+                .iter()
+                .filter(|row| row["key"]["port"] == recorded["key"]["port"]);
+            assert_eq!(all.map(sum).sum::<u64>(), sum(recorded));
+        }
+    }
+
+    // By the rows themselves.
+    let recording = Reader::open(&file).unwrap();
+    for row in rows {
+        let begin = number(&row["time_ns"]);
+        assert_eq!(begin % 100_000_000, 0);
+        let sum: u64 = (recording.messages())
+            .map(|message| message.unwrap())
+            .filter(|message| message.direction == sockstamp_model::Direction::Rx)
+            .filter(|message| message.time.as_nanos() / 100_000_000 * 100_000_000 == begin)
+            .filter(|message| {
+                let ports = [message.flow.local, message.flow.remote].map(|end| end.port().to_string());
+                ports.contains(&row["key"]["port"].to_string())
+            })
+            .map(|message| message.total().0)
+            .sum();
+        assert_eq!(number(&row["rx"]["total"]["sum_ns"]), sum);
+    }
+    assert!(rows.len() > 4, "the questions alone took 500 ms: {series}");
+}
+
 #[test]
 fn a_recording_that_is_killed_keeps_its_finished_rows() {
     let directory = tempdir().unwrap();
@@ -145,20 +232,47 @@ fn explain_names_a_server_that_is_slow_at_times() {
     let port = listener.local_addr().unwrap().port().to_string();
     let recording = record(&file, &[], &["tcp", "port", &port]);
     for _ in 0..FLOWS {
-        ask_slow(&listener, 130, Duration::ZERO, WORK);
+        ask_slow(&listener, 130, Duration::ZERO, [WORK, Duration::ZERO]);
     }
     end(recording);
-    let output = Command::new(common::sockstamp())
-        .args(["explain", "--read"])
-        .arg(&file)
-        .output()
-        .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = explain(&file, &[]);
     let answers = text.split(" answers:").nth(1).unwrap_or_else(|| panic!("{text}"));
     let first = answers.lines().find(|line| line.contains("of the excess is"));
     let first = first.unwrap_or_else(|| panic!("{text}"));
     assert!(first.contains("peer.answer peer"), "{text}");
     assert!(answers.contains("usual cure: That of the peer"), "{text}");
+    let first_cause = answers
+        .split(" answers without these:")
+        .next()
+        .unwrap_or_default();
+    assert_eq!(first_cause.matches("one of them:").count(), 3, "{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+
+    // One answer of each flow took as long as the server worked, by the server's own sleep.
+    let json = explain(&file, &["--format", "json", "--worse-than", "49ms"]);
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["version"], 1);
+    let explanations = json["explanations"].as_array().unwrap();
+    let answers = explanations.iter().find(|one| one["kind"] == "answers").unwrap();
+    assert!(number(&answers["slow"]) >= FLOWS as u64, "{answers}");
+    assert_eq!(answers["claim"], "first");
+    assert_eq!(answers["components"][0]["part"], "peer");
+    for life in answers["lives"].as_array().unwrap() {
+        assert!(number(&life["stages"]["peer.answer"]) >= 49_000_000, "{life}");
+    }
+}
+
+fn explain(recording: &Path, options: &[&str]) -> String {
+    let output = Command::new(common::sockstamp())
+        .arg("explain")
+        .arg(recording)
+        .args(options)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -203,7 +317,7 @@ fn too_little_room_is_told_before_anything_is_measured() {
 
 #[test]
 fn what_is_no_recording_is_refused_in_one_line() {
-    for subcommand in ["report", "recover"] {
+    for subcommand in ["report", "recover", "explain"] {
         let output = Command::new(common::sockstamp())
             .args([subcommand, "/proc/self/exe\u{1b}[2J"])
             .output()

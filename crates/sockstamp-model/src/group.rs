@@ -22,6 +22,7 @@ use crate::part::{Part, PartMap, PartSummary};
 use crate::stage::{Direction, Stage, StageMap};
 
 mod coarse;
+mod record;
 
 pub use coarse::{GroupHistogram, SLOTS, slot};
 

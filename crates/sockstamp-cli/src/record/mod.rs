@@ -18,6 +18,8 @@ use crate::target::Target;
 use crate::{command, escape};
 
 use place::{Limits, Place};
+
+pub(crate) use place::utc;
 use recorder::Recorder;
 
 /// Options of `record`.

@@ -182,7 +182,7 @@ fn now() -> (u64, u64) {
 }
 
 /// Return `2026-11-22`, `19` and `190507`.
-fn utc(seconds: u64) -> [String; 3] {
+pub(crate) fn utc(seconds: u64) -> [String; 3] {
     let (days, time) = (seconds / 86_400, seconds % 86_400);
     // Years of 400 years' cycles, begun in March (Howard Hinnant, "chrono-compatible low-level date
     // algorithms").

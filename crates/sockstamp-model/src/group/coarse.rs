@@ -96,10 +96,22 @@ impl GroupHistogram {
 
     /// Counts a latency as `weight` messages; a weight of 0 changes nothing.
     pub fn record(&mut self, latency: Nanos, weight: u64) {
-        let mut counts = [0; SLOTS];
-        counts[slot(latency.0)] = weight;
+        if weight == 0 {
+            return;
+        }
+        let slot = slot(latency.0);
+        if self.counts.is_empty() {
+            self.first = slot;
+        }
+        self.extend_to(slot, 1);
+        let count = &mut self.counts[slot - self.first];
+        *count = count.saturating_add(weight);
         let sum_ns = u128::from(latency.0) * u128::from(weight);
-        self.merge(&Self::from_counts(&counts, sum_ns, latency.0));
+        self.sum_ns = self.sum_ns.saturating_add(sum_ns);
+        if latency.0 > self.max_ns {
+            self.max_ns = latency.0;
+            self.max_is_bound = false;
+        }
     }
 
     /// Adds everything that `other` has counted.
@@ -108,7 +120,7 @@ impl GroupHistogram {
             self.clone_from(other);
             return;
         }
-        self.extend_to(other);
+        self.extend_to(other.first, other.counts.len());
         for (slot, more) in other.slots() {
             let count = &mut self.counts[slot - self.first];
             *count = count.saturating_add(more);
@@ -120,15 +132,15 @@ impl GroupHistogram {
         }
     }
 
-    /// Makes room for the slots of `other`.
-    fn extend_to(&mut self, other: &Self) {
-        if other.counts.is_empty() {
+    /// Makes room for so many slots from `first` on.
+    fn extend_to(&mut self, first: usize, slots: usize) {
+        if slots == 0 {
             return;
         }
-        let below = self.first.saturating_sub(other.first);
+        let below = self.first.saturating_sub(first);
         self.counts.splice(..0, std::iter::repeat_n(0, below));
         self.first -= below;
-        let end = other.first + other.counts.len() - self.first;
+        let end = first + slots - self.first;
         self.counts.resize(end.max(self.counts.len()), 0);
     }
 

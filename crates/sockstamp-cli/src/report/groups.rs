@@ -1,0 +1,136 @@
+//! Sum the messages of recordings in groups and by time.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use sockstamp_model::group::{
+    Dimension, GroupCgroup, GroupInterface, GroupKey, GroupSummary, Grouping, Groups,
+};
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::Direction;
+
+/// The dimensions that recordings have: the path of a cgroup, by which a container is known, is not
+/// recorded.
+pub(crate) const DIMENSIONS: [Dimension; 7] = [
+    Dimension::Pid,
+    Dimension::Comm,
+    Dimension::Cgroup,
+    Dimension::Port,
+    Dimension::Peer,
+    Dimension::Interface,
+    Dimension::Flow,
+];
+
+/// Groups that are kept apart, those of all intervals together: 13 kB each at most.
+const MOST: usize = 10_000;
+
+/// Return the values of a message.
+fn key(message: &Message, by: &Grouping) -> GroupKey {
+    let has = |dimension| by.contains(dimension);
+    let flow = message.flow;
+    GroupKey {
+        pid: has(Dimension::Pid).then_some(message.pid),
+        comm: has(Dimension::Comm).then(|| message.comm.clone()),
+        cgroup: has(Dimension::Cgroup).then_some(GroupCgroup {
+            id: message.cgroup.0,
+            path: None,
+        }),
+        container: None,
+        port: has(Dimension::Port).then(|| flow.local.port().min(flow.remote.port())),
+        peer: has(Dimension::Peer).then(|| flow.remote.ip().to_canonical()),
+        interface: has(Dimension::Interface).then(|| interface(message)),
+        flow: has(Dimension::Flow).then_some(flow),
+    }
+}
+
+/// Return the interface that a message left by; that of a read is unknown.
+fn interface(message: &Message) -> GroupInterface {
+    let unknown = GroupInterface {
+        netns: message.flow.netns,
+        index: 0,
+        name: None,
+    };
+    let last = message.interfaces.last.as_ref();
+    last.map_or(unknown, |interface| GroupInterface {
+        netns: interface.netns,
+        index: interface.index,
+        name: Some(interface.name.clone()),
+    })
+}
+
+/// Messages in groups, by interval.
+pub(crate) struct Sums {
+    by: Option<Grouping>,
+    /// In nanoseconds.
+    interval: Option<u64>,
+    groups: HashMap<(u64, GroupKey), GroupSummary>,
+    /// By the begin of the interval.
+    other: HashMap<u64, GroupSummary>,
+}
+
+impl Sums {
+    pub(crate) fn new(by: Option<Grouping>, interval: Option<u64>) -> Self {
+        Self {
+            by,
+            interval,
+            groups: HashMap::new(),
+            other: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, message: &Message) {
+        if self.by.is_none() && self.interval.is_none() {
+            return;
+        }
+        let begin = self.interval.map_or(0, |interval| {
+            let time = message.time.as_nanos();
+            time - time % interval
+        });
+        let key = self.by.as_ref().map(|by| key(message, by)).unwrap_or_default();
+        let room = self.groups.len() < MOST;
+        let group = match self.groups.entry((begin, key)) {
+            Entry::Occupied(place) => place.into_mut(),
+            Entry::Vacant(place) if room => {
+                let group = GroupSummary::new(place.key().1.clone());
+                place.insert(group)
+            }
+            Entry::Vacant(_) => self.other.entry(begin).or_default(),
+        };
+        match message.direction {
+            Direction::Tx => group.tx.record(message),
+            Direction::Rx => group.rx.record(message),
+        }
+    }
+
+    /// Return the groups of each interval with its begin in nanoseconds since 1970, the earliest
+    /// first. Without an interval there is one, if there is any message.
+    pub(crate) fn finish(self) -> Vec<(u64, Groups)> {
+        // Without a dimension there is one group: any grouping has its name.
+        let by = self.by.or_else(|| Grouping::new([Dimension::Flow]));
+        let Some(by) = by else {
+            return Vec::new();
+        };
+        let mut begins: HashMap<u64, Vec<GroupSummary>> = HashMap::new();
+        for ((begin, _), mut group) in self.groups {
+            group.tx.complete_parts();
+            group.rx.complete_parts();
+            begins.entry(begin).or_default().push(group);
+        }
+        let mut other = self.other;
+        other.keys().for_each(|begin| {
+            begins.entry(*begin).or_default();
+        });
+        let mut intervals: Vec<(u64, Groups)> = begins
+            .into_iter()
+            .map(|(begin, parts)| {
+                let mut groups = Groups::new(by.clone(), parts);
+                groups.other = other.remove(&begin).unwrap_or_default();
+                groups.other.tx.complete_parts();
+                groups.other.rx.complete_parts();
+                (begin, groups)
+            })
+            .collect();
+        intervals.sort_by_key(|(begin, _)| *begin);
+        intervals
+    }
+}

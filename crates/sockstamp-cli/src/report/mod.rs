@@ -1,0 +1,172 @@
+//! `sockstamp report`: the table of `stat`, from recordings.
+
+mod groups;
+mod series;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+use sockstamp_model::aggregate::Aggregate;
+use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
+use sockstamp_model::group::{Dimension, Grouping};
+use sockstamp_model::summary::Summary;
+use sockstamp_record::Reader;
+
+use self::groups::Sums;
+use self::series::Series;
+use crate::colour::{Brush, Color};
+use crate::groups::{Sort, dimension_of, order, sort};
+use crate::stat::Format;
+use crate::{duration, escape, output, text};
+
+/// Options of `report`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Recordings
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Also sum messages in groups by these dimensions
+    ///
+    /// The port is the service's: the lower of the two. The cgroup is known by its number. The
+    /// interface is the one that messages left by; that of reads is unknown. Messages beyond 10000
+    /// groups are summed as "other".
+    #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = dimension_of(groups::DIMENSIONS))]
+    pub by: Vec<Dimension>,
+    /// Sum messages in intervals of this length, from whole multiples of it since 1970 on
+    #[arg(long, value_name = "TIME", value_parser = duration::interval)]
+    pub interval: Option<Duration>,
+    /// Print this many groups as text, of each interval
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "by")]
+    pub top: usize,
+    /// Sort groups by this figure, the largest first
+    ///
+    /// count: messages; bytes; total: the time of all messages until they left the host or were
+    /// read; or a stage: the time of all messages in it.
+    #[arg(long, value_name = "FIGURE", value_parser = sort(), default_value = "count", requires = "by", hide_possible_values = true)]
+    pub sort: Sort,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Write to this file
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let report = Report::of(options)?;
+    let mut output: Box<dyn Write> = match &options.output {
+        Some(path) => output::create(path)?,
+        None => Box::new(io::stdout()),
+    };
+    let is_terminal = options.output.is_none() && io::stdout().is_terminal();
+    let brush = Color::default().brush(is_terminal);
+    match print(&mut output, &report, options, brush) {
+        // A reader that has seen enough is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("cannot print the table")
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+fn print(output: &mut dyn Write, report: &Report, options: &Options, brush: Brush) -> io::Result<()> {
+    let Report { summary, series } = report;
+    match (options.format, series) {
+        (Format::Text, _) if text::is_empty(summary) => {
+            text::nothing(output, summary, "the recording is empty")?;
+        }
+        (Format::Text, series) => {
+            text::table(output, summary, brush)?;
+            if let Some(groups) = &summary.groups {
+                crate::groups::table(output, groups, options.top)?;
+            }
+            if let Some(series) = series {
+                series::table(output, series, options.top)?;
+            }
+        }
+        (Format::Csv, Some(series)) => series::csv(output, series)?,
+        (Format::Csv, None) => match &summary.groups {
+            Some(groups) => crate::groups::csv(output, groups)?,
+            None => text::csv(output, summary)?,
+        },
+        (Format::Json, series) => {
+            let series = series.as_ref().map(series::Json::from);
+            escape::json(&mut *output, &Json { summary, series })?;
+            writeln!(output)?;
+        }
+    }
+    output.flush()
+}
+
+/// The object of `--format json`.
+#[derive(Serialize)]
+struct Json<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    series: Option<series::Json<'a>>,
+}
+
+/// The messages of all files.
+struct Report {
+    summary: Summary,
+    series: Option<Series>,
+}
+
+impl Report {
+    /// The duration is the time from the first message to the last.
+    fn of(options: &Options) -> Result<Self> {
+        let by = Grouping::new(options.by.iter().copied());
+        let interval = options
+            .interval
+            .and_then(|interval| u64::try_from(interval.as_nanos()).ok());
+        let mut aggregate = Aggregate::new();
+        let mut sums = Sums::new(by.clone(), interval);
+        let mut times: Option<(Timestamp<Realtime>, Timestamp<Realtime>)> = None;
+        for path in &options.files {
+            let recording = Reader::open(path)?;
+            tell_what_is_unread(&recording);
+            for message in recording.messages() {
+                let message = message?;
+                aggregate.record(&message);
+                sums.add(&message);
+                let (first, last) = times.unwrap_or((message.time, message.time));
+                times = Some((first.min(message.time), last.max(message.time)));
+            }
+        }
+        let duration = times.and_then(|(first, last)| last.since(first));
+        let mut summary = aggregate.summary(duration.unwrap_or(Nanos::ZERO));
+        let mut intervals = sums.finish();
+        for (_, groups) in &mut intervals {
+            order(groups, options.sort);
+        }
+        let series = match interval {
+            None => {
+                summary.groups = intervals.pop().map(|(_, groups)| groups);
+                None
+            }
+            Some(interval_ns) => Some(Series {
+                interval_ns,
+                by,
+                intervals,
+            }),
+        };
+        Ok(Self { summary, series })
+    }
+}
+
+/// Tell of rows that the writer had no time to finish.
+pub(crate) fn tell_what_is_unread(recording: &Reader) {
+    if recording.unread() > 0 {
+        escape::complain(format_args!(
+            "{}: its last {} bytes are of messages that were not finished: the recording was killed",
+            recording.path().display(),
+            recording.unread()
+        ));
+    }
+}
