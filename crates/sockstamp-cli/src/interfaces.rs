@@ -58,13 +58,13 @@ pub(crate) fn summary(
 }
 
 /// The way of a message from its socket to the last interface that stamped it.
-pub(crate) fn way(line: &mut String, message: &Message) {
+pub(crate) fn way(line: &mut Vec<u8>, message: &Message) {
     let (first, last) = (&message.interfaces.first, &message.interfaces.last);
     let mut name = |separator: &str, interface: &Interface| {
-        line.push_str(separator);
+        line::text(line, separator);
         line::show(line, &interface.name);
         if interface.netns != message.flow.netns {
-            line.push('@');
+            line.push(b'@');
             line::show(line, &interface.netns);
         }
     };

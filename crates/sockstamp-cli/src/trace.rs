@@ -73,7 +73,7 @@ fn unbuffered_stdout() -> Result<File> {
 
 struct Printer {
     output: Box<dyn Write>,
-    line: String,
+    line: Vec<u8>,
     format: Format,
     flush_lines: bool,
     failure: Option<io::Error>,
@@ -87,7 +87,7 @@ impl Printer {
         };
         Ok(Self {
             output,
-            line: String::new(),
+            line: Vec::new(),
             format: options.format,
             flush_lines: options.output.is_none() && io::stdout().is_terminal(),
             failure: None,
@@ -99,8 +99,8 @@ impl Printer {
             Format::Text => {
                 self.line.clear();
                 line::write(&mut self.line, message);
-                self.line.push('\n');
-                self.output.write_all(self.line.as_bytes())?;
+                self.line.push(b'\n');
+                self.output.write_all(&self.line)?;
             }
             Format::Json => {
                 escape::json(&mut self.output, message)?;

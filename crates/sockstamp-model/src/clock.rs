@@ -144,37 +144,42 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// The longest text is that of `u64::MAX` nanoseconds in seconds.
+/// Rounding comes before the choice of the unit: 999 950 ns are 1.00 ms, not 1000 µs. The longest
+/// text is that of `u64::MAX` nanoseconds in seconds.
 fn human(nanos: u64) -> Digits<16> {
     let text = Digits::new();
-    if nanos >= 1_000_000_000_000 {
-        let seconds = nanos / 1_000_000_000 + u64::from(nanos % 1_000_000_000 >= 500_000_000);
-        return text.number(seconds).text(" s");
+    // Divisors are constants in each arm: a division by a variable takes ten times as long.
+    match nanos {
+        0..1_000 => text.number(nanos).text(" ns"),
+        1_000..999_500 => three_digits(nanos, 10, 100, 1_000).text(" µs"),
+        999_500..999_500_000 => three_digits(nanos, 10_000, 100_000, 1_000_000).text(" ms"),
+        999_500_000..999_500_000_000 => {
+            three_digits(nanos, 10_000_000, 100_000_000, 1_000_000_000).text(" s")
+        }
+        _ => text.number(rounded(nanos, 1_000_000_000)).text(" s"),
     }
-    // Rounding comes before the choice of the unit: 999 950 ns are 1.00 ms, not 1000 µs.
-    let step = match nanos.checked_ilog10() {
-        Some(digits @ 3..) => 10_u64.pow(digits - 2),
-        _ => 1,
-    };
-    let rounded = (nanos + step / 2) / step * step;
-    if rounded >= 1_000_000_000_000 {
-        return text.number(rounded / 1_000_000_000).text(" s");
+}
+
+/// Three significant digits: at most two are behind the point.
+#[inline(always)]
+fn three_digits(nanos: u64, hundredth: u64, tenth: u64, unit: u64) -> Digits<16> {
+    let (hundredths, tenths) = (rounded(nanos, hundredth), rounded(nanos, tenth));
+    let text = Digits::new();
+    if hundredths < 1_000 {
+        text.number(hundredths / 100)
+            .text(".")
+            .places(hundredths % 100, 2)
+    } else if tenths < 1_000 {
+        text.places(tenths / 10, 2).text(".").places(tenths % 10, 1)
+    } else {
+        text.places(rounded(nanos, unit), 3)
     }
-    let (unit, name) = match rounded {
-        0..1_000 => return text.number(rounded).text(" ns"),
-        1_000..1_000_000 => (1_000, " µs"),
-        1_000_000..1_000_000_000 => (1_000_000, " ms"),
-        _ => (1_000_000_000, " s"),
-    };
-    let whole = rounded / unit;
-    // Hundredths are enough: three digits leave at most two behind the point.
-    let hundredths = rounded % unit / (unit / 100);
-    match whole {
-        0..10 => text.number(whole).text(".").places(hundredths, 2),
-        10..100 => text.number(whole).text(".").number(hundredths / 10),
-        _ => text.number(whole),
-    }
-    .text(name)
+}
+
+/// Half a unit is rounded up. It does not overflow.
+#[inline(always)]
+fn rounded(nanos: u64, unit: u64) -> u64 {
+    nanos / unit + u64::from(nanos % unit >= unit / 2)
 }
 
 /// A signed difference in whole nanoseconds, within ±2^63 ns (292 years).

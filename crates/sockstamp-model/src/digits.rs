@@ -12,6 +12,7 @@ pub struct Digits<const N: usize> {
 impl<const N: usize> Digits<N> {
     /// No text.
     #[must_use]
+    #[inline]
     pub const fn new() -> Self {
         Self {
             bytes: [0; N],
@@ -21,6 +22,7 @@ impl<const N: usize> Digits<N> {
 
     /// Add text.
     #[must_use]
+    #[inline]
     pub fn text(mut self, text: &str) -> Self {
         let end = self.length + text.len();
         if let Some(room) = self.bytes.get_mut(self.length..end) {
@@ -32,6 +34,7 @@ impl<const N: usize> Digits<N> {
 
     /// Add a number.
     #[must_use]
+    #[inline]
     pub fn number(self, number: u64) -> Self {
         let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
         self.places(number, digits)
@@ -39,6 +42,7 @@ impl<const N: usize> Digits<N> {
 
     /// Add the last digits of a number, so many of them.
     #[must_use]
+    #[inline]
     pub fn places(mut self, mut number: u64, digits: usize) -> Self {
         let end = self.length + digits;
         if let Some(room) = self.bytes.get_mut(self.length..end) {
@@ -54,7 +58,14 @@ impl<const N: usize> Digits<N> {
     /// Return the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        str::from_utf8(&self.bytes[..self.length]).unwrap_or_default()
+        str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    /// Return the text as bytes, which costs no look at them.
+    #[must_use]
+    #[inline]
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length]
     }
 }
 

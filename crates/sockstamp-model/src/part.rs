@@ -1,7 +1,7 @@
 //! Parts break a stage down by cause.
 
 use std::fmt;
-use std::ops::{Index, IndexMut};
+use std::ops::{Index, IndexMut, Range};
 use std::str::FromStr;
 
 use serde::ser::SerializeMap;
@@ -97,9 +97,24 @@ impl Part {
 
     /// The parts of a stage, in the order of [`Part::ALL`].
     pub fn of(stage: Stage) -> impl Iterator<Item = Self> {
-        Self::ALL.into_iter().filter(move |part| part.stage() == stage)
+        Self::ALL[OF_STAGE[stage as usize].clone()].iter().copied()
     }
 }
+
+/// The places of each stage's parts in [`Part::ALL`], where they stand together.
+const OF_STAGE: [Range<usize>; Stage::COUNT] = {
+    let mut places = [const { 0..0 }; Stage::COUNT];
+    let mut place = 0;
+    while place < Part::COUNT {
+        let stage = Part::ALL[place].stage() as usize;
+        if places[stage].end == 0 {
+            places[stage].start = place;
+        }
+        places[stage].end = place + 1;
+        place += 1;
+    }
+    places
+};
 
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -146,8 +161,8 @@ impl<T> PartMap<T> {
 impl<T> PartMap<Option<T>> {
     /// The parts of a stage that have a value.
     pub fn of(&self, stage: Stage) -> impl Iterator<Item = (Part, &T)> {
-        self.iter()
-            .filter(move |(part, _)| part.stage() == stage)
+        Part::of(stage)
+            .zip(&self.0[OF_STAGE[stage as usize].clone()])
             .filter_map(|(part, value)| Some((part, value.as_ref()?)))
     }
 }
