@@ -46,7 +46,7 @@ fi
 
 base=(gcc iproute2 libc6-dev libelf-dev make pkg-config zlib1g-dev) # iproute2: for the demo
 if [ "$mode" = bench ]; then
-	base+=(fping iputils-ping)
+	base+=(fping iperf3 iputils-ping nginx redis-server redis-tools tcpdump wrk)
 elif [ "$mode" = test ]; then
 	base+=(bind9-dnsutils curl dnsmasq-base fping g++ iperf3 iputils-ping jq nginx procps redis-server redis-tools sockperf tcpdump tmux util-linux)
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.

@@ -20,6 +20,7 @@ mod paired;
 mod pingers;
 mod processor;
 mod program_statistics;
+mod programs;
 mod report;
 mod ring;
 mod service;
@@ -29,7 +30,7 @@ mod user_space_pinger;
 mod zerocopy;
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -46,7 +47,7 @@ use crate::report::Report;
     about = "What measuring with sockstamp costs, as ratios against their budgets"
 )]
 struct Cli {
-    /// Six times the rounds: almost an hour in place of eight minutes
+    /// Six times the rounds: an hour and a half in place of fifteen minutes
     #[arg(long)]
     full: bool,
     /// One round of each, to show that all of it works; the figures mean nothing
@@ -55,7 +56,7 @@ struct Cli {
     /// Only these benchmarks
     #[arg(long, value_enum, value_name = "NAME", num_args = 1..)]
     only: Vec<Benchmark>,
-    /// Of zerocopy, threshold and stamps, only rows whose name contains this
+    /// Of zerocopy, threshold, stamps and programs, only rows whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     part: String,
     /// A table as it grows, or one object at the end
@@ -82,6 +83,16 @@ enum Process {
     /// Run as one of the pingers
     #[command(hide = true)]
     UserSpacePinger { address: IpAddr },
+    /// Answer datagrams with themselves
+    #[command(hide = true)]
+    UdpEchoServer { address: SocketAddr },
+    /// Send datagrams to that server, so many at a time
+    #[command(hide = true)]
+    UdpEchoClient {
+        server: SocketAddr,
+        window: usize,
+        milliseconds: u64,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -110,6 +121,8 @@ enum Benchmark {
     Footprint,
     /// Kernel memory of 100 000 connections that are measured
     Memory,
+    /// Real programs with sockstamp or tcpdump beside them
+    Programs,
 }
 
 impl Benchmark {
@@ -127,6 +140,7 @@ impl Benchmark {
             Self::Ping => pingers::run(effort, report),
             Self::Footprint => footprint::run(load, effort, report),
             Self::Memory => memory::run(load, effort, report),
+            Self::Programs => programs::run(effort, report),
         }
     }
 }
@@ -163,6 +177,12 @@ fn main() -> ExitCode {
         Some(Process::Load { processor }) => load::serve(processor),
         Some(Process::Crowd { connections }) => crowd::serve(connections),
         Some(Process::UserSpacePinger { address }) => user_space_pinger::ping(address),
+        Some(Process::UdpEchoServer { address }) => programs::echo::serve(address),
+        Some(Process::UdpEchoClient {
+            server,
+            window,
+            milliseconds,
+        }) => programs::echo::ask(server, window, milliseconds),
         None => bench(&cli),
     };
     match done {

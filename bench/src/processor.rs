@@ -40,3 +40,10 @@ pub(crate) fn stay_on(processor: usize) -> Result<()> {
     set.set(processor).context("no such processor")?;
     sched_setaffinity(Pid::from_raw(0), &set).with_context(|| format!("cannot pin to CPU {processor}"))
 }
+
+/// Let the calling thread, and those it starts, run on every processor of the machine.
+pub(crate) fn roam() -> Result<()> {
+    let mut set = CpuSet::new();
+    (0..CpuSet::count()).try_for_each(|processor| set.set(processor))?;
+    sched_setaffinity(Pid::from_raw(0), &set).context("cannot run on all processors")
+}

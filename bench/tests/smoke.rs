@@ -75,3 +75,30 @@ fn missing_segments_and_idle_connections_are_there_to_be_compared() {
         assert!(median(&report, name) > 0.0, "{name}");
     }
 }
+
+#[test]
+fn real_programs_are_compared_on_one_host_and_over_a_link() {
+    let report = run(&["--only", "programs", "--part", "redis"]);
+    for name in [
+        "programs.redis.lo.rate.tcpdump",
+        "programs.redis.lo.rate.stat-p",
+        "programs.redis.lo.cpu.stat/tcpdump",
+        "programs.redis.link.p50.stat",
+        "programs.redis.link.p99.trace-every",
+        "programs.redis.link.cpu.off",
+    ] {
+        assert!(median(&report, name) > 0.0, "{name}");
+    }
+    assert!(median(&report, "programs.redis.lo.lost.trace-every") >= 0.0);
+}
+
+#[test]
+fn datagrams_and_a_bulk_transfer_are_compared_as_well() {
+    for row in ["udp-echo.lo", "iperf3.lo"] {
+        let report = run(&["--only", "programs", "--part", row]);
+        for what in ["rate.stat", "cpu.stat-every", "rate.stat/tcpdump"] {
+            let name = format!("programs.{row}.{what}");
+            assert!(median(&report, &name) > 0.0, "{name}");
+        }
+    }
+}
