@@ -19,6 +19,9 @@ _sockstamp() {
             sockstamp,completions)
                 cmd="sockstamp__subcmd__completions"
                 ;;
+            sockstamp,diff)
+                cmd="sockstamp__subcmd__diff"
+                ;;
             sockstamp,doctor)
                 cmd="sockstamp__subcmd__doctor"
                 ;;
@@ -53,7 +56,7 @@ _sockstamp() {
 
     case "${cmd}" in
         sockstamp)
-            opts="-h -V --explain-words --help --version stat trace top explain record report recover ping doctor completions"
+            opts="-h -V --explain-words --help --version stat trace top explain record report diff recover ping doctor completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -95,6 +98,28 @@ _sockstamp() {
                     ;;
                 --sockets)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sockstamp__subcmd__diff)
+            opts="-h --fail-if --format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --fail-if)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -50,7 +50,7 @@ const EXAMPLES: [(&str, &str); 10] = [
 ];
 
 /// The examples of the subcommands' pages; those of `stat` and `trace` are among them.
-const OF_SUBCOMMANDS: [(&str, &str); 29] = [
+const OF_SUBCOMMANDS: [(&str, &str); 30] = [
     (
         "Where does the time of one command go?",
         "sockstamp stat -- curl -s https://example.org",
@@ -123,6 +123,10 @@ const OF_SUBCOMMANDS: [(&str, &str); 29] = [
     (
         "Print the peers of each minute.",
         "sockstamp report --by peer --interval 1m monday.parquet",
+    ),
+    (
+        "Which stages changed from Monday to Tuesday?",
+        "sockstamp diff monday.parquet tuesday.parquet",
     ),
     (
         "Make a recording readable for others whose writer was killed.",

@@ -12,6 +12,7 @@ mod command;
 mod completions;
 mod cumulative;
 pub mod diagnosis;
+mod diff;
 mod doctor;
 mod duration;
 mod escape;
@@ -108,6 +109,13 @@ pub enum Subcommand {
     /// messages that were not measured. The time is that from the first message to the last.
     /// Groups and intervals are summed on request.
     Report(report::Options),
+    /// Find the stages that changed from one recording to another
+    ///
+    /// Compare quantiles of each stage, with intervals of 95 % that hold for all together. What
+    /// changed for sure has a star. docs/diff.md has the method.
+    ///
+    /// Exit status: 0 done, 3 if a condition of --fail-if holds.
+    Diff(diff::Options),
     /// Cut recordings behind their last complete row group
     ///
     /// A recording that was killed, or whose disk was full, may end with bytes that other readers
@@ -143,8 +151,8 @@ pub enum Subcommand {
 
 /// Run the command line of this process.
 ///
-/// Exit status: 0 done, 1 failed, 2 wrong usage; with a command, the command's own; of `ping`,
-/// ping(8)'s.
+/// Exit status: 0 done, 1 failed, 2 wrong usage, 3 a condition of `diff` holds; with a command, the
+/// command's own; of `ping`, ping(8)'s.
 #[must_use]
 pub fn run() -> ExitCode {
     let Cli {
@@ -165,6 +173,7 @@ pub fn run() -> ExitCode {
         Subcommand::Explain(options) => explain::run(&options),
         Subcommand::Record(options) => record::run(&options),
         Subcommand::Report(options) => report::run(&options),
+        Subcommand::Diff(options) => diff::run(&options),
         Subcommand::Recover(options) => recover::run(&options),
         Subcommand::Ping(options) => ping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),

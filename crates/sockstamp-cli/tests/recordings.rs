@@ -275,6 +275,62 @@ fn explain(recording: &Path, options: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+fn diff(before: &Path, after: &Path, options: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(common::sockstamp())
+        .arg("diff")
+        .args([before, after])
+        .args(options)
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn diff_finds_a_server_that_works_longer() {
+    const FLOWS: usize = 25;
+    const WORK: Duration = Duration::from_millis(20);
+    let directory = tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port().to_string();
+    let [before, after] = [("before", Duration::ZERO), ("after", WORK)].map(|(name, work)| {
+        let file = directory.path().join(name);
+        let recording = record(&file, &[], &["tcp", "port", &port]);
+        for _ in 0..FLOWS {
+            ask_slow(&listener, 10, Duration::ZERO, [work; 2]);
+        }
+        end(recording);
+        file
+    });
+    // The server's sleep is the change, by its own clock.
+    let (status, json) = diff(&before, &after, &["--format", "json"]);
+    assert_eq!(status, Some(0), "{json}");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let changes = json["changes"].as_array().unwrap();
+    let answer = changes
+        .iter()
+        .find(|change| change["stage"] == "peer.answer" && change["quantile"] == "p50")
+        .unwrap_or_else(|| panic!("{json}"));
+    assert_eq!(answer["sure"], true, "{answer}");
+    let [old, new] = ["before_ns", "after_ns"].map(|key| answer[key].as_f64().unwrap());
+    // Buckets are 3 % wide.
+    assert!(new >= WORK.as_nanos() as f64 * 0.97, "{answer}");
+    assert!(old < new, "{answer}");
+
+    let gate = ["--fail-if", "peer.answer.p50 > +20%"];
+    let (status, text) = diff(&before, &after, &gate);
+    assert_eq!(status, Some(3), "{text}");
+    assert!(text.contains("fails: peer.answer.p50 > +20%"), "{text}");
+    for line in text.lines() {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    let (status, text) = diff(&before, &before, &gate);
+    assert_eq!(status, Some(0), "{text}");
+    assert!(text.contains("changed: nothing for sure"), "{text}");
+    // A stage that is not there cannot be looked at.
+    let (status, _) = diff(&before, &after, &["--fail-if", "rx.nic.p50 > +20%"]);
+    assert_eq!(status, Some(1));
+}
+
 #[test]
 fn files_in_a_directory_are_by_date_hour_and_host() {
     let directory = tempdir().unwrap();

@@ -20,6 +20,7 @@
 
 mod cause;
 mod component;
+pub mod diff;
 mod excess;
 mod lives;
 mod slices;

@@ -1,0 +1,160 @@
+//! Conditions of `--fail-if`, such as `tx.qdisc.p99 > +20%`.
+
+use std::fmt;
+
+use sockstamp_explain::diff::{Change, Measure, QUANTILES};
+
+use crate::duration;
+
+/// A limit of one quantile.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condition {
+    text: String,
+    measure: Measure,
+    /// The place in [`QUANTILES`].
+    quantile: usize,
+    above: bool,
+    limit: Limit,
+}
+
+/// The border of a change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Limit {
+    /// Relative: 0.2 for 20 %.
+    Relative(f64),
+    /// In nanoseconds.
+    Absolute(f64),
+}
+
+/// The result of looking at a condition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It holds for sure: the whole interval of the change is beyond the limit.
+    Yes,
+    /// It does not hold for sure.
+    No,
+    /// There are too few messages, or too few flows and seconds.
+    Unknown,
+}
+
+/// Read a condition.
+pub(super) fn condition(text: &str) -> Result<Condition, String> {
+    let shape = "such as 'tx.qdisc.p99 > +20%', 'rx.total.p50 > +2ms' or 'tx.sent.p90 < -10%'";
+    let place = text.find(['<', '>']);
+    let (figure, limit) = text.split_at(place.ok_or_else(|| format!("a condition is {shape}"))?);
+    let figure = figure.trim();
+    let (above, limit) = (limit.starts_with('>'), limit[1..].trim());
+    let (place, measure) = QUANTILES
+        .iter()
+        .enumerate()
+        .find_map(|(place, (name, _))| Some((place, figure.strip_suffix(name)?.strip_suffix('.')?)))
+        .ok_or_else(|| format!("{figure:?} has no p50, p90, p99 or p99.9 at its end: {shape}"))?;
+    Ok(Condition {
+        text: text.to_owned(),
+        measure: measure.parse()?,
+        quantile: place,
+        above,
+        limit: read_limit(limit)
+            .ok_or_else(|| format!("{limit:?} is no signed percentage or time: {shape}"))?,
+    })
+}
+
+fn read_limit(text: &str) -> Option<Limit> {
+    let (sign, number) = match text.split_at_checked(1)? {
+        ("+", number) => (1.0, number),
+        ("-", number) => (-1.0, number),
+        _ => return None,
+    };
+    if let Some(percent) = number.strip_suffix('%') {
+        let percent: f64 = percent.trim_end().parse().ok()?;
+        let sound = percent >= 0.0 && percent.is_finite();
+        return sound.then_some(Limit::Relative(sign * percent / 100.0));
+    }
+    if let Some(micros) = number.strip_suffix("us") {
+        let micros: f64 = micros.parse().ok()?;
+        let sound = micros >= 0.0 && micros.is_finite();
+        return sound.then_some(Limit::Absolute(sign * micros * 1e3));
+    }
+    let time = duration::with_unit(number).ok()?;
+    Some(Limit::Absolute(sign * time.as_secs_f64() * 1e9))
+}
+
+impl Condition {
+    /// Look whether it holds.
+    pub(crate) fn held(&self, changes: &[Change]) -> Held {
+        let change = changes
+            .iter()
+            .find(|change| change.measure == self.measure && change.quantile == self.quantile);
+        let Some((change, (least, most))) = change.and_then(|change| Some((change, change.bounds()?))) else {
+            return Held::Unknown;
+        };
+        let limit = match self.limit {
+            Limit::Relative(limit) => limit,
+            Limit::Absolute(limit) => limit / change.before.max(1.0),
+        };
+        let held = match self.above {
+            true => least > limit,
+            false => most < limit,
+        };
+        if held { Held::Yes } else { Held::No }
+    }
+}
+
+/// As it was written.
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::Stage;
+
+    use super::*;
+
+    fn change(after: f64, interval: Option<(f64, f64)>) -> Vec<Change> {
+        vec![Change {
+            measure: Measure::Stage(Stage::TxQdisc),
+            quantile: 2,
+            before: 1e6,
+            after,
+            interval: interval.map(|(least, most): (f64, f64)| (least.ln(), most.ln())),
+        }]
+    }
+
+    #[test]
+    fn a_condition_holds_if_the_whole_interval_is_beyond_the_limit() {
+        let held = |text: &str, after, interval| condition(text).unwrap().held(&change(after, interval));
+        let doubled = Some((1.5, 2.5));
+        assert_eq!(held("tx.qdisc.p99 > +20%", 2e6, doubled), Held::Yes);
+        assert_eq!(held("tx.qdisc.p99>+49.9 %", 2e6, doubled), Held::Yes);
+        assert_eq!(held("tx.qdisc.p99 > +60%", 2e6, doubled), Held::No);
+        assert_eq!(held("tx.qdisc.p99 > +400us", 2e6, doubled), Held::Yes);
+        assert_eq!(held("tx.qdisc.p99 > +0.6ms", 2e6, doubled), Held::No);
+        assert_eq!(held("tx.qdisc.p99 < -20%", 5e5, Some((0.4, 0.7))), Held::Yes);
+        assert_eq!(held("tx.qdisc.p99 < -20%", 5e5, Some((0.4, 0.9))), Held::No);
+        assert_eq!(held("tx.qdisc.p99 > +20%", 2e6, None), Held::Unknown);
+        assert_eq!(held("tx.qdisc.p50 > +20%", 2e6, doubled), Held::Unknown);
+    }
+
+    #[test]
+    fn other_words_are_no_condition() {
+        for text in [
+            "",
+            "tx.qdisc.p99",
+            "tx.qdisc > +20%",
+            "tx.disc.p99 > +20%",
+            "tx.qdisc.p99 > 20%",
+            "tx.qdisc.p99 > +x%",
+            "tx.qdisc.p99 > +-5%",
+            "tx.qdisc.p99 > +20",
+            "tx.qdisc.p98 > +20%",
+            "tx.qdisc.p99 > ",
+            "tx.qdisc.p99 > +inf%",
+            "tx.qdisc.p99 > +ä",
+        ] {
+            assert!(condition(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! `sockstamp diff`: what changed from one recording to another.
+
+mod condition;
+mod json;
+mod text;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use sockstamp_explain::diff::{Change, Population, compare};
+use sockstamp_record::Reader;
+
+use crate::output::Format;
+use crate::report;
+
+use condition::{Condition, Held};
+
+/// The exit status if a condition of `--fail-if` holds.
+const HELD: u8 = 3;
+
+/// Options of `diff`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// A recording: a file, or a directory that `record -o` filled
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// Another one
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Exit with status 3 if this holds for sure, such as 'tx.qdisc.p99 > +20%'
+    ///
+    /// STAGE.pN > +LIMIT or STAGE.pN < -LIMIT, where STAGE is a stage, tx.sent or rx.total, pN is
+    /// p50, p90, p99 or p99.9, and LIMIT is a percentage or a time with its unit (us, ms, s). It
+    /// holds if the whole interval of the change is beyond the limit. If the recordings are too
+    /// small to tell, the exit status is 1. May be given several times.
+    #[arg(long, value_name = "CONDITION", value_parser = condition::condition)]
+    pub fail_if: Vec<Condition>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// Both sides, and what changed.
+struct Difference {
+    before: Population,
+    after: Population,
+    changes: Vec<Change>,
+    /// The conditions that hold.
+    held: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let [before, after] = [population(&options.before)?, population(&options.after)?];
+    let changes = compare(&before, &after);
+    let mut held = Vec::new();
+    let mut unknown = Vec::new();
+    for condition in &options.fail_if {
+        match condition.held(&changes) {
+            Held::Yes => held.push(condition.to_string()),
+            Held::No => {}
+            Held::Unknown => unknown.push(condition.to_string()),
+        }
+    }
+    let difference = Difference {
+        before,
+        after,
+        changes,
+        held,
+    };
+    print(&mut io::stdout(), &difference, options.format)?;
+    if !difference.held.is_empty() {
+        return Ok(ExitCode::from(HELD));
+    }
+    if !unknown.is_empty() {
+        bail!(
+            "too few messages, or too few flows and seconds, to look at: {}",
+            unknown.join(", ")
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(output: &mut dyn Write, difference: &Difference, format: Format) -> Result<()> {
+    let printed = match format {
+        Format::Text => text::all(output, difference),
+        Format::Json => json::all(output, difference),
+    };
+    match printed {
+        // A reader that has seen enough is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot print"),
+        _ => Ok(()),
+    }
+}
+
+fn population(path: &Path) -> Result<Population> {
+    let mut population = Population::new();
+    for file in files(path)? {
+        let recording = Reader::open(&file)?;
+        report::tell_what_is_unread(&recording);
+        for message in recording.messages() {
+            population.add(&message?);
+        }
+    }
+    Ok(population)
+}
+
+/// Return the path, or all files of a recording below it: `date=…/hour=…/host=…/….parquet`.
+fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    const LEVELS: usize = 3;
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut directories = vec![path.to_owned()];
+    let mut files = Vec::new();
+    for _ in 0..=LEVELS {
+        for directory in std::mem::take(&mut directories) {
+            let entries = directory
+                .read_dir()
+                .with_context(|| format!("cannot read {}", directory.display()))?;
+            for entry in entries {
+                let entry = entry
+                    .with_context(|| format!("cannot read {}", directory.display()))?
+                    .path();
+                if entry.is_dir() {
+                    directories.push(entry);
+                } else if entry.extension().is_some_and(|extension| extension == "parquet") {
+                    files.push(entry);
+                }
+            }
+        }
+    }
+    if files.is_empty() {
+        bail!("{}: no recording is in it", path.display());
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,131 @@
+//! Changes as a table.
+
+use std::io::{self, Write};
+
+use sockstamp_explain::diff::Change;
+use sockstamp_model::clock::Nanos;
+
+use super::Difference;
+use crate::text::wrapped;
+
+pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result<()> {
+    let changes = &difference.changes;
+    writeln!(
+        output,
+        "\n before: {} messages, after: {}\n",
+        difference.before.messages(),
+        difference.after.messages()
+    )?;
+    writeln!(
+        output,
+        "   {:<12}{:>6}{:>12}{:>12}{:>10}{:>23}",
+        "stage", "", "before", "after", "change", "interval"
+    )?;
+    for change in changes {
+        row(output, change)?;
+    }
+    writeln!(output)?;
+    let sure: Vec<String> = changes
+        .iter()
+        .filter(|change| change.is_sure())
+        .map(named)
+        .collect();
+    let sentence = match (changes.is_empty(), sure.is_empty()) {
+        (true, _) => "there are too few messages that both sides have",
+        (_, true) if changes.iter().all(|change| change.interval.is_none()) => {
+            "too few flows and seconds, or too few messages, to tell a change from chance"
+        }
+        (_, true) => "nothing for sure",
+        (_, false) => "",
+    };
+    let words: Vec<&str> = sentence.split_whitespace().collect();
+    let items: Vec<&str> = sure.iter().map(String::as_str).collect();
+    match sure.is_empty() {
+        true => writeln!(output, "{}", wrapped(" changed:", words, ""))?,
+        false => writeln!(output, "{}", wrapped(" changed:", items, ","))?,
+    }
+    if !difference.held.is_empty() {
+        writeln!(output, "{}", wrapped(" fails:", &difference.held, ","))?;
+    }
+    output.flush()
+}
+
+/// A star marks what changed for sure.
+fn row(output: &mut dyn Write, change: &Change) -> io::Result<()> {
+    let star = if change.is_sure() { "*" } else { " " };
+    let interval = change.bounds().map_or_else(
+        || "-".to_owned(),
+        |(least, most)| format!("{} to {}", percent(least), percent(most)),
+    );
+    writeln!(
+        output,
+        " {star} {:<12}{:>6}{:>12}{:>12}{:>10}{interval:>23}",
+        change.measure.name(),
+        change.figure(),
+        nanos(change.before),
+        nanos(change.after),
+        percent(change.relative()),
+    )
+}
+
+fn named(change: &Change) -> String {
+    format!(
+        "{} {} {}",
+        change.measure,
+        change.figure(),
+        percent(change.relative())
+    )
+}
+
+/// `+20 %`; from tenfold on `×10`.
+fn percent(relative: f64) -> String {
+    let ratio = relative + 1.0;
+    match ratio >= 10.0 {
+        true if ratio >= 1e5 => format!("×{ratio:.0e}"),
+        true => format!("×{ratio:.0}"),
+        false => format!("{:+.0} %", relative * 100.0),
+    }
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the conversion saturates"
+)]
+fn nanos(time: f64) -> Nanos {
+    Nanos(time.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_explain::diff::Measure;
+    use sockstamp_model::Stage;
+
+    use super::*;
+
+    #[test]
+    fn the_widest_row_fits_a_terminal() {
+        let change = Change {
+            measure: Measure::Stage(Stage::PeerAnswer),
+            quantile: 3,
+            before: 123_456_789.0,
+            after: 123_456_789_000.0,
+            interval: Some((-13.0, 30.0)),
+        };
+        let mut text = Vec::new();
+        row(&mut text, &change).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert_eq!(
+            text,
+            "   peer.answer  p99.9      123 ms       123 s     ×1000        -100 % to ×1e13\n"
+        );
+        assert!(text.trim_end().chars().count() <= 80);
+    }
+
+    #[test]
+    fn changes_are_percentages_or_factors() {
+        for (relative, text) in [(0.2, "+20 %"), (-0.5, "-50 %"), (8.99, "+899 %"), (9.0, "×10")] {
+            assert_eq!(percent(relative), text);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The durations of messages that are compared.
+
+use std::fmt;
+use std::str::FromStr;
+
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::{Direction, Stage};
+
+/// A duration that messages have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Measure {
+    /// Until sent messages left the host.
+    Sent,
+    /// Until received messages were read.
+    Read,
+    /// A stage.
+    Stage(Stage),
+}
+
+impl Measure {
+    /// Every duration.
+    pub fn all() -> impl Iterator<Item = Self> {
+        [Self::Sent, Self::Read]
+            .into_iter()
+            .chain(Stage::ALL.map(Self::Stage))
+    }
+
+    /// The name, such as `tx.sent` or `rx.app`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sent => "tx.sent",
+            Self::Read => "rx.total",
+            Self::Stage(stage) => stage.name(),
+        }
+    }
+
+    /// Return those that a message has.
+    pub(super) fn of(message: &Message) -> impl Iterator<Item = (Self, Nanos)> {
+        let whole = match message.direction {
+            Direction::Tx => Self::Sent,
+            Direction::Rx => Self::Read,
+        };
+        let stages = message.stages.present();
+        std::iter::once((whole, message.time()))
+            .chain(stages.map(|(stage, duration)| (Self::Stage(stage), *duration)))
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Measure {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::all().find(|measure| measure.name() == name);
+        found.ok_or_else(|| format!("{name:?} is no stage, and neither tx.sent nor rx.total"))
+    }
+}
