@@ -15,6 +15,7 @@ fn main() -> Result<()> {
         "src/bpf",
         "src/clock",
         "src/completions",
+        "src/connection",
         "src/filter",
         "src/flow",
         "src/group",

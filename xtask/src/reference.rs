@@ -62,17 +62,28 @@ pub(crate) fn stages() -> String {
             Direction::Tx => "Stages of a sent message (`tx`)",
             Direction::Rx => "Stages of a received message (`rx`)",
         };
-        section(&mut text, title, "stage", stages_of(direction));
+        section(
+            &mut text,
+            title,
+            "stage",
+            described(|stage| !stage.is_of_connection() && stage.direction() == direction),
+        );
     }
+    section(
+        &mut text,
+        "Stages of a connection (`conn`)",
+        "stage",
+        described(Stage::is_of_connection),
+    );
     parts(&mut text);
     section(&mut text, "Verdicts", "verdict", verdicts());
     text
 }
 
-fn stages_of(direction: Direction) -> impl Iterator<Item = (&'static str, &'static str)> {
+fn described(told: impl Fn(Stage) -> bool) -> impl Iterator<Item = (&'static str, &'static str)> {
     Stage::ALL
         .into_iter()
-        .filter(move |stage| stage.direction() == direction)
+        .filter(move |&stage| told(stage))
         .map(|stage| (stage.name(), stage.description()))
 }
 

@@ -1,5 +1,7 @@
 //! List the programs. Loading, attaching, `doctor` and docs/kernel-support.md iterate this table.
 
+use sockstamp_model::stage::Stage;
+
 use crate::facts::Function::{
     DoTcpSendpages, SkStreamWaitMemory, SkbConsumeUdp, SockDefReadable, TcpPushPendingFrames,
     TcpRcvStateProcess, TcpRecvmsg, UdpEnqueueScheduleSkb, UdpSendmsg, Udpv6Sendmsg,
@@ -55,6 +57,8 @@ const UDP_SEND: &str = "every UDP send";
 const DATAGRAM: &str = "every UDP datagram that is queued";
 const UDP_READ: &str = "every UDP datagram that is read";
 const CALLBACKS: &str = "stamps of selected sockets; connects and accepts in the target's cgroup";
+const PEER_NAME: &str =
+    "every accept() in the target's cgroup that asks for the peer's address, and getpeername()";
 const ONCE: &str = "none: once per socket, at the start or the end";
 const FILES: &str =
     "none: once per open file, at the start, and where UDP messages stay in flight once per second at most";
@@ -66,7 +70,7 @@ const FILES: &str =
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 43] = [
+pub const PROGRAMS: [Program; 45] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND),
     program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   |plan| entry_tracepoint(plan) || udp_calls(plan), SEND),
@@ -100,6 +104,8 @@ pub const PROGRAMS: [Program; 43] = [
     program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               "every packet that arrives at a socket of the target's cgroup"),
     program("on_sendmsg4",            Cgroup("cgroup/sendmsg4"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
     program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
+    program("on_getpeername4",        Cgroup("cgroup/getpeername4"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
+    program("on_getpeername6",        Cgroup("cgroup/getpeername6"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
     program("on_sock_release",        Cgroup("cgroup/sock_release"),    Plan::measures_udp,      "every socket closed in the target's cgroup"),
     program("on_sock_create",         Cgroup("cgroup/sock_create"),     Plan::measures_udp,      "every socket made in the target's cgroup"),
     program("on_sockops",             Sockops,                          Plan::uses_bit,          CALLBACKS),

@@ -100,6 +100,8 @@ fn least(program: &str) -> u64 {
         "on_inet_sock_set_state" => 4 * connections,
         "on_net_dev_queue" | "on_net_dev_start_xmit" | "on_host_xmit" | "on_cgroup_ingress" => MESSAGES,
         "on_sock_create" | "on_sock_release" => 2 * connections,
+        // One accept each, of the IP version that the listener speaks.
+        "on_getpeername4" | "on_getpeername6" => 1,
         "on_sendmsg4" | "on_sendmsg6" => 2 * DATAGRAMS,
         "on_udp_send_begun" | "on_udp_send_ended" => 2 * DATAGRAMS,
         "on_udpv6_send_begun" | "on_udpv6_send_ended" => 2 * DATAGRAMS,

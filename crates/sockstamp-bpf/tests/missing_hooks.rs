@@ -78,12 +78,15 @@ fn poorer(host: &Facts) -> Vec<(String, Facts)> {
         take(&mut poorer);
         poorer
     };
-    let facts: [(&str, Take); 9] = [
+    let facts: [(&str, Take); 10] = [
         ("the bit on the socket", |host| host.socket_bit = Some(false)),
         ("BPF timestamping", |host| host.tx_timestamping = Some(false)),
         ("the clock of stamps", |host| host.stamp_clock = Some(false)),
         ("the receiver of drops", |host| {
             host.drops_tell_receiver = Some(false)
+        }),
+        ("the system call of a program", |host| {
+            host.call_registers = Some(false)
         }),
         ("sched_info", |host| host.sched_info = Some(false)),
         ("perf events", |host| host.perf_events = Some(false)),

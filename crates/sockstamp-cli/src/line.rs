@@ -17,7 +17,7 @@ use crate::interfaces;
 pub(crate) fn write(line: &mut Vec<u8>, message: &Message) {
     line.extend_from_slice(time_of_day(message.time.as_nanos()).as_bytes());
     line.push(b' ');
-    text(line, message.direction.name());
+    text(line, message.label());
     line.push(b' ');
     number(line, message.pid.into());
     line.push(b'/');
@@ -27,6 +27,10 @@ pub(crate) fn write(line: &mut Vec<u8>, message: &Message) {
     text(line, " → ");
     address(line, message.flow.remote);
     line.push(b' ');
+    if message.is_connection() {
+        connection(line, message);
+        return;
+    }
     number(line, message.bytes);
     text(line, " B");
     for (stage, duration) in message.stages.present() {
@@ -56,6 +60,23 @@ pub(crate) fn write(line: &mut Vec<u8>, message: &Message) {
     interfaces::way(line, message);
     if let Some(age) = message.oldest_age.filter(|_| message.verdict.is_valid()) {
         time(line, "  ", "oldest", age);
+    }
+}
+
+/// A connection has no bytes and no total.
+fn connection(line: &mut Vec<u8>, message: &Message) {
+    let mut separator = "";
+    for (stage, duration) in message.stages.present() {
+        time(line, separator, stage.name(), *duration);
+        separator = "  ";
+    }
+    if !message.verdict.is_valid() {
+        text(line, "  ");
+        text(line, message.verdict.name());
+    }
+    if message.retransmits > 0 {
+        text(line, "  SYNs sent again ");
+        number(line, message.retransmits.into());
     }
 }
 

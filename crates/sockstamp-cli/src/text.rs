@@ -7,13 +7,15 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
 use sockstamp_model::part::{Part, PartSummary};
 use sockstamp_model::stage::{Direction, Stage};
-use sockstamp_model::summary::{DirectionSummary, Lost, Summary};
+use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::colour::Brush;
 use crate::{diagnosis, interfaces};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
+/// Columns of a stage's name and count.
+const NAME_AND_COUNT: usize = 21;
 const DIRECTIONS: [Direction; 2] = [Direction::Tx, Direction::Rx];
 
 /// The table of `stat`.
@@ -38,6 +40,7 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary, brush: Brush) -> 
         stages(output, direction, summary, brush)?;
     }
     writeln!(output)?;
+    connections(output, &summary.connections)?;
     verdicts(output, summary, brush)?;
     let home = interfaces::own_namespace();
     interfaces::summary(output, &summary.interfaces, home, &netns::names())?;
@@ -62,6 +65,7 @@ pub(crate) fn is_empty(summary: &Summary) -> bool {
     quiet(&summary.tx)
         && quiet(&summary.rx)
         && summary.lost == Lost::default()
+        && summary.connections == Connections::default()
         && summary.refusals().count() == 0
 }
 
@@ -101,6 +105,7 @@ fn stages(output: &mut dyn Write, direction: Direction, summary: &Summary, brush
 fn stage_rows(output: &mut dyn Write, stage: Stage, summary: &Summary, brush: Brush) -> io::Result<()> {
     let part = summary.direction(stage.direction());
     match (&part.stages[stage], summary.absent.get(&stage)) {
+        (Some(histogram), _) if stage.is_of_connection() && histogram.count() == 0 => Ok(()),
         (Some(histogram), _) => {
             let share = match stage {
                 Stage::TxNetwork => format!("{:>8}", "after"),
@@ -113,7 +118,13 @@ fn stage_rows(output: &mut dyn Write, stage: Stage, summary: &Summary, brush: Br
             row(output, stage.name(), histogram, &share)?;
             parts(output, stage, part, brush)
         }
-        (None, Some(reason)) => writeln!(output, " {:<12}{:>9}  {reason}", stage.name(), "-"),
+        (None, Some(reason)) => writeln!(
+            output,
+            " {}{:>2$}  {reason}",
+            stage.name(),
+            "-",
+            NAME_AND_COUNT - stage.name().len()
+        ),
         (None, None) => Ok(()),
     }
 }
@@ -144,8 +155,10 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
 }
 
 fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, share: &str) -> io::Result<()> {
-    write!(output, " {name:<12}{:>9}", histogram.count())?;
-    times(output, histogram, 9)?;
+    let count = histogram.count().to_string();
+    let width = (NAME_AND_COUNT - name.len()).max(count.len() + 1);
+    write!(output, " {name}{count:>width$}")?;
+    times(output, histogram, 9, name.len() + width - NAME_AND_COUNT)?;
     writeln!(output, "{share}")
 }
 
@@ -174,15 +187,18 @@ fn bar(part: u128, whole: u128) -> String {
 /// Print the count and [`figures`].
 pub(crate) fn cells(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     write!(output, "{:>10}", histogram.count())?;
-    times(output, histogram, 10)
+    times(output, histogram, 10, 0)
 }
 
-fn times(output: &mut dyn Write, histogram: &Histogram, width: usize) -> io::Result<()> {
+/// The first column is narrower by those that a long name and count have taken of it.
+fn times(output: &mut dyn Write, histogram: &Histogram, columns: usize, taken: usize) -> io::Result<()> {
+    let mut width = columns.saturating_sub(taken);
     for value in figures(histogram) {
         match value {
             Some(value) => write!(output, "{value:>width$}")?,
             None => write!(output, "{:>width$}", "-")?,
         }
+        width = columns;
     }
     Ok(())
 }
@@ -243,6 +259,28 @@ pub(crate) fn verdicts(output: &mut dyn Write, summary: &Summary, brush: Brush) 
         0 => writeln!(output, "{line}"),
         _ => writeln!(output, "{}", brush.alarm(&line)),
     }
+}
+
+fn connections(output: &mut dyn Write, connections: &Connections) -> io::Result<()> {
+    if *connections == Connections::default() {
+        return Ok(());
+    }
+    let fixed = [
+        ("opened", connections.opened),
+        ("accepted", connections.accepted),
+        ("SYNs sent again", connections.syns_again),
+    ];
+    let failed = connections
+        .failed
+        .iter()
+        .map(|(verdict, count)| (verdict.name(), *count));
+    let told: Vec<_> = fixed
+        .into_iter()
+        .chain(failed)
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {count}"))
+        .collect();
+    writeln!(output, "{}", wrapped(" connections:", told, ","))
 }
 
 pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {

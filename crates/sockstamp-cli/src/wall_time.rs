@@ -1,8 +1,9 @@
 //! The wall time of a command, divided into its waits for peers and the rest.
 //!
-//! A wait ends when data can be read, or when a send gets room. It begins with the request (stage
-//! `peer.answer`); where a reader slept without one, with the flow's last message. Where waits
-//! overlap, the time is that of the wait that ends first: it let the command continue.
+//! A wait ends when data can be read, when a send gets room, or when a connection is established or
+//! fails. It begins with connect(2), with the request (stage `peer.answer`); where a reader slept
+//! without one, with the flow's last message. Where waits overlap, the time is that of the wait
+//! that ends first: it let the command continue.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,6 +34,8 @@ pub(crate) enum Kind {
     Waiting,
     /// For room in the send buffer.
     Sending,
+    /// For a connection to be established.
+    Connecting,
 }
 
 impl fmt::Display for Kind {
@@ -40,6 +43,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::Waiting => "waiting for",
             Self::Sending => "sending to",
+            Self::Connecting => "connecting to",
         })
     }
 }
@@ -83,6 +87,12 @@ pub(crate) struct Waited {
 
 impl Observer for Waits {
     fn message(&mut self, message: &Message) {
+        if message.is_connection() {
+            if let Some(wait) = connecting(message) {
+                self.keep(wait);
+            }
+            return;
+        }
         let flow = (message.flow.netns, message.flow.cookie);
         let last = self.last.get(&flow).copied();
         if message.verdict != Verdict::Valid {
@@ -141,6 +151,17 @@ impl Waits {
             left_out: self.left_out,
         }
     }
+}
+
+/// Return the wait for a connection to be established, or to fail.
+fn connecting(connection: &Message) -> Option<Wait> {
+    let end = connection.stamps.queued?;
+    Some(Wait {
+        begin: connection.stamps.entry?,
+        end,
+        kind: Kind::Connecting,
+        peer: canonical(connection.flow.remote),
+    })
 }
 
 /// Return the wait before a message, if there was one.

@@ -47,6 +47,14 @@ const COUNTS: &[(&str, &str)] = &[
         "Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8).",
     ),
     (
+        "opened, accepted",
+        "Connections with a conn.handshake, and with a conn.accept.",
+    ),
+    (
+        "SYNs sent again",
+        "First segments of connections, sent again for want of an answer.",
+    ),
+    (
         "pipelined",
         "Messages of which nobody knows which request they answer.",
     ),

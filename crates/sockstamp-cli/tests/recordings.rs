@@ -97,7 +97,8 @@ fn report_counts_messages_as_stat_does() {
     let told = end(recording);
     let stat = stat.finish();
     let report = report(&file);
-    assert!(told.contains("recorded 1200 messages"), "{told}");
+    // And the connection, as it is opened and as it is accepted.
+    assert!(told.contains("recorded 1202 messages"), "{told}");
     for direction in ["tx", "rx"] {
         let (counted, recorded) = (&stat[direction], &report[direction]);
         assert_eq!(number(&counted["messages"]), 600, "{counted}");
@@ -217,7 +218,9 @@ fn a_recording_that_is_killed_keeps_its_finished_rows() {
     recording.signal(Signal::SIGKILL).unwrap();
     recording.wait_status(TIMEOUT).unwrap();
     let rows = Reader::open(&file).unwrap().rows();
-    assert!(rows > 0 && rows <= asked * 4, "{rows} of {asked}");
+    // Four messages per question, and a connection from both ends per ten.
+    let most = asked * 4 + asked / 10 * 2;
+    assert!(rows > 0 && rows <= most, "{rows} of {most}");
     let valid = number(&report(&file)["verdicts"]["valid"]);
     assert!(valid > 0 && valid <= rows, "{valid} of {rows}");
 }

@@ -8,7 +8,7 @@ use crate::flow::{CgroupId, Flow, canonical};
 use crate::interface::Interface;
 use crate::name::Name;
 use crate::part::PartMap;
-use crate::stage::{Direction, StageMap};
+use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
 
 /// The version of the JSON of [`Message`]; raised when a key changes its meaning or goes away.
@@ -104,7 +104,7 @@ pub struct Interfaces {
 /// |---|---|
 /// | `version` | [`JSON_VERSION`] |
 /// | `time_ns` | [`time`](Self::time), since 1970 |
-/// | `direction` | `"tx"` or `"rx"` |
+/// | `direction` | [`label`](Self::label) |
 /// | `protocol` | `"tcp"` or `"udp"` |
 /// | `pid`, `comm`, `bytes`, `retransmits`, `cookie`, `seq_end`, `weight`, `repeats`, `coalesced`, `pipelined`, `netns`, `cgroup` | as here |
 /// | `parts` | object of stage name → object of part name → duration |
@@ -183,6 +183,24 @@ impl Message {
 }
 
 impl Message {
+    /// Return true if this is no message but the opening of a connection: its only stage is
+    /// `conn.handshake` or `conn.accept`.
+    #[must_use]
+    pub fn is_connection(&self) -> bool {
+        let stages = [Stage::ConnHandshake, Stage::ConnAccept];
+        stages.into_iter().any(|stage| self.stages[stage].is_some())
+    }
+
+    /// Return `"tx"`, `"rx"`, or `"conn"` for a connection.
+    #[must_use]
+    pub fn label(&self) -> &'static str {
+        if self.is_connection() {
+            "conn"
+        } else {
+            self.direction.name()
+        }
+    }
+
     /// Return the time until the message left the host, or was read: the sum of the stages that
     /// have a share. Saturates.
     #[must_use]
@@ -195,13 +213,13 @@ impl Message {
 impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stamped = self.interfaces != Interfaces::default();
-        let sent = self.direction == Direction::Tx;
+        let sent = self.direction == Direction::Tx && !self.is_connection();
         let optional = [stamped, self.oldest_age.is_some(), self.min_rtt.is_some()];
         let fields = 23 + 2 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
         object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("time_ns", &self.time)?;
-        object.serialize_field("direction", &self.direction)?;
+        object.serialize_field("direction", self.label())?;
         object.serialize_field("pid", &self.pid)?;
         object.serialize_field("comm", &self.comm)?;
         object.serialize_field("protocol", &self.flow.protocol)?;

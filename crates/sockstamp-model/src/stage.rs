@@ -89,11 +89,15 @@ pub enum Stage {
     AppService = 10,
     /// Last send → the first byte that answers it can be read, on the side that asks.
     PeerAnswer = 11,
+    /// connect() → the connection is established, on the side that opens it.
+    ConnHandshake = 12,
+    /// The connection is established → accept() returns it, on the side that listens.
+    ConnAccept = 13,
 }
 
 impl Stage {
     /// The number of stages.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 14;
 
     /// Every stage, in the order of a message's way, which is also that of the discriminants.
     pub const ALL: [Self; Self::COUNT] = [
@@ -109,6 +113,8 @@ impl Stage {
         Self::RxApp,
         Self::AppService,
         Self::PeerAnswer,
+        Self::ConnHandshake,
+        Self::ConnAccept,
     ];
 
     /// The name used in options, metrics and JSON, such as `"tx.copy"`.
@@ -127,6 +133,8 @@ impl Stage {
             Self::RxApp => "rx.app",
             Self::AppService => "app.service",
             Self::PeerAnswer => "peer.answer",
+            Self::ConnHandshake => "conn.handshake",
+            Self::ConnAccept => "conn.accept",
         }
     }
 
@@ -134,7 +142,8 @@ impl Stage {
     ///
     /// [`AppService`](Self::AppService) lies between a read and a send of the same socket. It
     /// counts as [`Direction::Tx`], because it is only known once the send call that ends it is
-    /// made. In the same way [`PeerAnswer`](Self::PeerAnswer) counts as [`Direction::Rx`].
+    /// made. In the same way [`PeerAnswer`](Self::PeerAnswer) counts as [`Direction::Rx`]. Opening
+    /// a connection counts as [`Direction::Tx`], accepting one as [`Direction::Rx`].
     #[must_use]
     pub const fn direction(self) -> Direction {
         match self {
@@ -143,17 +152,28 @@ impl Stage {
             | Self::TxQdisc
             | Self::TxNic
             | Self::TxNetwork
-            | Self::AppService => Direction::Tx,
-            Self::RxNic | Self::RxStack | Self::RxHol | Self::RxWakeup | Self::RxApp | Self::PeerAnswer => {
-                Direction::Rx
-            }
+            | Self::AppService
+            | Self::ConnHandshake => Direction::Tx,
+            Self::RxNic
+            | Self::RxStack
+            | Self::RxHol
+            | Self::RxWakeup
+            | Self::RxApp
+            | Self::PeerAnswer
+            | Self::ConnAccept => Direction::Rx,
         }
     }
 
-    /// Return true for a stage between two messages, which is not part of the total of either.
+    /// Return true for a stage before or between messages, which is not part of any one's total.
     #[must_use]
     pub const fn is_between_messages(self) -> bool {
-        matches!(self, Self::AppService | Self::PeerAnswer)
+        matches!(self, Self::AppService | Self::PeerAnswer) || self.is_of_connection()
+    }
+
+    /// Return true for a stage of a connection, which no message has.
+    #[must_use]
+    pub const fn is_of_connection(self) -> bool {
+        matches!(self, Self::ConnHandshake | Self::ConnAccept)
     }
 
     /// Return true for a stage of the time that a message is judged by: until it left the host, or
@@ -183,6 +203,12 @@ impl Stage {
             Self::AppService => "from the last read to the next send on the same socket",
             Self::PeerAnswer => {
                 "on the asking side, from the last send being queued to its answer being readable"
+            }
+            Self::ConnHandshake => {
+                "on the connecting side, from connect() to the connection being established"
+            }
+            Self::ConnAccept => {
+                "on the listening side, from the connection being established to its accept()"
             }
         }
     }
@@ -285,7 +311,7 @@ mod tests {
             assert_eq!(stage as u32, index);
             assert_eq!(Stage::from_index(index), Some(stage));
         }
-        assert_eq!(Stage::from_index(12), None);
+        assert_eq!(Stage::from_index(14), None);
     }
 
     #[test]

@@ -147,6 +147,10 @@ impl DirectionSummary {
     /// is valid. Its direction is not looked at.
     pub fn record(&mut self, message: &Message) {
         let weight = u64::from(message.weight);
+        if message.is_connection() {
+            self.record_stages(message, weight);
+            return;
+        }
         self.messages = self.messages.saturating_add(weight);
         self.measured = self.measured.saturating_add(1);
         self.bytes = self.bytes.saturating_add(message.bytes.saturating_mul(weight));
@@ -159,11 +163,7 @@ impl DirectionSummary {
         self.pipelined = self
             .pipelined
             .saturating_add(u64::from(message.pipelined) * weight);
-        for (stage, &duration) in message.stages.present() {
-            self.stages[stage]
-                .get_or_insert_default()
-                .record(duration, weight);
-        }
+        self.record_stages(message, weight);
         for (part, &duration) in message.parts.iter() {
             if let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) {
                 self.parts[part].get_or_insert_default().merge(&PartSummary {
@@ -177,6 +177,16 @@ impl DirectionSummary {
             self.sent.record(message.time(), weight);
         }
         self.total.record(message.total(), weight);
+    }
+
+    fn record_stages(&mut self, message: &Message, weight: u64) {
+        for (stage, &duration) in message.stages.present() {
+            if message.verdict.is_valid() {
+                self.stages[stage]
+                    .get_or_insert_default()
+                    .record(duration, weight);
+            }
+        }
     }
 
     /// Adds everything that `other` has counted.
@@ -248,6 +258,50 @@ impl Serialize for DirectionSummary {
         object.serialize_field("parts", &self.parts)?;
         object.serialize_field("sent", &StageSummary::from(&self.sent))?;
         object.serialize_field("total", &StageSummary::from(&self.total))?;
+        object.end()
+    }
+}
+
+/// Connections of the selected flows. Their times are the stages `conn.handshake` of sent and
+/// `conn.accept` of received messages.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Connections {
+    /// Those that this side opened, and that were established.
+    pub opened: u64,
+    /// Those that this side accepted.
+    pub accepted: u64,
+    /// SYNs that were sent again, of all that this side tried to open.
+    pub syns_again: u64,
+    /// Those that failed, or whose accept was not seen, by verdict.
+    pub failed: BTreeMap<Verdict, u64>,
+}
+
+impl Connections {
+    /// Return the connections that failed for one reason.
+    #[must_use]
+    pub fn failed(&self, verdict: Verdict) -> u64 {
+        self.failed.get(&verdict).copied().unwrap_or(0)
+    }
+
+    /// Add one.
+    pub fn record(&mut self, connection: &Message) {
+        self.syns_again = self.syns_again.saturating_add(u64::from(connection.retransmits));
+        let count = match (connection.verdict, connection.direction) {
+            (Verdict::Valid, Direction::Tx) => &mut self.opened,
+            (Verdict::Valid, Direction::Rx) => &mut self.accepted,
+            (verdict, _) => self.failed.entry(verdict).or_default(),
+        };
+        *count = count.saturating_add(1);
+    }
+}
+
+impl Serialize for Connections {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Connections", 4)?;
+        object.serialize_field("opened", &self.opened)?;
+        object.serialize_field("accepted", &self.accepted)?;
+        object.serialize_field("syns_again", &self.syns_again)?;
+        object.serialize_field("failed", &self.failed)?;
         object.end()
     }
 }
@@ -331,6 +385,8 @@ pub struct Summary {
     /// Measured messages that were neither complete nor refused when the measurement ended, by
     /// weight.
     pub in_flight: u64,
+    /// Connections that were opened and accepted.
+    pub connections: Connections,
     /// Losses on the way to user space.
     pub lost: Lost,
     /// The last interfaces of the valid sent messages, the busiest first.
@@ -395,7 +451,7 @@ impl Serialize for Summary {
         let grouped = if self.groups.is_some() { 5 } else { 0 };
         let asked = usize::from(self.nic_stamps.is_some());
         let held = usize::from(self.throttled.is_some());
-        let mut object = serializer.serialize_struct("Summary", 9 + asked + held + grouped)?;
+        let mut object = serializer.serialize_struct("Summary", 10 + asked + held + grouped)?;
         object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("duration_ns", &self.duration)?;
         object.serialize_field("adopted", &self.adopted)?;
@@ -403,6 +459,7 @@ impl Serialize for Summary {
         object.serialize_field("rx", &self.rx)?;
         object.serialize_field("absent", &self.absent)?;
         object.serialize_field("verdicts", &Verdicts(self))?;
+        object.serialize_field("connections", &self.connections)?;
         object.serialize_field("lost", &self.lost)?;
         object.serialize_field("interfaces", &self.interfaces)?;
         if let Some(nic_stamps) = &self.nic_stamps {
@@ -509,6 +566,7 @@ mod tests {
                 r#""max_ns":null,"sum_ns":0}},"#,
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
                 r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"#,
+                r#""connections":{"opened":0,"accepted":0,"syns_again":0,"failed":{}},"#,
                 r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"turned_away":13,"groups":11,"skipped":12,"not_adopted":13},"interfaces":[]}"#,
             )
         );

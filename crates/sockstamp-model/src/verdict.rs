@@ -93,6 +93,18 @@ verdicts! {
         "A packet of the message was dropped on its way out of this host.";
     Split = 22, "split",
         "TCP split the packet that carries the stamps, and the departure of the message's last byte was not seen.";
+    ConnectRefused = 23, "connect-refused",
+        "The peer refused the connection: nothing listens on the port, or a firewall rejects it.";
+    ConnectTimeout = 24, "connect-timeout",
+        "No SYN of the connection was answered until the kernel gave up.";
+    ConnectFailed = 25, "connect-failed",
+        "The connection failed for another reason, such as an unreachable host.";
+    ConnectAborted = 26, "connect-aborted",
+        "The application closed the socket before the connection was established.";
+    Unaccepted = 27, "unaccepted",
+        "The connection was reset, or its listener closed, before the application accepted it.";
+    UnseenAccept = 28, "unseen-accept",
+        "The application accepted the connection without asking for the peer's address, which no hook shows.";
 }
 
 impl Verdict {
@@ -100,6 +112,12 @@ impl Verdict {
     #[must_use]
     pub const fn is_valid(self) -> bool {
         matches!(self, Self::Valid)
+    }
+
+    /// Return true for the verdicts on a connection that has no handshake, or no accept.
+    #[must_use]
+    pub const fn is_of_connection(self) -> bool {
+        self as u32 >= Self::ConnectRefused as u32
     }
 
     /// The verdict with this discriminant, `None` if there is none.

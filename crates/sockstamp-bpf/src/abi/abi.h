@@ -27,6 +27,8 @@ enum stage {
 	STAGE_RX_APP,
 	STAGE_APP_SERVICE,
 	STAGE_PEER_ANSWER,
+	STAGE_CONN_HANDSHAKE,
+	STAGE_CONN_ACCEPT,
 	STAGE_COUNT,
 };
 
@@ -61,6 +63,13 @@ enum verdict {
 	VERDICT_ADOPTED,
 	VERDICT_DROPPED,
 	VERDICT_SPLIT,
+	/* Of connections: */
+	VERDICT_CONNECT_REFUSED,
+	VERDICT_CONNECT_TIMEOUT,
+	VERDICT_CONNECT_FAILED,
+	VERDICT_CONNECT_ABORTED,
+	VERDICT_UNACCEPTED,
+	VERDICT_UNSEEN_ACCEPT,
 	VERDICT_COUNT,
 };
 
@@ -181,6 +190,8 @@ struct bank {
 	__u64 nic_asked; /* sent messages that NICs were asked to stamp */
 	__u64 nic_spared; /* that they were not asked to stamp, since one had been just before */
 	struct part_sum parts[PART_COUNT];
+	__u64 connections[DIRECTION_COUNT]; /* opened, accepted */
+	__u64 syns_again; /* of those that were to be opened */
 	__u64 drops; /* datagrams that selected sockets did not take */
 	struct distribution distributions[BANK_DISTRIBUTION_COUNT];
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];

@@ -41,6 +41,7 @@ const _: () = {
     assert!(raw::stage::STAGE_RX_STACK as usize == Stage::RxStack as usize);
     assert!(raw::stage::STAGE_APP_SERVICE as usize == Stage::AppService as usize);
     assert!(raw::stage::STAGE_PEER_ANSWER as usize == Stage::PeerAnswer as usize);
+    assert!(raw::stage::STAGE_CONN_ACCEPT as usize == Stage::ConnAccept as usize);
     assert!(raw::verdict::VERDICT_COUNT as usize == Verdict::ALL.len());
     assert!(raw::verdict::VERDICT_INFLIGHT_FULL as usize == Verdict::InflightFull as usize);
     assert!(raw::verdict::VERDICT_NO_RX_STAMP as usize == Verdict::NoRxStamp as usize);
@@ -48,6 +49,7 @@ const _: () = {
     assert!(raw::verdict::VERDICT_ADOPTED as usize == Verdict::Adopted as usize);
     assert!(raw::verdict::VERDICT_DROPPED as usize == Verdict::Dropped as usize);
     assert!(raw::verdict::VERDICT_SPLIT as usize == Verdict::Split as usize);
+    assert!(raw::verdict::VERDICT_UNSEEN_ACCEPT as usize == Verdict::UnseenAccept as usize);
     assert!(raw::HISTOGRAM_SLOTS as usize == sockstamp_model::histogram::BUCKETS);
 };
 

@@ -4,6 +4,7 @@
 #define SOCKSTAMP_ABI_RING_BPF_H
 
 #include "flow/state.bpf.h"
+#include "group/group.h"
 #include "host_path/interfaces.bpf.h"
 
 /* Room for some 30 000 records; user space may set another size before load. */
@@ -46,8 +47,9 @@ static __always_inline bool record_wanted(enum verdict verdict, __u64 total)
 	return !setting_slower_ns || (verdict == VERDICT_VALID && total >= setting_slower_ns);
 }
 
-static __always_inline struct message_record *
-record_begin(const struct flow_identity *identity, enum direction direction, enum verdict verdict)
+/* Return a record without an identity; NULL if there is no room. */
+static __always_inline struct message_record *record_new(enum direction direction,
+							 enum verdict verdict)
 {
 	struct message_record *record;
 
@@ -61,10 +63,19 @@ record_begin(const struct flow_identity *identity, enum direction direction, enu
 	__builtin_memset(record, 0, sizeof(*record));
 	for (int i = 0; i < STAGE_COUNT; i++)
 		record->stages[i] = STAGE_ABSENT;
-	record->flow = *identity;
 	record->min_rtt_us = RTT_UNKNOWN;
 	record->direction = direction;
 	record->verdict = verdict;
+	return record;
+}
+
+static __always_inline struct message_record *
+record_begin(const struct flow_identity *identity, enum direction direction, enum verdict verdict)
+{
+	struct message_record *record = record_new(direction, verdict);
+
+	if (record)
+		record->flow = *identity;
 	return record;
 }
 

@@ -289,8 +289,10 @@ SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int new_state)
 {
 	if (new_state == TCP_CLOSE && sk->sk_protocol == IPPROTO_TCP && sk->sk_bpf_storage &&
-	    (sk = tcp_known(sk)))
+	    (sk = tcp_known(sk))) {
+		connection_closes(sk);
 		flow_close(sk);
+	}
 	return 0;
 }
 
@@ -338,6 +340,26 @@ int on_sendmsg6(struct bpf_sock_addr *ctx)
 {
 	if (ctx->sk)
 		udp_entered(ctx->sk);
+	return 1;
+}
+
+SEC("cgroup/getpeername4")
+int on_getpeername4(struct bpf_sock_addr *ctx)
+{
+	const struct tcp_sock *tp = ctx->sk ? bpf_skc_to_tcp_sock(ctx->sk) : NULL;
+
+	if (tp)
+		flow_peer_named((const struct sock *)tp);
+	return 1;
+}
+
+SEC("cgroup/getpeername6")
+int on_getpeername6(struct bpf_sock_addr *ctx)
+{
+	const struct tcp_sock *tp = ctx->sk ? bpf_skc_to_tcp_sock(ctx->sk) : NULL;
+
+	if (tp)
+		flow_peer_named((const struct sock *)tp);
 	return 1;
 }
 

@@ -280,6 +280,7 @@ struct sock_common {
 	__u16 skc_num;
 	unsigned short skc_family;
 	volatile unsigned char skc_state;
+	unsigned long skc_flags;
 	possible_net_t skc_net;
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
@@ -643,6 +644,11 @@ struct sched_info {
 
 struct nsproxy {
 	struct net *net_ns;
+};
+
+struct pt_regs {
+	unsigned long orig_ax; /* x86 */
+	int syscallno; /* arm64 */
 };
 
 struct task_struct {

@@ -84,6 +84,8 @@ pub struct Facts {
     pub casts: Option<bool>,
     /// `kfree_skb` tells the socket that a packet was for (its argument `rx_sk`, v6.11).
     pub drops_tell_receiver: Option<bool>,
+    /// Programs of a cgroup see the system call that they run in (`bpf_task_pt_regs`, v6.16).
+    pub call_registers: Option<bool>,
     /// The scheduler notes when a task got a CPU (`CONFIG_SCHED_INFO`).
     pub sched_info: Option<bool>,
     /// The kernel has perf events, and lets us open one, as far as that was tried.
@@ -188,6 +190,7 @@ impl Facts {
             stamp_clock: YES,
             casts: YES,
             drops_tell_receiver: YES,
+            call_registers: YES,
             sched_info: YES,
             perf_events: YES,
             sched_clock_stable: YES,

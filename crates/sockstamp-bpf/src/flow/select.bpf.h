@@ -9,6 +9,7 @@
 #define SOCKSTAMP_FLOW_SELECT_BPF_H
 
 #include "bpf/common.bpf.h"
+#include "connection/connection.bpf.h"
 #include "filter/filter.bpf.h"
 #include "flow/asked.bpf.h"
 #include "flow/state.bpf.h"
@@ -191,6 +192,7 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 		bpf_get_socket_cookie(ctx);
 	mark_selected(mark, tp, directions);
 	mark->opened_by = ctx->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? OPENED_BY_US : OPENED_BY_PEER;
+	connection_begins(mark, kernel_sk);
 	/* SYN-ACKs sent again before the socket existed: tcp_create_openreq_child(), v6.18. */
 	if (tp->total_retrans && mark_wants(mark, DIRECTION_TX))
 		account_retransmits(bank, group_of_socket(NULL, kernel_sk), tp->total_retrans);
@@ -205,8 +207,10 @@ static __always_inline void flow_forget(struct bpf_sock *sk)
 	if (flow)
 		flow_ended(flow);
 	bpf_sk_storage_delete(&flows, sk);
-	if (mark)
+	if (mark) {
 		mark->directions = 0;
+		mark->opening.began = 0;
+	}
 }
 
 static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct sock *sk)
@@ -230,6 +234,7 @@ static __always_inline void flow_connected(const struct sock *sk)
 	mark = flow_mark(sk);
 	if (!mark || !mark_wants(mark, DIRECTION_TX))
 		return;
+	connection_ends(mark, sk, VERDICT_VALID);
 	mark->tx_seq = tcp_of(sk)->write_seq;
 	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data))
 		account_missed(bank, group_of_socket(NULL, sk), DIRECTION_TX, VERDICT_FAST_OPEN);
@@ -244,6 +249,20 @@ static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct
 	if (setting_by_pid && !bpf_sk_storage_get(&sockstamp_marks, accepted, 0, 0))
 		return;
 	flow_select(ctx, sk);
+}
+
+/* A task asks for the address of a socket's peer, with the socket locked: inet_getname(), v6.18. */
+static __always_inline void flow_peer_named(const struct sock *sk)
+{
+	struct mark *mark = flow_mark(sk);
+
+	if (!mark || !mark->opening.began || mark->opened_by != OPENED_BY_PEER || !accepting())
+		return;
+	connection_task(&mark->opening, sk);
+	if (pid_selected(mark->opening.pid))
+		connection_ends(mark, sk, VERDICT_VALID);
+	else
+		mark->opening.began = 0;
 }
 
 static __always_inline void mark_listener(void *sk)

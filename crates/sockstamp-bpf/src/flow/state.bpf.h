@@ -8,6 +8,8 @@
 
 #include "answer/state.bpf.h"
 #include "bpf/common.bpf.h"
+#include "connection/state.bpf.h"
+#include "filter/filter.bpf.h"
 #include "flow/mark.bpf.h"
 #include "histogram/histogram.bpf.h"
 #include "sample/sample.bpf.h"
@@ -82,6 +84,7 @@ struct mark {
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */
 	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */
 	__u8 opened_by;
+	struct opening opening;
 };
 
 /* Our own mark, unlike the bit on the socket, which all users of BPF timestamping share. */

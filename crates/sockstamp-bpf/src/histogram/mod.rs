@@ -6,7 +6,7 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::{Bucket, Histogram, ZERO_SLOT};
 use sockstamp_model::part::{PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{Cumulative, DirectionSummary, Lost, NicStamps, Reads, Summary};
+use sockstamp_model::summary::{Connections, Cumulative, DirectionSummary, Lost, NicStamps, Reads, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::abi::{Bank, SENT, part_index, part_summary, raw};
@@ -16,7 +16,9 @@ use crate::plan::Plan;
 pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
     let tx = direction_summary(banks, plan, Direction::Tx);
     let rx = direction_summary(banks, plan, Direction::Rx);
-    let mut verdicts = refusals(banks);
+    let (failed, mut verdicts): (BTreeMap<_, _>, _) = refusals(banks)
+        .into_iter()
+        .partition(|(verdict, _)| verdict.is_of_connection());
     let valid = tx.total.count() + rx.total.count();
     verdicts.insert(Verdict::Valid, valid);
     let ended: u64 = verdicts.values().sum();
@@ -28,6 +30,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
             .map(|(stage, reason)| (stage, reason.to_string()))
             .collect(),
         verdicts,
+        connections: connections(banks, failed),
         lost: lost(banks),
         tx,
         rx,
@@ -37,6 +40,17 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         groups: None,
         nic_stamps: None,
         throttled: None,
+    }
+}
+
+fn connections(banks: &[Bank], mut failed: BTreeMap<Verdict, u64>) -> Connections {
+    failed.retain(|_, count| *count > 0);
+    let of = |direction: Direction| sum(banks, |bank| bank.connections[direction as usize]);
+    Connections {
+        opened: of(Direction::Tx),
+        accepted: of(Direction::Rx),
+        syns_again: sum(banks, |bank| bank.syns_again),
+        failed,
     }
 }
 

@@ -12,6 +12,7 @@ const BPF_TIMESTAMPING: Release = Release(6, 15);
 const ENTRY_TRACEPOINT: Release = Release(6, 16);
 const CLOCK_OF_STAMPS: Release = Release(5, 18);
 const READ_TRACEPOINTS: Release = Release(6, 12);
+const CALL_REGISTERS: Release = Release(6, 16);
 const RECEIVER_OF_DROPS: Release = Release(6, 11);
 
 /// Return the facts as a request wants them to be seen.
@@ -315,8 +316,22 @@ pub(super) fn way(facts: &Facts, stage: Stage, request: &Request) -> Way {
         Stage::PeerAnswer => sent(facts, QUEUED, QUEUED)
             .and_then(|_| reads(facts))
             .map(|rx| Way::Between(Point::LastSend, ready(rx))),
+        Stage::ConnHandshake => connection(
+            facts,
+            Callback::TcpConnect,
+            Point::Callback(Callback::ActiveEstablished),
+        ),
+        Stage::ConnAccept => match known(facts.call_registers) {
+            true => connection(facts, Callback::PassiveEstablished, Point::PeerName),
+            false => Err(Reason::Needs(CALL_REGISTERS)),
+        },
     };
     way.unwrap_or_else(Way::Absent)
+}
+
+/// Each sockops program is called for connections.
+fn connection(facts: &Facts, from: Callback, to: Point) -> Result<Way, Reason> {
+    selection(facts).map_or(Ok(Way::Between(Point::Callback(from), to)), Err)
 }
 
 /// The points of a send that stages share: by callbacks, and by packets.

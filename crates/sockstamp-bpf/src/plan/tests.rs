@@ -591,6 +591,8 @@ fn every_way_reads_as_the_documentation_has_it() {
             "tp sk_data_ready → tp sock_recv_length",
             "tp sock_recv_length → the next send",
             "the last send → tp sk_data_ready",
+            "sockops TCP_CONNECT → ACTIVE_ESTABLISHED",
+            "sockops PASSIVE_ESTABLISHED → cgroup getpeername",
         ]
     );
     assert_eq!(
@@ -613,6 +615,8 @@ fn every_way_reads_as_the_documentation_has_it() {
             "fentry sock_def_readable → fexit tcp_recvmsg",
             "fexit tcp_recvmsg → the next send",
             "the last send → fentry sock_def_readable",
+            "sockops TCP_CONNECT → ACTIVE_ESTABLISHED",
+            "sockops PASSIVE_ESTABLISHED → cgroup getpeername",
         ]
     );
     assert_eq!(

@@ -9,6 +9,9 @@ use crate::facts::{Function, Tracepoint};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
 pub enum Callback {
+    TcpConnect,
+    ActiveEstablished,
+    PassiveEstablished,
     HdrOptLen,
     TstampSendmsgEntry,
     TstampSendmsg,
@@ -22,6 +25,9 @@ impl Callback {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::TcpConnect => "TCP_CONNECT",
+            Self::ActiveEstablished => "ACTIVE_ESTABLISHED",
+            Self::PassiveEstablished => "PASSIVE_ESTABLISHED",
             Self::HdrOptLen => "HDR_OPT_LEN",
             Self::TstampSendmsgEntry => "TSTAMP_SENDMSG_ENTRY",
             Self::TstampSendmsg => "TSTAMP_SENDMSG",
@@ -53,6 +59,8 @@ pub enum Point {
     NextSend,
     /// The send before an answer.
     LastSend,
+    /// accept() asks the connection for its peer's address.
+    PeerName,
 }
 
 impl fmt::Display for Point {
@@ -67,6 +75,7 @@ impl fmt::Display for Point {
             Self::RunDelay => ("task ", "run_delay"),
             Self::NextSend => ("", "the next send"),
             Self::LastSend => ("", "the last send"),
+            Self::PeerName => ("cgroup ", "getpeername"),
         };
         write!(f, "{kind}{name}")
     }

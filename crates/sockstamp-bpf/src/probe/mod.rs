@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use libbpf_rs::ProgramType;
 use nix::unistd::{SysconfVar, sysconf};
 use sockstamp::interface;
 use sockstamp_host::cgroup;
@@ -45,6 +46,7 @@ pub fn facts() -> Facts {
         stamp_clock: types.have_field("sk_buff", &["tstamp_type", "mono_delivery_time"]),
         casts: types.have_function("bpf_rdonly_cast"),
         drops_tell_receiver: types.have_argument(Tracepoint::KfreeSkb, 3),
+        call_registers: calls_are_seen(),
         sched_info: types.have_field("sched_info", &["last_arrival"]),
         // The documented way to find out: perf_event_open(2).
         perf_events: exists("/proc/sys/kernel/perf_event_paranoid"),
@@ -58,6 +60,14 @@ pub fn facts() -> Facts {
             .collect(),
         processors: processors(),
     }
+}
+
+/// The kernel tells by the verifier alone which programs may use a helper.
+fn calls_are_seen() -> Option<bool> {
+    /// Of include/uapi/linux/bpf.h.
+    const BPF_FUNC_TASK_PT_REGS: u32 = 175;
+    let supported = ProgramType::CgroupSockAddr.is_helper_supported(BPF_FUNC_TASK_PT_REGS);
+    supported.ok()
 }
 
 /// `None` where a directory on the way cannot be searched.

@@ -3,7 +3,7 @@
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{Summary, Throttled};
+use sockstamp_model::summary::{Connections, Summary, Throttled};
 use sockstamp_model::verdict::Verdict;
 
 /// A number of messages and the sum of their times.
@@ -35,6 +35,7 @@ pub(super) struct Figures {
     pub(super) sent_messages: u64,
     pub(super) retransmits: u64,
     pub(super) drops: u64,
+    pub(super) connections: Connections,
     /// The CPU quota that was used up most often.
     pub(super) throttled: Option<Throttled>,
     /// The interface that most messages left by.
@@ -76,6 +77,7 @@ impl From<&Summary> for Figures {
             sent_messages: summary.tx.messages,
             retransmits: summary.tx.retransmits,
             drops: summary.rx.drops,
+            connections: summary.connections.clone(),
             throttled: summary.throttled.clone(),
             interface: busiest.and_then(|of| Some(of.interface.as_ref()?.name.to_string())),
         }

@@ -202,7 +202,82 @@ pub const RULES: &[Rule] = &[
         cure: "That of the peer; for a long path: fewer round trips, or a closer peer.",
         find: peer,
     },
+    Rule {
+        name: "failed connects",
+        condition: "At least 20 % of the connects were refused, timed out or failed otherwise.",
+        sentence: "N of M connects failed, most as VERDICT",
+        check: "The verdict in [stages.md](stages.md); `sockstamp trace`: the peer; there `ss -lnt`.",
+        cure: "A service that listens; a firewall that lets it answer.",
+        find: failed_connects,
+    },
+    Rule {
+        name: "slow connects",
+        condition: "`conn.handshake` is 100 ms on average.",
+        sentence: "connects take T (conn.handshake); N SYNs were sent again",
+        check: "`nstat -az TcpExtTCPSynRetrans`; at the peer `nstat -az TcpExtListenOverflows`, `ss -lnt`.",
+        cure: "SYNs sent again: a longer accept queue at the peer, or a path that loses less. Otherwise: longer-lived connections.",
+        find: slow_connects,
+    },
+    Rule {
+        name: "late accepts",
+        condition: "`conn.accept` is 10 ms on average.",
+        sentence: "connections wait T to be accepted (conn.accept): the program comes late",
+        check: "`ss -lnt`: Recv-Q of the listener; `strace -e trace=accept,accept4 -p PID`.",
+        cure: "Less work between accepts, or more tasks that accept; a longer queue only delays them.",
+        find: late_accepts,
+    },
 ];
+
+/// Sockets that the application closed before are none: it may have raced several addresses.
+fn failed_connects(figures: &Figures) -> Option<Finding> {
+    let verdicts = [
+        Verdict::ConnectRefused,
+        Verdict::ConnectTimeout,
+        Verdict::ConnectFailed,
+    ];
+    let connections = &figures.connections;
+    let failed: u64 = verdicts.iter().map(|&verdict| connections.failed(verdict)).sum();
+    let all = failed + connections.opened;
+    if failed == 0 || failed * 5 < all {
+        return None;
+    }
+    let most = verdicts
+        .into_iter()
+        .max_by_key(|&verdict| connections.failed(verdict))?;
+    Some(Finding {
+        // Nothing is known of the messages that would have followed.
+        ns: u128::MAX - 1,
+        sentence: format!("{failed} of {all} connects failed, most as {most}"),
+    })
+}
+
+fn slow_connects(figures: &Figures) -> Option<Finding> {
+    let handshake = figures.stages[Stage::ConnHandshake];
+    if handshake.mean() < Nanos(100 * MS) {
+        return None;
+    }
+    let mean = handshake.mean();
+    let sentence = match figures.connections.syns_again {
+        0 => format!("connects take {mean} (conn.handshake)"),
+        again => format!("connects take {mean} (conn.handshake); {again} SYNs were sent again"),
+    };
+    Some(Finding {
+        ns: handshake.ns,
+        sentence,
+    })
+}
+
+fn late_accepts(figures: &Figures) -> Option<Finding> {
+    let accept = figures.stages[Stage::ConnAccept];
+    if accept.mean() < Nanos(10 * MS) {
+        return None;
+    }
+    let mean = accept.mean();
+    Some(Finding {
+        ns: accept.ns,
+        sentence: format!("connections wait {mean} to be accepted (conn.accept): the program comes late"),
+    })
+}
 
 /// Form the finding of a cause that took `sum` of the `whole`, if that is enough of it.
 fn finding(sum: Sum, whole: Sum, stage: Stage, what: &str) -> Option<Finding> {

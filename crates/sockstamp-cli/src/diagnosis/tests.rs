@@ -185,6 +185,33 @@ fn slow_answers_are_the_peers_or_the_paths() {
 }
 
 #[test]
+fn connects_that_are_slow_or_fail_are_told() {
+    assert_eq!(of(&measured(&[(Stage::ConnHandshake, 99 * MS)])), None);
+    let mut summary = measured(&[(Stage::ConnHandshake, 1_100 * MS)]);
+    says(&summary, "connects take 1.10 s (conn.handshake)");
+    summary.connections.syns_again = 3;
+    says(
+        &summary,
+        "connects take 1.10 s (conn.handshake); 3 SYNs were sent again",
+    );
+    let late = measured(&[(Stage::ConnAccept, 12 * MS)]);
+    says(
+        &late,
+        "connections wait 12.0 ms to be accepted (conn.accept): the program comes late",
+    );
+    let failed = &mut summary.connections.failed;
+    failed.insert(Verdict::ConnectAborted, 50);
+    failed.insert(Verdict::ConnectRefused, 2);
+    failed.insert(Verdict::ConnectTimeout, 3);
+    says(&summary, "5 of 5 connects failed, most as connect-timeout");
+    summary.connections.opened = 100;
+    says(
+        &summary,
+        "connects take 1.10 s (conn.handshake); 3 SYNs were sent again",
+    );
+}
+
+#[test]
 fn losses_are_told_by_their_count() {
     let mut summary = measured(&[]);
     summary.tx.retransmits = 5;

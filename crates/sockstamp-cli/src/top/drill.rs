@@ -114,6 +114,12 @@ impl Drill {
 
 fn count(half: &mut GroupDirection, message: &Message) {
     let weight = u64::from(message.weight);
+    if message.is_connection() {
+        if message.verdict.is_valid() {
+            count_stages(half, message, weight);
+        }
+        return;
+    }
     half.messages += weight;
     half.measured += 1;
     half.bytes += message.bytes * weight;
@@ -122,11 +128,7 @@ fn count(half: &mut GroupDirection, message: &Message) {
         half.refused += 1;
         return;
     }
-    for (stage, &duration) in message.stages.present() {
-        half.stages[stage]
-            .get_or_insert_default()
-            .record(duration, weight);
-    }
+    count_stages(half, message, weight);
     for (part, duration) in message.parts.iter() {
         if let Some(duration) = *duration {
             half.parts[part].get_or_insert_default().merge(&PartSummary {
@@ -140,6 +142,14 @@ fn count(half: &mut GroupDirection, message: &Message) {
         half.sent.record(message.time(), weight);
     }
     half.total.record(message.total(), weight);
+}
+
+fn count_stages(half: &mut GroupDirection, message: &Message, weight: u64) {
+    for (stage, &duration) in message.stages.present() {
+        half.stages[stage]
+            .get_or_insert_default()
+            .record(duration, weight);
+    }
 }
 
 /// Short; the far end last, where it stays when the name is cut.

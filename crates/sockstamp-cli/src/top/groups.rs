@@ -38,6 +38,7 @@ impl Column {
             Self::Retransmits => ("tx", "retr"),
             Self::Stage(Stage::AppService) => ("app", "serv"),
             Self::Stage(Stage::PeerAnswer) => ("peer", "answ"),
+            Self::Stage(stage) if stage.is_of_connection() => ("conn", paint::short(stage).1),
             Self::Stage(stage) => (stage.direction().name(), paint::short(stage).1),
         }
     }

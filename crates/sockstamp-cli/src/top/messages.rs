@@ -69,7 +69,7 @@ fn line(entry: &Numbered, selected: bool, whole: Nanos, axis: usize, paint: Pain
     let mut spans = vec![Span::raw(format!(
         "{mark} {:<16}{:<3}{:>6}{:>8} ",
         time_of_day(message.time.as_nanos()),
-        message.direction.name(),
+        message.label(),
         units::count(message.bytes),
         units::time(message.total()),
     ))];
@@ -110,7 +110,7 @@ fn waterfall_of(message: &Message, width: usize, paint: Paint) -> Vec<Line<'stat
     let total = message.total();
     let mut title = format!(
         "── {} of {} B by {}/{} ",
-        message.direction.name(),
+        message.label(),
         message.bytes,
         message.pid,
         message.comm,

@@ -55,8 +55,8 @@ impl Paint {
         let colour = match stage {
             Stage::TxCopy | Stage::RxStack => Color::Blue,
             Stage::TxQueue | Stage::RxWakeup => Color::Magenta,
-            Stage::TxQdisc | Stage::AppService => Color::Cyan,
-            Stage::TxNic | Stage::RxNic | Stage::PeerAnswer => Color::Gray,
+            Stage::TxQdisc | Stage::AppService | Stage::ConnAccept => Color::Cyan,
+            Stage::TxNic | Stage::RxNic | Stage::PeerAnswer | Stage::ConnHandshake => Color::Gray,
             Stage::TxNetwork => Color::Green,
             Stage::RxHol => Color::Red,
             Stage::RxApp => Color::Yellow,
@@ -85,5 +85,7 @@ pub(super) fn short(stage: Stage) -> (char, &'static str) {
         Stage::RxApp => ('a', "app"),
         Stage::AppService => ('v', "serv"),
         Stage::PeerAnswer => ('p', "answ"),
+        Stage::ConnHandshake => ('o', "hands"),
+        Stage::ConnAccept => ('t', "accpt"),
     }
 }

@@ -115,6 +115,13 @@ impl Trace {
         messages(self.0.finish().0.path())
     }
 
+    /// Ends it and returns the connections that were opened and accepted.
+    pub fn finish_connections(self) -> Vec<Value> {
+        let mut all = lines(self.0.finish().0.path());
+        all.retain(is_connection);
+        all
+    }
+
     /// Do the same as [`Trace::finish`]; if messages are missing because the reader of the ring had
     /// no processor in time, return what it says.
     pub fn finish_whole(self) -> Result<Vec<Value>, String> {
@@ -126,15 +133,24 @@ impl Trace {
     }
 }
 
-/// The messages in a file that `trace --format json` wrote. Their stages add up.
+/// The messages in a file that `trace --format json` wrote, without connections. Their stages add
+/// up.
 pub fn messages(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap();
-    let messages: Vec<Value> = text
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
-        .collect();
+    let mut messages = lines(path);
+    messages.retain(|line| !is_connection(line));
     messages.iter().for_each(assert_adds_up);
     messages
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect()
+}
+
+fn is_connection(line: &Value) -> bool {
+    line["direction"] == "conn"
 }
 
 /// The object in a file that `stat --format json` wrote.

@@ -2,14 +2,16 @@
 //! witness is curl, by its own clock.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
-use testbed::{Host, Process, within_attempts};
+use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
 
-use crate::common::{hooks, number, sockstamp};
+use crate::common::{hooks, number, sockstamp, stat_command};
 use crate::support::ms;
 
 const PORT: u16 = 8080;
@@ -118,6 +120,41 @@ fn waits_of_parallel_downloads_are_counted_once() {
             waited => Err(format!("waited {waited} ns")),
         }
     });
+}
+
+/// 100 ms of link, and no longer than curl's own `time_connect`.
+#[test]
+fn the_wait_for_a_connection_is_told_from_the_commands_own_time() {
+    let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+    let link = Link::relay(&a, &b, LinkConfig::default().delay(Duration::from_millis(50))).unwrap();
+    let address = SocketAddr::new(link.address_b(Family::V4), 0);
+    let listener = b.tcp_listen(address).unwrap();
+    let address = listener.local_addr().unwrap();
+    let url = format!("http://{address}/");
+    let curl = ["curl", "-s", "-w", "%{time_connect}", "-o", "/dev/null", &url];
+    let measured = thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut served, _) = listener.accept().unwrap();
+            // curl sends its request at once.
+            assert!(served.read(&mut [0; 4096]).unwrap() > 0);
+            served
+                .write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n")
+                .unwrap();
+        });
+        stat_command(&a, &curl)
+    });
+    let by_curl = nanoseconds(&measured.stdout);
+    let waits = measured.report["wall_time"]["waits"].as_array().unwrap();
+    let peer = address.to_string();
+    let connecting = waits
+        .iter()
+        .find(|wait| wait["kind"] == "connecting" && wait["peer"] == peer.as_str());
+    let connecting = connecting.unwrap_or_else(|| panic!("{}", measured.report["wall_time"]));
+    let ns = number(&connecting["ns"]);
+    assert!(
+        (ms(100)..=by_curl).contains(&ns),
+        "by curl {by_curl}: {connecting}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod common;
 mod answers;
 mod capture;
 mod clock;
+mod connections;
 mod datagram_answers;
 mod datagrams;
 mod receive;

@@ -11,6 +11,12 @@ impl GroupDirection {
     /// is valid. Its direction is not looked at.
     pub fn record(&mut self, message: &Message) {
         let weight = u64::from(message.weight);
+        if message.is_connection() {
+            if message.verdict.is_valid() {
+                self.record_stages(message, weight);
+            }
+            return;
+        }
         self.messages = self.messages.saturating_add(weight);
         self.measured = self.measured.saturating_add(1);
         self.bytes = self.bytes.saturating_add(message.bytes.saturating_mul(weight));
@@ -20,11 +26,7 @@ impl GroupDirection {
             self.refused = self.refused.saturating_add(weight);
             return;
         }
-        for (stage, &duration) in message.stages.present() {
-            self.stages[stage]
-                .get_or_insert_default()
-                .record(duration, weight);
-        }
+        self.record_stages(message, weight);
         for (part, &duration) in message.parts.iter() {
             let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) else {
                 continue;
@@ -39,6 +41,14 @@ impl GroupDirection {
             self.sent.record(message.time(), weight);
         }
         self.total.record(message.total(), weight);
+    }
+
+    fn record_stages(&mut self, message: &Message, weight: u64) {
+        for (stage, &duration) in message.stages.present() {
+            self.stages[stage]
+                .get_or_insert_default()
+                .record(duration, weight);
+        }
     }
 }
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * conn.handshake: from connect() to the end of the handshake, on the side that connects; and
+ * conn.accept: from there to accept(), on the side that listens. No message has them, and each
+ * connection is measured.
+ *
+ * Nothing that may be hooked on every host runs in each accept(). But one that asks for the peer's
+ * address, as most do, runs the programs of cgroup/getpeername (inet_accept() calls getname(),
+ * net/socket.c, v6.18). Other accepts are refused (VERDICT_UNSEEN_ACCEPT).
+ */
+#ifndef SOCKSTAMP_CONNECTION_BPF_H
+#define SOCKSTAMP_CONNECTION_BPF_H
+
+#include "abi/ring.bpf.h"
+#include "flow/state.bpf.h"
+#include "group/resolve.bpf.h"
+#include "ledger/ledger.bpf.h"
+
+#define SOCK_DEAD 0 /* enum sock_flags, include/net/sock.h */
+
+#define ETIMEDOUT    110 /* include/uapi/asm-generic/errno.h */
+#define ECONNREFUSED 111
+
+/* arch/x86/entry/syscalls/syscall_64.tbl, include/uapi/asm-generic/unistd.h */
+#ifdef __TARGET_ARCH_x86
+#define NR_ACCEPT  43
+#define NR_ACCEPT4 288
+#else
+#define NR_ACCEPT  202
+#define NR_ACCEPT4 242
+#endif
+#define NR_IO_URING_ENTER 426
+
+/* Return true in accept(), which asks for the peer's address, and not in getpeername(). */
+static __always_inline bool accepting(void)
+{
+	const struct pt_regs *regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	long number = -1;
+
+	if (bpf_core_field_exists(regs->orig_ax))
+		number = regs->orig_ax;
+	else if (bpf_core_field_exists(regs->syscallno))
+		number = regs->syscallno;
+	return number == NR_ACCEPT || number == NR_ACCEPT4 || number == NR_IO_URING_ENTER;
+}
+
+/* Remember the current task. */
+static __always_inline void connection_task(struct opening *opening, const struct sock *sk)
+{
+	const struct task_struct *task = bpf_get_current_task_btf();
+
+	opening->pid = task->tgid;
+	if (setting_groups)
+		opening->group =
+			group_resolve(sk, setting_groups & GROUP_BY_TASK ? opening->pid : 0);
+	if (setting_record)
+		bpf_probe_read_kernel_str(opening->comm, sizeof(opening->comm), task->comm);
+}
+
+/* A frame of its own: that of a sockops program has no room for the key of a group. */
+static __noinline int connection_begins(struct mark *mark, const struct sock *sk)
+{
+	struct opening *opening = &mark->opening;
+
+	opening->began = 0;
+	if (mark->opened_by == OPENED_BY_US) {
+		if (!mark_wants(mark, DIRECTION_TX))
+			return 0;
+		connection_task(opening, sk);
+	} else if (!mark_wants(mark, DIRECTION_RX)) {
+		return 0;
+	}
+	opening->began = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline void connection_record(const struct opening *opening, const struct sock *sk,
+					      enum direction direction, enum verdict verdict,
+					      __u64 now, __u32 retransmits)
+{
+	struct message_record *record = record_new(direction, verdict);
+
+	if (!record)
+		return;
+	flow_identify(&record->flow, sk);
+	record->flow.pid = opening->pid;
+	__builtin_memcpy(record->flow.comm, opening->comm, sizeof(opening->comm));
+	record->group = opening->group & GROUP_INDEX_MASK;
+	record->time = now;
+	record->weight = 1;
+	record->retransmits = retransmits;
+	if (direction == DIRECTION_TX) {
+		record->stages[STAGE_CONN_HANDSHAKE] = now - opening->began;
+		record->stamps.tx.entry = opening->began;
+		record->stamps.tx.queued = now;
+	} else {
+		record->stages[STAGE_CONN_ACCEPT] = now - opening->began;
+		record->stamps.rx.ready = opening->began;
+		record->stamps.rx.read = now;
+	}
+	record_submit(record);
+}
+
+/* The socket is locked. */
+static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
+				      enum verdict verdict)
+{
+	bool opened = mark->opened_by == OPENED_BY_US;
+	enum direction direction = opened ? DIRECTION_TX : DIRECTION_RX;
+	struct opening *opening = &mark->opening;
+	struct bank *bank = this_bank();
+	__u64 now = bpf_ktime_get_ns();
+	__u32 retransmits, group;
+
+	if (!bank || !opening->began)
+		return 0;
+	retransmits = opened ? tcp_of(sk)->total_retrans : 0;
+	group = group_valid(opening->group) ? opening->group & GROUP_INDEX_MASK : GROUP_OTHER;
+	count(&bank->syns_again, retransmits);
+	if (verdict == VERDICT_VALID) {
+		count(&bank->connections[direction], 1);
+		account_stage(bank, group, opened ? STAGE_CONN_HANDSHAKE : STAGE_CONN_ACCEPT,
+			      now - opening->began, 1);
+	} else if (verdict < VERDICT_COUNT) {
+		count(&bank->refusals[direction][verdict], 1);
+	}
+	if (setting_record && record_wanted(verdict, now - opening->began))
+		connection_record(opening, sk, direction, verdict, now, retransmits);
+	opening->began = 0;
+	return 0;
+}
+
+/* The socket of an accepted connection has a file, or had one. */
+static __always_inline bool connection_accepted(const struct sock *sk)
+{
+	return sk->sk_socket || sk->__sk_common.skc_flags & 1UL << SOCK_DEAD;
+}
+
+static __always_inline enum verdict connection_failure(const struct mark *mark,
+						       const struct sock *sk)
+{
+	if (mark->opened_by != OPENED_BY_US)
+		return connection_accepted(sk) ? VERDICT_UNSEEN_ACCEPT : VERDICT_UNACCEPTED;
+	switch (sk->sk_err) {
+	case 0:
+		return VERDICT_CONNECT_ABORTED;
+	case ECONNREFUSED:
+		return VERDICT_CONNECT_REFUSED;
+	case ETIMEDOUT:
+		return VERDICT_CONNECT_TIMEOUT;
+	}
+	return VERDICT_CONNECT_FAILED;
+}
+
+/* The socket closes. Its error is set (tcp_done_with_error(), net/ipv4/tcp_input.c, v6.18). */
+static __always_inline void connection_closes(const struct sock *sk)
+{
+	struct mark *mark = flow_mark(sk);
+
+	if (mark && mark->opening.began)
+		connection_ends(mark, sk, connection_failure(mark, sk));
+}
+
+#endif

@@ -1,0 +1,273 @@
+//! Connections: `conn.handshake` and `conn.accept` against tcpdump, against the clock of the
+//! programs around connect() and accept(), and against the error that connect() returns.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::thread;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrStorage, accept, connect, getpeername, socket,
+};
+use serde_json::Value;
+use testbed::{Direction, Family, Host, Link, LinkConfig};
+
+use crate::capture::{Capture, Packet};
+use crate::clock::now;
+use crate::common::{FAMILIES, Stat, Trace, number, stage};
+
+const MS: Duration = Duration::from_millis(1);
+const DELAY: Duration = Duration::from_millis(5);
+/// Longer than any wait for a state on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const SYN: u8 = 2;
+const ACK: u8 = 16;
+
+struct Scene {
+    a: Host,
+    b: Host,
+    link: Link,
+}
+
+impl Scene {
+    fn new(delay: Duration) -> Scene {
+        let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+        let link = Link::relay(&a, &b, LinkConfig::default().delay(delay)).unwrap();
+        Scene { a, b, link }
+    }
+
+    fn listen(&self, family: Family) -> TcpListener {
+        let address = SocketAddr::new(self.link.address_b(family), 0);
+        self.b.tcp_listen(address).unwrap()
+    }
+
+    fn trace(host: &Host) -> Trace {
+        Trace::start(&["--netns", host.netns_name(), "tcp"])
+    }
+
+    fn lose(&self, share: f64) {
+        let config = LinkConfig::default().delay(DELAY).loss(share);
+        self.link.set_direction(Direction::AToB, config).unwrap();
+    }
+}
+
+/// Between the calls of connect() and accept() and their returns.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    begin: u64,
+    end: u64,
+}
+
+impl Span {
+    fn of<T>(call: impl FnOnce() -> T) -> (Span, T) {
+        let begin = now();
+        let result = call();
+        (Span { begin, end: now() }, result)
+    }
+
+    fn length(self) -> u64 {
+        self.end - self.begin
+    }
+}
+
+fn time_of(packets: &[Packet], from: SocketAddr, flags: u8) -> u64 {
+    let first = packets.iter().find(|packet| {
+        let sent = packet.tcp.is_some_and(|tcp| tcp.flags & (SYN | ACK) == flags);
+        sent && packet.source == from
+    });
+    first.unwrap_or_else(|| panic!("no {flags:#x} of {from}")).time
+}
+
+fn stage_of(connection: &Value, stage: &str) -> u64 {
+    number(&connection["stages"][stage])
+}
+
+/// Return the connection between these ends, which is reported once.
+fn only(connections: &[Value], remote: SocketAddr) -> &Value {
+    let remote = remote.to_string();
+    let mut ours = connections
+        .iter()
+        .filter(|connection| connection["remote"] == remote.as_str());
+    let first = ours
+        .next()
+        .unwrap_or_else(|| panic!("none of {remote} in {connections:?}"));
+    assert!(ours.next().is_none(), "{connections:?}");
+    first
+}
+
+fn readable(listener: &TcpListener) -> u64 {
+    let mut waited = [PollFd::new(listener.as_fd(), PollFlags::POLLIN)];
+    poll(&mut waited, PollTimeout::NONE).unwrap();
+    now()
+}
+
+/// The handshake is no shorter than on the wire, and no longer than connect().
+#[test]
+fn a_handshake_lies_between_its_packets_and_the_call() {
+    let scene = Scene::new(DELAY);
+    let capture = Capture::start(&scene.a, scene.link.interface_a(), "tcp");
+    let trace = Scene::trace(&scene.a);
+    let mut connected = Vec::new();
+    for family in FAMILIES {
+        let listener = scene.listen(family);
+        let to = listener.local_addr().unwrap();
+        let (span, stream) = Span::of(|| scene.a.tcp_connect(to).unwrap());
+        let local = stream.local_addr().unwrap();
+        connected.push((local, to, span));
+    }
+    let (connections, packets) = (trace.finish_connections(), capture.finish());
+    for (local, to, span) in connected {
+        let connection = only(&connections, to);
+        let wire = time_of(&packets, to, SYN | ACK) - time_of(&packets, local, SYN);
+        let handshake = stage_of(connection, "conn.handshake");
+        assert_eq!(connection["verdict"], "valid");
+        assert!(wire >= 2 * 5_000_000, "{wire} ns on the wire");
+        assert!(
+            handshake >= wire && handshake <= span.length(),
+            "{wire} ns on the wire, {span:?}: {connection}"
+        );
+    }
+}
+
+/// A connection that waits for its accept, and connects that do not wait.
+#[test]
+fn an_accept_lies_between_its_packets_and_the_call() {
+    let scene = Scene::new(DELAY);
+    let capture = Capture::start(&scene.b, scene.link.interface_b(), "tcp");
+    let trace = Scene::trace(&scene.b);
+    let mut accepted = Vec::new();
+    for family in FAMILIES {
+        let listener = scene.listen(family);
+        let client = scene.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
+        let ready = readable(&listener);
+        thread::sleep(50 * MS);
+        let (span, (server, from)) = Span::of(|| listener.accept().unwrap());
+        accepted.push((from, ready, span));
+        drop((client, server));
+    }
+    let (connections, packets) = (trace.finish_connections(), capture.finish());
+    for (from, ready, span) in accepted {
+        let connection = only(&connections, from);
+        let wait = stage_of(connection, "conn.accept");
+        let arrived = time_of(&packets, from, ACK);
+        assert_eq!(connection["verdict"], "valid");
+        assert_eq!(number(&connection["pid"]), u64::from(std::process::id()));
+        assert!(
+            wait >= span.begin - ready && wait <= span.end - arrived,
+            "ready {ready}, {span:?}, arrived {arrived}: {connection}"
+        );
+    }
+}
+
+/// The first SYN is lost: TCP sends it again after a second.
+#[test]
+fn a_lost_syn_is_in_the_handshake_and_counted() {
+    let scene = Scene::new(DELAY);
+    let (stat, trace) = (
+        Stat::start(&["--netns", scene.a.netns_name(), "tcp"]),
+        Scene::trace(&scene.a),
+    );
+    let listener = scene.listen(Family::V4);
+    let to = listener.local_addr().unwrap();
+    scene.lose(1.0);
+    let span = thread::scope(|scope| {
+        let connecting = scope.spawn(|| Span::of(|| scene.a.tcp_connect(to).unwrap()).0);
+        let begin = now();
+        while scene.link.statistics().a_to_b.lost == 0 {
+            assert!(now() - begin < u64::try_from(PATIENCE.as_nanos()).unwrap());
+            thread::sleep(MS);
+        }
+        scene.lose(0.0);
+        connecting.join().unwrap()
+    });
+    let (report, connections) = (stat.finish(), trace.finish_connections());
+    let connection = only(&connections, to);
+    let handshake = stage_of(connection, "conn.handshake");
+    assert!((900_000_000..=span.length()).contains(&handshake), "{connection}");
+    let again = number(&connection["retransmits"]);
+    assert!(again >= 1, "{connection}");
+    assert_eq!(report["connections"]["opened"], 1);
+    assert_eq!(report["connections"]["syns_again"], again);
+    assert_eq!(stage(&report, "conn.handshake", "count"), 1);
+}
+
+/// connect() returns an error, or the socket is closed before it returns.
+#[test]
+fn failed_connects_have_the_verdict_of_their_error() {
+    let scene = Scene::new(DELAY);
+    scene.a.set_sysctl("net.ipv4.tcp_syn_retries", "1").unwrap();
+    scene
+        .a
+        .set_sysctl("net.ipv4.tcp_syn_linear_timeouts", "0")
+        .unwrap();
+    let (stat, trace) = (
+        Stat::start(&["--netns", scene.a.netns_name(), "tcp"]),
+        Scene::trace(&scene.a),
+    );
+    let host = scene.link.address_b(Family::V4);
+    let [refused, aborted, lost] = [1, 2, 3].map(|port| SocketAddr::new(host, port));
+    let (refusal, error) = Span::of(|| scene.a.tcp_connect(refused).unwrap_err());
+    assert!(error.to_string().contains("refused"), "{error}");
+    scene.lose(1.0);
+    scene.a.enter(|| {
+        let flags = SockFlag::SOCK_NONBLOCK;
+        let socket = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
+        let address = SockaddrStorage::from(aborted);
+        assert_eq!(
+            connect(socket.as_raw_fd(), &address),
+            Err(nix::errno::Errno::EINPROGRESS)
+        );
+    });
+    let (timeout, error) = Span::of(|| scene.a.tcp_connect(lost).unwrap_err());
+    assert!(error.to_string().contains("timed out"), "{error}");
+    let (report, connections) = (stat.finish(), trace.finish_connections());
+    for (to, verdict) in [
+        (refused, "connect-refused"),
+        (aborted, "connect-aborted"),
+        (lost, "connect-timeout"),
+    ] {
+        assert_eq!(only(&connections, to)["verdict"], verdict);
+        assert_eq!(report["connections"]["failed"][verdict], 1, "{report}");
+    }
+    let [refused, lost] = [refused, lost].map(|to| only(&connections, to));
+    let took = stage_of(refused, "conn.handshake");
+    assert!((10_000_000..=refusal.length()).contains(&took), "{refused}");
+    let took = stage_of(lost, "conn.handshake");
+    assert!((1_000_000_000..=timeout.length()).contains(&took), "{lost}");
+    assert_eq!(number(&lost["retransmits"]), 1);
+    assert_eq!(report["tx"]["messages"], 0);
+    assert_eq!(report["verdicts"]["valid"], 0);
+}
+
+/// accept() without an address is seen by no hook, and getpeername() is no accept().
+#[test]
+fn accepts_that_are_not_seen_are_refused() {
+    let scene = Scene::new(DELAY);
+    let stat = Stat::start(&["--netns", scene.b.netns_name(), "tcp"]);
+    let listener = scene.listen(Family::V4);
+    let to = listener.local_addr().unwrap();
+    let unseen = scene.a.tcp_connect(to).unwrap();
+    readable(&listener);
+    #[expect(unsafe_code, reason = "accept() of nix returns a number")]
+    // SAFETY: The descriptor is open, and nothing else owns it.
+    let server = unsafe { OwnedFd::from_raw_fd(accept(listener.as_raw_fd()).unwrap()) };
+    let peer: SockaddrStorage = getpeername(server.as_raw_fd()).unwrap();
+    let port = unseen.local_addr().unwrap().port();
+    assert_eq!(peer.as_sockaddr_in().unwrap().port(), port);
+    drop((unseen, TcpStream::from(server)));
+    let unaccepted = scene.a.tcp_connect(to).unwrap();
+    readable(&listener);
+    drop((listener, unaccepted));
+    let closed = |text: String| text.lines().count() <= 1;
+    let begin = now();
+    while !closed(scene.b.run("ss", &["-tn"]).unwrap()) {
+        assert!(now() - begin < u64::try_from(PATIENCE.as_nanos()).unwrap());
+        thread::sleep(MS);
+    }
+    let report = stat.finish();
+    assert_eq!(report["connections"]["accepted"], 0, "{report}");
+    assert_eq!(report["connections"]["failed"]["unseen-accept"], 1, "{report}");
+    assert_eq!(report["connections"]["failed"]["unaccepted"], 1, "{report}");
+}
