@@ -82,6 +82,8 @@ pub struct Session {
     plan: Plan,
     asks_nics: bool,
     started: Instant,
+    /// The marks are off the sockets.
+    deselected: bool,
 }
 
 impl std::fmt::Debug for Session {
@@ -156,6 +158,7 @@ impl Session {
             asks_nics: options.nic_stamps.is_some() && plan.spares_nics(),
             plan,
             started: Instant::now(),
+            deselected: false,
         };
         session.select_tasks(&options.target)?;
         session.refresh_clock()?;
@@ -426,6 +429,15 @@ impl Session {
         Ok(())
     }
 
+    /// Take the marks off the sockets, once.
+    fn deselect(&mut self) {
+        if !std::mem::replace(&mut self.deselected, true) && self.plan.uses_bit() {
+            let data = &self.skeleton.maps.bss_data;
+            let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
+            flow::deselect(&self.skeleton.progs.deselect_flows, &mut visited);
+        }
+    }
+
     /// Detaches everything, takes the marks off the sockets and gives the final numbers.
     ///
     /// # Errors
@@ -437,7 +449,11 @@ impl Session {
         if let Some(ring) = &self.ring {
             hand_over(|take| ring.empty(take), self.offset, on_message)?;
         }
+        self.deselect();
         let mut summary = self.summary();
+        // Flows that were open are counted by now, where they have marks that lead to them.
+        let segments = || self.banks.read().iter().map(|bank| bank.segments).sum();
+        summary.tx.segments = self.plan.uses_bit().then(segments);
         summary.duration = duration;
         let groups = self.groups.as_mut();
         summary.groups = groups
@@ -469,11 +485,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.detach();
-        if self.plan.uses_bit() {
-            let data = &self.skeleton.maps.bss_data;
-            let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
-            flow::deselect(&self.skeleton.progs.deselect_flows, &mut visited);
-        }
+        self.deselect();
     }
 }
 

@@ -9,7 +9,9 @@ use sockstamp_model::group::{Dimension, GroupDirection, GroupHistogram, GroupSum
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 
-use crate::text::share;
+use crate::colour::Brush;
+use crate::diagnosis;
+use crate::text::{share, wrapped};
 
 /// Columns for names.
 const WIDEST: usize = 80;
@@ -130,6 +132,29 @@ pub(crate) fn rows(
         }
     }
     writeln!(output)
+}
+
+/// Groups that have a sentence of their own.
+const DIAGNOSES: usize = 3;
+
+/// Say of the groups whose causes took the most time where it goes.
+pub(crate) fn diagnoses(output: &mut dyn Write, groups: &Groups, brush: Brush) -> io::Result<()> {
+    let found = groups.groups.iter().filter_map(|group| {
+        let (ns, sentence) = diagnosis::of_group(group)?;
+        Some((ns, group, sentence))
+    });
+    let mut found: Vec<_> = found.collect();
+    found.sort_by_key(|(ns, ..)| Reverse(*ns));
+    found.truncate(DIAGNOSES);
+    for (_, group, sentence) in &found {
+        let text = format!("{}: {sentence}", group.key);
+        let text = wrapped(" diagnosis of", text.split(' '), "");
+        writeln!(output, "{}", brush.bold(&text))?;
+    }
+    if !found.is_empty() {
+        writeln!(output)?;
+    }
+    Ok(())
 }
 
 /// Columns of the name of a stage between messages.
@@ -332,6 +357,37 @@ mod tests {
                 "\n   peer.answer rx         5            56.2 ms   60.0 ms   60.0 ms  peer 83.3 %\n"
             ),
             "{table}"
+        );
+    }
+
+    #[test]
+    fn the_groups_whose_causes_took_the_most_time_have_a_sentence_each() {
+        let slow = |name: &str, millis: u64| {
+            let mut group = group(name, 10);
+            let app = group.rx.stages[Stage::RxApp].get_or_insert_default();
+            app.record(Nanos(millis * 1_000_000), 10);
+            group.rx.total.record(Nanos(millis * 1_000_000), 10);
+            group
+        };
+        let slow =
+            [("a", 20), ("b", 90), ("c", 30), ("d", 1), ("e", 40)].map(|(name, millis)| slow(name, millis));
+        let groups = Groups::new("port,comm".parse().unwrap(), slow);
+        let text = printed(|output| diagnoses(output, &groups, Brush::default()));
+        let begins: Vec<_> = text
+            .lines()
+            .filter(|line| line.contains("diagnosis of"))
+            .collect();
+        assert_eq!(begins.len(), 3, "{text}");
+        for (line, name) in begins.iter().zip(["b", "e", "c"]) {
+            assert!(
+                line.starts_with(&format!(" diagnosis of {name} 443: 100.0 % of the ")),
+                "{line}"
+            );
+        }
+        let healthy = Groups::new("port,comm".parse().unwrap(), [group("f", 10)]);
+        assert_eq!(
+            printed(|output| diagnoses(output, &healthy, Brush::default())),
+            ""
         );
     }
 

@@ -13,6 +13,7 @@ use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
 
 use crate::colour::{Brush, Color};
+use crate::diagnosis::Peers;
 use crate::duration::duration;
 use crate::measure::{self, Measurement};
 use crate::measuring::Measuring;
@@ -100,7 +101,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)
     } else {
-        print(&mut output, summary, wall_time.as_ref(), options)
+        print(&mut output, summary, wall_time.as_ref(), waits.peers(), options)
     };
     match printed {
         // A reader that has seen enough is no failure.
@@ -134,6 +135,7 @@ fn print(
     output: &mut dyn Write,
     summary: &Summary,
     wall_time: Option<&WallTime>,
+    peers: &Peers,
     options: &Options,
 ) -> io::Result<()> {
     if let (Format::Text, Some(wall_time), false) = (options.format, wall_time, text::is_empty(summary)) {
@@ -141,10 +143,11 @@ fn print(
     }
     match (options.format, &summary.groups) {
         (Format::Text, _) if text::is_empty(summary) => text::nothing(output, summary, why_nothing(options))?,
-        (Format::Text, None) => text::table(output, summary, brush_of(options))?,
+        (Format::Text, None) => text::table(output, summary, peers, brush_of(options))?,
         (Format::Text, Some(groups)) => {
-            text::table(output, summary, brush_of(options))?;
+            text::table(output, summary, peers, brush_of(options))?;
             groups::table(output, groups, options.top)?;
+            groups::diagnoses(output, groups, brush_of(options))?;
         }
         (Format::Csv, None) => text::csv(output, summary)?,
         (Format::Csv, Some(groups)) => groups::csv(output, groups)?,

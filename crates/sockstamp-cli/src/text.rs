@@ -11,7 +11,8 @@ use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::colour::Brush;
-use crate::{diagnosis, interfaces};
+use crate::diagnosis::{self, Peers};
+use crate::interfaces;
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Columns of a stage's name and count.
@@ -19,7 +20,12 @@ const NAME_AND_COUNT: usize = 21;
 const DIRECTIONS: [Direction; 2] = [Direction::Tx, Direction::Rx];
 
 /// The table of `stat`.
-pub(crate) fn table(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
+pub(crate) fn table(
+    output: &mut dyn Write,
+    summary: &Summary,
+    peers: &Peers,
+    brush: Brush,
+) -> io::Result<()> {
     writeln!(output)?;
     for direction in DIRECTIONS {
         headline(output, direction, summary)?;
@@ -45,7 +51,7 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary, brush: Brush) -> 
     let home = interfaces::own_namespace();
     interfaces::summary(output, &summary.interfaces, home, &netns::names())?;
     losses(output, summary, brush)?;
-    if let Some(sentence) = diagnosis::of(summary) {
+    if let Some(sentence) = diagnosis::of(summary, peers) {
         let sentence = wrapped(" diagnosis:", sentence.split(' '), "");
         writeln!(output, "{}", brush.bold(&sentence))?;
     }
@@ -135,7 +141,7 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
         format!("{} messages", part.messages),
         format!("{} bytes in {}", part.bytes, summary.duration),
         match direction {
-            Direction::Tx => format!("{} retransmits", part.retransmits),
+            Direction::Tx => retransmits(part),
             Direction::Rx => format!("{} out of order", part.out_of_order),
         },
     ];
@@ -152,6 +158,19 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
         "{}",
         wrapped(&format!(" {}:", direction.name()), figures, ",")
     )
+}
+
+/// Return the segments sent again, and of how many where that is known. Segments without data, such
+/// as SYNs, are not among those.
+fn retransmits(part: &DirectionSummary) -> String {
+    let again = part.retransmits;
+    match part.segments {
+        Some(all) if all >= again && all > 0 => {
+            let share = share(again.into(), all.into());
+            format!("retransmits {again} of {all} segments ({share})")
+        }
+        _ => format!("{again} retransmits"),
+    }
 }
 
 fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, share: &str) -> io::Result<()> {
@@ -397,6 +416,7 @@ mod tests {
             part.measured = 1_234_567;
             part.bytes = u64::from(u32::MAX) * 1_000;
             part.retransmits = 1_234_567;
+            part.segments = Some(u64::from(u32::MAX));
             part.out_of_order = 1_234_567;
             part.pipelined = 1_234_567;
             part.drops = 1_234_567;
@@ -437,7 +457,7 @@ mod tests {
 
     fn printed(summary: &Summary) -> String {
         let mut text = Vec::new();
-        table(&mut text, summary, Brush::default()).unwrap();
+        table(&mut text, summary, &Peers::default(), Brush::default()).unwrap();
         String::from_utf8(text).unwrap()
     }
 
@@ -464,6 +484,22 @@ mod tests {
         assert!(line(" tx sent ").ends_with(" 100.0 %"), "{text}");
         assert!(line(" tx.network ").ends_with(" after"), "{text}");
         assert!(!text.contains("tx total"), "{text}");
+    }
+
+    #[test]
+    fn retransmits_are_of_the_segments_sent() {
+        let mut summary = Summary::default();
+        summary.tx.retransmits = 25;
+        assert!(printed(&summary).contains(" 25 retransmits\n"));
+        summary.tx.segments = Some(1800);
+        let text = printed(&summary);
+        assert!(
+            text.contains(" retransmits 25 of 1800 segments (1.4 %)\n"),
+            "{text}"
+        );
+        // SYNs alone.
+        summary.tx.segments = Some(3);
+        assert!(printed(&summary).contains(" 25 retransmits\n"));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
+use crate::diagnosis::Peers;
 use crate::measure::Observer;
 use crate::text;
 
@@ -64,6 +65,7 @@ pub(crate) struct Waits {
     last: BTreeMap<(NetnsInode, SocketCookie), Timestamp<Monotonic>>,
     /// Waits that are not in `waits`, since there is no room or their messages were not measured.
     left_out: u64,
+    peers: Peers,
 }
 
 /// The result for one command.
@@ -93,6 +95,7 @@ impl Observer for Waits {
             }
             return;
         }
+        self.peers.record(message);
         let flow = (message.flow.netns, message.flow.cookie);
         let last = self.last.get(&flow).copied();
         if message.verdict != Verdict::Valid {
@@ -122,10 +125,15 @@ impl Waits {
         }
     }
 
+    /// The peers whose answers the command waited for.
+    pub(crate) fn peers(&self) -> &Peers {
+        &self.peers
+    }
+
     /// Divide the time between these two moments.
-    pub(crate) fn divide(self, begin: Timestamp<Monotonic>, end: Timestamp<Monotonic>) -> WallTime {
+    pub(crate) fn divide(&self, begin: Timestamp<Monotonic>, end: Timestamp<Monotonic>) -> WallTime {
         let wall = end.since(begin).unwrap_or_default();
-        let inside = self.waits.into_iter().filter_map(|wait| {
+        let inside = self.waits.iter().filter_map(|&wait| {
             let wait = Wait {
                 begin: wait.begin.max(begin),
                 end: wait.end.min(end),

@@ -109,6 +109,10 @@ pub struct DirectionSummary {
     /// Segments that the selected flows sent again, as `tcpi_total_retrans` counts them; always 0
     /// for RX.
     pub retransmits: u64,
+    /// Segments with data that the selected flows sent, those sent again included, as
+    /// `tcpi_data_segs_out` counts them. `None` for RX, during a measurement, of recordings, and
+    /// without BPF timestamping.
+    pub segments: Option<u64>,
     /// Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8) counts them; always 0
     /// for TX.
     pub out_of_order: u64,
@@ -195,6 +199,10 @@ impl DirectionSummary {
         self.measured = self.measured.saturating_add(other.measured);
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.retransmits = self.retransmits.saturating_add(other.retransmits);
+        self.segments = match (self.segments, other.segments) {
+            (Some(mine), Some(theirs)) => Some(mine.saturating_add(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
         self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
         self.pipelined = self.pipelined.saturating_add(other.pipelined);
         self.drops = self.drops.saturating_add(other.drops);
@@ -246,11 +254,12 @@ impl Serialize for DirectionSummary {
             }
         }
 
-        let mut object = serializer.serialize_struct("DirectionSummary", 11)?;
+        let mut object = serializer.serialize_struct("DirectionSummary", 12)?;
         object.serialize_field("messages", &self.messages)?;
         object.serialize_field("measured", &self.measured)?;
         object.serialize_field("bytes", &self.bytes)?;
         object.serialize_field("retransmits", &self.retransmits)?;
+        object.serialize_field("segments", &self.segments)?;
         object.serialize_field("out_of_order", &self.out_of_order)?;
         object.serialize_field("pipelined", &self.pipelined)?;
         object.serialize_field("drops", &self.drops)?;

@@ -184,6 +184,7 @@ struct bank {
 	__u64 measured[DIRECTION_COUNT];
 	__u64 measured_weight[DIRECTION_COUNT];
 	__u64 retransmits;
+	__u64 segments; /* with data, of flows that have ended or were given back */
 	__u64 out_of_order; /* segments that came behind a missing one: TCPOFOQueue of these flows
 			     */
 	__u64 pipelined[DIRECTION_COUNT]; /* no app.service, no peer.answer */

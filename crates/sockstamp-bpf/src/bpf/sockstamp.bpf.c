@@ -39,10 +39,14 @@ static __always_inline void flow_close(const struct sock *sk)
 	struct flow *flow = flow_lookup(sk);
 	struct bank *bank = this_bank();
 	const struct tcp_sock *tp;
+	struct mark *mark;
 	bool read;
 
 	if (!flow || !bank)
 		return;
+	mark = flow_mark(sk);
+	if (mark)
+		flow_count_segments(mark, tcp_of(sk));
 	tx_close(bank, sk, flow);
 	rx_close(bank, sk, flow);
 	flow_ended(flow);

@@ -545,6 +545,7 @@ struct tcp_sock {
 	u8 bpf_sock_ops_cb_flags;
 	u64 tcp_wstamp_ns;
 	u32 total_retrans;
+	u32 data_segs_out;
 	u32 rcv_wup;
 	u32 rcv_wnd;
 	u32 snd_wnd;

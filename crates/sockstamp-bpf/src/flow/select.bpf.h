@@ -125,6 +125,21 @@ static __always_inline void mark_selected(struct mark *mark, const struct tcp_so
 	mark->tx_seq = tp->write_seq;
 	mark->ooopack = tp->rcv_ooopack;
 	mark->retransmits = tp->total_retrans;
+	mark->segments = tp->data_segs_out;
+}
+
+/*
+ * Count what a selected flow has sent, once: when it closes, or at the end of the measurement. So
+ * no packet pays for it.
+ */
+static __always_inline void flow_count_segments(const struct mark *mark, const struct tcp_sock *tp)
+{
+	struct bank *bank = this_bank();
+
+	if (!bank || mark->kind != MARK_SELECTED || !mark->directions)
+		return;
+	if (mark_wants(mark, DIRECTION_TX))
+		count(&bank->segments, (__u32)(tp->data_segs_out - mark->segments));
 }
 
 /* Return true if a FIN went in one direction, and data may still go in the other. */

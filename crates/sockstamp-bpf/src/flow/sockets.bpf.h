@@ -139,6 +139,7 @@ static __always_inline void deselect_flow(struct sock_common *common)
 	mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 	if (!mark || !mark->asked)
 		return;
+	flow_count_segments(mark, tp);
 	asked = mark->asked;
 	bpf_sk_storage_delete(&sockstamp_marks, tp);
 	bits_give_back(tp, tp, asked);

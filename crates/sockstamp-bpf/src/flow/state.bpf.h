@@ -80,6 +80,7 @@ struct mark {
 	__u8 asked; /* enum asked */
 	__u8 adopted; /* the flow was there before us */
 	__u32 retransmits; /* how much of the kernel's count is in ours */
+	__u32 segments; /* data_segs_out when the flow was selected */
 	__u32 tx_seq; /* where the first message starts */
 	__u32 ooopack; /* segments that had come out of order when the flow was selected */
 	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */

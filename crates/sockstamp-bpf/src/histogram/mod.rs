@@ -91,6 +91,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         measured: sum(banks, |bank| bank.measured[index]),
         bytes: sum(banks, |bank| bank.bytes[index]),
         retransmits: only(Direction::Tx, sum(banks, |bank| bank.retransmits)),
+        segments: None,
         out_of_order: only(Direction::Rx, sum(banks, |bank| bank.out_of_order)),
         pipelined: sum(banks, |bank| bank.pipelined[index]),
         drops: only(Direction::Rx, sum(banks, |bank| bank.drops)),

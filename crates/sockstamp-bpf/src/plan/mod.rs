@@ -171,7 +171,7 @@ impl Plan {
     }
 
     /// Return whether flows are selected by a bit on their sockets, that is to be taken back.
-    pub(crate) fn uses_bit(&self) -> bool {
+    pub fn uses_bit(&self) -> bool {
         matches!(self.tx, Some(Stamps::Callbacks | Stamps::Unasked))
     }
 

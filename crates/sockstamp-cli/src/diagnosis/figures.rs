@@ -1,10 +1,15 @@
 //! The figures that rules ask about.
 
+use std::net::SocketAddr;
+
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::part::{Part, PartMap};
+use sockstamp_model::group::{GroupHistogram, GroupSummary};
+use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{Connections, Summary, Throttled};
 use sockstamp_model::verdict::Verdict;
+
+use super::peers::Answers;
 
 /// A number of messages and the sum of their times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -14,6 +19,11 @@ pub(super) struct Sum {
 }
 
 impl Sum {
+    pub(super) fn add(&mut self, time: Nanos, weight: u32) {
+        self.count += u64::from(weight);
+        self.ns += u128::from(time.0) * u128::from(weight);
+    }
+
     pub(super) fn mean(self) -> Nanos {
         let mean = self.ns.checked_div(u128::from(self.count));
         Nanos(mean.map_or(0, |mean| u64::try_from(mean).unwrap_or(u64::MAX)))
@@ -34,12 +44,48 @@ pub(super) struct Figures {
     pub(super) sent_bytes: u64,
     pub(super) sent_messages: u64,
     pub(super) retransmits: u64,
+    /// Segments sent, if they were counted.
+    pub(super) segments: Option<u64>,
     pub(super) drops: u64,
     pub(super) connections: Connections,
     /// The CPU quota that was used up most often.
     pub(super) throttled: Option<Throttled>,
     /// The interface that most messages left by.
     pub(super) interface: Option<String>,
+    /// The peer that most of the time of answers is of, if it is known.
+    pub(super) slowest_peer: Option<(SocketAddr, Answers)>,
+}
+
+impl From<&GroupSummary> for Figures {
+    fn from(group: &GroupSummary) -> Self {
+        let of = |stage: Stage| group.direction(stage.direction());
+        let sum = |histogram: &GroupHistogram| Sum {
+            count: histogram.count(),
+            ns: histogram.sum_ns(),
+        };
+        Self {
+            stages: StageMap::from_fn(|stage| of(stage).stages[stage].as_ref().map_or(Sum::default(), sum)),
+            parts: PartMap::from_fn(|part: Part| {
+                let part = of(part.stage()).parts[part].as_ref();
+                part.map_or(Sum::default(), Sum::from)
+            }),
+            sent: sum(group.tx.time(Direction::Tx)),
+            read: sum(group.rx.time(Direction::Rx)),
+            sent_bytes: group.tx.bytes,
+            sent_messages: group.tx.messages,
+            retransmits: group.tx.retransmits,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<&PartSummary> for Sum {
+    fn from(part: &PartSummary) -> Self {
+        Self {
+            count: part.count,
+            ns: part.sum_ns,
+        }
+    }
 }
 
 impl From<&Summary> for Figures {
@@ -54,10 +100,7 @@ impl From<&Summary> for Figures {
         });
         let parts = PartMap::from_fn(|part: Part| {
             let sum = of(part.stage()).parts[part].as_ref();
-            sum.map_or(Sum::default(), |sum| Sum {
-                count: sum.count,
-                ns: sum.sum_ns,
-            })
+            sum.map_or(Sum::default(), Sum::from)
         });
         let time = |direction| {
             let time = summary.direction(direction).time(direction);
@@ -76,9 +119,11 @@ impl From<&Summary> for Figures {
             sent_bytes: summary.tx.bytes,
             sent_messages: summary.tx.messages,
             retransmits: summary.tx.retransmits,
+            segments: summary.tx.segments,
             drops: summary.rx.drops,
             connections: summary.connections.clone(),
             throttled: summary.throttled.clone(),
+            slowest_peer: None,
             interface: busiest.and_then(|of| Some(of.interface.as_ref()?.name.to_string())),
         }
     }
@@ -93,9 +138,10 @@ impl Figures {
         }
     }
 
-    /// Segments sent, at the least: each message has one, and none carries more than 1460 bytes
+    /// Segments sent, or how many at the least: each message has one, and none carries more than 1460 bytes
     /// (Ethernet's MTU without options).
     pub(super) fn least_segments(&self) -> u64 {
-        self.sent_messages.max(self.sent_bytes.div_ceil(1460))
+        let least = self.sent_messages.max(self.sent_bytes.div_ceil(1460));
+        self.segments.unwrap_or(least)
     }
 }

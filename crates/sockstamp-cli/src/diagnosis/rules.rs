@@ -83,7 +83,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "loss",
         condition: "At least 1 % of the segments sent, and at least 5, were sent again.",
-        sentence: "packets are lost: N segments were sent again, of M at the least",
+        sentence: "packets are lost: N of M segments were sent again",
         check: "`nstat -az TcpRetransSegs TcpExtTCPTimeouts`; `ip -s link`; `tc -s qdisc`.",
         cure: "Depends on where: a queue too short, a rate limit, a bad cable or radio link.",
         find: loss,
@@ -196,8 +196,9 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "peer",
-        condition: "`peer.answer` is 50 ms on average; told is its larger part.",
-        sentence: "peers take T to answer, of which the path is R at the least (TCP)",
+        condition: "`peer.answer` is 50 ms on average; told is its larger part. With a command, the peer \
+                    is named that has three quarters of that time, and the average is of its answers.",
+        sentence: "PEER takes T to answer, of which the path is R at the least (TCP)",
         check: "`sockstamp stat --by peer,port`; sockstamp at the peer.",
         cure: "That of the peer; for a long path: fewer round trips, or a closer peer.",
         find: peer,
@@ -368,9 +369,13 @@ fn loss(figures: &Figures) -> Option<Finding> {
         return None;
     }
     let waits = [Part::Retransmit, Part::Excess].map(|part| figures.parts[part].ns);
+    let of = match figures.segments {
+        Some(_) => format!("{again} of {segments} segments were sent again"),
+        None => format!("{again} segments were sent again, of {segments} at the least"),
+    };
     Some(Finding {
         ns: waits.into_iter().sum(),
-        sentence: format!("packets are lost: {again} segments were sent again, of {segments} at the least"),
+        sentence: format!("packets are lost: {of}"),
     })
 }
 
@@ -388,24 +393,35 @@ fn dropped(figures: &Figures) -> Option<Finding> {
 }
 
 fn peer(figures: &Figures) -> Option<Finding> {
-    let answer = figures.stages[Stage::PeerAnswer];
+    let all = figures.stages[Stage::PeerAnswer];
+    let network = Sum {
+        count: all.count,
+        ns: figures.parts[Part::Network].ns,
+    };
+    let (name, answer, network) = match &figures.slowest_peer {
+        Some((peer, answers)) => (Some(peer.to_string()), answers.whole, answers.network),
+        None => (None, all, network),
+    };
     if answer.mean() < Nanos(50 * MS) {
         return None;
     }
-    let network = Sum {
-        count: answer.count,
-        ns: figures.parts[Part::Network].ns,
-    };
     let (answered, way) = (answer.mean(), network.mean());
+    let takes = match &name {
+        Some(name) => format!("{name} takes"),
+        None => "peers take".to_owned(),
+    };
     let sentence = if network.ns == 0 {
-        format!("peers take {answered} to answer")
+        format!("{takes} {answered} to answer")
     } else if network.ns * 2 > answer.ns {
-        format!("answers take {answered}, of which the path to the peers is {way} at the least")
+        let whose = name.map_or_else(String::new, |name| format!(" of {name}"));
+        let to = if whose.is_empty() { " to the peers" } else { "" };
+        format!("answers{whose} take {answered}, of which the path{to} is {way} at the least")
     } else {
-        format!("peers take {answered} to answer, of which the path is {way} at the least")
+        format!("{takes} {answered} to answer, of which the path is {way} at the least")
     };
     Some(Finding {
-        ns: answer.ns,
+        // An answer is waited for from the send on: what kept the request here is no peer's.
+        ns: answer.ns.saturating_sub(figures.sent.ns),
         sentence,
     })
 }

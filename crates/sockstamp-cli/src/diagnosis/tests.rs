@@ -1,3 +1,5 @@
+use std::net::SocketAddr;
+
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
@@ -50,19 +52,23 @@ fn with_part(part: Part, nanos: u64) -> Summary {
     summary
 }
 
+fn told(summary: &Summary) -> Option<String> {
+    of(summary, &Peers::default())
+}
+
 fn says(summary: &Summary, sentence: &str) {
-    assert_eq!(of(summary).as_deref(), Some(sentence));
+    assert_eq!(told(summary).as_deref(), Some(sentence));
 }
 
 #[test]
 fn nothing_is_said_where_nothing_is_large() {
-    assert_eq!(of(&Summary::default()), None);
-    assert_eq!(of(&measured(&[])), None);
+    assert_eq!(told(&Summary::default()), None);
+    assert_eq!(told(&measured(&[])), None);
     // Long acknowledgements alone, and waits of bulk senders that are as they should be.
-    assert_eq!(of(&with_part(Part::Cwnd, 40 * MS)), None);
-    assert_eq!(of(&with_part(Part::Sndbuf, 20 * MS)), None);
-    assert_eq!(of(&measured(&[(Stage::AppService, 900 * MS)])), None);
-    assert_eq!(of(&measured(&[(Stage::PeerAnswer, 49 * MS)])), None);
+    assert_eq!(told(&with_part(Part::Cwnd, 40 * MS)), None);
+    assert_eq!(told(&with_part(Part::Sndbuf, 20 * MS)), None);
+    assert_eq!(told(&measured(&[(Stage::AppService, 900 * MS)])), None);
+    assert_eq!(told(&measured(&[(Stage::PeerAnswer, 49 * MS)])), None);
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn each_cause_of_waiting_has_its_sentence() {
         (Part::Rwnd, "its program reads too slowly"),
         (Part::Sndbuf, "room in the send buffer"),
     ] {
-        let sentence = of(&with_part(part, 200 * MS)).unwrap();
+        let sentence = told(&with_part(part, 200 * MS)).unwrap();
         assert!(sentence.contains(words), "{part}: {sentence}");
         assert!(
             sentence.starts_with("100.0 % of the 200 ms until messages leave is "),
@@ -115,7 +121,7 @@ fn each_slow_stage_of_receiving_has_its_sentence() {
         (Stage::RxApp, "the program, which comes late to read it"),
         (Stage::RxStack, "the kernel's receive path"),
     ] {
-        let sentence = of(&measured(&[(stage, 60 * MS)])).unwrap();
+        let sentence = told(&measured(&[(stage, 60 * MS)])).unwrap();
         assert!(sentence.contains(words), "{stage}: {sentence}");
         assert!(sentence.contains("until data is read"), "{sentence}");
     }
@@ -134,16 +140,16 @@ fn a_cpu_quota_is_named_where_its_programs_are_slow() {
     for stage in [Stage::RxWakeup, Stage::RxApp, Stage::AppService] {
         let mut summary = measured(&[(stage, 60 * MS)]);
         summary.throttled = quota(42);
-        let sentence = of(&summary).unwrap();
+        let sentence = told(&summary).unwrap();
         let start = "the CPU quota of /web was used up in 42 of 50 periods: ";
         assert!(sentence.starts_with(start), "{sentence}");
         assert!(sentence.contains(stage.name()), "{sentence}");
         summary.throttled = quota(4);
-        assert!(!of(&summary).is_some_and(|sentence| sentence.contains("quota")));
+        assert!(!told(&summary).is_some_and(|sentence| sentence.contains("quota")));
     }
     let mut summary = measured(&[]);
     summary.throttled = quota(42);
-    assert_eq!(of(&summary), None, "nothing is slow");
+    assert_eq!(told(&summary), None, "nothing is slow");
 }
 
 #[test]
@@ -155,7 +161,7 @@ fn a_cgroups_name_is_escaped_in_the_sentence() {
         throttled: 42,
         time: Nanos(3_000 * MS),
     });
-    let sentence = of(&summary).unwrap();
+    let sentence = told(&summary).unwrap();
     assert!(
         sentence.contains("CPU quota") && !sentence.contains(char::is_control),
         "{sentence}"
@@ -186,7 +192,7 @@ fn slow_answers_are_the_peers_or_the_paths() {
 
 #[test]
 fn connects_that_are_slow_or_fail_are_told() {
-    assert_eq!(of(&measured(&[(Stage::ConnHandshake, 99 * MS)])), None);
+    assert_eq!(told(&measured(&[(Stage::ConnHandshake, 99 * MS)])), None);
     let mut summary = measured(&[(Stage::ConnHandshake, 1_100 * MS)]);
     says(&summary, "connects take 1.10 s (conn.handshake)");
     summary.connections.syns_again = 3;
@@ -212,6 +218,31 @@ fn connects_that_are_slow_or_fail_are_told() {
 }
 
 #[test]
+fn what_keeps_a_request_here_is_not_the_peers() {
+    let mut summary = measured(&[(Stage::TxQdisc, 100 * MS), (Stage::PeerAnswer, 107 * MS)]);
+    assert!(told(&summary).unwrap().contains("packet scheduler"));
+    summary = measured(&[(Stage::TxQdisc, 30 * MS), (Stage::PeerAnswer, 107 * MS)]);
+    assert!(told(&summary).unwrap().contains("peers take"));
+}
+
+#[test]
+fn a_peer_that_has_most_of_the_time_is_named() {
+    let summary = measured(&[(Stage::PeerAnswer, 60 * MS)]);
+    let peers = |weights: [u32; 2]| {
+        let mut peers = Peers::default();
+        for (port, weight) in (53..).zip(weights) {
+            let peer = SocketAddr::from(([10, 0, 0, 1], port));
+            peers.add(peer, Nanos(60 * MS), Nanos(0), weight);
+        }
+        peers
+    };
+    let sentence = of(&summary, &peers([90, 10])).unwrap();
+    assert_eq!(sentence, "10.0.0.1:53 takes 60.0 ms to answer");
+    let sentence = of(&summary, &peers([50, 50])).unwrap();
+    assert_eq!(sentence, "peers take 60.0 ms to answer");
+}
+
+#[test]
 fn losses_are_told_by_their_count() {
     let mut summary = measured(&[]);
     summary.tx.retransmits = 5;
@@ -219,12 +250,15 @@ fn losses_are_told_by_their_count() {
         &summary,
         "packets are lost: 5 segments were sent again, of 100 at the least",
     );
+    summary.tx.segments = Some(120);
+    says(&summary, "packets are lost: 5 of 120 segments were sent again");
+    summary.tx.segments = None;
     // Less than 1 % of the segments that so many bytes need.
     summary.tx.bytes = 1_000_000;
-    assert_eq!(of(&summary), None);
+    assert_eq!(told(&summary), None);
     summary.rx.drops = 5;
     assert!(
-        of(&summary)
+        told(&summary)
             .unwrap()
             .starts_with("5 datagrams were dropped at their socket")
     );
@@ -239,15 +273,15 @@ fn refused_messages_come_before_every_time() {
         "the reader falls behind: 87.5 % of the messages are refused, most as evicted: the figures are of the others",
     );
     summary.verdicts.insert(Verdict::Evicted, 40);
-    assert!(of(&summary).unwrap().contains("packet scheduler"));
+    assert!(told(&summary).unwrap().contains("packet scheduler"));
 }
 
 #[test]
 fn of_two_causes_the_larger_one_is_told() {
     let summary = measured(&[(Stage::TxQdisc, 10 * MS), (Stage::RxApp, 300 * MS)]);
-    assert!(of(&summary).unwrap().contains("rx.app"));
+    assert!(told(&summary).unwrap().contains("rx.app"));
     let summary = measured(&[(Stage::TxQdisc, 300 * MS), (Stage::RxApp, 20 * MS)]);
-    assert!(of(&summary).unwrap().contains("tx.qdisc"));
+    assert!(told(&summary).unwrap().contains("tx.qdisc"));
 }
 
 #[test]

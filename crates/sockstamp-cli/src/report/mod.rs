@@ -20,6 +20,7 @@ use sockstamp_record::Reader;
 use self::groups::Sums;
 use self::series::Series;
 use crate::colour::{Brush, Color};
+use crate::diagnosis::Peers;
 use crate::groups::{Sort, dimension_of, order, sort};
 use crate::stat::Format;
 use crate::{duration, escape, output, text};
@@ -81,7 +82,7 @@ fn print(output: &mut dyn Write, report: &Report, options: &Options, brush: Brus
             text::nothing(output, summary, "the recording is empty")?;
         }
         (Format::Text, series) => {
-            text::table(output, summary, brush)?;
+            text::table(output, summary, &Peers::default(), brush)?;
             if let Some(groups) = &summary.groups {
                 crate::groups::table(output, groups, options.top)?;
             }

@@ -7,11 +7,14 @@ use super::app::{App, View};
 use super::paint::{self, MOST, Paint};
 use super::table::{Half, Key, Row};
 use super::{bar, units};
+use crate::text;
 
 /// The width of a cell, including the blank or mark before it.
 const CELL: usize = 6;
 /// The number of lines below the table.
-const DETAILS: usize = 6;
+const DETAILS: usize = 6 + DIAGNOSIS;
+/// Those of them that say where the time of a row goes.
+const DIAGNOSIS: usize = 2;
 /// Rows that are worth more than details.
 const ROWS: usize = 4;
 /// The width of the bar in the details.
@@ -214,6 +217,19 @@ fn describe(row: &Row, width: usize, below: usize, paint: Paint) -> Vec<Line<'st
         lines.extend(describe_half(direction, row.half(direction), paint));
     }
     lines.push(causes(row));
+    lines.extend(diagnosis(row, paint));
+    lines
+}
+
+fn diagnosis(row: &Row, paint: Paint) -> Vec<Line<'static>> {
+    let text = row.diagnosis.as_ref().map_or_else(String::new, |sentence| {
+        text::wrapped(" diagnosis:", sentence.split(' '), "")
+    });
+    let lines = text
+        .lines()
+        .map(|line| Line::styled(line.to_owned(), paint.title()));
+    let mut lines: Vec<_> = lines.collect();
+    lines.resize(DIAGNOSIS, Line::default());
     lines
 }
 

@@ -11,6 +11,7 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::Summary;
 
 use super::units;
+use crate::diagnosis;
 
 /// A snapshot of the counters.
 #[derive(Debug, Clone)]
@@ -108,6 +109,8 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) tx: Half,
     pub(super) rx: Half,
+    /// Where its time goes, in one sentence.
+    pub(super) diagnosis: Option<String>,
 }
 
 impl Row {
@@ -117,6 +120,7 @@ impl Row {
             name,
             tx: Half::new(Direction::Tx, &counted.tx, time),
             rx: Half::new(Direction::Rx, &counted.rx, time),
+            diagnosis: diagnosis::of_group(counted).map(|(_, sentence)| sentence),
         }
     }
 

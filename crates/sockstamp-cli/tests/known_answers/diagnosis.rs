@@ -1,30 +1,55 @@
 //! The last line of plain `stat`: which fault it names, and that it names none where there is none.
 
 use std::fs;
-
-use tempfile::NamedTempFile;
-use testbed::{Cgroup, Family, LinkConfig, Process, within_attempts};
-
+use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tempfile::NamedTempFile;
+use testbed::{Cgroup, Family, Host, LinkConfig, Process, within_attempts};
 
 use crate::common::{hooks, peer, sockstamp, wait_attached};
 use crate::support::Pair;
 
-const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Return the last sentence of `stat -- client`.
 fn last_line(pair: &Pair, words: &str) -> String {
+    let (address, peer) = (pair.address.to_string(), peer());
+    let words: Vec<_> = words.split_whitespace().collect();
+    last_line_on(
+        &pair.client,
+        &[&[&peer[..]], &words[..], &["--connect", &address]].concat(),
+    )
+}
+
+/// Return the last sentence of `stat -- command` on a host.
+pub(crate) fn last_line_on(host: &Host, command: &[&str]) -> String {
     let output = NamedTempFile::new().unwrap();
     let path = output.path().to_str().unwrap();
-    let (address, peer, hooks) = (pair.address.to_string(), peer(), hooks());
+    let hooks = hooks();
     let mut arguments = vec!["stat", "--every", "-o", path];
     arguments.extend(hooks.iter().map(String::as_str));
-    arguments.extend(["--", &peer]);
-    arguments.extend(words.split_whitespace());
-    arguments.extend(["--connect", &address]);
-    pair.client.run(sockstamp(), &arguments).unwrap();
+    arguments.push("--");
+    arguments.extend(command);
+    host.run(sockstamp(), &arguments).unwrap();
+    last_line_of(path)
+}
+
+/// Return the last sentence of `stat` with a target while `load` runs.
+pub(crate) fn last_line_while(target: &[&str], load: impl FnOnce()) -> String {
+    let output = NamedTempFile::new().unwrap();
+    let path = output.path().to_str().unwrap();
+    let mut command = Command::new(sockstamp());
+    command
+        .args(["stat", "--every", "-o", path])
+        .args(hooks())
+        .args(target);
+    let mut stat = Process::spawn(command).unwrap();
+    wait_attached(&mut stat);
+    load();
+    stat.signal(Signal::SIGINT).unwrap();
+    stat.wait(TIMEOUT).unwrap();
     last_line_of(path)
 }
 
@@ -40,11 +65,23 @@ fn last_line_of(path: &str) -> String {
 }
 
 fn says(pair: &Pair, words: &str, expected: &str) -> Result<(), String> {
-    let line = last_line(pair, words);
+    tells(last_line(pair, words), expected)
+}
+
+/// Check what a diagnosis says.
+pub(crate) fn tells(line: String, expected: &str) -> Result<(), String> {
     if line.starts_with("diagnosis: ") && line.contains(expected) {
         Ok(())
     } else {
         Err(line)
+    }
+}
+
+/// Check that there is no diagnosis: the line before it is the last one.
+pub(crate) fn is_silent(line: String) -> Result<(), String> {
+    match line.starts_with("lost: ") {
+        true => Ok(()),
+        false => Err(line),
     }
 }
 
@@ -88,21 +125,10 @@ fn a_cpu_quota_is_named_by_the_last_line_of_stat() {
     let name = quota.path().file_name().unwrap().to_str().unwrap().to_owned();
     let expected = format!("the CPU quota of /{name} was used up in ");
     within_attempts(|| {
-        let output = NamedTempFile::new().unwrap();
-        let path = output.path().to_str().unwrap();
-        let hooks = hooks();
-        let mut arguments = vec!["stat", "--every", "-o", path, "-p", &processes[0]];
-        arguments.extend(hooks.iter().map(String::as_str));
-        let mut stat = pair.server.spawn(sockstamp(), &arguments).unwrap();
-        wait_attached(&mut stat);
-        pair.run_peer("client --count 40");
-        stat.signal(Signal::SIGINT).unwrap();
-        stat.wait(TIMEOUT).unwrap();
-        let line = last_line_of(path);
-        match line.contains(&expected) {
-            true => Ok(()),
-            false => Err(line),
-        }
+        let line = last_line_while(&["-p", &processes[0]], || {
+            pair.run_peer("client --count 40");
+        });
+        tells(line, &expected)
     });
 }
 
@@ -110,11 +136,5 @@ fn a_cpu_quota_is_named_by_the_last_line_of_stat() {
 fn no_fault_is_named_where_requests_are_answered_at_once() {
     let pair = Pair::veth(Family::V4);
     let _serve = pair.serve(&["serve"]);
-    within_attempts(|| {
-        let line = last_line(&pair, "client --count 500");
-        match line.starts_with("lost: ") {
-            true => Ok(()),
-            false => Err(line),
-        }
-    });
+    within_attempts(|| is_silent(last_line(&pair, "client --count 500")));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::{Family, Host, Link, LinkConfig};
 
-use crate::common::{Trace, in_short, number, of_direction, peer, stat_command};
+use crate::common::{Trace, in_short, number, of_direction, peer, plan, stat_command};
 use crate::kernel_counts::{EndedFlows, KernelCounts};
 use crate::support::over_both_families;
 
@@ -62,5 +62,12 @@ fn check(family: Family) {
         counted,
         "{kernel:?}"
     );
+    if plan().uses_bit() {
+        assert_eq!(
+            number(&measured.report["tx"]["segments"]),
+            kernel.data_segments_sent,
+            "{kernel:?}"
+        );
+    }
     assert_eq!(measured.report["tx"]["bytes"], SENDS * SEND_BYTES);
 }

@@ -1,0 +1,91 @@
+//! Ordinary loads without a fault: `stat` ends without a diagnosis.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use testbed::{Family, Host, within_attempts};
+
+use crate::diagnosis::{TIMEOUT, is_silent, last_line_on};
+use crate::support::Pair;
+
+fn localhost(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+#[test]
+fn redis_benchmark() {
+    let host = Host::new("redis").unwrap();
+    let words = ["--save", "", "--appendonly", "no"];
+    let _server = host.spawn("redis-server", &words).unwrap();
+    host.wait_for_port(localhost(6379), TIMEOUT).unwrap();
+    within_attempts(|| {
+        let load = ["redis-benchmark", "-c", "4", "-n", "5000", "-t", "set,get", "-q"];
+        is_silent(last_line_on(&host, &load))
+    });
+}
+
+#[test]
+fn iperf3() {
+    let pair = Pair::veth(Family::V4);
+    let _server = pair.server.spawn("iperf3", &["-s"]).unwrap();
+    let address = pair.address.ip();
+    pair.server
+        .wait_for_port(SocketAddr::new(address, 5201), TIMEOUT)
+        .unwrap();
+    within_attempts(|| {
+        let load = ["iperf3", "-c", &address.to_string(), "-t", "2"];
+        is_silent(last_line_on(&pair.client, &load))
+    });
+}
+
+#[test]
+fn a_web_server_under_light_load() {
+    let host = Host::new("web").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display();
+    let configuration = format!(
+        "daemon off; master_process off; user root; pid {at}/pid; error_log {at}/errors; events {{}}\n\
+         http {{ access_log off; server {{ listen 8080; return 200; }} }}\n"
+    );
+    let file = folder.path().join("nginx.conf");
+    fs::write(&file, configuration).unwrap();
+    let _server = host.spawn("nginx", &["-c", file.to_str().unwrap()]).unwrap();
+    host.wait_for_port(localhost(8080), TIMEOUT).unwrap();
+    within_attempts(|| {
+        let load = "for i in $(seq 20); do curl -s http://127.0.0.1:8080/; done";
+        is_silent(last_line_on(&host, &["sh", "-c", load]))
+    });
+}
+
+#[test]
+fn a_chat() {
+    let pair = Pair::veth(Family::V4);
+    let _serve = pair.serve(&["serve"]);
+    let (address, peer) = (pair.address.to_string(), crate::common::peer());
+    within_attempts(|| {
+        let load = [&peer[..], "client", "--count", "30", "--interval-ms", "40"];
+        is_silent(last_line_on(
+            &pair.client,
+            &[&load[..], &["--connect", &address]].concat(),
+        ))
+    });
+}
+
+#[test]
+fn dns_at_a_rate() {
+    let host = Host::new("dns").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let configuration = folder.path().join("dnsmasq.conf");
+    let text = "no-resolv\nno-hosts\nuser=root\npid-file=\nlisten-address=127.0.0.1\nbind-interfaces\n\
+                host-record=one.test,192.0.2.1\n";
+    fs::write(&configuration, text).unwrap();
+    let file = format!("--conf-file={}", configuration.display());
+    let _server = host.spawn("dnsmasq", &["--keep-in-foreground", &file]).unwrap();
+    host.wait_for_port(localhost(53), TIMEOUT).unwrap();
+    let questions = folder.path().join("questions");
+    fs::write(&questions, "one.test A\n".repeat(200)).unwrap();
+    within_attempts(|| {
+        let load = ["dig", "-r", "@127.0.0.1", "-f", questions.to_str().unwrap()];
+        is_silent(last_line_on(&host, &load))
+    });
+}
