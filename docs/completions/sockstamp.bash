@@ -531,7 +531,7 @@ _sockstamp() {
                     return 0
                     ;;
                 --sort)
-                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer conn.handshake conn.accept" -- "${cur}"))
                     return 0
                     ;;
                 --format)

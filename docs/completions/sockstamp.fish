@@ -244,7 +244,9 @@ rx.hol\t''
 rx.wakeup\t''
 rx.app\t''
 app.service\t''
-peer.answer\t''"
+peer.answer\t''
+conn.handshake\t''
+conn.accept\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"

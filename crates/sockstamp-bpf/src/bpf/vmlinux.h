@@ -8,7 +8,6 @@
 #define SOCKSTAMP_VMLINUX_H
 
 typedef unsigned char __u8;
-typedef short __s16;
 typedef unsigned short __u16;
 typedef int __s32;
 typedef unsigned int __u32;
@@ -18,11 +17,9 @@ typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
-typedef __s32 s32;
 typedef __s64 s64;
 typedef __u16 __be16;
 typedef __u32 __be32;
-typedef __u64 __be64;
 typedef __u32 __wsum;
 typedef __s64 ktime_t;
 typedef _Bool bool;

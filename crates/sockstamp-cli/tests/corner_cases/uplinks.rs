@@ -302,7 +302,7 @@ fn text_shows_interface_names() {
             format!(
                 " interfaces: {}@{} 1 (veth)\n             the NIC behind it",
                 scene.uplink_interface().0,
-                scene.host.netns_inode()
+                scene.host.netns_name()
             ),
         ),
         (

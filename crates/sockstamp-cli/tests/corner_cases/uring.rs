@@ -5,6 +5,8 @@ use std::os::fd::AsRawFd;
 use std::thread;
 
 use io_uring::{IoUring, opcode, squeue, types::Fd};
+use nix::sys::socket::MsgFlags;
+use socket2::SockRef;
 
 use crate::scene::{Loopback, PAUSE, outline, pause, wait_acknowledged};
 
@@ -80,4 +82,40 @@ fn a_read_that_waits_for_data_is_one_message() {
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(read[0].stage("rx.app") < PAUSE, "{read:?}");
+}
+
+/// The kernel tries at once, waits for the socket without a call, and tries again: the send begins
+/// with the last try. No send of another task ends in between.
+#[test]
+fn a_send_that_found_no_room_begins_with_its_last_try() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    SockRef::from(&connection.server)
+        .set_recv_buffer_size(8 << 10)
+        .unwrap();
+    SockRef::from(&connection.client)
+        .set_send_buffer_size(64 << 10)
+        .unwrap();
+    // On a socket that never waits, the kernel would give up after the first try.
+    let mut filled = 0;
+    while let Ok(bytes) = nix::sys::socket::send(
+        connection.client.as_raw_fd(),
+        &[0; 1 << 16],
+        MsgFlags::MSG_DONTWAIT,
+    ) {
+        filled += bytes;
+    }
+    let client = connection.client.try_clone().unwrap();
+    let sender = thread::spawn(move || send(&client, &[0; 100]));
+    pause();
+    connection.server.read_exact(&mut vec![0; filled]).unwrap();
+    assert_eq!(sender.join().unwrap(), 100);
+    connection.server.read_exact(&mut [0; 100]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    let last = sent.last().expect("a send");
+    assert_eq!((last.bytes(), last.verdict()), (100, "valid"));
+    assert!(last.stage("tx.copy") < PAUSE / 2, "{last:?}");
 }
