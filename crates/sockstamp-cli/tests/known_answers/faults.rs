@@ -114,7 +114,7 @@ fn a_slow_upstream_behind_a_proxy() {
                 host.run("curl", &["-s", "http://127.0.0.1:8080/"]).unwrap();
             }
         });
-        tells(line, "peers take 30")
+        tells(line, "peers take ")
     });
 }
 
@@ -138,7 +138,7 @@ fn slow_dns() {
             &host,
             &["dig", "-r", "@127.0.0.1", "+tries=1", "+noedns", "one.test"],
         );
-        tells(line, "127.0.0.1:53 takes 30")
+        tells(line, "127.0.0.1:53 takes ")
     });
 }
 
