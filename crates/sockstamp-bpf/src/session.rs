@@ -60,10 +60,15 @@ pub struct Adopted {
 
 const COMM_LENGTH: usize = RAW_COMM_LENGTH as usize;
 
+/// The program that sees flows close.
+const CLOSING: &str = "on_inet_sock_set_state";
+
 /// A measurement under way. Dropping it detaches everything.
 pub struct Session {
     // Fields are dropped in this order: nothing may run any more when the maps go.
     links: Vec<Link>,
+    /// The last to go: it counts flows that close while the others go.
+    closing: Option<Link>,
     giving_up: Option<udp::GivingUp>,
     ring: Option<Ring>,
     wakeups: Wakeups,
@@ -141,6 +146,7 @@ impl Session {
         let wakeups = Wakeups::new(ring.as_ref().map(|_| records))?;
         let mut session = Self {
             links: Vec::new(),
+            closing: None,
             giving_up: None,
             ring,
             wakeups,
@@ -274,7 +280,12 @@ impl Session {
                 Hook::Sockops | Hook::Cgroup(_) => ours.attach_cgroup(cgroup.as_raw_fd()),
                 Hook::Walk(_) => continue,
             };
-            self.links.push(link.tried(format!("attach {}", program.name))?);
+            let link = link.tried(format!("attach {}", program.name))?;
+            if program.name == CLOSING && self.plan.uses_bit() {
+                self.closing = Some(link);
+            } else {
+                self.links.push(link);
+            }
         }
         if self.plan.measures_udp() {
             let program = &self.skeleton.progs.give_up_datagrams;
@@ -436,6 +447,7 @@ impl Session {
             let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
             flow::deselect(&self.skeleton.progs.deselect_flows, &mut visited);
         }
+        self.closing = None;
     }
 
     /// Detaches everything, takes the marks off the sockets and gives the final numbers.

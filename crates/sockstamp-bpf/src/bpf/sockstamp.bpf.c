@@ -47,6 +47,9 @@ static __always_inline void flow_close(const struct sock *sk)
 	mark = flow_mark(sk);
 	if (mark)
 		flow_count_segments(mark, tcp_of(sk));
+	/* The other programs may be gone: what became of messages in flight is not known. */
+	if (stopping)
+		return;
 	tx_close(bank, sk, flow);
 	rx_close(bank, sk, flow);
 	flow_ended(flow);
