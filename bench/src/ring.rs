@@ -73,7 +73,7 @@ fn messages_per_second(load: &mut Load) -> Result<f64> {
 /// The result of a flood that exceeds the ring.
 #[derive(Clone)]
 struct Account {
-    /// Share of the messages whose record found no room.
+    /// Share of the records that found no room.
     lost: f64,
     /// Messages of which nothing is known; 0 if the books are right.
     uncounted: f64,
@@ -87,11 +87,13 @@ impl Account {
         load.unattended(Traffic::RequestResponse, FLOOD)?;
         session.settle(PATIENCE, &mut count)?;
         let summary = session.stop(&mut count)?;
-        let messages = to_float(summary.tx.messages + summary.rx.messages);
+        // A connection has a record as well.
+        let connections = summary.connections.opened + summary.connections.accepted;
+        let records = to_float(summary.tx.messages + summary.rx.messages + connections);
         let lost = to_float(summary.lost.ring);
         Ok(Self {
-            lost: lost / messages,
-            uncounted: messages - lost - to_float(seen),
+            lost: lost / records,
+            uncounted: records - lost - to_float(seen),
         })
     }
 }

@@ -135,6 +135,7 @@ fn measures_the_rest(host: &Facts) {
     ] {
         let valid = messages
             .iter()
+            .filter(|message| !message.is_connection())
             .filter(|message| message.flow.protocol == protocol && message.direction == direction)
             .filter(|message| message.verdict.is_valid())
             .count();

@@ -78,7 +78,9 @@ impl Population {
         if !message.verdict.is_valid() {
             return;
         }
-        self.messages += u64::from(message.weight);
+        if !message.is_connection() {
+            self.messages += u64::from(message.weight);
+        }
         self.flows.add(message.flow.cookie.0, message);
         let second = message.time.as_nanos() / 1_000_000_000;
         self.windows.add(second, message);
