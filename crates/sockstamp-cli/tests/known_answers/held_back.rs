@@ -57,8 +57,9 @@ fn share(table: &str, name: &str) -> f64 {
         .map(|line| line.split_whitespace().collect::<Vec<_>>());
     let row = rows.find(|words| words.first() == Some(&name));
     let row = row.unwrap_or_else(|| panic!("no {name} in\n{table}"));
+    let percent = row.iter().position(|&word| word == "%").expect("a share");
     // An upper bound has its sign.
-    row[row.len() - 2].trim_start_matches('≤').parse().unwrap()
+    row[percent - 1].trim_start_matches('≤').parse().unwrap()
 }
 
 #[test]

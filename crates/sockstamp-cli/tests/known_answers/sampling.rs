@@ -65,7 +65,9 @@ fn agree(messages: &[Value], sampled: &Value, direction: &str) -> Result<(), Str
     );
     let totals = all.iter().map(|message| &message["total_ns"]);
     same(totals, &sampled["total"], measured, direction)?;
-    for (name, figures) in sampled["stages"].as_object().unwrap() {
+    let stages = sampled["stages"].as_object().unwrap().iter();
+    // Each connection is measured, whatever the sample of messages.
+    for (name, figures) in stages.filter(|(name, _)| !name.starts_with("conn.")) {
         let times = all.iter().map(|message| &message["stages"][name]);
         same(times, figures, measured, name)?;
     }
