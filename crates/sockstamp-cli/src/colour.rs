@@ -54,7 +54,7 @@ impl Brush {
         self.sequence("1", text)
     }
 
-    /// What must not be overlooked.
+    /// Text that must not be overlooked.
     pub(crate) fn alarm(self, text: &str) -> String {
         self.sequence("1;31", text)
     }

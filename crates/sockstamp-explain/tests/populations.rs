@@ -75,7 +75,7 @@ fn nothing_is_claimed_of_most_populations_without_a_cause() {
     assert!(silent * 100 >= POPULATIONS * 95, "{silent} of {POPULATIONS}");
 }
 
-/// Who are slow in a population.
+/// The slow part of a population.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slow {
     OnePeer,

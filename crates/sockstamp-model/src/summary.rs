@@ -366,7 +366,7 @@ pub struct Throttled {
     pub periods: u64,
     /// Those in which the quota was used up, and its programs had to wait for the next.
     pub throttled: u64,
-    /// How long they were held up, as the kernel sums it over CPUs.
+    /// Time that they were held up, as the kernel sums it over CPUs.
     #[serde(rename = "time_ns")]
     pub time: Nanos,
 }

@@ -37,7 +37,7 @@ pub enum Error {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it lacks.
+        /// The reason, such as a column that it lacks.
         reason: String,
     },
     /// Bytes of the file are not what its footer says.

@@ -3,7 +3,7 @@
 //! Quantiles of each stage are compared. The interval of a change comes from a bootstrap by
 //! clusters, since messages of one flow, or of one moment, are alike: groups of flows are drawn
 //! again, and blocks of neighbouring windows of time. The wider one counts, where there are
-//! [`CLUSTERS`](crate::CLUSTERS) of each.
+//! [`CLUSTERS`] of each.
 
 mod buckets;
 mod measure;
@@ -116,7 +116,7 @@ pub fn compare(before: &Population, after: &Population) -> Vec<Change> {
     changes
 }
 
-/// What is known of one side.
+/// Figures of one side.
 struct Side {
     quantiles: BTreeMap<Measure, Logarithms>,
     /// Of each drawn population, by groups of flows and by windows where there are enough of them.
@@ -125,7 +125,7 @@ struct Side {
 
 /// Populations that are drawn again by clusters of one kind.
 struct Drawn {
-    /// What is drawn: independent of each other.
+    /// The units that are drawn: independent of each other.
     blocks: f64,
     populations: Vec<BTreeMap<Measure, Logarithms>>,
 }
