@@ -168,15 +168,7 @@ impl DirectionSummary {
             .pipelined
             .saturating_add(u64::from(message.pipelined) * weight);
         self.record_stages(message, weight);
-        for (part, &duration) in message.parts.iter() {
-            if let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) {
-                self.parts[part].get_or_insert_default().merge(&PartSummary {
-                    count: weight,
-                    sum_ns: u128::from(duration.0) * u128::from(weight),
-                    max_ns: Some(duration),
-                });
-            }
-        }
+        record_parts(&mut self.parts, message, weight);
         if message.direction == Direction::Tx {
             self.sent.record(message.time(), weight);
         }
@@ -485,6 +477,20 @@ impl Serialize for Summary {
             object.serialize_field("ended_groups", &groups.ended_groups)?;
         }
         object.end()
+    }
+}
+
+/// Adds the parts of a message that took time, as often as its weight says.
+pub(crate) fn record_parts(parts: &mut PartMap<Option<PartSummary>>, message: &Message, weight: u64) {
+    for (part, &duration) in message.parts.iter() {
+        let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) else {
+            continue;
+        };
+        parts[part].get_or_insert_default().merge(&PartSummary {
+            count: weight,
+            sum_ns: u128::from(duration.0) * u128::from(weight),
+            max_ns: Some(duration),
+        });
     }
 }
 

@@ -1,10 +1,9 @@
 //! Add messages to groups one by one, as the programs in the kernel add them.
 
 use super::GroupDirection;
-use crate::clock::Nanos;
 use crate::message::Message;
-use crate::part::PartSummary;
 use crate::stage::Direction;
+use crate::summary::record_parts;
 
 impl GroupDirection {
     /// Adds a message as often as its weight says: to the counters, and to the distributions if it
@@ -27,16 +26,7 @@ impl GroupDirection {
             return;
         }
         self.record_stages(message, weight);
-        for (part, &duration) in message.parts.iter() {
-            let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) else {
-                continue;
-            };
-            self.parts[part].get_or_insert_default().merge(&PartSummary {
-                count: weight,
-                sum_ns: u128::from(duration.0) * u128::from(weight),
-                max_ns: Some(duration),
-            });
-        }
+        record_parts(&mut self.parts, message, weight);
         if message.direction == Direction::Tx {
             self.sent.record(message.time(), weight);
         }
@@ -57,7 +47,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::GroupHistogram;
-    use super::*;
+    use crate::clock::Nanos;
 
     proptest! {
         #[test]
