@@ -129,6 +129,10 @@ const OF_SUBCOMMANDS: [(&str, &str); 30] = [
         "sockstamp diff monday.parquet tuesday.parquet",
     ),
     (
+        "Follow messages from one host to another.",
+        "sockstamp join host1.parquet host2.parquet",
+    ),
+    (
         "Make a recording readable for others whose writer was killed.",
         "sockstamp recover monday.parquet",
     ),

@@ -22,12 +22,14 @@ mod groups;
 mod hints;
 mod interfaces;
 mod janitor;
+mod join;
 mod line;
 mod measure;
 mod measuring;
 mod output;
 mod ping;
 mod record;
+mod recordings;
 mod recover;
 mod report;
 mod stat;
@@ -116,6 +118,12 @@ pub enum Subcommand {
     ///
     /// Exit status: 0 done, 3 if a condition of --fail-if holds.
     Diff(diff::Options),
+    /// Join the recordings of two hosts: each message from its send call to its read call
+    ///
+    /// TCP messages are matched by sequence numbers. `net.forward`, the way between the hosts, needs
+    /// the offset of their clocks: it comes from the messages themselves, with the interval that
+    /// they leave (± clocks). docs/join.md has the method.
+    Join(join::Options),
     /// Cut recordings behind their last complete row group
     ///
     /// A recording that was killed, or whose disk was full, may end with bytes that other readers
@@ -174,6 +182,7 @@ pub fn run() -> ExitCode {
         Subcommand::Record(options) => record::run(&options),
         Subcommand::Report(options) => report::run(&options),
         Subcommand::Diff(options) => diff::run(&options),
+        Subcommand::Join(options) => join::run(&options),
         Subcommand::Recover(options) => recover::run(&options),
         Subcommand::Ping(options) => ping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),

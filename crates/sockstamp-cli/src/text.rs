@@ -173,7 +173,7 @@ fn retransmits(part: &DirectionSummary) -> String {
     }
 }
 
-fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, share: &str) -> io::Result<()> {
+pub(crate) fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, share: &str) -> io::Result<()> {
     let count = histogram.count().to_string();
     let width = (NAME_AND_COUNT - name.len()).max(count.len() + 1);
     write!(output, " {name}{count:>width$}")?;
@@ -201,6 +201,20 @@ fn bar(part: u128, whole: u128) -> String {
     let eighths = (part.min(whole) * most + whole / 2).checked_div(whole);
     let eighths = usize::try_from(eighths.unwrap_or(0)).unwrap_or(0);
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
+}
+
+/// Return a bar that shows where in a whole a time lies, with a mark at the end of the whole.
+pub(crate) fn bar_between(begin: Nanos, duration: Nanos, whole: Nanos) -> String {
+    const COLUMNS: usize = 40;
+    let column = |time: Nanos| {
+        let column = u128::from(time.0) * COLUMNS as u128 / u128::from(whole.0.max(1));
+        usize::try_from(column).unwrap_or(usize::MAX).min(COLUMNS)
+    };
+    // The shortest is still seen.
+    let first = column(begin).min(COLUMNS - 1);
+    let last = column(begin + duration).max(first + 1);
+    let bar = format!("{}{}", " ".repeat(first), "█".repeat(last - first));
+    format!("{bar:<COLUMNS$}▏")
 }
 
 /// Print the count and [`figures`].

@@ -14,6 +14,7 @@ use sockstamp_explain::diff::{Change, Population, compare};
 use sockstamp_record::Reader;
 
 use crate::output::Format;
+use crate::recordings::files;
 use crate::report;
 
 use condition::{Condition, Held};
@@ -105,36 +106,4 @@ fn population(path: &Path) -> Result<Population> {
         }
     }
     Ok(population)
-}
-
-/// Return the path, or all files of a recording below it: `date=…/hour=…/host=…/….parquet`.
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
-    const LEVELS: usize = 3;
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut directories = vec![path.to_owned()];
-    let mut files = Vec::new();
-    for _ in 0..=LEVELS {
-        for directory in std::mem::take(&mut directories) {
-            let entries = directory
-                .read_dir()
-                .with_context(|| format!("cannot read {}", directory.display()))?;
-            for entry in entries {
-                let entry = entry
-                    .with_context(|| format!("cannot read {}", directory.display()))?
-                    .path();
-                if entry.is_dir() {
-                    directories.push(entry);
-                } else if entry.extension().is_some_and(|extension| extension == "parquet") {
-                    files.push(entry);
-                }
-            }
-        }
-    }
-    if files.is_empty() {
-        bail!("{}: no recording is in it", path.display());
-    }
-    files.sort();
-    Ok(files)
 }

@@ -8,10 +8,7 @@ use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
 
 use crate::line::time_of_day;
-use crate::text::wrapped;
-
-/// Columns of the whole time.
-const COLUMNS: usize = 40;
+use crate::text::{bar_between, wrapped};
 
 /// Print a line about the message, and one for each stage or part that took time. Parts of a stage
 /// follow each other: how they interleave is not measured.
@@ -45,21 +42,9 @@ fn row(
     duration: Nanos,
     whole: Nanos,
 ) -> io::Result<()> {
-    let column = |time: Nanos| {
-        let column = u128::from(time.0) * COLUMNS as u128 / u128::from(whole.0.max(1));
-        usize::try_from(column).unwrap_or(usize::MAX).min(COLUMNS)
-    };
-    // The shortest is still seen.
-    let first = column(begin).min(COLUMNS - 1);
-    let last = column(begin + duration).max(first + 1);
-    let bar = format!("{}{}", " ".repeat(first), "█".repeat(last - first));
     let name = component.to_string();
-    writeln!(
-        output,
-        "     {name:<21}{:>10}  {bar:<width$}▏",
-        duration,
-        width = COLUMNS
-    )
+    let bar = bar_between(begin, duration, whole);
+    writeln!(output, "     {name:<21}{duration:>10}  {bar}")
 }
 
 #[cfg(test)]

@@ -1,0 +1,198 @@
+//! `sockstamp join`: whole lives of messages, from the recordings of both hosts.
+
+mod json;
+mod sums;
+mod text;
+mod waterfall;
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use sockstamp_join::{Host, Join, Life, Trust};
+use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_model::message::Message;
+use sockstamp_record::Reader;
+
+use crate::duration::with_unit;
+use crate::output::Format;
+use crate::recordings::files;
+use crate::{escape, report};
+
+use sums::Sums;
+
+/// Options of `join`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The recording of one host: a file, or a directory that `record -o` filled
+    #[arg(value_name = "FIRST")]
+    pub first: PathBuf,
+    /// The recording of the other host
+    #[arg(value_name = "SECOND")]
+    pub second: PathBuf,
+    /// Take CLOCK_REALTIME of both hosts for the same, because PTP keeps it so
+    ///
+    /// Without, the offset of the clocks comes from the messages themselves, with an interval.
+    #[arg(long)]
+    pub ptp: bool,
+    /// Clocks of the hosts may differ by so much
+    ///
+    /// Messages are kept for as long, until their other end is read.
+    #[arg(long, value_name = "TIME", value_parser = with_unit, default_value = "10s")]
+    pub apart: Duration,
+    /// Print the stages of this many of the slowest messages of each direction
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub slowest: usize,
+    /// Write each message that was joined to this file, a JSON object per line
+    #[arg(long, value_name = "FILE")]
+    pub lives: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// All that is printed.
+struct Joined {
+    hosts: [Recorded; 2],
+    sums: [Sums; 2],
+    join: Join,
+}
+
+/// A host's recording.
+#[derive(Default)]
+struct Recorded {
+    name: String,
+    messages: u64,
+    /// The monotonic clock at the first and the last message.
+    span: Option<(u64, u64)>,
+}
+
+impl Recorded {
+    fn add(&mut self, message: &Message) {
+        self.messages += 1;
+        let stamp = message.stamps.ack.or(message.stamps.read);
+        if let Some(stamp) = stamp.map(Timestamp::as_nanos) {
+            let (first, last) = self.span.unwrap_or((stamp, stamp));
+            self.span = Some((first.min(stamp), last.max(stamp)));
+        }
+    }
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let mut lives = options.lives.as_deref().map(Lives::create).transpose()?;
+    let joined = Joined::of(options, &mut |life| match &mut lives {
+        Some(lives) => lives.write(life),
+        None => Ok(()),
+    })?;
+    if let Some(lives) = lives {
+        lives.finish()?;
+    }
+    let mut output = io::stdout();
+    let printed = match options.format {
+        Format::Text => text::all(&mut output, &joined),
+        Format::Json => json::all(&mut output, &joined),
+    };
+    match printed {
+        // A reader that has seen enough is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot print"),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+impl Joined {
+    fn of(options: &Options, take: &mut dyn FnMut(&Life) -> Result<()>) -> Result<Self> {
+        let trust = match options.ptp {
+            true => Trust::Clocks,
+            false => Trust::Messages,
+        };
+        let mut join = Join::new(trust, Nanos::from(options.apart));
+        let paths = [files(&options.first)?, files(&options.second)?];
+        let recordings = [open(&paths[0])?, open(&paths[1])?];
+        let mut hosts = [&recordings[0], &recordings[1]].map(|recordings| Recorded {
+            name: name(recordings),
+            ..Recorded::default()
+        });
+        let mut sums = [Sums::new(options.slowest), Sums::new(options.slowest)];
+        let mut failed = Ok(());
+        let mut each = |life: &Life| {
+            sums[life.from as usize].add(life);
+            if failed.is_ok() {
+                failed = take(life);
+            }
+        };
+        let mut messages =
+            [&recordings[0], &recordings[1]].map(|recordings| recordings.iter().flat_map(Reader::messages));
+        let mut left = 2;
+        while left > 0 {
+            let host = join.needs();
+            let Some(message) = messages[host as usize].next() else {
+                join.ends(host);
+                left -= 1;
+                continue;
+            };
+            let message = message?;
+            hosts[host as usize].add(&message);
+            join.add(host, &message, &mut each);
+        }
+        join.finish(&mut each);
+        failed?;
+        Ok(Self { hosts, sums, join })
+    }
+
+    /// Return the messages from a host.
+    fn from(&self, host: Host) -> &Sums {
+        &self.sums[host as usize]
+    }
+}
+
+fn open(paths: &[PathBuf]) -> Result<Vec<Reader>> {
+    let recordings: Result<Vec<_>, _> = paths.iter().map(|path| Reader::open(path)).collect();
+    let recordings = recordings?;
+    recordings.iter().for_each(report::tell_what_is_unread);
+    Ok(recordings)
+}
+
+/// Return the host's name, as the recording has it.
+fn name(recordings: &[Reader]) -> String {
+    let name = recordings.iter().find_map(|recording| recording.fact("host"));
+    name.unwrap_or("-").to_owned()
+}
+
+/// Messages that were joined, a line each.
+struct Lives {
+    path: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Lives {
+    fn create(path: &Path) -> Result<Self> {
+        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: BufWriter::new(file),
+        })
+    }
+
+    fn write(&mut self, life: &Life) -> Result<()> {
+        escape::json(&mut self.file, life)
+            .map_err(io::Error::from)
+            .and_then(|()| writeln!(self.file))
+            .with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    fn finish(mut self) -> Result<()> {
+        self.file
+            .flush()
+            .with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+/// The middle of what both hosts recorded, by the first one's monotonic clock.
+fn middle(joined: &Joined) -> Option<u64> {
+    let (first, last) = joined.hosts[0].span?;
+    Some(u64::midpoint(first, last))
+}

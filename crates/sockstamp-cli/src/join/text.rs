@@ -1,0 +1,91 @@
+//! Whole lives as a table.
+
+use std::io::{self, Write};
+
+use sockstamp_join::{Host, Quality, Reason};
+use sockstamp_model::clock::Delta;
+
+use super::{Joined, middle, waterfall};
+use crate::text::{row, share, wrapped};
+
+pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
+    writeln!(output)?;
+    for (host, place) in joined.hosts.iter().zip(["first", "second"]) {
+        let (name, messages) = (escaped(&host.name), host.messages);
+        writeln!(output, " {place:<7} {name}, {messages} messages")?;
+    }
+    writeln!(output, "{}", clocks(joined))?;
+    for host in Host::ALL {
+        direction(output, joined, host)?;
+    }
+    let reasons = Reason::ALL
+        .into_iter()
+        .map(|reason| (reason, joined.join.unmatched()[reason]));
+    let reasons: Vec<String> = reasons
+        .filter(|(_, count)| *count > 0)
+        .map(|(reason, count)| format!("{} {count}", reason.name()))
+        .collect();
+    if !reasons.is_empty() {
+        writeln!(output, "{}", wrapped(" not joined:", &reasons, ","))?;
+    }
+    writeln!(output)?;
+    output.flush()
+}
+
+/// Names come from a file.
+fn escaped(name: &str) -> String {
+    sockstamp_model::name::Name::from(name.as_bytes()).to_string()
+}
+
+fn clocks(joined: &Joined) -> String {
+    let clocks = joined.join.clocks();
+    let words = match middle(joined).map(|time| (clocks.at(time), clocks.drift(time))) {
+        Some((estimate, Some((least, most)))) if estimate.quality >= Quality::Approximate => format!(
+            "{}, the second ahead by {} ± {}, drifting {:+.1} µs/s",
+            estimate.quality.name(),
+            Delta(estimate.offset.as_nanos()),
+            estimate.error,
+            f64::midpoint(least, most) / 1e3,
+        ),
+        Some((estimate, _)) => estimate.quality.name().to_owned(),
+        None => Quality::Absent.name().to_owned(),
+    };
+    let steps = match clocks.steps() {
+        0 => String::new(),
+        1 => ", one step".to_owned(),
+        steps => format!(", {steps} steps"),
+    };
+    let words = format!("{words}{steps}");
+    wrapped(" clocks:", words.split(' '), "")
+}
+
+fn direction(output: &mut dyn Write, joined: &Joined, from: Host) -> io::Result<()> {
+    let (sums, to) = (joined.from(from), &joined.hosts[from.peer() as usize].name);
+    let names = (escaped(&joined.hosts[from as usize].name), escaped(to));
+    if sums.total.is_empty() {
+        return writeln!(output, "\n {} → {}: no message was joined", names.0, names.1);
+    }
+    writeln!(output, "\n {} → {}", names.0, names.1)?;
+    writeln!(
+        output,
+        " {:<12}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
+        "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
+    )?;
+    let whole = sums.total.sum_ns();
+    for (stage, histogram) in sums.stages() {
+        let share = share(histogram.sum_ns(), whole);
+        row(output, stage.name(), histogram, &format!("{share:>8}"))?;
+    }
+    row(
+        output,
+        "total",
+        &sums.total,
+        &format!("{:>8}", share(whole, whole)),
+    )?;
+    row(output, "net.back", &sums.back, &format!("{:>8}", "after"))?;
+    row(output, "± clocks", &sums.error, &format!("{:>8}", "-"))?;
+    for life in sums.slowest() {
+        waterfall::one(output, life)?;
+    }
+    Ok(())
+}

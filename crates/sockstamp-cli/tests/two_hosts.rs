@@ -1,0 +1,205 @@
+//! Recordings of two hosts, joined. Both are network namespaces of one kernel, so that their clocks
+//! are the same: the offset that `join` finds must allow for zero.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use tempfile::tempdir;
+use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
+
+use common::{number, wait_attached};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const MESSAGES: usize = 60;
+/// Longer than anything that this machine does by itself, mostly.
+const DELAY: Duration = Duration::from_millis(20);
+const BYTES: usize = 1_000;
+
+/// A fault, and where it must be seen.
+struct Planted {
+    name: &'static str,
+    delay_of_link: Duration,
+    /// Time that the server, and the client, do something else while data waits for them.
+    server_is_busy: Duration,
+    client_is_busy: Duration,
+    /// Bits per second that the client's interface sends.
+    rate: Option<&'static str>,
+    /// The place among `directions`, and the stage.
+    direction: usize,
+    stage: &'static str,
+}
+
+const NOTHING: Planted = Planted {
+    name: "nothing",
+    delay_of_link: Duration::ZERO,
+    server_is_busy: Duration::ZERO,
+    client_is_busy: Duration::ZERO,
+    rate: None,
+    direction: 0,
+    stage: "",
+};
+
+#[test]
+fn the_network_between_the_hosts_is_named() {
+    check(&Planted {
+        name: "the network",
+        delay_of_link: DELAY,
+        stage: "net.forward",
+        ..NOTHING
+    });
+}
+
+#[test]
+fn a_busy_reader_on_the_second_host_is_named() {
+    check(&Planted {
+        name: "a busy server",
+        server_is_busy: DELAY,
+        stage: "rx.app",
+        ..NOTHING
+    });
+}
+
+#[test]
+fn a_busy_reader_on_the_first_host_is_named() {
+    check(&Planted {
+        name: "a busy client",
+        client_is_busy: DELAY,
+        direction: 1,
+        stage: "rx.app",
+        ..NOTHING
+    });
+}
+
+#[test]
+fn a_slow_interface_of_the_first_host_is_named() {
+    check(&Planted {
+        name: "a slow interface",
+        // A message takes 17 ms of it.
+        rate: Some("500kbit"),
+        stage: "tx.qdisc",
+        ..NOTHING
+    });
+}
+
+fn check(planted: &Planted) {
+    within_attempts(|| attempt(planted).map_err(|missed| format!("{}: {missed}", planted.name)));
+}
+
+fn attempt(planted: &Planted) -> Result<(), String> {
+    let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
+    let config = LinkConfig::default().delay(planted.delay_of_link);
+    let link = match planted.delay_of_link.is_zero() {
+        true => Link::veth(&hosts[0], &hosts[1]),
+        false => Link::relay(&hosts[0], &hosts[1], config),
+    };
+    let link = link.unwrap();
+    if let Some(rate) = planted.rate {
+        let limits = ["rate", rate, "burst", "1600", "limit", "100000"];
+        let device = ["qdisc", "add", "dev", link.interface_a(), "root", "tbf"];
+        hosts[0].run("tc", &[&device[..], &limits[..]].concat()).unwrap();
+    }
+    let directory = tempdir().unwrap();
+    let recordings = ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
+    let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host]));
+    exchange(&hosts, SocketAddr::new(link.address_b(Family::V4), 7000), planted);
+    recorders.into_iter().for_each(end);
+    let joined = join(&recordings[0], &recordings[1]);
+    the_clocks_are_the_same(&joined)?;
+    the_fault_is_named(&joined, planted)
+}
+
+fn record(output: &Path, host: &Host) -> Process {
+    let mut command = Command::new(common::sockstamp());
+    command.args(["record", "--every", "-o"]).arg(output);
+    command.args(common::hooks());
+    command.args(["--netns", host.netns_name()]);
+    let mut process = Process::spawn(command).unwrap();
+    wait_attached(&mut process);
+    process
+}
+
+fn end(mut process: Process) {
+    process.signal(Signal::SIGINT).unwrap();
+    let status = process.wait_status(TIMEOUT).unwrap();
+    assert!(status.success(), "{status}: {}", process.stderr());
+}
+
+fn join(first: &Path, second: &Path) -> Value {
+    let output = Command::new(common::sockstamp())
+        .args(["join", "--format", "json"])
+        .args([first, second])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Ask and answer, one after the other.
+fn exchange(hosts: &[Host; 2], address: SocketAddr, planted: &Planted) {
+    let listener = hosts[1].tcp_listen(address).unwrap();
+    let server_is_busy = planted.server_is_busy;
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_nodelay(true).unwrap();
+        for _ in 0..MESSAGES {
+            turn(&mut stream, server_is_busy);
+            stream.write_all(&[1; BYTES]).unwrap();
+        }
+    });
+    let mut stream = hosts[0].tcp_connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
+    for _ in 0..MESSAGES {
+        stream.write_all(&[2; BYTES]).unwrap();
+        turn(&mut stream, planted.client_is_busy);
+    }
+    server.join().unwrap();
+}
+
+/// Be busy, then read a message.
+fn turn(stream: &mut TcpStream, busy: Duration) {
+    if !busy.is_zero() {
+        let mut byte = [0];
+        stream.peek(&mut byte).unwrap();
+        thread::sleep(busy);
+    }
+    stream.read_exact(&mut [0; BYTES]).unwrap();
+}
+
+fn the_clocks_are_the_same(joined: &Value) -> Result<(), String> {
+    let clocks = &joined["clocks"];
+    assert_eq!(clocks["quality"], "accurate", "{joined}");
+    let (offset, error) = (clocks["offset_ns"].as_i64().unwrap(), number(&clocks["error_ns"]));
+    println!("the clocks are {offset} ± {error} ns apart");
+    match offset.unsigned_abs() <= error {
+        true => Ok(()),
+        false => Err(format!(
+            "the clocks are the same, not {offset} ± {error} ns apart"
+        )),
+    }
+}
+
+fn the_fault_is_named(joined: &Value, planted: &Planted) -> Result<(), String> {
+    let direction = &joined["directions"][planted.direction];
+    let refused = number(&joined["not_joined"]["refused"]);
+    let joined_messages = number(&direction["total"]["count"]);
+    assert!(refused <= 2, "{joined}");
+    assert!(joined_messages + refused >= MESSAGES as u64, "{joined}");
+    let total = number(&direction["total"]["sum_ns"]);
+    let stage = number(&direction["stages"][planted.stage]["sum_ns"]);
+    println!("{} has {stage} of {total} ns", planted.stage);
+    match stage * 10 >= total * 9 {
+        true => Ok(()),
+        false => Err(format!(
+            "{} has {stage} of {total} ns: {direction}",
+            planted.stage
+        )),
+    }
+}

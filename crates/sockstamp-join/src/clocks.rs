@@ -1,0 +1,395 @@
+//! The offset between the clocks of two hosts, from the messages that went between them.
+//!
+//! A packet that leaves one host at `s` (by its clock) and arrives at the other at `r` (by that
+//! one's) says that the clocks differ by at most `r - s`; a packet the other way, by at least so
+//! much. Packets that waited bound the offset loosely, but never wrongly. Whatever waited least
+//! decides: half of the shortest way there and back is how far the middle may be from the truth.
+//! An acknowledgement bounds like a packet the other way, because what it acknowledges had arrived
+//! before; it may have been delayed, so that its bounds are loose.
+//!
+//! Clocks drift. Within a [`WINDOW`] the offset is taken for a line: the [`Region`] holds all that
+//! no packet contradicts, and the interval of an offset is what they span at its moment.
+//! Neighbouring windows meet. Where no line is left a clock was stepped: it is split there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sockstamp_model::clock::{Delta, Nanos};
+
+use crate::region::{Bound, Region};
+
+/// Nanoseconds in which an offset is a line. Clocks that are disciplined change their rate by less
+/// than a part in a million within such a time.
+pub(crate) const WINDOW: u64 = 4_000_000_000;
+
+/// Nanoseconds per bin, of which the tightest bounds count. A drift of 100 parts in a million is a
+/// microsecond in it.
+const BIN: u64 = 10_000_000;
+
+/// The fastest drift in nanoseconds per second: adjtimex(2) steers a clock by 500 parts in a million
+/// at most, and here are two.
+const DRIFT: f64 = 1e6;
+
+/// What a stamp may be off, in nanoseconds. A stamp of reception is of CLOCK_REALTIME, and its
+/// distance from CLOCK_MONOTONIC is measured between two readings of the other.
+const STAMP_ERROR: f64 = 1e3;
+
+/// Offsets beyond any, in nanoseconds: bounds of a region that nothing was seen of.
+const ANY: f64 = 1e15;
+
+/// Times that a window is split before its bounds are taken for nonsense.
+const SPLITS: usize = 3;
+
+/// How well an offset is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Quality {
+    /// Nothing was seen.
+    Absent,
+    /// Bounds of one side only: no interval.
+    Incomplete,
+    /// Data went in one direction only; the other bound is of acknowledgements.
+    Approximate,
+    /// Data went in both directions.
+    Accurate,
+    /// The bounds contradict each other.
+    Failed,
+}
+
+impl Quality {
+    /// Every quality.
+    pub const ALL: [Self; 5] = [
+        Self::Absent,
+        Self::Incomplete,
+        Self::Approximate,
+        Self::Accurate,
+        Self::Failed,
+    ];
+
+    /// The name in text and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Incomplete => "incomplete",
+            Self::Approximate => "approximate",
+            Self::Accurate => "accurate",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The evidence of a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// A packet with data.
+    Data,
+    /// An acknowledgement.
+    Acknowledgement,
+}
+
+/// The side of a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Most,
+    Least,
+}
+
+/// An offset and its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Estimate {
+    /// The clock of the second host less that of the first.
+    pub offset: Delta,
+    /// How far the truth may be from it, to either side.
+    pub error: Nanos,
+    /// How well it is known.
+    pub quality: Quality,
+}
+
+/// The tightest bounds of a bin, each with its moment: by side and evidence.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bin {
+    bounds: [[Option<(u64, i64)>; 2]; 2],
+}
+
+impl Bin {
+    fn tighten(&mut self, side: Side, evidence: Evidence, time: u64, offset: i64) {
+        let known = &mut self.bounds[side as usize][evidence as usize];
+        let is_tighter = known.is_none_or(|(_, known)| match side {
+            Side::Most => offset < known,
+            Side::Least => offset > known,
+        });
+        if is_tighter {
+            *known = Some((time, offset));
+        }
+    }
+}
+
+/// A bound, by its moment.
+#[derive(Debug, Clone, Copy)]
+struct Observation {
+    time: u64,
+    offset: i64,
+    side: Side,
+    evidence: Evidence,
+}
+
+/// The bounds of a window.
+#[derive(Debug, Default)]
+struct Window {
+    bins: BTreeMap<u64, Bin>,
+}
+
+impl Window {
+    fn observations(&self) -> Vec<Observation> {
+        let mut observations = Vec::new();
+        for bin in self.bins.values() {
+            for side in [Side::Most, Side::Least] {
+                for evidence in [Evidence::Data, Evidence::Acknowledgement] {
+                    if let Some((time, offset)) = bin.bounds[side as usize][evidence as usize] {
+                        observations.push(Observation {
+                            time,
+                            offset,
+                            side,
+                            evidence,
+                        });
+                    }
+                }
+            }
+        }
+        observations.sort_by_key(|observation| observation.time);
+        observations
+    }
+}
+
+/// A time in which the offset is a line.
+#[derive(Debug, Clone)]
+struct Piece {
+    begin: u64,
+    end: u64,
+    /// What offsets of the region are relative to: floating point has no room for years.
+    base: i64,
+    region: Region,
+    quality: Quality,
+}
+
+impl Piece {
+    fn seconds(&self, time: u64) -> f64 {
+        (i128::from(time) - i128::from(self.begin)) as f64 / 1e9
+    }
+
+    fn range(&self, time: u64) -> (f64, f64) {
+        self.region.range(self.seconds(time))
+    }
+
+    fn keep(&self, observation: &Observation) -> Option<Region> {
+        let relative = (i128::from(observation.offset) - i128::from(self.base)) as f64;
+        let bound = match observation.side {
+            Side::Most => Bound::Most(relative + STAMP_ERROR),
+            Side::Least => Bound::Least(relative - STAMP_ERROR),
+        };
+        self.region.within(self.seconds(observation.time), bound)
+    }
+}
+
+/// The offsets between two clocks over time, by the first one's time.
+///
+/// Bounds may come in any order within the windows that are not [settled](Self::settle) yet.
+#[derive(Debug, Default)]
+pub struct Clocks {
+    open: BTreeMap<u64, Window>,
+    pieces: BTreeMap<u64, Piece>,
+    failed: BTreeSet<u64>,
+    settled: u64,
+    steps: u64,
+    late: u64,
+}
+
+impl Clocks {
+    /// Take note that at `time` the second clock is ahead by at most, or at least, `offset`.
+    pub(crate) fn observe(&mut self, time: u64, offset: i64, side: Side, evidence: Evidence) {
+        if time < self.settled {
+            self.late += 1;
+            return;
+        }
+        let window = self.open.entry(time / WINDOW).or_default();
+        let bin = window.bins.entry(time / BIN).or_default();
+        bin.tighten(side, evidence, time, offset);
+    }
+
+    /// Decide on the windows that end before a moment; no more bounds of theirs are taken.
+    pub(crate) fn settle(&mut self, before: u64) {
+        while let Some(entry) = self.open.first_entry() {
+            if (entry.key() + 1).saturating_mul(WINDOW) > before {
+                break;
+            }
+            let (index, window) = entry.remove_entry();
+            self.add(index, &window);
+        }
+        self.settled = self.settled.max(before - before % WINDOW);
+    }
+
+    /// Return the offset at a moment of the first clock.
+    #[must_use]
+    pub fn at(&self, time: u64) -> Estimate {
+        let unknown = |quality| Estimate {
+            offset: Delta(0),
+            error: Nanos::MAX,
+            quality,
+        };
+        if self.failed.contains(&(time / WINDOW)) {
+            return unknown(Quality::Failed);
+        }
+        let piece = self.pieces.range(..=time).next_back();
+        let Some((_, piece)) = piece.filter(|(_, piece)| time < piece.end) else {
+            return unknown(Quality::Absent);
+        };
+        if piece.quality == Quality::Incomplete {
+            return unknown(Quality::Incomplete);
+        }
+        let (least, most) = piece.range(time);
+        Estimate {
+            offset: Delta(piece.base.saturating_add(whole(f64::midpoint(least, most)))),
+            error: Nanos(whole(((most - least) / 2.0).ceil()).unsigned_abs()),
+            quality: piece.quality,
+        }
+    }
+
+    /// Return the drift of the second clock against the first at a moment, in nanoseconds per second:
+    /// the least and the most that is possible.
+    #[must_use]
+    pub fn drift(&self, time: u64) -> Option<(f64, f64)> {
+        let (_, piece) = self.pieces.range(..=time).next_back()?;
+        (time < piece.end).then(|| piece.region.drifts())
+    }
+
+    /// The number of times that a clock was stepped.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The number of messages that came too late to have a part in the offset of their time.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    fn add(&mut self, index: u64, window: &Window) {
+        let observations = window.observations();
+        let Some(first) = observations.first() else {
+            return;
+        };
+        let (begin, end) = (index * WINDOW, (index + 1) * WINDOW);
+        let known = self.carried(begin, end);
+        let unknown = || Piece {
+            begin,
+            end,
+            base: first.offset,
+            region: Region::new((-ANY, ANY), DRIFT),
+            quality: Quality::Absent,
+        };
+        let pieces = fit(known.unwrap_or_else(unknown), &observations);
+        if pieces.len() > SPLITS {
+            self.failed.insert(index);
+            return;
+        }
+        if let [piece] = &pieces[..] {
+            self.meet(piece);
+        }
+        self.steps += pieces.len() as u64 - 1;
+        self.pieces
+            .extend(pieces.into_iter().map(|piece| (piece.begin, piece)));
+    }
+
+    /// Begin a window with what the one before leaves possible at its begin.
+    fn carried(&self, begin: u64, end: u64) -> Option<Piece> {
+        let (_, last) = self.pieces.last_key_value()?;
+        let known = last.end == begin && last.quality > Quality::Incomplete;
+        known.then(|| Piece {
+            begin,
+            end,
+            base: last.base,
+            region: Region::new(last.range(begin), DRIFT),
+            // It is bounded to both sides.
+            quality: Quality::Approximate,
+        })
+    }
+
+    /// Bring the piece before to meet the begin of this one.
+    fn meet(&mut self, piece: &Piece) {
+        let Some(mut last) = self.pieces.last_entry() else {
+            return;
+        };
+        let last = last.get_mut();
+        let (least, most) = piece.range(piece.begin);
+        let seconds = last.seconds(piece.begin);
+        let region = last
+            .region
+            .within(seconds, Bound::Most(most))
+            .and_then(|region| region.within(seconds, Bound::Least(least)));
+        if let Some(region) = region {
+            last.region = region;
+        }
+    }
+}
+
+/// Narrow a piece by observations, in order; begin another one where they contradict.
+fn fit(piece: Piece, observations: &[Observation]) -> Vec<Piece> {
+    let mut pieces = vec![piece];
+    let mut seen = Seen::default();
+    for observation in observations {
+        let last = pieces.len() - 1;
+        let piece = &mut pieces[last];
+        if let Some(region) = piece.keep(observation) {
+            piece.region = region;
+            seen.add(observation);
+            piece.quality = piece.quality.max(seen.quality());
+            continue;
+        }
+        let mut next = Piece {
+            begin: observation.time,
+            end: piece.end,
+            base: observation.offset,
+            region: Region::new((-ANY, ANY), DRIFT),
+            quality: Quality::Incomplete,
+        };
+        // The step lies behind the last observation of this side, when all was well.
+        piece.end = seen.last[observation.side as usize].unwrap_or(piece.begin);
+        seen = Seen::default();
+        if let Some(region) = next.keep(observation) {
+            next.region = region;
+            seen.add(observation);
+        }
+        pieces.push(next);
+    }
+    pieces
+}
+
+/// The evidence of a piece.
+#[derive(Debug, Default)]
+struct Seen {
+    /// The moment of the last observation of each side.
+    last: [Option<u64>; 2],
+    /// Whether data bounds each side.
+    data: [bool; 2],
+}
+
+impl Seen {
+    fn add(&mut self, observation: &Observation) {
+        let side = observation.side as usize;
+        self.last[side] = Some(observation.time);
+        self.data[side] |= observation.evidence == Evidence::Data;
+    }
+
+    fn quality(&self) -> Quality {
+        match (self.last, self.data) {
+            (_, [true, true]) => Quality::Accurate,
+            ([Some(_), Some(_)], _) => Quality::Approximate,
+            _ => Quality::Incomplete,
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it saturates")]
+fn whole(nanos: f64) -> i64 {
+    nanos.round() as i64
+}

@@ -1,0 +1,35 @@
+//! Join the messages that two hosts recorded: the send of one with the read of the other.
+//!
+//! TCP's sequence numbers tell which read took the last byte of a send. The offset between the
+//! hosts' clocks comes from the same messages: [`Clocks`] has the method and what it guarantees. A
+//! [`Life`] then has the stages of both hosts, and between them `net.forward`, the way from the
+//! last stamp of the sender to the first of the reader.
+//!
+//! Nothing here does I/O. Messages are passed to [`Join::add`] as they are read from recordings,
+//! alternately, the one that is behind first. What waits for its other end is kept for as long as
+//! the clocks of the hosts may be apart, and no longer.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`join`] | messages in, lives out |
+//! | `pairs` | the read that belongs to a send |
+//! | [`clocks`] | the offset between the clocks over time |
+//! | `region` | the offsets that observations leave possible |
+//! | [`life`] | a message as both hosts saw it |
+//! | [`unmatched`] | why a message has no life |
+
+#![forbid(unsafe_code)]
+
+pub mod clocks;
+pub mod join;
+pub mod life;
+mod pairs;
+mod region;
+#[cfg(test)]
+mod tests;
+pub mod unmatched;
+
+pub use clocks::{Clocks, Estimate, Quality};
+pub use join::{Join, Trust};
+pub use life::{End, Host, Life, LifeStage};
+pub use unmatched::{Reason, Unmatched};

@@ -1,0 +1,391 @@
+//! Two hosts whose clocks and delays are known.
+
+use std::collections::HashMap;
+
+use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
+use sockstamp_model::message::{Interfaces, Message, Stamps};
+use sockstamp_model::part::PartMap;
+use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::verdict::Verdict;
+
+use crate::{Host, Join, Life, LifeStage, Quality, Reason, Trust};
+
+const SECOND: u64 = 1_000_000_000;
+/// CLOCK_REALTIME of both hosts at the begin.
+const EPOCH: u64 = 1_790_000_000 * SECOND;
+
+/// The second host's monotonic clock by the first one's.
+#[derive(Clone, Copy)]
+struct Skew {
+    offset: i64,
+    /// Nanoseconds per second.
+    drift: i64,
+    /// A step, and when.
+    step: (i64, u64),
+}
+
+impl Skew {
+    fn at(self, time: u64) -> i64 {
+        let drifted = i128::from(self.drift) * i128::from(time) / i128::from(SECOND);
+        let step = if time >= self.step.1 { self.step.0 } else { 0 };
+        self.offset + i64::try_from(drifted).unwrap() + step
+    }
+
+    /// The reading of a host's clock at a true time.
+    fn reads(self, host: Host, time: u64) -> u64 {
+        match host {
+            Host::First => time,
+            Host::Second => time.checked_add_signed(self.at(time)).unwrap(),
+        }
+    }
+}
+
+const NO_STEP: (i64, u64) = (0, u64::MAX);
+
+fn message(direction: Direction, host: Host, seq_end: u32, bytes: u64) -> Message {
+    let addresses = ["10.0.0.1:40000".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
+    Message {
+        direction,
+        flow: Flow {
+            netns: NetnsInode(1),
+            protocol: Protocol::Tcp,
+            local: addresses[host as usize],
+            remote: addresses[host.peer() as usize],
+            cookie: SocketCookie(host as u64 + 1),
+        },
+        cgroup: CgroupId(1),
+        group: None,
+        pid: 7 + host as u32,
+        comm: "program".into(),
+        bytes,
+        weight: 1,
+        retransmits: 0,
+        repeats: 0,
+        coalesced: false,
+        ack_with_data: false,
+        pipelined: false,
+        min_rtt: None,
+        seq_end,
+        stages: StageMap::default(),
+        parts: PartMap::default(),
+        stamps: Stamps::default(),
+        oldest_age: None,
+        time: Timestamp::from_nanos(0),
+        interfaces: Interfaces::default(),
+        verdict: Verdict::Valid,
+    }
+}
+
+/// A message and its truth: the delays of its way.
+#[derive(Clone, Copy)]
+struct Truth {
+    from: Host,
+    seq_end: u32,
+    bytes: u64,
+    begin: u64,
+    sending: u64,
+    forward: u64,
+    stack: u64,
+    app: u64,
+    back: u64,
+}
+
+impl Truth {
+    fn arrived(self) -> u64 {
+        self.begin + self.sending + self.forward
+    }
+
+    fn sent(self, skew: Skew) -> Message {
+        let mut sent = message(Direction::Tx, self.from, self.seq_end, self.bytes);
+        let left = skew.reads(self.from, self.begin + self.sending);
+        let acknowledged = self.arrived() + self.stack + self.back;
+        let by_clock = skew.reads(self.from, acknowledged);
+        sent.stages[Stage::TxQueue] = Some(Nanos(self.sending));
+        sent.stages[Stage::TxNetwork] = Some(Nanos(by_clock - left));
+        sent.stamps.ack = Some(Timestamp::from_nanos(by_clock));
+        sent.time = Timestamp::from_nanos(EPOCH + acknowledged);
+        sent
+    }
+
+    fn read(self, skew: Skew) -> Message {
+        let host = self.from.peer();
+        let mut read = message(Direction::Rx, host, self.seq_end, self.bytes);
+        read.stages[Stage::RxStack] = Some(Nanos(self.stack));
+        read.stages[Stage::RxApp] = Some(Nanos(self.app));
+        let by_clock = skew.reads(host, self.arrived()) + self.stack + self.app;
+        read.stamps.read = Some(Timestamp::from_nanos(by_clock));
+        read.time = Timestamp::from_nanos(EPOCH + self.arrived() + self.stack + self.app);
+        read
+    }
+}
+
+/// Requests and answers for some seconds, whose delays have a heavy tail above the least ones.
+fn exchange(random: &mut fastrand::Rng, seconds: u64, least: [u64; 2]) -> Vec<Truth> {
+    let mut truths = Vec::new();
+    let mut sequence = [u32::MAX - 5_000, 77];
+    let mut time = 3 * SECOND;
+    while time < (3 + seconds) * SECOND {
+        for from in Host::ALL {
+            let bytes = random.u64(1..1_000);
+            let sequence = &mut sequence[from as usize];
+            *sequence = sequence.wrapping_add(u32::try_from(bytes).unwrap());
+            let mut tail = |scale: f64| {
+                let waited = scale * (random.f64().max(1e-6).powf(-0.7) - 1.0);
+                Nanos::from(std::time::Duration::from_secs_f64(waited)).0
+            };
+            let truth = Truth {
+                from,
+                seq_end: *sequence,
+                bytes,
+                begin: time,
+                sending: 2_000 + tail(10e-6),
+                forward: least[from as usize] + tail(50e-6),
+                stack: 3_000,
+                app: tail(20e-6),
+                back: least[from.peer() as usize] + tail(50e-6),
+            };
+            time = truth.arrived() + truth.stack + truth.app + random.u64(0..3_000_000);
+            truths.push(truth);
+        }
+    }
+    truths
+}
+
+/// Join the rows of both hosts, each in the order of their time.
+fn joined(rows: [Vec<Message>; 2], trust: Trust) -> (Vec<Life>, Join) {
+    let mut join = Join::new(trust, Nanos::from_secs(10));
+    let mut rows = rows.map(|mut rows| {
+        rows.sort_by_key(|row| row.time);
+        rows.into_iter()
+    });
+    let mut lives = Vec::new();
+    let mut ended = 0;
+    while ended < 2 {
+        let host = join.needs();
+        match rows[host as usize].next() {
+            Some(row) => join.add(host, &row, &mut |life| lives.push(life.clone())),
+            None => {
+                join.ends(host);
+                ended += 1;
+            }
+        }
+    }
+    join.finish(&mut |life| lives.push(life.clone()));
+    (lives, join)
+}
+
+fn rows(truths: &[Truth], skew: Skew) -> [Vec<Message>; 2] {
+    let mut rows = [Vec::new(), Vec::new()];
+    for truth in truths {
+        rows[truth.from as usize].push(truth.sent(skew));
+        rows[truth.from.peer() as usize].push(truth.read(skew));
+    }
+    rows
+}
+
+fn forward(life: &Life) -> u64 {
+    let (_, duration) = life
+        .present()
+        .find(|(stage, _)| *stage == LifeStage::Forward)
+        .unwrap();
+    duration.0
+}
+
+/// Lives by their sender and the time when they were read, which no other shares.
+struct Lives<'a>(HashMap<(Host, u64), &'a Life>);
+
+impl<'a> Lives<'a> {
+    fn new(lives: &'a [Life]) -> Self {
+        let key = |life: &Life| (life.from, life.time.as_nanos());
+        Self(lives.iter().map(|life| (key(life), life)).collect())
+    }
+
+    fn of(&self, truth: Truth) -> Option<&'a Life> {
+        let read = EPOCH + truth.arrived() + truth.stack + truth.app;
+        self.0.get(&(truth.from, read)).copied()
+    }
+}
+
+/// Join, and check each life against its truth. Return the errors of `net.forward`, in order.
+fn errors(truths: &[Truth], skew: Skew, margin: u64) -> Vec<u64> {
+    let (lives, _) = joined(rows(truths, skew), Trust::Messages);
+    assert_eq!(lives.len(), truths.len());
+    let mut errors = Vec::new();
+    let lives = Lives::new(&lives);
+    for &truth in truths {
+        let life = lives.of(truth).unwrap();
+        assert_eq!(life.clocks.quality, Quality::Accurate);
+        let error = forward(life).abs_diff(truth.forward);
+        assert!(
+            error <= life.clocks.error.0 + margin,
+            "{} ± {}, not {}",
+            forward(life),
+            life.clocks.error,
+            truth.forward
+        );
+        errors.push(error);
+    }
+    errors.sort_unstable();
+    errors
+}
+
+#[test]
+fn the_offset_is_found_within_its_interval_for_any_clocks() {
+    for seed in 0..20 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let truths = exchange(&mut random, 30, [60_000, 60_000]);
+        let skew = Skew {
+            offset: random.i64(-1_000_000_000..1_000_000_000_000_000),
+            drift: random.i64(-80_000..80_000),
+            step: NO_STEP,
+        };
+        let errors = errors(&truths, skew, 100);
+        // Where recordings begin and end, a window has few messages.
+        let (most, largest) = (errors[errors.len() * 99 / 100], errors[errors.len() - 1]);
+        assert!(
+            most < 10_000 && largest < 25_000,
+            "seed {seed}: {most} and {largest} ns off on a symmetric link"
+        );
+    }
+}
+
+#[test]
+fn an_asymmetric_link_errs_by_less_than_its_interval() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let truths = exchange(&mut random, 20, [50_000, 900_000]);
+    let skew = Skew {
+        offset: 5 * SECOND.cast_signed(),
+        drift: -20_000,
+        step: NO_STEP,
+    };
+    let errors = errors(&truths, skew, 100);
+    let middle = errors[errors.len() / 2];
+    assert!((400_000..450_000).contains(&middle), "{middle}");
+}
+
+#[test]
+fn a_step_of_a_clock_splits_its_offset() {
+    let mut random = fastrand::Rng::with_seed(5);
+    let truths = exchange(&mut random, 30, [60_000, 60_000]);
+    for step in [-40_000_000, 3_000_000] {
+        let skew = Skew {
+            offset: 1_000_000,
+            drift: 5_000,
+            step: (step, 18 * SECOND + 300_000_000),
+        };
+        let (lives, join) = joined(rows(&truths, skew), Trust::Messages);
+        assert_eq!(join.clocks().steps(), 1);
+        let missing = truths.len() - lives.len();
+        assert_eq!(
+            join.unmatched()[Reason::NoClock] + join.unmatched()[Reason::Contradiction],
+            missing as u64
+        );
+        assert!(missing < truths.len() / 50, "{missing} of {}", truths.len());
+        let lives = Lives::new(&lives);
+        let wrong = truths.iter().filter(|truth| {
+            lives
+                .of(**truth)
+                .is_some_and(|life| forward(life).abs_diff(truth.forward) > life.clocks.error.0 + 100)
+        });
+        // A message that is under way while the clock steps has times of both sides of the step.
+        assert!(wrong.count() <= 1);
+    }
+}
+
+#[test]
+fn clocks_are_trusted_on_request() {
+    let mut random = fastrand::Rng::with_seed(7);
+    let truths = exchange(&mut random, 5, [50_000, 900_000]);
+    let skew = Skew {
+        offset: 123_456_789,
+        drift: 0,
+        step: NO_STEP,
+    };
+    let (lives, _) = joined(rows(&truths, skew), Trust::Clocks);
+    let lives = Lives::new(&lives);
+    for &truth in &truths {
+        let life = lives.of(truth).unwrap();
+        assert_eq!(forward(life), truth.forward);
+        assert_eq!(life.back.0, truth.back);
+        assert_eq!(
+            life.total().0,
+            truth.sending + truth.forward + truth.stack + truth.app
+        );
+    }
+}
+
+#[test]
+fn one_direction_is_bounded_by_its_acknowledgements() {
+    let mut random = fastrand::Rng::with_seed(9);
+    let mut truths = exchange(&mut random, 10, [60_000, 60_000]);
+    truths.retain(|truth| truth.from == Host::Second);
+    let skew = Skew {
+        offset: -77_000,
+        drift: 1_000,
+        step: NO_STEP,
+    };
+    let (lives, _) = joined(rows(&truths, skew), Trust::Messages);
+    assert_eq!(lives.len(), truths.len());
+    let lives = Lives::new(&lives);
+    for &truth in &truths {
+        let life = lives.of(truth).unwrap();
+        assert_eq!(life.clocks.quality, Quality::Approximate);
+        assert!(forward(life).abs_diff(truth.forward) <= life.clocks.error.0 + 100);
+    }
+}
+
+#[test]
+fn what_has_no_life_is_counted_by_its_reason() {
+    let truth = |seq_end: u32, bytes, begin: u64| Truth {
+        from: Host::First,
+        seq_end,
+        bytes,
+        begin: begin * 1_000_000,
+        sending: 1_000,
+        forward: 50_000,
+        stack: 2_000,
+        app: 1_000,
+        back: 50_000,
+    };
+    let skew = Skew {
+        offset: 0,
+        drift: 0,
+        step: NO_STEP,
+    };
+    let single = truth(1_000, 100, 10);
+    let early = truth(1_100, 100, 11);
+    let late = truth(1_200, 100, 12);
+    let large = truth(2_200, 1_000, 13);
+    let half = truth(1_700, 500, 13);
+    let unseen = truth(2_300, 100, 14);
+    let refused = truth(2_400, 100, 15);
+    let unsent = truth(2_500, 100, 16);
+    let mut both = late.read(skew);
+    both.bytes = 200;
+    let mut invalid = refused.read(skew);
+    invalid.verdict = Verdict::ClockStep;
+    let mut datagram = single.sent(skew);
+    datagram.flow.protocol = Protocol::Udp;
+    let mut elsewhere = single.sent(skew);
+    elsewhere.flow.remote = "10.0.0.9:80".parse().unwrap();
+    let sends = [single, early, late, large, unseen, refused].map(|truth| truth.sent(skew));
+    let sends = sends.into_iter().chain([datagram, elsewhere]).collect();
+    let reads = [single, half, large, unsent].map(|truth| truth.read(skew));
+    let reads = reads.into_iter().chain([both, invalid]).collect();
+    let (lives, join) = joined([sends, reads], Trust::Messages);
+    assert_eq!(lives.len(), 3);
+    let counted = Reason::ALL.map(|reason| (reason, join.unmatched()[reason]));
+    let expected = [
+        (Reason::OneSided, 1),
+        (Reason::NotRead, 1),
+        (Reason::ReadWithLater, 1),
+        (Reason::NotSent, 1),
+        (Reason::ReadInParts, 1),
+        (Reason::Refused, 1),
+        (Reason::NoClock, 0),
+        (Reason::Contradiction, 0),
+        (Reason::Udp, 1),
+    ];
+    assert_eq!(counted, expected);
+}
