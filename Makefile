@@ -13,7 +13,7 @@ SUDO    := $(if $(filter-out 0,$(shell id -u)),sudo)
 RELEASE := $(or $(CARGO_TARGET_DIR),target)/release
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: build help deps run check test kernel-test kernel-shell kernel-series bench install install-library fmt lint clean
+.PHONY: build help deps run demo-two-hosts check test kernel-test kernel-shell kernel-series bench install install-library fmt lint clean
 
 build: deps
 	$(CARGO) build --release --locked --package sockstamp-cli --package sockstamp-capi
@@ -22,6 +22,7 @@ build: deps
 help:
 	@echo "make build         the release binary, at $(RELEASE)/sockstamp, and the C library"
 	@echo "make run           build, then the demo: sockstamp stat over a 10 ms link (root, else by sudo)"
+	@echo "make demo-two-hosts  build, then both ends of a connection, recorded and joined (root, else by sudo)"
 	@echo "make check         format, clippy, unit and property tests: two minutes, no root"
 	@echo "make test          every test there is (root)"
 	@echo "make kernel-test   chosen tests on Debian's kernels, in QEMU; K=6.12 for one of them"
@@ -41,6 +42,10 @@ run: build
 	$(CARGO) build --release --locked --package sockstamp-demo --package testbed
 	@[ -z "$(SUDO)" ] || echo "The demo creates network namespaces and loads BPF programs: it runs as root, by sudo."
 	$(SUDO) $(RELEASE)/sockstamp-demo
+
+demo-two-hosts: build
+	$(CARGO) build --release --locked --package sockstamp-demo
+	$(SUDO) $(RELEASE)/sockstamp-demo-two-hosts
 
 test:
 	@scripts/test.sh

@@ -120,9 +120,9 @@ pub enum Subcommand {
     Diff(diff::Options),
     /// Join the recordings of two hosts: each message from its send call to its read call
     ///
-    /// TCP messages are matched by sequence numbers. `net.forward`, the way between the hosts, needs
-    /// the offset of their clocks: it comes from the messages themselves, with the interval that
-    /// they leave (± clocks). docs/join.md has the method.
+    /// TCP messages are matched by sequence numbers. `net.forward`, the way between the hosts,
+    /// needs the offset of their clocks: it comes from the messages themselves, with the interval
+    /// that they leave (± clocks). docs/join.md has the method.
     Join(join::Options),
     /// Cut recordings behind their last complete row group
     ///

@@ -3,16 +3,17 @@
 
 #![forbid(unsafe_code)]
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::{Pid, geteuid};
+use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use sockstamp_demo::{need_root, sockstamp};
 use testbed::{Cgroup, Family, Host, Link, LinkConfig, Process};
 
 const DELAY: Duration = Duration::from_millis(10);
@@ -34,10 +35,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<ExitCode> {
-    ensure!(
-        geteuid().is_root(),
-        "namespaces and BPF programs need root: try `sudo` or `make run`"
-    );
+    need_root()?;
     // From here on a signal ends the measurement, and everything is removed on exit.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot catch signals")?;
     let scene = Scene::build()?;
@@ -131,14 +129,6 @@ fn measure(cgroup: &Cgroup) -> Result<Child> {
         .arg(cgroup.path())
         .spawn()
         .with_context(|| format!("cannot run {}", program.display()))
-}
-
-/// The one that was built beside this program.
-fn sockstamp() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find this program's own path")?;
-    let program = own.parent().unwrap_or(Path::new(".")).join("sockstamp");
-    ensure!(program.exists(), "no {}: try `make run`", program.display());
-    Ok(program)
 }
 
 /// A signal from the terminal has reached sockstamp already, and a second one does no harm.
