@@ -5,7 +5,7 @@
 
 #define SOL_SOCKET 1
 
-/* What the socket asks for once it is connected. */
+/* The socket asks for these once it is connected. */
 const volatile int cb_flags; /* SK_BPF_CB_FLAGS */
 const volatile __u32 option_len; /* bytes of a TCP option in each packet */
 const volatile bool reserve_none; /* HDR_OPT_LEN_CB as a hook: nothing reserved */
@@ -77,7 +77,7 @@ int on_fentry(void *ctx)
 	return 0;
 }
 
-/* What receiving is measured by without callbacks. */
+/* Receiving without callbacks is measured by these. */
 SEC("tp_btf/sk_data_ready")
 int on_data_ready(void *ctx)
 {

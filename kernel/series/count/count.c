@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include <linux/bpf.h>
+#include <linux/errqueue.h>
+#include <linux/net_tstamp.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include "count.skel.h"
@@ -29,15 +31,46 @@
 #define SMALLS 54 /* that fit into an skb */
 #define BULK   (SMALLS * SMALL)
 
+/* Patch 13. Where the kernel lacks it, it refuses the control message. */
+#define SCM_ZC_NOTIFICATION 86
+#define ZC_RANGES	    8
+
+struct zc_note {
+	__u32 count;
+	struct {
+		__u32 first, last, code;
+	} ranges[ZC_RANGES];
+};
+
+/* Patch 15. */
+#define SCM_TX_TIMESTAMPS 87
+#define TX_STAMPS	  64
+
+struct tx_stamps {
+	__u32 count;
+	struct {
+		__u32 type, key, nsec, sec_low, sec_high;
+	} stamps[TX_STAMPS];
+};
+
 enum traffic {
 	ONE_WAY,
 	REQUEST,
 	BULK_SENDS,
 	SMALL_SENDS, /* that share skbs */
 	UDP_SENDS,
+	TCP_SENDMSG,
+	UDP_SENDMSG,
+	ZC_TCP,
+	ZC_UDP,
+	STAMPS_TCP, /* each send call is stamped by SO_TIMESTAMPING */
+	STAMPS_UDP,
 };
 
-/* What is loaded beside the traffic. */
+/* The control message of sendmsg(). */
+enum control { NO_CONTROL, PRIORITY, NOTIFICATION, STAMPS };
+
+/* Programs that are loaded beside the traffic. */
 enum hook { NOTHING, SOCKOPS, TRACEPOINT, FENTRY, SELECT_UDP, RX_TRACEPOINTS };
 
 struct row {
@@ -47,6 +80,9 @@ struct row {
 	int cb_flags;
 	unsigned int option_len;
 	bool reserve_none, cached, stamps;
+	enum control control;
+	bool v6;
+	unsigned int interval; /* sends between looks for completions */
 };
 
 static const struct row rows[] = {
@@ -79,9 +115,46 @@ static const struct row rows[] = {
 	{"udp.send.callbacks", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING},
 	{"udp.send.stamps", UDP_SENDS, SELECT_UDP, .cb_flags = SK_BPF_CB_TX_TIMESTAMPING,
 	 .stamps = true},
+	/* The price, for others, of control messages that return something. */
+	{"tcp.sendmsg.plain", TCP_SENDMSG, NOTHING},
+	{"tcp.sendmsg.control", TCP_SENDMSG, NOTHING, .control = PRIORITY},
+	{"udp.sendmsg.plain", UDP_SENDMSG, NOTHING},
+	{"udp.sendmsg.control", UDP_SENDMSG, NOTHING, .control = PRIORITY},
+	{"zc.tcp4.each.classic", ZC_TCP, NOTHING, .interval = 1},
+	{"zc.tcp4.each.returned", ZC_TCP, NOTHING, .interval = 1, .control = NOTIFICATION},
+	{"zc.tcp6.each.classic", ZC_TCP, NOTHING, .interval = 1, .v6 = true},
+	{"zc.tcp6.each.returned", ZC_TCP, NOTHING, .interval = 1, .v6 = true,
+	 .control = NOTIFICATION},
+	{"zc.udp4.each.classic", ZC_UDP, NOTHING, .interval = 1},
+	{"zc.udp4.each.returned", ZC_UDP, NOTHING, .interval = 1, .control = NOTIFICATION},
+	{"zc.udp6.each.classic", ZC_UDP, NOTHING, .interval = 1, .v6 = true},
+	{"zc.udp6.each.returned", ZC_UDP, NOTHING, .interval = 1, .v6 = true,
+	 .control = NOTIFICATION},
+	{"zc.tcp4.32nd.classic", ZC_TCP, NOTHING, .interval = 32},
+	{"zc.tcp4.32nd.returned", ZC_TCP, NOTHING, .interval = 32, .control = NOTIFICATION},
+	{"zc.tcp6.32nd.classic", ZC_TCP, NOTHING, .interval = 32, .v6 = true},
+	{"zc.tcp6.32nd.returned", ZC_TCP, NOTHING, .interval = 32, .v6 = true,
+	 .control = NOTIFICATION},
+	{"zc.udp4.32nd.classic", ZC_UDP, NOTHING, .interval = 32},
+	{"zc.udp4.32nd.returned", ZC_UDP, NOTHING, .interval = 32, .control = NOTIFICATION},
+	{"zc.udp6.32nd.classic", ZC_UDP, NOTHING, .interval = 32, .v6 = true},
+	{"zc.udp6.32nd.returned", ZC_UDP, NOTHING, .interval = 32, .v6 = true,
+	 .control = NOTIFICATION},
+	{"stamps.tcp4.each.classic", STAMPS_TCP, NOTHING, .interval = 1},
+	{"stamps.tcp4.each.returned", STAMPS_TCP, NOTHING, .interval = 1, .control = STAMPS},
+	{"stamps.udp4.each.classic", STAMPS_UDP, NOTHING, .interval = 1},
+	{"stamps.udp4.each.returned", STAMPS_UDP, NOTHING, .interval = 1, .control = STAMPS},
+	{"stamps.tcp4.32nd.classic", STAMPS_TCP, NOTHING, .interval = 32},
+	{"stamps.tcp4.32nd.returned", STAMPS_TCP, NOTHING, .interval = 32, .control = STAMPS},
+	{"stamps.udp4.32nd.classic", STAMPS_UDP, NOTHING, .interval = 32},
+	{"stamps.udp4.32nd.returned", STAMPS_UDP, NOTHING, .interval = 32, .control = STAMPS},
 };
 
 static char buf[BULK];
+/* The kernel sends its pages. */
+static char lent[BULK] __attribute__((aligned(4096)));
+/* Completions or stamps that came back. */
+static unsigned long long completed;
 
 static void fail(const char *what)
 {
@@ -110,21 +183,49 @@ static int join_cgroup(void)
 	return open(CGROUP, O_RDONLY);
 }
 
-static void connect_ends(enum traffic traffic, int ends[2])
+static bool is_udp(enum traffic traffic)
 {
-	int type = traffic == UDP_SENDS ? SOCK_DGRAM : SOCK_STREAM, one = 1;
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t len = sizeof(address);
-	int listener = socket(AF_INET, type, 0);
+	return traffic == UDP_SENDS || traffic == UDP_SENDMSG || traffic == ZC_UDP ||
+	       traffic == STAMPS_UDP;
+}
 
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (bind(listener, (void *)&address, len) || getsockname(listener, (void *)&address, &len))
+static bool is_zerocopy(enum traffic traffic)
+{
+	return traffic == ZC_TCP || traffic == ZC_UDP;
+}
+
+static bool is_stamped(enum traffic traffic)
+{
+	return traffic == STAMPS_TCP || traffic == STAMPS_UDP;
+}
+
+static void connect_ends(const struct row *row, int ends[2])
+{
+	int type = is_udp(row->traffic) ? SOCK_DGRAM : SOCK_STREAM, one = 1;
+	int family = row->v6 ? AF_INET6 : AF_INET;
+	struct sockaddr_in6 address6 = {.sin6_family = AF_INET6};
+	struct sockaddr_in address4 = {.sin_family = AF_INET};
+	struct sockaddr *address = row->v6 ? (void *)&address6 : (void *)&address4;
+	socklen_t len = row->v6 ? sizeof(address6) : sizeof(address4);
+	int stamps = SOF_TIMESTAMPING_TX_SOFTWARE | SOF_TIMESTAMPING_SOFTWARE |
+		     SOF_TIMESTAMPING_OPT_ID | SOF_TIMESTAMPING_OPT_TSONLY;
+	int listener = socket(family, type, 0);
+
+	address4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	address6.sin6_addr = in6addr_loopback;
+	if (bind(listener, address, len) || getsockname(listener, address, &len))
 		fail("bind");
 	if (type == SOCK_STREAM && listen(listener, 1))
 		fail("listen");
-	ends[0] = socket(AF_INET, type, 0);
-	if (connect(ends[0], (void *)&address, len))
+	ends[0] = socket(family, type, 0);
+	if (connect(ends[0], address, len))
 		fail("connect");
+	if (is_zerocopy(row->traffic) &&
+	    setsockopt(ends[0], SOL_SOCKET, SO_ZEROCOPY, &one, sizeof(one)))
+		fail("SO_ZEROCOPY");
+	if (is_stamped(row->traffic) &&
+	    setsockopt(ends[0], SOL_SOCKET, SO_TIMESTAMPING, &stamps, sizeof(stamps)))
+		fail("SO_TIMESTAMPING");
 	if (type == SOCK_DGRAM) {
 		ends[1] = listener;
 		return;
@@ -153,14 +254,106 @@ static void small_sends(const int ends[2])
 		fail("recv");
 }
 
-static void messages(enum traffic traffic, const int ends[2], int number)
+static const struct {
+	int type;
+	size_t len;
+} controls[] = {
+	[PRIORITY] = {SO_PRIORITY, sizeof(int)},
+	[NOTIFICATION] = {SCM_ZC_NOTIFICATION, sizeof(struct zc_note)},
+	[STAMPS] = {SCM_TX_TIMESTAMPS, sizeof(struct tx_stamps)},
+};
+
+static void count_returned(enum control control, const void *data)
 {
+	const struct tx_stamps *stamps = data;
+	const struct zc_note *note = data;
+
+	if (control == STAMPS)
+		completed += stamps->count;
+	for (unsigned int i = 0; control == NOTIFICATION && i < note->count; i++)
+		completed += note->ranges[i].last - note->ranges[i].first + 1;
+}
+
+static ssize_t send_with(int to, void *data, size_t len, int flags, enum control type)
+{
+	static char control[CMSG_SPACE(sizeof(struct tx_stamps))];
+	struct iovec iov = {.iov_base = data, .iov_len = len};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct cmsghdr *header = (void *)control;
+	ssize_t sent;
+
+	if (type != NO_CONTROL) {
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = controls[type].type;
+		header->cmsg_len = CMSG_LEN(controls[type].len);
+		*(__u32 *)CMSG_DATA(header) = 0;
+		msg.msg_control = control;
+		msg.msg_controllen = CMSG_SPACE(controls[type].len);
+	}
+	sent = sendmsg(to, &msg, flags);
+	if (sent > 0)
+		count_returned(type, CMSG_DATA(header));
+	return sent;
+}
+
+/* Until the error queue is empty, as msg_zerocopy of the kernel's selftests does. */
+static void read_queue(int from)
+{
+	for (;;) {
+		char control[200];
+		struct msghdr msg = {.msg_control = control, .msg_controllen = sizeof(control)};
+		struct sock_extended_err *err = NULL;
+
+		if (recvmsg(from, &msg, MSG_ERRQUEUE))
+			return;
+		for (struct cmsghdr *one = CMSG_FIRSTHDR(&msg); one; one = CMSG_NXTHDR(&msg, one)) {
+			if (one->cmsg_level != SOL_SOCKET)
+				err = (void *)CMSG_DATA(one);
+		}
+		completed += err->ee_origin == SO_EE_ORIGIN_ZEROCOPY ?
+			     err->ee_data - err->ee_info + 1 : 1;
+	}
+}
+
+/* Each send is looked after, or each of so many: by the next send, or in the queue. */
+static void looked_after(const struct row *row, const int ends[2], int number)
+{
+	bool zerocopy = is_zerocopy(row->traffic);
+	ssize_t len = zerocopy ? BULK : 64;
+
+	for (int i = 1; i <= number; i++) {
+		enum control control = i % row->interval == 0 ? row->control : NO_CONTROL;
+
+		if (send_with(ends[0], lent, len, zerocopy ? MSG_ZEROCOPY : 0, control) != len)
+			fail("sendmsg");
+		if (recv(ends[1], buf, len, MSG_WAITALL) != len)
+			fail("recv");
+		if (i % row->interval == 0 && row->control == NO_CONTROL)
+			read_queue(ends[0]);
+	}
+}
+
+static void messages(const struct row *row, const int ends[2], int number)
+{
+	enum traffic traffic = row->traffic;
+
+	if (is_zerocopy(traffic) || is_stamped(traffic)) {
+		looked_after(row, ends, number);
+		return;
+	}
 	if (traffic == SMALL_SENDS) {
 		for (; number > 0; number -= SMALLS)
 			small_sends(ends);
 		return;
 	}
 	while (number--) {
+		if (traffic == TCP_SENDMSG || traffic == UDP_SENDMSG) {
+			if (send_with(ends[0], buf, 64, 0, row->control) != 64)
+				fail("sendmsg");
+			if (recv(ends[1], buf, 64, MSG_WAITALL) != 64)
+				fail("recv");
+			continue;
+		}
 		transfer(ends[0], ends[1], traffic == BULK_SENDS ? BULK : 64);
 		if (traffic == REQUEST)
 			transfer(ends[1], ends[0], 64);
@@ -238,7 +431,8 @@ static bool attach(struct count *skel, enum hook hook, int cgroup)
 static void count_row(const struct row *row, int cgroup)
 {
 	/* A quarter of it is whole skbs of small sends as well. */
-	int number = row->traffic == BULK_SENDS ? 432 : 4320, ends[2];
+	bool is_bulk = row->traffic == BULK_SENDS || is_zerocopy(row->traffic);
+	int number = is_bulk ? 432 : 4320, ends[2];
 	unsigned long long runs = 0;
 	struct count *skel = NULL;
 	long long began, took;
@@ -248,19 +442,29 @@ static void count_row(const struct row *row, int cgroup)
 		if (!skel || !attach(skel, row->hook, cgroup))
 			goto lacking;
 	}
-	connect_ends(row->traffic, ends);
+	connect_ends(row, ends);
+	if (row->interval && row->control != NO_CONTROL) {
+		if (send_with(ends[0], buf, 1, MSG_DONTWAIT, row->control) != 1)
+			goto close;
+		if (recv(ends[1], buf, 1, 0) != 1)
+			fail("recv");
+	}
 	if (row->hook == SELECT_UDP && !select_udp(skel))
 		goto close;
-	messages(row->traffic, ends, number / 4);
+	messages(row, ends, number / 4);
 	if (skel)
 		runs = skel->bss->runs;
+	completed = 0;
 	began = now();
-	messages(row->traffic, ends, number);
+	messages(row, ends, number);
 	took = now() - began;
 	if (skel)
 		runs = skel->bss->runs - runs;
 	if (skel && skel->bss->refused)
 		goto close;
+	/* Those of the last sends may come later. */
+	if (row->interval && completed < (unsigned long long)number - 64)
+		fail("completions or stamps");
 	printf("%-34s %7lld %8.3f\n", row->name, took / number, (double)runs / number);
 	close(ends[0]);
 	close(ends[1]);

@@ -1,23 +1,33 @@
 //! Run the programs of the series in a guest.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::guest::{Guest, Time};
 use crate::image::Image;
 use crate::kernel::Kernel;
 
-/// Built with the kernel.
-const PROGRAMS: [&str; 2] = ["test_progs", "count"];
+/// Scripts of the selftests are written for it.
+const BASH: &str = "/usr/bin/bash";
 const TIME_LIMIT: Duration = Duration::from_secs(600);
 
-/// Runs a line of shell as root, beside the programs of `home`; its output, if it succeeds.
+/// Runs a line of shell as root, beside the programs and scripts of `home`; its output, if it
+/// succeeds.
 pub(crate) fn run(kernel: &Kernel, home: &Path, time: Time, line: &str) -> Result<String> {
     let mut image = Image::new()?;
-    for program in PROGRAMS {
-        image.host_file(&home.join(program), &Path::new("/series").join(program))?;
+    image.host_file(Path::new(BASH), Path::new(BASH))?;
+    let reading = || format!("cannot read {}", home.display());
+    for entry in fs::read_dir(home).with_context(reading)? {
+        let program = entry.with_context(reading)?.path();
+        let mode = fs::metadata(&program).with_context(reading)?.permissions().mode();
+        let Some(name) = program.file_name().filter(|_| mode & 0o111 != 0) else {
+            continue;
+        };
+        image.host_file(&program, &Path::new("/series").join(name))?;
     }
     // The harness of the selftests mounts cgroups at /mnt, and looks for network namespaces in
     // /var/run.

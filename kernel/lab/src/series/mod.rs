@@ -25,6 +25,11 @@ use patches::Series;
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../series");
 /// The counts at the time the series was written.
 const KEPT: &str = "instructions.txt";
+/// Selftests of net, in the language of a guest's shell.
+const NET_SELFTESTS: &str = include_str!("../../../series/net.sh");
+/// Those that compare times: in a guest whose clock counts instructions, these do not depend on the
+/// host.
+const TIMED_SELFTESTS: &str = include_str!("../../../series/timed.sh");
 /// The kernel and its compiler, which instructions follow from.
 const MADE_OF: &str =
     r"sed -E 's/^Linux version ([^ ]+) \([^)]*\) \((.*), GNU ld.*/# Linux \1, \2/' /proc/version";
@@ -86,12 +91,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// An emulated machine may stand still for a while where no machine would: once is no proof.
 fn selftests(kernel: &Kernel, home: &Path) -> Result<()> {
-    let run = || guests::run(kernel, home, Time::Host, "./test_progs");
-    let output = run().or_else(|error| {
-        println!("a second try of the selftests: {error:#}");
-        run()
-    })?;
-    println!("{output}");
+    let all = [
+        (Time::Host, "./test_progs"),
+        (Time::Host, NET_SELFTESTS),
+        (Time::Instructions, TIMED_SELFTESTS),
+    ];
+    for (time, line) in all {
+        let run = || guests::run(kernel, home, time, line);
+        let output = run().or_else(|error| {
+            println!("a second try of the selftests: {error:#}");
+            run()
+        })?;
+        println!("{output}");
+    }
     Ok(())
 }
 

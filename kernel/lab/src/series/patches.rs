@@ -17,6 +17,8 @@ pub(crate) struct Series {
     patches: Vec<Patch>,
     /// Names in tools/testing/selftests/bpf/prog_tests.
     selftests: Vec<String>,
+    /// Files by their path from tools/testing/selftests/net: programs by their source, and scripts.
+    net_selftests: Vec<String>,
     /// The instruction counter: the text of its files.
     programs: Vec<String>,
 }
@@ -47,12 +49,15 @@ impl Series {
             }
         }
         ensure!(!patches.is_empty(), "no patch in {}", folder.display());
-        let selftests = read(&folder.join("selftests"))?;
+        let lines = |name: &str| -> Result<Vec<String>> {
+            Ok(read(&folder.join(name))?.lines().map(str::to_owned).collect())
+        };
         Ok(Series {
             base: read(&folder.join("base"))?.trim().to_owned(),
             config: read(&folder.join("config"))?,
             patches,
-            selftests: selftests.lines().map(str::to_owned).collect(),
+            selftests: lines("selftests")?,
+            net_selftests: lines("selftests-net")?,
             programs: vec![
                 read(&folder.join("count/count.bpf.c"))?,
                 read(&folder.join("count/count.c"))?,
@@ -73,6 +78,10 @@ impl Series {
         &self.selftests
     }
 
+    pub(crate) fn net_selftests(&self) -> &[String] {
+        &self.net_selftests
+    }
+
     /// Files that it changes or adds, by their place in the tree.
     pub(crate) fn touched(&self) -> BTreeSet<String> {
         self.patches
@@ -85,7 +94,8 @@ impl Series {
     /// version.
     pub(crate) fn key(&self) -> String {
         let mut hasher = DefaultHasher::new();
-        (&self.base, &self.config, &self.selftests, &self.programs).hash(&mut hasher);
+        (&self.base, &self.config, &self.programs).hash(&mut hasher);
+        (&self.selftests, &self.net_selftests).hash(&mut hasher);
         for patch in &self.patches {
             patch.text.hash(&mut hasher);
         }
@@ -112,6 +122,7 @@ mod tests {
             ("base", "7.3\n"),
             ("config", "CONFIG_NET=y\n"),
             ("selftests", "one\ntwo\n"),
+            ("selftests-net", "three.c\n"),
             ("count/count.bpf.c", ""),
             ("count/count.c", ""),
             ("0000-cover-letter.patch", "words\n"),
@@ -130,6 +141,7 @@ mod tests {
         assert_eq!(series.touched(), BTreeSet::from(["net/ipv4/tcp.c".to_owned()]));
         assert_eq!(series.base, "7.3");
         assert_eq!(series.selftests(), ["one", "two"]);
+        assert_eq!(series.net_selftests(), ["three.c"]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Build what guests of the series run: its selftests with the kernel's own harness, and the
-//! instruction counter.
+//! Build what guests of the series run: its selftests, those of BPF with the kernel's own harness,
+//! and the instruction counter.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,6 +13,7 @@ use super::{FOLDER, succeed};
 use crate::cache;
 
 const SELFTESTS: &str = "tools/testing/selftests/bpf";
+const NET_SELFTESTS: &str = "tools/testing/selftests/net";
 /// A part of that folder, beside it: its Makefile builds all tests that it finds, a thousand.
 const PART: &str = "tools/testing/selftests/bpf-sockstamp";
 /// Files of the folder that belong to the harness, not to tests.
@@ -35,7 +36,7 @@ const NOTHING_ELSE: [&str; 7] = [
     "LINKED_SKELS=",
 ];
 
-/// Builds `test_progs` and `count` into a folder.
+/// Builds `test_progs`, `count` and the selftests of net into a folder.
 pub(crate) fn build(tree: &Path, series: &Series, home: &Path) -> Result<()> {
     let output = tree.join(".selftests");
     cache::make(&output)?;
@@ -56,7 +57,38 @@ pub(crate) fn build(tree: &Path, series: &Series, home: &Path) -> Result<()> {
     succeed(make.stdout(Stdio::null()))?;
     strip(&program, &home.join("test_progs"))?;
     let count = build_count(tree, &output)?;
-    strip(&count, &home.join("count"))
+    strip(&count, &home.join("count"))?;
+    build_net(tree, series, home)
+}
+
+/// They need no library of the tree, so they are compiled one by one.
+fn build_net(tree: &Path, series: &Series, home: &Path) -> Result<()> {
+    succeed(
+        Command::new("make")
+            .current_dir(tree)
+            .args(["--silent", "headers"]),
+    )?;
+    for file in series.net_selftests() {
+        let source = tree.join(NET_SELFTESTS).join(file);
+        let name = source.file_name().context("a file has a name")?;
+        if source.extension().is_none_or(|extension| extension != "c") {
+            fs::copy(&source, home.join(name)).with_context(|| format!("no {file}"))?;
+            continue;
+        }
+        let mut compile = Command::new("cc");
+        compile
+            // As lib.mk of the selftests does.
+            .args(["-O2", "-Wall", "-D_GNU_SOURCE="])
+            .arg(format!("-I{}", tree.join("tools/testing/selftests").display()))
+            .arg(format!("-I{}", tree.join("usr/include").display()))
+            .arg(format!("-I{}", tree.join("tools/include").display()))
+            .arg("-o")
+            .arg(home.join(name).with_extension(""))
+            .arg(&source)
+            .arg("-lpthread");
+        succeed(&mut compile)?;
+    }
+    Ok(())
 }
 
 /// Copies the harness, and of the tests those that are asked for, with their programs.

@@ -133,6 +133,7 @@ mod tests {
             "base",
             "config",
             "selftests",
+            "selftests-net",
             "count/count.c",
             "count/count.bpf.c",
         ] {
