@@ -34,6 +34,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "explain" -d 'Fi
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "record" -d 'Record messages in Parquet files, one row each'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "report" -d 'Print the table of `stat` from recordings'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "diff" -d 'Find the stages that changed from one recording to another'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "export" -d 'Convert recordings for other programs'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings behind their last complete row group'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "ping" -d 'Probe hosts; print round-trip times by kernel stamps, and the prober\'s own delay'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Show what this kernel and this process can measure, and what is missing'
@@ -256,6 +257,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l fail-if -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slower-than -d 'Leave out messages whose stages together took less than this: a number with ms, s or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l perfetto -d 'Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand recover" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l targets -d 'Read further hosts from this file, one per line; - is standard input' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand ping" -l udp -d 'Send datagrams to this port; a reply or ICMP "port unreachable" is an answer' -r

@@ -17,6 +17,7 @@ mod doctor;
 mod duration;
 mod escape;
 mod explain;
+mod export;
 mod filter;
 mod groups;
 mod hints;
@@ -124,6 +125,11 @@ pub enum Subcommand {
     /// needs the offset of their clocks: it comes from the messages themselves, with the interval
     /// that they leave (± clocks). docs/join.md has the method.
     Join(join::Options),
+    /// Convert recordings for other programs
+    ///
+    /// A trace for Perfetto has the tracks of each flow below its process. On them are messages,
+    /// their stages and the parts of these, with times to the nanosecond.
+    Export(export::Options),
     /// Cut recordings behind their last complete row group
     ///
     /// A recording that was killed, or whose disk was full, may end with bytes that other readers
@@ -183,6 +189,7 @@ pub fn run() -> ExitCode {
         Subcommand::Report(options) => report::run(&options),
         Subcommand::Diff(options) => diff::run(&options),
         Subcommand::Join(options) => join::run(&options),
+        Subcommand::Export(options) => export::run(&options),
         Subcommand::Recover(options) => recover::run(&options),
         Subcommand::Ping(options) => ping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),

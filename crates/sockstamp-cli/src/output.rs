@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 
 /// Output formats of a report.
@@ -21,4 +22,14 @@ pub enum Format {
 pub(crate) fn create(path: &Path) -> Result<Box<dyn Write>> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     Ok(Box::new(BufWriter::new(file)))
+}
+
+/// Do the same, but refuse to write over a file that is read.
+pub(crate) fn create_beside(path: &Path, read: &[PathBuf]) -> Result<Box<dyn Write>> {
+    let file = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
+    let known = file(path);
+    if known.is_some() && read.iter().any(|read| file(read) == known) {
+        bail!("{} is a recording that is read: write elsewhere", path.display());
+    }
+    create(path)
 }

@@ -13,6 +13,8 @@
 //! [`Slices`] and [`Comparison`] then tell for whom the first component makes messages slow,
 //! always or at times, and [`Lives`] show some of them.
 //!
+//! [`timeline`] places the stages of a message in time.
+//!
 //! Nothing here does I/O. Messages are passed to [`Times`], then to [`Excess`], and once more to
 //! each of the latter.
 
@@ -24,6 +26,7 @@ pub mod diff;
 mod excess;
 mod lives;
 mod slices;
+pub mod timeline;
 mod times;
 
 pub use cause::Cause;
@@ -31,6 +34,7 @@ pub use component::{Component, Kind};
 pub use excess::{Carried, Claim, Excess, Explanation};
 pub use lives::Lives;
 pub use slices::{Addition, Comparison, Slice, Slices};
+pub use timeline::Timeline;
 pub use times::{Border, Limits, Times};
 
 /// Flows or seconds with slow messages, under which nothing is claimed.

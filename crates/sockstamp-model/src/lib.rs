@@ -30,6 +30,8 @@ pub mod clock;
 pub mod container;
 pub mod digits;
 pub mod filter;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixture;
 pub mod flow;
 pub mod group;
 pub mod histogram;

@@ -262,41 +262,15 @@ impl Serialize for Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{NetnsInode, Protocol, SocketCookie};
+    use crate::flow::NetnsInode;
     use crate::part::Part;
     use crate::stage::Stage;
 
     fn message(direction: Direction) -> Message {
-        Message {
-            direction,
-            flow: Flow {
-                netns: NetnsInode(4_026_531_840),
-                protocol: Protocol::Tcp,
-                local: "[::ffff:10.0.0.1]:443".parse().unwrap(),
-                remote: "[2001:db8::1]:50000".parse().unwrap(),
-                cookie: SocketCookie(77),
-            },
-            cgroup: CgroupId(4711),
-            group: Some(3),
-            pid: 4242,
-            comm: "nginx".into(),
-            bytes: 1448,
-            weight: 1,
-            retransmits: 0,
-            repeats: 0,
-            coalesced: false,
-            ack_with_data: false,
-            pipelined: false,
-            min_rtt: None,
-            seq_end: 4_294_967_295,
-            stages: StageMap::default(),
-            parts: PartMap::default(),
-            stamps: Stamps::default(),
-            oldest_age: None,
-            time: Timestamp::from_nanos(1_790_000_000_000_000_001),
-            interfaces: Interfaces::default(),
-            verdict: Verdict::Valid,
-        }
+        let mut message = crate::fixture::message(direction);
+        message.flow.local = "[::ffff:10.0.0.1]:443".parse().unwrap();
+        message.flow.remote = "[2001:db8::1]:50000".parse().unwrap();
+        message
     }
 
     #[test]

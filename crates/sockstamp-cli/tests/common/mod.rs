@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub mod leftovers;
+pub mod recording;
 pub mod unprivileged;
 
 use std::fs;
@@ -36,6 +37,11 @@ pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// The program under test.
 pub fn sockstamp() -> &'static str {
     env!("CARGO_BIN_EXE_sockstamp")
+}
+
+/// Python with the packages of scripts/requirements.txt.
+pub fn python() -> Command {
+    Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/python.sh"))
 }
 
 /// The options of each measurement, from the environment: `SOCKSTAMP_TEST_HOOKS=older` is

@@ -1,0 +1,56 @@
+//! `sockstamp export`: recordings in the formats of other programs.
+
+mod lanes;
+mod perfetto;
+mod protobuf;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use sockstamp_model::clock::Nanos;
+use sockstamp_record::Reader;
+
+use crate::{duration, escape, output, report};
+
+/// Options of `export`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Recordings
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part
+    #[arg(long, required = true)]
+    pub perfetto: bool,
+    /// Leave out messages whose stages together took less than this: a number with ms, s or m
+    #[arg(long, value_name = "TIME", value_parser = duration::with_unit)]
+    pub slower_than: Option<Duration>,
+    /// Write to this file
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub output: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let recordings: Result<Vec<_>, _> = options.files.iter().map(|path| Reader::open(path)).collect();
+    let recordings = recordings?;
+    recordings.iter().for_each(report::tell_what_is_unread);
+    let output = output::create_beside(&options.output, &options.files)?;
+    let least = options.slower_than.map_or(Nanos::ZERO, Nanos::from);
+    let mut trace = perfetto::Trace::new(output);
+    for message in recordings.iter().flat_map(Reader::messages) {
+        let message = message?;
+        if message.total() >= least {
+            trace.add(&message).context("cannot write the trace")?;
+        }
+    }
+    let (messages, mut output) = trace.finish();
+    output.flush().context("cannot write the trace")?;
+    escape::complain(format_args!(
+        "wrote {messages} messages to {}",
+        options.output.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
