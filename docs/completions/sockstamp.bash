@@ -31,6 +31,9 @@ _sockstamp() {
             sockstamp,export)
                 cmd="sockstamp__subcmd__export"
                 ;;
+            sockstamp,join)
+                cmd="sockstamp__subcmd__join"
+                ;;
             sockstamp,ping)
                 cmd="sockstamp__subcmd__ping"
                 ;;
@@ -59,7 +62,7 @@ _sockstamp() {
 
     case "${cmd}" in
         sockstamp)
-            opts="-h -V --explain-words --help --version stat trace top explain record report diff export recover ping doctor completions"
+            opts="-h -V --explain-words --help --version stat trace top explain record report diff join export recover ping doctor completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -322,6 +325,36 @@ _sockstamp() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        sockstamp__subcmd__join)
+            opts="-h --ptp --apart --slowest --lives --format --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --apart)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --slowest)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --lives)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --format)
+                    COMPREPLY=($(compgen -W "text json" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         sockstamp__subcmd__ping)
             opts="-4 -6 -c -i -w -W -s -t -Q -I -D -q -f -h --targets --udp --tcp --count --interval --deadline --timeout --size --ttl --tos --interface --netns --container --timestamps --quiet --flood --json --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
@@ -541,7 +574,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__report)
-            opts="-o -h --by --interval --top --sort --format --output --help"
+            opts="-o -h --by --interval --top --sort --format --html --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

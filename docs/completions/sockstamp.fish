@@ -34,6 +34,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "explain" -d 'Fi
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "record" -d 'Record messages in Parquet files, one row each'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "report" -d 'Print the table of `stat` from recordings'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "diff" -d 'Find the stages that changed from one recording to another'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "join" -d 'Join the recordings of two hosts: each message from its send call to its read call'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "export" -d 'Convert recordings for other programs'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings behind their last complete row group'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "ping" -d 'Probe hosts; print round-trip times by kernel stamps, and the prober\'s own delay'
@@ -252,11 +253,19 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l format -d
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s o -l output -d 'Write to this file' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l html -d 'Write a page with figures instead: one file of at most 2 MB, which loads nothing'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l fail-if -d 'Exit with status 3 if this holds for sure, such as \'tx.qdisc.p99 > +20%\'' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l apart -d 'Clocks of the hosts may differ by so much' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l slowest -d 'Print the stages of this many of the slowest messages of each direction' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l lives -d 'Write each message that was joined to this file, a JSON object per line' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
+json\t'JSON, all times in nanoseconds'"
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Take CLOCK_REALTIME of both hosts for the same, because PTP keeps it so'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slower-than -d 'Leave out messages whose stages together took less than this: a number with ms, s or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s o -l output -d 'Write to this file' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l perfetto -d 'Write a trace for Perfetto (ui.perfetto.dev), with a slice per message, stage and part'

@@ -50,7 +50,7 @@ const EXAMPLES: [(&str, &str); 10] = [
 ];
 
 /// The examples of the subcommands' pages; those of `stat` and `trace` are among them.
-const OF_SUBCOMMANDS: [(&str, &str); 30] = [
+const OF_SUBCOMMANDS: [(&str, &str); 33] = [
     (
         "Where does the time of one command go?",
         "sockstamp stat -- curl -s https://example.org",
@@ -123,6 +123,14 @@ const OF_SUBCOMMANDS: [(&str, &str); 30] = [
     (
         "Print the peers of each minute.",
         "sockstamp report --by peer --interval 1m monday.parquet",
+    ),
+    (
+        "Draw a page of its figures.",
+        "sockstamp report --html -o monday.html monday.parquet",
+    ),
+    (
+        "Show messages that took long in ui.perfetto.dev.",
+        "sockstamp export --perfetto --slower-than 20ms -o slow.pftrace monday.parquet",
     ),
     (
         "Which stages changed from Monday to Tuesday?",

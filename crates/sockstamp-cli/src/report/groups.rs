@@ -25,7 +25,7 @@ pub(crate) const DIMENSIONS: [Dimension; 7] = [
 const MOST: usize = 10_000;
 
 /// Return the values of a message.
-fn key(message: &Message, by: &Grouping) -> GroupKey {
+pub(crate) fn key(message: &Message, by: &Grouping) -> GroupKey {
     let has = |dimension| by.contains(dimension);
     let flow = message.flow;
     GroupKey {

@@ -1,6 +1,7 @@
 //! `sockstamp report`: the table of `stat`, from recordings.
 
 mod groups;
+mod html;
 mod series;
 
 use std::io::{self, IsTerminal, Write};
@@ -53,12 +54,23 @@ pub struct Options {
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    /// Write a page with figures instead: one file of at most 2 MB, which loads nothing
+    ///
+    /// It has the composition of messages at some quantiles, distributions, heat maps over time,
+    /// and the slowest and typical messages as waterfalls, for the 8 largest groups of --by
+    /// (comm,port unless given) and all others.
+    #[arg(long, requires = "output", conflicts_with_all = ["format", "interval", "top", "sort"])]
+    pub html: bool,
     /// Write to this file
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    if let (true, Some(path)) = (options.html, &options.output) {
+        html::run(options, path)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let report = Report::of(options)?;
     let mut output: Box<dyn Write> = match &options.output {
         Some(path) => output::create(path)?,
