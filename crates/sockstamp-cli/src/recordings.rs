@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Return the path, or all files of a recording below it: `date=…/hour=…/host=…/….parquet`, by time.
+/// Return the path, or all files of a recording below it by time:
+/// `date=…/hour=…/host=…/….parquet`.
 pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     const LEVELS: usize = 3;
     if !path.is_dir() {

@@ -25,8 +25,8 @@ pub(crate) const WINDOW: u64 = 4_000_000_000;
 /// microsecond in it.
 const BIN: u64 = 10_000_000;
 
-/// The fastest drift in nanoseconds per second: adjtimex(2) steers a clock by 500 parts in a million
-/// at most, and here are two.
+/// The fastest drift in nanoseconds per second: adjtimex(2) steers a clock by 500 parts in a
+/// million at most, and here are two.
 const DRIFT: f64 = 1e6;
 
 /// What a stamp may be off, in nanoseconds. A stamp of reception is of CLOCK_REALTIME, and its
@@ -253,8 +253,8 @@ impl Clocks {
         }
     }
 
-    /// Return the drift of the second clock against the first at a moment, in nanoseconds per second:
-    /// the least and the most that is possible.
+    /// Return the drift of the second clock against the first at a moment, in nanoseconds per
+    /// second: the least and the most that is possible.
     #[must_use]
     pub fn drift(&self, time: u64) -> Option<(f64, f64)> {
         let (_, piece) = self.pieces.range(..=time).next_back()?;

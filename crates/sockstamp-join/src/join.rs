@@ -16,8 +16,8 @@ use crate::unmatched::{Reason, Unmatched};
 /// Nanoseconds between two sweeps over what waits for its other end.
 const SWEEP: u64 = 1_000_000_000;
 
-/// Nanoseconds within which a row comes behind one that is later: rows of a row group are ordered by
-/// their flow.
+/// Nanoseconds within which a row comes behind one that is later: rows of a row group are ordered
+/// by their flow.
 const DISORDER: u64 = 4_000_000_000;
 
 /// A direction of a connection: the sender's address, then the reader's.
