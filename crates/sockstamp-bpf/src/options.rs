@@ -45,6 +45,19 @@ pub enum Sampling {
     RateCap(u32),
     /// One in N.
     OneIn(u32),
+    /// Of TCP those whose bytes hold a sequence number that is a multiple of 2^`bits`, so that both
+    /// ends of a connection choose the same. Others as by [`RateCap`](Self::RateCap).
+    InStep {
+        /// 0 to [`MOST_BITS`](Self::MOST_BITS); more count as that.
+        bits: u32,
+        /// Messages per second.
+        cap: u32,
+    },
+}
+
+impl Sampling {
+    /// Multiples of more than this are as far apart as sequence numbers of one window may be.
+    pub const MOST_BITS: u32 = 30;
 }
 
 /// The treatment of a read's wait for a missing segment.

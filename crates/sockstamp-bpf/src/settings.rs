@@ -65,8 +65,12 @@ pub(crate) fn apply(
         }
         (settings.setting_rate_cap, settings.setting_sample) = match options.sampling {
             Sampling::Every => (0, 0),
-            Sampling::RateCap(cap) => (cap, 0),
+            Sampling::RateCap(cap) | Sampling::InStep { cap, .. } => (cap, 0),
             Sampling::OneIn(count) => (0, count),
+        };
+        settings.setting_in_step = match options.sampling {
+            Sampling::InStep { bits, .. } => 1 << bits.min(Sampling::MOST_BITS),
+            _ => 0,
         };
         settings.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
         settings.setting_hol = options.hol as u32;

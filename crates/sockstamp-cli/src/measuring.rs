@@ -18,6 +18,12 @@ pub struct Measuring {
     /// Measure one message in N, at any rate
     #[arg(long, value_name = "1/N", value_parser = one_of, conflicts_with = "rate_cap", help_heading = HEADING)]
     pub sample: Option<u32>,
+    /// Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number
+    ///
+    /// Both ends of a connection choose the same messages, for `join`. Datagrams are measured up to
+    /// --rate-cap.
+    #[arg(long, value_name = "2^K", value_parser = bits, conflicts_with_all = ["sample", "every"], help_heading = HEADING)]
+    pub in_step: Option<u32>,
     /// Measure every message
     #[arg(long, conflicts_with_all = ["rate_cap", "sample"], help_heading = HEADING)]
     pub every: bool,
@@ -63,10 +69,12 @@ pub struct Measuring {
 impl Measuring {
     /// Measure every message, because a search must not miss one.
     pub(crate) fn sampling(&self, slower_than: Option<Duration>) -> Sampling {
-        match self.sample {
+        let cap = self.rate_cap;
+        match (self.sample, self.in_step) {
             _ if self.every || slower_than.is_some() => Sampling::Every,
-            Some(count) => Sampling::OneIn(count),
-            None => Sampling::RateCap(self.rate_cap),
+            (Some(count), _) => Sampling::OneIn(count),
+            (_, Some(bits)) => Sampling::InStep { bits, cap },
+            _ => Sampling::RateCap(cap),
         }
     }
 
@@ -131,9 +139,25 @@ fn one_of(text: &str) -> Result<u32, String> {
     }
 }
 
+fn bits(text: &str) -> Result<u32, String> {
+    let most = Sampling::MOST_BITS;
+    let bits = text.strip_prefix("2^").and_then(|bits| bits.parse().ok());
+    bits.filter(|bits| *bits <= most)
+        .ok_or_else(|| format!("it is 2^K with K up to {most}, such as 2^16"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_are_powers_of_two() {
+        assert_eq!(bits("2^0"), Ok(0));
+        assert_eq!(bits("2^30"), Ok(30));
+        for wrong in ["16", "2^", "2^31", "2^-1", "64k"] {
+            assert!(bits(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_sample_is_one_of_so_many() {

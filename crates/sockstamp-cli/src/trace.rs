@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Show only messages whose total exceeds this time; every message is measured
-    #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample"],
+    #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample", "in_step"],
           help_heading = measuring::HEADING)]
     pub slower_than: Option<Duration>,
     /// Output format: a line of text or a JSON object per message

@@ -40,12 +40,21 @@ pub enum Trust {
     Clocks,
 }
 
+/// The circumstances of two recordings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// Where the offset of the clocks comes from.
+    pub trust: Trust,
+    /// Time that CLOCK_REALTIME of the hosts may be apart: others are not joined.
+    pub apart: Nanos,
+    /// Both hosts measured the same messages, because they chose them by their bytes.
+    pub in_step: bool,
+}
+
 /// Messages of two hosts, joined.
 #[derive(Debug)]
 pub struct Join {
-    trust: Trust,
-    /// Time that the clocks of the hosts may be apart.
-    apart: Nanos,
+    settings: Settings,
     streams: HashMap<Key, Stream>,
     clocks: Clocks,
     matched: VecDeque<Matched>,
@@ -57,12 +66,11 @@ pub struct Join {
 }
 
 impl Join {
-    /// Begin. Messages whose CLOCK_REALTIME differ by more than `apart` are not joined.
+    /// Begin.
     #[must_use]
-    pub fn new(trust: Trust, apart: Nanos) -> Self {
+    pub fn new(settings: Settings) -> Self {
         Self {
-            trust,
-            apart,
+            settings,
             streams: HashMap::new(),
             clocks: Clocks::default(),
             matched: VecDeque::new(),
@@ -203,7 +211,7 @@ impl Join {
     /// Decide on what is older than anything that can come.
     fn sweep(&mut self, complete: u64, take: &mut dyn FnMut(&Life)) {
         self.swept = complete;
-        let before = complete.saturating_sub(DISORDER.saturating_add(self.apart.0));
+        let before = complete.saturating_sub(DISORDER.saturating_add(self.settings.apart.0));
         let before = Timestamp::<Realtime>::from_nanos(before);
         let unmatched = &mut self.unmatched;
         self.streams.retain(|_, stream| {
@@ -233,11 +241,11 @@ impl Join {
     }
 
     fn complete(&mut self, matched: &Matched, take: &mut dyn FnMut(&Life)) {
-        let clocks = match self.trust {
+        let clocks = match self.settings.trust {
             Trust::Messages => self.clocks.at(matched.moment()),
             Trust::Clocks => matched.trusted(),
         };
-        match matched.life(clocks) {
+        match matched.life(clocks, self.settings.in_step) {
             Ok(life) => {
                 self.joined += 1;
                 take(&life);
@@ -264,6 +272,15 @@ impl Matched {
         }
     }
 
+    /// Both ends of a message are measured where each of two choices fell on it, or the one.
+    fn weight(&self, in_step: bool) -> u64 {
+        let sent = u64::from(self.pair.sent.weight);
+        match in_step {
+            true => sent,
+            false => sent * u64::from(self.pair.read.weight),
+        }
+    }
+
     /// Return the offset if CLOCK_REALTIME of both hosts is the same.
     fn trusted(&self) -> Estimate {
         let (sent, read) = (&self.pair.sent, &self.pair.read);
@@ -282,7 +299,7 @@ impl Matched {
         }
     }
 
-    fn life(&self, clocks: Estimate) -> Result<Life, Reason> {
+    fn life(&self, clocks: Estimate, in_step: bool) -> Result<Life, Reason> {
         if matches!(
             clocks.quality,
             Quality::Absent | Quality::Incomplete | Quality::Failed
@@ -327,7 +344,7 @@ impl Matched {
                 comm: read.comm.clone(),
             },
             bytes: sent.bytes,
-            weight: u64::from(sent.weight) * u64::from(read.weight),
+            weight: self.weight(in_step),
             retransmits: sent.retransmits,
             time: read.time,
             stages,

@@ -30,6 +30,6 @@ mod tests;
 pub mod unmatched;
 
 pub use clocks::{Clocks, Estimate, Quality};
-pub use join::{Join, Trust};
+pub use join::{Join, Settings, Trust};
 pub use life::{End, Host, Life, LifeStage};
 pub use unmatched::{Reason, Unmatched};

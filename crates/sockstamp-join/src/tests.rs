@@ -9,7 +9,7 @@ use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
 
-use crate::{Host, Join, Life, LifeStage, Quality, Reason, Trust};
+use crate::{Host, Join, Life, LifeStage, Quality, Reason, Settings, Trust};
 
 const SECOND: u64 = 1_000_000_000;
 /// CLOCK_REALTIME of both hosts at the begin.
@@ -154,7 +154,11 @@ fn exchange(random: &mut fastrand::Rng, seconds: u64, least: [u64; 2]) -> Vec<Tr
 
 /// Join the rows of both hosts, each in the order of their time.
 fn joined(rows: [Vec<Message>; 2], trust: Trust) -> (Vec<Life>, Join) {
-    let mut join = Join::new(trust, Nanos::from_secs(10));
+    let mut join = Join::new(Settings {
+        trust,
+        apart: Nanos::from_secs(10),
+        in_step: false,
+    });
     let mut rows = rows.map(|mut rows| {
         rows.sort_by_key(|row| row.time);
         rows.into_iter()

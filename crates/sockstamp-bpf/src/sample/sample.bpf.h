@@ -5,6 +5,12 @@
  * message is thus measured with probability 1/N, regardless of its properties, and weighted sums
  * are unbiased. N is fixed, or follows the rate of the flow: 1 up to `setting_rate_cap` messages
  * per second.
+ *
+ * In step, messages of TCP are chosen by their bytes instead: those that hold a sequence number
+ * which is a multiple of `setting_in_step`. Both ends of a connection choose alike without talking,
+ * however packets are cut. The number is the absolute one: it is known for connections that are
+ * older than sockstamp as well, and both ends have the same, unless something between them rewrites
+ * it.
  */
 #ifndef SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
 #define SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
@@ -13,6 +19,8 @@
 
 const volatile __u32 setting_rate_cap; /* measured messages a second; 0: no cap */
 const volatile __u32 setting_sample; /* one in so many; 0: by the cap */
+
+const volatile __u32 setting_in_step; /* a power of two; 0: messages of TCP are sampled as others */
 
 #define SAMPLE_WINDOW_NS 1000000000ULL
 /* Beyond this rate a flow would need more than 2^20 messages in a second for each measured one. */
@@ -108,6 +116,37 @@ static __always_inline __u32 sample_take(struct sampler *sampler)
 	}
 	sample_draw(sampler, sampler->rest, next);
 	return weight;
+}
+
+/* Return true if the bytes from `start` to before `end` hold a multiple; there are some. */
+static __always_inline bool stream_in_step(__u32 start, __u32 end)
+{
+	return ((start - 1) ^ (end - 1)) & ~(setting_in_step - 1) || end - start >= setting_in_step;
+}
+
+/* As sample_passes(), of TCP: in step, it depends on bytes that are not known yet. */
+static __always_inline bool stream_passes(const struct sampler *sampler)
+{
+	return !setting_in_step && sample_passes(sampler);
+}
+
+/* As sample_skip(), of TCP. */
+static __always_inline bool stream_skip(struct sampler *sampler, __u32 start, __u32 end)
+{
+	return setting_in_step ? !stream_in_step(start, end) : sample_skip(sampler);
+}
+
+/*
+ * As sample_take(), of TCP. Any phase of the multiples is equally probable, so `length` bytes hold
+ * one with probability length / setting_in_step. The remainder is drawn: weights are whole numbers.
+ */
+static __always_inline __u32 stream_take(struct sampler *sampler, __u32 length)
+{
+	if (!setting_in_step)
+		return sample_take(sampler);
+	if (!length || length >= setting_in_step)
+		return 1;
+	return (setting_in_step + bpf_get_prandom_u32() % length) / length;
 }
 
 /* The first block begins with the flow. */

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use sockstamp_join::{Host, Join, Life, Trust};
+use sockstamp_join::{Host, Join, Life, Settings, Trust};
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_record::Reader;
@@ -109,9 +109,13 @@ impl Joined {
             true => Trust::Clocks,
             false => Trust::Messages,
         };
-        let mut join = Join::new(trust, Nanos::from(options.apart));
         let paths = [files(&options.first)?, files(&options.second)?];
         let recordings = [open(&paths[0])?, open(&paths[1])?];
+        let mut join = Join::new(Settings {
+            trust,
+            apart: Nanos::from(options.apart),
+            in_step: are_in_step(&recordings),
+        });
         let mut hosts = [&recordings[0], &recordings[1]].map(|recordings| Recorded {
             name: name(recordings),
             ..Recorded::default()
@@ -154,6 +158,16 @@ fn open(paths: &[PathBuf]) -> Result<Vec<Reader>> {
     let recordings = recordings?;
     recordings.iter().for_each(report::tell_what_is_unread);
     Ok(recordings)
+}
+
+/// Return true if all chose their messages by the same multiples.
+fn are_in_step(recordings: &[Vec<Reader>; 2]) -> bool {
+    let mut steps = recordings
+        .iter()
+        .flatten()
+        .map(|recording| recording.fact("in_step"));
+    let first = steps.next().flatten();
+    first.is_some() && steps.all(|step| step == first)
 }
 
 /// Return the host's name, as the recording has it.

@@ -35,7 +35,7 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
     /// Record only messages whose total exceeds this time; every message is measured
-    #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample"],
+    #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample", "in_step"],
           help_heading = measuring::HEADING)]
     pub slower_than: Option<Duration>,
     /// Write this file, or files in this directory if it exists or ends with /
@@ -72,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         all_bytes: options.max_size.map(megabytes),
         free_bytes: megabytes(options.min_free),
     };
-    let mut recorder = Recorder::start(Place::new(&options.output, limits)?)?;
+    let mut recorder = Recorder::start(Place::new(&options.output, limits, options.measuring.in_step)?)?;
     let measurement = Measurement {
         target: &options.target,
         command: &options.command,

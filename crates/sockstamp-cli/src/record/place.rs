@@ -26,6 +26,7 @@ pub(crate) struct Place {
     is_directory: bool,
     limits: Limits,
     host: String,
+    in_step: Option<u32>,
     current: Option<Current>,
     /// Finished files with their sizes, the oldest first.
     finished: VecDeque<(PathBuf, u64)>,
@@ -44,13 +45,15 @@ struct Current {
 }
 
 impl Place {
-    pub(crate) fn new(path: &Path, limits: Limits) -> Result<Self> {
+    /// Messages are chosen by multiples of 2^`in_step`, if any.
+    pub(crate) fn new(path: &Path, limits: Limits, in_step: Option<u32>) -> Result<Self> {
         let is_directory = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
         let mut place = Self {
             path: path.to_owned(),
             is_directory,
             limits,
             host: host(),
+            in_step,
             current: None,
             finished: VecDeque::new(),
             rows: 0,
@@ -98,10 +101,11 @@ impl Place {
             false => self.path.clone(),
             true => self.path_in_directory(seconds)?,
         };
-        let facts = [
+        let mut facts = vec![
             ("host", self.host.clone()),
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ];
+        facts.extend(self.in_step.map(|bits| ("in_step", bits.to_string())));
         let writer = Writer::create(&path, &facts)?;
         self.files += 1;
         self.current = Some(Current {

@@ -336,7 +336,7 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 	remember_task(flow, read->pid);
 	read->now = bpf_ktime_get_ns();
 	flow->rx_time = read->now;
-	read->weight = sample_take(&flow->rx_sampler);
+	read->weight = stream_take(&flow->rx_sampler, read->end - read->start);
 	verdict = rx_in_step(sk, read->copied, read->end) ? rx_verdict(sk, flow, read) :
 							    VERDICT_UNMATCHED_READ;
 	if (read->adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
@@ -366,8 +366,8 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
 	group = group_of_task(&flow->group, sk);
 	account_message(bank, group, DIRECTION_RX, length);
 	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
-	if (sample_skip(&flow->rx_sampler))
-		flow->rx_time = sample_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
+	if (stream_skip(&flow->rx_sampler, read->start, read->end))
+		flow->rx_time = stream_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
 	else
 		rx_take(sk, bank, flow, read, group);
 }

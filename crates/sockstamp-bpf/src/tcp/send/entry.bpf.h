@@ -116,7 +116,7 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 		return;
 	will_wait = tx_will_wait(sk, tail, size_goal);
 	tx_refresh(tcp_of(sk), flow);
-	if (sample_passes(&flow->tx_sampler)) {
+	if (stream_passes(&flow->tx_sampler)) {
 		/* Its next turn must not be taken for the entry of one that is to be measured. */
 		if (will_wait)
 			flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
@@ -184,7 +184,7 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 	if (tcp_of(sk)->write_seq != flow->tx_seq)
 		return;
 	tx_refresh(tcp_of(sk), flow);
-	if (sample_passes(&flow->tx_sampler) || flow->tx_crowded)
+	if (stream_passes(&flow->tx_sampler) || flow->tx_crowded)
 		return;
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))
@@ -223,7 +223,7 @@ static __always_inline struct sender *tx_entry_function(const struct sock *sk, s
 	if (!flow_wants(flow, DIRECTION_TX))
 		return NULL;
 	tx_refresh(tcp_of(sk), flow);
-	if (sample_passes(&flow->tx_sampler) || flow->tx_crowded)
+	if (stream_passes(&flow->tx_sampler) || flow->tx_crowded)
 		return NULL;
 	task = bpf_get_current_pid_tgid();
 	if (!pid_selected(task >> 32))

@@ -113,7 +113,7 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	message->seq_start = start;
 	message->seq_last = key;
 	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
-	message->weight = sample_take(&flow->tx_sampler);
+	message->weight = stream_take(&flow->tx_sampler, key + 1 - start);
 	message->group = sender->group;
 	/* The read is answered; the entry of a send may be noted twice. */
 	flow->rx_time = 0;
@@ -159,10 +159,10 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 	account_message(bank, group, DIRECTION_TX, key + 1 - start);
 	if (!setting_entry)
 		sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
-	if (sample_skip(&flow->tx_sampler)) {
+	if (stream_skip(&flow->tx_sampler, start, key + 1)) {
 		flow->rx_time = 0;
 		answer_asked(tcp_of(sk), &flow->exchange,
-			     sample_passes(&flow->rx_sampler) ? 0 : bpf_ktime_get_ns());
+			     stream_passes(&flow->rx_sampler) ? 0 : bpf_ktime_get_ns());
 		return false;
 	}
 	sender.group = group;
