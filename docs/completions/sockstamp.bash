@@ -136,7 +136,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__doctor)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --no-sched --format --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -214,7 +214,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__explain)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --no-sched --duration --worse-than --format --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --worse-than --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -454,7 +454,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__record)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --no-sched --duration --slower-than --output --rotate-size --rotate-time --max-size --min-free --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --output --rotate-size --rotate-time --max-size --min-free --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -616,7 +616,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --no-sched --duration --by --top --sort --cumulative --format --color --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --by --top --sort --cumulative --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -722,7 +722,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__top)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --no-sched --by --interval --duration --once --no-color --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --by --interval --duration --once --no-color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -808,7 +808,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --no-sched --duration --slower-than --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

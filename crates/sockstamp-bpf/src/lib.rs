@@ -16,6 +16,7 @@ compile_error!(
 
 mod abi;
 pub mod completions;
+mod demand;
 mod error;
 pub mod facts;
 mod filter;
@@ -45,6 +46,7 @@ mod udp;
 mod verified;
 mod wakeups;
 
+pub use demand::Demand;
 pub use error::Error;
 pub use group::Grouped;
 pub use options::{HolView, Options, Sampling, Target};

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::filter::Filter;
@@ -105,6 +106,10 @@ pub struct Options {
     /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP
     /// among them, has a hook less on its way in, and every packet of the host two on its way out.
     pub udp: bool,
+    /// Attach programs that few messages need when the first such message comes, which is not
+    /// measured then, and detach them when none has come for so long. None: attach all at the
+    /// start.
+    pub on_demand: Option<Duration>,
     /// Connections and UDP sockets that may have state at one time: of others no message is
     /// measured. None: as many as `memory` is for.
     pub max_flows: Option<u32>,
@@ -117,6 +122,9 @@ pub struct Options {
     /// Room for packets that are followed through the host at one time: a power of two.
     pub paths: u32,
 }
+
+/// Attaching takes the kernel some 15 ms per program, and what comes meanwhile is not measured.
+const IDLE: Duration = Duration::from_secs(10);
 
 impl Default for Options {
     fn default() -> Self {
@@ -134,6 +142,7 @@ impl Default for Options {
             nic_stamps: None,
             sched: true,
             udp: true,
+            on_demand: Some(IDLE),
             max_flows: None,
             memory: 256 << 20,
             ring_bytes: 8 << 20,
@@ -156,6 +165,8 @@ impl Options {
             udp: self.udp && filter.is_none_or(|filter| filter.wants(Protocol::Udp)),
             existing: !self.new_only,
             by_process: self.target.by_process(),
+            // Of UDP alone, every message needs its programs.
+            on_demand: self.on_demand.is_some() && filter.is_none_or(|filter| filter.wants(Protocol::Tcp)),
         }
     }
 }

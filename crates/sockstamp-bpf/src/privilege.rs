@@ -38,6 +38,28 @@ pub fn drop_capabilities() -> Result<DroppedCapabilities, Error> {
     Ok(dropped)
 }
 
+/// Do work that needs the capabilities, in a thread that may have dropped them.
+///
+/// # Errors
+///
+/// Those of `work`, and of [`drop_capabilities`], if they cannot be dropped again.
+pub(crate) fn with_capabilities<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    let permitted = |capability: &Capability| {
+        !in_effect(*capability).unwrap_or(true)
+            && caps::has_cap(None, CapSet::Permitted, known(*capability)).unwrap_or(false)
+    };
+    let mut dropped = DroppedCapabilities {
+        capabilities: Capability::ALL.into_iter().filter(permitted).collect(),
+    };
+    if dropped.capabilities.is_empty() {
+        return work();
+    }
+    let result = dropped.raised(work);
+    // They are the caller's to raise.
+    dropped.capabilities.clear();
+    result
+}
+
 impl DroppedCapabilities {
     /// Do work that needs them, with the capabilities in effect.
     ///

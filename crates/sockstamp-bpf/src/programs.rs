@@ -2,6 +2,7 @@
 
 use sockstamp_model::stage::Stage;
 
+use crate::demand::Demand;
 use crate::facts::Function::{
     DoTcpSendpages, SkStreamWaitMemory, SkbConsumeUdp, SockDefReadable, TcpPushPendingFrames,
     TcpRcvStateProcess, TcpRecvmsg, UdpEnqueueScheduleSkb, UdpSendmsg, Udpv6Sendmsg,
@@ -20,6 +21,7 @@ pub struct Program {
     /// The events that pay for it, selected or not.
     pub costs: &'static str,
     needed: fn(&Plan) -> bool,
+    demands: fn(&Plan) -> &'static [Demand],
 }
 
 impl Program {
@@ -27,6 +29,16 @@ impl Program {
     #[must_use]
     pub fn is_needed(&self, plan: &Plan) -> bool {
         (self.needed)(plan)
+    }
+
+    /// Return the demands of which any attaches it; none where it is attached from the start on.
+    #[must_use]
+    pub fn demands(&self, plan: &Plan) -> &'static [Demand] {
+        (self.demands)(plan)
+    }
+
+    const fn on_demand(self, demands: fn(&Plan) -> &'static [Demand]) -> Self {
+        Self { demands, ..self }
     }
 }
 
@@ -36,6 +48,7 @@ const fn program(name: &'static str, hook: Hook, needed: fn(&Plan) -> bool, cost
         hook,
         costs,
         needed,
+        demands: |_| &[],
     }
 }
 
@@ -52,6 +65,7 @@ const DATA_READY: &str = "every wake-up of a socket's readers";
 const READ: &str = "every read call";
 const TCP_READ: &str = "every TCP read";
 const PACKET: &str = "every packet that an interface sends";
+const CONNECT: &str = "every connect() in the target's cgroup";
 const DROP: &str = "every packet that the kernel drops";
 const UDP_SEND: &str = "every UDP send";
 const DATAGRAM: &str = "every UDP datagram that is queued";
@@ -70,7 +84,7 @@ const FILES: &str =
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 45] = [
+pub const PROGRAMS: [Program; 47] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND),
     program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   |plan| entry_tracepoint(plan) || udp_calls(plan), SEND),
@@ -83,7 +97,7 @@ pub const PROGRAMS: [Program; 45] = [
     program("on_recvmsg_ended",       Return(TcpRecvmsg),               read_functions,          TCP_READ),
     program("on_inet_sock_set_state", tp(Tracepoint::InetSockSetState), |plan| plan.close,       "every change of a TCP socket's state"),
     program("on_host_xmit",           tp(Tracepoint::NetDevStartXmit),  |plan| plan.host_path,   PACKET),
-    program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      packets,                 PACKET),
+    program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      packets,                 PACKET).on_demand(followed),
     program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  |plan| packets(plan) || plan.untagged, PACKET),
     program("on_kfree_skb",           tp(Tracepoint::KfreeSkb),         |plan| plan.measures_udp() && !drops_unnamed(plan), DROP),
     program("on_packet_dropped",      tp(Tracepoint::KfreeSkb),         drops_unnamed,           DROP),
@@ -101,7 +115,9 @@ pub const PROGRAMS: [Program; 45] = [
     program("on_sendmsg_begun",       Entry(SENDMSG),                   tcp_packets,             TCP_SEND),
     program("on_udp_send_begun",      Entry(UdpSendmsg),                udp_functions,           UDP_SEND),
     program("on_udpv6_send_begun",    Entry(Udpv6Sendmsg),              udp_functions,           UDP_SEND),
-    program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               "every packet that arrives at a socket of the target's cgroup"),
+    program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               "every packet that arrives at a socket of the target's cgroup").on_demand(followed),
+    program("on_connect4",            Cgroup("cgroup/connect4"),        udp_calls,               CONNECT),
+    program("on_connect6",            Cgroup("cgroup/connect6"),        udp_calls,               CONNECT),
     program("on_sendmsg4",            Cgroup("cgroup/sendmsg4"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
     program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
     program("on_getpeername4",        Cgroup("cgroup/getpeername4"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
@@ -121,6 +137,15 @@ pub const PROGRAMS: [Program; 45] = [
 /// Return the programs that a plan needs, in the order in which they are attached.
 pub(crate) fn needed(plan: &Plan) -> impl Iterator<Item = &'static Program> {
     PROGRAMS.iter().filter(|program| program.is_needed(plan))
+}
+
+/// Programs on packets that only messages of UDP need.
+fn followed(plan: &Plan) -> &'static [Demand] {
+    if plan.on_demand && udp_calls(plan) && !plan.looks_at_packets() {
+        &[Demand::Datagrams]
+    } else {
+        &[]
+    }
 }
 
 fn entry_tracepoint(plan: &Plan) -> bool {

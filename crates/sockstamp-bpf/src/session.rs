@@ -21,6 +21,7 @@ use sockstamp_model::summary::Summary;
 
 use crate::abi::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::abi::{self, Record, Ring};
+use crate::demand::Standby;
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook};
 use crate::flow;
@@ -69,6 +70,7 @@ pub struct Session {
     links: Vec<Link>,
     /// The last to go: it counts flows that close while the others go.
     closing: Option<Link>,
+    standby: Standby,
     giving_up: Option<udp::GivingUp>,
     ring: Option<Ring>,
     wakeups: Wakeups,
@@ -142,11 +144,21 @@ impl Session {
             .as_ref()
             .map(|grouped| group::Table::new(grouped, cgroup2, &skeleton.maps))
             .transpose()?;
-        let records = skeleton.maps.records.as_fd();
-        let wakeups = Wakeups::new(ring.as_ref().map(|_| records))?;
+        let records = ring.as_ref().map(|_| skeleton.maps.records.as_fd());
+        let rings: Vec<_> = [Some(skeleton.maps.knocks.as_fd()), records]
+            .into_iter()
+            .flatten()
+            .collect();
+        let wakeups = Wakeups::new(&rings)?;
+        let standby = Standby::new(
+            cgroup.try_clone().tried("hold the cgroup")?,
+            &skeleton.maps.knocks,
+            options.on_demand.unwrap_or_default(),
+        )?;
         let mut session = Self {
             links: Vec::new(),
             closing: None,
+            standby,
             giving_up: None,
             ring,
             wakeups,
@@ -175,6 +187,7 @@ impl Session {
         session.attach(&cgroup)?;
         session.started = Instant::now();
         session.adopt(&options.target)?;
+        session.standby.run(&mut session.skeleton, &session.plan);
         Ok(session)
     }
 
@@ -272,7 +285,8 @@ impl Session {
     }
 
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
-        for program in programs::needed(&self.plan) {
+        let at_once = |program: &&programs::Program| program.demands(&self.plan).is_empty();
+        for program in programs::needed(&self.plan).filter(at_once) {
             let ours = find(&mut self.skeleton, program.name);
             let link = match program.hook {
                 Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_) => ours.attach(),
@@ -300,6 +314,7 @@ impl Session {
         if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
             data.stopping = true;
         }
+        self.standby.detach(&mut self.skeleton);
         while self.links.pop().is_some() {}
     }
 
@@ -328,11 +343,19 @@ impl Session {
     ) -> Result<(), Error> {
         let groups = self.groups.as_ref().map(group::Table::until_sweep);
         let giving_up = self.giving_up.as_ref().map(udp::GivingUp::until_run);
-        let due = [timeout, self.until_records(on_message)?, groups, giving_up];
+        let standby = self.standby.until_run(&self.skeleton);
+        let due = [
+            timeout,
+            self.until_records(on_message)?,
+            groups,
+            giving_up,
+            standby,
+        ];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
         if stepped {
             self.refresh_clock()?;
         }
+        self.standby.run(&mut self.skeleton, &self.plan);
         self.take_records(on_message)?;
         if let Some(giving_up) = &mut self.giving_up {
             let counted = self.skeleton.maps.bss_data.as_ref();
@@ -519,7 +542,7 @@ fn hand_over(
 }
 
 /// Return the same clock as `bpf_ktime_get_ns()`.
-fn monotonic_now() -> u64 {
+pub(crate) fn monotonic_now() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
@@ -570,7 +593,7 @@ fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
     File::open(path).tried(format!("open {}", path.display()))
 }
 
-fn find<'a>(skeleton: &'a mut SockstampSkel<'static>, name: &str) -> ProgramMut<'a> {
+pub(crate) fn find<'a>(skeleton: &'a mut SockstampSkel<'static>, name: &str) -> ProgramMut<'a> {
     let mut programs = skeleton.object_mut().progs_mut();
     programs
         .find(|program| program.name() == name)

@@ -23,7 +23,7 @@ const WHILE_NONE_COME: Duration = Duration::from_millis(1000);
 /// The events that a session waits for.
 #[derive(Debug)]
 pub(crate) struct Wakeups {
-    /// Records and steps.
+    /// Rings and steps.
     epoll: OwnedFd,
     steps: ClockStepWatch,
     random: RandomState,
@@ -31,12 +31,12 @@ pub(crate) struct Wakeups {
 }
 
 impl Wakeups {
-    /// `records` is the ring buffer, where there is one.
-    pub(crate) fn new(records: Option<BorrowedFd<'_>>) -> Result<Self, Error> {
+    /// `rings` are ring buffers that programs wake us by.
+    pub(crate) fn new(rings: &[BorrowedFd<'_>]) -> Result<Self, Error> {
         let steps = ClockStepWatch::new()
             .map_err(io::Error::from)
             .tried("watch the clock")?;
-        let epoll = watch(&steps, records).map_err(io::Error::from).tried("wait")?;
+        let epoll = watch(&steps, rings).map_err(io::Error::from).tried("wait")?;
         Ok(Self {
             epoll,
             steps,
@@ -63,7 +63,7 @@ impl Wakeups {
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),
             data: epoll::EventData::new_u64(0),
-        }; 2];
+        }; 3];
         match epoll::wait(&self.epoll, &mut events, Some(&Timespec::default())) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(io::Error::from(errno)).tried("wait"),
@@ -89,15 +89,15 @@ impl Wakeups {
     }
 }
 
-fn watch(steps: &ClockStepWatch, records: Option<BorrowedFd<'_>>) -> rustix::io::Result<OwnedFd> {
+fn watch(steps: &ClockStepWatch, rings: &[BorrowedFd<'_>]) -> rustix::io::Result<OwnedFd> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let level = epoll::EventFlags::IN;
     epoll::add(&epoll, steps, epoll::EventData::new_u64(0), level)?;
-    if let Some(records) = records {
+    for ring in rings {
         // A ring with a record in it is always readable (ringbuf_map_poll(), kernel/bpf/ringbuf.c,
         // v6.18); what is to end the wait is the wake-up.
         let edge = level | epoll::EventFlags::ET;
-        epoll::add(&epoll, records, epoll::EventData::new_u64(1), edge)?;
+        epoll::add(&epoll, ring, epoll::EventData::new_u64(1), edge)?;
     }
     Ok(epoll)
 }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn records_are_fetched_at_times_that_follow_no_pattern() {
-        let mut wakeups = Wakeups::new(None).unwrap();
+        let mut wakeups = Wakeups::new(&[]).unwrap();
         let waits: Vec<_> = (0..1000).map(|_| wakeups.patience(true)).collect();
         let (least, most) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
         assert!(*least >= WHILE_RECORDS_COME.mul_f64(0.75), "{least:?}");
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_of_the_caller_ends_the_wait() {
-        let wakeups = Wakeups::new(None).unwrap();
+        let wakeups = Wakeups::new(&[]).unwrap();
         let (read, write) = io::pipe().unwrap();
         let begun = Instant::now();
         assert!(

@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sockstamp_bpf::plan::{Obstacle, Reason};
+use sockstamp_bpf::plan::{Datagrams, Obstacle, Reason};
 use sockstamp_bpf::{Error, Hooks, Options, Session, Target};
+use sockstamp_model::summary::Summary;
+use sockstamp_model::verdict::Verdict;
 use testbed::{Direction, Family, Host, Link, LinkConfig};
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
@@ -43,6 +45,7 @@ fn every_hook_runs(hooks: Hooks) {
         },
         hooks,
         host_path: true,
+        on_demand: None,
         ..Options::default()
     };
     let mut session = match Session::start(&options) {
@@ -100,6 +103,8 @@ fn least(program: &str) -> u64 {
         "on_inet_sock_set_state" => 4 * connections,
         "on_net_dev_queue" | "on_net_dev_start_xmit" | "on_host_xmit" | "on_cgroup_ingress" => MESSAGES,
         "on_sock_create" | "on_sock_release" => 2 * connections,
+        // One of TCP each, of the IP version that the client speaks.
+        "on_connect4" | "on_connect6" => 1,
         // One accept each, of the IP version that the listener speaks.
         "on_getpeername4" | "on_getpeername6" => 1,
         "on_sendmsg4" | "on_sendmsg6" => 2 * DATAGRAMS,
@@ -227,6 +232,90 @@ fn calls_that_the_kernel_leaves_out_are_counted() {
     );
     assert!(skipped > 0);
     assert_eq!(skipped, missed);
+}
+
+/// The programs of UDP that packets of all sockets run.
+const OF_DATAGRAMS: [&str; 2] = ["on_net_dev_queue", "on_cgroup_ingress"];
+const IDLE: Duration = Duration::from_millis(200);
+
+/// Datagrams that come before the programs do are counted, and so are all others.
+#[test]
+fn programs_of_udp_run_while_datagrams_come_and_what_they_miss_is_counted() {
+    let host = Host::new("host").unwrap();
+    let account = Account::open();
+    let options = Options {
+        target: Target {
+            pids: vec![std::process::id()],
+            ..Target::default()
+        },
+        on_demand: Some(IDLE),
+        ..Options::default()
+    };
+    let mut session = Session::start(&options).unwrap();
+    if session.plan().udp != Ok(Datagrams::Tracepoints) {
+        let line = b"SKIP programs_of_udp_run_while_datagrams_come: functions are traced\n";
+        io::stderr().write_all(line).unwrap();
+        return;
+    }
+    let ran = |session: &Session| {
+        let runs = account.runs(session);
+        OF_DATAGRAMS.map(|program| runs[program].count)
+    };
+    let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    pass(&mut client, &mut server);
+    assert_eq!(ran(&session), [0, 0], "TCP needs none of them");
+    let sockets = [(); 2].map(|()| host.udp_bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap());
+    for connected in [false, true] {
+        if connected {
+            sockets[0].connect(sockets[1].local_addr().unwrap()).unwrap();
+        }
+        let before = session.summary();
+        exchange_until_followed(&mut session, &sockets);
+        let [lost, messages] = since(&session.summary(), &before);
+        assert!(lost > 0 && messages == 2 * DATAGRAMS, "{lost} {messages}");
+        let followed = ran(&session);
+        pause(&mut session, 3 * IDLE);
+        pass(&mut client, &mut server);
+        assert_eq!(
+            ran(&session) == followed,
+            !connected,
+            "a connected socket keeps them"
+        );
+    }
+    let valid = session.summary().verdicts[&Verdict::Valid];
+    assert!(valid >= 4 * DATAGRAMS, "{:?}", session.summary().verdicts);
+}
+
+/// Exchange datagrams, of which the first comes too early, and count those that are followed.
+fn exchange_until_followed(session: &mut Session, sockets: &[UdpSocket; 2]) {
+    let mut buffer = REQUEST;
+    let mut pass = || {
+        sockets[0]
+            .send_to(&REQUEST, sockets[1].local_addr().unwrap())
+            .unwrap();
+        sockets[1].recv(&mut buffer).unwrap();
+    };
+    pass();
+    pause(session, IDLE / 4);
+    for _ in 0..DATAGRAMS {
+        pass();
+    }
+}
+
+fn pause(session: &mut Session, time: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        session.poll(Duration::from_millis(10), &mut drop).unwrap();
+    }
+}
+
+/// Return the lost datagrams and the messages of both directions since an earlier summary.
+fn since(now: &Summary, before: &Summary) -> [u64; 2] {
+    let of = |summary: &Summary| [summary.lost.datagrams, summary.tx.messages + summary.rx.messages];
+    let [now, before] = [of(now), of(before)];
+    [now[0] - before[0], now[1] - before[1]]
 }
 
 /// Keeps the kernel's count of program runs on while it lives, then restores the former state.

@@ -157,6 +157,7 @@ fn measure(host: &Facts) -> (Plan, Summary, Vec<Message>) {
         },
         record: true,
         new_only: true,
+        on_demand: None,
         ..Options::default()
     };
     let mut session = Session::start_on(host, &options).unwrap();

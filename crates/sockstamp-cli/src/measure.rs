@@ -55,6 +55,7 @@ impl<'a> Measurement<'a> {
     }
 
     pub(crate) fn options(&self) -> Result<Options> {
+        let defaults = Options::default();
         Ok(Options {
             target: target::resolve(self.target)?,
             record: self.record,
@@ -68,11 +69,17 @@ impl<'a> Measurement<'a> {
             entry: self.measuring.entry.into(),
             sampling: self.measuring.sampling(self.slower_than),
             sched: !self.measuring.no_sched,
+            on_demand: defaults.on_demand.filter(|_| self.waits_for_demand()),
             slower_than: self.slower_than.map(Nanos::from),
             hol: self.measuring.hol(),
             nic_stamps: self.measuring.nic_stamps.and_then(NonZeroU32::new),
-            ..Options::default()
+            ..defaults
         })
+    }
+
+    /// A command's first datagram may be its only one.
+    fn waits_for_demand(&self) -> bool {
+        self.command.is_empty() && !self.measuring.attach_all
     }
 }
 

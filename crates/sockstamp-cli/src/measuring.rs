@@ -61,6 +61,13 @@ pub struct Measuring {
     /// forwarding. It costs one test more per packet that this host sends.
     #[arg(long, help_heading = HEADING)]
     pub host_path: bool,
+    /// Attach at the start what is otherwise attached when it is needed first
+    ///
+    /// The first messages that need such hooks, those of UDP, are not measured without this option,
+    /// nor those after ten idle seconds (`lost: datagrams`). A command's and those of the filter
+    /// `udp` always are.
+    #[arg(long, help_heading = HEADING)]
+    pub attach_all: bool,
     /// Count a woken reader's wait for a CPU as rx.app, not as rx.wakeup
     #[arg(long, help_heading = HEADING)]
     pub no_sched: bool,

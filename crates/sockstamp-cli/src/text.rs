@@ -328,6 +328,7 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) ->
         ("host-path", lost.host_path),
         ("skipped", lost.skipped),
         ("groups", lost.groups),
+        ("datagrams", lost.datagrams),
         ("not adopted", lost.not_adopted),
     ];
     let told: Vec<_> = counters

@@ -102,6 +102,10 @@ const LOST: &[(&str, &str)] = &[
         "Times that the kernel skipped a program that had interrupted itself.",
     ),
     ("groups", "Times that a flow found no slot for its group."),
+    (
+        "datagrams",
+        "Reads, sends and connects of UDP before its programs were attached.",
+    ),
     ("not adopted", "Connections that a task kept locked at the start."),
 ];
 

@@ -330,6 +330,9 @@ pub struct Lost {
     pub turned_away: u64,
     /// Times that a flow looked for its group and found no slot.
     pub groups: u64,
+    /// Reads and sends of UDP sockets, and connects before some, that came before UDP's programs
+    /// were attached. They are no messages.
+    pub datagrams: u64,
     /// Times that the kernel skipped one of our programs because it had interrupted the same
     /// program on that CPU. Messages that lack a stamp for that reason are refused, or stay in
     /// flight.
@@ -554,6 +557,7 @@ mod tests {
             host_path: 10,
             turned_away: 13,
             groups: 11,
+            datagrams: 14,
             skipped: 12,
             not_adopted: 13,
         };
@@ -583,7 +587,7 @@ mod tests {
                 r#""absent":{"tx.nic":"eth0 does not stamp in hardware"},"#,
                 r#""verdicts":{"valid":4,"reset":2,"in-flight":3},"#,
                 r#""connections":{"opened":0,"accepted":0,"syns_again":0,"failed":{}},"#,
-                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"turned_away":13,"groups":11,"skipped":12,"not_adopted":13},"interfaces":[]}"#,
+                r#""lost":{"ring":5,"evicted":6,"unmatched":7,"flows":8,"mptcp":9,"host_path":10,"turned_away":13,"groups":11,"datagrams":14,"skipped":12,"not_adopted":13},"interfaces":[]}"#,
             )
         );
     }

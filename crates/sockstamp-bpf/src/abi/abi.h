@@ -105,7 +105,14 @@ enum loss {
 	LOSS_HOST_PATH, /* packets that could not be followed through the host for want of room */
 	LOSS_TURNED_AWAY, /* connections and UDP sockets beyond --max-flows or --max-memory */
 	LOSS_GROUP, /* looks for a group that found no room: its messages are in GROUP_OTHER */
+	LOSS_DATAGRAM, /* UDP messages, and connects, before its programs were attached */
 	LOSS_COUNT,
+};
+
+/* The uses of programs that are attached on demand. */
+enum demand_for {
+	DEMAND_DATAGRAMS, /* a selected UDP socket moves data */
+	DEMAND_COUNT,
 };
 
 /* The medium behind an interface. */

@@ -213,7 +213,7 @@ int BPF_PROG(on_sendmsg_ended, const struct sock *sk, const struct msghdr *msg, 
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
 {
-	if (udp_called(sk))
+	if (udp_called(sk) && demand_met(DEMAND_DATAGRAMS))
 		udp_sent(sk, result);
 	else if (sock_selected(sk) && (result < 0 || tx_layered(sk)))
 		tx_failed(sk);
@@ -252,7 +252,9 @@ int BPF_PROG(on_rcv_state_process, const struct sock *sk, const struct sk_buff *
 SEC("tp_btf/sk_data_ready")
 int BPF_PROG(on_sk_data_ready, const struct sock *sk)
 {
-	if (sock_selected(sk) && (sk = tcp_known(sk)))
+	if (!sock_selected(sk))
+		udp_announced(sk);
+	else if ((sk = tcp_known(sk)))
 		rx_ready(sk);
 	return 0;
 }
@@ -271,7 +273,9 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 {
 	if (flags & (MSG_PEEK | MSG_ERRQUEUE))
 		return 0;
-	if (udp_called(sk))
+	if (udp_called(sk) && !demand_met(DEMAND_DATAGRAMS))
+		udp_read_unfollowed(sk, result);
+	else if (udp_called(sk))
 		udp_read(sk, result);
 	else if (result > 0 && sock_selected(sk) && tcp_known(sk))
 		rx_read(tcp_known(sk), result);
@@ -334,6 +338,22 @@ int on_sock_release(struct bpf_sock *ctx)
 	return 1;
 }
 
+SEC("cgroup/connect4")
+int on_connect4(struct bpf_sock_addr *ctx)
+{
+	if (ctx->sk)
+		udp_connected(ctx->sk);
+	return 1;
+}
+
+SEC("cgroup/connect6")
+int on_connect6(struct bpf_sock_addr *ctx)
+{
+	if (ctx->sk)
+		udp_connected(ctx->sk);
+	return 1;
+}
+
 SEC("cgroup/sendmsg4")
 int on_sendmsg4(struct bpf_sock_addr *ctx)
 {
@@ -377,7 +397,7 @@ int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
 
 	if (!sk)
 		return 0;
-	if (udp_selectable(sk))
+	if (udp_followed(sk))
 		udp_queued(sk, skb);
 	else if (setting_traced && sock_selected(sk) && (sk = tcp_known(sk)))
 		tx_packet_queued(sk, skb);
@@ -400,7 +420,7 @@ int BPF_PROG(on_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 
 	if (!sk)
 		return 0;
-	if (udp_selectable(sk))
+	if (udp_followed(sk))
 		udp_started(sk, skb, device);
 	else if (sock_selected(sk) && (sk = tcp_known(sk)))
 		tx_taken(sk, skb, device);
@@ -413,7 +433,7 @@ int on_cgroup_ingress(struct __sk_buff *ctx)
 	const struct sk_buff *skb = bpf_cast_to_kern_ctx(ctx);
 	const struct sock *sk = skb->sk;
 
-	if (sk && udp_selectable(sk) && ctx->sk)
+	if (sk && udp_followed(sk) && ctx->sk)
 		udp_arrived(ctx->sk, skb, sk);
 	return 1;
 }

@@ -79,6 +79,7 @@ struct mark {
 	__u8 kind; /* this byte and the next are read by others, too */
 	__u8 asked; /* enum asked */
 	__u8 adopted; /* the flow was there before us */
+	__u8 holds; /* a connected UDP socket: no hook but those of its packets shows its sends */
 	__u32 retransmits; /* how much of the kernel's count is in ours */
 	__u32 segments; /* data_segs_out when the flow was selected */
 	__u32 tx_seq; /* where the first message starts */

@@ -169,6 +169,7 @@ fn lost(banks: &[Bank]) -> Lost {
         host_path: of(raw::loss::LOSS_HOST_PATH),
         turned_away: of(raw::loss::LOSS_TURNED_AWAY),
         groups: of(raw::loss::LOSS_GROUP),
+        datagrams: of(raw::loss::LOSS_DATAGRAM),
         // The kernel counts these, and the session those.
         skipped: 0,
         not_adopted: 0,

@@ -106,6 +106,8 @@ pub struct Plan {
     pub host_path: bool,
     /// The reason why they cannot be, if so.
     pub host_path_obstacle: Option<Reason>,
+    /// Programs that few messages need are attached when the first such message comes.
+    pub on_demand: bool,
     /// The method for UDP sockets, in both directions, or the reason why there is none.
     pub udp: Result<Datagrams, Reason>,
 }
@@ -157,6 +159,7 @@ impl Plan {
             by_process: request.by_process,
             host_path,
             host_path_obstacle,
+            on_demand: request.on_demand,
             udp: rules::datagrams(facts, request.udp),
         }
     }

@@ -42,6 +42,8 @@ pub struct Request {
     pub existing: bool,
     /// Measure messages of some processes only.
     pub by_process: bool,
+    /// Attach programs that few messages need when the first such message comes.
+    pub on_demand: bool,
 }
 
 impl Default for Request {
@@ -54,6 +56,7 @@ impl Default for Request {
             udp: true,
             existing: true,
             by_process: false,
+            on_demand: true,
         }
     }
 }

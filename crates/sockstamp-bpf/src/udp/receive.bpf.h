@@ -24,6 +24,7 @@
 #include "ledger/ledger.bpf.h"
 #include "udp/answer.bpf.h"
 #include "udp/peer.bpf.h"
+#include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
 
 #define UDP_HEADER_LENGTH 8 /* RFC 768 */
@@ -67,6 +68,7 @@ static __always_inline void udp_arrived(const void *receiver, const struct sk_bu
 		count_loss(LOSS_EVICTED);
 	arrival = udp_arrival_slot(flow, counter);
 	arrival->time = bpf_ktime_get_ns();
+	demand_used(DEMAND_DATAGRAMS, arrival->time);
 	arrival->stack_ns = clock_since_stamp(skb, arrival->time);
 	arrival->length = udp_length(skb);
 	arrival->skb = udp_name(sk, skb);
@@ -450,6 +452,13 @@ static __always_inline void udp_read(const struct sock *sk, int result)
 	verdict = udp_match(flow, &read);
 	if (result >= 0)
 		udp_read_message(flow, sk, &read, verdict);
+}
+
+/* A read while arrivals are not noted. */
+static __always_inline void udp_read_unfollowed(struct sock *sk, int result)
+{
+	if (result >= 0 && udp_mark(sk))
+		udp_unfollowed(sk);
 }
 
 /*

@@ -33,6 +33,69 @@ static __always_inline bool task_netns_selected(void)
 	       bpf_get_current_task_btf()->nsproxy->net_ns->ns.inum == setting_netns;
 }
 
+/* Return the mark of a selected UDP socket; NULL if this is none of ours. */
+static __always_inline struct mark *udp_mark(const void *sk)
+{
+	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, (void *)sk, 0, 0);
+
+	return mark && mark->kind == MARK_DATAGRAM ? mark : NULL;
+}
+
+/*
+ * A message, or the connect before some, comes before its programs are attached. What is in the
+ * ring from earlier may be what was read, and the last question may have its answer.
+ */
+static __always_inline void udp_unfollowed(void *sk)
+{
+	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
+
+	demand_raise(DEMAND_DATAGRAMS);
+	if (!stopping && pid_selected(bpf_get_current_pid_tgid() >> 32))
+		count_loss(LOSS_DATAGRAM);
+	if (!flow)
+		return;
+	flow->rx_tail = flow->rx_head;
+	flow->rx_proven = false;
+	flow->exchange.asked = 0;
+	flow->exchange.in_flight = 0;
+	flow->exchange.state = 0;
+}
+
+/*
+ * A socket has a peer: no hook but those of packets, and of all send calls of the host, shows that
+ * it sends.
+ */
+static __always_inline void udp_holds(struct mark *mark)
+{
+	if (!setting_on_demand || mark->holds)
+		return;
+	mark->holds = true;
+	demand_hold(DEMAND_DATAGRAMS, 1);
+	demand_raise(DEMAND_DATAGRAMS);
+}
+
+/* connect(2) of a socket in the target's cgroup: its first sends come before its programs do. */
+static __always_inline void udp_connected(struct bpf_sock *sk)
+{
+	struct mark *mark;
+
+	if (sk->protocol != IPPROTO_UDP || sk->type != SOCK_DGRAM)
+		return;
+	mark = udp_mark(sk);
+	if (!mark)
+		return;
+	if (!mark->holds && !demand_met(DEMAND_DATAGRAMS))
+		udp_unfollowed(sk);
+	udp_holds(mark);
+}
+
+/* A datagram can be read, and its arrival was not noted. */
+static __always_inline void udp_announced(const struct sock *sk)
+{
+	if (!demand_met(DEMAND_DATAGRAMS) && udp_called(sk) && udp_mark(sk))
+		demand_raise(DEMAND_DATAGRAMS);
+}
+
 /* A socket is made: the task is known, the cgroup is that of the attachment. */
 static __always_inline void udp_created(struct bpf_sock *sk)
 {
@@ -53,6 +116,9 @@ static __always_inline void udp_closed(struct bpf_sock *sk)
 	if (!mark || mark->kind != MARK_DATAGRAM)
 		return;
 	mark->kind = 0;
+	if (mark->holds)
+		demand_hold(DEMAND_DATAGRAMS, -1);
+	mark->holds = false;
 	flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
 	if (flow)
 		udp_flow_released(flow);
@@ -62,6 +128,7 @@ static __always_inline void udp_closed(struct bpf_sock *sk)
 static __always_inline void udp_held(const struct task_struct *task, struct file *file)
 {
 	struct socket *socket;
+	struct mark *mark;
 	struct sock *sk;
 
 	if (setting_by_pid && !task_selected(task, task->tgid))
@@ -70,9 +137,13 @@ static __always_inline void udp_held(const struct task_struct *task, struct file
 	if (!socket)
 		return;
 	sk = socket->sk;
-	if (sk && sk->sk_protocol == IPPROTO_UDP && sk->sk_type == SOCK_DGRAM &&
-	    netns_selected(sk) && cgroup_selected(sk))
-		udp_select(sk);
+	if (!sk || sk->sk_protocol != IPPROTO_UDP || sk->sk_type != SOCK_DGRAM ||
+	    !netns_selected(sk) || !cgroup_selected(sk))
+		return;
+	udp_select(sk);
+	mark = udp_mark(sk);
+	if (mark && sk->__sk_common.skc_state == TCP_ESTABLISHED)
+		udp_holds(mark);
 }
 
 #endif

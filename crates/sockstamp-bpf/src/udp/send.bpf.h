@@ -21,6 +21,7 @@
 #include "tcp/send/queued.bpf.h"
 #include "udp/answer.bpf.h"
 #include "udp/peer.bpf.h"
+#include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
 
 #define IP_MF		 0x2000 /* more fragments: RFC 791 */
@@ -108,6 +109,11 @@ static __always_inline void udp_entered(void *sk)
 
 	if (!pid_selected(task >> 32))
 		return;
+	if (!demand_met(DEMAND_DATAGRAMS)) {
+		if (udp_mark(sk))
+			udp_unfollowed(sk);
+		return;
+	}
 	flow = udp_flow_of(sk);
 	if (!flow)
 		return;
@@ -474,6 +480,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	udp_name_packet(sk, skb, &packet.name);
 	packet.ifindex = skb->dev->ifindex;
 	packet.now = bpf_ktime_get_ns();
+	demand_used(DEMAND_DATAGRAMS, packet.now);
 	if (flow->tx_used) {
 		if (udp_alone(sk, skb->truesize))
 			udp_give_up(bank, flow, packet.now);

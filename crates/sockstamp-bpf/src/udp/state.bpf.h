@@ -3,6 +3,7 @@
 #ifndef SOCKSTAMP_UDP_STATE_BPF_H
 #define SOCKSTAMP_UDP_STATE_BPF_H
 
+#include "demand/demand.bpf.h"
 #include "flow/state.bpf.h"
 #include "sched/sched.bpf.h"
 
@@ -159,6 +160,12 @@ static __always_inline bool udp_selectable(const struct sock *sk)
 static __always_inline bool udp_called(const struct sock *sk)
 {
 	return !setting_udp_functions && udp_selectable(sk);
+}
+
+/* Return true if it can be selected, and the programs that follow its messages are attached. */
+static __always_inline bool udp_followed(const struct sock *sk)
+{
+	return udp_selectable(sk) && demand_met(DEMAND_DATAGRAMS);
 }
 
 /*

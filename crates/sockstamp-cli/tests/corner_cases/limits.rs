@@ -81,7 +81,7 @@ fn udp_sockets_beyond_the_limits_are_counted_and_those_that_are_closed_make_room
     for limit in [["--max-flows", "64"], ["--max-memory", "1"]] {
         let host = Host::new("corner").unwrap();
         let socket = || host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let stat = Stat::start(&[&["--netns", host.netns_name()], limit.as_slice()].concat());
+        let stat = Stat::start(&[&["--netns", host.netns_name()], limit.as_slice(), &["udp"]].concat());
         let reader = socket();
         let send = || {
             let sender = socket();

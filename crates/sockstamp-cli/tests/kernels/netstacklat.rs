@@ -52,7 +52,7 @@ fn check(protocol: &str, family: Family) {
     let mut serve = server.spawn(peer(), &words).unwrap();
     serve.wait_for_stdout("listening", TIMEOUT).unwrap();
 
-    let stat = Stat::start(&["--cumulative", "--netns", server.netns_name()]);
+    let stat = Stat::start(&["--cumulative", "--attach-all", "--netns", server.netns_name()]);
     let points = Points::attach(NetnsInode(server.netns_inode().try_into().unwrap())).unwrap();
     let (address, count) = (address.to_string(), REQUESTS.to_string());
     let words = [

@@ -62,7 +62,7 @@ fn check(family: Family, protocol: &str, other: &str) {
 }
 
 fn measure(client: &Host, server: &Host, protocol: &str, address: SocketAddr) -> Value {
-    let stat = Stat::start(&["--cumulative", "--netns", server.netns_name()]);
+    let stat = Stat::start(&["--cumulative", "--attach-all", "--netns", server.netns_name()]);
     let (address, count) = (address.to_string(), REQUESTS.to_string());
     let client_words = ["client", "--protocol", protocol, "--connect", &address];
     client

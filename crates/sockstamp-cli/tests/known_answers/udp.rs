@@ -29,7 +29,7 @@ fn check(family: Family) {
     // One that exists before the measurement, one that does not; one connected, one not.
     let old = host.udp_bind(SocketAddr::new(address, 0)).unwrap();
     within_attempts(|| {
-        let trace = Trace::start(&["--netns", host.netns_name()]);
+        let trace = Trace::start(&["--netns", host.netns_name(), "udp"]);
         let sender = host.udp_bind(SocketAddr::new(address, 0)).unwrap();
         let sent = exchange(&sender, &old);
         sender.connect(old.local_addr().unwrap()).unwrap();

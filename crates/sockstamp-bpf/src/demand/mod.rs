@@ -1,0 +1,187 @@
+//! Programs that events of all sockets run, and few of these need: they are attached while
+//! something selected does (`demand.bpf.h`).
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use libbpf_rs::{Link, MapCore, RingBuffer, RingBufferBuilder};
+
+use crate::abi::raw::demand_for;
+use crate::error::{Error, Tried};
+use crate::facts::Hook;
+use crate::plan::Plan;
+use crate::privilege::with_capabilities;
+use crate::programs::{self, Program};
+use crate::session::{self, monotonic_now};
+use crate::skeleton::sockstamp::SockstampSkel;
+
+/// A use of programs that are attached on demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Demand {
+    /// A selected UDP socket moves data.
+    Datagrams = demand_for::DEMAND_DATAGRAMS as isize,
+}
+
+const ALL: [Demand; demand_for::DEMAND_COUNT as usize] = [Demand::Datagrams];
+
+/// Interval between trials where the kernel refuses to attach.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The programs of a plan that wait for their use.
+pub(crate) struct Standby {
+    cgroup: File,
+    knocks: RingBuffer<'static>,
+    /// Time without use after which they go.
+    idle: Duration,
+    links: BTreeMap<&'static str, Link>,
+    /// The kernel refused at this time.
+    refused: Option<u64>,
+}
+
+impl Standby {
+    /// `cgroup`: the target's. `idle`: the time without use after which programs go.
+    pub(crate) fn new(cgroup: File, knocks: &dyn MapCore, idle: Duration) -> Result<Self, Error> {
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(knocks, |_| 0)
+            .tried("wait for programs to be needed")?;
+        Ok(Self {
+            cgroup,
+            idle,
+            knocks: builder.build().tried("wait for programs to be needed")?,
+            links: BTreeMap::new(),
+            refused: None,
+        })
+    }
+
+    /// Attach what is needed, and detach what has not been for a while.
+    pub(crate) fn run(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) {
+        // Knocks are only for waking: what they are for stands elsewhere.
+        let _ = self.knocks.consume();
+        for demand in ALL {
+            if !is_served(plan, demand) {
+                continue;
+            }
+            let state = State::of(skeleton, demand);
+            if state.met && state.idle().is_some_and(|idle| idle >= self.idle) {
+                self.leave(skeleton, plan, demand);
+            } else if !state.met && state.wanted && self.may_try() {
+                self.meet(skeleton, plan, demand);
+            }
+        }
+    }
+
+    /// Return the time until something is to be done that no program tells of.
+    pub(crate) fn until_run(&self, skeleton: &SockstampSkel<'static>) -> Option<Duration> {
+        let states = ALL.map(|demand| State::of(skeleton, demand));
+        let leaving = states.into_iter().filter(|state| state.met);
+        let leaving = leaving.map(|state| {
+            state
+                .idle()
+                .map_or(self.idle, |idle| self.idle.saturating_sub(idle))
+        });
+        let again = self.refused.map(|_| AGAIN);
+        leaving.chain(again).min()
+    }
+
+    /// Detach everything: bodies stop first.
+    pub(crate) fn detach(&mut self, skeleton: &mut SockstampSkel<'static>) {
+        for demand in ALL {
+            set_met(skeleton, demand, false);
+        }
+        self.links.clear();
+    }
+
+    fn may_try(&self) -> bool {
+        self.refused.is_none_or(|refused| since(refused) >= AGAIN)
+    }
+
+    /// Attach the programs of a demand. Where the kernel refuses, its messages stay unmeasured, and
+    /// are counted.
+    fn meet(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan, demand: Demand) {
+        let attached = with_capabilities(|| {
+            for program in waiting(plan, demand) {
+                if !self.links.contains_key(program.name) {
+                    let link = self.attach(skeleton, program)?;
+                    self.links.insert(program.name, link);
+                }
+            }
+            Ok(())
+        });
+        self.refused = attached.is_err().then(|| monotonic_now());
+        if self.refused.is_none() {
+            set_met(skeleton, demand, true);
+        }
+    }
+
+    fn attach(&self, skeleton: &mut SockstampSkel<'static>, program: &Program) -> Result<Link, Error> {
+        let ours = session::find(skeleton, program.name);
+        let link = match program.hook {
+            Hook::Cgroup(_) => ours.attach_cgroup(self.cgroup.as_raw_fd()),
+            _ => ours.attach(),
+        };
+        link.tried(format!("attach {}", program.name))
+    }
+
+    fn leave(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan, demand: Demand) {
+        set_met(skeleton, demand, false);
+        let others = ALL.into_iter().filter(|other| State::of(skeleton, *other).met);
+        let needed: Vec<_> = others
+            .flat_map(|other| waiting(plan, other).map(|program| program.name))
+            .collect();
+        self.links.retain(|name, _| needed.contains(name));
+    }
+}
+
+/// Return whether a plan leaves programs to a demand.
+fn is_served(plan: &Plan, demand: Demand) -> bool {
+    waiting(plan, demand).next().is_some()
+}
+
+fn waiting(plan: &Plan, demand: Demand) -> impl Iterator<Item = &'static Program> {
+    programs::needed(plan).filter(move |program| program.demands(plan).contains(&demand))
+}
+
+/// The fields of `struct demand` that user space looks at.
+#[derive(Debug, Clone, Copy)]
+struct State {
+    wanted: bool,
+    met: bool,
+    used: u64,
+    is_held: bool,
+}
+
+impl State {
+    fn of(skeleton: &SockstampSkel<'static>, demand: Demand) -> Self {
+        let data = skeleton.maps.bss_data.as_ref();
+        let state = data.map(|data| &data.demands[demand as usize]);
+        Self {
+            wanted: state.is_some_and(|state| state.wanted != 0),
+            met: state.is_some_and(|state| state.met != 0),
+            used: state.map_or(0, |state| state.used),
+            is_held: state.is_some_and(|state| state.holders > 0),
+        }
+    }
+
+    /// Return for how long nothing has needed the programs; `None` while something may at any time.
+    fn idle(&self) -> Option<Duration> {
+        (!self.is_held).then(|| since(self.used))
+    }
+}
+
+/// Return how long ago a time of CLOCK_MONOTONIC was.
+fn since(time: u64) -> Duration {
+    Duration::from_nanos(monotonic_now().saturating_sub(time))
+}
+
+/// Programs read `met` at each event: it is the last to be set, and the first to be taken back.
+fn set_met(skeleton: &mut SockstampSkel<'static>, demand: Demand, met: bool) {
+    if let Some(data) = skeleton.maps.bss_data.as_mut() {
+        let state = &mut data.demands[demand as usize];
+        state.used = monotonic_now();
+        state.wanted = u32::from(met);
+        state.met = u32::from(met);
+    }
+}
