@@ -165,8 +165,10 @@ impl Options {
             udp: self.udp && filter.is_none_or(|filter| filter.wants(Protocol::Udp)),
             existing: !self.new_only,
             by_process: self.target.by_process(),
-            // Of UDP alone, every message needs its programs.
-            on_demand: self.on_demand.is_some() && filter.is_none_or(|filter| filter.wants(Protocol::Tcp)),
+            // Each datagram needs UDP's programs, and records are to be complete.
+            on_demand: self.on_demand.is_some()
+                && !self.record
+                && filter.is_none_or(|filter| filter.wants(Protocol::Tcp)),
         }
     }
 }

@@ -98,7 +98,7 @@ pub const PROGRAMS: [Program; 47] = [
     program("on_inet_sock_set_state", tp(Tracepoint::InetSockSetState), |plan| plan.close,       "every change of a TCP socket's state"),
     program("on_host_xmit",           tp(Tracepoint::NetDevStartXmit),  |plan| plan.host_path,   PACKET),
     program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      packets,                 PACKET).on_demand(followed),
-    program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  |plan| packets(plan) || plan.untagged, PACKET),
+    program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  |plan| packets(plan) || plan.untagged, PACKET).on_demand(taken),
     program("on_kfree_skb",           tp(Tracepoint::KfreeSkb),         |plan| plan.measures_udp() && !drops_unnamed(plan), DROP),
     program("on_packet_dropped",      tp(Tracepoint::KfreeSkb),         drops_unnamed,           DROP),
     program("on_datagram",            Entry(UdpEnqueueScheduleSkb),     udp_functions,           DATAGRAM),
@@ -145,6 +145,17 @@ fn followed(plan: &Plan) -> &'static [Demand] {
         &[Demand::Datagrams]
     } else {
         &[]
+    }
+}
+
+/// The program that sees packets without a key leave: datagrams, and parts of what TCP split.
+fn taken(plan: &Plan) -> &'static [Demand] {
+    match plan.udp {
+        _ if !plan.on_demand || plan.looks_at_packets() => &[],
+        Ok(Datagrams::Functions { .. }) => &[],
+        Ok(Datagrams::Tracepoints) if plan.untagged => &[Demand::Datagrams, Demand::Parts],
+        Ok(Datagrams::Tracepoints) => &[Demand::Datagrams],
+        Err(_) => &[Demand::Parts],
     }
 }
 

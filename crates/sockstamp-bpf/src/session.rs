@@ -144,17 +144,18 @@ impl Session {
             .as_ref()
             .map(|grouped| group::Table::new(grouped, cgroup2, &skeleton.maps))
             .transpose()?;
+        let standby = Standby::new(
+            cgroup.try_clone().tried("hold the cgroup")?,
+            &mut skeleton,
+            &plan,
+            options.on_demand.unwrap_or_default(),
+        )?;
         let records = ring.as_ref().map(|_| skeleton.maps.records.as_fd());
         let rings: Vec<_> = [Some(skeleton.maps.knocks.as_fd()), records]
             .into_iter()
             .flatten()
             .collect();
         let wakeups = Wakeups::new(&rings)?;
-        let standby = Standby::new(
-            cgroup.try_clone().tried("hold the cgroup")?,
-            &skeleton.maps.knocks,
-            options.on_demand.unwrap_or_default(),
-        )?;
         let mut session = Self {
             links: Vec::new(),
             closing: None,
@@ -314,7 +315,7 @@ impl Session {
         if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
             data.stopping = true;
         }
-        self.standby.detach(&mut self.skeleton);
+        self.standby.detach(&mut self.skeleton, &self.plan);
         while self.links.pop().is_some() {}
     }
 
@@ -343,7 +344,7 @@ impl Session {
     ) -> Result<(), Error> {
         let groups = self.groups.as_ref().map(group::Table::until_sweep);
         let giving_up = self.giving_up.as_ref().map(udp::GivingUp::until_run);
-        let standby = self.standby.until_run(&self.skeleton);
+        let standby = self.standby.until_run(&self.skeleton, &self.plan);
         let due = [
             timeout,
             self.until_records(on_message)?,

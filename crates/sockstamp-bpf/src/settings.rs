@@ -26,7 +26,7 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
         settings.setting_traced = plan.looks_at_packets();
         settings.setting_udp = plan.measures_udp();
         settings.setting_half_closed = plan.half_closed;
-        settings.setting_on_demand = plan.on_demand && plan.udp == Ok(Datagrams::Tracepoints);
+        settings.setting_on_demand = plan.on_demand;
         settings.setting_udp_functions = matches!(plan.udp, Ok(Datagrams::Functions { .. }));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -238,20 +238,24 @@ fn calls_that_the_kernel_leaves_out_are_counted() {
 const OF_DATAGRAMS: [&str; 2] = ["on_net_dev_queue", "on_cgroup_ingress"];
 const IDLE: Duration = Duration::from_millis(200);
 
-/// Datagrams that come before the programs do are counted, and so are all others.
-#[test]
-fn programs_of_udp_run_while_datagrams_come_and_what_they_miss_is_counted() {
-    let host = Host::new("host").unwrap();
-    let account = Account::open();
+fn on_demand(idle: Duration) -> Session {
     let options = Options {
         target: Target {
             pids: vec![std::process::id()],
             ..Target::default()
         },
-        on_demand: Some(IDLE),
+        on_demand: Some(idle),
         ..Options::default()
     };
-    let mut session = Session::start(&options).unwrap();
+    Session::start(&options).unwrap()
+}
+
+/// Datagrams that come before the programs do are counted, and so are all others.
+#[test]
+fn programs_of_udp_run_while_datagrams_come_and_what_they_miss_is_counted() {
+    let host = Host::new("host").unwrap();
+    let account = Account::open();
+    let mut session = on_demand(IDLE);
     if session.plan().udp != Ok(Datagrams::Tracepoints) {
         let line = b"SKIP programs_of_udp_run_while_datagrams_come: functions are traced\n";
         io::stderr().write_all(line).unwrap();
@@ -286,6 +290,65 @@ fn programs_of_udp_run_while_datagrams_come_and_what_they_miss_is_counted() {
     }
     let valid = session.summary().verdicts[&Verdict::Valid];
     assert!(valid >= 4 * DATAGRAMS, "{:?}", session.summary().verdicts);
+}
+
+/// What TCP has split before the program comes may be refused. The rest leaves as if the program
+/// had been there from the start.
+#[test]
+fn the_program_of_split_packets_runs_from_the_first_of_them_on() {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let slow = LinkConfig::default().delay(Duration::from_millis(20));
+    let link = Link::relay(&client, &server, slow).unwrap();
+    let account = Account::open();
+    let mut session = on_demand(Duration::from_secs(10));
+    let address = SocketAddr::new(link.address_b(Family::V4), 0);
+    let listener = server.tcp_listen(address).unwrap();
+    let taken = |session: &Session| {
+        account
+            .runs(session)
+            .get("on_net_dev_start_xmit")
+            .map(|runs| runs.count)
+    };
+    if taken(&session) != Some(0) {
+        let line = b"SKIP the_program_of_split_packets_runs: this plan needs it for every packet\n";
+        io::stderr().write_all(line).unwrap();
+        return;
+    }
+    let [_, refused] = [(); 2].map(|()| {
+        let before = session.summary();
+        send_split(&mut session, &client, &listener);
+        let after = session.summary();
+        assert_eq!(
+            after.tx.messages - before.tx.messages,
+            1 + SMALL_SENDS,
+            "{:?}",
+            after.verdicts
+        );
+        after.verdicts[&Verdict::Split] - before.verdicts[&Verdict::Split]
+    });
+    // Now and then a part is sent again, or merged, and refused for that.
+    assert!(refused < SMALL_SENDS / 2, "{refused} refused");
+    assert!(taken(&session) > Some(SMALL_SENDS));
+}
+
+const SMALL_SENDS: u64 = 40;
+
+/// Fill the first congestion window, and wait behind it with messages that TCP cuts anywhere.
+fn send_split(session: &mut Session, client: &Host, listener: &TcpListener) {
+    let mut client = client.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    client.set_nodelay(true).unwrap();
+    client.write_all(&[1; 14_000]).unwrap();
+    for _ in 0..SMALL_SENDS {
+        client.write_all(&[1; 1000]).unwrap();
+    }
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| server.read_exact(&mut [0; 54_000]).unwrap());
+        while !reader.is_finished() {
+            session.poll(Duration::from_millis(1), &mut drop).unwrap();
+        }
+    });
+    session.settle(Duration::from_secs(2), &mut drop).unwrap();
 }
 
 /// Exchange datagrams, of which the first comes too early, and count those that are followed.

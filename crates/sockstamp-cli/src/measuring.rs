@@ -63,9 +63,9 @@ pub struct Measuring {
     pub host_path: bool,
     /// Attach at the start what is otherwise attached when it is needed first
     ///
-    /// The first messages that need such hooks, those of UDP, are not measured without this option,
-    /// nor those after ten idle seconds (`lost: datagrams`). A command's and those of the filter
-    /// `udp` always are.
+    /// Without this option `stat` does not measure the first messages that need such hooks, nor
+    /// those after ten idle seconds: those of UDP (`lost: datagrams`), and those that TCP splits
+    /// (`split`). Records, a command and the filter `udp` have these hooks from the start.
     #[arg(long, help_heading = HEADING)]
     pub attach_all: bool,
     /// Count a woken reader's wait for a CPU as rx.app, not as rx.wakeup

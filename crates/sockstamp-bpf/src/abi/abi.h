@@ -112,6 +112,7 @@ enum loss {
 /* The uses of programs that are attached on demand. */
 enum demand_for {
 	DEMAND_DATAGRAMS, /* a selected UDP socket moves data */
+	DEMAND_PARTS, /* TCP split packets: parts of them have no key */
 	DEMAND_COUNT,
 };
 

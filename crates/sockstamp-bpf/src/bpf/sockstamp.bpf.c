@@ -124,7 +124,11 @@ int on_sockops(struct bpf_sock_ops *ctx)
 		if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
 			tx_entry_callback(kern->sk);
 		break;
-	default:
+	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
+	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
+	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
+	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
+	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
 		on_stamp(ctx, kern);
 	}
 	return 1;

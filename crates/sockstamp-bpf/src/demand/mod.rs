@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 
 use crate::abi::raw::demand_for;
 use crate::error::{Error, Tried};
@@ -22,9 +22,11 @@ use crate::skeleton::sockstamp::SockstampSkel;
 pub enum Demand {
     /// A selected UDP socket moves data.
     Datagrams = demand_for::DEMAND_DATAGRAMS as isize,
+    /// TCP splits packets of selected sockets: parts of them have no key, and so no callback.
+    Parts = demand_for::DEMAND_PARTS as isize,
 }
 
-const ALL: [Demand; demand_for::DEMAND_COUNT as usize] = [Demand::Datagrams];
+const ALL: [Demand; demand_for::DEMAND_COUNT as usize] = [Demand::Datagrams, Demand::Parts];
 
 /// Interval between trials where the kernel refuses to attach.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -42,10 +44,18 @@ pub(crate) struct Standby {
 
 impl Standby {
     /// `cgroup`: the target's. `idle`: the time without use after which programs go.
-    pub(crate) fn new(cgroup: File, knocks: &dyn MapCore, idle: Duration) -> Result<Self, Error> {
+    pub(crate) fn new(
+        cgroup: File,
+        skeleton: &mut SockstampSkel<'static>,
+        plan: &Plan,
+        idle: Duration,
+    ) -> Result<Self, Error> {
+        for demand in ALL.into_iter().filter(|demand| !is_served(plan, *demand)) {
+            set_met(skeleton, demand, true);
+        }
         let mut builder = RingBufferBuilder::new();
         builder
-            .add(knocks, |_| 0)
+            .add(&skeleton.maps.knocks, |_| 0)
             .tried("wait for programs to be needed")?;
         Ok(Self {
             cgroup,
@@ -60,10 +70,7 @@ impl Standby {
     pub(crate) fn run(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) {
         // Knocks are only for waking: what they are for stands elsewhere.
         let _ = self.knocks.consume();
-        for demand in ALL {
-            if !is_served(plan, demand) {
-                continue;
-            }
+        for demand in served(plan) {
             let state = State::of(skeleton, demand);
             if state.met && state.idle().is_some_and(|idle| idle >= self.idle) {
                 self.leave(skeleton, plan, demand);
@@ -74,9 +81,9 @@ impl Standby {
     }
 
     /// Return the time until something is to be done that no program tells of.
-    pub(crate) fn until_run(&self, skeleton: &SockstampSkel<'static>) -> Option<Duration> {
-        let states = ALL.map(|demand| State::of(skeleton, demand));
-        let leaving = states.into_iter().filter(|state| state.met);
+    pub(crate) fn until_run(&self, skeleton: &SockstampSkel<'static>, plan: &Plan) -> Option<Duration> {
+        let states = served(plan).map(|demand| State::of(skeleton, demand));
+        let leaving = states.filter(|state| state.met);
         let leaving = leaving.map(|state| {
             state
                 .idle()
@@ -87,8 +94,8 @@ impl Standby {
     }
 
     /// Detach everything: bodies stop first.
-    pub(crate) fn detach(&mut self, skeleton: &mut SockstampSkel<'static>) {
-        for demand in ALL {
+    pub(crate) fn detach(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) {
+        for demand in served(plan) {
             set_met(skeleton, demand, false);
         }
         self.links.clear();
@@ -127,7 +134,7 @@ impl Standby {
 
     fn leave(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan, demand: Demand) {
         set_met(skeleton, demand, false);
-        let others = ALL.into_iter().filter(|other| State::of(skeleton, *other).met);
+        let others = served(plan).filter(|other| State::of(skeleton, *other).met);
         let needed: Vec<_> = others
             .flat_map(|other| waiting(plan, other).map(|program| program.name))
             .collect();
@@ -138,6 +145,10 @@ impl Standby {
 /// Return whether a plan leaves programs to a demand.
 fn is_served(plan: &Plan, demand: Demand) -> bool {
     waiting(plan, demand).next().is_some()
+}
+
+fn served(plan: &Plan) -> impl Iterator<Item = Demand> {
+    ALL.into_iter().filter(|demand| is_served(plan, *demand))
 }
 
 fn waiting(plan: &Plan, demand: Demand) -> impl Iterator<Item = &'static Program> {

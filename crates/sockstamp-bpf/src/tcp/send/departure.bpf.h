@@ -10,6 +10,7 @@
 #ifndef SOCKSTAMP_TCP_SEND_DEPARTURE_BPF_H
 #define SOCKSTAMP_TCP_SEND_DEPARTURE_BPF_H
 
+#include "demand/demand.bpf.h"
 #include "tcp/packet.bpf.h"
 #include "tcp/send/cause.bpf.h"
 #include "tcp/send/slots.bpf.h"
@@ -122,6 +123,8 @@ static long departure_next(__u32 index, struct departures *departures)
 		if (time < message->stamps.queued)
 			time = message->stamps.queued;
 		tx_departed(sk, flow, message, time);
+		demand_used(DEMAND_PARTS, time);
+		demand_raise(DEMAND_PARTS);
 		message->interface_first = flow->interface;
 	}
 	flow->tx_sched++;
