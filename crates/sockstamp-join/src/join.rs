@@ -14,7 +14,7 @@ use crate::pairs::{Found, Pair, Stream};
 use crate::unmatched::{Reason, Unmatched};
 
 /// Nanoseconds between two sweeps over what waits for its other end.
-const SWEEP: u64 = 1_000_000_000;
+const SWEEP: u64 = 2_000_000_000;
 
 /// Nanoseconds within which a row comes behind one that is later: rows of a row group are ordered
 /// by their flow.
@@ -59,6 +59,8 @@ pub struct Join {
     clocks: Clocks,
     matched: VecDeque<Matched>,
     unmatched: Unmatched,
+    /// How far the times of both ends of a message were apart so far.
+    seen_apart: u64,
     /// The newest message of each host.
     newest: [u64; 2],
     swept: u64,
@@ -75,6 +77,7 @@ impl Join {
             clocks: Clocks::default(),
             matched: VecDeque::new(),
             unmatched: Unmatched::default(),
+            seen_apart: 0,
             newest: [0; 2],
             swept: 0,
             joined: 0,
@@ -160,7 +163,8 @@ impl Join {
             Found::Refused => self.unmatched[Reason::Refused] += 1,
             Found::Pair(pair) => {
                 self.observe(key.0, &pair);
-                self.matched.push_back(Matched { key, pair: *pair });
+                self.seen_apart = self.seen_apart.max(pair.apart());
+                self.matched.push_back(Matched { key, pair });
             }
         }
     }
@@ -211,15 +215,18 @@ impl Join {
     /// Decide on what is older than anything that can come.
     fn sweep(&mut self, complete: u64, take: &mut dyn FnMut(&Life)) {
         self.swept = complete;
-        let before = complete.saturating_sub(DISORDER.saturating_add(self.settings.apart.0));
-        let before = Timestamp::<Realtime>::from_nanos(before);
+        let since = |apart: u64| {
+            let kept = DISORDER.saturating_add(apart);
+            Timestamp::<Realtime>::from_nanos(complete.saturating_sub(kept))
+        };
+        let before = since(self.settings.apart.0);
         let unmatched = &mut self.unmatched;
         self.streams.retain(|_, stream| {
             stream.forget(before, |reason| unmatched[reason] += 1);
             !stream.is_empty()
         });
         // The offset of a window takes part in that of the one before.
-        let Some(oldest) = self.settled(before) else {
+        let Some(oldest) = self.settled(since(self.seen_apart)) else {
             return;
         };
         self.clocks.settle(oldest);

@@ -18,12 +18,18 @@ struct Range<T> {
 
 #[derive(Debug)]
 enum Waiting<T> {
-    /// For its other end.
-    Yes(T),
+    /// For its other end. Most ranges wait no longer.
+    Yes(Box<T>),
     /// For its other end, but it was refused when it was measured.
     Refused,
     /// Matched.
     No,
+}
+
+impl<T> Waiting<T> {
+    fn of(message: Option<T>) -> Self {
+        message.map_or(Self::Refused, |message| Self::Yes(Box::new(message)))
+    }
 }
 
 /// Ranges by the position behind their last byte.
@@ -52,8 +58,15 @@ impl Position {
 /// Both ends of a message.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    pub(crate) sent: Sent,
-    pub(crate) read: Read,
+    pub(crate) sent: Box<Sent>,
+    pub(crate) read: Box<Read>,
+}
+
+impl Pair {
+    /// Return how far the times of both ends are apart, in nanoseconds.
+    pub(crate) fn apart(&self) -> u64 {
+        self.sent.time.as_nanos().abs_diff(self.read.time.as_nanos())
+    }
 }
 
 /// One direction of a connection.
@@ -67,7 +80,7 @@ pub(crate) struct Stream {
 
 /// A refused message that was matched, or whose end is gone.
 pub(crate) enum Found {
-    Pair(Box<Pair>),
+    Pair(Pair),
     Refused,
     Nothing,
 }
@@ -79,7 +92,7 @@ impl Stream {
         let range = Range {
             begin: end.saturating_sub(message.bytes),
             time: message.time,
-            waiting: Sent::of(message).map_or(Waiting::Refused, Waiting::Yes),
+            waiting: Waiting::of(Sent::of(message)),
         };
         self.sends.insert(end, range);
         self.pair(end)
@@ -91,7 +104,7 @@ impl Stream {
         let range = Range {
             begin: end.saturating_sub(message.bytes),
             time: message.time,
-            waiting: Read::of(message).map_or(Waiting::Refused, Waiting::Yes),
+            waiting: Waiting::of(Read::of(message)),
         };
         self.reads.insert(end, range);
         self.pair(end)
@@ -104,7 +117,7 @@ impl Stream {
         let sent = std::mem::replace(&mut sent.waiting, Waiting::No);
         let read = std::mem::replace(&mut read.waiting, Waiting::No);
         match (sent, read) {
-            (Waiting::Yes(sent), Waiting::Yes(read)) => Found::Pair(Box::new(Pair { sent, read })),
+            (Waiting::Yes(sent), Waiting::Yes(read)) => Found::Pair(Pair { sent, read }),
             (Waiting::No, _) | (_, Waiting::No) => Found::Nothing,
             _ => Found::Refused,
         }
