@@ -6,7 +6,7 @@
 #   deps.sh test     to build it and run every test
 #
 # Asks dpkg first, and apt only for what is missing. Never calls sudo: without root it prints the line to run.
-# The servers that tests start for themselves (nginx, redis) are installed, but neither started nor enabled.
+# The servers that tests start for themselves (nginx, prometheus, redis) are installed, but neither started nor enabled.
 set -euo pipefail
 
 fail() {
@@ -48,7 +48,7 @@ base=(gcc iproute2 libc6-dev libelf-dev make pkg-config zlib1g-dev) # iproute2: 
 if [ "$mode" = bench ]; then
 	base+=(fping iperf3 iputils-ping nginx redis-server redis-tools tcpdump wrk)
 elif [ "$mode" = test ]; then
-	base+=(bind9-dnsutils curl dnsmasq-base fping g++ iperf3 iputils-ping jq nginx procps redis-server redis-tools sockperf tcpdump tmux util-linux)
+	base+=(bind9-dnsutils curl dnsmasq-base fping g++ iperf3 iputils-ping jq nginx procps prometheus redis-server redis-tools sockperf tcpdump tmux util-linux)
 	base+=(python3 python3-venv) # For scripts/python.sh.
 	base+=(chromium) # For the pages of report --html; on Ubuntu it is a snap, which tests cannot start.
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
@@ -116,7 +116,7 @@ apt-get install -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${wanted
 if command -v systemctl >/dev/null; then
 	for package in "${wanted[@]}"; do
 		case $package in
-		nginx | redis-server) systemctl disable --quiet "$package" || echo "deps.sh: warning: $package starts at the next boot" >&2 ;;
+		nginx | prometheus | redis-server) systemctl disable --quiet "$package" || echo "deps.sh: warning: $package starts at the next boot" >&2 ;;
 		esac
 	done
 fi

@@ -16,6 +16,9 @@ _sockstamp() {
             ",$1")
                 cmd="sockstamp"
                 ;;
+            sockstamp,agent)
+                cmd="sockstamp__subcmd__agent"
+                ;;
             sockstamp,completions)
                 cmd="sockstamp__subcmd__completions"
                 ;;
@@ -62,12 +65,34 @@ _sockstamp() {
 
     case "${cmd}" in
         sockstamp)
-            opts="-h -V --explain-words --help --version stat trace top explain record report diff join export recover ping doctor completions"
+            opts="-h -V --explain-words --help --version stat trace top explain record report diff join export recover ping doctor agent completions"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi
             case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        sockstamp__subcmd__agent)
+            opts="-h --config --check --listen --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --config)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --listen)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
                 *)
                     COMPREPLY=()
                     ;;

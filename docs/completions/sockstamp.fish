@@ -39,6 +39,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "export" -d 'Con
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings behind their last complete row group'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "ping" -d 'Probe hosts; print round-trip times by kernel stamps, and the prober\'s own delay'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Show what this kernel and this process can measure, and what is missing'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "agent" -d 'Measure all the time, and serve the figures to Prometheus'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "completions" -d 'Publish zerocopy completions and stamps in memory of the applications that register'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
@@ -323,6 +324,10 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l host-path
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l config -d 'Read settings from this file, and again on SIGHUP; docs/agent.md lists them' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l listen -d 'Serve HTTP at this address, instead of the file\'s [default: 127.0.0.1:9776]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l check -d 'Check the file of --config, and exit'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l socket -d 'The Unix socket for applications; its directory is created if missing' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l mode -d 'Permissions of the socket, in octal digits as for chmod(1)' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l group -d 'The group of the socket: a name or a number' -r

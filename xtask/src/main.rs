@@ -64,6 +64,7 @@ fn generated() -> Result<Files> {
     );
     files.insert("docs/stages.md".into(), reference::stages().into_bytes());
     files.insert("docs/diagnosis.md".into(), reference::diagnosis().into_bytes());
+    files.insert("docs/metrics.md".into(), reference::metrics().into_bytes());
     Ok(files)
 }
 

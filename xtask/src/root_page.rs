@@ -50,7 +50,7 @@ const EXAMPLES: [(&str, &str); 10] = [
 ];
 
 /// The examples of the subcommands' pages; those of `stat` and `trace` are among them.
-const OF_SUBCOMMANDS: [(&str, &str); 33] = [
+const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     (
         "Where does the time of one command go?",
         "sockstamp stat -- curl -s https://example.org",
@@ -162,6 +162,11 @@ const OF_SUBCOMMANDS: [(&str, &str); 33] = [
         "sockstamp doctor --container web",
     ),
     ("The same for a program.", "sockstamp doctor --format json"),
+    ("Serve the figures of this host to Prometheus.", "sockstamp agent"),
+    (
+        "Is the file of settings good?",
+        "sockstamp agent --check --config agent.toml",
+    ),
     ("Serve the applications of this host.", "sockstamp completions"),
     (
         "Serve up to 64 applications per user.",
@@ -221,7 +226,7 @@ mod tests {
 
     #[test]
     fn each_example_is_a_command_line_that_sockstamp_takes() {
-        for (_, command) in EXAMPLES.into_iter().chain(OF_SUBCOMMANDS) {
+        for (_, command) in EXAMPLES.into_iter().chain(OF_SUBCOMMANDS.iter().copied()) {
             let parsed = Cli::try_parse_from(command.split_whitespace());
             assert!(parsed.is_ok(), "{command}: {parsed:?}");
         }

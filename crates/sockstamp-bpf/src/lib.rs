@@ -16,6 +16,7 @@ compile_error!(
 
 mod abi;
 pub mod completions;
+mod cost;
 mod demand;
 mod error;
 pub mod facts;
@@ -46,6 +47,7 @@ mod udp;
 mod verified;
 mod wakeups;
 
+pub use cost::ProgramCost;
 pub use demand::Demand;
 pub use error::Error;
 pub use group::Grouped;

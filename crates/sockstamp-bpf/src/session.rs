@@ -15,12 +15,13 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, Program, ProgramMut};
 use sockstamp::ReceiveStamping;
 use sockstamp_host::cgroup::is_cgroup2;
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
-use sockstamp_model::group::{GroupKey, Groups};
+use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
 use crate::abi::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::abi::{self, Record, Ring};
+use crate::cost::ProgramCost;
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook};
@@ -427,7 +428,7 @@ impl Session {
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;
         summary.lost.not_adopted = self.adopted.missed;
-        summary.lost.skipped = self.programs().iter().map(|(_, program)| skipped(*program)).sum();
+        summary.lost.skipped = self.costs().iter().map(|(_, cost)| cost.skipped).sum();
         summary
     }
 
@@ -442,6 +443,25 @@ impl Session {
         table
             .map(|table| table.read(&self.skeleton.maps, &self.plan))
             .transpose()
+    }
+
+    /// Return the groups that ended since the last call, if [`Grouped::keep_ended`] asks for them:
+    /// no later [`Session::groups`] has their counts. They are kept in memory until they are taken.
+    ///
+    /// [`Grouped::keep_ended`]: crate::Grouped::keep_ended
+    pub fn take_ended(&mut self) -> Vec<GroupSummary> {
+        self.groups
+            .as_mut()
+            .map_or_else(Vec::new, group::Table::take_ended)
+    }
+
+    /// Return the cost of each program that runs for messages, by its name.
+    #[must_use]
+    pub fn costs(&self) -> Vec<(String, ProgramCost)> {
+        let programs = self.programs.iter();
+        programs
+            .map(|(name, program)| (name.clone(), ProgramCost::of(program.as_fd())))
+            .collect()
     }
 
     /// Return the group that a message names in [`Message::group`], as of the last
@@ -548,22 +568,6 @@ pub(crate) fn monotonic_now() -> u64 {
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// Return how often the kernel skipped a program: it runs none that it has interrupted, on that CPU
-/// (`bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c, v5.12).
-fn skipped(program: BorrowedFd<'_>) -> u64 {
-    fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))
-        .ok()
-        .and_then(|account| parse_skipped(&account))
-        .unwrap_or(0)
-}
-
-fn parse_skipped(account: &str) -> Option<u64> {
-    let count = account
-        .lines()
-        .find_map(|line| line.strip_prefix("recursion_misses:"))?;
-    count.trim().parse().ok()
-}
-
 fn require_process(pid: u32) -> Result<(), Error> {
     let status = fs::read(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess { pid })?;
     // The name of the process is in it, which may be any bytes.
@@ -659,12 +663,5 @@ mod tests {
         let found = require_process(std::process::id());
         fs::write("/proc/self/comm", name).unwrap();
         found.unwrap();
-    }
-
-    #[test]
-    fn runs_skipped_by_the_kernel_are_counted() {
-        let account = "prog_type:\t26\nrun_cnt:\t7\nrecursion_misses:\t3\nverified_insns:\t1054\n";
-        assert_eq!(parse_skipped(account), Some(3));
-        assert_eq!(parse_skipped("prog_type:\t26\n"), None);
     }
 }

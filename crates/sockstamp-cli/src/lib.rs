@@ -6,6 +6,7 @@
 // Names that others chose must not reach a terminal as they are: `escape` has the ways out.
 #![deny(clippy::print_stderr, clippy::print_stdout)]
 
+mod agent;
 mod cgroup;
 mod colour;
 mod command;
@@ -151,6 +152,12 @@ pub enum Subcommand {
     /// Print the plan that `stat` would use with the same options, hook by hook. Only a few
     /// messages of its own, over the loopback interface, are measured.
     Doctor(doctor::Options),
+    /// Measure all the time, and serve the figures to Prometheus
+    ///
+    /// Serve /metrics over HTTP until Ctrl-C or SIGTERM: distributions of the stages by container,
+    /// messages, bytes, verdicts, losses and the agent's own cost, as counters that only grow.
+    /// /healthz, /readyz and /config are there too. docs/agent.md lists metrics and settings.
+    Agent(agent::Options),
     /// Publish zerocopy completions and stamps in memory of the applications that register
     ///
     /// An application registers its own sockets (library sockstamp, module completions). The
@@ -193,6 +200,7 @@ pub fn run() -> ExitCode {
         Subcommand::Recover(options) => recover::run(&options),
         Subcommand::Ping(options) => ping::run(&options),
         Subcommand::Doctor(options) => doctor::run(&options),
+        Subcommand::Agent(options) => agent::run(&options),
         Subcommand::Completions(options) => completions::run(&options),
         Subcommand::Janitor(options) => janitor::run(&options),
     };

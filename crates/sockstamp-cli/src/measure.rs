@@ -119,13 +119,12 @@ fn now() -> Result<Timestamp<Monotonic>> {
 /// Time for messages in flight to be acknowledged after the command's end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Signals that end a measurement or are its command's, and the one that tells of the command's
-/// end. Their pipe can be waited for together with other descriptors.
-type Signals = SignalDelivery<UnixStream, WithOrigin>;
+/// Signals, such as those that end a measurement or are its command's, and the one that tells of
+/// the command's end. Their pipe can be waited for together with other descriptors.
+pub(crate) type Signals = SignalDelivery<UnixStream, WithOrigin>;
 
-fn catch_signals() -> Result<Signals> {
+pub(crate) fn catch_signals(signals: &[i32]) -> Result<Signals> {
     let (read, write) = UnixStream::pair()?;
-    let signals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD];
     Ok(SignalDelivery::with_pipe(
         read,
         write,
@@ -136,7 +135,8 @@ fn catch_signals() -> Result<Signals> {
 /// Measure until the command, the duration, the user or the observer ends it.
 pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -> Result<Outcome> {
     let mut options = measurement.options()?;
-    let mut signals = catch_signals().context("cannot catch signals")?;
+    let mut signals =
+        catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]).context("cannot catch signals")?;
     // Check this first, so that an unprivileged user is told about privileges, not about a cgroup.
     Plan::new(&probe::facts(), &options.request())?;
     let prepared = match measurement.command {

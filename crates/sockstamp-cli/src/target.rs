@@ -48,7 +48,7 @@ pub struct Target {
 /// Bytes of a process name: TASK_COMM_LEN of include/linux/sched.h, without the zero at its end.
 const LONGEST_NAME: usize = 15;
 
-fn process_name(text: &str) -> Result<String, String> {
+pub(crate) fn process_name(text: &str) -> Result<String, String> {
     match text.len() {
         0 => Err("a process has a name".to_owned()),
         1..=LONGEST_NAME => Ok(text.to_owned()),

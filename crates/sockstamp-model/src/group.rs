@@ -116,6 +116,12 @@ impl Grouping {
         (!dimensions.is_empty()).then_some(Self(dimensions))
     }
 
+    /// Return the grouping by one dimension, and others.
+    #[must_use]
+    pub fn with(dimension: Dimension, others: impl IntoIterator<Item = Dimension>) -> Self {
+        Self(others.into_iter().chain([dimension]).collect())
+    }
+
     /// Return true if groups differ in this dimension.
     #[must_use]
     pub fn contains(&self, dimension: Dimension) -> bool {
@@ -381,7 +387,8 @@ impl GroupDirection {
             let Some(stage) = &self.stages[rest.stage()] else {
                 continue;
             };
-            let others: u128 = self.parts.of(rest.stage()).map(|(_, sum)| sum.sum_ns).sum();
+            let counted = self.parts.of(rest.stage()).filter(|(part, _)| !part.is_rest());
+            let others: u128 = counted.map(|(_, sum)| sum.sum_ns).sum();
             self.parts[rest] = Some(PartSummary {
                 count: stage.count(),
                 sum_ns: stage.sum_ns().saturating_sub(others),

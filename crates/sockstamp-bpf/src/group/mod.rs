@@ -50,6 +50,11 @@ pub struct Grouped {
     pub limit: u32,
     /// Groups without a message for this time are ended when slots run short.
     pub idle: Duration,
+    /// Keep the counts of ended groups under their names, for [`Session::take_ended`] to fetch,
+    /// instead of their sum in [`Groups::ended`].
+    ///
+    /// [`Session::take_ended`]: crate::Session::take_ended
+    pub keep_ended: bool,
 }
 
 impl Grouped {
@@ -63,6 +68,7 @@ impl Grouped {
             by,
             limit: 1000,
             idle: Duration::from_secs(10),
+            keep_ended: false,
         }
     }
 
@@ -111,6 +117,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 struct Seen {
     token: u32,
+    key: raw::group_key,
     /// Everything that grows with each message and each retransmission.
     activity: u64,
     since: Instant,
@@ -129,6 +136,8 @@ pub(crate) struct Table {
     keys: BTreeMap<u32, GroupKey>,
     ended: GroupSummary,
     ended_groups: u64,
+    /// The ended groups that are kept.
+    kept: Vec<GroupSummary>,
     next_sweep: Instant,
 }
 
@@ -149,6 +158,7 @@ impl Table {
             keys: BTreeMap::new(),
             ended: GroupSummary::default(),
             ended_groups: 0,
+            kept: Vec::new(),
             next_sweep: Instant::now(),
         })
     }
@@ -170,6 +180,11 @@ impl Table {
         groups.ended = self.ended.clone();
         groups.ended_groups = self.ended_groups;
         Ok(groups)
+    }
+
+    /// Return the groups that ended since the last call, if they are kept.
+    pub(crate) fn take_ended(&mut self) -> Vec<GroupSummary> {
+        std::mem::take(&mut self.kept)
     }
 
     /// Return the final counts; nothing is read later.
@@ -198,7 +213,7 @@ impl Table {
         let used = self.used(maps)?;
         let crowded = used.len() * 8 > self.grouped.limit as usize * 7;
         if self.names_go() || crowded {
-            self.look_at(maps, &used, now)?;
+            self.look_at(maps, &used, crowded, now)?;
         }
         if crowded {
             self.retire_idle(maps, now)?;
@@ -253,16 +268,27 @@ impl Table {
             .collect()
     }
 
-    fn look_at(&mut self, maps: &SockstampMaps<'_>, used: &[(u32, u32)], now: Instant) -> Result<(), Error> {
+    /// Learn the names of new groups. When slots run short, also find the groups that are idle: a
+    /// group is large to read, and there may be thousands.
+    fn look_at(
+        &mut self,
+        maps: &SockstampMaps<'_>,
+        used: &[(u32, u32)],
+        crowded: bool,
+        now: Instant,
+    ) -> Result<(), Error> {
+        let tokens: BTreeMap<_, _> = used.iter().copied().collect();
         self.seen
-            .retain(|place, seen| used.contains(&(*place, seen.token)));
-        let mut keys = Vec::new();
+            .retain(|place, seen| tokens.get(place) == Some(&seen.token));
         for &(place, token) in used {
+            if !crowded && self.seen.contains_key(&place) {
+                continue;
+            }
             let group = read_group(maps, place)?;
-            keys.push(group.key);
             let activity = activity(&group);
             let fresh = || Seen {
                 token,
+                key: group.key,
                 activity,
                 since: now,
             };
@@ -271,6 +297,7 @@ impl Table {
                 *seen = fresh();
             }
         }
+        let keys: Vec<_> = self.seen.values().map(|seen| seen.key).collect();
         self.learn_names(keys.iter());
         Ok(())
     }
@@ -316,7 +343,12 @@ impl Table {
         wait_for_programs(maps)?;
         for place in quiet {
             let group = read_group(maps, place)?;
-            self.ended.merge(&summary(&group, GroupKey::default(), plan));
+            if self.grouped.keep_ended {
+                let key = self.key(&group.key);
+                self.kept.push(summary(&group, key, plan));
+            } else {
+                self.ended.merge(&summary(&group, GroupKey::default(), plan));
+            }
             self.ended_groups += 1;
             self.seen.remove(&place);
             clear(maps, place)?;

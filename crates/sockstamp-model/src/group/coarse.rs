@@ -81,8 +81,8 @@ impl GroupHistogram {
         self.max_ns = self.max_ns.clamp(low, high);
     }
 
-    /// The slots from the first to the last that counted something.
-    fn slots(&self) -> impl Iterator<Item = (usize, u64)> {
+    /// The slots from the first to the last that counted something, with their counts.
+    pub fn slots(&self) -> impl Iterator<Item = (usize, u64)> {
         (self.first..).zip(self.counts.iter().copied())
     }
 

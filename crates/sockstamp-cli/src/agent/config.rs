@@ -1,0 +1,272 @@
+//! The configuration file.
+
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::fs;
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use serde::de::{Deserializer, Error as _};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+use sockstamp_bpf::Grouped;
+use sockstamp_export::ledger::{Limits, SERIES_PER_GROUP};
+use sockstamp_model::filter::Filter;
+use sockstamp_model::group::{Dimension, Grouping};
+
+use super::rules::Rule;
+
+/// All settings. Keys that nobody knows are refused.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Config {
+    /// The address of the HTTP server.
+    pub(super) listen: SocketAddr,
+    /// The dimensions that series have as labels.
+    #[serde(deserialize_with = "dimensions")]
+    pub(super) by: Vec<Dimension>,
+    /// Messages measured per second, flow and direction.
+    pub(super) rate_cap: NonZeroU32,
+    /// Connections and UDP sockets measured at a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) max_flows: Option<NonZeroU32>,
+    /// Megabytes of kernel memory for their state.
+    #[serde(deserialize_with = "memory")]
+    pub(super) max_memory: u32,
+    /// Slots for groups in the kernel.
+    #[serde(deserialize_with = "groups")]
+    pub(super) max_groups: u32,
+    /// Series of one metric.
+    #[serde(deserialize_with = "series")]
+    pub(super) max_series: usize,
+    /// Time without a message after which the series of a vanished group end.
+    #[serde(deserialize_with = "duration", serialize_with = "seconds")]
+    pub(super) expire: Duration,
+    /// Measure UDP.
+    pub(super) udp: bool,
+    /// The messages that are measured.
+    pub(super) target: TargetTable,
+    /// Labels of groups.
+    #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
+    pub(super) rules: Vec<Rule>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 9776)),
+            by: vec![Dimension::Container],
+            rate_cap: NonZeroU32::new(100).unwrap_or(NonZeroU32::MIN),
+            max_flows: None,
+            max_memory: 256,
+            max_groups: 1000,
+            max_series: 100_000,
+            expire: Duration::from_secs(300),
+            udp: true,
+            target: TargetTable::default(),
+            rules: Vec::new(),
+        }
+    }
+}
+
+/// The target, as the options of `stat` name it.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TargetTable {
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "comms")]
+    pub(super) comm: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) cgroup: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) container: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) netns: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) interface: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "filter")]
+    pub(super) filter: Option<String>,
+}
+
+impl Config {
+    /// Read a file; without one, all settings have their defaults. An error names line and column.
+    pub(super) fn read(path: Option<&Path>) -> Result<Self> {
+        let Some(path) = path else {
+            return Ok(Self::default());
+        };
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        Self::parse(&text).map_err(|error| anyhow!("{}:{error}", path.display()))
+    }
+
+    /// Parse the text of a file; the error begins with line and column.
+    fn parse(text: &str) -> Result<Self, String> {
+        toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start).min(text.len());
+            let before = text.get(..at).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            let column = before
+                .chars()
+                .rev()
+                .take_while(|&character| character != '\n')
+                .count()
+                + 1;
+            // The parser explains syntax on several lines.
+            let message = error.message().trim().replace('\n', ", ");
+            format!("{line}:{column}: {message}")
+        })
+    }
+
+    /// The dimensions in which the kernel tells groups apart: also those that only rules look at,
+    /// and the cgroup, which shows whether a group is gone.
+    pub(super) fn grouped(&self) -> Grouped {
+        let looked_at = self.rules.iter().flat_map(|rule| rule.matches.dimensions());
+        let wanted = self.by.iter().copied().chain(looked_at);
+        Grouped {
+            limit: self.max_groups,
+            keep_ended: true,
+            ..Grouped::by(Grouping::with(Dimension::Cgroup, wanted))
+        }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        Limits {
+            series: self.max_series,
+            expire: self.expire,
+        }
+    }
+
+    pub(super) fn filter(&self) -> Option<Filter> {
+        self.target.filter.as_ref()?.parse().ok()
+    }
+}
+
+/// Read a value of a type that is parsed from text.
+pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(D::Error::custom)
+}
+
+/// Refuse a key that users may expect, with the reason.
+pub(super) fn refused<'de, D: Deserializer<'de>>(why: &str) -> Result<Option<Infallible>, D::Error> {
+    Err(D::Error::custom(why))
+}
+
+fn dimensions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Dimension>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    let mut dimensions = Vec::new();
+    for name in names {
+        match name.parse().map_err(D::Error::custom)? {
+            refused @ (Dimension::Pid | Dimension::Flow) => {
+                return Err(D::Error::custom(format!(
+                    "{refused} would make series without end: use comm, port or peer"
+                )));
+            }
+            dimension if dimensions.contains(&dimension) => {
+                return Err(D::Error::custom(format!("{dimension} is named twice")));
+            }
+            dimension => dimensions.push(dimension),
+        }
+    }
+    Ok(dimensions)
+}
+
+fn within<'de, D: Deserializer<'de>>(deserializer: D, least: u32, most: u32) -> Result<u32, D::Error> {
+    let value = u32::deserialize(deserializer)?;
+    match (least..=most).contains(&value) {
+        true => Ok(value),
+        false => Err(D::Error::custom(format!("it is a number from {least} to {most}"))),
+    }
+}
+
+fn memory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    within(deserializer, 1, 65_536)
+}
+
+fn groups<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    within(deserializer, 1, Grouped::LIMIT)
+}
+
+fn series<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let series = usize::deserialize(deserializer)?;
+    match series >= SERIES_PER_GROUP {
+        true => Ok(series),
+        false => Err(D::Error::custom(format!(
+            "one group may need {SERIES_PER_GROUP} series"
+        ))),
+    }
+}
+
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    crate::duration::with_unit(&text).map_err(D::Error::custom)
+}
+
+fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format!("{}s", duration.as_secs_f64()))
+}
+
+fn comms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let names = Vec::<String>::deserialize(deserializer)?;
+    let checked = names.iter().map(|name| crate::target::process_name(name));
+    checked.collect::<Result<_, _>>().map_err(D::Error::custom)
+}
+
+fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse::<Filter>().map_err(D::Error::custom)?;
+    Ok(Some(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn refusal(text: &str) -> String {
+        Config::parse(text).unwrap_err()
+    }
+
+    #[test]
+    fn an_empty_file_has_the_defaults_and_the_printed_one_reads_back() {
+        let config = Config::parse("").unwrap();
+        assert_eq!(config, Config::default());
+        assert_eq!(config.listen.to_string(), "127.0.0.1:9776", "as the help says");
+        let text = r#"
+            listen = "[::1]:0"
+            by = ["container", "comm", "port"]
+            rate_cap = 10
+            expire = "1.5m"
+            [target]
+            filter = "tcp and not port 22"
+            [[rule]]
+            match = { container = "nginx*", port = "80-443", peer = "10.0.0.0/8" }
+            labels = { team = "web" }
+        "#;
+        let config = Config::parse(text).unwrap();
+        assert_eq!(config.expire, Duration::from_secs(90));
+        assert_eq!(Config::parse(&toml::to_string(&config).unwrap()).unwrap(), config);
+        let grouped = config.grouped();
+        assert_eq!(grouped.by.to_string(), "comm,cgroup,container,port,peer");
+    }
+
+    #[test]
+    fn mistakes_are_named_by_line_and_column() {
+        assert_eq!(refusal("\nrate_cap = 0\n").split(": ").next(), Some("2:12"));
+        assert!(refusal("a = 1").starts_with("1:1: unknown field `a`, expected "));
+        assert!(refusal("[target]\ncolour = 1").starts_with("2:1: unknown field `colour`"));
+        assert!(refusal("by = [\"pid\"]").contains("pid would make series without end"));
+        assert!(refusal("by = [\"port\", \"port\"]").contains("named twice"));
+        assert!(refusal("by = [\"ports\"]").contains("no dimension is named \"ports\""));
+        assert!(refusal("max_series = 3").contains("one group may need"));
+        assert!(refusal("max_groups = 5000").contains("1 to 4095"));
+        assert!(refusal("expire = \"5\"").contains("needs a unit"));
+        assert!(refusal("[target]\nfilter = \"port x\"").starts_with("2:10: "));
+        assert!(refusal("[target]\ncomm = [\"sixteen-letters-\"]").contains("15 bytes"));
+        assert!(refusal("listen =").starts_with("1:9: "));
+    }
+}

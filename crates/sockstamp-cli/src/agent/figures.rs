@@ -1,0 +1,139 @@
+//! The figures of all sessions of an agent.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, Result};
+use sockstamp_bpf::Session;
+use sockstamp_export::catalogue::{ABSENT, DROPPED_CLIENTS, IN_FLIGHT, LOOK_TIME, LOOKS, RELOADS};
+use sockstamp_export::counters::{Count, Counters};
+use sockstamp_export::ledger::{Ledger, Limits, Look, Naming};
+use sockstamp_export::{Exposition, Format, Labels, Value, host_counters};
+use sockstamp_model::group::Groups;
+use sockstamp_model::summary::Summary;
+
+use super::own;
+
+/// Counters that only grow, from one session to the next.
+#[derive(Debug)]
+pub(super) struct Figures {
+    ledger: Ledger,
+    counters: Counters,
+    /// The last look.
+    summary: Summary,
+    began: Instant,
+    started: SystemTime,
+    looks: u64,
+    looking: Duration,
+    /// Times that the configuration was read again, and times that it was refused.
+    reloads: [u64; 2],
+}
+
+impl Figures {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            ledger: Ledger::new(limits),
+            counters: Counters::default(),
+            summary: Summary::default(),
+            began: Instant::now(),
+            started: SystemTime::now(),
+            looks: 0,
+            looking: Duration::ZERO,
+            reloads: [0; 2],
+        }
+    }
+
+    /// Set other bounds.
+    pub(super) fn set_limits(&mut self, limits: Limits) {
+        self.ledger.limit(limits);
+    }
+
+    /// End the series of groups, which have other labels from now on.
+    pub(super) fn rename(&mut self) {
+        self.ledger.forget();
+    }
+
+    /// Count an attempt to read the configuration again.
+    pub(super) fn reloaded(&mut self, applied: bool) {
+        self.reloads[usize::from(!applied)] += 1;
+    }
+
+    /// Add what the session has counted since the last look.
+    pub(super) fn look(&mut self, session: &mut Session, naming: &impl Naming) -> Result<()> {
+        let begun = Instant::now();
+        let groups = session.groups()?.context("no groups were asked for")?;
+        let ended = session.take_ended();
+        self.ledger
+            .add(self.began.elapsed(), look_of(groups), ended, naming);
+        self.summary = session.summary();
+        self.counters.add(counts(&self.summary, session));
+        self.looks += 1;
+        self.looking += begun.elapsed();
+        Ok(())
+    }
+
+    /// Add the last of a session.
+    pub(super) fn finish(&mut self, mut session: Session, naming: &impl Naming) -> Result<()> {
+        let ended = session.take_ended();
+        let programs = own::programs(&session);
+        let mut summary = session.stop(&mut |_| {})?;
+        let groups = summary.groups.take().context("no groups were asked for")?;
+        self.ledger
+            .add(self.began.elapsed(), look_of(groups), ended, naming);
+        self.counters.add(host_counters(&summary));
+        self.counters.add(programs);
+        Ok(())
+    }
+
+    /// Begin with a new session, of which nothing is to be counted so far.
+    pub(super) fn begin(&mut self, session: &mut Session) -> Result<()> {
+        let groups = session.groups()?.context("no groups were asked for")?;
+        self.ledger.begin(look_of(groups));
+        self.summary = session.summary();
+        self.counters.begin(counts(&self.summary, session));
+        Ok(())
+    }
+
+    /// Return all series.
+    pub(super) fn render(&self, format: Format, dropped_clients: u64) -> Vec<u8> {
+        let mut exposition = Exposition::default();
+        self.ledger.expose(&mut exposition);
+        self.counters.expose(&mut exposition);
+        self.expose_own(&mut exposition, dropped_clients);
+        own::expose(&mut exposition, self.started);
+        format.render(&exposition)
+    }
+
+    fn expose_own(&self, exposition: &mut Exposition<'_>, dropped_clients: u64) {
+        let mut add = |metric, value| exposition.add(metric, Labels::new(), value);
+        add(&IN_FLIGHT, Value::Count(self.summary.in_flight));
+        add(&LOOKS, Value::Count(self.looks));
+        add(&LOOK_TIME, Value::Real(self.looking.as_secs_f64()));
+        add(&DROPPED_CLIENTS, Value::Count(dropped_clients));
+        for (result, count) in ["applied", "refused"].into_iter().zip(self.reloads) {
+            let labels = vec![("result".into(), result.to_owned())];
+            exposition.add(&RELOADS, labels, Value::Count(count));
+        }
+        for (stage, reason) in &self.summary.absent {
+            let labels = vec![
+                ("stage".into(), stage.name().to_owned()),
+                ("reason".into(), reason.clone()),
+            ];
+            exposition.add(&ABSENT, labels, Value::Count(1));
+        }
+    }
+}
+
+fn look_of(groups: Groups) -> Look {
+    let mut rest = groups.other;
+    rest.merge(&groups.ended);
+    Look {
+        groups: groups.groups,
+        rest,
+    }
+}
+
+fn counts(summary: &Summary, session: &Session) -> Vec<Count> {
+    let mut counts = host_counters(summary);
+    counts.extend(own::programs(session));
+    counts
+}

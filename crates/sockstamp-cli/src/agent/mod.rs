@@ -1,0 +1,273 @@
+//! `sockstamp agent`: always on, its figures for monitoring systems.
+//!
+//! One thread measures, looks at the counters when somebody asks for them, and reads the
+//! configuration again on SIGHUP. [`server`] has the other one, which talks to clients. Between
+//! looks the kernel counts alone.
+
+mod config;
+mod figures;
+mod own;
+mod rules;
+mod server;
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use hyper::body::Bytes;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use sockstamp_bpf::plan::Plan;
+use sockstamp_bpf::{
+    DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities, probe,
+};
+use sockstamp_export::Format;
+use sockstamp_host::cgroup;
+
+use self::config::Config;
+use self::figures::Figures;
+use self::rules::Namer;
+use self::server::{Question, Server, Want};
+use crate::escape::complain;
+use crate::filter::FilterWords;
+use crate::measure::{Signals, catch_signals, tell_what_is_left_alone};
+use crate::target::{self, Target};
+
+/// Options of `agent`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// Read settings from this file, and again on SIGHUP; docs/agent.md lists them
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Check the file of --config, and exit
+    #[arg(long, requires = "config")]
+    pub check: bool,
+    /// Serve HTTP at this address, instead of the file's [default: 127.0.0.1:9776]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<SocketAddr>,
+}
+
+/// Without a scrape the counters are looked at this often: groups that ended must not pile up.
+const UNASKED: Duration = Duration::from_secs(60);
+/// Scrapes within this time get the same figures.
+const FRESH: Duration = Duration::from_millis(200);
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let config = read(options)?;
+    if options.check {
+        writeln!(
+            std::io::stdout(),
+            "{}: good",
+            options.config.clone().unwrap_or_default().display()
+        )
+        .context("cannot write")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let signals = catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]).context("cannot catch signals")?;
+    let wanted = session_options(&config)?;
+    Plan::new(&probe::facts(), &wanted.request())?;
+    let listener =
+        TcpListener::bind(config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
+    let address = listener.local_addr().context("cannot listen")?;
+    let measuring = Measuring::start(&wanted)?;
+    let agent = Agent {
+        figures: Figures::new(config.limits()),
+        server: Server::start(listener)?,
+        options,
+        config,
+        wanted,
+        measuring,
+        looked: Instant::now(),
+        bodies: Vec::new(),
+        told_of_native: false,
+    };
+    if !address.ip().is_loopback() {
+        complain(
+            "anybody who reaches the address can read the figures: there is neither encryption nor a password",
+        );
+    }
+    complain(format_args!("listening on http://{address}"));
+    agent.work(signals)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(options: &Options) -> Result<Config> {
+    let config = Config::read(options.config.as_deref())?;
+    Ok(Config {
+        listen: options.listen.unwrap_or(config.listen),
+        ..config
+    })
+}
+
+fn session_options(config: &Config) -> Result<SessionOptions> {
+    let table = &config.target;
+    let target = Target {
+        comms: table.comm.clone(),
+        cgroup: table.cgroup.clone(),
+        container: table.container.clone(),
+        netns: table.netns.clone(),
+        interface: table.interface.clone(),
+        filter: FilterWords(config.filter()),
+        ..Target::default()
+    };
+    Ok(SessionOptions {
+        target: target::resolve(&target)?,
+        sampling: Sampling::RateCap(config.rate_cap.get()),
+        max_flows: config.max_flows.map(std::num::NonZeroU32::get),
+        memory: u64::from(config.max_memory) << 20,
+        groups: Some(config.grouped()),
+        udp: config.udp,
+        ..SessionOptions::default()
+    })
+}
+
+/// A session, and the capabilities that it does without while it runs.
+struct Measuring {
+    // Dropped before the session, which needs its capabilities to clean up.
+    dropped: Option<DroppedCapabilities>,
+    session: Session,
+}
+
+impl Measuring {
+    fn start(wanted: &SessionOptions) -> Result<Self> {
+        let session = Session::start(wanted)?;
+        tell_what_is_left_alone(&session, wanted)?;
+        Ok(Self {
+            dropped: Some(drop_capabilities()?),
+            session,
+        })
+    }
+}
+
+struct Agent<'a> {
+    options: &'a Options,
+    config: Config,
+    /// What the session was started with.
+    wanted: SessionOptions,
+    measuring: Measuring,
+    figures: Figures,
+    server: Server,
+    looked: Instant,
+    /// The bodies of the last look.
+    bodies: Vec<(Format, Bytes)>,
+    /// A client took text, and the log says so.
+    told_of_native: bool,
+}
+
+impl Agent<'_> {
+    fn work(mut self, mut signals: Signals) -> Result<()> {
+        loop {
+            let due = UNASKED.saturating_sub(self.looked.elapsed());
+            let others = [signals.get_read().as_fd(), self.server.wake().as_fd()];
+            self.measuring.session.wait(Some(due), &others, &mut |_| {})?;
+            for origin in signals.pending() {
+                match origin.signal {
+                    SIGHUP => self.reload(),
+                    _ => return Ok(()),
+                }
+            }
+            for question in self.server.questions() {
+                self.answer(question)?;
+            }
+            if self.looked.elapsed() >= UNASKED {
+                self.look()?;
+            }
+        }
+    }
+
+    fn answer(&mut self, question: Question) -> Result<()> {
+        // The client may have gone.
+        if question.answer.is_closed() {
+            return Ok(());
+        }
+        let body = match question.want {
+            Want::Ready => Bytes::from_static(b"ready\n"),
+            Want::Config => toml::to_string(&self.config)
+                .context("cannot write the settings")?
+                .into(),
+            Want::Metrics(format) => self.metrics(format)?,
+        };
+        // It may have gone just now.
+        let _ = question.answer.send(body);
+        Ok(())
+    }
+
+    fn metrics(&mut self, format: Format) -> Result<Bytes> {
+        if format == Format::OpenMetrics && !std::mem::replace(&mut self.told_of_native, true) {
+            complain("Prometheus takes classic histograms: docs/agent.md says how it takes native ones");
+        }
+        if self.bodies.is_empty() || self.looked.elapsed() >= FRESH {
+            self.look()?;
+        }
+        if let Some((_, body)) = self.bodies.iter().find(|(known, _)| *known == format) {
+            return Ok(body.clone());
+        }
+        let body = Bytes::from(self.figures.render(format, self.server.dropped()));
+        self.bodies.push((format, body.clone()));
+        Ok(body)
+    }
+
+    fn look(&mut self) -> Result<()> {
+        self.figures
+            .look(&mut self.measuring.session, &namer(&self.config))?;
+        self.looked = Instant::now();
+        self.bodies.clear();
+        Ok(())
+    }
+
+    /// Read the configuration again. If anything is wrong with it, all stays as it was.
+    fn reload(&mut self) {
+        let result = self.try_reload();
+        self.figures.reloaded(result.is_ok());
+        match result {
+            Ok(()) => complain("the configuration was read again"),
+            Err(error) => complain(format_args!("the configuration stays as it was: {error:#}")),
+        }
+    }
+
+    fn try_reload(&mut self) -> Result<()> {
+        let config = read(self.options)?;
+        if config.listen != self.config.listen {
+            bail!("the address to listen on changes only with a restart");
+        }
+        let wanted = session_options(&config)?;
+        if wanted != self.wanted {
+            self.replace(&wanted)?;
+            self.wanted = wanted;
+        }
+        self.figures.set_limits(config.limits());
+        if (&config.by, &config.rules) != (&self.config.by, &self.config.rules) {
+            self.look()?;
+            self.figures.rename();
+        }
+        self.config = config;
+        self.bodies.clear();
+        Ok(())
+    }
+
+    /// Measure anew. The old session runs until the new one does; what both see is counted once.
+    fn replace(&mut self, wanted: &SessionOptions) -> Result<()> {
+        self.measuring.dropped = None;
+        let started = Measuring::start(wanted);
+        let old = match started {
+            Ok(new) => std::mem::replace(&mut self.measuring, new),
+            Err(error) => {
+                self.measuring.dropped = Some(drop_capabilities()?);
+                return Err(error);
+            }
+        };
+        self.figures.finish(old.session, &namer(&self.config))?;
+        self.figures.begin(&mut self.measuring.session)
+    }
+}
+
+fn namer(config: &Config) -> Namer<'_> {
+    Namer {
+        config,
+        cgroups: cgroup::mount().unwrap_or_default(),
+    }
+}

@@ -1,0 +1,395 @@
+//! Rules: labels for groups that match.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::de::{Deserializer, Error as _};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+use sockstamp_export::Labels;
+use sockstamp_export::catalogue;
+use sockstamp_export::ledger::Naming;
+use sockstamp_model::group::{Dimension, GroupKey};
+
+use super::config::{Config, parsed, refused};
+
+/// A rule. The first that matches a group gives it its labels.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rule {
+    #[serde(rename = "match")]
+    pub(super) matches: Match,
+    #[serde(deserialize_with = "labels")]
+    labels: BTreeMap<String, String>,
+    #[serde(default, skip_serializing, deserialize_with = "no_rate_cap")]
+    rate_cap: Option<Infallible>,
+    #[serde(default, skip_serializing, deserialize_with = "no_slower_than")]
+    slower_than: Option<Infallible>,
+    #[serde(default, skip_serializing, deserialize_with = "no_off")]
+    off: Option<Infallible>,
+}
+
+/// The conditions of a rule. All that are given must hold.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Match {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    container: Option<Pattern>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<Pattern>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comm: Option<Pattern>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    port: Option<Ports>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<Prefix>,
+    #[serde(default, skip_serializing, deserialize_with = "no_netns")]
+    netns: Option<Infallible>,
+}
+
+impl Match {
+    /// The dimensions that it looks at.
+    pub(super) fn dimensions(&self) -> impl Iterator<Item = Dimension> {
+        let looks = [
+            (Dimension::Container, self.container.is_some()),
+            (Dimension::Cgroup, self.cgroup.is_some()),
+            (Dimension::Comm, self.comm.is_some()),
+            (Dimension::Port, self.port.is_some()),
+            (Dimension::Peer, self.peer.is_some()),
+        ];
+        looks
+            .into_iter()
+            .filter(|(_, looks)| *looks)
+            .map(|(dimension, _)| dimension)
+    }
+
+    fn fits(&self, key: &GroupKey) -> bool {
+        let text = |pattern: &Option<Pattern>, dimension| {
+            pattern
+                .as_ref()
+                .is_none_or(|pattern| pattern.fits(&label(key, dimension)))
+        };
+        text(&self.container, Dimension::Container)
+            && text(&self.cgroup, Dimension::Cgroup)
+            && text(&self.comm, Dimension::Comm)
+            && self
+                .port
+                .as_ref()
+                .is_none_or(|ports| key.port.is_some_and(|port| ports.0.contains(&port)))
+            && self
+                .peer
+                .as_ref()
+                .is_none_or(|prefix| key.peer.is_some_and(|peer| prefix.contains(peer)))
+    }
+}
+
+/// Text in which `*` stands for anything.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(transparent)]
+struct Pattern(String);
+
+impl Pattern {
+    fn fits(&self, text: &str) -> bool {
+        let mut pieces = self.0.split('*');
+        let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
+            return false;
+        };
+        let mut pieces: Vec<_> = pieces.collect();
+        let Some(last) = pieces.pop() else {
+            return rest.is_empty();
+        };
+        // The leftmost place leaves the most to the pieces behind.
+        for piece in pieces {
+            let Some(at) = rest.find(piece) else { return false };
+            rest = &rest[at + piece.len()..];
+        }
+        rest.ends_with(last)
+    }
+}
+
+/// A port, or a range of them.
+#[derive(Debug, Clone, PartialEq)]
+struct Ports(RangeInclusive<u16>);
+
+impl FromStr for Ports {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (first, last) = text.split_once('-').unwrap_or((text, text));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok(Self(first..=last)),
+            _ => Err(format!(
+                "{text:?} is neither a port nor a range such as \"8000-8099\""
+            )),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Ports {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "a port, or a range such as \"8000-8099\"")]
+        enum Either {
+            Port(u16),
+            Range(String),
+        }
+        match Either::deserialize(deserializer)? {
+            Either::Port(port) => Ok(Self(port..=port)),
+            Either::Range(text) => text.parse().map_err(D::Error::custom),
+        }
+    }
+}
+
+impl Serialize for Ports {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{}-{}", self.0.start(), self.0.end()))
+    }
+}
+
+/// Addresses with the same leading bits.
+#[derive(Debug, Clone, PartialEq)]
+struct Prefix {
+    address: IpAddr,
+    length: u8,
+}
+
+impl Prefix {
+    fn contains(&self, address: IpAddr) -> bool {
+        match (self.address, address.to_canonical()) {
+            (IpAddr::V4(mine), IpAddr::V4(theirs)) => {
+                let differing = mine.to_bits() ^ theirs.to_bits();
+                differing.leading_zeros() >= self.length.into()
+            }
+            (IpAddr::V6(mine), IpAddr::V6(theirs)) => {
+                let differing = mine.to_bits() ^ theirs.to_bits();
+                differing.leading_zeros() >= self.length.into()
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Prefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("{text:?} is neither an address nor a network such as \"10.0.0.0/8\"");
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let length = length.map_or(Ok(most), str::parse).map_err(|_| wrong())?;
+        (length <= most)
+            .then_some(Self { address, length })
+            .ok_or_else(wrong)
+    }
+}
+
+impl<'de> Deserialize<'de> for Prefix {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
+    }
+}
+
+impl Serialize for Prefix {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{}/{}", self.address, self.length))
+    }
+}
+
+fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let labels = BTreeMap::<String, String>::deserialize(deserializer)?;
+    match labels.keys().find_map(|name| complaint(name)) {
+        Some(complaint) => Err(D::Error::custom(complaint)),
+        None => Ok(labels),
+    }
+}
+
+/// Say why a label may not have this name.
+fn complaint(name: &str) -> Option<String> {
+    let fits = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let begins_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    if !begins_well || !name.chars().all(fits) || name.starts_with("__") {
+        return Some(format!(
+            "{name:?} is no name of a label: use letters, digits and _"
+        ));
+    }
+    let own = catalogue::ALL.iter().flat_map(|metric| metric.labels);
+    let dimensions = Dimension::ALL.map(Dimension::name);
+    let mut taken = own
+        .chain(&dimensions)
+        .chain(&["le", "quantile", "otel_metric_overflow"]);
+    taken
+        .any(|label| *label == name)
+        .then(|| format!("the label {name} has a meaning of its own"))
+}
+
+fn no_rate_cap<'de, D: Deserializer<'de>>(_: D) -> Result<Option<Infallible>, D::Error> {
+    refused::<D>("one rate cap holds for the whole host: set rate_cap outside of rules")
+}
+
+fn no_slower_than<'de, D: Deserializer<'de>>(_: D) -> Result<Option<Infallible>, D::Error> {
+    refused::<D>("the agent counts messages of any time; `sockstamp trace --slower-than` shows slow ones")
+}
+
+fn no_off<'de, D: Deserializer<'de>>(_: D) -> Result<Option<Infallible>, D::Error> {
+    refused::<D>("a rule cannot leave messages out: use [target], such as filter = \"not port 22\"")
+}
+
+fn no_netns<'de, D: Deserializer<'de>>(_: D) -> Result<Option<Infallible>, D::Error> {
+    refused::<D>("groups do not know their network namespace: use netns of [target]")
+}
+
+/// The value that series show for a dimension; empty where there is none.
+fn label(key: &GroupKey, dimension: Dimension) -> String {
+    let value = match dimension {
+        Dimension::Container => key.container.as_ref().map(ToString::to_string),
+        Dimension::Comm => key.comm.as_ref().map(ToString::to_string),
+        other => key.value(other),
+    };
+    value.unwrap_or_default()
+}
+
+/// Names groups by a configuration.
+#[derive(Debug)]
+pub(super) struct Namer<'a> {
+    pub(super) config: &'a Config,
+    /// The mount point of cgroups.
+    pub(super) cgroups: PathBuf,
+}
+
+impl Naming for Namer<'_> {
+    fn labels(&self, key: &GroupKey) -> Labels {
+        let own = self.config.by.iter();
+        let mut labels: Labels = own
+            .map(|&by| (Cow::Borrowed(by.name()), label(key, by)))
+            .collect();
+        let rule = self.config.rules.iter().find(|rule| rule.matches.fits(key));
+        let added = rule.into_iter().flat_map(|rule| &rule.labels);
+        labels.extend(added.map(|(name, value)| (Cow::Owned(name.clone()), value.clone())));
+        labels
+    }
+
+    fn is_alive(&self, key: &GroupKey) -> bool {
+        let path = key.cgroup.as_ref().and_then(|cgroup| cgroup.path.as_ref());
+        path.is_some_and(|path| {
+            let path = path.exact();
+            self.cgroups.join(path.trim_start_matches('/')).is_dir()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(container: &str, port: u16, peer: &str) -> GroupKey {
+        GroupKey {
+            container: Some(container.into()),
+            port: Some(port),
+            peer: peer.parse().ok(),
+            ..GroupKey::default()
+        }
+    }
+
+    fn labels_of(config: &str, key: &GroupKey) -> Vec<String> {
+        let config: Config = toml::from_str(config).unwrap();
+        let namer = Namer {
+            config: &config,
+            cgroups: PathBuf::new(),
+        };
+        let labels = namer.labels(key);
+        labels
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect()
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_gives_its_labels() {
+        let config = r#"
+            [[rule]]
+            match = { container = "web-*.service", port = 443 }
+            labels = { team = "web", tls = "yes" }
+            [[rule]]
+            match = { peer = "10.1.0.0/16" }
+            labels = { team = "inside" }
+        "#;
+        let web = key("web-1.service", 443, "10.1.2.3");
+        assert_eq!(
+            labels_of(config, &web),
+            ["container=web-1.service", "team=web", "tls=yes"]
+        );
+        let inside = key("web-1.service", 80, "::ffff:10.1.2.3");
+        assert_eq!(
+            labels_of(config, &inside),
+            ["container=web-1.service", "team=inside"]
+        );
+        assert_eq!(labels_of(config, &key("", 443, "10.2.0.0")), ["container="]);
+    }
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        let fits = |pattern: &str, text| Pattern(pattern.to_owned()).fits(text);
+        for (pattern, text) in [
+            ("a", "a"),
+            ("*", ""),
+            ("a*", "a"),
+            ("*b*", "abc"),
+            ("a*c*c", "abcc"),
+            ("a*a", "aa"),
+        ] {
+            assert!(fits(pattern, text), "{pattern} {text}");
+        }
+        for (pattern, text) in [
+            ("a", "ab"),
+            ("a*a", "a"),
+            ("*b", "abc"),
+            ("a*c*c", "abc"),
+            ("", "a"),
+        ] {
+            assert!(!fits(pattern, text), "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn prefixes_compare_their_own_family_alone() {
+        let contains = |prefix: &str, address: &str| {
+            let prefix: Prefix = prefix.parse().unwrap();
+            prefix.contains(address.parse().unwrap())
+        };
+        assert!(contains("10.0.0.0/8", "10.255.0.1") && !contains("10.0.0.0/8", "11.0.0.1"));
+        assert!(contains("0.0.0.0/0", "1.2.3.4") && !contains("0.0.0.0/0", "::1"));
+        assert!(contains("fd00::/8", "fdff::1") && contains("::1", "::1") && !contains("::1", "::2"));
+        for wrong in ["10.0.0.0/33", "10.0.0/8", "::/129", "10.0.0.0/"] {
+            assert!(wrong.parse::<Prefix>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn unsupported_rules_say_so() {
+        let refusal = |line: &str| {
+            let text = format!("[[rule]]\nmatch = {{}}\nlabels = {{}}\n{line}");
+            toml::from_str::<Config>(&text).unwrap_err().message().to_owned()
+        };
+        assert!(refusal("rate_cap = 5").contains("whole host"));
+        assert!(refusal("slower_than = \"1ms\"").contains("--slower-than"));
+        assert!(refusal("off = true").contains("[target]"));
+        let netns = toml::from_str::<Config>("[[rule]]\nmatch = { netns = \"a\" }\nlabels = {}");
+        assert!(netns.unwrap_err().message().contains("netns of [target]"));
+        let label = |name: &str| {
+            let text = format!("[[rule]]\nmatch = {{}}\nlabels = {{ {name} = \"x\" }}");
+            toml::from_str::<Config>(&text).map_err(|error| error.message().to_owned())
+        };
+        assert!(label("stage").unwrap_err().contains("a meaning of its own"));
+        assert!(label("__a").unwrap_err().contains("no name of a label"));
+        assert!(label("\"a-b\"").is_err() && label("team").is_ok());
+    }
+}

@@ -1,0 +1,313 @@
+//! The HTTP server: a thread of its own, which asks the one that measures.
+//!
+//! No client may hold it up: a connection has one request and [`PATIENCE`], there are at most
+//! [`CONNECTIONS`] of them, and where another comes the oldest one goes. The thread that measures
+//! answers one request at a time, and many from the same look at the counters.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io::{self, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use sockstamp_export::Format;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+/// Time for a client to send its request and to take the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Connections at a time.
+const CONNECTIONS: usize = 64;
+/// Bytes of a request, and its headers.
+const REQUEST_BYTES: usize = 16 << 10;
+const HEADERS: usize = 64;
+/// Rest after a connection that the kernel did not give, mostly for want of descriptors.
+const REST: Duration = Duration::from_millis(100);
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+/// What a client wants of the thread that measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    Metrics(Format),
+    Config,
+    /// A sign of life.
+    Ready,
+}
+
+/// A question of a client.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) want: Want,
+    pub(super) answer: oneshot::Sender<Bytes>,
+}
+
+/// The server, seen from the thread that measures.
+#[derive(Debug)]
+pub(super) struct Server {
+    questions: mpsc::Receiver<Question>,
+    wake: UnixStream,
+    dropped: Arc<AtomicU64>,
+}
+
+impl Server {
+    /// Serve on a thread of its own, which has the capabilities that the caller has in effect.
+    pub(super) fn start(listener: TcpListener) -> Result<Self> {
+        listener.set_nonblocking(true).context("cannot listen")?;
+        let (ask, questions) = mpsc::channel();
+        let (wake, waker) = UnixStream::pair().context("cannot make a pipe")?;
+        for end in [&wake, &waker] {
+            end.set_nonblocking(true).context("cannot make a pipe")?;
+        }
+        let dropped = Arc::default();
+        let asker = Asker { ask, waker };
+        let counter = Arc::clone(&dropped);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .context("cannot serve")?;
+        thread::Builder::new()
+            .name("http".to_owned())
+            .spawn(move || {
+                let served = tokio::task::LocalSet::new();
+                served.block_on(&runtime, serve(listener, Rc::new(asker), &counter))
+            })
+            .context("cannot start a thread")?;
+        Ok(Self {
+            questions,
+            wake,
+            dropped,
+        })
+    }
+
+    /// Can be read when there are questions.
+    pub(super) fn wake(&self) -> &UnixStream {
+        &self.wake
+    }
+
+    /// Return the questions that there are.
+    pub(super) fn questions(&self) -> Vec<Question> {
+        while io::copy(&mut &self.wake, &mut io::sink()).is_ok_and(|bytes| bytes > 0) {}
+        self.questions.try_iter().collect()
+    }
+
+    /// Connections that made room for others.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+/// The way to the thread that measures.
+struct Asker {
+    ask: mpsc::Sender<Question>,
+    waker: UnixStream,
+}
+
+impl Asker {
+    async fn ask(&self, want: Want) -> Option<Bytes> {
+        let (answer, answered) = oneshot::channel();
+        self.ask.send(Question { want, answer }).ok()?;
+        // A full pipe has woken it already.
+        let _ = (&self.waker).write(&[0]);
+        answered.await.ok()
+    }
+}
+
+async fn serve(listener: TcpListener, asker: Rc<Asker>, dropped: &AtomicU64) -> io::Result<Infallible> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let mut connections = VecDeque::<JoinHandle<()>>::new();
+    loop {
+        let Ok((stream, _)) = listener.accept().await else {
+            sleep(REST).await;
+            continue;
+        };
+        connections.retain(|connection| !connection.is_finished());
+        if connections.len() >= CONNECTIONS {
+            connections.pop_front().inspect(JoinHandle::abort);
+            dropped.fetch_add(1, Ordering::Relaxed);
+        }
+        connections.push_back(tokio::task::spawn_local(attend(stream, Rc::clone(&asker))));
+    }
+}
+
+/// Answer one request.
+async fn attend(stream: TcpStream, asker: Rc<Asker>) {
+    let service = service_fn(|request| {
+        let asker = Rc::clone(&asker);
+        async move { Ok::<_, Infallible>(respond(&request, &asker).await) }
+    });
+    let mut protocol = http1::Builder::new();
+    protocol
+        .keep_alive(false)
+        .max_buf_size(REQUEST_BYTES)
+        .max_headers(HEADERS);
+    // The client sees an error of its own making; nobody else is concerned.
+    let _ = timeout(PATIENCE, protocol.serve_connection(TokioIo::new(stream), service)).await;
+}
+
+async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Full<Bytes>> {
+    if ![Method::GET, Method::HEAD].contains(request.method()) {
+        return reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET is all there is\n");
+    }
+    let (want, kind) = match request.uri().path() {
+        "/healthz" => return reply(StatusCode::OK, TEXT, "ok\n"),
+        "/readyz" => (Want::Ready, TEXT),
+        "/config" => (Want::Config, TEXT),
+        "/metrics" => {
+            let format = accepted(request.headers());
+            (Want::Metrics(format), format.content_type())
+        }
+        "/" => {
+            return reply(
+                StatusCode::OK,
+                TEXT,
+                "sockstamp agent: /metrics /config /healthz /readyz\n",
+            );
+        }
+        _ => {
+            return reply(
+                StatusCode::NOT_FOUND,
+                TEXT,
+                "there is /metrics, /config, /healthz, /readyz\n",
+            );
+        }
+    };
+    match asker.ask(want).await {
+        Some(body) => reply(StatusCode::OK, kind, body),
+        None => reply(
+            StatusCode::SERVICE_UNAVAILABLE,
+            TEXT,
+            "no figures: see the agent's log\n",
+        ),
+    }
+}
+
+fn reply(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body.into()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    response
+}
+
+fn accepted(headers: &HeaderMap) -> Format {
+    let kinds = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    Format::accepted(&kinds.collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::{SocketAddr, TcpStream};
+    use std::time::Instant;
+
+    use super::*;
+
+    /// A server whose questions are answered with their number.
+    fn answering() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = Server::start(listener).unwrap();
+        thread::spawn(move || {
+            for question in &server.questions {
+                let text = format!("{:?} {}\n", question.want, server.dropped());
+                let _ = question.answer.send(text.into());
+            }
+        });
+        address
+    }
+
+    fn exchange(address: SocketAddr, request: &[u8]) -> String {
+        let mut client = TcpStream::connect(address).unwrap();
+        client.set_read_timeout(Some(PATIENCE * 2)).unwrap();
+        // The server may have refused before it has read all.
+        let _ = client.write_all(request);
+        let mut text = Vec::new();
+        let _ = client.read_to_end(&mut text);
+        String::from_utf8(text).unwrap()
+    }
+
+    fn get(address: SocketAddr, path: &str, header: &str) -> String {
+        exchange(
+            address,
+            format!("GET {path} HTTP/1.1\r\nHost: a\r\n{header}\r\n").as_bytes(),
+        )
+    }
+
+    #[test]
+    fn paths_and_methods_have_their_answers() {
+        let address = answering();
+        assert!(get(address, "/healthz", "").ends_with("\r\n\r\nok\n"));
+        assert!(get(address, "/readyz", "").contains("Ready"));
+        assert!(get(address, "/config", "").contains("Config"));
+        assert!(get(address, "/nothing", "").starts_with("HTTP/1.1 404 "));
+        assert!(exchange(address, b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 405 "));
+        let plain = get(address, "/metrics", "");
+        assert!(
+            plain.contains("version=0.0.4") && plain.contains("Metrics(Plain)"),
+            "{plain}"
+        );
+        let open = get(
+            address,
+            "/metrics",
+            "Accept: text/html, application/openmetrics-text;version=1.0.0\r\n",
+        );
+        assert!(open.contains("Metrics(OpenMetrics)"), "{open}");
+    }
+
+    #[test]
+    fn requests_that_are_too_large_are_refused() {
+        let address = answering();
+        let header = format!("X: {}\r\n", "a".repeat(2 * REQUEST_BYTES));
+        assert!(get(address, "/metrics", &header).starts_with("HTTP/1.1 431 "));
+        let headers = "A: b\r\n".repeat(HEADERS + 1);
+        assert!(get(address, "/metrics", &headers).starts_with("HTTP/1.1 431 "));
+        assert!(get(address, "/metrics", "").starts_with("HTTP/1.1 200 "));
+    }
+
+    /// Clients that never end their request, and some that take no answer.
+    #[test]
+    fn clients_that_wait_stop_nobody() {
+        let address = answering();
+        let mut slow = Vec::new();
+        for number in 0..1000 {
+            let mut client = TcpStream::connect(address).unwrap();
+            let request: &[u8] = if number % 2 == 0 {
+                b"GET /metrics HTT"
+            } else {
+                b"GET /metrics HTTP/1.1\r\n\r\n"
+            };
+            let _ = client.write_all(request);
+            slow.push(client);
+            if number % 250 == 249 {
+                let begun = Instant::now();
+                assert!(get(address, "/metrics", "").starts_with("HTTP/1.1 200 "));
+                assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+            }
+        }
+        let answer = get(address, "/metrics", "");
+        let dropped: u64 = answer.trim().rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(dropped >= 400, "{dropped} of 500 slow clients made room");
+    }
+}

@@ -1,0 +1,81 @@
+//! Starts, ends, and neighbours.
+
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use testbed::Host;
+
+use crate::common::leftovers::Leftovers;
+use crate::common::sockstamp;
+use crate::running::{Agent, talk};
+
+const STOP: Duration = Duration::from_secs(30);
+
+#[test]
+fn it_ends_without_a_trace_by_sigterm_and_when_killed() {
+    let before = Leftovers::before();
+    let host = Host::new("agent").unwrap();
+    let mut agent = Agent::of(&host, "");
+    agent.process.signal(Signal::SIGTERM).unwrap();
+    let status = agent.process.wait_status(STOP).unwrap();
+    assert!(status.success(), "{status}: {}", agent.process.stderr());
+    let mut agent = Agent::of(&host, "");
+    talk(&host, 5, Duration::ZERO);
+    agent.process.kill().unwrap();
+    before.assert_none();
+}
+
+#[test]
+fn two_agents_see_the_same() {
+    let host = Host::new("agent").unwrap();
+    let agents = [Agent::of(&host, ""), Agent::of(&host, "")];
+    talk(&host, 20, Duration::ZERO);
+    for agent in &agents {
+        let scrape = agent.scrape();
+        for direction in ["direction=\"tx\"", "direction=\"rx\""] {
+            assert_eq!(
+                scrape.sum("sockstamp_messages_total", &[direction]),
+                40.0,
+                "{}",
+                scrape.0
+            );
+            assert_eq!(
+                scrape.sum("sockstamp_measured_messages_total", &[direction]),
+                40.0
+            );
+        }
+    }
+}
+
+#[test]
+fn an_address_in_use_ends_it_before_anything_is_loaded() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let output = Command::new(sockstamp())
+        .args(["agent", "--listen", &address])
+        .output()
+        .unwrap();
+    assert!(!output.status.success());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        errors.starts_with(&format!("sockstamp: cannot listen on {address}: ")),
+        "{errors}"
+    );
+}
+
+/// Scrapes in quick succession share a look at the counters.
+#[test]
+fn a_thousand_scrapes_cost_a_few_looks() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "");
+    talk(&host, 5, Duration::ZERO);
+    let begun = Instant::now();
+    for _ in 0..1000 {
+        agent.get("/metrics");
+    }
+    let looks = agent.scrape().sum("sockstamp_looks_total", &[]);
+    let most = begun.elapsed().as_secs_f64() * 5.0 + 2.0;
+    assert!(looks <= most, "{looks} looks, at most {most}");
+}

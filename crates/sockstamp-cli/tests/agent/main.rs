@@ -1,0 +1,9 @@
+//! `sockstamp agent`: its figures against those of `stat`, by HTTP and in a real Prometheus.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod configuration;
+mod life;
+mod prometheus;
+mod running;
+mod scrape;

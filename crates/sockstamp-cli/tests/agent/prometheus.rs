@@ -1,0 +1,203 @@
+//! Debian's Prometheus scrapes the agent, and its queries answer as `stat` does.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use sockstamp_export::catalogue::{ALL, Kind, Metric};
+use tempfile::TempDir;
+use testbed::{Host, Process};
+
+use crate::common::{Stat, stage};
+use crate::running::{Agent, exchange, talk};
+
+const WAIT: Duration = Duration::from_secs(30);
+
+/// A Prometheus that scrapes one address.
+struct Prometheus {
+    _process: Process,
+    address: SocketAddr,
+    _directory: TempDir,
+}
+
+impl Prometheus {
+    fn start(target: SocketAddr, options: &[&str]) -> Prometheus {
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("prometheus.yml");
+        let settings = format!(
+            "global: {{scrape_interval: 250ms, scrape_timeout: 250ms}}\n\
+             scrape_configs: [{{job_name: sockstamp, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        );
+        fs::write(&file, settings).unwrap();
+        // Somebody may take the port in between; nobody here does.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let mut command = Command::new("prometheus");
+        command
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!(
+                "--storage.tsdb.path={}",
+                directory.path().join("data").display()
+            ))
+            .arg(format!("--web.listen-address={address}"))
+            .args(options);
+        Prometheus {
+            _process: Process::spawn(command).unwrap(),
+            address,
+            _directory: directory,
+        }
+    }
+
+    /// The value of a query that has one, as soon as it has.
+    fn query(&self, query: &str, fits: impl Fn(f64) -> bool) -> f64 {
+        let start = Instant::now();
+        let mut last = None;
+        while start.elapsed() < WAIT {
+            if std::net::TcpStream::connect(self.address).is_ok() {
+                let (_, body) = exchange(
+                    self.address,
+                    &format!("/api/v1/query?query={}", encoded(query)),
+                    "",
+                );
+                last = serde_json::from_str::<Value>(&body).ok();
+                let value = last
+                    .as_ref()
+                    .and_then(|answer| answer.pointer("/data/result/0/value/1"));
+                let value = value.and_then(|value| value.as_str()?.parse().ok());
+                if let Some(value) = value.filter(|value| fits(*value)) {
+                    return value;
+                }
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        panic!("no answer to {query}: {last:?}");
+    }
+}
+
+/// RFC 3986, section 2.1.
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+#[test]
+fn a_real_prometheus_has_the_quantiles_of_stat() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "by = [\"comm\"]");
+    let prometheus = Prometheus::start(agent.address, &[]);
+    let stat = Stat::start(&["--netns", host.netns_name()]);
+    talk(&host, 50, Duration::from_millis(12));
+    let report = stat.finish();
+    prometheus.query("sum(sockstamp_messages_total{direction=\"tx\"})", |count| {
+        count == 100.0
+    });
+    assert_eq!(prometheus.query("up", |_| true), 1.0);
+    for name in ["app.service", "peer.answer", "tx.copy"] {
+        let series = format!("sockstamp_stage_seconds_bucket{{stage=\"{name}\"}}");
+        for (q, figure) in [("0.5", "p50_ns"), ("0.9", "p90_ns")] {
+            let told = prometheus.query(
+                &format!("histogram_quantile({q}, sum by (le) ({series}))"),
+                |_| true,
+            );
+            let exact = stage(&report, name, figure) as f64 / 1e9;
+            // Buckets end at powers of two.
+            let ratio = told / exact;
+            assert!(
+                (0.45..2.2).contains(&ratio),
+                "{name} {q}: {told} s against {exact} s"
+            );
+        }
+    }
+}
+
+/// The kernel's own buckets, four per power of two, by Protocol Buffers.
+#[test]
+fn native_histograms_have_the_quantiles_of_stat_more_closely() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "by = [\"comm\"]");
+    let prometheus = Prometheus::start(agent.address, &["--enable-feature=native-histograms"]);
+    let stat = Stat::start(&["--netns", host.netns_name()]);
+    talk(&host, 50, Duration::from_millis(12));
+    let report = stat.finish();
+    let service = "sockstamp_stage_seconds{stage=\"app.service\"}";
+    // Nothing but a native histogram has this count.
+    let count = stage(&report, "app.service", "count") as f64;
+    prometheus.query(&format!("sum(histogram_count({service}))"), |told| told == count);
+    for name in ["app.service", "peer.answer", "tx.copy"] {
+        let series = format!("sum(sockstamp_stage_seconds{{stage=\"{name}\"}})");
+        for (q, figure) in [("0.5", "p50_ns"), ("0.9", "p90_ns")] {
+            let told = prometheus.query(&format!("histogram_quantile({q}, {series})"), |_| true);
+            let exact = stage(&report, name, figure) as f64 / 1e9;
+            // A bucket is a factor of 2^(1/4) wide, and both may be in neighbouring ones.
+            let ratio = told / exact;
+            assert!(
+                (0.7..1.42).contains(&ratio),
+                "{name} {q}: {told} s against {exact} s"
+            );
+        }
+        let sum = prometheus.query(&format!("histogram_sum({series})"), |_| true);
+        let exact = stage(&report, name, "sum_ns") as f64 / 1e9;
+        assert!(
+            (sum / exact - 1.0).abs() < 0.2,
+            "{name}: {sum} s against {exact} s"
+        );
+    }
+    assert_eq!(prometheus.query("sum(sockstamp_messages_total)", |_| true), 200.0);
+}
+
+/// promtool finds nothing to complain about.
+#[test]
+fn the_text_is_as_promtool_wants_it() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "");
+    talk(&host, 5, Duration::ZERO);
+    let (_, text) = exchange(agent.address, "/metrics", "");
+    let file = TempDir::new().unwrap();
+    let path = file.path().join("metrics");
+    fs::write(&path, &text).unwrap();
+    assert_eq!(
+        promtool(&["check", "metrics"], Some(&path)),
+        (true, String::new()),
+        "{text}"
+    );
+}
+
+fn promtool(arguments: &[&str], input: Option<&Path>) -> (bool, String) {
+    let input = input.map_or_else(Stdio::null, |path| fs::File::open(path).unwrap().into());
+    let output = Command::new("promtool")
+        .args(arguments)
+        .stdin(input)
+        .output()
+        .unwrap();
+    let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+    (output.status.success(), text)
+}
+
+/// The rules are valid, and ask for metrics that there are.
+#[test]
+fn alerts_are_about_metrics_of_the_agent() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus/sockstamp.rules.yml");
+    let (good, said) = promtool(&["check", "rules", file.to_str().unwrap()], None);
+    assert!(good && said.contains("SUCCESS"), "{said}");
+    let known: BTreeSet<_> = ALL.iter().flat_map(|metric| series_of(metric)).collect();
+    let text = fs::read_to_string(file).unwrap();
+    let words = text.split(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+    let named: Vec<_> = words.filter(|word| word.starts_with("sockstamp_")).collect();
+    assert!(named.len() > 5);
+    for name in named {
+        assert!(known.contains(name), "no metric is named {name}");
+    }
+}
+
+fn series_of(metric: &Metric) -> Vec<String> {
+    let series = metric.series();
+    match metric.kind {
+        Kind::Histogram => ["_bucket", "_sum", "_count"]
+            .map(|end| format!("{series}{end}"))
+            .to_vec(),
+        Kind::Counter | Kind::Gauge => vec![series],
+    }
+}

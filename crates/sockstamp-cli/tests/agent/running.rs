@@ -1,0 +1,160 @@
+//! An agent under test, its text, and traffic for it.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+use testbed::{Host, Process};
+
+use crate::common::{sockstamp, wait_attached};
+
+/// Loading takes half a second, on a busy machine some.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// Scrapes within 200 ms share a look at the counters.
+const SHARED: Duration = Duration::from_millis(210);
+
+/// An agent, and its file of settings.
+pub struct Agent {
+    pub process: Process,
+    pub address: SocketAddr,
+    directory: TempDir,
+}
+
+impl Agent {
+    /// Starts one with these settings and returns when it measures.
+    pub fn start(settings: &str) -> Agent {
+        let directory = TempDir::new().unwrap();
+        let file = directory.path().join("agent.toml");
+        fs::write(&file, settings).unwrap();
+        let mut command = Command::new(sockstamp());
+        command
+            .args(["agent", "--listen", "127.0.0.1:0", "--config"])
+            .arg(&file);
+        let mut process = Process::spawn(command).unwrap();
+        wait_attached(&mut process);
+        let address = wait_for_line(&process, "listening on http://").parse().unwrap();
+        Agent {
+            process,
+            address,
+            directory,
+        }
+    }
+
+    /// Measure every message of a host.
+    pub fn of(host: &Host, more: &str) -> Agent {
+        Agent::start(&format!(
+            "rate_cap = 1000000\n{more}\n[target]\nnetns = \"{}\"",
+            host.netns_name()
+        ))
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.directory.path().join("agent.toml")
+    }
+
+    /// Ask for a path as Prometheus does.
+    pub fn get(&self, path: &str) -> String {
+        let accept = "Accept: application/openmetrics-text;version=1.0.0\r\n";
+        let (head, body) = exchange(self.address, path, accept);
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        body
+    }
+
+    /// Scrape, when the last look at the counters is too old to be shared.
+    pub fn scrape(&self) -> Scrape {
+        thread::sleep(SHARED);
+        let text = self.get("/metrics");
+        assert!(text.ends_with("\n# EOF\n"));
+        Scrape(text)
+    }
+
+    /// Have the settings read again; return what the agent says of it.
+    pub fn reload(&self, settings: &str) -> String {
+        fs::write(self.file(), settings).unwrap();
+        let before = self.process.stderr().len();
+        self.process.signal(Signal::SIGHUP).unwrap();
+        let start = Instant::now();
+        loop {
+            let said = self.process.stderr()[before..].to_owned();
+            if said.contains("the configuration") && said.ends_with('\n') {
+                return said;
+            }
+            assert!(start.elapsed() < WAIT, "nothing is said");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The rest of the line on standard error that has this text.
+fn wait_for_line(process: &Process, text: &str) -> String {
+    let start = Instant::now();
+    loop {
+        let errors = process.stderr();
+        let complete = errors.rsplit_once('\n').map_or("", |(complete, _)| complete);
+        if let Some((_, rest)) = complete.lines().find_map(|line| line.split_once(text)) {
+            return rest.to_owned();
+        }
+        assert!(start.elapsed() < WAIT, "{errors}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Send a request; return the answer's head and body.
+pub fn exchange(address: SocketAddr, path: &str, header: &str) -> (String, String) {
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(WAIT)).unwrap();
+    write!(
+        client,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
+}
+
+/// The text of /metrics.
+pub struct Scrape(pub String);
+
+impl Scrape {
+    /// The values of the series that begin so and have all these labels.
+    pub fn values(&self, name: &str, labels: &[&str]) -> Vec<f64> {
+        let lines = self.0.lines().filter(|line| !line.starts_with('#'));
+        let samples = lines.filter_map(|line| line.rsplit_once(' '));
+        samples
+            .filter(|(series, _)| {
+                let end = series.find('{').unwrap_or(series.len());
+                series[..end] == *name && labels.iter().all(|label| series.contains(label))
+            })
+            .map(|(_, value)| value.parse().unwrap())
+            .collect()
+    }
+
+    /// Their sum.
+    pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+        self.values(name, labels).iter().sum()
+    }
+}
+
+/// Requests and answers of 100 bytes, each after a pause.
+pub fn talk(host: &Host, rounds: u32, pause: Duration) {
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    client.set_nodelay(true).unwrap();
+    for _ in 0..rounds {
+        client.write_all(&[0; 100]).unwrap();
+        server.read_exact(&mut [0; 100]).unwrap();
+        thread::sleep(pause);
+        server.write_all(&[0; 100]).unwrap();
+        client.read_exact(&mut [0; 100]).unwrap();
+    }
+}

@@ -1,0 +1,140 @@
+//! What /metrics says.
+
+use std::time::Duration;
+
+use testbed::Host;
+
+use crate::common::{Stat, number, stage};
+use crate::running::{Agent, Scrape, exchange, talk};
+
+const ROUNDS: u32 = 60;
+
+/// Bounds between which the quantile of a stage lies.
+fn bucket_of(scrape: &Scrape, stage: &str, q: f64) -> (f64, f64) {
+    let label = format!("stage=\"{stage}\"");
+    let count = scrape.sum("sockstamp_stage_seconds_count", &[&label]);
+    let mut below = 0.0;
+    for exponent in -20..=5 {
+        let bound = 2_f64.powi(exponent);
+        // The text of a bound is canonical, and this is not the place to write it again.
+        let within: f64 = scrape
+            .0
+            .lines()
+            .filter(|line| line.starts_with("sockstamp_stage_seconds_bucket{") && line.contains(&label))
+            .filter(|line| {
+                let (_, rest) = line.split_once("le=\"").unwrap();
+                rest.split('"').next().unwrap().parse() == Ok(bound)
+            })
+            .map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap())
+            .sum();
+        if within >= (q * count).ceil() {
+            return (below, bound);
+        }
+        below = bound;
+    }
+    (below, f64::INFINITY)
+}
+
+/// Both measure every message of the host at the same time, each with its own programs.
+#[test]
+fn figures_are_those_of_stat() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "by = [\"comm\"]");
+    let stat = Stat::start(&["--netns", host.netns_name()]);
+    talk(&host, ROUNDS, Duration::from_millis(3));
+    let report = stat.finish();
+    let scrape = agent.scrape();
+
+    for direction in ["tx", "rx"] {
+        let label = format!("direction=\"{direction}\"");
+        for (name, figure) in [
+            ("messages", "messages"),
+            ("message_bytes", "bytes"),
+            ("measured_messages", "measured"),
+        ] {
+            let told = scrape.sum(&format!("sockstamp_{name}_total"), &[&label]);
+            assert_eq!(
+                told,
+                number(&report[direction][figure]) as f64,
+                "{direction} {name}"
+            );
+        }
+        assert_eq!(number(&report[direction]["messages"]), u64::from(2 * ROUNDS));
+    }
+    let valid = scrape.sum("sockstamp_verdicts_total", &["verdict=\"valid\""]);
+    assert_eq!(valid, number(&report["verdicts"]["valid"]) as f64);
+    for name in ["app.service", "peer.answer"] {
+        let (low, high) = bucket_of(&scrape, name, 0.5);
+        let p50 = stage(&report, name, "p50_ns") as f64 / 1e9;
+        assert!(
+            low < p50 * 1.1 && p50 <= high * 1.1,
+            "{name}: {p50} in {low} to {high}"
+        );
+        let count = scrape.sum("sockstamp_stage_seconds_count", &[&format!("stage=\"{name}\"")]);
+        assert_eq!(count, stage(&report, name, "count") as f64, "{name}");
+    }
+    // The pause of known length, in sums.
+    let service = scrape.sum("sockstamp_stage_seconds_sum", &["stage=\"app.service\""]);
+    assert!(service >= f64::from(ROUNDS) * 0.003, "{service} s");
+    assert!(!scrape.0.contains("pid="), "no series by process");
+}
+
+#[test]
+fn groups_have_the_labels_of_rules_and_dimensions() {
+    let host = Host::new("agent").unwrap();
+    let rule = "by = [\"peer\"]\n[[rule]]\nmatch = { peer = \"127.0.0.0/8\", port = \"1024-65535\" }\nlabels = { team = \"web\" }";
+    let agent = Agent::of(&host, rule);
+    talk(&host, 5, Duration::ZERO);
+    let scrape = agent.scrape();
+    let labels = ["peer=\"127.0.0.1\"", "team=\"web\""];
+    assert_eq!(
+        scrape.sum("sockstamp_messages_total", &labels),
+        20.0,
+        "{}",
+        scrape.0
+    );
+    assert_eq!(scrape.sum("sockstamp_messages_total", &[]), 20.0);
+    assert_eq!(scrape.sum("sockstamp_groups", &[]), 1.0);
+}
+
+#[test]
+fn series_beyond_the_limit_are_in_one_that_says_so() {
+    let host = Host::new("agent").unwrap();
+    // Room for one group.
+    let agent = Agent::of(&host, "by = [\"port\"]\nmax_series = 420");
+    talk(&host, 5, Duration::ZERO);
+    talk(&host, 5, Duration::ZERO);
+    let scrape = agent.scrape();
+    assert_eq!(
+        scrape.sum("sockstamp_messages_total", &["port="]),
+        20.0,
+        "{}",
+        scrape.0
+    );
+    assert_eq!(
+        scrape.sum("sockstamp_messages_total", &["otel_metric_overflow=\"true\""]),
+        20.0
+    );
+    assert_eq!(scrape.sum("sockstamp_overflows_total", &[]), 1.0);
+}
+
+#[test]
+fn other_paths_answer_too() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "");
+    assert_eq!(agent.get("/healthz"), "ok\n");
+    assert_eq!(agent.get("/readyz"), "ready\n");
+    assert!(agent.get("/config").contains("rate_cap = 1000000\n"));
+    let (head, plain) = exchange(agent.address, "/metrics", "");
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    assert!(plain.contains("# TYPE sockstamp_messages_total counter\n") && !plain.contains("# EOF"));
+    let own = Scrape(plain);
+    assert!(own.sum("process_cpu_seconds_total", &[]) > 0.0);
+    assert!(own.sum("process_resident_memory_bytes", &[]) > 1e6);
+    assert!(
+        own.sum(
+            "sockstamp_build_info",
+            &[concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"")]
+        ) == 1.0
+    );
+}

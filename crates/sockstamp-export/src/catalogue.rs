@@ -1,0 +1,279 @@
+//! Every metric of the agent.
+
+/// The kind of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// It only grows; formats add `_total` to its name.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+    /// A distribution of times in seconds.
+    Histogram,
+}
+
+impl Kind {
+    /// The name in both text formats.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// A metric.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// The name, without `_total`.
+    pub name: &'static str,
+    /// The kind.
+    pub kind: Kind,
+    /// The unit, with which the name ends, if it has one.
+    pub unit: Option<&'static str>,
+    /// The labels, besides those of groups.
+    pub labels: &'static [&'static str],
+    /// Its series have the labels of a group.
+    pub grouped: bool,
+    /// One sentence.
+    pub help: &'static str,
+}
+
+impl Metric {
+    const fn new(kind: Kind, name: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            unit: None,
+            labels: &[],
+            grouped: false,
+            help,
+        }
+    }
+
+    const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self::new(Kind::Counter, name, help)
+    }
+
+    const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self::new(Kind::Gauge, name, help)
+    }
+
+    const fn histogram(name: &'static str, help: &'static str) -> Self {
+        Self::new(Kind::Histogram, name, help).seconds()
+    }
+
+    const fn seconds(self) -> Self {
+        Self {
+            unit: Some("seconds"),
+            ..self
+        }
+    }
+
+    const fn bytes(self) -> Self {
+        Self {
+            unit: Some("bytes"),
+            ..self
+        }
+    }
+
+    const fn by(self, labels: &'static [&'static str]) -> Self {
+        Self { labels, ..self }
+    }
+
+    const fn grouped(self) -> Self {
+        Self {
+            grouped: true,
+            ..self
+        }
+    }
+
+    /// The name of its series.
+    #[must_use]
+    pub fn series(&self) -> String {
+        match self.kind {
+            Kind::Counter => format!("{}_total", self.name),
+            Kind::Gauge | Kind::Histogram => self.name.to_owned(),
+        }
+    }
+}
+
+macro_rules! metrics {
+    ($($metric:ident = $kind:ident($name:literal, $help:literal $(,)?)$(.$with:ident($($argument:expr)?))*;)*) => {
+        $(
+            #[doc = $help]
+            pub static $metric: Metric = Metric::$kind($name, $help)$(.$with($($argument)?))*;
+        )*
+
+        /// Every metric, in the order in which documents list them.
+        pub static ALL: [&Metric; [$($name),*].len()] = [$(&$metric),*];
+    };
+}
+
+metrics! {
+    STAGE = histogram(
+        "sockstamp_stage_seconds",
+        "Time of messages in a stage; docs/stages.md lists the stages.",
+    ).by(&["direction", "stage"]).grouped();
+    MESSAGE = histogram(
+        "sockstamp_message_seconds",
+        "Time of messages until they left the host (tx), or from their arrival until they were read (rx).",
+    ).by(&["direction"]).grouped();
+    PART = counter(
+        "sockstamp_part_seconds",
+        "Time of messages in a part of a stage; those of tx.queue are the causes of waiting.",
+    ).seconds().by(&["direction", "stage", "part"]).grouped();
+    MESSAGES = counter(
+        "sockstamp_messages",
+        "Messages, measured or not.",
+    ).by(&["direction"]).grouped();
+    BYTES = counter(
+        "sockstamp_message_bytes",
+        "Bytes of the messages.",
+    ).bytes().by(&["direction"]).grouped();
+    MEASURED = counter(
+        "sockstamp_measured_messages",
+        "Messages that were measured.",
+    ).by(&["direction"]).grouped();
+    REFUSED = counter(
+        "sockstamp_refused_messages",
+        "Messages by weight whose measurement was refused; sockstamp_verdicts_total has the reasons.",
+    ).by(&["direction"]).grouped();
+    RETRANSMITS = counter(
+        "sockstamp_retransmitted_segments",
+        "Segments that TCP sent again.",
+    ).grouped();
+    VERDICTS = counter(
+        "sockstamp_verdicts",
+        "Measured messages by weight and verdict: valid, or the reason of refusal.",
+    ).by(&["verdict"]);
+    IN_FLIGHT = gauge(
+        "sockstamp_in_flight_messages",
+        "Measured messages by weight without a verdict yet.",
+    );
+    CONNECTIONS = counter(
+        "sockstamp_connections",
+        "Connections that were opened and accepted.",
+    ).by(&["side"]);
+    FAILED_CONNECTIONS = counter(
+        "sockstamp_failed_connections",
+        "Connections that failed, or whose accept was not seen, by reason.",
+    ).by(&["verdict"]);
+    SYNS_AGAIN = counter(
+        "sockstamp_retransmitted_syns",
+        "SYNs that were sent again.",
+    );
+    ADOPTED = counter(
+        "sockstamp_adopted_connections",
+        "Connections that existed when measuring began and were selected.",
+    );
+    OUT_OF_ORDER = counter(
+        "sockstamp_out_of_order_segments",
+        "Segments that arrived behind a missing one.",
+    );
+    DROPS = counter(
+        "sockstamp_dropped_datagrams",
+        "Datagrams that reached a socket and were dropped there, mostly because its receive buffer was full.",
+    );
+    PIPELINED = counter(
+        "sockstamp_pipelined_messages",
+        "Messages by weight whose request or answer is ambiguous.",
+    ).by(&["direction"]);
+    LOST = counter(
+        "sockstamp_losses",
+        "Losses by reason; docs/output.md explains them.",
+    ).by(&["reason"]);
+    ABSENT = gauge(
+        "sockstamp_absent_stage",
+        "1 for each stage that this host cannot give, with the reason.",
+    ).by(&["stage", "reason"]);
+    BUILD = gauge(
+        "sockstamp_build_info",
+        "1, with the version of sockstamp.",
+    ).by(&["version"]);
+    GROUPS = gauge(
+        "sockstamp_groups",
+        "Groups that have series of their own.",
+    );
+    REFUSED_GROUPS = counter(
+        "sockstamp_overflows",
+        "Times that a group found no room for its series (max_series); its messages have the label otel_metric_overflow.",
+    );
+    EXPIRED = counter(
+        "sockstamp_expired_groups",
+        "Groups whose series ended, because nothing was counted for a while and their cgroup was gone.",
+    );
+    RELOADS = counter(
+        "sockstamp_config_reloads",
+        "Times that the configuration was read again.",
+    ).by(&["result"]);
+    LOOKS = counter(
+        "sockstamp_looks",
+        "Looks at the counters of the kernel; scrapes in quick succession share one.",
+    );
+    LOOK_TIME = counter(
+        "sockstamp_look_seconds",
+        "Time that these looks took.",
+    ).seconds();
+    DROPPED_CLIENTS = counter(
+        "sockstamp_dropped_clients",
+        "HTTP connections that were closed to make room for new ones.",
+    );
+    PROGRAM_RUNS = counter(
+        "sockstamp_program_runs",
+        "Runs of a BPF program, counted while kernel.bpf_stats_enabled is 1.",
+    ).by(&["program"]);
+    PROGRAM_TIME = counter(
+        "sockstamp_program_seconds",
+        "CPU time of a BPF program, counted while kernel.bpf_stats_enabled is 1.",
+    ).seconds().by(&["program"]);
+    PROGRAM_STATISTICS = gauge(
+        "sockstamp_program_statistics_enabled",
+        "1 while the kernel counts runs of BPF programs (kernel.bpf_stats_enabled).",
+    );
+    CPU = counter(
+        "process_cpu_seconds",
+        "CPU time of the agent's own process.",
+    ).seconds();
+    MEMORY = gauge(
+        "process_resident_memory_bytes",
+        "Memory of the agent's own process.",
+    ).bytes();
+    DESCRIPTORS = gauge(
+        "process_open_fds",
+        "File descriptors of the agent's own process.",
+    );
+    START = gauge(
+        "process_start_time_seconds",
+        "Start of the agent's own process, since 1970 in UTC.",
+    ).seconds();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_end_with_their_unit() {
+        let names: BTreeSet<_> = ALL.iter().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        for metric in ALL {
+            assert!(
+                metric
+                    .unit
+                    .is_none_or(|unit| metric.name.ends_with(&format!("_{unit}"))),
+                "{}",
+                metric.name
+            );
+            assert!(
+                !metric.help.contains(['"', '\\']),
+                "{}: one format would escape it",
+                metric.name
+            );
+            assert!(!metric.name.ends_with("_total") && metric.help.ends_with('.'));
+        }
+    }
+}

@@ -1,0 +1,196 @@
+use proptest::prelude::*;
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::group::GroupHistogram;
+use sockstamp_model::part::PartSummary;
+
+use super::*;
+
+/// Groups are named by their port; those above 1000 are gone.
+struct Ports;
+
+impl Naming for Ports {
+    fn labels(&self, key: &GroupKey) -> Labels {
+        vec![("port".into(), key.port.unwrap_or(0).to_string())]
+    }
+
+    fn is_alive(&self, key: &GroupKey) -> bool {
+        key.port.is_some_and(|port| port <= 1000)
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn ledger(groups: usize) -> Ledger {
+    Ledger::new(Limits {
+        series: groups * SERIES_PER_GROUP,
+        expire: MINUTE,
+    })
+}
+
+fn group(port: u16, messages: u64) -> GroupSummary {
+    let mut group = GroupSummary::new(GroupKey {
+        port: Some(port),
+        ..GroupKey::default()
+    });
+    group.tx.messages = messages;
+    group.tx.stages[Stage::TxQueue]
+        .get_or_insert_default()
+        .record(Nanos(1_000 * u64::from(port)), messages);
+    group
+}
+
+fn look(groups: &[GroupSummary]) -> Look {
+    Look {
+        groups: groups.to_vec(),
+        rest: GroupSummary::default(),
+    }
+}
+
+/// Messages by port, the overflow's under "true"; the histogram agrees.
+fn messages(ledger: &Ledger) -> BTreeMap<String, u64> {
+    let mut exposition = Exposition::default();
+    ledger.expose(&mut exposition);
+    let (mut counts, mut in_stage) = (BTreeMap::new(), BTreeMap::new());
+    for family in &exposition.families {
+        for point in &family.points {
+            match point.value {
+                Value::Count(count) if family.metric == &MESSAGES && count > 0 => {
+                    counts.insert(point.labels[0].1.clone(), count);
+                }
+                Value::Histogram(histogram) if family.metric == &STAGE => {
+                    in_stage.insert(point.labels[0].1.clone(), histogram.count());
+                }
+                _ => {}
+            }
+        }
+    }
+    assert_eq!(counts, in_stage);
+    counts
+}
+
+fn expected(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    counts
+        .iter()
+        .map(|&(port, count)| (port.to_owned(), count))
+        .collect()
+}
+
+#[test]
+fn a_group_that_ended_and_came_again_goes_on() {
+    let mut ledger = ledger(9);
+    ledger.add(MINUTE, look(&[group(80, 5)]), Vec::new(), &Ports);
+    ledger.add(MINUTE, look(&[group(80, 2)]), vec![group(80, 6)], &Ports);
+    assert_eq!(messages(&ledger), expected(&[("80", 8)]));
+    ledger.add(MINUTE, look(&[]), vec![group(80, 3)], &Ports);
+    assert_eq!(messages(&ledger), expected(&[("80", 9)]));
+}
+
+#[test]
+fn a_new_measurement_adds_nothing_twice() {
+    let mut ledger = ledger(9);
+    ledger.add(MINUTE, look(&[group(80, 5)]), Vec::new(), &Ports);
+    ledger.begin(look(&[group(80, 2)]));
+    ledger.add(MINUTE, look(&[group(80, 4)]), Vec::new(), &Ports);
+    assert_eq!(messages(&ledger), expected(&[("80", 7)]));
+}
+
+#[test]
+fn groups_without_room_overflow_until_another_has_gone() {
+    let mut ledger = ledger(2);
+    let first = [group(80, 5), group(2000, 1), group(81, 3)];
+    ledger.add(Duration::ZERO, look(&first), Vec::new(), &Ports);
+    assert_eq!(messages(&ledger), expected(&[("80", 5), ("81", 3), ("true", 1)]));
+    let mut ledger = Ledger {
+        series: BTreeMap::new(),
+        ..ledger
+    };
+    ledger.add(
+        Duration::ZERO,
+        look(&[group(80, 6), group(2000, 2), group(81, 3)]),
+        Vec::new(),
+        &Ports,
+    );
+    assert_eq!(
+        messages(&ledger),
+        expected(&[("80", 1), ("2000", 1), ("true", 1)])
+    );
+
+    let more = [group(80, 7), group(2000, 2), group(81, 4)];
+    ledger.add(MINUTE, look(&more), Vec::new(), &Ports);
+    assert_eq!(
+        messages(&ledger),
+        expected(&[("80", 2), ("true", 2)]),
+        "2000 is gone, 81 came before that"
+    );
+    ledger.add(MINUTE, look(&[group(81, 5)]), Vec::new(), &Ports);
+    assert_eq!(messages(&ledger), expected(&[("80", 2), ("81", 1), ("true", 2)]));
+    assert_eq!((ledger.refused, ledger.expired), (2, 1));
+}
+
+#[test]
+fn an_overflow_without_a_message_has_no_series() {
+    let mut ledger = ledger(9);
+    let mut nothing = look(&[group(80, 1)]);
+    nothing.rest.tx.stages[Stage::TxCopy] = Some(GroupHistogram::default());
+    ledger.add(MINUTE, nothing, Vec::new(), &Ports);
+    let mut exposition = Exposition::default();
+    ledger.expose(&mut exposition);
+    let points = exposition.families.iter().flat_map(|family| &family.points);
+    let labels: Vec<_> = points.flat_map(|point| &point.labels).collect();
+    assert!(labels.iter().all(|(name, _)| name != OVERFLOW), "{labels:?}");
+}
+
+#[test]
+fn the_rest_of_a_stage_never_shrinks() {
+    let part = |ns| {
+        Some(PartSummary {
+            count: 1,
+            sum_ns: ns,
+            max_ns: None,
+        })
+    };
+    let mut ledger = ledger(9);
+    let mut first = group(80, 1);
+    first.tx.parts[Part::Cwnd] = part(10_000);
+    first.tx.complete_parts();
+    let mut second = first.clone();
+    // The sum of the part was read after that of its stage.
+    second.tx.parts[Part::Cwnd] = part(50_000);
+    second.tx.complete_parts();
+    let mut other = |look: Look| {
+        ledger.add(MINUTE, look, Vec::new(), &Ports);
+        let total = ledger.series.values().next().unwrap();
+        total.total.tx.parts[Part::Other].unwrap().sum_ns
+    };
+    assert_eq!(other(look(&[first])), 70_000);
+    assert_eq!(other(look(&[second])), 70_000);
+}
+
+proptest! {
+    /// Whatever groups do, no series shrinks while it exists, and nothing is lost.
+    #[test]
+    fn series_only_grow_and_add_up(
+        steps in prop::collection::vec((0_u16..6, 1_u64..5, 0_u8..4), 1..60),
+    ) {
+        let mut ledger = ledger(3);
+        let (mut live, mut sent) = (BTreeMap::<u16, u64>::new(), 0);
+        let mut before = BTreeMap::new();
+        for (port, count, step) in steps {
+            *live.entry(port).or_default() += count;
+            sent += count;
+            let ended: Vec<_> = match step {
+                0 => live.remove(&port).map(|count| group(port, count)).into_iter().collect(),
+                _ => Vec::new(),
+            };
+            let groups: Vec<_> = live.iter().map(|(&port, &count)| group(port, count)).collect();
+            ledger.add(Duration::ZERO, look(&groups), ended, &Ports);
+            let now = messages(&ledger);
+            prop_assert_eq!(now.values().sum::<u64>(), sent);
+            prop_assert!(now.len() <= 4);
+            for (port, count) in &before {
+                prop_assert!(now[port] >= *count);
+            }
+            before = now;
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! Metrics for monitoring systems, from counters that are read now and then. Pure: no I/O.
+//!
+//! - [`catalogue`]: every metric, with its help.
+//! - [`ledger`]: the messages of groups, as series that only grow, in a bounded number.
+//! - [`counters`]: the same for single counters.
+//! - [`buckets`]: the bounds of classic histograms, which are bounds of the kernel's buckets.
+//! - [`Format`]: OpenMetrics, the older text format, and Protocol Buffers with native histograms.
+
+#![forbid(unsafe_code)]
+
+pub mod buckets;
+pub mod catalogue;
+pub mod counters;
+mod family;
+mod format;
+mod host;
+pub mod ledger;
+mod protobuf;
+mod text;
+
+pub use family::{Exposition, Family, Labels, Point, Value};
+pub use format::Format;
+pub use host::host_counters;

@@ -1,0 +1,245 @@
+//! Prometheus' protobuf format, with native histograms.
+//!
+//! Messages are those of `io.prometheus.client` (client_model, `metrics.proto`, v0.6), written by
+//! hand: ten messages are less than a generator of code.
+//!
+//! The kernel's buckets are those of a native histogram of schema 2: they are handed over as they
+//! are. The zero bucket ends at 2^-24 s. Times above 64 s, which the kernel has in one bucket, are
+//! in the first bucket above 64 s: there a quantile is too small.
+
+use sockstamp_model::group::{GroupHistogram, SLOTS};
+use sockstamp_model::histogram::ZERO_THRESHOLD_SECONDS;
+
+use crate::buckets;
+use crate::catalogue::Kind;
+use crate::family::{Exposition, Family, Point, Value};
+use crate::text::seconds;
+
+/// 2^2 buckets per power of two.
+const SCHEMA: i32 = 2;
+/// Index of the bucket of slot 1, which ends at 2^(-24 + 1/4) s.
+const FIRST_INDEX: i32 = -95;
+
+/// Return all series: each metric's message with its length in front.
+pub(crate) fn render(exposition: &Exposition<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for family in &exposition.families {
+        let message = of_family(family);
+        varint(&mut bytes, message.0.len() as u64);
+        bytes.extend(message.0);
+    }
+    bytes
+}
+
+/// `MetricFamily`.
+fn of_family(family: &Family<'_>) -> Message {
+    let kind = match family.metric.kind {
+        Kind::Counter => 0,
+        Kind::Gauge => 1,
+        Kind::Histogram => 4,
+    };
+    let mut message = Message::default();
+    message.text(1, &family.metric.series());
+    message.text(2, family.metric.help);
+    message.number(3, kind);
+    for point in &family.points {
+        message.message(4, &of_point(point, family.metric.kind));
+    }
+    message
+}
+
+/// `Metric`.
+fn of_point(point: &Point<'_>, kind: Kind) -> Message {
+    let mut message = Message::default();
+    for (name, value) in &point.labels {
+        let mut label = Message::default();
+        label.text(1, name);
+        label.text(2, value);
+        message.message(1, &label);
+    }
+    let value = match point.value {
+        Value::Histogram(histogram) => {
+            message.message(7, &of_histogram(histogram));
+            return message;
+        }
+        Value::Count(count) => count as f64,
+        Value::Real(value) => value,
+    };
+    let mut inner = Message::default();
+    inner.real(1, value);
+    // `gauge` is 2, `counter` is 3.
+    message.message(if kind == Kind::Gauge { 2 } else { 3 }, &inner);
+    message
+}
+
+/// `Histogram`: the classic buckets and the native ones.
+fn of_histogram(histogram: &GroupHistogram) -> Message {
+    let mut message = Message::default();
+    message.number(1, histogram.count());
+    message.real(2, seconds(histogram.sum_ns()));
+    for bucket in buckets::cumulative(histogram) {
+        let mut inner = Message::default();
+        inner.number(1, bucket.count);
+        inner.real(2, bucket.bound);
+        message.message(3, &inner);
+    }
+    message.signed(5, SCHEMA);
+    message.real(6, ZERO_THRESHOLD_SECONDS);
+    let zero = histogram.slots().find(|&(slot, _)| slot == 0);
+    message.number(7, zero.map_or(0, |(_, count)| count));
+    let (spans, deltas) = positive(histogram);
+    for (offset, length) in &spans {
+        let mut span = Message::default();
+        span.signed(1, *offset);
+        span.number(2, *length);
+        message.message(12, &span);
+    }
+    let mut packed = Vec::new();
+    for delta in deltas {
+        varint(&mut packed, zigzag(delta));
+    }
+    message.bytes(13, &packed);
+    message
+}
+
+/// Return runs of buckets, each with its distance from the last, and the difference of each
+/// bucket's count from the one before.
+fn positive(histogram: &GroupHistogram) -> (Vec<(i32, u64)>, Vec<i64>) {
+    let (mut spans, mut deltas) = (Vec::<(i32, u64)>::new(), Vec::new());
+    let (mut next, mut last) = (0, 0_i64);
+    for (slot, count) in histogram.slots().filter(|&(slot, count)| slot > 0 && count > 0) {
+        let index = FIRST_INDEX + i32::try_from(slot).unwrap_or(0) - 1;
+        match spans.last_mut() {
+            Some((_, length)) if index == next => *length += 1,
+            _ => spans.push((index - next, 1)),
+        }
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        deltas.push(count.saturating_sub(last));
+        (next, last) = (index + 1, count);
+    }
+    // A native histogram without a span would be a classic one.
+    if spans.is_empty() {
+        spans.push((0, 0));
+    }
+    (spans, deltas)
+}
+
+const _: () = assert!(SLOTS == 122, "the last slot is the first bucket above 64 s");
+
+/// A message's bytes: Protocol Buffers, "Encoding".
+#[derive(Debug, Default)]
+struct Message(Vec<u8>);
+
+impl Message {
+    fn key(&mut self, field: u64, wire_type: u64) {
+        varint(&mut self.0, field << 3 | wire_type);
+    }
+
+    fn number(&mut self, field: u64, value: u64) {
+        self.key(field, 0);
+        varint(&mut self.0, value);
+    }
+
+    fn signed(&mut self, field: u64, value: i32) {
+        self.number(field, zigzag(value.into()));
+    }
+
+    fn real(&mut self, field: u64, value: f64) {
+        self.key(field, 1);
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, field: u64, value: &[u8]) {
+        self.key(field, 2);
+        varint(&mut self.0, value.len() as u64);
+        self.0.extend(value);
+    }
+
+    fn text(&mut self, field: u64, value: &str) {
+        self.bytes(field, value.as_bytes());
+    }
+
+    fn message(&mut self, field: u64, value: &Self) {
+        self.bytes(field, &value.0);
+    }
+}
+
+fn varint(bytes: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        bytes.push(u8::try_from(value & 0x7f).unwrap_or(0) | 0x80);
+        value >>= 7;
+    }
+    bytes.push(u8::try_from(value).unwrap_or(0));
+}
+
+/// Small numbers of either sign become small ones.
+fn zigzag(value: i64) -> u64 {
+    (value << 1 ^ value >> 63).cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::clock::Nanos;
+
+    use super::*;
+    use crate::catalogue::{IN_FLIGHT, VERDICTS};
+
+    fn of(latencies: &[(u64, u64)]) -> GroupHistogram {
+        let mut histogram = GroupHistogram::default();
+        for &(latency, weight) in latencies {
+            histogram.record(Nanos(latency), weight);
+        }
+        histogram
+    }
+
+    /// As `protoc --decode` reads them.
+    #[test]
+    fn numbers_have_the_bytes_of_the_format() {
+        let mut exposition = Exposition::default();
+        let labels = vec![("verdict".into(), "hol".to_owned())];
+        exposition.add(&VERDICTS, labels, Value::Count(3));
+        let bytes = render(&exposition);
+        let (length, family) = bytes.split_at(2);
+        let [low, high] = [length[0] & 0x7f, length[1]].map(usize::from);
+        assert_eq!(low | high << 7, family.len());
+        let name = b"\x0a\x18sockstamp_verdicts_total";
+        assert!(family.starts_with(name), "{family:?}");
+        let kind_and_point = b"\x18\x00\x22\x1b\x0a\x0e\x0a\x07verdict\x12\x03hol\x1a\x09\x09";
+        let mut end = kind_and_point.to_vec();
+        end.extend(3_f64.to_le_bytes());
+        assert!(family.ends_with(&end), "{family:?}");
+
+        let mut exposition = Exposition::default();
+        exposition.add(&IN_FLIGHT, Vec::new(), Value::Count(0));
+        let gauge = b"\x18\x01\x22\x0b\x12\x09\x09\0\0\0\0\0\0\0\0";
+        assert!(render(&exposition).ends_with(gauge));
+    }
+
+    /// Bucket 0 ends at 1 s, inclusive; bucket 24 at 64 s.
+    #[test]
+    fn spans_and_differences_describe_the_buckets() {
+        let second = 1_000_000_000;
+        assert_eq!(positive(&of(&[(second, 5)])), (vec![(0, 1)], vec![5]));
+        assert_eq!(positive(&of(&[(second + 1, 5)])), (vec![(1, 1)], vec![5]));
+        let latencies = [
+            (second / 2, 7),
+            (second, 5),
+            (second + 1, 9),
+            (64 * second, 2),
+            (65 * second, 1),
+        ];
+        let spans = vec![(-4, 1), (3, 2), (22, 2)];
+        assert_eq!(positive(&of(&latencies)), (spans, vec![7, -2, 4, -7, -1]));
+        assert_eq!(positive(&of(&[(60, 1)])).0, [(FIRST_INDEX, 1)]);
+        assert_eq!(positive(&of(&[(59, 1)])), (vec![(0, 0)], Vec::new()));
+    }
+
+    #[test]
+    fn long_and_negative_numbers_are_encoded() {
+        let mut bytes = Vec::new();
+        varint(&mut bytes, 300);
+        assert_eq!(bytes, [0xac, 0x02]);
+        assert_eq!([0, -1, 1, -2, 2].map(zigzag), [0, 1, 2, 3, 4]);
+        assert_eq!(zigzag(i64::MIN), u64::MAX);
+    }
+}

@@ -1,0 +1,203 @@
+//! The two text formats of Prometheus.
+
+use std::fmt::{self, Display, Write as _};
+
+use sockstamp_model::group::GroupHistogram;
+
+use crate::buckets;
+use crate::catalogue::{Kind, Metric};
+use crate::family::{Exposition, Family, Labels, Value};
+use crate::format::Format;
+
+/// Return the text of all series.
+pub(crate) fn render(exposition: &Exposition<'_>, format: Format) -> String {
+    let mut text = String::new();
+    for family in &exposition.families {
+        head(&mut text, family.metric, format);
+        series(&mut text, family);
+    }
+    if format == Format::OpenMetrics {
+        text.push_str("# EOF\n");
+    }
+    text
+}
+
+fn head(text: &mut String, metric: &Metric, format: Format) {
+    // The older format names a counter by its series.
+    let name = match format {
+        Format::OpenMetrics => metric.name.to_owned(),
+        _ => metric.series(),
+    };
+    // Writing to a String cannot fail, here and below.
+    let _ = writeln!(text, "# HELP {name} {}", metric.help);
+    let _ = writeln!(text, "# TYPE {name} {}", metric.kind.name());
+    if let (Format::OpenMetrics, Some(unit)) = (format, metric.unit) {
+        let _ = writeln!(text, "# UNIT {name} {unit}");
+    }
+}
+
+fn series(text: &mut String, family: &Family<'_>) {
+    let name = family.metric.series();
+    for point in &family.points {
+        let labels = label_text(&point.labels);
+        match point.value {
+            Value::Count(count) => sample(text, &name, &labels, count),
+            Value::Real(value) => sample(text, &name, &labels, Real(value)),
+            Value::Histogram(histogram) => distribution(text, &name, &labels, histogram),
+        }
+    }
+    debug_assert!(family.metric.kind != Kind::Counter || name.ends_with("_total"));
+}
+
+fn sample(text: &mut String, name: &str, labels: &str, value: impl Display) {
+    let _ = match labels {
+        "" => writeln!(text, "{name} {value}"),
+        _ => writeln!(text, "{name}{{{labels}}} {value}"),
+    };
+}
+
+fn distribution(text: &mut String, name: &str, labels: &str, histogram: &GroupHistogram) {
+    let comma = if labels.is_empty() { "" } else { "," };
+    let mut count = 0;
+    for bucket in buckets::cumulative(histogram) {
+        let bound = Real(bucket.bound);
+        let _ = writeln!(
+            text,
+            "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {}",
+            bucket.count
+        );
+        count = bucket.count;
+    }
+    sample(
+        text,
+        &format!("{name}_sum"),
+        labels,
+        Real(seconds(histogram.sum_ns())),
+    );
+    sample(text, &format!("{name}_count"), labels, count);
+}
+
+/// Return a sum of nanoseconds in seconds.
+pub(crate) fn seconds(ns: u128) -> f64 {
+    ns as f64 / 1e9
+}
+
+fn label_text(labels: &Labels) -> String {
+    let mut text = String::new();
+    for (name, value) in labels {
+        let comma = if text.is_empty() { "" } else { "," };
+        let _ = write!(text, "{comma}{name}=\"{}\"", LabelValue(value));
+    }
+    text
+}
+
+/// A label's value, escaped: OpenMetrics 1.0, section "Overall Structure", `escaped-string`.
+struct LabelValue<'a>(&'a str);
+
+impl Display for LabelValue<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for character in self.0.chars() {
+            match character {
+                '\\' => f.write_str("\\\\")?,
+                '\n' => f.write_str("\\n")?,
+                '"' => f.write_str("\\\"")?,
+                other => f.write_char(other)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A floating-point number in the canonical form of OpenMetrics, which Go also prints: at least one
+/// digit after the point, two in an exponent.
+struct Real(f64);
+
+impl Display for Real {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_infinite() {
+            return f.write_str(if self.0 > 0.0 { "+Inf" } else { "-Inf" });
+        }
+        if self.0 != 0.0 && self.0.abs() < 1e-4 {
+            let digits = format!("{:e}", self.0);
+            let (mantissa, exponent) = digits.split_once("e-").unwrap_or((&digits, "0"));
+            return write!(f, "{mantissa}e-{exponent:0>2}");
+        }
+        write!(f, "{:?}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::clock::Nanos;
+
+    use super::*;
+    use crate::catalogue::{IN_FLIGHT, STAGE, VERDICTS};
+
+    fn text(exposition: &Exposition<'_>, format: Format) -> Vec<String> {
+        render(exposition, format).lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_counter_is_named_as_its_format_wants() {
+        let mut exposition = Exposition::default();
+        let hostile = "a\"b\\c\nd\u{e9}".to_owned();
+        exposition.add(&VERDICTS, vec![("verdict".into(), hostile)], Value::Count(7));
+        exposition.add(&IN_FLIGHT, Vec::new(), Value::Count(0));
+        let sample = r#"sockstamp_verdicts_total{verdict="a\"b\\c\ndé"} 7"#;
+        let open = text(&exposition, Format::OpenMetrics);
+        assert_eq!(open[1], "# TYPE sockstamp_verdicts counter");
+        assert_eq!(open[2], sample);
+        assert_eq!(open[5], "sockstamp_in_flight_messages 0");
+        assert_eq!(open.last().unwrap(), "# EOF");
+        let plain = text(&exposition, Format::Plain);
+        assert_eq!(plain[1], "# TYPE sockstamp_verdicts_total counter");
+        assert_eq!(plain[2], sample);
+        assert_eq!(plain.len(), 6);
+    }
+
+    #[test]
+    fn a_distribution_is_cumulative_and_ends_with_sum_and_count() {
+        let mut histogram = GroupHistogram::default();
+        histogram.record(Nanos(500), 1);
+        histogram.record(Nanos(250_000_000), 2);
+        histogram.record(Nanos(100_000_000_000), 1);
+        let mut exposition = Exposition::default();
+        exposition.add(
+            &STAGE,
+            vec![("stage".into(), "rx.app".into())],
+            Value::Histogram(&histogram),
+        );
+        let lines = text(&exposition, Format::OpenMetrics);
+        assert_eq!(lines[2], "# UNIT sockstamp_stage_seconds seconds");
+        let bucket = |bound: &str, count: u64| {
+            format!("sockstamp_stage_seconds_bucket{{stage=\"rx.app\",le=\"{bound}\"}} {count}")
+        };
+        assert_eq!(lines[3], bucket("9.5367431640625e-07", 1));
+        for line in [
+            bucket("0.125", 1),
+            bucket("0.25", 3),
+            bucket("32.0", 3),
+            bucket("+Inf", 4),
+        ] {
+            assert!(lines.contains(&line), "{line}");
+        }
+        assert!(lines.contains(&"sockstamp_stage_seconds_sum{stage=\"rx.app\"} 100.5000005".to_owned()));
+        assert!(lines.contains(&"sockstamp_stage_seconds_count{stage=\"rx.app\"} 4".to_owned()));
+    }
+
+    #[test]
+    fn numbers_are_canonical() {
+        let written =
+            [0.0, 1.0, 0.001, 1e-4, 1e-5, 2_f64.powi(-20), 1.5e10].map(|value| Real(value).to_string());
+        let wanted = [
+            "0.0",
+            "1.0",
+            "0.001",
+            "0.0001",
+            "1e-05",
+            "9.5367431640625e-07",
+            "15000000000.0",
+        ];
+        assert_eq!(written, wanted);
+    }
+}
