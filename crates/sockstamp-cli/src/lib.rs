@@ -30,6 +30,7 @@ mod measure;
 mod measuring;
 mod output;
 mod ping;
+mod progress;
 mod record;
 mod recordings;
 mod recover;

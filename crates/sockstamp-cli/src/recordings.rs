@@ -3,6 +3,48 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use sockstamp_model::message::Message;
+use sockstamp_record::Reader;
+
+use crate::escape;
+use crate::progress::Progress;
+
+/// Recordings that are read, several times if needed.
+pub(crate) struct Recordings(Vec<Reader>);
+
+impl Recordings {
+    pub(crate) fn open(files: &[PathBuf]) -> Result<Self> {
+        open(files).map(Self)
+    }
+
+    /// Pass each message.
+    pub(crate) fn each(&self, mut take: impl FnMut(&Message) -> Result<()>) -> Result<()> {
+        let mut progress = Progress::new(self.0.iter().map(Reader::rows).sum());
+        for message in self.0.iter().flat_map(Reader::messages) {
+            take(&message?)?;
+            progress.step();
+        }
+        Ok(())
+    }
+}
+
+/// Open files; tell of rows that their writers had no time to finish.
+pub(crate) fn open(files: &[PathBuf]) -> Result<Vec<Reader>> {
+    let readers: Result<Vec<_>, _> = files.iter().map(|path| Reader::open(path)).collect();
+    let readers = readers?;
+    readers.iter().for_each(tell_what_is_unread);
+    Ok(readers)
+}
+
+fn tell_what_is_unread(recording: &Reader) {
+    if recording.unread() > 0 {
+        escape::complain(format_args!(
+            "{}: its last {} bytes are of messages that were not finished: the recording was killed",
+            recording.path().display(),
+            recording.unread()
+        ));
+    }
+}
 
 /// Return the path, or all files of a recording below it by time:
 /// `date=…/hour=…/host=…/….parquet`.

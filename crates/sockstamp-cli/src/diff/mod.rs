@@ -11,11 +11,9 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use sockstamp_explain::diff::{Change, Population, compare};
-use sockstamp_record::Reader;
 
 use crate::output::Format;
-use crate::recordings::files;
-use crate::report;
+use crate::recordings::{Recordings, files};
 
 use condition::{Condition, Held};
 
@@ -98,12 +96,9 @@ fn print(output: &mut dyn Write, difference: &Difference, format: Format) -> Res
 
 fn population(path: &Path) -> Result<Population> {
     let mut population = Population::new();
-    for file in files(path)? {
-        let recording = Reader::open(&file)?;
-        report::tell_what_is_unread(&recording);
-        for message in recording.messages() {
-            population.add(&message?);
-        }
-    }
+    Recordings::open(&files(path)?)?.each(|message| {
+        population.add(message);
+        Ok(())
+    })?;
     Ok(population)
 }

@@ -17,13 +17,13 @@ use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_explain::Border;
 use sockstamp_model::message::Message;
-use sockstamp_record::Reader;
 
 use crate::duration::duration;
 use crate::measure::{self, Measurement, Observer};
 use crate::measuring::Measuring;
 use crate::output::Format;
-use crate::{command, escape, report};
+use crate::recordings::Recordings;
+use crate::{command, escape};
 
 use causes::Explained;
 use source::Source;
@@ -113,14 +113,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 fn of_recordings(files: &[PathBuf], border: Border) -> Result<Vec<Explained>> {
-    let recordings: Result<Vec<_>, _> = files.iter().map(|path| Reader::open(path)).collect();
-    let recordings = recordings?;
-    recordings.iter().for_each(report::tell_what_is_unread);
+    let recordings = Recordings::open(files)?;
     causes::of(border, |take| {
-        for message in recordings.iter().flat_map(Reader::messages) {
-            take(&message?);
-        }
-        Ok(())
+        recordings.each(|message| {
+            take(message);
+            Ok(())
+        })
     })
 }
 

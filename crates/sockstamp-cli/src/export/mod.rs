@@ -12,9 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_model::clock::Nanos;
-use sockstamp_record::Reader;
 
-use crate::{duration, escape, output, report};
+use crate::recordings::Recordings;
+use crate::{duration, escape, output};
 
 /// Options of `export`.
 #[derive(Debug, Args)]
@@ -34,18 +34,14 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let recordings: Result<Vec<_>, _> = options.files.iter().map(|path| Reader::open(path)).collect();
-    let recordings = recordings?;
-    recordings.iter().for_each(report::tell_what_is_unread);
+    let recordings = Recordings::open(&options.files)?;
     let output = output::create_beside(&options.output, &options.files)?;
     let least = options.slower_than.map_or(Nanos::ZERO, Nanos::from);
     let mut trace = perfetto::Trace::new(output);
-    for message in recordings.iter().flat_map(Reader::messages) {
-        let message = message?;
-        if message.total() >= least {
-            trace.add(&message).context("cannot write the trace")?;
-        }
-    }
+    recordings.each(|message| match message.total() >= least {
+        true => trace.add(message).context("cannot write the trace"),
+        false => Ok(()),
+    })?;
     let (messages, mut output) = trace.finish();
     output.flush().context("cannot write the trace")?;
     escape::complain(format_args!(

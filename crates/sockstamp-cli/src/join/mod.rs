@@ -19,9 +19,9 @@ use sockstamp_model::message::Message;
 use sockstamp_record::Reader;
 
 use crate::duration::with_unit;
+use crate::escape;
 use crate::output::Format;
-use crate::recordings::files;
-use crate::{escape, report};
+use crate::recordings::{files, open};
 
 use sums::Sums;
 
@@ -151,13 +151,6 @@ impl Joined {
     fn from(&self, host: Host) -> &Sums {
         &self.sums[host as usize]
     }
-}
-
-fn open(paths: &[PathBuf]) -> Result<Vec<Reader>> {
-    let recordings: Result<Vec<_>, _> = paths.iter().map(|path| Reader::open(path)).collect();
-    let recordings = recordings?;
-    recordings.iter().for_each(report::tell_what_is_unread);
-    Ok(recordings)
 }
 
 /// Return true if all chose their messages by the same multiples.

@@ -16,13 +16,13 @@ use sockstamp_model::aggregate::Aggregate;
 use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
-use sockstamp_record::Reader;
 
 use self::groups::Sums;
 use self::series::Series;
 use crate::colour::{Brush, Color};
 use crate::diagnosis::Peers;
 use crate::groups::{Sort, dimension_of, order, sort};
+use crate::recordings::Recordings;
 use crate::stat::Format;
 use crate::{duration, escape, output, text};
 
@@ -141,17 +141,13 @@ impl Report {
         let mut aggregate = Aggregate::new();
         let mut sums = Sums::new(by.clone(), interval);
         let mut times: Option<(Timestamp<Realtime>, Timestamp<Realtime>)> = None;
-        for path in &options.files {
-            let recording = Reader::open(path)?;
-            tell_what_is_unread(&recording);
-            for message in recording.messages() {
-                let message = message?;
-                aggregate.record(&message);
-                sums.add(&message);
-                let (first, last) = times.unwrap_or((message.time, message.time));
-                times = Some((first.min(message.time), last.max(message.time)));
-            }
-        }
+        Recordings::open(&options.files)?.each(|message| {
+            aggregate.record(message);
+            sums.add(message);
+            let (first, last) = times.unwrap_or((message.time, message.time));
+            times = Some((first.min(message.time), last.max(message.time)));
+            Ok(())
+        })?;
         let duration = times.and_then(|(first, last)| last.since(first));
         let mut summary = aggregate.summary(duration.unwrap_or(Nanos::ZERO));
         let mut intervals = sums.finish();
@@ -170,16 +166,5 @@ impl Report {
             }),
         };
         Ok(Self { summary, series })
-    }
-}
-
-/// Tell of rows that the writer had no time to finish.
-pub(crate) fn tell_what_is_unread(recording: &Reader) {
-    if recording.unread() > 0 {
-        escape::complain(format_args!(
-            "{}: its last {} bytes are of messages that were not finished: the recording was killed",
-            recording.path().display(),
-            recording.unread()
-        ));
     }
 }

@@ -19,16 +19,16 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::message::Message;
 use sockstamp_model::verdict::Verdict;
-use sockstamp_record::{Error, Reader};
 
 use self::census::{Census, Shown};
 use self::figures::Place;
 use self::markup::Text;
 use self::view::{Life, Lives, View};
-use super::{Options, tell_what_is_unread};
+use super::Options;
 use crate::line::time_of_day;
 use crate::output;
 use crate::record::utc;
+use crate::recordings::Recordings;
 
 /// Messages that are shown one by one.
 const LIVES: usize = 200;
@@ -43,17 +43,15 @@ const SCRIPT_HASH: &str = include_str!("page.js.sha256");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-HASH'; base-uri 'none'; form-action 'none'";
 
 pub(super) fn run(options: &Options, path: &Path) -> Result<()> {
-    let recordings: Result<Vec<_>, _> = options.files.iter().map(|path| Reader::open(path)).collect();
-    let recordings = recordings?;
-    recordings.iter().for_each(tell_what_is_unread);
+    let recordings = Recordings::open(&options.files)?;
     let by = options.by.iter().copied();
     let by = Grouping::new(by).or_else(|| Grouping::new([Dimension::Comm, Dimension::Port]));
     let by = by.context("no dimension")?;
     let page = Page::of(by, |take| {
-        recordings
-            .iter()
-            .flat_map(Reader::messages)
-            .try_for_each(|message| message.map(|message| take(&message)))
+        recordings.each(|message| {
+            take(message);
+            Ok(())
+        })
     })?;
     let mut output = output::create_beside(path, &options.files)?;
     page.write(&mut output).context("cannot write the page")
@@ -76,7 +74,7 @@ struct Page {
 }
 
 impl Page {
-    fn of(by: Grouping, each: impl Fn(&mut dyn FnMut(&Message)) -> Result<(), Error>) -> Result<Self> {
+    fn of(by: Grouping, each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>) -> Result<Self> {
         let mut census = Census::new(by);
         each(&mut |message| census.add(message))?;
         let shown = census.finish();
