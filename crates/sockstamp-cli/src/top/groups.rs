@@ -1,6 +1,9 @@
 //! Draw the table of groups or flows, and the details of the selected one.
 
+use std::borrow::Cow;
+
 use ratatui::text::{Line, Span};
+use sockstamp_model::flow::canonical;
 use sockstamp_model::stage::{Direction, Stage};
 
 use super::app::{App, View};
@@ -9,12 +12,18 @@ use super::table::{Half, Key, Row};
 use super::{bar, units};
 use crate::text;
 
-/// The width of a cell, including the blank or mark before it.
+/// The width of a cell, including the blank before it.
 const CELL: usize = 6;
+/// The same for a cell of a stage, which may have a mark after the blank.
+const STAGE_CELL: usize = 7;
+/// The width of a screen on which flows have their local address as well.
+const WITH_LOCAL_ADDRESS: usize = 120;
 /// The number of lines below the table.
 const DETAILS: usize = 6 + DIAGNOSIS;
 /// Those of them that say where the time of a row goes.
 const DIAGNOSIS: usize = 2;
+/// The least width of a group's name: both its ends are recognisable.
+const LEAST_NAME: usize = 12;
 /// Rows that are worth more than details.
 const ROWS: usize = 4;
 /// The width of the bar in the details.
@@ -31,6 +40,13 @@ enum Column {
 }
 
 impl Column {
+    fn width(self) -> usize {
+        match self {
+            Self::Stage(_) => STAGE_CELL,
+            _ => CELL,
+        }
+    }
+
     /// Above the name and the name itself.
     fn head(self) -> (&'static str, &'static str) {
         match self {
@@ -59,7 +75,8 @@ pub(super) fn body(app: &App, width: usize, height: usize, paint: Paint) -> Vec<
         lines.push(Line::raw(nothing(app)));
     }
     for (place, row) in rows.iter().enumerate().skip(first).take(room) {
-        lines.push(line(app, row, place == cursor, &columns, name_width, paint));
+        let name = fit(&name_of(row, width), name_width);
+        lines.push(line(app, row, &name, place == cursor, &columns, paint));
     }
     lines.resize(2 + room, Line::default());
     // Rows below the last one must not go unseen.
@@ -78,21 +95,36 @@ fn nothing(app: &App) -> &'static str {
     }
 }
 
-/// Choose columns: the stages first, those between messages if any message has them, then others
-/// that fit beside names of a recognisable width.
+/// Return the name of a row on a screen of this width.
+fn name_of(row: &Row, width: usize) -> Cow<'_, str> {
+    match &row.key {
+        Key::Flow(flow) if width >= WITH_LOCAL_ADDRESS => {
+            format!("{} > {}", canonical(flow.local), canonical(flow.remote)).into()
+        }
+        _ => Cow::Borrowed(&row.name),
+    }
+}
+
+/// Return true for a stage that many messages never have.
+fn is_rare(stage: Stage) -> bool {
+    stage == Stage::RxHol || stage.is_between_messages()
+}
+
+/// Choose columns: the stages first, rare ones if any message has them, then others that fit beside
+/// names of a recognisable width.
 fn layout(app: &App, rows: &[Row], width: usize) -> (usize, Vec<Column>) {
-    let names = rows.iter().map(|row| Span::raw(row.name.as_str()).width());
+    let names = rows.iter().map(|row| Span::raw(name_of(row, width)).width());
     let longest = names.max().unwrap_or(0);
     let (least, wanted) = match app.view {
-        View::Groups => (15, longest.clamp(15, 40)),
-        _ => (20, longest.clamp(20, 50)),
+        View::Groups => (LEAST_NAME, longest.clamp(LEAST_NAME, 40)),
+        _ => (20, longest.clamp(20, 60)),
     };
     let room = width.saturating_sub(2);
-    let told =
-        |stage: &Stage| !stage.is_between_messages() || rows.iter().any(|row| row.stage(*stage).is_some());
+    let told = |stage: &Stage| !is_rare(*stage) || rows.iter().any(|row| row.stage(*stage).is_some());
     let stages = app.stages().into_iter().filter(told);
     let mut columns: Vec<_> = stages.map(Column::Stage).collect();
-    columns.truncate(room.saturating_sub(least) / CELL);
+    columns.truncate(room.saturating_sub(least) / STAGE_CELL);
+    let used = |columns: &[Column]| columns.iter().map(|column| column.width()).sum::<usize>();
     let [tx, rx] = Direction::ALL;
     let extra = [
         (Column::Messages(tx), least),
@@ -105,13 +137,12 @@ fn layout(app: &App, rows: &[Row], width: usize) -> (usize, Vec<Column>) {
     ];
     let mut shown = Vec::new();
     for (column, name) in extra {
-        if name + (columns.len() + shown.len() + 1) * CELL <= room {
+        if name + used(&columns) + used(&shown) + column.width() <= room {
             shown.push(column);
         }
     }
-    shown.sort_by_key(|&column| extra.iter().position(|&(other, _)| other == column));
     shown.extend(columns);
-    (room.saturating_sub(shown.len() * CELL), shown)
+    (room.saturating_sub(used(&shown)), shown)
 }
 
 fn head(app: &App, columns: &[Column], name_width: usize, paint: Paint) -> Vec<Line<'static>> {
@@ -123,10 +154,10 @@ fn head(app: &App, columns: &[Column], name_width: usize, paint: Paint) -> Vec<L
     let mut names = format!("  {what:name_width$}");
     let mut last = "";
     for column in columns {
-        let (direction, name) = column.head();
+        let ((direction, name), width) = (column.head(), column.width());
         // Once for all columns beneath it.
-        above += &format!("{:>CELL$}", if direction == last { "" } else { direction });
-        names += &format!("{name:>CELL$}");
+        above += &format!("{:>width$}", if direction == last { "" } else { direction });
+        names += &format!("{name:>width$}");
         last = direction;
     }
     [above, names]
@@ -134,16 +165,8 @@ fn head(app: &App, columns: &[Column], name_width: usize, paint: Paint) -> Vec<L
         .to_vec()
 }
 
-fn line(
-    app: &App,
-    row: &Row,
-    selected: bool,
-    columns: &[Column],
-    name_width: usize,
-    paint: Paint,
-) -> Line<'static> {
+fn line(app: &App, row: &Row, name: &str, selected: bool, columns: &[Column], paint: Paint) -> Line<'static> {
     let mark = if selected { ">" } else { " " };
-    let name = fit(&row.name, name_width, app.view);
     let mut spans = vec![Span::raw(format!("{mark} {name}"))];
     spans.extend(columns.iter().map(|&column| cell(app, row, column, paint)));
     let line = Line::from(spans);
@@ -154,18 +177,20 @@ fn line(
     }
 }
 
-/// Groups are known by how their names begin, flows by how they end.
-fn fit(name: &str, width: usize, view: View) -> String {
+/// Fill or cut a name to a width. Programs are known by how their names begin, ports and flows by
+/// how they end: the middle is left out.
+fn fit(name: &str, width: usize) -> String {
     let characters: Vec<_> = name.chars().collect();
     let mut kept = characters.len();
     loop {
-        let text: String = match (kept == characters.len(), view) {
-            (true, _) => name.to_owned(),
-            (false, View::Groups) => characters[..kept].iter().chain(['…'].iter()).collect(),
-            (false, _) => ['…']
-                .iter()
-                .chain(&characters[characters.len() - kept..])
-                .collect(),
+        let text = if kept == characters.len() {
+            name.to_owned()
+        } else {
+            let (head, tail) = (
+                &characters[..kept - kept / 2],
+                &characters[characters.len() - kept / 2..],
+            );
+            head.iter().chain(['…'].iter()).chain(tail).collect()
         };
         let used = Span::raw(text.as_str()).width();
         if used <= width || kept == 0 {
@@ -192,11 +217,11 @@ fn cell(app: &App, row: &Row, column: Column, paint: Paint) -> Span<'static> {
 /// The stage where the time goes has a mark beside its colour.
 fn stage_cell(app: &App, row: &Row, stage: Stage, paint: Paint) -> Span<'static> {
     let Some(text) = row.cell(app.shown, stage) else {
-        return Span::styled(format!("{:>CELL$}", "-"), paint.faint());
+        return Span::styled(format!("{:>STAGE_CELL$}", "-"), paint.faint());
     };
     let share = row.share(stage);
     let marked = if share >= MOST { format!("*{text}") } else { text };
-    Span::styled(format!("{marked:>CELL$}"), paint.share(share))
+    Span::styled(format!("{marked:>STAGE_CELL$}"), paint.share(share))
 }
 
 /// Describe where the time of one row went.
@@ -297,9 +322,24 @@ mod tests {
 
     #[test]
     fn names_are_cut_where_they_tell_least() {
-        assert_eq!(fit("redis-server 6379", 10, View::Groups), "redis-ser…");
-        assert_eq!(fit("10.0.0.1:443 > 10.0.0.2:5", 12, View::Flows), "… 10.0.0.2:5");
-        assert_eq!(fit("ab", 4, View::Groups), "ab  ");
+        assert_eq!(fit("redis-server 6379", 10), "redis…6379");
+        assert_eq!(fit("10.0.0.1:443 > 10.0.0.2:5", 12), "10.0.0…0.2:5");
+        assert_eq!(fit("ab", 4), "ab  ");
+        assert_eq!(fit("abc", 1), "…");
+    }
+
+    #[test]
+    fn flows_have_their_local_address_where_there_is_room() {
+        let flow = sample::message(1).flow;
+        let row = Row::new(
+            Key::Flow(flow),
+            "short".to_owned(),
+            &sockstamp_model::group::GroupSummary::default(),
+            std::time::Duration::from_secs(1),
+        );
+        assert_eq!(name_of(&row, 119), "short");
+        let long = name_of(&row, 120);
+        assert_eq!(long, format!("{} > {}", flow.local, flow.remote));
     }
 
     #[test]
@@ -310,11 +350,12 @@ mod tests {
         for width in 20..200 {
             let (name, columns) = layout(&app, &rows, width);
             assert!(columns.len() >= last, "{width}");
-            assert_eq!(2 + name + columns.len() * CELL, width);
+            let used: usize = columns.iter().map(|column| column.width()).sum();
+            assert_eq!(2 + name + used, width);
             last = columns.len();
         }
         assert!(
-            layout(&app, &rows, 80)
+            layout(&app, &rows, 90)
                 .1
                 .contains(&Column::Messages(Direction::Tx))
         );
