@@ -7,6 +7,8 @@
 #include "group/group.bpf.h"
 
 #define GROUP_BY_TASK (GROUP_BY_PID | GROUP_BY_COMM)
+/* Dimensions in which the messages of one UDP socket may differ, if it is not connected. */
+#define GROUP_BY_END (GROUP_BY_PORT | GROUP_BY_PEER | GROUP_BY_FLOW)
 
 static __always_inline struct group_slot *group_slot(__u32 token)
 {
@@ -130,17 +132,22 @@ static __always_inline void group_name_task(struct group_key *key, __u32 pid)
 }
 
 /* `pid` 0: no task. */
+static __always_inline void group_describe(struct group_key *key, const struct sock *sk, __u32 pid)
+{
+	group_identify(key, sk);
+	if (setting_groups & GROUP_BY_CGROUP)
+		key->identity.cgroup = sk->sk_cgrp_data.cgroup->kn->id;
+	if (setting_groups & GROUP_BY_PORT)
+		key->port = group_port(sk);
+	if (pid)
+		group_name_task(key, pid);
+}
+
 static __always_inline __u32 group_resolve(const struct sock *sk, __u32 pid)
 {
 	struct group_key key = {};
 
-	group_identify(&key, sk);
-	if (setting_groups & GROUP_BY_CGROUP)
-		key.identity.cgroup = sk->sk_cgrp_data.cgroup->kn->id;
-	if (setting_groups & GROUP_BY_PORT)
-		key.port = group_port(sk);
-	if (pid)
-		group_name_task(&key, pid);
+	group_describe(&key, sk, pid);
 	return group_find(&key);
 }
 

@@ -4,14 +4,15 @@
 #define SOCKSTAMP_UDP_PEER_BPF_H
 
 #include "filter/filter.bpf.h"
+#include "group/resolve.bpf.h"
 #include "udp/state.bpf.h"
 
 #define ETH_P_IP 0x0800 /* include/uapi/linux/if_ether.h */
 
-/* Return true if a message's peer is needed: for display, or for the filter. */
+/* Return true if a message's peer is needed: for display, for the filter, or for its group. */
 static __always_inline bool udp_peer_wanted(void)
 {
-	return setting_record || setting_filtered;
+	return setting_record || setting_filtered || setting_groups & GROUP_BY_END;
 }
 
 /*
@@ -46,6 +47,38 @@ static __always_inline void udp_identify(struct flow_identity *identity, const s
 		return;
 	__builtin_memcpy(identity->remote_address, remote->address, sizeof(remote->address));
 	identity->remote_port = remote->port;
+}
+
+/* A frame of its own for the key. The service is the end with the lower port. */
+static __noinline __u32 udp_group_with(const struct sock *sk, const struct udp_remote *remote)
+{
+	struct group_key key = {};
+	__u32 pid = 0, token;
+
+	if (setting_groups & GROUP_BY_TASK)
+		pid = bpf_get_current_pid_tgid() >> 32;
+	group_describe(&key, sk, pid);
+	if (setting_groups & GROUP_BY_PORT && remote->port < key.port)
+		key.port = remote->port;
+	if (setting_groups & (GROUP_BY_PEER | GROUP_BY_FLOW))
+		__builtin_memcpy(key.identity.remote_address, remote->address,
+				 sizeof(remote->address));
+	if (setting_groups & GROUP_BY_FLOW)
+		key.identity.remote_port = remote->port;
+	token = group_find(&key);
+	return token & GROUP_INDEX_MASK;
+}
+
+/*
+ * The group of the current task's message. That of a connected socket is remembered; another socket
+ * may have another peer for each message.
+ */
+static __always_inline __u32 udp_group(struct udp_flow *flow, const struct sock *sk,
+				       const struct udp_remote *remote)
+{
+	if (!(setting_groups & GROUP_BY_END) || sk->__sk_common.skc_dport || !remote->port)
+		return group_of_task(&flow->group, sk);
+	return udp_group_with(sk, remote);
 }
 
 /*

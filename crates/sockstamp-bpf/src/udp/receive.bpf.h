@@ -400,7 +400,7 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 	if (!bank || !pid_selected(read->pid) ||
 	    !udp_wants(sk, &read->arrival.remote, DIRECTION_RX))
 		return;
-	read->group = group_of_task(&flow->group, sk);
+	read->group = udp_group(flow, sk, &read->arrival.remote);
 	account_message(bank, read->group, DIRECTION_RX, read->length);
 	udp_sample_refresh(&flow->rx_sampler, read->now);
 	if (sample_skip(&flow->rx_sampler))

@@ -636,7 +636,8 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 			udp_release(flow, slot);
 		return;
 	}
-	group = group_of_task(&flow->group, sk);
+	group = slot == UDP_NO_SLOT ? group_of_task(&flow->group, sk) :
+				      udp_group(flow, sk, &send->remote);
 	account_message(bank, group, DIRECTION_TX, result);
 	/* Its packet waits for the neighbour's address: of a connected socket the peer is known. */
 	if (slot != UDP_NO_SLOT && !send->sched && sk->__sk_common.skc_dport && !udp_pending(sk))

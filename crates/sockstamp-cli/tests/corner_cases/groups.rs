@@ -104,6 +104,35 @@ fn groups_of_a_link_that_fails_add_up() {
     assert_eq!(number(&unanswered["tx"]["messages"]), 0);
 }
 
+/// A server and two clients, none of which is connected.
+#[test]
+fn datagrams_are_grouped_by_the_service_and_the_peer_that_each_has() {
+    let host = Host::new("groups").unwrap();
+    let bound = |last: u8, port| {
+        let address = SocketAddr::from(([127, 0, 0, last], port));
+        host.udp_bind(address).unwrap()
+    };
+    let (server, clients) = (bound(1, 1053), [2, 3].map(|last| bound(last, 0)));
+    let stat = Stat::start(&["--netns", host.netns_name(), "--by", "port,peer"]);
+    for client in clients.iter().chain(&clients[1..]) {
+        client.send_to(&[0; 100], server.local_addr().unwrap()).unwrap();
+        let (_, from) = server.recv_from(&mut [0; 100]).unwrap();
+        assert_eq!(from, client.local_addr().unwrap());
+        server.send_to(&[0; 10], from).unwrap();
+        client.recv_from(&mut [0; 10]).unwrap();
+    }
+    let report = stat.finish();
+
+    assert_adds_up(&report);
+    assert_eq!(report["groups"].as_array().unwrap().len(), 3, "{report}");
+    for (peer, messages) in [("127.0.0.1", 3), ("127.0.0.2", 1), ("127.0.0.3", 2)] {
+        let group = group(&report, "peer", &json!(peer));
+        assert_eq!(group["key"]["port"], 1053, "{group}");
+        let counted = ["tx", "rx"].map(|direction| number(&group[direction]["messages"]));
+        assert_eq!(counted, [messages; 2], "{group}");
+    }
+}
+
 #[test]
 fn several_cgroups_of_a_container_are_one_group() {
     let host = Host::new("corner").unwrap();
