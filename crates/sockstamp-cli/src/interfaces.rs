@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
 
+use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::{Interface, InterfaceSummary};
 use sockstamp_model::message::Message;
@@ -57,15 +59,45 @@ pub(crate) fn summary(
     Ok(())
 }
 
+/// The names of network namespaces, looked up anew where one without a name is seen.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    names: BTreeMap<NetnsInode, Name>,
+    looked: Instant,
+}
+
+impl Namespaces {
+    /// At most one look in this time.
+    const REST: Duration = Duration::from_secs(10);
+
+    pub(crate) fn look() -> Self {
+        Self {
+            names: netns::names(),
+            looked: Instant::now(),
+        }
+    }
+
+    pub(crate) fn name(&mut self, netns: NetnsInode) -> Option<&Name> {
+        if !self.names.contains_key(&netns) && self.looked.elapsed() > Self::REST {
+            self.names.extend(netns::names());
+            self.looked = Instant::now();
+        }
+        self.names.get(&netns)
+    }
+}
+
 /// The way of a message from its socket to the last interface that stamped it.
-pub(crate) fn way(line: &mut Vec<u8>, message: &Message) {
+pub(crate) fn way(line: &mut Vec<u8>, message: &Message, namespaces: &mut Namespaces) {
     let (first, last) = (&message.interfaces.first, &message.interfaces.last);
     let mut name = |separator: &str, interface: &Interface| {
         line::text(line, separator);
         line::show(line, &interface.name);
         if interface.netns != message.flow.netns {
             line.push(b'@');
-            line::show(line, &interface.netns);
+            match namespaces.name(interface.netns) {
+                Some(name) => line::show(line, name),
+                None => line::show(line, &interface.netns),
+            }
         }
     };
     match (first, last) {

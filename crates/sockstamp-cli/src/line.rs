@@ -11,10 +11,10 @@ use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 
-use crate::interfaces;
+use crate::interfaces::{self, Namespaces};
 
 /// Write a message of `trace`, without the end of the line.
-pub(crate) fn write(line: &mut Vec<u8>, message: &Message) {
+pub(crate) fn write(line: &mut Vec<u8>, message: &Message, namespaces: &mut Namespaces) {
     line.extend_from_slice(time_of_day(message.time.as_nanos()).as_bytes());
     line.push(b' ');
     text(line, message.label());
@@ -57,7 +57,7 @@ pub(crate) fn write(line: &mut Vec<u8>, message: &Message) {
     if message.coalesced {
         text(line, "  coalesced");
     }
-    interfaces::way(line, message);
+    interfaces::way(line, message, namespaces);
     if let Some(age) = message.oldest_age.filter(|_| message.verdict.is_valid()) {
         time(line, "  ", "oldest", age);
     }

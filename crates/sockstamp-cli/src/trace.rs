@@ -13,6 +13,7 @@ use clap::Args;
 use sockstamp_model::message::Message;
 
 use crate::duration::{self, duration};
+use crate::interfaces::Namespaces;
 use crate::measure::{self, Measurement, Observer};
 use crate::measuring::{self, Measuring};
 use crate::output::{self, Format};
@@ -74,6 +75,7 @@ fn unbuffered_stdout() -> Result<File> {
 struct Printer {
     output: Box<dyn Write>,
     line: Vec<u8>,
+    namespaces: Namespaces,
     format: Format,
     flush_lines: bool,
     failure: Option<io::Error>,
@@ -88,6 +90,7 @@ impl Printer {
         Ok(Self {
             output,
             line: Vec::new(),
+            namespaces: Namespaces::look(),
             format: options.format,
             flush_lines: options.output.is_none() && io::stdout().is_terminal(),
             failure: None,
@@ -98,7 +101,7 @@ impl Printer {
         match self.format {
             Format::Text => {
                 self.line.clear();
-                line::write(&mut self.line, message);
+                line::write(&mut self.line, message, &mut self.namespaces);
                 self.line.push(b'\n');
                 self.output.write_all(&self.line)?;
             }

@@ -170,6 +170,9 @@ pub struct GroupInterface {
     pub index: u32,
     /// Its name; `None` if it could not be looked up.
     pub name: Option<Name>,
+    /// The name of its namespace, or the inode if that has none, unless it is our own.
+    #[serde(skip)]
+    pub place: Option<Name>,
 }
 
 /// The common values of a group's messages, one per dimension of the [`Grouping`].
@@ -229,10 +232,12 @@ fn or_dash(name: &Name) -> String {
 }
 
 fn interface_name(interface: &GroupInterface) -> String {
-    match (&interface.name, interface.index) {
-        (Some(name), _) => name.to_string(),
-        (None, 0) => "-".to_owned(),
-        (None, index) => format!("#{index}@{}", interface.netns),
+    match (&interface.name, &interface.place, interface.index) {
+        (Some(name), Some(place), _) => format!("{name}@{place}"),
+        (Some(name), None, _) => name.to_string(),
+        (None, _, 0) => "-".to_owned(),
+        (None, Some(place), index) => format!("#{index}@{place}"),
+        (None, None, index) => format!("#{index}@{}", interface.netns),
     }
 }
 
@@ -578,6 +583,7 @@ mod tests {
                 netns: NetnsInode(4_026_531_840),
                 index: 3,
                 name: None,
+                place: None,
             }),
             ..GroupKey::default()
         };
@@ -590,6 +596,26 @@ mod tests {
             )
         );
         assert_eq!(GroupKey::default().to_string(), "other");
+    }
+
+    #[test]
+    fn interfaces_of_other_namespaces_have_their_place() {
+        let shown = |name: Option<&str>, place: Option<&str>| {
+            let interface = GroupInterface {
+                netns: NetnsInode(7),
+                index: 2,
+                name: name.map(Name::from),
+                place: place.map(Name::from),
+            };
+            let key = GroupKey {
+                interface: Some(interface),
+                ..GroupKey::default()
+            };
+            key.to_string()
+        };
+        assert_eq!(shown(Some("eth0"), None), "eth0");
+        assert_eq!(shown(Some("eth0"), Some("blue")), "eth0@blue");
+        assert_eq!(shown(None, Some("blue")), "#2@blue");
     }
 
     #[test]

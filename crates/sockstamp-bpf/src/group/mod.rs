@@ -378,6 +378,7 @@ impl Table {
                 netns: flow.netns,
                 index: key.ifindex,
                 name: self.names.interface((flow.netns, key.ifindex)),
+                place: self.names.place(flow.netns),
             }),
             flow: has(Dimension::Flow).then_some(flow),
         }

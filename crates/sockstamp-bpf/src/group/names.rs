@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::net::if_::if_indextoname;
+use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
@@ -29,6 +30,8 @@ pub(crate) struct Names {
     directories: usize,
     cgroups: HashMap<u64, Option<Name>>,
     interfaces: HashMap<InterfaceIndex, Option<Name>>,
+    own: Option<NetnsInode>,
+    places: BTreeMap<NetnsInode, Name>,
     rests_until: Instant,
 }
 
@@ -39,6 +42,8 @@ impl Names {
             directories: DIRECTORIES,
             cgroups: HashMap::new(),
             interfaces: HashMap::new(),
+            own: netns::own().ok(),
+            places: BTreeMap::new(),
             rests_until: Instant::now(),
         }
     }
@@ -64,6 +69,9 @@ impl Names {
         let unknown: Vec<_> = unknown.copied().collect();
         if !unknown.is_empty() {
             self.interfaces.extend(interface_names(&unknown));
+            if unknown.iter().any(|&(netns, _)| self.is_elsewhere(netns)) {
+                self.places = netns::names();
+            }
         }
         self.rests_until = Instant::now() + begun.elapsed() * REST;
     }
@@ -85,6 +93,19 @@ impl Names {
     /// the namespace.
     pub(crate) fn interface(&self, index: InterfaceIndex) -> Option<Name> {
         self.interfaces.get(&index).cloned().flatten()
+    }
+
+    /// The name of a network namespace that is not ours, or its inode.
+    pub(crate) fn place(&self, netns: NetnsInode) -> Option<Name> {
+        let name = || {
+            let known = self.places.get(&netns).cloned();
+            known.unwrap_or_else(|| netns.to_string().into())
+        };
+        self.is_elsewhere(netns).then(name)
+    }
+
+    fn is_elsewhere(&self, netns: NetnsInode) -> bool {
+        netns.0 != 0 && Some(netns) != self.own
     }
 }
 

@@ -49,12 +49,15 @@ fn interface(message: &Message) -> GroupInterface {
         netns: message.flow.netns,
         index: 0,
         name: None,
+        place: None,
     };
     let last = message.interfaces.last.as_ref();
     last.map_or(unknown, |interface| GroupInterface {
         netns: interface.netns,
         index: interface.index,
         name: Some(interface.name.clone()),
+        // A recording may be another host's.
+        place: None,
     })
 }
 

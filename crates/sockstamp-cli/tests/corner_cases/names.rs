@@ -133,14 +133,15 @@ fn hostile_names_are_escaped_in_every_text() {
     );
     let table = scene.measured(&BY);
     assert_shows(&table);
-    let row = format!(" {ESCAPED_COMM} {path} {ESCAPED} tx ");
+    let interface = format!("{ESCAPED}@{}", scene.host.netns_name());
+    let row = format!(" {ESCAPED_COMM} {path} {interface} tx ");
     assert!(table.contains(&row), "{row} in {table}");
     assert!(table.contains(&format!("interfaces: {ESCAPED}@")), "{table}");
 
     let csv = scene.measured(&[&BY[..], &["--format", "csv"]].concat());
     assert_shows(&csv);
     assert!(
-        csv.contains(&format!("\n{ESCAPED_COMM},{path},{ESCAPED},tx,")),
+        csv.contains(&format!("\n{ESCAPED_COMM},{path},{interface},tx,")),
         "{csv}"
     );
 }

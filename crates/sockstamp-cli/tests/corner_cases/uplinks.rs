@@ -311,7 +311,7 @@ fn text_shows_interface_names() {
                 "  via {} → {}@{}\n",
                 scene.own_interface().0,
                 scene.uplink_interface().0,
-                scene.host.netns_inode()
+                scene.host.netns_name()
             ),
         ),
     ] {
