@@ -88,4 +88,8 @@ fn data_with_the_syn_is_counted_on_both_sides() {
         "{report}"
     );
     assert_eq!(number(&report["rx"]["stages"]["rx.app"]["count"]), 3, "{report}");
+    let connections = &report["connections"];
+    let counts = ["opened", "accepted", "syns_again"].map(|count| number(&connections[count]));
+    assert_eq!(counts, [2, 2, 0], "{connections}");
+    assert_eq!(connections["failed"], serde_json::json!({}));
 }

@@ -132,5 +132,9 @@ fn connections_of_mptcp_are_counted_and_not_measured() {
         assert_eq!(number(&report["lost"]["mptcp"]), 2, "by pid: {by_pid}: {report}");
         assert_eq!(number(&report["tx"]["messages"]), 0, "{report}");
         assert_eq!(number(&report["rx"]["messages"]), 0, "{report}");
+        let connections = &report["connections"];
+        assert_eq!(number(&connections["opened"]), 0, "{connections}");
+        assert_eq!(number(&connections["accepted"]), 0, "{connections}");
+        assert_eq!(connections["failed"], serde_json::json!({}));
     }
 }

@@ -66,6 +66,24 @@ fn an_io_uring_read_of_available_data_is_a_message() {
     assert!(read[0].stage("rx.app") >= PAUSE, "{read:?}");
 }
 
+#[test]
+fn datagrams_are_messages() {
+    let scene = Loopback::new();
+    let bind = || scene.host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (from, to) = (bind(), bind());
+    from.connect(to.local_addr().unwrap()).unwrap();
+    assert_eq!(send(&from, &[0; 100]), 100);
+    pause();
+    assert_eq!(receive(&to, &mut [0; 200]), 100);
+
+    let (from, to) = (from.local_addr().unwrap(), to.local_addr().unwrap());
+    let messages = scene.finish();
+    let (sent, read) = (messages.sent_from(from), messages.read_at(to));
+    assert_eq!(outline(&sent), [(100, "valid")]);
+    assert_eq!(outline(&read), [(100, "valid")]);
+    assert!(read[0].stage("rx.app") >= PAUSE, "{read:?}");
+}
+
 /// The kernel tries at once, waits for the socket, and tries again: the read is what the last try
 /// did.
 #[test]
