@@ -96,6 +96,9 @@ pub struct Options {
     pub sampling: Sampling,
     /// Send the records of those messages alone that took at least this long in all.
     pub slower_than: Option<Nanos>,
+    /// Of these, send no more than 1000 per second and CPU: they only tell whose the slow messages
+    /// are. A sent message is judged by the time until it left, an answer by its own time too.
+    pub notable: bool,
     /// The treatment of a read's wait for a missing segment.
     pub hol: HolView,
     /// Stamps per second, over the whole host, that NICs which stamp sends are asked for. None: no
@@ -138,6 +141,7 @@ impl Default for Options {
             groups: None,
             sampling: Sampling::Every,
             slower_than: None,
+            notable: false,
             hol: HolView::Split,
             nic_stamps: None,
             sched: true,

@@ -74,6 +74,7 @@ pub(crate) fn apply(
             _ => 0,
         };
         settings.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
+        settings.setting_notable = options.notable;
         settings.setting_hol = options.hol as u32;
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
     }

@@ -26,6 +26,7 @@ mod interfaces;
 mod janitor;
 mod join;
 mod line;
+mod listeners;
 mod measure;
 mod measuring;
 mod output;

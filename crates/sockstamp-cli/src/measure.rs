@@ -34,10 +34,34 @@ pub(crate) struct Measurement<'a> {
     pub(crate) target: &'a Target,
     pub(crate) command: &'a [std::ffi::OsString],
     pub(crate) duration: Option<Duration>,
-    pub(crate) record: bool,
+    pub(crate) recorded: Recorded,
     pub(crate) groups: Option<Grouping>,
     pub(crate) measuring: &'a Measuring,
-    pub(crate) slower_than: Option<Duration>,
+}
+
+/// The messages that an observer gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Recorded {
+    None,
+    /// Some slow ones of those that are measured: enough to tell whose they are.
+    Notable,
+    All,
+    /// Those that took longer; every message is measured.
+    SlowerThan(Duration),
+}
+
+impl Recorded {
+    /// A message that took less than this is no matter for a diagnosis.
+    const NOTABLE: Nanos = Nanos(1_000_000);
+    /// Room for a thousand records.
+    const NOTABLE_BYTES: u32 = 512 << 10;
+
+    fn slower_than(self) -> Option<Duration> {
+        match self {
+            Self::SlowerThan(time) => Some(time),
+            Self::None | Self::Notable | Self::All => None,
+        }
+    }
 }
 
 impl<'a> Measurement<'a> {
@@ -48,17 +72,16 @@ impl<'a> Measurement<'a> {
             measuring,
             command: &[],
             duration: None,
-            record: false,
+            recorded: Recorded::None,
             groups: None,
-            slower_than: None,
         }
     }
 
     pub(crate) fn options(&self) -> Result<Options> {
         let defaults = Options::default();
-        Ok(Options {
+        let mut options = Options {
             target: target::resolve(self.target)?,
-            record: self.record,
+            record: self.recorded != Recorded::None,
             // The cgroup of a command is empty before it runs.
             new_only: self.target.new_only || !self.command.is_empty(),
             host_path: self.measuring.host_path,
@@ -67,14 +90,20 @@ impl<'a> Measurement<'a> {
             groups: self.groups.clone().map(Grouped::by),
             hooks: self.measuring.hooks.into(),
             entry: self.measuring.entry.into(),
-            sampling: self.measuring.sampling(self.slower_than),
+            sampling: self.measuring.sampling(self.recorded.slower_than()),
             sched: !self.measuring.no_sched,
             on_demand: defaults.on_demand.filter(|_| self.waits_for_demand()),
-            slower_than: self.slower_than.map(Nanos::from),
+            slower_than: self.recorded.slower_than().map(Nanos::from),
             hol: self.measuring.hol(),
             nic_stamps: self.measuring.nic_stamps.and_then(NonZeroU32::new),
             ..defaults
-        })
+        };
+        if self.recorded == Recorded::Notable {
+            options.notable = true;
+            options.slower_than = Some(Recorded::NOTABLE);
+            options.ring_bytes = Recorded::NOTABLE_BYTES;
+        }
+        Ok(options)
     }
 
     /// A command's first datagram may be its only one.

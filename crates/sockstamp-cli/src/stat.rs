@@ -13,9 +13,10 @@ use sockstamp_model::group::{Dimension, Grouping};
 use sockstamp_model::summary::Summary;
 
 use crate::colour::{Brush, Color};
-use crate::diagnosis::Peers;
+use crate::diagnosis::Owners;
 use crate::duration::duration;
-use crate::measure::{self, Measurement};
+use crate::listeners::Listeners;
+use crate::measure::{self, Measurement, Recorded};
 use crate::measuring::Measuring;
 use crate::target::Target;
 use crate::wall_time::{Waits, WallTime};
@@ -86,14 +87,27 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command: &options.command,
         duration: options.duration,
         measuring: &options.measuring,
-        slower_than: None,
-        // The wall time of a command is that of single messages.
-        record: !options.command.is_empty(),
+        recorded: recorded(options),
         groups: Grouping::new(options.by.iter().copied()),
     };
+    // Those of a command are gone with it.
+    let listeners = match options.command[..] {
+        [] => Some(Listeners::of(&options.target)?),
+        _ => None,
+    };
     let mut waits = Waits::default();
-    let mut outcome = measure::run(&measurement, &mut waits)?;
+    let mut owners = Owners::default();
+    let mut outcome = match options.command[..] {
+        [] => measure::run(&measurement, &mut owners)?,
+        _ => measure::run(&measurement, &mut waits)?,
+    };
     let wall_time = (!options.command.is_empty()).then(|| waits.divide(outcome.began, outcome.ended));
+    outcome.summary.listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
+    let owners = if wall_time.is_some() {
+        waits.owners()
+    } else {
+        &owners
+    };
     if let Some(groups) = &mut outcome.summary.groups {
         groups::order(groups, options.sort);
     }
@@ -101,7 +115,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let printed = if options.cumulative {
         print_cumulative(&mut output, summary, options.format)
     } else {
-        print(&mut output, summary, wall_time.as_ref(), waits.peers(), options)
+        print(&mut output, summary, wall_time.as_ref(), owners, options)
     };
     match printed {
         // A reader that has seen enough is no failure.
@@ -111,6 +125,16 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         _ => {}
     }
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+}
+
+/// Return the messages that are looked at: all of a command, for its wall time; else slow ones, for
+/// the names in the last sentence.
+fn recorded(options: &Options) -> Recorded {
+    match options.format {
+        _ if !options.command.is_empty() => Recorded::All,
+        Format::Text if !options.cumulative => Recorded::Notable,
+        _ => Recorded::None,
+    }
 }
 
 /// Leave standard output to the command, if there is one.
@@ -135,7 +159,7 @@ fn print(
     output: &mut dyn Write,
     summary: &Summary,
     wall_time: Option<&WallTime>,
-    peers: &Peers,
+    owners: &Owners,
     options: &Options,
 ) -> io::Result<()> {
     if let (Format::Text, Some(wall_time), false) = (options.format, wall_time, text::is_empty(summary)) {
@@ -143,9 +167,9 @@ fn print(
     }
     match (options.format, &summary.groups) {
         (Format::Text, _) if text::is_empty(summary) => text::nothing(output, summary, why_nothing(options))?,
-        (Format::Text, None) => text::table(output, summary, peers, brush_of(options))?,
+        (Format::Text, None) => text::table(output, summary, owners, brush_of(options))?,
         (Format::Text, Some(groups)) => {
-            text::table(output, summary, peers, brush_of(options))?;
+            text::table(output, summary, owners, brush_of(options))?;
             groups::table(output, groups, options.top)?;
             groups::diagnoses(output, groups, brush_of(options))?;
         }

@@ -11,8 +11,8 @@ use sockstamp_model::summary::{Connections, DirectionSummary, Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::colour::Brush;
-use crate::diagnosis::{self, Peers};
-use crate::interfaces;
+use crate::diagnosis::{self, Owners};
+use crate::{interfaces, listeners};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// Columns of a stage's name and count.
@@ -23,7 +23,7 @@ const DIRECTIONS: [Direction; 2] = [Direction::Tx, Direction::Rx];
 pub(crate) fn table(
     output: &mut dyn Write,
     summary: &Summary,
-    peers: &Peers,
+    owners: &Owners,
     brush: Brush,
 ) -> io::Result<()> {
     writeln!(output)?;
@@ -37,6 +37,34 @@ pub(crate) fn table(
             summary.adopted
         )?;
     }
+    if has_times(summary) {
+        all_stages(output, summary, brush)?;
+    }
+    writeln!(output)?;
+    connections(output, &summary.connections)?;
+    verdicts(output, summary, brush)?;
+    let (home, names) = (interfaces::own_namespace(), netns::names());
+    listeners::lines(output, &summary.listeners, home, &names)?;
+    interfaces::summary(output, &summary.interfaces, home, &names)?;
+    losses(output, summary, brush)?;
+    if let Some(sentence) = diagnosis::of(summary, owners) {
+        let sentence = wrapped(" diagnosis:", sentence.split(' '), "");
+        writeln!(output, "{}", brush.bold(&sentence))?;
+    }
+    writeln!(output)
+}
+
+/// Return true if any row of stages would have a figure.
+fn has_times(summary: &Summary) -> bool {
+    let any = |direction| {
+        let part = summary.direction(direction);
+        let mut stages = part.stages.present();
+        part.messages > 0 || stages.any(|(_, histogram)| histogram.count() > 0)
+    };
+    DIRECTIONS.into_iter().any(any)
+}
+
+fn all_stages(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Result<()> {
     let heads = format!(
         " {:<12}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
         "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
@@ -45,17 +73,7 @@ pub(crate) fn table(
     for direction in DIRECTIONS {
         stages(output, direction, summary, brush)?;
     }
-    writeln!(output)?;
-    connections(output, &summary.connections)?;
-    verdicts(output, summary, brush)?;
-    let home = interfaces::own_namespace();
-    interfaces::summary(output, &summary.interfaces, home, &netns::names())?;
-    losses(output, summary, brush)?;
-    if let Some(sentence) = diagnosis::of(summary, peers) {
-        let sentence = wrapped(" diagnosis:", sentence.split(' '), "");
-        writeln!(output, "{}", brush.bold(&sentence))?;
-    }
-    writeln!(output)
+    Ok(())
 }
 
 /// Return true if there is nothing to tell.
@@ -72,6 +90,7 @@ pub(crate) fn is_empty(summary: &Summary) -> bool {
         && quiet(&summary.rx)
         && summary.lost == Lost::default()
         && summary.connections == Connections::default()
+        && summary.listeners.iter().all(|listener| listener.dropped == 0)
         && summary.refusals().count() == 0
 }
 
@@ -472,7 +491,7 @@ mod tests {
 
     fn printed(summary: &Summary) -> String {
         let mut text = Vec::new();
-        table(&mut text, summary, &Peers::default(), Brush::default()).unwrap();
+        table(&mut text, summary, &Owners::default(), Brush::default()).unwrap();
         String::from_utf8(text).unwrap()
     }
 

@@ -14,7 +14,7 @@ use sockstamp_model::message::Message;
 
 use crate::duration::{self, duration};
 use crate::interfaces::Namespaces;
-use crate::measure::{self, Measurement, Observer};
+use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::measuring::{self, Measuring};
 use crate::output::{self, Format};
 use crate::target::Target;
@@ -54,8 +54,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command: &options.command,
         duration: options.duration,
         measuring: &options.measuring,
-        slower_than: options.slower_than,
-        record: true,
+        recorded: options.slower_than.map_or(Recorded::All, Recorded::SlowerThan),
         groups: None,
     };
     let outcome = measure::run(&measurement, &mut printer)?;

@@ -17,14 +17,14 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
-use crate::diagnosis::Peers;
+use crate::diagnosis::Owners;
 use crate::measure::Observer;
 use crate::text;
 
 /// Most waits that are kept: 40 MB.
 const MOST_WAITS: usize = 1 << 20;
 
-/// Peers that are named; the waits for all others are summed.
+/// Owners that are named; the waits for all others are summed.
 const NAMED: usize = 3;
 
 /// Reason for a wait.
@@ -65,7 +65,7 @@ pub(crate) struct Waits {
     last: BTreeMap<(NetnsInode, SocketCookie), Timestamp<Monotonic>>,
     /// Waits that are not in `waits`, since there is no room or their messages were not measured.
     left_out: u64,
-    peers: Peers,
+    owners: Owners,
 }
 
 /// The result for one command.
@@ -95,7 +95,7 @@ impl Observer for Waits {
             }
             return;
         }
-        self.peers.record(message);
+        self.owners.record_answer(message);
         let flow = (message.flow.netns, message.flow.cookie);
         let last = self.last.get(&flow).copied();
         if message.verdict != Verdict::Valid {
@@ -126,8 +126,8 @@ impl Waits {
     }
 
     /// The peers whose answers the command waited for.
-    pub(crate) fn peers(&self) -> &Peers {
-        &self.peers
+    pub(crate) fn owners(&self) -> &Owners {
+        &self.owners
     }
 
     /// Divide the time between these two moments.

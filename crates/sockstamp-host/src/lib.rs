@@ -6,5 +6,6 @@
 
 pub mod cgroup;
 pub mod container;
+pub mod listener;
 pub mod netns;
 pub mod quota;

@@ -67,6 +67,39 @@ pub fn names() -> BTreeMap<NetnsInode, Name> {
     names
 }
 
+/// Do something in our own network namespace and in each other that can be entered, or in one of
+/// them.
+pub fn in_each<T: Send>(only: Option<NetnsInode>, work: impl Fn() -> T + Sync) -> BTreeMap<NetnsInode, T> {
+    let wanted = |inode: &NetnsInode| only.is_none_or(|only| only == *inode);
+    let own = own().ok();
+    let mut done: BTreeMap<_, _> = own.filter(wanted).map(|own| (own, work())).into_iter().collect();
+    let processes = entries("/proc").map(|process| process.join("ns/net"));
+    for path in processes.chain(entries("/run/netns")) {
+        let Ok(namespace) = inode(&path) else { continue };
+        if !wanted(&namespace) || Some(namespace) == own || done.contains_key(&namespace) {
+            continue;
+        }
+        let inside = || {
+            setns(File::open(&path).ok()?, CloneFlags::CLONE_NEWNET).ok()?;
+            Some(work())
+        };
+        // A thread that went there ends there.
+        let there = thread::scope(|scope| scope.spawn(inside).join());
+        done.extend(there.ok().flatten().map(|there| (namespace, there)));
+    }
+    done
+}
+
+/// Return `@` and the name of a namespace, or its inode; nothing of the namespace `home`.
+#[must_use]
+pub fn seen_from(netns: NetnsInode, home: NetnsInode, names: &BTreeMap<NetnsInode, Name>) -> String {
+    match names.get(&netns) {
+        _ if netns == home => String::new(),
+        Some(name) => format!("@{name}"),
+        None => format!("@{netns}"),
+    }
+}
+
 fn entries(directory: &str) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten();
     entries.filter_map(|entry| Some(entry.ok()?.path()))

@@ -36,6 +36,7 @@ pub mod flow;
 pub mod group;
 pub mod histogram;
 pub mod interface;
+pub mod listener;
 pub mod message;
 pub mod name;
 pub mod part;

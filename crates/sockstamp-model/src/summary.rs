@@ -9,6 +9,7 @@ use crate::clock::Nanos;
 use crate::group::Groups;
 use crate::histogram::Histogram;
 use crate::interface::InterfaceSummary;
+use crate::listener::ListenerSummary;
 use crate::message::Message;
 use crate::name::Name;
 use crate::part::{Part, PartMap, PartSummary};
@@ -401,6 +402,8 @@ pub struct Summary {
     pub nic_stamps: Option<NicStamps>,
     /// Of the CPU quotas that hold for the target, the one that was used up most often, if any was.
     pub throttled: Option<Throttled>,
+    /// The listeners that dropped connections or had some waiting, those with most drops first.
+    pub listeners: Vec<ListenerSummary>,
 }
 
 impl Summary {
@@ -455,7 +458,9 @@ impl Serialize for Summary {
         let grouped = if self.groups.is_some() { 5 } else { 0 };
         let asked = usize::from(self.nic_stamps.is_some());
         let held = usize::from(self.throttled.is_some());
-        let mut object = serializer.serialize_struct("Summary", 10 + asked + held + grouped)?;
+        let listening = usize::from(!self.listeners.is_empty());
+        let length = 10 + asked + held + listening + grouped;
+        let mut object = serializer.serialize_struct("Summary", length)?;
         object.serialize_field("version", &JSON_VERSION)?;
         object.serialize_field("duration_ns", &self.duration)?;
         object.serialize_field("adopted", &self.adopted)?;
@@ -471,6 +476,9 @@ impl Serialize for Summary {
         }
         if let Some(throttled) = &self.throttled {
             object.serialize_field("throttled", throttled)?;
+        }
+        if !self.listeners.is_empty() {
+            object.serialize_field("listeners", &self.listeners)?;
         }
         if let Some(groups) = &self.groups {
             object.serialize_field("by", &groups.by)?;
@@ -514,6 +522,23 @@ mod tests {
         });
         let expected = serde_json::json!({"cgroup": "/web", "periods": 50, "throttled": 42, "time_ns": 3000});
         assert_eq!(json(&summary)["throttled"], expected);
+    }
+
+    #[test]
+    fn a_listener_is_in_the_json() {
+        let mut summary = Summary::default();
+        let json = |summary: &Summary| serde_json::to_value(summary).unwrap();
+        assert!(json(&summary).get("listeners").is_none());
+        summary.listeners.push(ListenerSummary {
+            local: "0.0.0.0:80".parse().unwrap(),
+            netns: crate::NetnsInode(7),
+            queue: 2,
+            limit: 1,
+            dropped: 9,
+        });
+        let expected =
+            serde_json::json!([{"local": "0.0.0.0:80", "netns": 7, "queue": 2, "limit": 1, "dropped": 9}]);
+        assert_eq!(json(&summary)["listeners"], expected);
     }
 
     #[test]

@@ -206,6 +206,7 @@ struct bank {
 	__u64 refusals[DIRECTION_COUNT][VERDICT_COUNT];
 	__u64 losses[LOSS_COUNT];
 	__u64 interfaces[INTERFACE_SLOTS]; /* valid sent messages by the last device on their way */
+	__u64 recorded; /* when a notable message was recorded last */
 };
 
 enum message_flags {

@@ -5,6 +5,7 @@
 
 #include "flow/state.bpf.h"
 #include "group/group.h"
+#include "histogram/histogram.bpf.h"
 #include "host_path/interfaces.bpf.h"
 
 /* Room for some 30 000 records; user space may set another size before load. */
@@ -40,11 +41,36 @@ static __always_inline void record_submit(struct message_record *record)
 }
 
 const volatile __u64 setting_slower_ns; /* record those alone that took this long in all */
+const volatile bool setting_notable; /* ... and few of them: see record_paced() */
+
+/* Messages that only tell whose the slow ones are: 1000 per second and CPU are enough. */
+#define RECORD_PACE_NS 1000000
+
+static __always_inline bool record_paced(void)
+{
+	struct bank *bank = this_bank();
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!bank || now - bank->recorded < RECORD_PACE_NS)
+		return false;
+	bank->recorded = now;
+	return true;
+}
 
 /* A refused message has no total. */
 static __always_inline bool record_wanted(enum verdict verdict, __u64 total)
 {
-	return !setting_slower_ns || (verdict == VERDICT_VALID && total >= setting_slower_ns);
+	if (!setting_slower_ns)
+		return true;
+	if (verdict != VERDICT_VALID || total < setting_slower_ns)
+		return false;
+	return !setting_notable || record_paced();
+}
+
+/* Return the time by which a read message is slow. */
+static __always_inline __u64 record_time_of_read(__u64 total, __u64 answer)
+{
+	return setting_notable && answer != STAGE_ABSENT && answer > total ? answer : total;
 }
 
 /* Return a record without an identity; NULL if there is no room. */
@@ -57,7 +83,8 @@ static __always_inline struct message_record *record_new(enum direction directio
 		return NULL;
 	record = bpf_ringbuf_reserve(&records, sizeof(*record), 0);
 	if (!record) {
-		count_loss(LOSS_RING);
+		if (!setting_notable)
+			count_loss(LOSS_RING);
 		return NULL;
 	}
 	__builtin_memset(record, 0, sizeof(*record));

@@ -40,6 +40,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         groups: None,
         nic_stamps: None,
         throttled: None,
+        listeners: Vec::new(),
     }
 }
 

@@ -337,8 +337,11 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 					    const struct udp_read *read, enum verdict verdict)
 {
 	const struct udp_arrival *arrival = &read->arrival;
+	__u64 total = arrival->stack_ns + read->now - arrival->time;
 	struct message_record *record;
 
+	if (!record_wanted(verdict, record_time_of_read(total, read->answer.ns)))
+		return;
 	udp_identify(&flow->identity, sk, &arrival->remote);
 	udp_remember_task(&flow->identity, read->pid);
 	record = record_begin(&flow->identity, DIRECTION_RX, verdict);

@@ -277,8 +277,11 @@ static __always_inline bool udp_alone(const struct sock *sk, __u32 truesize)
 static __always_inline void udp_send_record(const struct udp_flow *flow,
 					    const struct udp_send *send, enum verdict verdict)
 {
+	__u64 begin = send->entry ?: send->sched_last;
 	struct message_record *record;
 
+	if (!record_wanted(verdict, send->snd_last - begin))
+		return;
 	record = record_begin(&flow->identity, DIRECTION_TX, verdict);
 	if (!record)
 		return;

@@ -1,15 +1,14 @@
 //! The figures that rules ask about.
 
-use std::net::SocketAddr;
-
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{GroupHistogram, GroupSummary};
+use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{Connections, Summary, Throttled};
 use sockstamp_model::verdict::Verdict;
 
-use super::peers::Answers;
+use super::owners::Slowest;
 
 /// A number of messages and the sum of their times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,12 +47,14 @@ pub(super) struct Figures {
     pub(super) segments: Option<u64>,
     pub(super) drops: u64,
     pub(super) connections: Connections,
+    /// The listener that dropped most.
+    pub(super) listener: Option<ListenerSummary>,
     /// The CPU quota that was used up most often.
     pub(super) throttled: Option<Throttled>,
     /// The interface that most messages left by.
     pub(super) interface: Option<String>,
     /// The peer that most of the time of answers is of, if it is known.
-    pub(super) slowest_peer: Option<(SocketAddr, Answers)>,
+    pub(super) slowest_peer: Option<Slowest>,
 }
 
 impl From<&GroupSummary> for Figures {
@@ -123,6 +124,7 @@ impl From<&Summary> for Figures {
             drops: summary.rx.drops,
             connections: summary.connections.clone(),
             throttled: summary.throttled.clone(),
+            listener: summary.listeners.first().cloned(),
             slowest_peer: None,
             interface: busiest.and_then(|of| Some(of.interface.as_ref()?.name.to_string())),
         }

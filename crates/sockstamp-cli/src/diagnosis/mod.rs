@@ -1,17 +1,18 @@
 //! Say in one sentence where the time goes, if it goes anywhere. Pure: figures in, sentence out.
 
 mod figures;
-mod peers;
+mod owners;
 mod rules;
 #[cfg(test)]
 mod tests;
 
 use sockstamp_model::group::GroupSummary;
+use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 use sockstamp_model::summary::Summary;
 
 use figures::Figures;
-pub(crate) use peers::Peers;
+pub(crate) use owners::Owners;
 pub use rules::{RULES, Rule};
 
 /// A rule whose condition holds.
@@ -20,13 +21,28 @@ struct Finding {
     /// Time that the cause took; the largest is told.
     ns: u128,
     sentence: String,
+    cause: Cause,
 }
 
-/// Return the sentence of the rule whose cause took the most time; `None` if no condition holds.
-pub(crate) fn of(summary: &Summary, peers: &Peers) -> Option<String> {
+/// The stage or part that a finding is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    Stage(Stage),
+    Part(Part),
+    /// No time of messages, or one whose owner the sentence names itself.
+    Other,
+}
+
+/// Return the sentence of the rule whose cause took the most time, with the program that it holds
+/// for if that is one; `None` if no condition holds.
+pub(crate) fn of(summary: &Summary, owners: &Owners) -> Option<String> {
     let mut figures = Figures::from(summary);
-    figures.slowest_peer = peers.outstanding(figures.stages[Stage::PeerAnswer]);
-    largest(&figures).map(|finding| finding.sentence)
+    figures.slowest_peer = owners.slowest_peer(figures.stages[Stage::PeerAnswer]);
+    let Finding { sentence, cause, .. } = largest(&figures)?;
+    Some(match owners.program(cause) {
+        Some(program) => format!("{program}: {sentence}"),
+        None => sentence,
+    })
 }
 
 /// Do the same for a group, of which less is known; also return the time that the cause took.

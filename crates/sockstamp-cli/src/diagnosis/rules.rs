@@ -2,11 +2,12 @@
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::part::Part;
-use sockstamp_model::stage::Stage;
+use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
-use super::Finding;
 use super::figures::{Figures, Sum};
+use super::owners::{Answers, Slowest};
+use super::{Cause, Finding};
 use crate::text::share;
 
 /// A condition on a measurement, and what to tell if it holds.
@@ -115,15 +116,15 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "slow peer",
         condition: "`rwnd` is 20 ms on average where it occurs, and 30 % of the time until messages leave.",
-        sentence: "N % of the T until messages leave is the peer's full receive window: its program reads too slowly",
+        sentence: "N % of the T until messages leave is the peer's full receive window: its program reads too slowly, or its receive buffer is small",
         check: "`ss -ti`: rwnd_limited; at the peer `ss -tm`: a full receive queue.",
-        cure: "A faster reader at the peer; a larger receive buffer only delays it.",
+        cure: "A faster reader at the peer, or a larger receive buffer (net.ipv4.tcp_rmem) on a long path.",
         find: |figures| {
             part(
                 figures,
                 Part::Rwnd,
                 20 * MS,
-                "the peer's full receive window: its program reads too slowly",
+                "the peer's full receive window: its program reads too slowly, or its receive buffer is small",
             )
         },
     },
@@ -196,8 +197,9 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "peer",
-        condition: "`peer.answer` is 50 ms on average; told is its larger part. With a command, the peer \
-                    is named that has three quarters of that time, and the average is of its answers.",
+        condition: "`peer.answer` is 50 ms on average; told is its larger part. The peer is named that \
+                    has three quarters of that time: of all answers, and the average is of its own, where at least \
+                    nine tenths of them were recorded, as with a command; otherwise of the slow ones that were.",
         sentence: "PEER takes T to answer, of which the path is R at the least (TCP)",
         check: "`sockstamp stat --by peer,port`; sockstamp at the peer.",
         cure: "That of the peer; for a long path: fewer round trips, or a closer peer.",
@@ -218,6 +220,16 @@ pub const RULES: &[Rule] = &[
         check: "`nstat -az TcpExtTCPSynRetrans`; at the peer `nstat -az TcpExtListenOverflows`, `ss -lnt`.",
         cure: "SYNs sent again: a longer accept queue at the peer, or a path that loses less. Otherwise: longer-lived connections.",
         find: slow_connects,
+    },
+    Rule {
+        name: "full accept queue",
+        condition: "A listener dropped at least 3 SYNs or ends of handshakes.",
+        sentence: "the accept queue of LISTENER is full (Q of M at the end): N SYNs or ends of handshakes were dropped, \
+                   each delays a client by 1 s or more",
+        check: "`ss -lnt`: Recv-Q and Send-Q of the listener; `nstat -az TcpExtListenOverflows TcpExtListenDrops`.",
+        cure: "More tasks that accept, or less work between accepts; a longer queue (listen(2), \
+               net.core.somaxconn) for bursts.",
+        find: full_queue,
     },
     Rule {
         name: "late accepts",
@@ -249,6 +261,7 @@ fn failed_connects(figures: &Figures) -> Option<Finding> {
         // Nothing is known of the messages that would have followed.
         ns: u128::MAX - 1,
         sentence: format!("{failed} of {all} connects failed, most as {most}"),
+        cause: Cause::Other,
     })
 }
 
@@ -260,11 +273,13 @@ fn slow_connects(figures: &Figures) -> Option<Finding> {
     let mean = handshake.mean();
     let sentence = match figures.connections.syns_again {
         0 => format!("connects take {mean} (conn.handshake)"),
+        1 => format!("connects take {mean} (conn.handshake); 1 SYN was sent again"),
         again => format!("connects take {mean} (conn.handshake); {again} SYNs were sent again"),
     };
     Some(Finding {
         ns: handshake.ns,
         sentence,
+        cause: Cause::Stage(Stage::ConnHandshake),
     })
 }
 
@@ -277,22 +292,41 @@ fn late_accepts(figures: &Figures) -> Option<Finding> {
     Some(Finding {
         ns: accept.ns,
         sentence: format!("connections wait {mean} to be accepted (conn.accept): the program comes late"),
+        cause: Cause::Stage(Stage::ConnAccept),
+    })
+}
+
+/// A client sends a dropped SYN again after a second (TCP_TIMEOUT_INIT, include/net/tcp.h, v6.18).
+fn full_queue(figures: &Figures) -> Option<Finding> {
+    let listener = figures
+        .listener
+        .as_ref()
+        .filter(|listener| listener.dropped >= 3)?;
+    let (local, queue, limit, dropped) = (listener.local, listener.queue, listener.limit, listener.dropped);
+    Some(Finding {
+        ns: u128::from(dropped) * 1_000 * u128::from(MS),
+        sentence: format!(
+            "the accept queue of {local} is full ({queue} of {limit} at the end): {dropped} SYNs or ends of \
+             handshakes were dropped, each delays a client by 1 s or more"
+        ),
+        cause: Cause::Other,
     })
 }
 
 /// Form the finding of a cause that took `sum` of the `whole`, if that is enough of it.
-fn finding(sum: Sum, whole: Sum, stage: Stage, what: &str) -> Option<Finding> {
+fn finding(sum: Sum, whole: Sum, cause: Cause, what: &str) -> Option<Finding> {
     if whole.mean() < LEAST_MEAN || sum.ns * 100 < whole.ns * LEAST_PERCENT {
         return None;
     }
-    let until = match stage.direction() {
-        sockstamp_model::Direction::Tx => "messages leave",
-        sockstamp_model::Direction::Rx => "data is read",
+    let until = match cause {
+        Cause::Stage(stage) if stage.direction() == Direction::Rx => "data is read",
+        _ => "messages leave",
     };
     let (percent, mean) = (share(sum.ns, whole.ns), whole.mean());
     Some(Finding {
         ns: sum.ns,
         sentence: format!("{percent} of the {mean} until {until} is {what}"),
+        cause,
     })
 }
 
@@ -301,7 +335,7 @@ fn stage(figures: &Figures, stage: Stage, least: u64, what: fn(&Figures) -> Stri
     if sum.mean() < Nanos(least) {
         return None;
     }
-    finding(sum, figures.whole(stage), stage, &what(figures))
+    finding(sum, figures.whole(stage), Cause::Stage(stage), &what(figures))
 }
 
 fn part(figures: &Figures, part: Part, least: u64, what: &str) -> Option<Finding> {
@@ -309,7 +343,7 @@ fn part(figures: &Figures, part: Part, least: u64, what: &str) -> Option<Finding
     if sum.mean() < Nanos(least) {
         return None;
     }
-    finding(sum, figures.whole(part.stage()), part.stage(), what)
+    finding(sum, figures.whole(part.stage()), Cause::Part(part), what)
 }
 
 fn qdisc(figures: &Figures) -> String {
@@ -338,6 +372,7 @@ fn refused(figures: &Figures) -> Option<Finding> {
         sentence: format!(
             "{why}{percent} of the messages are refused, most as {most}: the figures are of the others"
         ),
+        cause: Cause::Other,
     })
 }
 
@@ -360,6 +395,7 @@ fn throttled(figures: &Figures) -> Option<Finding> {
         sentence: format!(
             "the CPU quota of {cgroup} was used up in {used} of {periods} periods: its programs wait for the next one ({stage} {time})"
         ),
+        cause: Cause::Other,
     })
 }
 
@@ -376,6 +412,7 @@ fn loss(figures: &Figures) -> Option<Finding> {
     Some(Finding {
         ns: waits.into_iter().sum(),
         sentence: format!("packets are lost: {of}"),
+        cause: Cause::Other,
     })
 }
 
@@ -389,39 +426,47 @@ fn dropped(figures: &Figures) -> Option<Finding> {
             "{} datagrams were dropped at their socket: its receive buffer is too small or its reader too slow",
             figures.drops
         ),
+        cause: Cause::Other,
     })
 }
 
 fn peer(figures: &Figures) -> Option<Finding> {
-    let all = figures.stages[Stage::PeerAnswer];
-    let network = Sum {
-        count: all.count,
-        ns: figures.parts[Part::Network].ns,
+    let all = Answers {
+        whole: figures.stages[Stage::PeerAnswer],
+        network: Sum {
+            count: figures.stages[Stage::PeerAnswer].count,
+            ns: figures.parts[Part::Network].ns,
+        },
     };
-    let (name, answer, network) = match &figures.slowest_peer {
-        Some((peer, answers)) => (Some(peer.to_string()), answers.whole, answers.network),
-        None => (None, all, network),
-    };
-    if answer.mean() < Nanos(50 * MS) {
+    let slowest = figures.slowest_peer;
+    let of_one = slowest.and_then(|slowest| Some((slowest.peer, slowest.answers?)));
+    let Answers { whole, network } = of_one.map_or(all, |(_, answers)| answers);
+    if whole.mean() < Nanos(50 * MS) {
         return None;
     }
-    let (answered, way) = (answer.mean(), network.mean());
-    let takes = match &name {
-        Some(name) => format!("{name} takes"),
-        None => "peers take".to_owned(),
+    let (answered, way) = (whole.mean(), network.mean());
+    let takes = match (of_one, slowest) {
+        (Some((peer, _)), _) => format!("{peer} takes {answered} to answer"),
+        (None, Some(Slowest { peer, .. })) => {
+            format!("peers take {answered} to answer, most of it {peer}")
+        }
+        (None, None) => format!("peers take {answered} to answer"),
     };
     let sentence = if network.ns == 0 {
-        format!("{takes} {answered} to answer")
-    } else if network.ns * 2 > answer.ns {
-        let whose = name.map_or_else(String::new, |name| format!(" of {name}"));
-        let to = if whose.is_empty() { " to the peers" } else { "" };
-        format!("answers{whose} take {answered}, of which the path{to} is {way} at the least")
+        takes
+    } else if network.ns * 2 > whole.ns {
+        let (of, to) = match of_one {
+            Some((peer, _)) => (format!(" of {peer}"), ""),
+            None => (String::new(), " to the peers"),
+        };
+        format!("answers{of} take {answered}, of which the path{to} is {way} at the least")
     } else {
-        format!("{takes} {answered} to answer, of which the path is {way} at the least")
+        format!("{takes}, of which the path is {way} at the least")
     };
     Some(Finding {
         // An answer is waited for from the send on: what kept the request here is no peer's.
-        ns: answer.ns.saturating_sub(figures.sent.ns),
+        ns: whole.ns.saturating_sub(figures.sent.ns),
         sentence,
+        cause: Cause::Other,
     })
 }

@@ -3,9 +3,9 @@ use std::net::SocketAddr;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
-use sockstamp_model::part::Part;
-use sockstamp_model::part::PartSummary;
-use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::listener::ListenerSummary;
+use sockstamp_model::part::{Part, PartMap, PartSummary};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{Summary, Throttled};
 use sockstamp_model::verdict::Verdict;
 
@@ -53,7 +53,7 @@ fn with_part(part: Part, nanos: u64) -> Summary {
 }
 
 fn told(summary: &Summary) -> Option<String> {
-    of(summary, &Peers::default())
+    of(summary, &Owners::default())
 }
 
 fn says(summary: &Summary, sentence: &str) {
@@ -218,6 +218,53 @@ fn connects_that_are_slow_or_fail_are_told() {
 }
 
 #[test]
+fn a_full_accept_queue_is_told_with_its_listener() {
+    let mut summary = measured(&[(Stage::ConnAccept, 200 * MS)]);
+    let listener = |dropped| ListenerSummary {
+        local: SocketAddr::from(([0, 0, 0, 0], 80)),
+        netns: NetnsInode(7),
+        queue: 2,
+        limit: 1,
+        dropped,
+    };
+    summary.listeners = vec![listener(2)];
+    assert!(told(&summary).unwrap().starts_with("connections wait"));
+    summary.listeners = vec![listener(40)];
+    let sentence = told(&summary).unwrap();
+    assert!(
+        sentence.starts_with("the accept queue of 0.0.0.0:80 is full (2 of 1 at the end): 40 SYNs"),
+        "{sentence}"
+    );
+}
+
+#[test]
+fn a_program_that_has_most_of_the_time_is_named() {
+    let summary = measured(&[(Stage::RxApp, 50 * MS)]);
+    let owners = |times: [u64; 2]| {
+        let mut owners = Owners::default();
+        for (port, time) in (6379..).zip(times) {
+            let stages = StageMap::from_fn(|stage| (stage == Stage::RxApp).then_some(Nanos(time)));
+            let parts = PartMap::from_fn(|_| None);
+            owners.add_times(("redis-server".into(), port), &stages, &parts, 1);
+        }
+        owners
+    };
+    let sentence = of(&summary, &owners([90 * MS, 10 * MS])).unwrap();
+    assert!(sentence.starts_with("redis-server 6379: "), "{sentence}");
+    assert_eq!(of(&summary, &owners([50 * MS, 50 * MS])), told(&summary));
+}
+
+#[test]
+fn of_some_answers_the_average_is_that_of_all() {
+    let summary = measured(&[(Stage::PeerAnswer, 60 * MS)]);
+    let mut owners = Owners::default();
+    let peer = SocketAddr::from(([10, 0, 0, 1], 53));
+    owners.add(peer, Nanos(90 * MS), Nanos(0), 3);
+    let sentence = of(&summary, &owners).unwrap();
+    assert_eq!(sentence, "peers take 60.0 ms to answer, most of it 10.0.0.1:53");
+}
+
+#[test]
 fn what_keeps_a_request_here_is_not_the_peers() {
     let mut summary = measured(&[(Stage::TxQdisc, 100 * MS), (Stage::PeerAnswer, 107 * MS)]);
     assert!(told(&summary).unwrap().contains("packet scheduler"));
@@ -228,17 +275,17 @@ fn what_keeps_a_request_here_is_not_the_peers() {
 #[test]
 fn a_peer_that_has_most_of_the_time_is_named() {
     let summary = measured(&[(Stage::PeerAnswer, 60 * MS)]);
-    let peers = |weights: [u32; 2]| {
-        let mut peers = Peers::default();
+    let owners = |weights: [u32; 2]| {
+        let mut owners = Owners::default();
         for (port, weight) in (53..).zip(weights) {
             let peer = SocketAddr::from(([10, 0, 0, 1], port));
-            peers.add(peer, Nanos(60 * MS), Nanos(0), weight);
+            owners.add(peer, Nanos(60 * MS), Nanos(0), weight);
         }
-        peers
+        owners
     };
-    let sentence = of(&summary, &peers([90, 10])).unwrap();
+    let sentence = of(&summary, &owners([90, 10])).unwrap();
     assert_eq!(sentence, "10.0.0.1:53 takes 60.0 ms to answer");
-    let sentence = of(&summary, &peers([50, 50])).unwrap();
+    let sentence = of(&summary, &owners([50, 50])).unwrap();
     assert_eq!(sentence, "peers take 60.0 ms to answer");
 }
 

@@ -19,7 +19,7 @@ use sockstamp_explain::Border;
 use sockstamp_model::message::Message;
 
 use crate::duration::duration;
-use crate::measure::{self, Measurement, Observer};
+use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::measuring::Measuring;
 use crate::output::Format;
 use crate::recordings::Recordings;
@@ -88,8 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command: &options.command,
         duration: options.duration,
         measuring: &options.measuring,
-        slower_than: None,
-        record: true,
+        recorded: Recorded::All,
         groups: None,
     };
     let outcome = measure::run(&measurement, &mut kept)?;

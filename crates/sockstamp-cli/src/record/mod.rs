@@ -12,7 +12,7 @@ use anyhow::Result;
 use clap::Args;
 
 use crate::duration::{self, duration};
-use crate::measure::{self, Measurement};
+use crate::measure::{self, Measurement, Recorded};
 use crate::measuring::{self, Measuring};
 use crate::target::Target;
 use crate::{command, escape};
@@ -78,8 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         command: &options.command,
         duration: options.duration,
         measuring: &options.measuring,
-        slower_than: options.slower_than,
-        record: true,
+        recorded: options.slower_than.map_or(Recorded::All, Recorded::SlowerThan),
         groups: None,
     };
     let outcome = measure::run(&measurement, &mut recorder);

@@ -20,7 +20,7 @@ use sockstamp_model::summary::Summary;
 use self::groups::Sums;
 use self::series::Series;
 use crate::colour::{Brush, Color};
-use crate::diagnosis::Peers;
+use crate::diagnosis::Owners;
 use crate::groups::{Sort, dimension_of, order, sort};
 use crate::recordings::Recordings;
 use crate::stat::Format;
@@ -94,7 +94,7 @@ fn print(output: &mut dyn Write, report: &Report, options: &Options, brush: Brus
             text::nothing(output, summary, "the recording is empty")?;
         }
         (Format::Text, series) => {
-            text::table(output, summary, &Peers::default(), brush)?;
+            text::table(output, summary, &Owners::default(), brush)?;
             if let Some(groups) = &summary.groups {
                 crate::groups::table(output, groups, options.top)?;
             }

@@ -48,7 +48,7 @@ use self::paint::Paint;
 use self::screen::Keys;
 use self::terminal::{Screen, bounded};
 use crate::colour;
-use crate::measure::Measurement;
+use crate::measure::{Measurement, Recorded};
 
 /// Longest delay in noticing a key, a signal or a record.
 const STEP: Duration = Duration::from_millis(50);
@@ -66,10 +66,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         target: &options.target,
         command: &[],
         duration: options.duration,
-        record: !options.once,
+        recorded: if options.once {
+            Recorded::None
+        } else {
+            Recorded::All
+        },
         groups: Some(by.clone()),
         measuring: &options.measuring,
-        slower_than: None,
     }
     .options()?;
     Plan::new(&probe::facts(), &wanted.request())?;

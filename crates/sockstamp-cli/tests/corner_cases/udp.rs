@@ -55,6 +55,24 @@ fn valid<const N: usize>(bytes: [u64; N]) -> Vec<(u64, &'static str)> {
     bytes.map(|bytes| (bytes, "valid")).into()
 }
 
+#[test]
+fn only_datagrams_that_took_longer_are_shown_where_that_is_asked_for() {
+    let host = Host::new("udp").unwrap();
+    let trace = Trace::start(&["--netns", host.netns_name(), "--slower-than", "40ms", "udp"]);
+    run(
+        &host,
+        "
+for size, wait in ((10, 0), (20, 0.05)):
+    sender.send(bytes(size))
+    time.sleep(wait)
+    receiver.recv(100)
+",
+    );
+    let messages = trace.finish();
+    assert_eq!(outline(&messages, "tx"), []);
+    assert_eq!(outline(&messages, "rx"), valid([20]));
+}
+
 /// sendmmsg(2) and recvmmsg(2), which Python has not: so many datagrams of so many bytes in one
 /// call.
 const MANY: &str = r"

@@ -60,7 +60,8 @@ fn last_line_of(path: &str) -> String {
     // A sentence may take several lines.
     let start = text
         .rfind("\n diagnosis:")
-        .unwrap_or_else(|| text.rfind('\n').unwrap());
+        .or_else(|| text.rfind('\n'))
+        .unwrap_or(0);
     text[start..].split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

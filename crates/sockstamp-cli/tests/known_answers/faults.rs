@@ -1,9 +1,13 @@
 //! One fault at a time, made with ordinary programs: the last line of `stat` names it.
 
 use std::fs;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use nix::libc;
+use socket2::{Domain, Socket, Type};
 use testbed::{Family, Host, LinkConfig, Process, within_attempts};
 
 use crate::common::peer;
@@ -77,6 +81,17 @@ fn a_reader_at_the_peer_that_is_slow() {
 }
 
 #[test]
+fn a_receive_window_at_the_peer_that_is_small() {
+    let line = LinkConfig::default().delay(Duration::from_millis(15));
+    let pair = Pair::relay(line, Family::V4);
+    let _sink = pair.serve(&["sink", "--rcvbuf", "4000"]);
+    within_attempts(|| {
+        let line = run_peer_on(&pair, "blast --sends 8 --size 20000");
+        tells(line, "or its receive buffer is small")
+    });
+}
+
+#[test]
 fn a_reader_here_that_is_slow() {
     let pair = Pair::veth(Family::V4);
     // It knows of a request by poll(2), and reads it 30 ms later.
@@ -88,6 +103,138 @@ fn a_reader_here_that_is_slow() {
         });
         tells(line, "the program, which comes late to read it (rx.app)")
     });
+}
+
+/// The path is slow since another flow of the server's fills the queue of its uplink.
+#[test]
+fn a_queue_that_is_full_on_the_way_back() {
+    let pair = Pair::veth(Family::V4);
+    let device = pair.link.interface_b();
+    let tbf = ["root", "tbf", "rate", "10mbit", "burst", "10kb", "limit", "1mb"];
+    pair.server
+        .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
+        .unwrap();
+    let _serve = pair.serve(&["serve"]);
+    let receiver = pair
+        .client
+        .udp_bind(SocketAddr::new(pair.link.address_a(Family::V4), 0))
+        .unwrap();
+    let sender = pair
+        .server
+        .udp_bind(SocketAddr::new(pair.address.ip(), 0))
+        .unwrap();
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    let peer = pair.address.to_string();
+    with_full_queue(&sender, || {
+        within_attempts(|| {
+            let line = run_peer_on(&pair, "client --count 10");
+            tells(line.clone(), &peer)?;
+            tells(line, ", of which the path is ")
+        });
+    });
+}
+
+/// On one CPU with a neighbour that has forty times the server's weight.
+#[test]
+fn a_neighbour_on_the_cpu() {
+    let pair = Pair::veth(Family::V4);
+    let port = pair.address.port().to_string();
+    let on_one_cpu = |nice: &str, words: &[&str]| {
+        let place = ["--cpu-list", "0", "nice", "-n", nice];
+        pair.server
+            .spawn("taskset", &[&place[..], words].concat())
+            .unwrap()
+    };
+    let server = on_one_cpu("10", &[&peer(), "serve", "--port", &port]);
+    pair.server.wait_for_port(pair.address, TIMEOUT).unwrap();
+    let process = server.id().to_string();
+    let _neighbour = on_one_cpu("-7", &["sh", "-c", "while :; do :; done"]);
+    within_attempts(|| {
+        let line = last_line_while(&["-p", &process], || {
+            pair.run_peer("client --count 15 --interval-ms 40");
+        });
+        tells(line, "the reader's wait for a CPU (rx.wakeup)")
+    });
+}
+
+#[test]
+fn a_slow_handler() {
+    let host = Host::new("web").unwrap();
+    let _server = host.spawn("python3", &["-c", SLOW_WEB, "8081"]).unwrap();
+    host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8081)), TIMEOUT)
+        .unwrap();
+    within_attempts(|| {
+        let line = last_line_on(&host, &["curl", "-s", "http://127.0.0.1:8081/"]);
+        tells(line, "127.0.0.1:8081 takes 30")
+    });
+}
+
+fn listen(host: &Host, backlog: i32) -> (TcpListener, SocketAddr) {
+    host.enter(|| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        socket.bind(&any.into()).unwrap();
+        socket.listen(backlog).unwrap();
+        let listener = TcpListener::from(socket);
+        let address = listener.local_addr().unwrap();
+        (listener, address)
+    })
+}
+
+/// Connections to a listener, whether or not they come to be established.
+fn knock(host: &Host, address: SocketAddr, count: usize) -> Vec<Socket> {
+    let knock = |_| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let error = socket.connect(&address.into()).err();
+        let error = error.and_then(|error| error.raw_os_error());
+        assert!(matches!(error, None | Some(libc::EINPROGRESS)), "{error:?}");
+        socket
+    };
+    host.enter(|| (0..count).map(knock).collect())
+}
+
+#[test]
+fn an_accept_queue_that_is_full() {
+    let host = Host::new("queue").unwrap();
+    let (_listener, address) = listen(&host, 1);
+    let line = last_line_while(&["--netns", host.netns_name()], || {
+        let _knocking = knock(&host, address, 8);
+    });
+    let expected = format!("the accept queue of {address} is full (2 of 1 at the end): 6 SYNs");
+    tells(line, &expected).unwrap();
+}
+
+/// Its SYN finds the queue full, and the next one, a second later, room.
+#[test]
+fn a_connect_that_waits_for_room_in_an_accept_queue() {
+    let host = Host::new("queue").unwrap();
+    let (listener, address) = listen(&host, 0);
+    within_attempts(|| {
+        let _waiting = knock(&host, address, 1);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let begin = Instant::now();
+                while dropped(&host) == 0 && begin.elapsed() < TIMEOUT {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                let _first = listener.accept().unwrap();
+                let (mut asked, _) = listener.accept().unwrap();
+                assert!(asked.read(&mut [0; 1000]).unwrap() > 0);
+                asked.write_all(b"HTTP/1.0 204 No Content\r\n\r\n").unwrap();
+            });
+            let line = last_line_on(&host, &["curl", "-s", &format!("http://{address}/")]);
+            tells(line.clone(), "connects take 1.0")?;
+            tells(line, "1 SYN was sent again")
+        })
+    });
+}
+
+/// Return the SYNs that the kernel has dropped at the host's listeners.
+fn dropped(host: &Host) -> u64 {
+    let text = host.run("nstat", &["-asz", "TcpExtListenDrops"]).unwrap();
+    let line = text.lines().find(|line| line.starts_with("TcpExtListenDrops"));
+    line.unwrap().split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[test]
@@ -114,14 +261,14 @@ fn a_slow_upstream_behind_a_proxy() {
                 host.run("curl", &["-s", "http://127.0.0.1:8080/"]).unwrap();
             }
         });
-        tells(line, "peers take ")
+        tells(line, "127.0.0.1:8081 takes ")
     });
 }
 
 fn wait_for_file(path: &std::path::Path, server: &mut Process) {
     while !path.exists() {
         assert!(server.is_running().unwrap(), "{}", server.stderr());
-        std::thread::sleep(Duration::from_millis(5));
+        thread::sleep(Duration::from_millis(5));
     }
 }
 

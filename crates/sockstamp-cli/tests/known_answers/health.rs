@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::net::SocketAddr;
+use std::thread;
+use std::time::Duration;
 
 use testbed::{Family, Host, within_attempts};
 
-use crate::diagnosis::{TIMEOUT, is_silent, last_line_on};
+use crate::diagnosis::{TIMEOUT, is_silent, last_line_on, last_line_while};
 use crate::support::{Pair, REAL_TIME};
 
 /// Return the last line of `stat` of a load that has a CPU whenever it wants one: on a busy machine
@@ -16,6 +18,14 @@ fn quiet_line_on(host: &Host, load: &[&str]) -> String {
 
 fn localhost(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+#[test]
+fn an_idle_host() {
+    let host = Host::new("idle").unwrap();
+    let target = ["--netns", host.netns_name()];
+    let line = last_line_while(&target, || thread::sleep(Duration::from_millis(100)));
+    assert!(line.starts_with("no messages in "), "{line}");
 }
 
 #[test]
@@ -45,7 +55,7 @@ fn iperf3() {
 }
 
 #[test]
-fn a_web_server_under_light_load() {
+fn a_web_server() {
     let host = Host::new("web").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
@@ -58,8 +68,8 @@ fn a_web_server_under_light_load() {
     let _server = host.spawn("nginx", &["-c", file.to_str().unwrap()]).unwrap();
     host.wait_for_port(localhost(8080), TIMEOUT).unwrap();
     within_attempts(|| {
-        let load = "for i in $(seq 20); do curl -s http://127.0.0.1:8080/; done";
-        is_silent(quiet_line_on(&host, &["sh", "-c", load]))
+        let load = ["wrk", "-t", "1", "-c", "2", "-d", "1", "http://127.0.0.1:8080/"];
+        is_silent(quiet_line_on(&host, &load))
     });
 }
 

@@ -3,6 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use nix::sys::socket::{
     AddressFamily, SockFlag, SockType, SockaddrStorage, accept, connect, getpeername, socket,
 };
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 use testbed::{Direction, Family, Host, Link, LinkConfig};
 
 use crate::capture::{Capture, Packet};
@@ -239,6 +241,94 @@ fn failed_connects_have_the_verdict_of_their_error() {
     assert_eq!(number(&lost["retransmits"]), 1);
     assert_eq!(report["tx"]["messages"], 0);
     assert_eq!(report["verdicts"]["valid"], 0);
+}
+
+/// Listeners that existed before, on one port, with two threads each.
+#[test]
+fn each_accept_of_older_listeners_on_one_port_is_measured_once() {
+    const CONNECTIONS: usize = 12;
+    let host = Host::new("listeners").unwrap();
+    let listeners = host.enter(|| {
+        let first = reuseport(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let second = reuseport(first.local_addr().unwrap());
+        [first, second]
+    });
+    let to = listeners[0].local_addr().unwrap();
+    let stat = Stat::start(&["--netns", host.netns_name(), "tcp"]);
+    let left = AtomicUsize::new(CONNECTIONS);
+    thread::scope(|scope| {
+        for listener in listeners.iter().chain(&listeners) {
+            scope.spawn(|| {
+                while left.load(Ordering::SeqCst) > 0 {
+                    if listener.accept().is_ok() {
+                        left.fetch_sub(1, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+        let _connected: Vec<_> = (0..CONNECTIONS).map(|_| host.tcp_connect(to).unwrap()).collect();
+    });
+    let report = stat.finish();
+    let connections = &report["connections"];
+    let counts = ["opened", "accepted"].map(|count| number(&connections[count]));
+    assert_eq!(counts, [CONNECTIONS as u64; 2], "{connections}");
+    assert_eq!(stage(&report, "conn.accept", "count"), CONNECTIONS as u64);
+    assert_eq!(connections["failed"], serde_json::json!({}));
+}
+
+/// A listener on a port with others, whose accept() looks up now and then.
+fn reuseport(address: SocketAddr) -> TcpListener {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_reuse_port(true).unwrap();
+    socket.set_read_timeout(Some(20 * MS)).unwrap();
+    socket.bind(&address.into()).unwrap();
+    socket.listen(16).unwrap();
+    socket.into()
+}
+
+/// What a listener dropped is what ss(8) says of it.
+#[test]
+fn a_listener_tells_what_it_dropped_meanwhile() {
+    let host = Host::new("listeners").unwrap();
+    let listener = host.enter(|| {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket
+            .bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into())
+            .unwrap();
+        socket.listen(1).unwrap();
+        TcpListener::from(socket)
+    });
+    let to = listener.local_addr().unwrap();
+    let knock = |count: usize| -> Vec<Socket> {
+        let knock = |_| {
+            let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let _ = socket.connect(&to.into());
+            socket
+        };
+        host.enter(|| (0..count).map(knock).collect())
+    };
+    // Closed at once: no SYN of these is sent again.
+    drop(knock(5));
+    let before = drops(&host, to);
+    let stat = Stat::start(&["--netns", host.netns_name(), "tcp"]);
+    drop(knock(4));
+    let report = stat.finish();
+    let listeners = report["listeners"].as_array().unwrap();
+    assert_eq!(listeners.len(), 1, "{listeners:?}");
+    assert_eq!(listeners[0]["local"], to.to_string());
+    assert_eq!(listeners[0]["limit"], 1);
+    assert_eq!(number(&listeners[0]["queue"]), 2);
+    assert_eq!(number(&listeners[0]["dropped"]), drops(&host, to) - before);
+    assert_eq!(number(&listeners[0]["dropped"]), 4);
+}
+
+/// Return the count of dropped SYNs and handshakes in ss(8)'s `skmem:(…,d9)`.
+fn drops(host: &Host, of: SocketAddr) -> u64 {
+    let filter = format!("sport = {}", of.port());
+    let text = host.run("ss", &["-Hlntm", &filter]).unwrap();
+    let (_, count) = text.rsplit_once(",d").unwrap();
+    count.trim_end().trim_end_matches(')').parse().unwrap()
 }
 
 /// accept() without an address is seen by no hook, and getpeername() is no accept().

@@ -272,7 +272,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	__u64 total = read->now - read->ready + read->stack_ns + read->hol;
 	struct message_record *record;
 
-	if (!record_wanted(verdict, total))
+	if (!record_wanted(verdict, record_time_of_read(total, read->answer.ns)))
 		return;
 	record = record_reserve(flow, DIRECTION_RX, verdict);
 	if (!record)

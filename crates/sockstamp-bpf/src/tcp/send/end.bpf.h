@@ -36,9 +36,10 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 				      enum verdict verdict)
 {
 	const struct tx_stamps *stamps = &message->stamps;
+	__u64 end = setting_notable ? stamps->snd : stamps->ack;
 	struct message_record *record;
 
-	if (!record_wanted(verdict, stamps->ack - stamps->entry))
+	if (!record_wanted(verdict, end - stamps->entry))
 		return;
 	record = record_reserve(flow, DIRECTION_TX, verdict);
 	if (!record)

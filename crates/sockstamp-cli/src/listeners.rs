@@ -1,0 +1,246 @@
+//! The listeners of a target, and what they drop during a measurement.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::Result;
+use sockstamp_bpf::Target as Resolved;
+use sockstamp_host::listener::{self, Key, Listener};
+use sockstamp_host::netns;
+use sockstamp_model::flow::{Flow, NetnsInode, Protocol, SocketCookie, canonical};
+use sockstamp_model::listener::ListenerSummary;
+use sockstamp_model::name::Name;
+use sockstamp_model::stage::Direction;
+
+use crate::target::{self, Target};
+use crate::text;
+
+/// Listeners that are printed.
+const SHOWN: usize = 4;
+
+/// The listeners of a target at the start of a measurement.
+#[derive(Debug)]
+pub(crate) struct Listeners {
+    target: Resolved,
+    before: BTreeMap<Key, Listener>,
+}
+
+impl Listeners {
+    pub(crate) fn of(target: &Target) -> Result<Self> {
+        let target = target::resolve(target)?;
+        let before = listener::all(target.netns);
+        Ok(Self { target, before })
+    }
+
+    /// Return the listeners that dropped anything since, or that have connections waiting.
+    pub(crate) fn end(&self) -> Vec<ListenerSummary> {
+        let processes = self.processes();
+        let cgroups = self.target.cgroup.as_deref().map(cgroups_below);
+        let wanted = |key: &Key, listener: &Listener| {
+            self.target.interface.is_none()
+                && processes
+                    .as_ref()
+                    .is_none_or(|inodes| inodes.contains(&listener.inode))
+                && cgroups
+                    .as_ref()
+                    .is_none_or(|cgroups| cgroups.contains(&listener.cgroup))
+                && self.passes_filter(key, listener)
+        };
+        let now = listener::all(self.target.netns);
+        let listeners = now.into_iter().filter(|(key, listener)| wanted(key, listener));
+        let summaries = listeners.map(|(key, listener)| {
+            let before = self.before.get(&key).map_or(0, |before| before.drops);
+            ListenerSummary {
+                local: canonical(listener.local),
+                netns: key.0,
+                queue: listener.queue,
+                limit: listener.limit,
+                dropped: listener.drops.wrapping_sub(before).into(),
+            }
+        });
+        let mut listeners: Vec<_> = summaries
+            .filter(|listener| listener.dropped > 0 || listener.queue > 0)
+            .collect();
+        listeners.sort_by_key(|listener| Reverse((listener.dropped, listener.queue)));
+        listeners
+    }
+
+    /// Return the sockets that the processes of the target hold; `None` if it is no process.
+    fn processes(&self) -> Option<BTreeSet<u32>> {
+        let target = &self.target;
+        if target.pids.is_empty() && target.comms.is_empty() {
+            return None;
+        }
+        let mut pids = target.pids.clone();
+        pids.extend(target::processes_named(&target.comms));
+        Some(pids.into_iter().flat_map(sockets_of).collect())
+    }
+
+    /// Apply the filter to what is known of a listener: its own end.
+    fn passes_filter(&self, (netns, cookie): &Key, listener: &Listener) -> bool {
+        let mut nobody = listener.local;
+        nobody.set_ip(match listener.local {
+            std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+            std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+        });
+        nobody.set_port(0);
+        let flow = Flow {
+            netns: *netns,
+            protocol: Protocol::Tcp,
+            local: listener.local,
+            remote: nobody,
+            cookie: SocketCookie(*cookie),
+        };
+        self.target.filter.as_ref().is_none_or(|filter| {
+            let mut directions = Direction::ALL.into_iter();
+            directions.any(|direction| filter.selects(&flow, direction))
+        })
+    }
+}
+
+/// Return the inodes of a process's sockets.
+fn sockets_of(pid: u32) -> Vec<u32> {
+    let descriptors = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let links = descriptors.filter_map(|descriptor| fs::read_link(descriptor.path()).ok());
+    links
+        .filter_map(|link| {
+            let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+            inode.parse().ok()
+        })
+        .collect()
+}
+
+/// Return the numbers of a cgroup and of those below it: the inodes of their directories.
+fn cgroups_below(cgroup: &Path) -> BTreeSet<u64> {
+    let mut found: BTreeSet<u64> = fs::metadata(cgroup).map(|own| own.ino()).into_iter().collect();
+    let entries = fs::read_dir(cgroup).into_iter().flatten().flatten();
+    for entry in entries {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.extend(cgroups_below(&entry.path()));
+        }
+    }
+    found
+}
+
+/// Print the listeners, those with most drops first.
+pub(crate) fn lines(
+    output: &mut dyn Write,
+    listeners: &[ListenerSummary],
+    home: NetnsInode,
+    names: &BTreeMap<NetnsInode, Name>,
+) -> io::Result<()> {
+    if listeners.is_empty() {
+        return Ok(());
+    }
+    let mut items: Vec<_> = listeners
+        .iter()
+        .take(SHOWN)
+        .map(|listener| {
+            let place = netns::seen_from(listener.netns, home, names);
+            let (local, queue, limit) = (listener.local, listener.queue, listener.limit);
+            match listener.dropped {
+                0 => format!("{local}{place} queue {queue} of {limit}"),
+                dropped => format!("{local}{place} queue {queue} of {limit} dropped {dropped}"),
+            }
+        })
+        .collect();
+    if listeners.len() > SHOWN {
+        items.push(format!("{} more", listeners.len() - SHOWN));
+    }
+    writeln!(output, "{}", text::wrapped(" listeners:", items, ","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listener(port: u16, dropped: u64) -> ListenerSummary {
+        ListenerSummary {
+            local: ([0, 0, 0, 0], port).into(),
+            netns: NetnsInode(7),
+            queue: 2,
+            limit: 1,
+            dropped,
+        }
+    }
+
+    fn printed(listeners: &[ListenerSummary], home: u32) -> String {
+        let mut text = Vec::new();
+        let names = BTreeMap::from([(NetnsInode(7), Name::from("blue"))]);
+        lines(&mut text, listeners, NetnsInode(home), &names).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn listeners_are_told_with_their_queue_and_drops() {
+        assert_eq!(printed(&[], 7), "");
+        assert_eq!(
+            printed(&[listener(80, 0)], 7),
+            " listeners: 0.0.0.0:80 queue 2 of 1\n"
+        );
+        assert_eq!(
+            printed(&[listener(80, 9)], 1),
+            " listeners: 0.0.0.0:80@blue queue 2 of 1 dropped 9\n"
+        );
+        let many: Vec<_> = (0..7).map(|port| listener(60_000 + port, 999_999)).collect();
+        let text = printed(&many, 1);
+        assert!(text.ends_with(" 3 more\n"), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= text::WIDTH),
+            "{text}"
+        );
+    }
+
+    fn watched(filter: Option<&str>) -> Listeners {
+        Listeners {
+            target: Resolved {
+                filter: filter.map(|filter| filter.parse().unwrap()),
+                ..Resolved::default()
+            },
+            before: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_filter_is_asked_about_the_listeners_own_end() {
+        let listener = Listener {
+            local: ([10, 0, 0, 1], 80).into(),
+            queue: 0,
+            limit: 1,
+            drops: 0,
+            inode: 1,
+            cgroup: 1,
+        };
+        let passes = |filter| watched(filter).passes_filter(&(NetnsInode(7), 1), &listener);
+        assert!(passes(None));
+        for filter in [
+            "port 80",
+            "src port 80",
+            "dst port 80",
+            "host 10.0.0.1",
+            "not port 22",
+        ] {
+            assert!(passes(Some(filter)), "{filter}");
+        }
+        for filter in ["port 81", "udp", "host 10.0.0.2", "not port 80"] {
+            assert!(!passes(Some(filter)), "{filter}");
+        }
+    }
+
+    #[test]
+    fn a_process_has_the_sockets_that_it_holds() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let found = listener::all(None);
+        let ours = found.values().find(|listener| listener.local == address).unwrap();
+        assert!(sockets_of(std::process::id()).contains(&ours.inode));
+        assert!(!sockets_of(1).contains(&ours.inode));
+    }
+}

@@ -1,0 +1,22 @@
+//! TCP sockets that listen, and connections that they had no room for.
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+use crate::flow::NetnsInode;
+
+/// A listener that had connections waiting for accept(), or dropped some.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ListenerSummary {
+    /// Its own address.
+    pub local: SocketAddr,
+    /// The network namespace that it is in.
+    pub netns: NetnsInode,
+    /// Connections that wait for accept() at the end of the measurement.
+    pub queue: u32,
+    /// The length of the accept queue that listen() asked for, as far as the kernel allowed it.
+    pub limit: u32,
+    /// SYNs and ends of handshakes that were dropped, nearly always because the queue was full.
+    pub dropped: u64,
+}
