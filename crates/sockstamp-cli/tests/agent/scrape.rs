@@ -127,7 +127,7 @@ fn other_paths_answer_too() {
     assert!(agent.get("/config").contains("rate_cap = 1000000\n"));
     let (head, plain) = exchange(agent.address, "/metrics", "");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
-    assert!(plain.contains("# TYPE sockstamp_messages_total counter\n") && !plain.contains("# EOF"));
+    assert!(plain.contains("# TYPE sockstamp_verdicts_total counter\n") && !plain.contains("# EOF"));
     let own = Scrape(plain);
     assert!(own.sum("process_cpu_seconds_total", &[]) > 0.0);
     assert!(own.sum("process_resident_memory_bytes", &[]) > 1e6);
