@@ -49,6 +49,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'S
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure one message in N, at any rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -109,6 +110,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure one message in N, at any rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -139,6 +141,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l netns -d 'So
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure one message in N, at any rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -176,6 +179,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l netns -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure one message in N, at any rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -205,6 +209,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l netns -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'Measure one message in N, at any rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -305,6 +310,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l netns -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'Measure one message in N, at any rate' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
