@@ -171,7 +171,7 @@ impl Options {
             by_process: self.target.by_process(),
             // Each datagram needs UDP's programs, and records are to be complete.
             on_demand: self.on_demand.is_some()
-                && !self.record
+                && (!self.record || self.notable)
                 && filter.is_none_or(|filter| filter.wants(Protocol::Tcp)),
         }
     }
