@@ -19,11 +19,12 @@ use crate::skeleton::sockstamp::SockstampSkel;
 
 /// A use of programs that are attached on demand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
 pub enum Demand {
     /// A selected UDP socket moves data.
-    Datagrams = demand_for::DEMAND_DATAGRAMS as isize,
+    Datagrams = demand_for::DEMAND_DATAGRAMS,
     /// TCP splits packets of selected sockets: parts of them have no key, and so no callback.
-    Parts = demand_for::DEMAND_PARTS as isize,
+    Parts = demand_for::DEMAND_PARTS,
 }
 
 const ALL: [Demand; demand_for::DEMAND_COUNT as usize] = [Demand::Datagrams, Demand::Parts];
@@ -117,7 +118,7 @@ impl Standby {
             }
             Ok(())
         });
-        self.refused = attached.is_err().then(|| monotonic_now());
+        self.refused = attached.is_err().then(monotonic_now);
         if self.refused.is_none() {
             set_met(skeleton, demand, true);
         }
