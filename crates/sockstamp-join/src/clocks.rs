@@ -7,7 +7,7 @@
 //! An acknowledgement bounds like a packet the other way, because what it acknowledges had arrived
 //! before; it may have been delayed, so that its bounds are loose.
 //!
-//! Clocks drift. Within a [`WINDOW`] the offset is taken for a line: the [`Region`] holds all that
+//! Clocks drift. Within four seconds the offset is taken for a line: the region holds all that
 //! no packet contradicts, and the interval of an offset is what they span at its moment.
 //! Neighbouring windows meet. Where no line is left a clock was stepped: it is split there.
 
@@ -192,7 +192,7 @@ impl Piece {
 
 /// The offsets between two clocks over time, by the first one's time.
 ///
-/// Bounds may come in any order within the windows that are not [settled](Self::settle) yet.
+/// Bounds may come in any order within the windows that are not settled yet.
 #[derive(Debug, Default)]
 pub struct Clocks {
     open: BTreeMap<u64, Window>,
