@@ -185,7 +185,8 @@ impl Plan {
     }
 
     /// Return whether stamps of TCP are taken where its packets pass.
-    pub(crate) fn looks_at_packets(&self) -> bool {
+    #[must_use]
+    pub fn looks_at_packets(&self) -> bool {
         matches!(self.tx, Some(Stamps::Packets | Stamps::Unasked))
     }
 
