@@ -297,8 +297,8 @@ fn programs_of_udp_run_while_datagrams_come_and_what_they_miss_is_counted() {
     assert!(valid >= 4 * DATAGRAMS, "{:?}", session.summary().verdicts);
 }
 
-/// What TCP has split before the program comes may be refused. The rest leaves as if the program
-/// had been there from the start.
+/// Messages that TCP has split before the program comes may be refused. The rest leaves as if the
+/// program had been there from the start.
 #[test]
 fn the_program_of_split_packets_runs_from_the_first_of_them_on() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());

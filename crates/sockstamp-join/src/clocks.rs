@@ -29,7 +29,7 @@ const BIN: u64 = 10_000_000;
 /// million at most, and here are two.
 const DRIFT: f64 = 1e6;
 
-/// What a stamp may be off, in nanoseconds. A stamp of reception is of CLOCK_REALTIME, and its
+/// Nanoseconds that a stamp may be off. A stamp of reception is of CLOCK_REALTIME, and its
 /// distance from CLOCK_MONOTONIC is measured between two readings of the other.
 const STAMP_ERROR: f64 = 1e3;
 
@@ -39,7 +39,7 @@ const ANY: f64 = 1e15;
 /// Times that a window is split before its bounds are taken for nonsense.
 const SPLITS: usize = 3;
 
-/// How well an offset is known.
+/// The quality of an offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Quality {
     /// Nothing was seen.
@@ -98,9 +98,9 @@ pub(crate) enum Side {
 pub struct Estimate {
     /// The clock of the second host less that of the first.
     pub offset: Delta,
-    /// How far the truth may be from it, to either side.
+    /// The truth is no farther from it than this, to either side.
     pub error: Nanos,
-    /// How well it is known.
+    /// The evidence for it.
     pub quality: Quality,
 }
 
@@ -165,7 +165,7 @@ impl Window {
 struct Piece {
     begin: u64,
     end: u64,
-    /// What offsets of the region are relative to: floating point has no room for years.
+    /// Offsets of the region are relative to it: floating point has no room for years.
     base: i64,
     region: Region,
     quality: Quality,
@@ -369,7 +369,7 @@ fn fit(piece: Piece, observations: &[Observation]) -> Vec<Piece> {
 struct Seen {
     /// The moment of the last observation of each side.
     last: [Option<u64>; 2],
-    /// Whether data bounds each side.
+    /// Data bounds each side.
     data: [bool; 2],
 }
 

@@ -59,7 +59,7 @@ pub struct Join {
     clocks: Clocks,
     matched: VecDeque<Matched>,
     unmatched: Unmatched,
-    /// How far the times of both ends of a message were apart so far.
+    /// The largest distance of the times of both ends of a message so far.
     seen_apart: u64,
     /// The newest message of each host.
     newest: [u64; 2],

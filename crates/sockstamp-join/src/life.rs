@@ -91,7 +91,7 @@ impl fmt::Display for LifeStage {
     }
 }
 
-/// What a life needs of a message that was sent.
+/// The part of a sent message that a life needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
     pub(crate) time: Timestamp<Realtime>,
@@ -127,7 +127,7 @@ impl Sent {
     }
 }
 
-/// What a life needs of a message that was read.
+/// The part of a read message that a life needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
     pub(crate) time: Timestamp<Realtime>,

@@ -146,7 +146,7 @@ impl Measuring {
 struct Agent<'a> {
     options: &'a Options,
     config: Config,
-    /// What the session was started with.
+    /// The settings that the session was started with.
     wanted: SessionOptions,
     measuring: Measuring,
     figures: Figures,

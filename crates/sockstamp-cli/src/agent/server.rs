@@ -42,7 +42,7 @@ const REST: Duration = Duration::from_millis(100);
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// What a client wants of the thread that measures.
+/// The request of a client to the thread that measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
     Metrics(Format),

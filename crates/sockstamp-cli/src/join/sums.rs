@@ -43,7 +43,7 @@ pub(super) struct Sums {
     stages: [Histogram; LifeStage::COUNT],
     pub(super) total: Histogram,
     pub(super) back: Histogram,
-    /// How uncertain the times between the hosts are.
+    /// The uncertainty of the times between the hosts.
     pub(super) error: Histogram,
     slowest: BinaryHeap<Reverse<ByTotal>>,
     keep: usize,

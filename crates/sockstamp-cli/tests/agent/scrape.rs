@@ -1,4 +1,4 @@
-//! What /metrics says.
+//! The content of /metrics.
 
 use std::time::Duration;
 

@@ -20,7 +20,7 @@ pub struct Page {
     answers: BufReader<ChildStdout>,
     session: Option<String>,
     last: u64,
-    /// What happened since the page was opened.
+    /// Events since the page was opened.
     pub events: Vec<Value>,
     _home: TempDir,
 }

@@ -286,7 +286,7 @@ fn reuseport(address: SocketAddr) -> TcpListener {
     socket.into()
 }
 
-/// What a listener dropped is what ss(8) says of it.
+/// A listener has dropped as many as ss(8) says.
 #[test]
 fn a_listener_tells_what_it_dropped_meanwhile() {
     let host = Host::new("listeners").unwrap();
