@@ -154,7 +154,7 @@ fn attempt(planted: &Planted) -> Result<(), String> {
     exchange(&hosts, address, MESSAGES, planted);
     recorders.into_iter().for_each(end);
     let joined = join(&recordings[0], &recordings[1]);
-    the_clocks_are_the_same(&joined)?;
+    the_clocks_are_the_same(&joined);
     the_fault_is_named(&joined, planted)
 }
 
@@ -215,17 +215,13 @@ fn turn(stream: &mut TcpStream, busy: Duration) {
     stream.read_exact(&mut [0; BYTES]).unwrap();
 }
 
-fn the_clocks_are_the_same(joined: &Value) -> Result<(), String> {
+/// The interval is a guarantee, whatever delays there are: it is never measured again.
+fn the_clocks_are_the_same(joined: &Value) {
     let clocks = &joined["clocks"];
     assert_eq!(clocks["quality"], "accurate", "{joined}");
     let (offset, error) = (clocks["offset_ns"].as_i64().unwrap(), number(&clocks["error_ns"]));
     println!("the clocks are {offset} ± {error} ns apart");
-    match offset.unsigned_abs() <= error {
-        true => Ok(()),
-        false => Err(format!(
-            "the clocks are the same, not {offset} ± {error} ns apart"
-        )),
-    }
+    assert!(offset.unsigned_abs() <= error, "{joined}");
 }
 
 fn the_fault_is_named(joined: &Value, planted: &Planted) -> Result<(), String> {

@@ -78,7 +78,7 @@ pub(crate) struct Stream {
     reader: Position,
 }
 
-/// A refused message that was matched, or whose end is gone.
+/// The other end of a message, if it is there: both, or that one of them was refused.
 pub(crate) enum Found {
     Pair(Pair),
     Refused,

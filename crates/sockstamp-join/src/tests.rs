@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use sockstamp_model::clock::{Nanos, Timestamp};
-use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
-use sockstamp_model::message::{Interfaces, Message, Stamps};
-use sockstamp_model::part::PartMap;
-use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::fixture;
+use sockstamp_model::flow::Protocol;
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
 use crate::{Host, Join, Life, LifeStage, Quality, Reason, Settings, Trust};
@@ -45,36 +45,12 @@ const NO_STEP: (i64, u64) = (0, u64::MAX);
 
 fn message(direction: Direction, host: Host, seq_end: u32, bytes: u64) -> Message {
     let addresses = ["10.0.0.1:40000".parse().unwrap(), "10.0.0.2:80".parse().unwrap()];
-    Message {
-        direction,
-        flow: Flow {
-            netns: NetnsInode(1),
-            protocol: Protocol::Tcp,
-            local: addresses[host as usize],
-            remote: addresses[host.peer() as usize],
-            cookie: SocketCookie(host as u64 + 1),
-        },
-        cgroup: CgroupId(1),
-        group: None,
-        pid: 7 + host as u32,
-        comm: "program".into(),
-        bytes,
-        weight: 1,
-        retransmits: 0,
-        repeats: 0,
-        coalesced: false,
-        ack_with_data: false,
-        pipelined: false,
-        min_rtt: None,
-        seq_end,
-        stages: StageMap::default(),
-        parts: PartMap::default(),
-        stamps: Stamps::default(),
-        oldest_age: None,
-        time: Timestamp::from_nanos(0),
-        interfaces: Interfaces::default(),
-        verdict: Verdict::Valid,
-    }
+    let mut message = fixture::message(direction);
+    message.flow.local = addresses[host as usize];
+    message.flow.remote = addresses[host.peer() as usize];
+    message.bytes = bytes;
+    message.seq_end = seq_end;
+    message
 }
 
 /// A message and its truth: the delays of its way.

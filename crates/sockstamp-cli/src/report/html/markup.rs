@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Write};
 
 use sockstamp_model::name::Escaped;
 
-/// Text that is neither a tag nor the end of an attribute, and has no hidden characters: names come
-/// from whoever started a process.
+/// Text that is neither a tag nor the end of an attribute, and has no hidden characters: any user
+/// chooses names of tasks.
 pub(super) struct Text<T>(pub(super) T);
 
 impl<T: Display> Display for Text<T> {
