@@ -1,22 +1,58 @@
 use std::io::{self, Write};
-use std::thread;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 /// Attempts of a measurement of time: a shared machine has bad moments, and some of them last.
 const ATTEMPTS: usize = 5;
 /// Characters of a reason that a line for a summary has.
 const LONGEST: usize = 300;
+/// Stolen processor time that explains a miss: more than most bounds, and one part in so many of the
+/// attempt's time. A busy host was seen to take a thousandth without harm.
+const MUCH_STOLEN: Duration = Duration::from_millis(50);
+const MUCH_OF_THE_ATTEMPT: u32 = 50;
+/// A tick of `/proc/stat`: USER_HZ is 100 on each architecture that we know.
+const TICK: Duration = Duration::from_millis(10);
 
 /// Repeat a measurement of time until it does not miss, up to five times. The bounds stay as they
 /// are, and a product that is wrong stays wrong. Do not retry a state, nor a count of states.
 ///
 /// Each miss but the last writes `RETRY <test>: <reason>` to standard error, past the test harness,
-/// for the summary of `make test`, which lists and counts the misses.
+/// for the summary of `make test`, which lists and counts the misses. If the hypervisor took
+/// processor time from this machine meanwhile, the line ends with `(stolen: 60 ms)`: the witness that
+/// the machine was at fault is not ours.
 ///
 /// # Panics
 ///
 /// With all reasons, if each attempt missed.
 pub fn within_attempts(attempt: impl FnMut() -> Result<(), String>) {
-    telling(attempt, |reason| tell(&line(thread::current().name(), reason)));
+    let mut before = (Instant::now(), stolen());
+    telling(attempt, |reason| {
+        let now = (Instant::now(), stolen());
+        let stolen = now.1.saturating_sub(before.1);
+        let explained = explains(stolen, now.0 - before.0);
+        tell(&line(
+            thread::current().name(),
+            reason,
+            explained.then_some(stolen),
+        ));
+        before = now;
+    });
+}
+
+fn explains(stolen: Duration, attempt: Duration) -> bool {
+    stolen >= MUCH_STOLEN && stolen * MUCH_OF_THE_ATTEMPT >= attempt
+}
+
+/// Read the processor time that the hypervisor has given to others since boot: 0 where it does not
+/// tell.
+fn stolen() -> Duration {
+    let all = fs::read_to_string("/proc/stat").unwrap_or_default();
+    TICK * stolen_ticks(&all).unwrap_or(0)
+}
+
+/// `cpu user nice system idle iowait irq softirq steal …`, see proc_stat(5).
+fn stolen_ticks(stat: &str) -> Option<u32> {
+    stat.lines().next()?.split_whitespace().nth(8)?.parse().ok()
 }
 
 fn telling(mut attempt: impl FnMut() -> Result<(), String>, mut tell: impl FnMut(&str)) {
@@ -33,10 +69,14 @@ fn telling(mut attempt: impl FnMut() -> Result<(), String>, mut tell: impl FnMut
     }
 }
 
-fn line(test: Option<&str>, reason: &str) -> String {
+fn line(test: Option<&str>, reason: &str, stolen: Option<Duration>) -> String {
     let words: Vec<&str> = reason.split_whitespace().collect();
     let reason: String = words.join(" ").chars().take(LONGEST).collect();
-    format!("RETRY {}: {reason}\n", test.unwrap_or("a test"))
+    let test = test.unwrap_or("a test");
+    match stolen {
+        None => format!("RETRY {test}: {reason}\n"),
+        Some(stolen) => format!("RETRY {test}: {reason} (stolen: {} ms)\n", stolen.as_millis()),
+    }
 }
 
 /// Avoid `eprintln!`, which the test harness keeps to itself; write once, so that no other line
@@ -80,10 +120,32 @@ mod tests {
     #[test]
     fn a_reason_of_many_lines_becomes_one() {
         assert_eq!(
-            line(Some("a::test"), "two\n  lines"),
+            line(Some("a::test"), "two\n  lines", None),
             "RETRY a::test: two lines\n"
         );
-        let long = line(None, &"x".repeat(1000));
+        let long = line(None, &"x".repeat(1000), None);
         assert_eq!(long.len(), "RETRY a test: \n".len() + LONGEST);
+    }
+
+    #[test]
+    fn a_miss_while_the_processors_were_taken_away_says_so() {
+        let stolen = Some(Duration::from_millis(60));
+        assert_eq!(line(Some("a"), "late", stolen), "RETRY a: late (stolen: 60 ms)\n");
+    }
+
+    #[test]
+    fn little_stolen_time_explains_no_miss() {
+        let explains =
+            |stolen, attempt| explains(Duration::from_millis(stolen), Duration::from_millis(attempt));
+        assert!(explains(50, 2500));
+        assert!(!explains(40, 500));
+        assert!(!explains(50, 2600));
+    }
+
+    #[test]
+    fn stolen_time_is_the_eighth_number_of_the_first_line() {
+        let stat = "cpu  1583968 182987 369310 556372 15060 0 18491 5222 0 0\ncpu0 1 2\n";
+        assert_eq!(stolen_ticks(stat), Some(5222));
+        assert_eq!(stolen_ticks("cpu 1 2"), None);
     }
 }
