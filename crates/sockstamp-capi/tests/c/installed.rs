@@ -71,7 +71,7 @@ impl Installed {
 }
 
 /// Return cargo's output folder of this test's profile.
-fn profile() -> PathBuf {
+pub(crate) fn profile() -> PathBuf {
     let test = env::current_exe().unwrap();
     test.ancestors().nth(2).unwrap().to_owned()
 }
@@ -86,7 +86,7 @@ fn cargo(arguments: &[&str]) {
 
 /// Builds the archive of the library and the program `sockstamp`, which tests do not link. With the
 /// whole workspace: for a package alone, dependencies have fewer features, and are built once more.
-fn built() {
+pub(crate) fn built() {
     cargo(&["build", "--workspace", "--all-targets"]);
 }
 

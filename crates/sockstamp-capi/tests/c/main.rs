@@ -3,6 +3,7 @@
 
 mod header;
 mod installed;
+mod kernels;
 mod manual;
 mod programs;
 mod second_library;

@@ -60,7 +60,7 @@ fn test_program(name: &str) -> PathBuf {
 }
 
 /// A server that sends everything back, until the test ends.
-fn echo_server(address: &str) -> SocketAddr {
+pub(crate) fn echo_server(address: &str) -> SocketAddr {
     let server = UdpSocket::bind(address).unwrap();
     let address = server.local_addr().unwrap();
     thread::spawn(move || {
@@ -73,7 +73,7 @@ fn echo_server(address: &str) -> SocketAddr {
 }
 
 /// The number before ` ns` in the line that begins so.
-fn nanoseconds(output: &str, line: &str) -> i64 {
+pub(crate) fn nanoseconds(output: &str, line: &str) -> i64 {
     let line = output.lines().find_map(|found| found.strip_prefix(line));
     let number = line.and_then(|rest| rest.trim().split(' ').next());
     number.unwrap_or_else(|| panic!("{output}")).parse().unwrap()
@@ -96,7 +96,7 @@ fn a_udp_request_is_stamped_on_its_way() {
 }
 
 /// A server that reads whatever comes, until the test ends.
-fn reader(address: &str) -> SocketAddr {
+pub(crate) fn reader(address: &str) -> SocketAddr {
     let listener = TcpListener::bind(address).unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -186,15 +186,15 @@ fn every_function_does_what_the_header_says() {
 }
 
 /// `sockstamp completions`, until this is dropped.
-struct Service {
+pub(crate) struct Service {
     process: Child,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
 }
 
 impl Service {
-    fn start() -> Self {
-        let path = installed().path("completions.sock");
-        let process = Command::new(sockstamp())
+    pub(crate) fn start(sockstamp: PathBuf, folder: &Path) -> Self {
+        let path = folder.join("completions.sock");
+        let process = Command::new(sockstamp)
             .args(["completions", "--socket"])
             .arg(&path)
             .stderr(Stdio::null())
@@ -220,7 +220,7 @@ impl Drop for Service {
 
 #[test]
 fn completions_and_stamps_are_read_from_memory() {
-    let service = Service::start();
+    let service = Service::start(sockstamp(), &installed().path(""));
     for (linkage, checker) in ALL {
         run(checked(test_program("completions"), linkage, checker).arg(&service.path));
     }

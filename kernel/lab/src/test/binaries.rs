@@ -1,6 +1,7 @@
 //! The workspace's own test binaries, as cargo builds them.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -36,8 +37,20 @@ struct Profile {
     test: bool,
 }
 
+/// The archive of the C library, and the folder of its programs, beside the other programs.
+const C_LIBRARY: &str = "libsockstamp_capi.a";
+const C_PROGRAMS: &str = "c-programs";
+
 /// Builds them as `make test` does, so that nothing is built twice.
 pub(crate) fn build() -> Result<Built> {
+    // The archive is part of no test.
+    let status = Command::new("cargo")
+        .args(["build", "--quiet", "--locked", "--workspace", "--all-targets"])
+        .status();
+    ensure!(
+        status.context("cannot run cargo")?.success(),
+        "cargo cannot build"
+    );
     let cargo = Command::new("cargo")
         .args([
             "test",
@@ -52,7 +65,30 @@ pub(crate) fn build() -> Result<Built> {
         .output()
         .context("cannot run cargo")?;
     ensure!(cargo.status.success(), "cargo cannot build the tests");
-    parse(&String::from_utf8_lossy(&cargo.stdout))
+    let mut built = parse(&String::from_utf8_lossy(&cargo.stdout))?;
+    built.add_c_programs()?;
+    Ok(built)
+}
+
+impl Built {
+    /// Build the programs in C, which guests cannot build themselves.
+    fn add_c_programs(&mut self) -> Result<()> {
+        let any = self.programs.first().context("cargo built no program")?;
+        let folder = any.with_file_name(C_PROGRAMS);
+        let status = Command::new("scripts/c-programs.sh")
+            .args([&any.with_file_name(C_LIBRARY), &folder])
+            .status();
+        let status = status.context("cannot run scripts/c-programs.sh")?;
+        ensure!(status.success(), "scripts/c-programs.sh: {status}");
+        let reading = || format!("cannot read {}", folder.display());
+        for entry in fs::read_dir(&folder).with_context(reading)? {
+            let entry = entry.with_context(reading)?;
+            if entry.file_type().with_context(reading)?.is_file() {
+                self.programs.push(entry.path());
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Return the names of the tests in it. The host runs what it has built.

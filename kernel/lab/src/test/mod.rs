@@ -39,6 +39,9 @@ pub(crate) struct Arguments {
     /// Only ask doctor and the verifier
     #[arg(long)]
     facts: bool,
+    /// Only the chosen tests with this in `BINARY TEST`
+    #[arg(long, value_name = "TEXT", conflicts_with = "facts")]
+    only: Option<String>,
     /// Keep the output of doctor and the verifier as the results of these kernels
     #[arg(long)]
     bless: bool,
@@ -52,6 +55,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let built = binaries::build()?;
     let (mut chosen, left_out) = selection::choose(&built)?;
     chosen.retain(|test| !arguments.facts || test.binary == facts::BINARY);
+    if let Some(text) = &arguments.only {
+        chosen.retain(|test| format!("{} {}", test.binary, test.name).contains(text));
+    }
     let mut choices = arguments.kernels.clone();
     if choices.is_empty() {
         choices = Choice::all_of_debian();
