@@ -34,6 +34,14 @@ empty if its plan does not need the hook.
 
 ";
 
+const LIBRARY: &str = "
+## The library and the prober
+
+The C library has what the library has: both call the same code, and tests of both run on each of these
+kernels, as do those of `sockstamp ping`, which needs nothing that one of them lacks.
+
+";
+
 /// The kept part of doctor's report.
 #[derive(Debug, Deserialize)]
 struct Report {
@@ -41,6 +49,7 @@ struct Report {
     udp: Way,
     host_path: HostPath,
     completions: Completions,
+    library: Library,
     /// `HOOK works`, or `HOOK refused REASON`.
     hooks: Vec<String>,
 }
@@ -56,6 +65,13 @@ enum Way {
 struct Completions {
     entries: Trial,
     tcp_stamps: Trial,
+}
+
+#[derive(Debug, Deserialize)]
+struct Library {
+    missing_options: Option<Vec<String>>,
+    own_ids: Option<bool>,
+    returned_by_sends: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -114,6 +130,7 @@ fn page(kernels: &Kernels) -> String {
     row(&mut text, "stamps of TCP in memory", kernels, |report| {
         report.completions.tcp_stamps.text()
     });
+    library(&mut text, kernels, &names);
     text.push_str(HOOKS);
     head(&mut text, "hook | runs for", &names);
     // Several programs on one hook run for the same.
@@ -126,6 +143,26 @@ fn page(kernels: &Kernels) -> String {
         row(&mut text, &format!("`{hook}` | {costs}"), kernels, cell);
     }
     text
+}
+
+fn library(text: &mut String, kernels: &Kernels, names: &[&str]) {
+    text.push_str(LIBRARY);
+    head(text, "option", names);
+    row(text, "options of SO_TIMESTAMPING", kernels, |report| {
+        report.library.options()
+    });
+    row(text, "ids of the sender's choice, UDP", kernels, |report| {
+        yes_or_no(report.library.own_ids)
+    });
+    row(text, "completions that come back by sends", kernels, |report| {
+        yes_or_no(report.library.returned_by_sends)
+    });
+}
+
+fn yes_or_no(found: Option<bool>) -> String {
+    found
+        .map_or("unknown", |found| if found { "yes" } else { "no" })
+        .to_owned()
 }
 
 fn head(text: &mut String, what: &str, kernels: &[&str]) {
@@ -148,6 +185,16 @@ impl Way {
         match self {
             Way::Hooks(hooks) => hooks.clone(),
             Way::Absent(reason) => format!("*absent: {reason}*"),
+        }
+    }
+}
+
+impl Library {
+    fn options(&self) -> String {
+        match self.missing_options.as_deref() {
+            None => "unknown".to_owned(),
+            Some([]) => "all".to_owned(),
+            Some(missing) => format!("all but `{}`", missing.join("`, `")),
         }
     }
 }
@@ -195,10 +242,12 @@ mod tests {
         let newer = r#"{"plan":{"tx.copy":{"hooks":"tp a → b"}},"udp":{"hooks":"c"},
             "host_path":{"reason":null},
             "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"works","reason":null}},
+            "library":{"missing_options":[],"own_ids":true,"returned_by_sends":null},
             "hooks":["tp_btf/tcp_probe works","tp_btf/tcp_probe works"]}"#;
         let older = r#"{"plan":{"tx.copy":{"absent":"needs Linux 6.9"}},"udp":{"absent":"no"},
             "host_path":{"reason":"none"},
             "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"refused","reason":"no"}},
+            "library":{"missing_options":["A","B"],"own_ids":false,"returned_by_sends":false},
             "hooks":["sockops refused why"]}"#;
         let page = page(&Kernels::from([kernel("6.12", newer), kernel("6.9", older)]));
         for line in [
@@ -206,6 +255,9 @@ mod tests {
             "| `tx.copy` | *absent: needs Linux 6.9* | tp a → b |",
             "| stages of UDP | *absent: no* | c |",
             "| `--host-path` | *absent: none* | yes |",
+            "| options of SO_TIMESTAMPING | all but `A`, `B` | all |",
+            "| ids of the sender's choice, UDP | no | yes |",
+            "| completions that come back by sends | no | unknown |",
             "| hook | runs for | 6.9 | 6.12 |",
             "| `sockops` | stamps of selected sockets; connects and accepts in the target's cgroup | refused why |  |",
             "| `tp_btf/tcp_probe` | every segment that arrives on an established TCP connection |  | works |",

@@ -1,6 +1,7 @@
 //! `sockstamp doctor`: show facts, the resulting plan, and how to get what is missing.
 
 mod json;
+mod library;
 mod self_test;
 mod text;
 
@@ -21,6 +22,7 @@ use crate::measure::Measurement;
 use crate::measuring::Measuring;
 use crate::output::Format;
 use crate::target::Target;
+use library::Library;
 use self_test::SelfTest;
 
 /// Options of `doctor`.
@@ -50,6 +52,7 @@ pub(crate) struct Report {
     /// The plan of `stat` with the same options, if nothing were missing.
     plan: Plan,
     completions: Offer,
+    library: Library,
     missing_capabilities: Vec<Capability>,
     /// Obstacles to measuring here, each with its remedy.
     obstacles: Vec<String>,
@@ -73,6 +76,7 @@ impl Report {
             hooks,
             plan: Plan::outlook(&facts, &request),
             completions: Offer::try_all(&facts),
+            library: Library::probe(),
             missing_capabilities: plan::missing_capabilities(&facts),
             self_test: if obstacles.is_empty() {
                 self_test::run()
@@ -124,6 +128,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use sockstamp::timestamping::Flag;
     use sockstamp_bpf::facts::{Tracepoint, Trial};
     use sockstamp_bpf::plan::{Reason, Request};
 
@@ -183,6 +188,11 @@ pub(crate) mod tests {
                 entries: Trial::Works,
                 tcp_stamps: Trial::Refused("no BPF timestamping".into()),
             },
+            library: Library {
+                missing_options: Some(vec![Flag::TxCompletion]),
+                own_ids: Some(true),
+                returned_by_sends: Some(false),
+            },
             missing_capabilities: Vec::new(),
             obstacles: Vec::new(),
             self_test: SelfTest::Done {
@@ -214,6 +224,7 @@ pub(crate) mod tests {
                 entries: Trial::Unknown("missing capabilities".into()),
                 tcp_stamps: Trial::Unknown("missing capabilities".into()),
             },
+            library: Library::default(),
             missing_capabilities: plan::missing_capabilities(&facts),
             obstacles: plan::obstacles(&facts, &Request::default())
                 .iter()

@@ -6,6 +6,7 @@ use sockstamp_bpf::facts::{Trial, TriedHook};
 use sockstamp_bpf::plan::{Plan, Reason, Way};
 
 use super::Report;
+use super::library::Library;
 use super::self_test::SelfTest;
 use crate::escape;
 
@@ -45,6 +46,7 @@ pub(super) fn report(report: &Report) -> Value {
             "entries": trial(&report.completions.entries),
             "tcp_stamps": trial(&report.completions.tcp_stamps),
         },
+        "library": library(&report.library),
         "obstacles": report.obstacles,
         "self_test": self_test(&report.self_test),
     })
@@ -70,6 +72,14 @@ fn state(trial: &Trial) -> (&'static str, Option<&str>) {
         Trial::Refused(reason) => ("refused", Some(reason)),
         Trial::Unknown(reason) => ("unknown", Some(reason)),
     }
+}
+
+fn library(library: &Library) -> Value {
+    json!({
+        "missing_options": library.missing_options.as_ref().map(|flags| names(flags.iter())),
+        "own_ids": library.own_ids,
+        "returned_by_sends": library.returned_by_sends,
+    })
 }
 
 fn interface((name, can): &(String, InterfaceCapabilities)) -> Value {
@@ -133,6 +143,7 @@ mod tests {
                 "host_path",
                 "interfaces",
                 "kernel",
+                "library",
                 "missing_capabilities",
                 "mptcp",
                 "obstacles",
@@ -157,6 +168,14 @@ mod tests {
             found["completions"]["tcp_stamps"],
             json!({ "state": "refused", "reason": "no BPF timestamping" })
         );
+        assert_eq!(
+            found["library"],
+            json!({
+                "missing_options": ["SOF_TIMESTAMPING_TX_COMPLETION"],
+                "own_ids": true,
+                "returned_by_sends": false,
+            })
+        );
         assert_eq!(found["self_test"], json!({ "messages": 40, "valid": 40 }));
         assert_eq!(
             found["hooks"][0],
@@ -170,6 +189,7 @@ mod tests {
         assert_eq!(found["ready"], false);
         assert_eq!(found["receive_stamping"], Value::Null);
         assert_eq!(found["self_test"], Value::Null);
+        assert_eq!(found["library"]["own_ids"], Value::Null);
         assert_eq!(found["hooks"][0]["state"], "unknown");
         assert_eq!(
             found["missing_capabilities"],

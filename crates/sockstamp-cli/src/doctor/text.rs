@@ -3,11 +3,13 @@
 use std::fmt::Write;
 
 use sockstamp::interface::InterfaceCapabilities;
+use sockstamp::timestamping::Flag;
 use sockstamp_bpf::facts::{Capability, Trial, TriedHook};
 use sockstamp_bpf::plan::Stamps;
 use sockstamp_model::name::Escaped;
 
 use super::Report;
+use super::library::Library;
 use super::self_test::SelfTest;
 
 pub(super) fn report(report: &Report) -> String {
@@ -35,6 +37,11 @@ pub(super) fn report(report: &Report) -> String {
             line("error queues in memory", trial(&report.completions.entries)),
             line("stamps of TCP in memory", trial(&report.completions.tcp_stamps)),
         ],
+    );
+    section(
+        &mut text,
+        "For applications, by the library",
+        library(&report.library),
     );
     section(&mut text, "Result", result(report));
     text
@@ -112,6 +119,49 @@ fn facts(report: &Report) -> Vec<Line> {
     lines
 }
 
+fn library(library: &Library) -> [Line; 3] {
+    let options = library.missing_options.as_ref();
+    [
+        line(
+            "time stamp options",
+            options.map_or(UNSEEN.into(), |missing| options_without(missing)),
+        ),
+        line(
+            "messages with own ids",
+            library.own_ids.map_or(UNSEEN, |has| {
+                if has {
+                    "yes, for UDP"
+                } else {
+                    "no: they need Linux 6.13"
+                }
+            }),
+        ),
+        line(
+            "completions by sends",
+            library.returned_by_sends.map_or(UNSEEN, |has| {
+                if has {
+                    "yes"
+                } else {
+                    "no: they need the patches of kernel/series"
+                }
+            }),
+        ),
+    ]
+}
+
+fn options_without(missing: &[Flag]) -> String {
+    if missing.is_empty() {
+        return format!("all {}", Flag::ALL.len());
+    }
+    let names: Vec<_> = missing
+        .iter()
+        .map(|flag| flag.name().trim_start_matches("SOF_TIMESTAMPING_"))
+        .collect();
+    format!("all {} but {}", Flag::ALL.len(), names.join(", "))
+}
+
+const UNSEEN: &str = "could not be seen";
+
 /// docs/how-it-works.md has a table of the differences.
 const FROM_PACKETS: &str =
     "no: TCP is stamped where its packets pass: after tc egress, before the driver, at the ACK";
@@ -132,7 +182,7 @@ fn receive_stamping(found: Option<bool>) -> &'static str {
     match found {
         Some(true) => "on: requested by some socket",
         Some(false) => "off: sockstamp enables it while it measures",
-        None => "could not be seen",
+        None => UNSEEN,
     }
 }
 

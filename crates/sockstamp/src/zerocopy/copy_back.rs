@@ -1,7 +1,7 @@
 //! Completions that come back with the next send: a control message that the kernel fills in,
 //! SCM_ZC_NOTIFICATION.
 //!
-//! Source: the patches of kernel/series/next, which no kernel of kernel.org has. An earlier
+//! Source: the patches of kernel/series, which no kernel of kernel.org has. An earlier
 //! proposal, "sock: add MSG_ZEROCOPY notification mechanism based on msg_control" (netdev, July
 //! 2024, not merged), had other layouts, and the number 78, which is SO_DEVMEM_LINEAR's since Linux
 //! 6.12. A kernel to come may give ours to something else. So nothing is believed by the number:
@@ -36,7 +36,7 @@ const ROOM: usize = 8;
 const DATA: usize = COUNT + ROOM * WORDS * 4;
 
 /// Return true if the running kernel returns completions by a control message of a send, in the
-/// layout of kernel/series/next. No kernel of kernel.org does.
+/// layout of kernel/series. No kernel of kernel.org does.
 ///
 /// Takes two sends to itself by a socket of its own, and no time worth mentioning.
 ///

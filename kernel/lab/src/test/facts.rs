@@ -16,11 +16,12 @@ pub(crate) const BINARY: &str = "sockstamp-bpf/verified";
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
 const MARK: &str = "#lab doctor ";
 /// Keys of doctor's output that depend on the kernel, and not on this host.
-const KEPT: [&str; 7] = [
+const KEPT: [&str; 8] = [
     "bpf_timestamping",
     "completions",
     "hooks",
     "host_path",
+    "library",
     "plan",
     "ready",
     "udp",
