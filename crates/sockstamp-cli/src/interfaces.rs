@@ -8,11 +8,8 @@ use std::time::{Duration, Instant};
 
 use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
-use sockstamp_model::interface::{Interface, InterfaceSummary};
-use sockstamp_model::message::Message;
+use sockstamp_model::interface::InterfaceSummary;
 use sockstamp_model::name::Name;
-
-use crate::line;
 
 /// Interfaces that fit into a few lines.
 const SHOWN: usize = 8;
@@ -83,30 +80,6 @@ impl Namespaces {
             self.looked = Instant::now();
         }
         self.names.get(&netns)
-    }
-}
-
-/// The way of a message from its socket to the last interface that stamped it.
-pub(crate) fn way(line: &mut Vec<u8>, message: &Message, namespaces: &mut Namespaces) {
-    let (first, last) = (&message.interfaces.first, &message.interfaces.last);
-    let mut name = |separator: &str, interface: &Interface| {
-        line::text(line, separator);
-        line::show(line, &interface.name);
-        if interface.netns != message.flow.netns {
-            line.push(b'@');
-            match namespaces.name(interface.netns) {
-                Some(name) => line::show(line, name),
-                None => line::show(line, &interface.netns),
-            }
-        }
-    };
-    match (first, last) {
-        (Some(first), Some(last)) if first != last => {
-            name("  via ", first);
-            name(" → ", last);
-        }
-        (Some(only), _) | (None, Some(only)) => name("  via ", only),
-        (None, None) => {}
     }
 }
 

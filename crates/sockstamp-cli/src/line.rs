@@ -8,10 +8,11 @@ use std::net::SocketAddr;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::digits::Digits;
 use sockstamp_model::flow::canonical;
+use sockstamp_model::interface::Interface;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 
-use crate::interfaces::{self, Namespaces};
+use crate::interfaces::Namespaces;
 
 /// Write a message of `trace`, without the end of the line.
 pub(crate) fn write(line: &mut Vec<u8>, message: &Message, namespaces: &mut Namespaces) {
@@ -57,7 +58,7 @@ pub(crate) fn write(line: &mut Vec<u8>, message: &Message, namespaces: &mut Name
     if message.coalesced {
         text(line, "  coalesced");
     }
-    interfaces::way(line, message, namespaces);
+    way(line, message, namespaces);
     if let Some(age) = message.oldest_age.filter(|_| message.verdict.is_valid()) {
         time(line, "  ", "oldest", age);
     }
@@ -136,6 +137,30 @@ pub(crate) fn time_of_day(nanos: u64) -> Digits<15> {
         .places(seconds % 60, 2)
         .text(".")
         .places(micros % 1_000_000, 6)
+}
+
+/// The way of a message from its socket to the last interface that stamped it.
+fn way(line: &mut Vec<u8>, message: &Message, namespaces: &mut Namespaces) {
+    let (first, last) = (&message.interfaces.first, &message.interfaces.last);
+    let mut name = |separator: &str, interface: &Interface| {
+        text(line, separator);
+        show(line, &interface.name);
+        if interface.netns != message.flow.netns {
+            line.push(b'@');
+            match namespaces.name(interface.netns) {
+                Some(name) => show(line, name),
+                None => show(line, &interface.netns),
+            }
+        }
+    };
+    match (first, last) {
+        (Some(first), Some(last)) if first != last => {
+            name("  via ", first);
+            name(" → ", last);
+        }
+        (Some(only), _) | (None, Some(only)) => name("  via ", only),
+        (None, None) => {}
+    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,12 @@ use sockstamp_model::message::Message;
 
 use crate::component::Kind;
 use crate::excess::{Carried, Claim, Explanation};
+use crate::lives::Lives;
 use crate::slices::{Addition, Slice};
 use crate::times::Limits;
+
+/// Typical messages that are shown.
+const SHOWN: usize = 3;
 
 /// A component that makes messages of a kind slow, for one slice of them or for all.
 #[derive(Debug, Clone)]
@@ -50,5 +54,18 @@ impl Cause {
             let first = self.first.component.of(message).0 as f64 - self.first.norm;
             time > self.limits.p75 && first * 2.0 > time.0 as f64 - self.norm
         })
+    }
+    /// Return those of its messages that are at a quarter, the half and three quarters of them by
+    /// time, the fastest first; fewer if there are no more.
+    #[must_use]
+    pub fn typical(&self, lives: Lives) -> Vec<Message> {
+        let mut covered = lives.into_kept();
+        covered.retain(|message| self.covers(message));
+        covered.sort_by_key(|message| self.kind.time(message));
+        let count = covered.len();
+        let mut indexes: Vec<usize> = (1..=SHOWN).map(|number| number * count / (SHOWN + 1)).collect();
+        indexes.dedup();
+        let chosen = indexes.into_iter().filter_map(|index| covered.get(index));
+        chosen.cloned().collect()
     }
 }

@@ -241,7 +241,7 @@ fn typical_lives_are_slow_messages_of_the_cause() {
     let mut comparison = slices.compare();
     messages.iter().for_each(|message| comparison.add(message));
     let (leaders, lives) = comparison.finish();
-    let lives = lives.typical(&Cause::new(&explanation, leaders.first()).unwrap());
+    let lives = Cause::new(&explanation, leaders.first()).unwrap().typical(lives);
     let times: Vec<_> = lives.iter().map(|life| Kind::Read.time(life).unwrap()).collect();
     assert_eq!(times.len(), 3);
     assert!(

@@ -1,21 +1,14 @@
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::cgroup_files::{PROCESSES, move_to, processes_in, remove, text, v1_cpu_mount, v2_mount, write};
 use crate::error::{Context, Error, Result};
-use crate::leftovers::{self, kill_all, leftovers_in};
-use crate::process::POLL_INTERVAL;
+use crate::leftovers;
 use crate::sys;
-
-/// The file that lists a cgroup's processes and takes new ones.
-const PROCESSES: &str = "cgroup.procs";
-
-/// Longest time for the kernel to notice that the last process of a cgroup is gone.
-const REMOVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A cgroup-v2 directory. Removed on drop: its processes are killed; the calling one, should it be
 /// among them, is moved to the root of the hierarchy instead.
@@ -148,83 +141,4 @@ impl Drop for Cgroup {
             }
         }
     }
-}
-
-/// Removes the cgroups that dead processes created. The caller holds the lock.
-pub(crate) fn clean_up_leftovers() -> Result<()> {
-    for mount in [v2_mount(), v1_cpu_mount()].into_iter().flatten() {
-        for name in leftovers_in(&mount)? {
-            remove(&mount.join(name))?;
-        }
-    }
-    Ok(())
-}
-
-/// Remove a directory with all below it.
-fn remove(directory: &Path) -> Result<()> {
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove(&entry.path())?;
-        }
-    }
-    let own = std::process::id();
-    if processes_in(directory).contains(&own) {
-        move_to(directory.parent().unwrap_or(directory), own)?;
-    }
-    kill_all(|| processes_in(directory), &text(directory))?;
-    let start = Instant::now();
-    loop {
-        match fs::remove_dir(directory) {
-            Ok(()) => return Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            // The last process is not listed any more, but has not yet left.
-            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && start.elapsed() < REMOVE_TIMEOUT => {
-                thread::sleep(POLL_INTERVAL);
-            }
-            Err(error) => return Err(error).context("remove", text(directory)),
-        }
-    }
-}
-
-fn move_to(directory: &Path, pid: u32) -> Result<()> {
-    write(&directory.join(PROCESSES), &pid.to_string())
-}
-
-fn processes_in(directory: &Path) -> Vec<u32> {
-    let list = fs::read_to_string(directory.join(PROCESSES)).unwrap_or_default();
-    list.lines().filter_map(|line| line.parse().ok()).collect()
-}
-
-fn v2_mount() -> Option<PathBuf> {
-    mount(|fields| fields.get(2) == Some(&"cgroup2"))
-}
-
-fn v1_cpu_mount() -> Option<PathBuf> {
-    mount(|fields| {
-        fields.get(2) == Some(&"cgroup")
-            && fields
-                .get(3)
-                .is_some_and(|options| options.split(',').any(|option| option == "cpu"))
-    })
-}
-
-/// The first mount point whose line in `/proc/self/mounts` (see fstab(5)) is accepted.
-fn mount(accept: impl Fn(&[&str]) -> bool) -> Option<PathBuf> {
-    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
-    mounts.lines().find_map(|line| {
-        let fields: Vec<&str> = line.split(' ').collect();
-        if accept(&fields) {
-            fields.get(1).map(PathBuf::from)
-        } else {
-            None
-        }
-    })
-}
-
-fn write(path: &Path, value: &str) -> Result<()> {
-    fs::write(path, value).context("write", text(path))
-}
-
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
 }

@@ -5,24 +5,18 @@ use std::io;
 use std::path::Path;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
-use nix::sys::signal::{Signal, kill};
 
-use crate::cgroup;
+use crate::cgroup_files::{remove, v1_cpu_mount, v2_mount};
 use crate::error::{Context, Error, Result};
-use crate::process::{POLL_INTERVAL, as_pid, ip};
+use crate::process::{ip, kill_all};
 
 pub(crate) const NETNS_DIRECTORY: &str = "/run/netns";
 
 /// Held while namespaces are created or removed: two processes that both prepare an empty
 /// [`NETNS_DIRECTORY`] at once can mount one over the other's namespaces.
 const LOCK: &str = "/run/sockstamp-testbed.lock";
-
-/// Longest time for a killed process to leave its namespace or cgroup.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 const PREFIX: &str = "sst";
 
@@ -100,7 +94,12 @@ pub fn clean_up_leftovers() -> Result<()> {
     for name in leftovers_in(Path::new(NETNS_DIRECTORY))? {
         remove_netns(&name)?;
     }
-    cgroup::clean_up_leftovers()
+    for mount in [v2_mount(), v1_cpu_mount()].into_iter().flatten() {
+        for name in leftovers_in(&mount)? {
+            remove(&mount.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 /// Calls [`clean_up_leftovers`] the first time it is called in this process.
@@ -112,7 +111,7 @@ pub(crate) fn clean_up_once() -> Result<()> {
 }
 
 /// The entries of `directory` that a dead process created.
-pub(crate) fn leftovers_in(directory: &Path) -> Result<Vec<String>> {
+fn leftovers_in(directory: &Path) -> Result<Vec<String>> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -156,29 +155,6 @@ fn processes_in_netns(namespace: (u64, u64)) -> Vec<u32> {
             pid != own && identity(&format!("/proc/{pid}/ns/net")).is_ok_and(|other| other == namespace)
         })
         .collect()
-}
-
-/// Kills the processes that `list` finds until it finds none: a process may fork while it is being
-/// killed.
-pub(crate) fn kill_all(list: impl Fn() -> Vec<u32>, place: &str) -> Result<()> {
-    let start = Instant::now();
-    loop {
-        let pids = list();
-        if pids.is_empty() {
-            return Ok(());
-        }
-        if start.elapsed() > EXIT_TIMEOUT {
-            return Err(Error::Timeout {
-                what: format!("the end of {pids:?} in {place}"),
-                after: EXIT_TIMEOUT,
-            });
-        }
-        for pid in pids {
-            // Ignore the error: the process may have ended meanwhile.
-            let _ = kill(as_pid(pid), Signal::SIGKILL);
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
 }
 
 #[cfg(test)]

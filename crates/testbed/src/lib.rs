@@ -30,12 +30,14 @@
 
 mod attempts;
 mod cgroup;
+mod cgroup_files;
 mod error;
 mod held_socket;
 mod hog;
 mod host;
 mod leftovers;
 mod link;
+mod link_config;
 mod peer;
 mod process;
 mod relay;
@@ -56,7 +58,8 @@ pub use held_socket::HeldSocket;
 pub use hog::{Hog, run_first_on};
 pub use host::Host;
 pub use leftovers::clean_up_leftovers;
-pub use link::{Direction, Family, Link, LinkConfig};
+pub use link::{Direction, Family, Link};
+pub use link_config::LinkConfig;
 pub use peer::{peer_program, set_max_pacing_rate};
 pub use process::Process;
 pub use statistics::{DirectionStatistics, Lateness, RelayStatistics};

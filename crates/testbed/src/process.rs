@@ -9,6 +9,9 @@ use nix::unistd::Pid;
 
 use crate::error::{Context, Error, Result};
 
+/// Longest time for a killed process to leave its namespace or cgroup.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Interval for polling things without events.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
@@ -223,4 +226,27 @@ fn describe(command: &Command) -> String {
         text.push_str(&argument.to_string_lossy());
     }
     text
+}
+
+/// Kills the processes that `list` finds until it finds none: a process may fork while it is being
+/// killed.
+pub(crate) fn kill_all(list: impl Fn() -> Vec<u32>, place: &str) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let pids = list();
+        if pids.is_empty() {
+            return Ok(());
+        }
+        if start.elapsed() > EXIT_TIMEOUT {
+            return Err(Error::Timeout {
+                what: format!("the end of {pids:?} in {place}"),
+                after: EXIT_TIMEOUT,
+            });
+        }
+        for pid in pids {
+            // Ignore the error: the process may have ended meanwhile.
+            let _ = kill(as_pid(pid), Signal::SIGKILL);
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
 }

@@ -16,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 
-use crate::link::LinkConfig;
+use crate::link_config::LinkConfig;
 use crate::statistics::{Counters, add};
 use crate::sys::{self, VNET_HEADER_LEN};
 

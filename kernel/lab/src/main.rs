@@ -4,6 +4,7 @@
 
 mod apt;
 mod cache;
+mod choice;
 mod cpio;
 mod debian;
 mod guest;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use kernel::Choice;
+use choice::Choice;
 
 /// Runs commands on the kernels that people run.
 #[derive(Debug, Parser)]

@@ -7,9 +7,10 @@ use std::str::FromStr;
 use anyhow::Result;
 use clap::Args;
 
+use crate::choice::Choice;
 use crate::guest::Time;
 use crate::image::Image;
-use crate::kernel::{Choice, Kernel};
+use crate::kernel::Kernel;
 
 /// The kernel and the files.
 #[derive(Debug, Args)]

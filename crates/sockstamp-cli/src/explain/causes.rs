@@ -91,7 +91,7 @@ fn look(
             Explained {
                 explanation,
                 leaders,
-                lives: cause.map_or_else(Vec::new, |cause| lives.typical(&cause)),
+                lives: cause.map_or_else(Vec::new, |cause| cause.typical(lives)),
                 rest: false,
             }
         })

@@ -15,7 +15,8 @@ use std::thread;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::kernel::{Choice, Kernel};
+use crate::choice::Choice;
+use crate::kernel::Kernel;
 use binaries::Built;
 use facts::{Comparison, Facts};
 use places::{Ran, Tasks};
