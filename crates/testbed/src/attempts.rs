@@ -6,8 +6,8 @@ use std::{fs, thread};
 const ATTEMPTS: usize = 5;
 /// Characters of a reason that a line for a summary has.
 const LONGEST: usize = 300;
-/// Stolen processor time that explains a miss: more than most bounds, and one part in so many of the
-/// attempt's time. A busy host was seen to take a thousandth without harm.
+/// Stolen processor time that explains a miss: more than most bounds, and one part in so many of
+/// the attempt's time. A busy host was seen to take a thousandth without harm.
 const MUCH_STOLEN: Duration = Duration::from_millis(50);
 const MUCH_OF_THE_ATTEMPT: u32 = 50;
 /// A tick of `/proc/stat`: USER_HZ is 100 on each architecture that we know.
@@ -18,8 +18,8 @@ const TICK: Duration = Duration::from_millis(10);
 ///
 /// Each miss but the last writes `RETRY <test>: <reason>` to standard error, past the test harness,
 /// for the summary of `make test`, which lists and counts the misses. If the hypervisor took
-/// processor time from this machine meanwhile, the line ends with `(stolen: 60 ms)`: the witness that
-/// the machine was at fault is not ours.
+/// processor time from this machine meanwhile, the line ends with `(stolen: 60 ms)`: the witness
+/// that the machine was at fault is not ours.
 ///
 /// # Panics
 ///
