@@ -17,6 +17,8 @@ pub(crate) struct Limits {
     pub reordered: u32,
     /// Chunks of messages in flight, of flows that have more than one.
     pub in_flight: u32,
+    /// Datagrams of readers that are behind.
+    pub datagrams: u32,
 }
 
 /// The sizes of values, in bytes.
@@ -25,12 +27,14 @@ pub(crate) struct Sizes {
     pub unread: u32,
     pub reordered: u32,
     pub in_flight: u32,
+    pub datagrams: u32,
 }
 
 impl Limits {
     /// Shares out `memory`: half of it for the state of flows, a quarter for readers that are
-    /// behind, an eighth for messages in flight, a sixteenth for missing segments. A sixteenth
-    /// stays for the buckets of the maps, and for what the allocator holds ready.
+    /// behind, an eighth for messages in flight, a sixteenth for missing segments, half a sixteenth
+    /// for datagrams. As much stays for the buckets of the maps, and for what the allocator holds
+    /// ready.
     pub(crate) fn new(memory: u64, max_flows: Option<u32>, sizes: Sizes) -> Self {
         let room = |part: u64, size: u32| {
             let object = (u64::from(size) + ELEMENT_HEAD).next_power_of_two();
@@ -42,6 +46,7 @@ impl Limits {
             unread: room(4, sizes.unread),
             reordered: room(16, sizes.reordered),
             in_flight: room(8, sizes.in_flight),
+            datagrams: room(32, sizes.datagrams),
         }
     }
 }
@@ -54,6 +59,7 @@ mod tests {
         unread: 8000,
         reordered: 3992,
         in_flight: 1216,
+        datagrams: 56,
     };
 
     #[test]
@@ -64,6 +70,7 @@ mod tests {
             (limits.unread, limits.reordered, limits.in_flight),
             (8192, 4096, 16_384)
         );
+        assert_eq!(limits.datagrams, 65_536);
     }
 
     #[test]

@@ -93,6 +93,7 @@ pub(crate) fn apply(
             unread: open.maps.unread.value_size(),
             reordered: open.maps.reordered.value_size(),
             in_flight: open.maps.tx_chunks.value_size(),
+            datagrams: open.maps.udp_behind.value_size(),
         },
     );
     if let Some(settings) = open.maps.rodata_data.as_mut() {
@@ -111,6 +112,10 @@ pub(crate) fn apply(
         .tx_chunks
         .set_max_entries(limits.in_flight)
         .tried("size the map of messages in flight")?;
+    open.maps
+        .udp_behind
+        .set_max_entries(limits.datagrams)
+        .tried("size the map of unread datagrams")?;
     group::size_maps(&mut open.maps, options.groups.as_ref())?;
     let ring_bytes = if options.record {
         options.ring_bytes

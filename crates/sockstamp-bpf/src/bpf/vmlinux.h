@@ -39,6 +39,7 @@ enum bpf_map_type {
 enum {
 	BPF_ANY = 0,
 	BPF_NOEXIST = 1,
+	BPF_EXIST = 2,
 };
 
 enum {
@@ -602,6 +603,7 @@ struct skb_frag {
 };
 
 struct skb_shared_info {
+	__u8 flags;
 	__u8 nr_frags;
 	__u8 tx_flags;
 	unsigned short gso_segs;

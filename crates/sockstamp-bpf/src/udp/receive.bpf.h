@@ -23,6 +23,7 @@
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
 #include "udp/answer.bpf.h"
+#include "udp/arrivals.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
@@ -30,16 +31,14 @@
 #define UDP_HEADER_LENGTH 8 /* RFC 768 */
 #define EFAULT		  14 /* include/uapi/asm-generic/errno-base.h */
 
+/* Datagrams that CPUs deliver at once, at most: turns of loops over the latest. */
+#define UDP_LATEST 64
+
 /*
  * Longest time from taking a datagram to the end of the read call, including a page fault and a
  * preemption. Later, a datagram that another thread seemed to have taken counts as gone.
  */
 #define UDP_READING_NS 1000000000
-
-static __always_inline struct udp_arrival *udp_arrival_slot(struct udp_flow *flow, __u64 counter)
-{
-	return &flow->rx[counter % UDP_ARRIVALS];
-}
 
 /*
  * The payload's length; __cgroup_bpf_run_filter_skb() moves `data`, and it is behind the header
@@ -58,25 +57,23 @@ static __always_inline void udp_arrived(const void *receiver, const struct sk_bu
 					const struct sock *sk)
 {
 	struct udp_flow *flow = udp_flow_at(receiver, skb);
-	struct udp_arrival *arrival;
+	struct udp_arrival arrival = {};
 	__u64 counter;
 
 	if (!flow)
 		return;
 	counter = __sync_fetch_and_add(&flow->rx_head, 1);
-	if ((__s64)(counter - flow->rx_tail) >= UDP_ARRIVALS)
-		count_loss(LOSS_EVICTED);
-	arrival = udp_arrival_slot(flow, counter);
-	arrival->time = bpf_ktime_get_ns();
-	demand_used(DEMAND_DATAGRAMS, arrival->time);
-	arrival->stack_ns = clock_since_stamp(skb, arrival->time);
-	arrival->length = udp_length(skb);
-	arrival->skb = udp_name(sk, skb);
-	arrival->stamp = skb->tstamp;
+	arrival.time = bpf_ktime_get_ns();
+	demand_used(DEMAND_DATAGRAMS, arrival.time);
+	arrival.stack_ns = clock_since_stamp(skb, arrival.time);
+	arrival.length = udp_length(skb);
+	arrival.skb = udp_name(sk, skb);
+	arrival.stamp = skb->tstamp;
 	if (udp_peer_wanted())
-		udp_peer(sk, skb, true, &arrival->remote);
+		udp_peer(sk, skb, true, &arrival.remote);
+	udp_arrival_store(flow, counter, &arrival);
 	if (flow->exchange.in_flight)
-		udp_answered(sk, skb, flow, counter, arrival->time);
+		udp_answered(sk, skb, flow, counter, arrival.time);
 	sched_note(sk, &flow->waiter, counter);
 }
 
@@ -97,10 +94,10 @@ static __always_inline void udp_arrival_dropped(const struct sock *sk, const str
 	head = flow->rx_head;
 	/* Datagrams that reach the socket on other CPUs come in between: as many as there may be.
 	 */
-	for (int i = 0; i < UDP_ARRIVALS && head != flow->rx_tail; i++) {
-		struct udp_arrival *arrival = udp_arrival_slot(flow, --head);
+	for (int i = 0; i < UDP_LATEST && head != flow->rx_tail; i++) {
+		struct udp_arrival *arrival = udp_arrival_at(flow, --head);
 
-		if (arrival->skb != udp_name(sk, skb))
+		if (!arrival || arrival->skb != udp_name(sk, skb))
 			continue;
 		arrival->skb = 0;
 		udp_answer_dropped(flow, head);
@@ -133,26 +130,13 @@ __noinline __u64 udp_kept(struct udp_flow *flow, __u64 counter, __u64 head)
 {
 	if (!flow)
 		return head;
-	for (int i = 0; i < UDP_ARRIVALS && counter != head; i++, counter++) {
-		if (udp_arrival_slot(flow, counter)->skb)
+	for (int i = 0; i < UDP_LATEST && counter != head; i++, counter++) {
+		struct udp_arrival *arrival = udp_arrival_at(flow, counter);
+
+		if (!arrival || arrival->skb)
 			break;
 	}
 	return counter;
-}
-
-/*
- * Return the position in the ring of the kernel's next datagram; `otherwise` if it is not there.
- * Search from the newest: addresses are reused.
- */
-__noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u64 head, __u64 otherwise)
-{
-	if (!flow)
-		return otherwise;
-	for (int i = 0; i < UDP_ARRIVALS; i++) {
-		if (udp_arrival_slot(flow, --head)->skb == skb)
-			return head;
-	}
-	return otherwise;
 }
 
 struct udp_read {
@@ -160,6 +144,7 @@ struct udp_read {
 	__u64 socket; /* its address, which makes names addresses again */
 	__u64 next; /* what the kernel has at the head of its queue */
 	__u64 skb; /* what was read, where that is seen */
+	__u32 stamp; /* ... and its own, as the arrival's */
 	__u64 head;
 	__u64 counter; /* of the arrival, as rx_head */
 	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
@@ -198,10 +183,12 @@ __noinline __u64 udp_unqueued(struct udp_flow *flow, const struct udp_read *read
 {
 	if (!flow || !read)
 		return 0;
-	for (int i = 0; i < UDP_ARRIVALS && counter != read->head; i++, counter++) {
-		struct udp_arrival *arrival = udp_arrival_slot(flow, counter);
+	if (read->head - counter > UDP_LATEST)
+		counter = read->head - UDP_LATEST;
+	for (int i = 0; i < UDP_LATEST && counter != read->head; i++, counter++) {
+		struct udp_arrival *arrival = udp_arrival_at(flow, counter);
 
-		if (arrival->skb && udp_on_its_way(read, arrival))
+		if (arrival && arrival->skb && udp_on_its_way(read, arrival))
 			return counter;
 	}
 	return read->head;
@@ -226,7 +213,7 @@ static __always_inline enum verdict udp_resync(struct udp_flow *flow, const stru
 		flow->rx_ahead = ahead < 0 ? 0 : ahead;
 		flow->rx_doubt = read->now;
 	}
-	flow->rx_tail = tail;
+	udp_tail_set(flow, tail);
 	flow->rx_proven = false;
 	return VERDICT_UNMATCHED_READ;
 }
@@ -235,11 +222,13 @@ static __always_inline enum verdict udp_resync(struct udp_flow *flow, const stru
 static __always_inline bool udp_in_step(struct udp_flow *flow, const struct udp_read *read,
 					__u64 following)
 {
-	struct udp_arrival *arrival = udp_arrival_slot(flow, following);
+	struct udp_arrival *arrival = NULL;
 
+	if (following != read->head)
+		arrival = udp_arrival_at(flow, following);
 	if (read->next)
-		return following != read->head && arrival->skb == read->next;
-	return following == read->head || udp_on_its_way(read, arrival);
+		return arrival && arrival->skb == read->next;
+	return following == read->head || (arrival && udp_on_its_way(read, arrival));
 }
 
 /* Return true if the datagram that seemed to be read is still unread. */
@@ -255,6 +244,18 @@ static __always_inline bool udp_doubtful(const struct udp_flow *flow, const stru
 	return flow->rx_ahead && read->now - flow->rx_doubt < UDP_READING_NS;
 }
 
+/* Copy the arrival. Return false if it is not there, or another one took its place meanwhile. */
+static __always_inline bool udp_arrival_copy(struct udp_flow *flow, struct udp_read *read)
+{
+	struct udp_arrival *arrival = udp_arrival_at(flow, read->counter);
+
+	if (!arrival)
+		return false;
+	read->arrival = *arrival;
+	barrier();
+	return *(volatile __u64 *)&arrival->place == read->counter + 1;
+}
+
 /* Finds the arrival of the datagram that was read. */
 __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 {
@@ -267,17 +268,16 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 	/* More were read than had arrived: drops gave a place back. */
 	if ((__s64)(read->head - tail) < 0)
 		tail = read->head;
-	if (read->head - tail > UDP_ARRIVALS) {
-		flow->rx_tail = tail + 1;
-		return VERDICT_EVICTED;
-	}
 	counter = udp_kept(flow, tail, read->head);
 	if (counter == read->head) {
-		flow->rx_tail = counter;
+		udp_tail_set(flow, counter);
 		return flow->rx_shared ? VERDICT_UNMATCHED_READ : VERDICT_LOST_EVENT;
 	}
 	read->counter = counter;
-	read->arrival = *udp_arrival_slot(flow, counter);
+	if (!udp_arrival_copy(flow, read)) {
+		udp_tail_set(flow, counter + 1);
+		return VERDICT_EVICTED;
+	}
 	following = udp_kept(flow, counter + 1, read->head);
 	in_step = udp_in_step(flow, read, following);
 	/* A datagram that came since may have the memory of the one that was read. */
@@ -285,19 +285,21 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 		/* The datagram came before the start, or is another thread's. */
 		if (flow->rx_ahead)
 			flow->rx_ahead--;
-		flow->rx_tail = counter;
+		udp_tail_set(flow, counter);
 		return VERDICT_UNMATCHED_READ;
+	}
+	/* Nothing proves which one was read. */
+	if (!in_step && following != read->head && !udp_arrival_at(flow, following)) {
+		udp_tail_set(flow, following);
+		return VERDICT_EVICTED;
 	}
 	if (!in_step || read->length > read->arrival.length)
 		return udp_resync(flow, read, counter);
-	flow->rx_tail = following;
+	udp_tail_set(flow, following);
 	flow->rx_proven = true;
 	if (udp_doubtful(flow, read))
 		return VERDICT_UNMATCHED_READ;
 	flow->rx_ahead = 0;
-	/* Overwritten while it was read: the CPU that fills is another one. */
-	if (flow->rx_head - counter > UDP_ARRIVALS)
-		return VERDICT_EVICTED;
 	return clock_verdict(read->arrival.stack_ns);
 }
 
@@ -308,28 +310,33 @@ __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 __noinline int udp_match_skb(struct udp_flow *flow, struct udp_read *read)
 {
 	struct udp_arrival *arrival;
-	__u64 counter;
+	__u64 counter, tail;
 
 	if (!flow || !read)
 		return VERDICT_LOST_EVENT;
-	counter = udp_find(flow, read->skb, read->head, read->head);
+	tail = flow->rx_tail;
+	arrival = udp_arrival_at(flow, tail);
+	/* The oldest, in most cases: its stamp tells it from another one of its address. */
+	if (arrival && arrival->skb == read->skb && read->stamp && arrival->stamp == read->stamp)
+		counter = tail;
+	else
+		counter = udp_find(flow, read->skb, read->head, read->head);
 	if (counter == read->head) {
-		if ((__s64)(counter - flow->rx_tail) <= UDP_ARRIVALS)
+		if (tail == read->head || arrival)
 			return VERDICT_LOST_EVENT;
-		flow->rx_tail++;
+		udp_tail_set(flow, tail + 1);
 		return VERDICT_EVICTED;
 	}
-	arrival = udp_arrival_slot(flow, counter);
 	read->counter = counter;
-	read->arrival = *arrival;
-	/* Its address will be that of another. */
-	arrival->skb = 0;
-	/* Threads side by side may end their reads in another order. */
-	if ((__s64)(counter - flow->rx_tail) >= 0)
-		flow->rx_tail = counter + 1;
-	/* Overwritten while it was read: the CPU that fills is another one. */
-	if (flow->rx_head - counter > UDP_ARRIVALS)
+	if (!udp_arrival_copy(flow, read))
 		return VERDICT_EVICTED;
+	/* Its address will be that of another. */
+	arrival = udp_arrival_at(flow, counter);
+	if (arrival)
+		arrival->skb = 0;
+	/* Threads side by side may end their reads in another order. */
+	if ((__s64)(counter - tail) >= 0)
+		udp_tail_set(flow, counter + 1);
 	return clock_verdict(read->arrival.stack_ns);
 }
 
@@ -482,6 +489,7 @@ static __always_inline void udp_consumed(const struct sock *sk, const struct sk_
 		return;
 	udp_read_now(&read, length);
 	read.skb = udp_name(sk, skb);
+	read.stamp = skb->tstamp;
 	read.head = *(volatile __u64 *)&flow->rx_head;
 	udp_read_message(flow, sk, &read, udp_match_skb(flow, &read));
 }

@@ -9,7 +9,7 @@
 #define SOCKSTAMP_UDP_SELECT_BPF_H
 
 #include "flow/select.bpf.h"
-#include "udp/state.bpf.h"
+#include "udp/arrivals.bpf.h"
 
 static __always_inline void udp_select(void *sk)
 {
@@ -54,7 +54,7 @@ static __always_inline void udp_unfollowed(void *sk)
 		count_loss(LOSS_DATAGRAM);
 	if (!flow)
 		return;
-	flow->rx_tail = flow->rx_head;
+	udp_tail_set(flow, flow->rx_head);
 	flow->rx_proven = false;
 	flow->exchange.asked = 0;
 	flow->exchange.in_flight = 0;
@@ -120,8 +120,10 @@ static __always_inline void udp_closed(struct bpf_sock *sk)
 		demand_hold(DEMAND_DATAGRAMS, -1);
 	mark->holds = false;
 	flow = bpf_sk_storage_get(&udp_flows, sk, 0, 0);
-	if (flow)
-		udp_flow_released(flow);
+	if (!flow)
+		return;
+	udp_flow_released(flow);
+	udp_tail_set(flow, flow->rx_head);
 }
 
 /* A socket that is there already, as often as it has descriptors. */

@@ -30,6 +30,10 @@
 #define PF_KTHREAD	 0x00200000 /* include/linux/sched.h */
 #define MAX_SKB_FRAGS	 45 /* at most: CONFIG_MAX_SKB_FRAGS, v6.4 */
 
+/* include/linux/skbuff.h, v6.18: pages that are the user's. */
+#define SKBFL_ZEROCOPY_ENABLE (1 << 0)
+#define SKBFL_SHARED_FRAG     (1 << 1)
+
 #define UDP_NO_SLOT UDP_SENDS
 
 /*
@@ -127,6 +131,7 @@ static __always_inline void udp_entered(void *sk)
 
 struct udp_packet {
 	struct udp_packet_name name;
+	__u64 shared; /* the address of its skb_shared_info */
 	__u64 now;
 	__u32 ifindex;
 	__u32 interface; /* slot in `interfaces` */
@@ -140,19 +145,30 @@ struct udp_page {
 	__u32 offset;
 };
 
+static __always_inline bool udp_page_at(const unsigned char *shared, __u32 index,
+					struct udp_page *page)
+{
+	return index < MAX_SKB_FRAGS &&
+	       !bpf_probe_read_kernel(page, sizeof(*page),
+				      shared +
+					      bpf_core_field_offset(struct skb_shared_info, frags) +
+					      index * sizeof(*page));
+}
+
+/* Where its bytes end. A struct page is 64 bytes long, and a page that is shared out at most 32 kB.
+ */
+static __always_inline __u64 udp_page_end(const struct udp_page *page)
+{
+	return (page->page << 12) + page->offset + page->length;
+}
+
 /* Where the bytes of a packet's last page end: no two packets that live end at one place. */
 static __always_inline __u64 udp_tail(const unsigned char *shared)
 {
 	__u32 count = kernel_read(shared, struct skb_shared_info, nr_frags);
 	struct udp_page last;
 
-	if (!count || count > MAX_SKB_FRAGS ||
-	    bpf_probe_read_kernel(&last, sizeof(last),
-				  shared + bpf_core_field_offset(struct skb_shared_info, frags) +
-					  (count - 1) * sizeof(last)))
-		return 0;
-	/* A struct page is 64 bytes long, and a page that is shared out is at most 32 kB. */
-	return (last.page << 12) + last.offset + last.length;
+	return count && udp_page_at(shared, count - 1, &last) ? udp_page_end(&last) : 0;
 }
 
 static __always_inline void udp_name_packet(const struct sock *sk, const struct sk_buff *skb,
@@ -163,6 +179,8 @@ static __always_inline void udp_name_packet(const struct sock *sk, const struct 
 	name->skb = udp_name(sk, skb);
 	name->tail = udp_tail(shared);
 	name->segments = kernel_read(shared, struct skb_shared_info, gso_segs) > 1;
+	name->borrowed = kernel_read(shared, struct skb_shared_info, flags) &
+			 (SKBFL_ZEROCOPY_ENABLE | SKBFL_SHARED_FRAG);
 }
 
 /* Return true if this is the packet, or its last segment. */
@@ -379,6 +397,34 @@ static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *f
 		udp_complete(bank, flow, slot);
 }
 
+/*
+ * Return true if the memory that ends at `tail` is a part of this packet: what ended there has
+ * left, and a segment of this one may end there. `shared`: the address of its skb_shared_info.
+ */
+__noinline int udp_covers(__u64 shared, __u64 tail)
+{
+	__u32 count = kernel_read((void *)shared, struct skb_shared_info, nr_frags);
+	struct udp_page page;
+
+	for (__u32 i = 0; i < count && udp_page_at((void *)shared, i, &page); i++) {
+		if (udp_page_end(&page) - tail < page.length)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Return true if a segment of this packet may end where a waiting one does: that has left unseen,
+ * or the user lends memory to both (MSG_ZEROCOPY, splice(2)), and may lend any part of it again.
+ */
+static __always_inline bool udp_overlaps(const struct udp_packet_name *name,
+					 const struct udp_packet *packet)
+{
+	if (!name->segments || !name->tail || !packet->name.segments)
+		return false;
+	return (name->borrowed && packet->name.borrowed) || udp_covers(packet->shared, name->tail);
+}
+
 /* Take a packet's name from a send, if it has that. A global function, as udp_leave(). */
 __noinline int udp_take_from(struct bank *bank, struct udp_flow *flow, __u32 slot,
 			     const struct udp_packet *packet, __u32 tid)
@@ -388,7 +434,8 @@ __noinline int udp_take_from(struct bank *bank, struct udp_flow *flow, __u32 slo
 	if (!bank || !flow || !packet)
 		return false;
 	send = udp_send_at(flow, slot);
-	if (send->flags & UDP_LEFT || !udp_named(&send->name, &packet->name))
+	if (send->flags & UDP_LEFT ||
+	    !(udp_named(&send->name, &packet->name) || udp_overlaps(&send->name, packet)))
 		return false;
 	/* The call has queued it before, or it is the same packet at its next device. */
 	if (send->state == UDP_OPEN && (!tid || send->tid == tid))
@@ -412,8 +459,8 @@ __noinline int udp_take_name(struct bank *bank, struct udp_flow *flow,
 	if (!bank || !flow || !packet)
 		return 0;
 	udp_for_each_send(flow, slot) taken |= udp_take_from(bank, flow, slot, packet, tid);
-	/* Without a copy the same pages may be sent again, while segments of them are under way. */
-	return taken && packet->name.segments;
+	/* The other one's segments may be under way still, and end where this one does. */
+	return taken && packet->name.segments && packet->name.borrowed;
 }
 
 /*
@@ -481,6 +528,7 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	if (!tid && !flow->tx_used)
 		return;
 	udp_name_packet(sk, skb, &packet.name);
+	packet.shared = (__u64)(skb->head + skb->end);
 	packet.ifindex = skb->dev->ifindex;
 	packet.now = bpf_ktime_get_ns();
 	demand_used(DEMAND_DATAGRAMS, packet.now);

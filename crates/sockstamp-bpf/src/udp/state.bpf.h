@@ -10,8 +10,8 @@
 #define IPPROTO_UDP 17 /* include/uapi/linux/in.h */
 #define SOCK_DGRAM  2 /* include/linux/net.h */
 
-/* Unread datagrams of a socket. The kernel's queue may have more, whose stamps are lost. */
-#define UDP_ARRIVALS 64
+/* Unread datagrams of a socket that have room in its state: arrivals.bpf.h keeps the rest. */
+#define UDP_ARRIVALS 32
 /* Messages of a socket between the start of their send call and the driver. */
 #define UDP_SENDS 32
 
@@ -21,6 +21,7 @@ struct udp_remote {
 } __attribute__((aligned(4)));
 
 struct udp_arrival {
+	__u64 place; /* 1 + its counter, as rx_head; 0: it is being written */
 	__u64 time; /* when it reached the socket */
 	__u64 skb; /* udp_name(); 0: dropped since */
 	__u32 stack_ns; /* RX software stamp to time, or one of the ARRIVAL_ codes */
@@ -55,8 +56,9 @@ enum udp_send_flags {
 struct udp_packet_name {
 	__u64 skb; /* udp_name() */
 	__u64 tail; /* where its last page's bytes end; 0: it has no pages */
-	__u64 segments; /* there are some: the address may be another's by the time that they leave
+	__u32 segments; /* there are some: the address may be another's by the time that they leave
 			 */
+	__u32 borrowed; /* the pages are the user's, who may send them again */
 };
 
 struct udp_send {
@@ -106,8 +108,10 @@ struct udp_exchange {
  * deliver, all without a lock: shared fields are changed atomically.
  */
 struct udp_flow {
-	__u64 rx_head; /* counters, not positions: slot = counter % UDP_ARRIVALS */
+	__u64 key; /* in `udp_behind`: the socket's address */
+	__u64 rx_head; /* counters, not positions: arrivals.bpf.h finds the slot of each */
 	__u64 rx_tail; /* the next to be read */
+	__s64 rx_behind; /* arrivals in `udp_behind` */
 	__s64 rx_ahead; /* datagrams known to be taken by reads whose end is not seen yet */
 	__u64 rx_doubt; /* when rx_ahead changed */
 	__u32 rx_reader; /* the thread that read last */
@@ -207,6 +211,7 @@ static __always_inline struct udp_flow *udp_flow_create(const void *sk)
 		state_given_back(UDP_FLOW_BYTES);
 		return flow;
 	}
+	flow->key = (__u64)sk;
 	if (mark->kind != MARK_DATAGRAM)
 		udp_flow_released(flow);
 	sample_start(&flow->tx_sampler);

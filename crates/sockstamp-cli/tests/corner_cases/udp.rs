@@ -302,22 +302,6 @@ fn waits_at_the_start() -> Result<(), String> {
     }
 }
 
-/// More than are kept: the stamps of the oldest are lost, the reads of the others are right again.
-#[test]
-fn datagrams_that_wait_in_great_number_are_refused_by_name() {
-    let messages = trace(
-        r"
-for _ in range(100):
-    sender.send(b'x')
-for _ in range(100):
-    receiver.recv(100)
-",
-    );
-    let read = outline(&messages, "rx");
-    assert_eq!(read[..36], [(1, "evicted"); 36]);
-    assert_eq!(read[36..], [(1, "valid"); 64]);
-}
-
 /// `Udp: RcvbufErrors` of /proc/net/snmp counts the same.
 #[test]
 fn datagrams_dropped_by_a_full_receive_buffer_are_counted() {

@@ -70,11 +70,17 @@ impl Scene {
 
     /// Create it from an existing pair.
     pub(crate) fn between(a: Host, b: Host, link: Link) -> Scene {
+        Scene::traced(a, b, link, &[])
+    }
+
+    /// Create it from an existing pair, with further options of `trace`.
+    pub(crate) fn traced(a: Host, b: Host, link: Link, options: &[&str]) -> Scene {
         let captures = [
             Capture::start(&a, link.interface_a(), "udp"),
             Capture::start(&b, link.interface_b(), "udp"),
         ];
-        let trace = Trace::start(&["--pid", &std::process::id().to_string(), "udp"]);
+        let pid = std::process::id().to_string();
+        let trace = Trace::start(&[options, &["--pid", &pid, "udp"]].concat());
         Scene {
             a,
             b,
@@ -298,6 +304,12 @@ impl Evidence {
             return Err(text);
         }
         Ok(())
+    }
+
+    /// Return how many messages of a direction have a verdict.
+    pub(crate) fn verdict_count(&self, direction: &str, verdict: &str) -> usize {
+        let messages = of_direction(&self.messages, direction);
+        verdicts(&messages).get(verdict).copied().unwrap_or(0)
     }
 
     fn most_are_valid(&self, direction: &str) -> Result<(), String> {

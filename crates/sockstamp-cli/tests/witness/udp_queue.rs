@@ -2,15 +2,19 @@
 //! right or refused.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBufForce;
 use socket2::{Domain, Protocol, SockFilter, SockRef, Type};
 use testbed::{Family, Host, within_attempts};
 
+use crate::common::FAMILIES;
 use crate::datagrams::{Scene, Socket, datagram, number_of};
 
 /// A pause that stands out from what a read takes.
@@ -335,5 +339,77 @@ fn reads_of_what_came_before_the_start_are_refused_and_later_ones_right() {
             assert!(receiver.receive());
         }
         scene.finish().none_is_wrong("rx")
+    });
+}
+
+/// Almost as many as the default receive buffer takes: 768 bytes are counted for each.
+const MANY: u64 = 250;
+
+const SMALL: usize = 60;
+
+/// More wait than have room in the socket's state.
+fn read_late(receiver: &Socket, sender: &Socket, numbers: Range<u64>) {
+    for number in numbers.clone() {
+        sender.send(number, SMALL, None);
+    }
+    thread::sleep(GAP);
+    for number in numbers {
+        thread::sleep(Duration::from_micros(number % 3 * 200));
+        assert!(receiver.receive());
+    }
+}
+
+#[test]
+fn a_reader_far_behind_has_right_times_of_all_datagrams() {
+    within_attempts(|| {
+        let scene = Scene::veth();
+        for (kind, family) in (0..).zip(FAMILIES) {
+            let (sender, receiver) = (scene.sender(family), scene.receiver(family));
+            sender.socket.connect(receiver.local).unwrap();
+            for round in kind * 10..kind * 10 + 4 {
+                read_late(&receiver, &sender, round * MANY..(round + 1) * MANY);
+            }
+        }
+        assert_eq!(counter(&scene.b, "RcvbufErrors"), 0);
+        scene.finish().check_reads()
+    });
+}
+
+/// A receive buffer of the size that large servers set.
+#[test]
+fn datagrams_without_room_are_refused_and_later_ones_right() {
+    within_attempts(|| {
+        const SENT: u64 = 1500;
+        let scene = Scene::veth();
+        let (sender, receiver) = pair(&scene);
+        setsockopt(&receiver.socket, RcvBufForce, &(4 << 20)).unwrap();
+        read_late(&receiver, &sender, 0..SENT);
+        read_late(&receiver, &sender, SENT..SENT + MANY);
+        let evidence = scene.finish();
+        let refused = evidence.verdict_count("rx", "evicted");
+        assert!((400..500).contains(&refused), "{refused} were evicted");
+        evidence.none_is_wrong("rx")?;
+        let valid = evidence.verdict_count("rx", "valid");
+        assert!(valid + refused + 5 > evidence.read.len(), "{valid} are valid");
+        Ok(())
+    });
+}
+
+/// There is room for 256 datagrams of all sockets.
+#[test]
+fn closed_sockets_give_the_room_of_their_unread_datagrams_back() {
+    within_attempts(|| {
+        let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+        let link = testbed::Link::veth(&a, &b).unwrap();
+        let scene = Scene::traced(a, b, link, &["--max-memory", "1"]);
+        for round in 0..10 {
+            let (sender, _receiver) = pair(&scene);
+            for number in 0..MANY {
+                sender.send(1_000_000 + round * MANY + number, SMALL, None);
+            }
+        }
+        let (sender, receiver) = pair(&scene);
+        read_late(&receiver, &sender, 0..MANY);
+        scene.finish().check_reads()
     });
 }

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Keep the unread datagrams of a socket. A few have room in its state. Where a reader falls behind,
+ * each further one is an element of `udp_behind` until it is read. An arrival without room is
+ * counted, and its read is refused.
+ *
+ * CPUs that deliver write at once, and readers take no lock: each arrival says which one it is.
+ */
+#ifndef SOCKSTAMP_UDP_ARRIVALS_BPF_H
+#define SOCKSTAMP_UDP_ARRIVALS_BPF_H
+
+#include "udp/state.bpf.h"
+
+/*
+ * Unread datagrams of one socket, and turns of each loop over them: almost four times as many small
+ * ones as the default receive buffer takes (212992 bytes, net.core.rmem_default; 768 for each).
+ */
+#define UDP_UNREAD 1024
+
+struct udp_arrival_key {
+	__u64 socket;
+	__u64 counter;
+};
+
+/* Its size is set before it is loaded: limits.rs. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__type(key, struct udp_arrival_key);
+	__type(value, struct udp_arrival);
+} udp_behind SEC(".maps");
+
+/* Find an unread datagram; NULL if there was no room for it. */
+static __always_inline struct udp_arrival *udp_arrival_at(struct udp_flow *flow, __u64 counter)
+{
+	struct udp_arrival *arrival = &flow->rx[counter % UDP_ARRIVALS];
+	struct udp_arrival_key key = {.socket = flow->key, .counter = counter};
+
+	if (arrival->place == counter + 1)
+		return arrival;
+	return flow->rx_behind > 0 ? bpf_map_lookup_elem(&udp_behind, &key) : NULL;
+}
+
+static __always_inline void udp_arrival_delete(struct udp_flow *flow, __u64 counter)
+{
+	struct udp_arrival_key key = {.socket = flow->key, .counter = counter};
+
+	if (!bpf_map_delete_elem(&udp_behind, &key))
+		__sync_fetch_and_add(&flow->rx_behind, -1);
+}
+
+static __always_inline bool udp_arrival_insert(struct udp_flow *flow, __u64 counter,
+					       const struct udp_arrival *arrival)
+{
+	struct udp_arrival_key key = {.socket = flow->key, .counter = counter};
+	/* The verifier of v6.1 wants it on the stack. */
+	struct udp_arrival value = *arrival;
+
+	value.place = counter + 1;
+	if (!bpf_map_update_elem(&udp_behind, &key, &value, BPF_NOEXIST))
+		__sync_fetch_and_add(&flow->rx_behind, 1);
+	/* One that was dropped had the counter before. */
+	else if (bpf_map_update_elem(&udp_behind, &key, &value, BPF_EXIST))
+		return false;
+	/* The reader, or the end of the socket, has passed it meanwhile: nobody else deletes it. */
+	if ((__s64)(counter - __sync_fetch_and_add(&flow->rx_tail, 0)) < 0 ||
+	    flow->account == UDP_RELEASED)
+		udp_arrival_delete(flow, counter);
+	return true;
+}
+
+/*
+ * Store an arrival that is complete but for its place. A global function, so that the verifier
+ * walks it once.
+ */
+__noinline int udp_arrival_store(struct udp_flow *flow, __u64 counter,
+				 const struct udp_arrival *arrival)
+{
+	struct udp_arrival *slot;
+	__u64 behind;
+
+	if (!flow || !arrival)
+		return 0;
+	slot = &flow->rx[counter % UDP_ARRIVALS];
+	behind = counter - flow->rx_tail;
+	if ((__s64)behind >= UDP_ARRIVALS) {
+		if (behind >= UDP_UNREAD || !udp_arrival_insert(flow, counter, arrival))
+			count_loss(LOSS_EVICTED);
+		return 0;
+	}
+	/* Atomic for its order: a reader that finds the place finds all else. */
+	__sync_lock_test_and_set(&slot->place, 0);
+	*slot = *arrival;
+	__sync_lock_test_and_set(&slot->place, counter + 1);
+	return 0;
+}
+
+struct udp_range {
+	struct udp_flow *flow;
+	__u64 counter;
+};
+
+static long udp_forget_step(__u32 index, struct udp_range *range)
+{
+	udp_arrival_delete(range->flow, range->counter + index);
+	return 0;
+}
+
+/* Continue there: what came before is forgotten. */
+__noinline int udp_tail_set(struct udp_flow *flow, __u64 tail)
+{
+	struct udp_range range = {.flow = flow};
+	__u64 passed;
+
+	if (!flow)
+		return 0;
+	range.counter = __sync_lock_test_and_set(&flow->rx_tail, tail);
+	passed = tail - range.counter;
+	if ((__s64)passed <= 0 || flow->rx_behind <= 0)
+		return 0;
+	bpf_loop(passed < UDP_UNREAD ? passed : UDP_UNREAD, udp_forget_step, &range, 0);
+	return 0;
+}
+
+struct udp_search {
+	struct udp_range range;
+	__u64 skb;
+	__u64 found;
+};
+
+static long udp_find_step(__u32 index, struct udp_search *search)
+{
+	__u64 counter = search->range.counter - 1 - index;
+	struct udp_arrival *arrival = udp_arrival_at(search->range.flow, counter);
+
+	if (!arrival || arrival->skb != search->skb)
+		return 0;
+	search->found = counter;
+	return 1;
+}
+
+/*
+ * Return the position of a datagram of the kernel's queue; `otherwise` if it is not there. Search
+ * from the newest: addresses are reused.
+ */
+__noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u64 head, __u64 otherwise)
+{
+	struct udp_search search = {
+		.range = {.flow = flow, .counter = head}, .skb = skb, .found = otherwise};
+
+	if (!flow)
+		return otherwise;
+	bpf_loop(flow->rx_behind > 0 ? UDP_UNREAD : UDP_ARRIVALS, udp_find_step, &search, 0);
+	return search.found;
+}
+
+#endif
