@@ -50,6 +50,7 @@ if [ "$mode" = bench ]; then
 elif [ "$mode" = test ]; then
 	base+=(bind9-dnsutils bpftool curl dnsmasq-base fping g++ iperf3 iputils-ping jq nginx procps prometheus redis-server redis-tools sockperf tcpdump tmux util-linux)
 	base+=(python3 python3-venv) # For scripts/python.sh.
+	base+=(tshark wireshark-common) # Readers of what `pcap` writes.
 	base+=(chromium) # For the pages of report --html; on Ubuntu it is a snap, which tests cannot start.
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.

@@ -22,6 +22,7 @@ fn main() -> Result<()> {
         "src/histogram",
         "src/host_path",
         "src/ledger",
+        "src/packets",
         "src/sample",
         "src/sched",
         "src/tcp",
@@ -41,6 +42,7 @@ fn main() -> Result<()> {
     for source in [
         "src/bpf/sockstamp.bpf.c",
         "src/bpf/completions.bpf.c",
+        "src/bpf/packets.bpf.c",
         "src/bpf/probe.bpf.c",
         "src/bpf/filter_test.bpf.c",
         "src/bpf/sample_test.bpf.c",
@@ -56,7 +58,8 @@ fn generate_types(out: &Path) -> Result<()> {
         .header("src/group/group.h")
         .header("src/filter/filter.h")
         .header("src/completions/completions.h")
-        .allowlist_file(".*/(abi|group|filter|completions)\\.h")
+        .header("src/packets/packets.h")
+        .allowlist_file(".*/(abi|group|filter|completions|packets)\\.h")
         .default_enum_style(bindgen::EnumVariation::ModuleConsts)
         .derive_default(true)
         .layout_tests(false)

@@ -30,6 +30,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -s V -l version -d 'Pr
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "stat" -d 'Print a table of the stages, their distributions and shares'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "trace" -d 'Print a line per message as it completes'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "top" -d 'Show live where the time goes, full screen'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "pcap" -d 'Write every packet of the target as pcapng, for Wireshark'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "explain" -d 'Find the stages that make slow messages slow'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "record" -d 'Record messages in Parquet files, one row each'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "report" -d 'Print the table of `stat` from recordings'
@@ -171,6 +172,20 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-sched -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and exit'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s w -l write -d 'Write to this file; - is standard output' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l snaplen -d 'Write up to N bytes of each packet, from the IP header on [default: the headers alone]' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l buffer -d 'Keep packets in this many megabytes of kernel memory until they are written' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s c -l count -d 'Stop after N packets' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l new-only -d 'Ignore connections that exist at the start'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l all-stages -d 'Write each packet at each stage, on an interface of its own, such as eth0/sched'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l cgroup -d 'Sockets made in this cgroup (version 2) or below: a directory, or a path from the mount point' -r -F

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use sockstamp_cli::words::{self, Section};
 
 /// Questions, and the command that answers each.
-const EXAMPLES: [(&str, &str); 10] = [
+const EXAMPLES: [(&str, &str); 11] = [
     (
         "Where does the time of one command go? The last line of the table says it in a sentence.",
         "sockstamp stat -- curl -s https://example.org",
@@ -42,6 +42,10 @@ const EXAMPLES: [(&str, &str); 10] = [
     (
         "Show live where the time goes in a network namespace.",
         "sockstamp top --netns blue",
+    ),
+    (
+        "Which packets went where, and who sent them? For Wireshark.",
+        "sockstamp pcap -w web.pcapng --container web --duration 10",
     ),
     (
         "What can this kernel measure, and what is missing?",
@@ -87,6 +91,18 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
     (
         "Print one screen of ten seconds as text.",
         "sockstamp top --once --interval 10",
+    ),
+    (
+        "Write the packets of a service to a file.",
+        "sockstamp pcap -w postgres.pcapng tcp port 5432",
+    ),
+    (
+        "Write them to a pipe, to wireshark -k -i - for instance.",
+        "sockstamp pcap -w - tcp port 5432",
+    ),
+    (
+        "Show where each packet of a command waits in this host.",
+        "sockstamp pcap -w curl.pcapng --all-stages -- curl -s https://example.org",
     ),
     (
         "Why are some messages of a service slow? Measure for a minute.",

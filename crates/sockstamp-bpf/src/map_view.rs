@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use crate::abi::raw::{group as Group, rx_stamps, tx_stamps};
+use crate::abi::raw::{group as Group, packet_record, rx_stamps, tx_stamps};
 use crate::abi::{Bank, Record};
 
 /// The kernel's banks, mapped read-only: looking costs no system call.
@@ -75,6 +75,17 @@ pub fn record(sample: &[u8]) -> Option<&Record> {
     }
     // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and every
     // bit pattern is a valid Record: it consists of integers and unions of integers.
+    Some(unsafe { &*pointer })
+}
+
+/// The record of a packet that begins a ring-buffer sample, or `None` if it is not one of ours.
+pub fn packet(sample: &[u8]) -> Option<&packet_record> {
+    let pointer = sample.as_ptr().cast::<packet_record>();
+    if sample.len() < size_of::<packet_record>() || !pointer.is_aligned() {
+        return None;
+    }
+    // SAFETY: length and alignment are checked above, the lifetime is that of the sample, and every
+    // bit pattern is a valid packet_record: it consists of integers.
     Some(unsafe { &*pointer })
 }
 

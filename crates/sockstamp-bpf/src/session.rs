@@ -568,7 +568,7 @@ pub(crate) fn monotonic_now() -> u64 {
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-fn require_process(pid: u32) -> Result<(), Error> {
+pub(crate) fn require_process(pid: u32) -> Result<(), Error> {
     let status = fs::read(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess { pid })?;
     // The name of the process is in it, which may be any bytes.
     let status = String::from_utf8_lossy(&status);
@@ -581,14 +581,14 @@ fn require_process(pid: u32) -> Result<(), Error> {
 
 /// Return a name as the kernel keeps it, truncated to TASK_COMM_LEN - 1 (`__set_task_comm()`,
 /// fs/exec.c).
-fn comm_key(name: &str) -> [u8; COMM_LENGTH] {
+pub(crate) fn comm_key(name: &str) -> [u8; COMM_LENGTH] {
     let mut key = [0; COMM_LENGTH];
     let kept = name.len().min(COMM_LENGTH - 1);
     key[..kept].copy_from_slice(&name.as_bytes()[..kept]);
     key
 }
 
-fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
+pub(crate) fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
     let path = target.cgroup.as_deref().unwrap_or(root);
     if !is_cgroup2(path) {
         return Err(Error::NotACgroup {

@@ -20,6 +20,10 @@ pub(crate) mod completions {
     include!(concat!(env!("OUT_DIR"), "/completions.skel.rs"));
 }
 
+pub(crate) mod packets {
+    include!(concat!(env!("OUT_DIR"), "/packets.skel.rs"));
+}
+
 #[cfg(test)]
 pub(crate) mod filter_test {
     include!(concat!(env!("OUT_DIR"), "/filter_test.skel.rs"));

@@ -30,6 +30,7 @@ mod listeners;
 mod measure;
 mod measuring;
 mod output;
+mod pcap;
 mod ping;
 mod progress;
 mod record;
@@ -95,6 +96,13 @@ pub enum Subcommand {
     ///
     /// Quantiles are off by at most 9.2 %. NO_COLOR disables colours.
     Top(top::Options),
+    /// Write every packet of the target as pcapng, for Wireshark
+    ///
+    /// Packets are those that tcpdump shows, of connections and sockets that exist or are made,
+    /// with their process and container in a comment. Each is written once, where it is seen first:
+    /// at the driver if it is sent, after GRO if it is received. With --all-stages it is written at
+    /// each stage, on an interface of its own. docs/pcap.md shows what Wireshark makes of it.
+    Pcap(pcap::Options),
     /// Find the stages that make slow messages slow
     ///
     /// Compare the slowest 1 % of messages with normal ones, separately for sends, reads and
@@ -193,6 +201,7 @@ pub fn run() -> ExitCode {
         Subcommand::Stat(options) => stat::run(&options),
         Subcommand::Trace(options) => trace::run(&options),
         Subcommand::Top(options) => top::run(&options),
+        Subcommand::Pcap(options) => pcap::run(&options),
         Subcommand::Explain(options) => explain::run(&options),
         Subcommand::Record(options) => record::run(&options),
         Subcommand::Report(options) => report::run(&options),

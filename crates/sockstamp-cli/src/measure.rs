@@ -256,7 +256,7 @@ pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> R
 }
 
 /// Waits for a command that the measurement did not last for; signals are still its.
-fn outlive(running: &mut Running, signals: &mut Signals) -> Result<ExitStatus> {
+pub(crate) fn outlive(running: &mut Running, signals: &mut Signals) -> Result<ExitStatus> {
     loop {
         if let Some(status) = running.ended()? {
             return Ok(status);
@@ -272,7 +272,7 @@ fn outlive(running: &mut Running, signals: &mut Signals) -> Result<ExitStatus> {
 
 /// Return true if a signal asks us to end. With a command, a signal is for the command: one from
 /// the terminal has reached it already, any other is passed on.
-fn interrupted(signals: &mut Signals, running: Option<&Running>) -> bool {
+pub(crate) fn interrupted(signals: &mut Signals, running: Option<&Running>) -> bool {
     for origin in signals.pending().filter(|origin| origin.signal != SIGCHLD) {
         let Some(running) = running else { return true };
         let from_terminal = origin.cause == Cause::Kernel;

@@ -10,11 +10,13 @@
 //! | [`writer`] | batches into a file |
 //! | [`reader`] | messages out of a file |
 //! | [`recover`] | the end of a file that was cut off |
+//! | [`pcapng`] | packets into a file for Wireshark |
 
 #![forbid(unsafe_code)]
 
 pub mod batch;
 mod error;
+pub mod pcapng;
 mod quiet;
 pub mod reader;
 pub mod recover;

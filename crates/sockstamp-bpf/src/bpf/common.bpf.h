@@ -15,7 +15,9 @@
 #define SOL_SOCKET    1 /* include/uapi/asm-generic/socket.h */
 #define SOL_TCP	      6 /* include/linux/socket.h */
 #define IPPROTO_TCP   6 /* include/uapi/linux/in.h */
+#define IPPROTO_UDP   17
 #define IPPROTO_MPTCP 262
+#define IFF_LOOPBACK  0x8 /* include/uapi/linux/if.h */
 
 #define TCP_ESTABLISHED	 1 /* include/net/tcp_states.h */
 #define TCP_SYN_SENT	 2

@@ -30,6 +30,7 @@ enum { false, true };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_SK_STORAGE = 24,
@@ -99,6 +100,11 @@ struct bpf_iter_num {
 	__u64 __opaque[1];
 } __attribute__((aligned(8)));
 
+/* A view of a packet's bytes, on the program's stack. */
+struct bpf_dynptr {
+	__u64 __opaque[2];
+} __attribute__((aligned(8)));
+
 /* The program context of SEC("sockops"): its layout is ABI, so it is not relocated. */
 struct bpf_sock;
 struct bpf_sock_ops {
@@ -164,6 +170,11 @@ struct bpf_sock {
 	__u32 family;
 	__u32 type;
 	__u32 protocol;
+	__u32 mark;
+	__u32 priority;
+	__u32 src_ip4;
+	__u32 src_ip6[4];
+	__u32 src_port; /* host order */
 };
 
 struct __sk_buff {
@@ -342,6 +353,7 @@ struct sk_buff {
 	u64 skb_mstamp_ns;
 	char cb[48];
 	unsigned int len;
+	unsigned int data_len;
 	unsigned int truesize;
 	__u8 tstamp_type : 2; /* v6.11 */
 	__u8 encapsulation : 1;
@@ -606,6 +618,7 @@ struct skb_shared_info {
 	__u8 flags;
 	__u8 nr_frags;
 	__u8 tx_flags;
+	unsigned short gso_size;
 	unsigned short gso_segs;
 	struct skb_shared_hwtstamps hwtstamps;
 	u32 tskey;

@@ -13,46 +13,9 @@
 #include "filter/filter.bpf.h"
 #include "flow/asked.bpf.h"
 #include "flow/state.bpf.h"
+#include "flow/target.bpf.h"
 #include "group/resolve.bpf.h"
 #include "ledger/ledger.bpf.h"
-
-/* Cgroups may be nested as deep as one likes; deeper ones are not found. */
-#define CGROUP_LEVELS 64
-
-/* The id of the target cgroup, for walks over sockets, which are attached to no cgroup. */
-const volatile __u64 setting_cgroup;
-
-/* Thread group ids of the selected tasks: as many as a command line can sensibly name. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u32);
-	__type(value, __u8);
-} pids SEC(".maps");
-
-/* Names of the selected processes, padded with zeros. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
-	__type(key, char[COMM_LENGTH]);
-	__type(value, __u8);
-} comms SEC(".maps");
-
-static __always_inline bool comm_selected(const struct task_struct *task)
-{
-	char comm[COMM_LENGTH] = {};
-
-	bpf_probe_read_kernel_str(comm, sizeof(comm), task->group_leader->comm);
-	return bpf_map_lookup_elem(&comms, comm);
-}
-
-/* Every condition holds: the task's process is among the ids, and it has one of the names. */
-static __always_inline bool task_selected(const struct task_struct *task, __u32 tgid)
-{
-	if (setting_pids && !bpf_map_lookup_elem(&pids, &tgid))
-		return false;
-	return !setting_comms || comm_selected(task);
-}
 
 /* Return true if messages of the current task, of this thread group, are measured. */
 static __always_inline bool pid_selected(__u32 tgid)
@@ -69,28 +32,6 @@ static __always_inline __u32 current_process(void)
 static __always_inline bool netns_selected(const struct sock *sk)
 {
 	return !setting_netns || sk->__sk_common.skc_net.net->ns.inum == setting_netns;
-}
-
-/*
- * Return true if the sockops program would run for this socket. `ancestors` holds a cgroup's path
- * from the root, itself included; a cgroup's id is that of its directory (cgroup_id(),
- * include/linux/cgroup.h).
- */
-static __always_inline bool cgroup_selected(const struct sock *sk)
-{
-	const struct cgroup *cgroup = sk->sk_cgrp_data.cgroup;
-	const void *ancestors = (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors);
-
-	for (int level = 0; level < CGROUP_LEVELS && level <= cgroup->level; level++) {
-		const struct cgroup *ancestor;
-
-		if (bpf_probe_read_kernel(&ancestor, sizeof(ancestor),
-					  ancestors + level * sizeof(ancestor)))
-			return false;
-		if (BPF_CORE_READ(ancestor, kn, id) == setting_cgroup)
-			return true;
-	}
-	return false;
 }
 
 /*

@@ -30,7 +30,7 @@ use sockstamp_model::name::Name;
 use sockstamp_model::part::PartMap;
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 
-use self::names::Names;
+pub(crate) use self::names::Names;
 use crate::abi::{self, raw};
 use crate::error::{Error, Tried};
 use crate::map_view;

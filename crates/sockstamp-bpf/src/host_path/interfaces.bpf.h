@@ -11,8 +11,6 @@
 #include "bpf/common.bpf.h"
 #include "histogram/histogram.bpf.h"
 
-#define IFF_LOOPBACK 0x8 /* include/uapi/linux/if.h */
-
 /* Limit of probes for an interface before it counts as one without room. */
 #define INTERFACE_PROBES 16
 

@@ -7,8 +7,7 @@
 #include "flow/state.bpf.h"
 #include "sched/sched.bpf.h"
 
-#define IPPROTO_UDP 17 /* include/uapi/linux/in.h */
-#define SOCK_DGRAM  2 /* include/linux/net.h */
+#define SOCK_DGRAM 2 /* include/linux/net.h */
 
 /* Unread datagrams of a socket that have room in its state: arrivals.bpf.h keeps the rest. */
 #define UDP_ARRIVALS 32

@@ -359,7 +359,7 @@ fn try_wait_attached(process: &mut Process) -> Result<(), String> {
 
 /// Its capabilities are out of effect once it measures, existing connections adopted:
 /// proc_pid_status(5). Where it never had one, there is no telling.
-fn is_lowered(pid: u32) -> bool {
+pub fn is_lowered(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

@@ -100,14 +100,14 @@ pub(crate) struct Packet {
 }
 
 /// Where a fragment lies in its packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fragment {
     pub(crate) offset: u16,
     pub(crate) more: bool,
 }
 
 /// The header of a TCP segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Segment {
     pub(crate) seq: u32,
     pub(crate) ack: u32,
@@ -120,7 +120,7 @@ pub(crate) struct Segment {
 }
 
 /// The packets in a file that tcpdump wrote on a little-endian machine: pcap-savefile(5).
-fn packets(file: &[u8]) -> Vec<Packet> {
+pub(crate) fn packets(file: &[u8]) -> Vec<Packet> {
     const NANOSECONDS: u32 = 0xa1b2_3c4d;
     const HEADER: usize = 24;
     const RECORD: usize = 16;

@@ -1,0 +1,342 @@
+//! Every packet of selected flows: programs of their own, loaded for nothing else.
+
+mod record;
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::mem;
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::MetadataExt;
+use std::rc::Rc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
+
+use libbpf_rs::skel::{OpenSkel, Skel};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, ProgramAttachType, RingBuffer, RingBufferBuilder};
+use nix::errno::Errno;
+use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
+use sockstamp_model::packet::Packet;
+
+use crate::abi::raw::packet_loss;
+use crate::error::{Error, Tried};
+use crate::facts::Facts;
+use crate::filter;
+use crate::flow;
+use crate::group::Names;
+use crate::object;
+use crate::options::Target;
+use crate::plan::{Obstacle, no_btf, no_capability};
+use crate::probe;
+use crate::session::{comm_key, monotonic_now, require_process, target_cgroup};
+use crate::skeleton::packets::{PacketsSkel, PacketsSkelBuilder};
+use crate::wakeups::Wakeups;
+
+use record::Raw;
+
+/// What is recorded of packets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The target. Of processes it selects the flows that they send on, listen for or hold at the
+    /// start.
+    pub target: Target,
+    /// Record every stage, not one for each direction.
+    pub all_stages: bool,
+    /// Bytes of each packet, from the IP header on; 0: the headers alone.
+    pub snaplen: u32,
+    /// Room for records, in bytes: a power of two, and a multiple of the page size.
+    pub ring_bytes: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            target: Target::default(),
+            all_stages: false,
+            snaplen: 0,
+            ring_bytes: 16 << 20,
+        }
+    }
+}
+
+/// The packets that were not recorded, by the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Lost {
+    /// The ring buffer was full: packets came faster than they were read.
+    pub ring: u64,
+    /// Their headers were not in the packet's linear memory.
+    pub headers: u64,
+    /// Fragments whose first one was not seen.
+    pub fragments: u64,
+    /// There was no room for their flow.
+    pub flows: u64,
+}
+
+/// A packet is handed over when all that were seen before it have come: programs take the time just
+/// before they reserve its place in the ring.
+const SETTLED: Nanos = Nanos::from_millis(2);
+
+/// Records that are read at one go: where they come faster, reading would go on for ever.
+const GO: usize = 16_384;
+
+/// A recording of packets under way. Dropping it detaches everything.
+pub struct Packets {
+    // Fields are dropped in this order: nothing may run any more when the maps go.
+    links: Vec<Link>,
+    ring: RingBuffer<'static>,
+    inbox: Rc<RefCell<Vec<Raw>>>,
+    /// Packets that wait for earlier ones.
+    held: Vec<Raw>,
+    /// The ring has more of them.
+    more: bool,
+    wakeups: Wakeups,
+    offset: ClockOffset<Monotonic, Realtime>,
+    cgroups: BTreeSet<u64>,
+    names: Names,
+    skeleton: PacketsSkel<'static>,
+    sees_sockets: bool,
+}
+
+impl std::fmt::Debug for Packets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Packets").finish_non_exhaustive()
+    }
+}
+
+impl Packets {
+    /// Load and attach. [`Packets::wait`] hands packets over.
+    ///
+    /// # Errors
+    ///
+    /// Everything in [`Error`]; nothing stays behind then.
+    pub fn start(options: &Options) -> Result<Self, Error> {
+        let facts = probe::facts();
+        if let Some(obstacle) = no_btf(&facts).or_else(|| no_capability(&facts)) {
+            return Err(obstacle.into());
+        }
+        let root = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
+        let cgroup = target_cgroup(&options.target, root)?;
+        let mut skeleton = load(options, &facts, &cgroup)?;
+        select_tasks(&skeleton, &options.target)?;
+        let inbox = Rc::new(RefCell::new(Vec::new()));
+        let ring = open_ring(&skeleton, &inbox)?;
+        let wakeups = Wakeups::new(&[skeleton.maps.packet_ring.as_fd()])?;
+        let links = attach(&mut skeleton, &cgroup)?;
+        // After the hooks: what is made meanwhile is theirs, or found here.
+        flow::run_once(&skeleton.progs.packets_held, "look at existing sockets")?;
+        Ok(Self {
+            links,
+            ring,
+            inbox,
+            held: Vec::new(),
+            more: false,
+            wakeups,
+            offset: offset()?,
+            cgroups: BTreeSet::new(),
+            names: Names::new(root),
+            skeleton,
+            sees_sockets: options.all_stages && facts.casts == Some(true),
+        })
+    }
+
+    /// Return whether arrivals at sockets are recorded, if all stages were asked for.
+    #[must_use]
+    pub fn sees_sockets(&self) -> bool {
+        self.sees_sockets
+    }
+
+    /// Wait until packets come, one of `others` can be read or `timeout` has passed, and hand
+    /// packets over in the order of their times.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] or [`Error::Io`] where the kernel refuses.
+    pub fn wait(
+        &mut self,
+        timeout: Option<Duration>,
+        others: &[BorrowedFd<'_>],
+        on_packet: &mut impl FnMut(Packet),
+    ) -> Result<(), Error> {
+        if self.held.is_empty() {
+            if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
+                data.packet_reader_sleeps = true;
+            }
+            fence(Ordering::SeqCst);
+            // Look again: records that came before this setting wake nobody.
+            self.read()?;
+        }
+        let patience = match self.more {
+            true => Duration::ZERO,
+            false => self.wakeups.patience(!self.held.is_empty()),
+        };
+        let timeout = timeout.map_or(patience, |timeout| timeout.min(patience));
+        if self.wakeups.wait(Some(timeout), others)? {
+            self.offset = offset()?;
+        }
+        self.read()?;
+        let settled = monotonic_now().saturating_sub(SETTLED.as_nanos());
+        self.hand_over(settled, on_packet);
+        Ok(())
+    }
+
+    /// Hand over what is left, and return what was lost.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Packets::wait`].
+    pub fn stop(mut self, on_packet: &mut impl FnMut(Packet)) -> Result<Lost, Error> {
+        self.links.clear();
+        self.read()?;
+        while self.more {
+            self.read()?;
+        }
+        self.hand_over(u64::MAX, on_packet);
+        Ok(self.lost())
+    }
+
+    /// Return what was lost so far.
+    #[must_use]
+    pub fn lost(&self) -> Lost {
+        let counts = self.skeleton.maps.bss_data.as_ref();
+        let count = |loss: packet_loss::Type| counts.map_or(0, |data| data.packet_losses[loss as usize]);
+        Lost {
+            ring: count(packet_loss::PACKET_LOSS_RING),
+            headers: count(packet_loss::PACKET_LOSS_HEADERS),
+            fragments: count(packet_loss::PACKET_LOSS_FRAGMENT),
+            flows: count(packet_loss::PACKET_LOSS_FLOW),
+        }
+    }
+
+    fn read(&mut self) -> Result<(), Error> {
+        self.more = match self.ring.consume() {
+            Ok(_) => false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => true,
+            Err(error) => return Err(error).tried("read packets"),
+        };
+        self.held.append(&mut self.inbox.borrow_mut());
+        Ok(())
+    }
+
+    /// Hand over packets that were seen before `settled`.
+    fn hand_over(&mut self, settled: u64, on_packet: &mut impl FnMut(Packet)) {
+        self.held.sort_by_key(|raw| raw.time());
+        let count = self.held.partition_point(|raw| raw.time() <= settled);
+        let rest = self.held.split_off(count);
+        let ready = mem::replace(&mut self.held, rest);
+        let seen = self.cgroups.len();
+        self.cgroups.extend(ready.iter().filter_map(Raw::cgroup));
+        if self.cgroups.len() > seen {
+            self.names.learn(&self.cgroups, &BTreeSet::new());
+        }
+        for raw in ready {
+            let path = raw.cgroup().and_then(|cgroup| self.names.cgroup(cgroup));
+            if let Some(packet) = raw.into_packet(self.offset, path) {
+                on_packet(packet);
+            }
+        }
+    }
+}
+
+fn offset() -> Result<ClockOffset<Monotonic, Realtime>, Error> {
+    let measured = sockstamp::clock::measure().map_err(io::Error::from);
+    Ok(measured.tried("read the clocks")?.offset)
+}
+
+/// Bytes behind the linear part can be read from Linux 6.12 on; there is no other way to know.
+fn load(options: &Options, facts: &Facts, cgroup: &File) -> Result<PacketsSkel<'static>, Error> {
+    if options.snaplen > 0 {
+        if let Ok(skeleton) = try_load(options, facts, cgroup, true) {
+            return Ok(skeleton);
+        }
+    }
+    try_load(options, facts, cgroup, false)
+}
+
+fn try_load(
+    options: &Options,
+    facts: &Facts,
+    cgroup: &File,
+    paged: bool,
+) -> Result<PacketsSkel<'static>, Error> {
+    let mut open = object::open(PacketsSkelBuilder::default())?;
+    let target = &options.target;
+    let cgroup = cgroup.metadata().tried("look at the cgroup")?.ino();
+    if let Some(settings) = open.maps.rodata_data.as_mut() {
+        settings.setting_casts = facts.casts == Some(true);
+        settings.setting_paged = paged;
+        settings.setting_snaplen = options.snaplen;
+        settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
+        settings.setting_cgroup = if target.cgroup.is_some() { cgroup } else { 0 };
+        settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
+        settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
+        settings.setting_by_pid = target.by_process();
+        settings.setting_pids = !target.pids.is_empty();
+        settings.setting_comms = !target.comms.is_empty();
+        if let Some(filter) = &target.filter {
+            filter::set_filter!(&mut *settings, filter);
+        }
+    }
+    let ring = open.maps.packet_ring.set_max_entries(options.ring_bytes);
+    ring.tried("size the ring buffer")?;
+    open.progs.packets_queued.set_autoload(options.all_stages);
+    let sees_sockets = options.all_stages && facts.casts == Some(true);
+    open.progs.packets_arrived.set_autoload(sees_sockets);
+    open.load().tried("load the programs for packets")
+}
+
+fn select_tasks(skeleton: &PacketsSkel<'_>, target: &Target) -> Result<(), Error> {
+    for &pid in &target.pids {
+        require_process(pid)?;
+        let pids = &skeleton.maps.pids;
+        pids.update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
+            .tried(format!("select process {pid}"))?;
+    }
+    for comm in &target.comms {
+        let comms = &skeleton.maps.comms;
+        comms
+            .update(&comm_key(comm), &[1], MapFlags::ANY)
+            .tried(format!("select processes called {comm}"))?;
+    }
+    Ok(())
+}
+
+fn open_ring(
+    skeleton: &PacketsSkel<'static>,
+    inbox: &Rc<RefCell<Vec<Raw>>>,
+) -> Result<RingBuffer<'static>, Error> {
+    let outbox = Rc::clone(inbox);
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&skeleton.maps.packet_ring, move |sample| {
+            let mut outbox = outbox.borrow_mut();
+            outbox.extend(Raw::of(sample));
+            // A negative number ends the reading behind this record (ringbuf_process_ring() of
+            // libbpf).
+            match outbox.len() < GO {
+                true => 0,
+                false => -(Errno::EINTR as i32),
+            }
+        })
+        .tried("read the ring buffer")?;
+    builder.build().tried("read the ring buffer")
+}
+
+/// The hooks of packets come last: what they need to know of sockets is noted by the others.
+fn attach(skeleton: &mut PacketsSkel<'static>, cgroup: &File) -> Result<Vec<Link>, Error> {
+    let mut links = Vec::new();
+    for program in skeleton.object_mut().progs_mut() {
+        let of_cgroup = !matches!(
+            program.attach_type(),
+            ProgramAttachType::TraceIter | ProgramAttachType::TraceRawTp
+        );
+        if of_cgroup && program.autoload() {
+            let name = program.name().to_string_lossy().into_owned();
+            let link = program.attach_cgroup(cgroup.as_raw_fd());
+            links.push(link.tried(format!("attach {name}"))?);
+        }
+    }
+    links.extend(object::attach_traced(skeleton)?);
+    Ok(links)
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Send a record of each packet of selected flows to user space, in a ring buffer of its own. */
+#ifndef SOCKSTAMP_PACKETS_RECORD_BPF_H
+#define SOCKSTAMP_PACKETS_RECORD_BPF_H
+
+#include "packets/flows.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20); /* user space sets it */
+} packet_ring SEC(".maps");
+
+const volatile __u32 setting_snaplen; /* bytes of each packet; 0: its headers alone */
+const volatile bool setting_paged; /* bytes can be read that are not in linear memory (v6.12) */
+
+/* Set by user space before it sleeps until the next record, taken back by the first that comes. */
+volatile bool packet_reader_sleeps;
+
+extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags,
+			       struct bpf_dynptr *dynptr) __ksym __weak;
+
+/*
+ * Return the number of bytes that were copied. `room` and `paged` are known when the program is
+ * compiled.
+ */
+static __always_inline __u32 packet_copy(void *to, __u32 room, struct sk_buff *skb,
+					 const struct packet_head *head, __u32 wanted, bool paged)
+{
+	struct bpf_dynptr whole;
+
+	if (wanted > room)
+		wanted = room;
+	if (paged && setting_paged && wanted > head->linear) {
+		/* Show the bound to the verifier. */
+		barrier_var(wanted);
+		if (wanted > room || bpf_dynptr_from_skb(skb, 0, &whole) ||
+		    bpf_dynptr_read(to, wanted, &whole, head->offset, 0))
+			return 0;
+		return wanted;
+	}
+	if (wanted > head->linear)
+		wanted = head->linear;
+	barrier_var(wanted);
+	if (wanted > room || bpf_probe_read_kernel(to, wanted, (void *)head->network))
+		return 0;
+	return wanted;
+}
+
+static __always_inline void packet_fill(struct packet_record *record, struct sk_buff *skb,
+					const struct packet_head *head,
+					const struct packet_flow *flow, enum packet_stage stage,
+					__u32 room, __u32 wanted)
+{
+	const struct net_device *device = skb->dev;
+
+	record->stage = stage;
+	record->direction = stage < PACKET_SOFTIRQ ? DIRECTION_TX : DIRECTION_RX;
+	record->address = (__u64)skb;
+	record->cookie = flow->cookie;
+	record->cgroup = flow->cgroup;
+	record->key = head->key;
+	record->pid = flow->pid;
+	__builtin_memcpy(record->comm, flow->comm, sizeof(record->comm));
+	record->ifindex = device->ifindex;
+	bpf_probe_read_kernel_str(record->interface, sizeof(record->interface), device->name);
+	record->length = head->length;
+	record->gso_size = kernel_read(skb->head + skb->end, struct skb_shared_info, gso_size);
+	record->gso_segs = kernel_read(skb->head + skb->end, struct skb_shared_info, gso_segs);
+	/* At the socket, where programs have another kind of pointer, linear memory is enough. */
+	record->captured = packet_copy(record + 1, room, skb, head, wanted, stage != PACKET_SOCKET);
+}
+
+static __always_inline void packet_submit(struct packet_record *record)
+{
+	__u64 waiting = bpf_ringbuf_query(&packet_ring, BPF_RB_AVAIL_DATA);
+	__u64 above = waiting - setting_ring_wakeup;
+
+	/* As record_submit() in abi/ring.bpf.h; other CPUs write too. */
+	if (packet_reader_sleeps || above < 8 * sizeof(*record)) {
+		packet_reader_sleeps = false;
+		bpf_ringbuf_submit(record, BPF_RB_FORCE_WAKEUP);
+	} else {
+		bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	}
+}
+
+#define packet_send_sized(room)                                                         \
+	do {                                                                            \
+		struct packet_record *record =                                          \
+			bpf_ringbuf_reserve(&packet_ring, sizeof(*record) + (room), 0); \
+                                                                                        \
+		if (!record) {                                                          \
+			packet_lost(PACKET_LOSS_RING);                                  \
+			return;                                                         \
+		}                                                                       \
+		record->time = now;                                                     \
+		packet_fill(record, skb, head, flow, stage, (room), wanted);            \
+		packet_submit(record);                                                  \
+	} while (0)
+
+static __always_inline void packet_send(struct sk_buff *skb, const struct packet_head *head,
+					const struct packet_flow *flow, enum packet_stage stage)
+{
+	__u32 wanted = setting_snaplen > head->headers ? setting_snaplen : head->headers;
+	__u64 now = bpf_ktime_get_ns();
+
+	if (wanted > head->length)
+		wanted = head->length;
+	if (setting_snaplen <= PACKET_SMALL || wanted <= PACKET_SMALL)
+		packet_send_sized(PACKET_SMALL);
+	else if (setting_snaplen <= PACKET_MEDIUM || wanted <= PACKET_MEDIUM)
+		packet_send_sized(PACKET_MEDIUM);
+	else
+		packet_send_sized(PACKET_LARGE);
+}
+
+/* A packet passes a stage: at `network` is its IP header, `sk` is its socket, if it has one. */
+static __always_inline void packet_passes(struct sk_buff *skb, const struct sock *sk, __u64 network,
+					  enum packet_stage stage)
+{
+	enum direction direction = stage < PACKET_SOFTIRQ ? DIRECTION_TX : DIRECTION_RX;
+	struct packet_head head = {};
+	struct packet_flow *flow;
+
+	if (setting_interface && skb->dev->ifindex != setting_interface)
+		return;
+	head.key.netns = skb->dev->nd_net.net->ns.inum;
+	if (setting_netns && head.key.netns != setting_netns)
+		return;
+	switch (packet_head_read(skb, network, direction == DIRECTION_TX, &head)) {
+	case PACKET_OTHER:
+		return;
+	case PACKET_UNREADABLE:
+		packet_lost(PACKET_LOSS_HEADERS);
+		return;
+	case PACKET_READ:
+		break;
+	}
+	if (head.fragmented && !packet_fragment_key(&head, direction == DIRECTION_TX)) {
+		packet_lost(PACKET_LOSS_FRAGMENT);
+		return;
+	}
+	flow = packet_flow_find(&head.key, sk);
+	if (flow && packet_flow_wanted(flow, direction))
+		packet_send(skb, &head, flow, stage);
+}
+
+/*
+ * A packet on its way out. Only devices in its socket's own namespace count: behind those it is on
+ * its way through another host, or through this one.
+ */
+static __always_inline void packet_leaves(struct sk_buff *skb, enum packet_stage stage)
+{
+	const struct sock *sk = skb->sk;
+
+	if (!sk || sk->__sk_common.skc_net.net != skb->dev->nd_net.net)
+		return;
+	/* Those of handshakes and of closed connections have no full socket. */
+	packet_passes(skb, sock_is_full(sk) && sk->__sk_common.skc_num ? sk : NULL,
+		      (__u64)skb->head + skb->network_header, stage);
+}
+
+#endif

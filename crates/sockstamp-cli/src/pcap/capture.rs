@@ -1,0 +1,246 @@
+//! Write packets, with their process and container, to interfaces by stage.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use anyhow::{Context, Result};
+use nix::sys::utsname::uname;
+use sockstamp_bpf::packets::Lost;
+use sockstamp_model::clock::{Realtime, Timestamp};
+use sockstamp_model::container::container_of;
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::packet::{Ids, Packet, PacketStage};
+use sockstamp_model::stage::Direction;
+use sockstamp_record::pcapng::{self, Writer};
+
+use crate::interfaces::{Namespaces, own_namespace};
+
+use super::Options;
+
+/// An interface of the file.
+type Place = (NetnsInode, u32, PacketStage);
+
+/// Packets on their way into a file.
+pub(super) struct Capture {
+    writer: Writer<Box<dyn Write>>,
+    all_stages: bool,
+    count: Option<u64>,
+    ids: Ids,
+    places: HashMap<Place, u32>,
+    namespaces: Namespaces,
+    home: NetnsInode,
+    comment: String,
+    written: u64,
+    last: Timestamp<Realtime>,
+    failure: Option<io::Error>,
+}
+
+impl Capture {
+    pub(super) fn start(output: Box<dyn Write>, options: &Options) -> Result<Self> {
+        let application = concat!("sockstamp ", env!("CARGO_PKG_VERSION"));
+        let mut writer = Writer::new(output, application, &system()).context("cannot write")?;
+        // Readers of a pipe, such as Wireshark, wait for it.
+        writer.flush().context("cannot write")?;
+        Ok(Self {
+            writer,
+            all_stages: options.all_stages,
+            count: options.count,
+            ids: Ids::default(),
+            places: HashMap::new(),
+            namespaces: Namespaces::look(),
+            home: own_namespace(),
+            comment: String::new(),
+            written: 0,
+            last: Timestamp::from_nanos(0),
+            failure: None,
+        })
+    }
+
+    /// Take a packet at a stage; they come in the order of their times.
+    pub(super) fn packet(&mut self, packet: &Packet) {
+        let (id, is_new) = self.ids.id(packet);
+        if self.is_over() || !(is_new || self.all_stages) {
+            return;
+        }
+        if let Err(error) = self.write(packet, id) {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    pub(super) fn flush(&mut self) {
+        if let Err(error) = self.writer.flush() {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// Return true if no more packets are wanted, or can be written.
+    pub(super) fn is_over(&self) -> bool {
+        self.failure.is_some() || self.count.is_some_and(|count| self.written >= count)
+    }
+
+    /// Return the number of packets that were written. A closed pipe is success: its reader has
+    /// seen enough.
+    pub(super) fn finish(mut self, lost: Lost) -> Result<u64> {
+        let Lost {
+            ring,
+            headers,
+            fragments,
+            flows,
+        } = lost;
+        let all = ring + headers + fragments + flows;
+        if all > 0 && !self.places.is_empty() && self.failure.is_none() {
+            let comment = format!(
+                "missing at all interfaces: buffer full {ring}, headers apart {headers}, \
+                 fragments without their first {fragments}, no room for flows {flows}"
+            );
+            let told = self.writer.lost(0, self.last.as_nanos(), all, &comment);
+            self.failure = told.err();
+        }
+        self.flush();
+        match self.failure {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write"),
+            _ => Ok(self.written),
+        }
+    }
+
+    fn write(&mut self, packet: &Packet, id: u64) -> io::Result<()> {
+        let interface = self.interface(packet)?;
+        comment(&mut self.comment, packet);
+        self.writer.packet(&pcapng::Packet {
+            interface,
+            time: packet.time.as_nanos(),
+            length: packet.length,
+            bytes: &packet.bytes,
+            id,
+            sent: packet.direction == Direction::Tx,
+            comment: &self.comment,
+        })?;
+        self.written += 1;
+        self.last = packet.time;
+        Ok(())
+    }
+
+    /// Return the number of the packet's interface in the file. Without stages, both directions of
+    /// a device share one.
+    fn interface(&mut self, packet: &Packet) -> io::Result<u32> {
+        let stage = if self.all_stages {
+            packet.stage
+        } else {
+            PacketStage::Driver
+        };
+        let device = &packet.interface;
+        let (netns, index) = match (self.all_stages, stage) {
+            (true, PacketStage::Socket) => (device.netns, 0),
+            _ => (device.netns, device.index),
+        };
+        if let Some(number) = self.places.get(&(netns, index, stage)) {
+            return Ok(*number);
+        }
+        let elsewhere = match netns == self.home {
+            true => String::new(),
+            false => match self.namespaces.name(netns) {
+                Some(name) => format!("@{name}"),
+                None => format!("@{netns}"),
+            },
+        };
+        let name = match (self.all_stages, stage) {
+            (false, _) => format!("{}{elsewhere}", device.name),
+            (true, PacketStage::Socket) => format!("socket{elsewhere}"),
+            (true, _) => format!("{}{elsewhere}/{stage}", device.name),
+        };
+        let description = match self.all_stages {
+            true => describe(stage),
+            false => "each packet where it is seen first",
+        };
+        let number = self.writer.interface(&name, description)?;
+        self.places.insert((netns, index, stage), number);
+        Ok(number)
+    }
+}
+
+const fn describe(stage: PacketStage) -> &'static str {
+    match stage {
+        PacketStage::Sched => "entering the packet scheduler",
+        PacketStage::Driver => "taken by the driver",
+        PacketStage::Softirq => "received, after GRO",
+        PacketStage::Socket => "about to be queued at its socket",
+    }
+}
+
+fn system() -> String {
+    let text = |name: nix::sys::utsname::UtsName| {
+        format!(
+            "{} {}",
+            name.sysname().to_string_lossy(),
+            name.release().to_string_lossy()
+        )
+    };
+    uname().map(text).unwrap_or_default()
+}
+
+/// Form `pid=1 comm=curl container=docker/0123456789ab stage=driver gso=3x1448`, of what is known.
+/// Names are escaped, spaces in them too, so that no name looks like another word.
+fn comment(text: &mut String, packet: &Packet) {
+    text.clear();
+    if let Some(pid) = packet.pid {
+        let _ = write!(text, "pid={pid} comm={} ", word(&packet.comm.to_string()));
+    }
+    let path = packet.cgroup_path.as_ref();
+    if let Some(container) = path.and_then(|path| container_of(path.as_bytes())) {
+        let _ = write!(text, "container={} ", word(&container.to_string()));
+    }
+    let _ = write!(text, "stage={}", packet.stage);
+    if let Some(segments) = packet.segments {
+        let _ = write!(text, " gso={}x{}", segments.count, segments.size);
+    }
+}
+
+fn word(name: &str) -> String {
+    name.replace(' ', "\\x20")
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::flow::{Flow, Protocol, SocketCookie};
+    use sockstamp_model::interface::Interface;
+    use sockstamp_model::name::Name;
+    use sockstamp_model::packet::Segments;
+
+    use super::*;
+
+    #[test]
+    fn a_name_in_a_comment_is_one_word() {
+        let packet = Packet {
+            stage: PacketStage::Driver,
+            direction: Direction::Tx,
+            time: Timestamp::from_nanos(1),
+            address: 0,
+            flow: Flow {
+                netns: NetnsInode(1),
+                protocol: Protocol::Tcp,
+                local: "10.0.0.1:1".parse().unwrap(),
+                remote: "10.0.0.2:2".parse().unwrap(),
+                cookie: SocketCookie(0),
+            },
+            cgroup: None,
+            cgroup_path: Some(Name::from("/system.slice/nginx.service")),
+            pid: Some(7),
+            comm: Name::from("a pid=1\n\u{1b}[2J"),
+            interface: Interface {
+                name: "eth0".into(),
+                index: 2,
+                netns: NetnsInode(1),
+            },
+            length: 40,
+            segments: Some(Segments { size: 1448, count: 3 }),
+            bytes: Box::default(),
+        };
+        let mut text = String::new();
+        comment(&mut text, &packet);
+        assert_eq!(
+            text,
+            "pid=7 comm=a\\x20pid=1\\n\\x1b[2J container=nginx.service stage=driver gso=3x1448"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! `sockstamp pcap`: every packet of the target, for Wireshark.
+
+mod capture;
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use sockstamp_bpf::packets::{self, Lost};
+use sockstamp_bpf::{Packets, drop_capabilities};
+
+use crate::command::Prepared;
+use crate::duration::duration;
+use crate::escape::complain;
+use crate::measure::{catch_signals, interrupted, outlive};
+use crate::target::{self, Target};
+use crate::{command, output};
+
+use capture::Capture;
+
+/// Options of `pcap`.
+#[derive(Debug, Args)]
+pub struct Options {
+    #[command(flatten)]
+    /// The target.
+    pub target: Target,
+    /// Write to this file; - is standard output
+    #[arg(short, long, value_name = "FILE|-")]
+    pub write: PathBuf,
+    /// Write each packet at each stage, on an interface of its own, such as eth0/sched
+    ///
+    /// The stages are `sched` (it enters the packet scheduler), `driver` (the driver takes it),
+    /// `softirq` (it is received) and `socket` (it is queued at its socket). A packet has the same
+    /// `frame.packet_id` at all of them.
+    #[arg(long)]
+    pub all_stages: bool,
+    /// Write up to N bytes of each packet, from the IP header on [default: the headers alone]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true,
+          value_parser = clap::value_parser!(u32).range(..=65535))]
+    pub snaplen: u32,
+    /// Keep packets in this many megabytes of kernel memory until they are written
+    #[arg(long, value_name = "MB", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub buffer: u32,
+    /// Stop after this time: a number with ms, s (default) or m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Stop after N packets
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Run this command and write only its packets
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
+    pub command: Vec<OsString>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    let mut options_of_packets = packets::Options {
+        target: target::resolve(&options.target)?,
+        all_stages: options.all_stages,
+        snaplen: options.snaplen,
+        ring_bytes: options.buffer.next_power_of_two() << 20,
+    };
+    let mut signals =
+        catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]).context("cannot catch signals")?;
+    let prepared = match options.command.as_slice() {
+        [] => None,
+        words => Some(Prepared::new(words)?),
+    };
+    if let Some(prepared) = &prepared {
+        options_of_packets.target.cgroup = Some(prepared.cgroup().to_owned());
+    }
+    let mut packets = Packets::start(&options_of_packets)?;
+    if options.all_stages && !packets.sees_sockets() {
+        complain("the stage `socket` is absent: it needs Linux 6.2");
+    }
+    let mut capture = Capture::start(create(&options.write)?, options)?;
+    let mut running = prepared.map(Prepared::start).transpose()?;
+    let dropped = drop_capabilities()?;
+    let deadline = options.duration.map(|duration| Instant::now() + duration);
+    let mut status = None;
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let signal = signals.get_read().as_fd();
+        packets.wait(left, &[signal], &mut |packet| capture.packet(&packet))?;
+        capture.flush();
+        if capture.is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            break;
+        }
+        if let Some(running) = &mut running {
+            status = running.ended()?;
+        }
+        if status.is_some() || interrupted(&mut signals, running.as_ref()) {
+            break;
+        }
+    }
+    drop(dropped);
+    let lost = packets.stop(&mut |packet| capture.packet(&packet))?;
+    let written = capture.finish(lost)?;
+    tell(written, lost);
+    if let (Some(running), None) = (&mut running, status) {
+        status = Some(outlive(running, &mut signals)?);
+    }
+    Ok(status.map_or(ExitCode::SUCCESS, |status: ExitStatus| command::exit_code(status)))
+}
+
+fn create(path: &Path) -> Result<Box<dyn Write>> {
+    if path != Path::new("-") {
+        return output::create(path);
+    }
+    let stdout = io::stdout();
+    if stdout.is_terminal() {
+        bail!("packets are no text: -w - needs a pipe or a file");
+    }
+    let stdout = stdout.as_fd().try_clone_to_owned().context("cannot write")?;
+    Ok(Box::new(BufWriter::new(File::from(stdout))))
+}
+
+fn tell(written: u64, lost: Lost) {
+    complain(format_args!("{written} packets written"));
+    let reasons = [
+        (lost.ring, "the buffer was full (--buffer)"),
+        (lost.headers, "their headers are not in one piece of memory"),
+        (
+            lost.fragments,
+            "they are fragments of which the first was not seen",
+        ),
+        (lost.flows, "there was no room for their flows"),
+    ];
+    for (count, reason) in reasons.into_iter().filter(|(count, _)| *count > 0) {
+        complain(format_args!("{count} packets are missing: {reason}"));
+    }
+}

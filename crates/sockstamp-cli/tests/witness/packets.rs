@@ -1,0 +1,322 @@
+//! The packets that `pcap` writes, against tcpdump beside it and as Wireshark reads them.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tempfile::{NamedTempFile, TempPath};
+use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
+
+use crate::capture::{Capture, Fragment, Packet, Segment, packets};
+use crate::common::{FAMILIES, is_lowered, sockstamp};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// `sockstamp pcap` in the background.
+struct Pcap {
+    process: Process,
+    file: TempPath,
+}
+
+impl Pcap {
+    /// Start it and return when it writes packets.
+    fn start(options: &[&str]) -> Self {
+        let file = NamedTempFile::new().unwrap().into_temp_path();
+        let mut command = Command::new(sockstamp());
+        command
+            .args(["pcap", "--buffer", "64", "-w"])
+            .arg(&file)
+            .args(options);
+        let mut process = Process::spawn(command).unwrap();
+        let begun = Instant::now();
+        while !is_lowered(process.id()) {
+            assert!(process.is_running().unwrap(), "{}", process.stderr());
+            assert!(begun.elapsed() < PATIENCE);
+            thread::sleep(Duration::from_millis(5));
+        }
+        Self { process, file }
+    }
+
+    /// End it. Return its file, and what it said.
+    fn finish(mut self) -> (TempPath, String) {
+        self.process.signal(Signal::SIGINT).unwrap();
+        let status = self.process.wait_status(PATIENCE).unwrap();
+        let said = self.process.stderr();
+        assert!(status.success(), "{status}: {said}");
+        (self.file, said)
+    }
+}
+
+/// What tells a packet from others.
+type Key = (
+    u8,
+    SocketAddr,
+    SocketAddr,
+    u32,
+    u32,
+    Option<Fragment>,
+    Option<Segment>,
+);
+
+fn key(packet: &Packet) -> Key {
+    (
+        packet.protocol,
+        packet.source,
+        packet.destination,
+        packet.length,
+        packet.id,
+        packet.fragment,
+        packet.tcp,
+    )
+}
+
+/// Read a pcapng file by the parser of captures.
+fn read(file: &Path) -> Vec<Packet> {
+    let plain = NamedTempFile::new().unwrap();
+    let mut editcap = Command::new("editcap");
+    editcap.args(["-F", "nsecpcap"]).arg(file).arg(plain.path());
+    let output = editcap.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    packets(&fs::read(plain.path()).unwrap())
+}
+
+/// Each packet of `seen` is in `ours`, in the same order for each direction, and at the same time,
+/// and there is none else.
+fn compare(seen: &[Packet], ours: &[Packet]) -> Result<(), String> {
+    let mut places: HashMap<Key, VecDeque<usize>> = HashMap::new();
+    for (place, packet) in ours.iter().enumerate() {
+        places.entry(key(packet)).or_default().push_back(place);
+    }
+    let mut last: HashMap<SocketAddr, usize> = HashMap::new();
+    let mut distances = Vec::new();
+    for packet in seen {
+        let place = places.get_mut(&key(packet)).and_then(VecDeque::pop_front);
+        let place = place.unwrap_or_else(|| panic!("missing: {packet:?}, of {}", ours.len()));
+        let before = last.insert(packet.source, place);
+        assert!(before < Some(place), "out of order: {packet:?}");
+        distances.push(packet.time.abs_diff(ours[place].time));
+    }
+    assert_eq!(ours.len(), seen.len(), "as many packets");
+    distances.sort_unstable();
+    let median = distances[distances.len() / 2];
+    match median < 100_000 {
+        true => Ok(()),
+        false => Err(format!("{median} ns between the times of a packet")),
+    }
+}
+
+fn send(link: &Link, hosts: [&Host; 2], family: Family, sizes: &[usize]) {
+    let listener = hosts[1]
+        .tcp_listen(SocketAddr::new(link.address_b(family), 0))
+        .unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut server, _) = listener.accept().unwrap();
+            for size in sizes {
+                server.read_exact(&mut vec![0; *size]).unwrap();
+                server.write_all(b"done").unwrap();
+            }
+            server.read_to_end(&mut Vec::new()).unwrap();
+        });
+        let mut client = hosts[0].tcp_connect(address).unwrap();
+        for size in sizes {
+            client.write_all(&vec![7; *size]).unwrap();
+            client.read_exact(&mut [0; 4]).unwrap();
+        }
+    });
+}
+
+/// Compare what passes on the sender's interface while `work` runs.
+fn against_tcpdump(hosts: [&Host; 2], link: &Link, work: impl Fn()) {
+    within_attempts(|| {
+        let pcap = Pcap::start(&["--netns", hosts[0].netns_name()]);
+        let capture = Capture::start(hosts[0], link.interface_a(), "tcp or udp");
+        work();
+        // A delayed acknowledgement of the last FIN.
+        thread::sleep(Duration::from_millis(300));
+        let seen = capture.finish();
+        let (file, said) = pcap.finish();
+        assert!(!said.contains("missing"), "{said}");
+        assert!(!seen.is_empty());
+        compare(&seen, &read(&file))
+    });
+}
+
+#[test]
+fn no_packet_of_tcp_that_tcpdump_sees_is_missing() {
+    let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
+    let hosts = [&hosts[0], &hosts[1]];
+    for offload in [true, false] {
+        let config = LinkConfig::default().offload(offload).loss(0.01);
+        let link = Link::relay(hosts[0], hosts[1], config).unwrap();
+        against_tcpdump(hosts, &link, || {
+            for family in FAMILIES {
+                send(&link, hosts, family, &[1, 700, 40_000, 300_000, 5]);
+            }
+        });
+    }
+}
+
+#[test]
+fn no_fragment_that_tcpdump_sees_is_missing() {
+    let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
+    let hosts = [&hosts[0], &hosts[1]];
+    let link = Link::veth(hosts[0], hosts[1]).unwrap();
+    against_tcpdump(hosts, &link, || {
+        for family in FAMILIES {
+            let client = hosts[0]
+                .udp_bind(SocketAddr::new(link.address_a(family), 0))
+                .unwrap();
+            let server = hosts[1]
+                .udp_bind(SocketAddr::new(link.address_b(family), 0))
+                .unwrap();
+            for size in [10, 3000, 9000] {
+                let mut buffer = vec![7; size];
+                client.send_to(&buffer, server.local_addr().unwrap()).unwrap();
+                let (length, from) = server.recv_from(&mut buffer).unwrap();
+                server.send_to(&buffer[..length], from).unwrap();
+                client.recv(&mut buffer).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn no_packet_of_a_fast_flow_is_missing() {
+    let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
+    let hosts = [&hosts[0], &hosts[1]];
+    let link = Link::veth(hosts[0], hosts[1]).unwrap();
+    against_tcpdump(hosts, &link, || send(&link, hosts, Family::V4, &[40_000_000]));
+}
+
+/// Fields of each packet, as Wireshark reads them.
+fn fields<const N: usize>(file: &Path, names: [&str; N]) -> Vec<[String; N]> {
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-r").arg(file).args(["-T", "fields"]);
+    names.iter().for_each(|name| {
+        tshark.args(["-e", name]);
+    });
+    let output = tshark.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let row = |line: &str| {
+        let mut columns = line.split('\t').map(str::to_owned);
+        std::array::from_fn(|_| columns.next().unwrap_or_default())
+    };
+    text.lines().map(row).collect()
+}
+
+#[test]
+fn a_packet_has_one_id_at_every_stage() {
+    let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
+    let hosts = [&hosts[0], &hosts[1]];
+    let link = Link::veth(hosts[0], hosts[1]).unwrap();
+    let pcap = Pcap::start(&["--all-stages", "--netns", hosts[0].netns_name()]);
+    send(&link, hosts, Family::V4, &[100; 20]);
+    let (file, _) = pcap.finish();
+    let names = [
+        "frame.packet_id",
+        "frame.interface_name",
+        "frame.time_epoch",
+        "frame.comment",
+    ];
+    let mut ways: BTreeMap<u64, Vec<[String; 4]>> = BTreeMap::new();
+    for row in fields(&file, names) {
+        ways.entry(parse_id(&row[0])).or_default().push(row);
+    }
+    let device = format!("{}@{}", link.interface_a(), hosts[0].netns_name());
+    let sent = ["sched", "driver"].map(|stage| format!("{device}/{stage}"));
+    let received = [
+        format!("{device}/softirq"),
+        format!("socket@{}", hosts[0].netns_name()),
+    ];
+    let mut count = [0; 2];
+    for (id, way) in &ways {
+        let interfaces: Vec<_> = way.iter().map(|row| row[1].as_str()).collect();
+        let expected = [&sent, &received];
+        let direction = expected.iter().position(|expected| interfaces == expected[..]);
+        count[direction.unwrap_or_else(|| panic!("{id}: {way:?}"))] += 1;
+        assert!(way[0][2] < way[1][2], "{way:?}");
+        let owner = format!("pid={} comm=", std::process::id());
+        assert!(way[0][3].contains(&owner), "{way:?}");
+    }
+    // Twenty requests and their answers, the handshake and the end.
+    assert!(count.iter().all(|count| *count > 20), "{count:?}");
+}
+
+/// A decimal or a hexadecimal number: versions of Wireshark differ.
+fn parse_id(text: &str) -> u64 {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).unwrap(),
+        None => text.parse().unwrap(),
+    }
+}
+
+#[test]
+fn a_commands_packets_have_as_many_bytes_as_are_asked_for() {
+    let host = Host::new("a").unwrap();
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let file = NamedTempFile::new().unwrap();
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; printf %03000d 5 >&3");
+    let mut command = host.command(sockstamp());
+    command.args(["pcap", "--snaplen", "2000", "-w"]).arg(file.path());
+    command.args(["--", "bash", "-c", &script]);
+    let process = Process::spawn(command).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    server.read_to_end(&mut Vec::new()).unwrap();
+    process.wait(PATIENCE).unwrap();
+    let names = [
+        "frame.len",
+        "frame.cap_len",
+        "tcp.len",
+        "tcp.payload",
+        "frame.comment",
+    ];
+    let rows = fields(file.path(), names);
+    let data: Vec<_> = rows.iter().filter(|row| row[2] == "3000").collect();
+    assert_eq!(data.len(), 1, "{rows:?}");
+    let [length, captured, _, payload, comment] = data[0];
+    assert_eq!((length.as_str(), captured.as_str()), ("3052", "2000"));
+    assert_eq!(payload.replace(':', ""), "30".repeat(2000 - 52));
+    assert!(comment.contains("comm=bash"), "{comment}");
+    // Nobody else's: the handshake, the data and the end.
+    assert!(
+        rows.iter().all(|row| row[0].parse::<u32>().unwrap() < 3053),
+        "{rows:?}"
+    );
+}
+
+#[test]
+fn packets_of_others_are_not_written() {
+    let host = Host::new("a").unwrap();
+    let listeners = [0, 1].map(|_| host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap());
+    let addresses = [0, 1].map(|index: usize| listeners[index].local_addr().unwrap());
+    let filter = format!("tcp port {}", addresses[0].port());
+    let pcap = Pcap::start(&["--netns", host.netns_name(), &filter]);
+    for address in addresses {
+        host.tcp_connect(address).unwrap().write_all(b"hello").unwrap();
+    }
+    thread::sleep(Duration::from_millis(100));
+    let (file, said) = pcap.finish();
+    let ports = fields(&file, ["tcp.port"]);
+    assert!(
+        said.contains(&format!("{} packets written", ports.len())),
+        "{said}"
+    );
+    assert!(ports.len() >= 4);
+    let wanted = addresses[0].port().to_string();
+    assert!(
+        ports
+            .iter()
+            .all(|[both]| both.split(',').any(|port| port == wanted)),
+        "{ports:?}"
+    );
+}

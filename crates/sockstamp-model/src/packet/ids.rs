@@ -1,0 +1,251 @@
+//! Give a packet one id at all stages of its way.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+
+use super::{Headers, Packet, PacketStage};
+use crate::clock::{Nanos, Realtime, Timestamp};
+use crate::stage::Direction;
+
+/// Packets that may be on their way through the host at one time, and flows with large packets.
+const PLACES: usize = 65_536;
+const FLOWS: usize = 4_096;
+/// Large packets of a flow that are remembered until a driver has cut them into segments.
+const LARGE: usize = 256;
+/// No packet is longer on its way through the host. Its memory is another packet's later.
+const LONGEST: Nanos = Nanos::from_secs(10);
+
+/// What a packet has in common with itself at other stages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    source: SocketAddr,
+    destination: SocketAddr,
+    length: u32,
+    headers: Option<Headers>,
+}
+
+impl Identity {
+    fn of(packet: &Packet) -> Self {
+        let (local, remote) = (packet.flow.local, packet.flow.remote);
+        let (source, destination) = match packet.direction {
+            Direction::Tx => (local, remote),
+            Direction::Rx => (remote, local),
+        };
+        Self {
+            source,
+            destination,
+            length: packet.length,
+            headers: packet.headers(),
+        }
+    }
+
+    /// The sequence numbers of its payload.
+    fn range(&self) -> Option<(u32, u32)> {
+        let headers = self.headers.filter(|headers| headers.payload > 0)?;
+        let seq = headers.segment?.seq;
+        Some((seq, seq.wrapping_add(headers.payload)))
+    }
+}
+
+/// A packet that was seen.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    identity: Identity,
+    id: u64,
+    stage: PacketStage,
+    interface: u32,
+    time: Timestamp<Realtime>,
+}
+
+/// A large packet on its way to the driver.
+#[derive(Debug, Clone, Copy)]
+struct Large {
+    first: u32,
+    end: u32,
+    id: u64,
+}
+
+/// The ids of packets. A packet keeps its id from the packet scheduler to the socket that receives
+/// it, as long as it stays within this host; the segments that it is cut into in front of a driver
+/// have it too. A retransmission is another packet.
+#[derive(Debug, Default)]
+pub struct Ids {
+    last: u64,
+    places: HashMap<u64, Seen>,
+    flows: HashMap<(SocketAddr, SocketAddr), VecDeque<Large>>,
+}
+
+impl Ids {
+    /// Return the id of a packet, and whether it is new. Packets come in the order of their times.
+    pub fn id(&mut self, packet: &Packet) -> (u64, bool) {
+        let identity = Identity::of(packet);
+        let known = self
+            .same(packet, &identity)
+            .or_else(|| self.whole(packet, &identity));
+        let id = known.unwrap_or(self.last + 1);
+        self.last = self.last.max(id);
+        self.remember(packet, identity, id);
+        (id, known.is_none())
+    }
+
+    /// Find the packet at an earlier stage, or at another interface.
+    fn same(&self, packet: &Packet, identity: &Identity) -> Option<u64> {
+        let seen = self.places.get(&packet.address)?;
+        let later = packet.stage > seen.stage
+            || packet.stage == seen.stage && packet.interface.index != seen.interface
+            || packet.stage == PacketStage::Sched
+                && seen.stage == PacketStage::Driver
+                && packet.interface.index != seen.interface;
+        let in_time = packet.time.since(seen.time).is_none_or(|time| time < LONGEST);
+        (later && in_time && seen.identity == *identity).then_some(seen.id)
+    }
+
+    /// Find the large packet of which this is a segment.
+    fn whole(&self, packet: &Packet, identity: &Identity) -> Option<u64> {
+        let (first, end) = identity.range()?;
+        if packet.stage != PacketStage::Driver {
+            return None;
+        }
+        let flow = self.flows.get(&(identity.source, identity.destination))?;
+        let within = |large: &&Large| !before(first, large.first) && !before(large.end, end);
+        flow.iter().rev().find(within).map(|large| large.id)
+    }
+
+    fn remember(&mut self, packet: &Packet, identity: Identity, id: u64) {
+        if self.places.len() >= PLACES {
+            let recent = |seen: &Seen| {
+                packet
+                    .time
+                    .since(seen.time)
+                    .is_none_or(|time| time < Nanos::from_secs(1))
+            };
+            self.places.retain(|_, seen| recent(seen));
+            if self.places.len() >= PLACES {
+                self.places.clear();
+            }
+        }
+        let seen = Seen {
+            identity,
+            id,
+            stage: packet.stage,
+            interface: packet.interface.index,
+            time: packet.time,
+        };
+        self.places.insert(packet.address, seen);
+        let large = packet.stage == PacketStage::Sched && packet.segments.is_some();
+        if let (true, Some((first, end))) = (large, identity.range()) {
+            self.remember_large((identity.source, identity.destination), Large { first, end, id });
+        }
+    }
+
+    fn remember_large(&mut self, flow: (SocketAddr, SocketAddr), large: Large) {
+        if self.flows.len() >= FLOWS && !self.flows.contains_key(&flow) {
+            self.flows.clear();
+        }
+        let all = self.flows.entry(flow).or_default();
+        if all.len() == LARGE {
+            all.pop_front();
+        }
+        all.push_back(large);
+    }
+}
+
+/// Compare sequence numbers, which wrap: RFC 9293, section 3.4.
+fn before(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() < 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Segments;
+    use super::*;
+    use crate::flow::{Flow, NetnsInode, Protocol, SocketCookie};
+    use crate::interface::Interface;
+    use crate::name::Name;
+
+    fn packet(stage: PacketStage, address: u64, seq: u32, payload: u32) -> Packet {
+        let mut bytes = vec![0; 40];
+        bytes[0] = 0x45;
+        bytes[9] = 6;
+        bytes[24..28].copy_from_slice(&seq.to_be_bytes());
+        bytes[32] = 0x50;
+        let (near, far) = ("10.0.0.1:1000".parse().unwrap(), "10.0.0.2:80".parse().unwrap());
+        let received = stage >= PacketStage::Softirq;
+        Packet {
+            stage,
+            direction: if received { Direction::Rx } else { Direction::Tx },
+            time: Timestamp::from_nanos(1_000_000),
+            address,
+            flow: Flow {
+                netns: NetnsInode(1),
+                protocol: Protocol::Tcp,
+                local: if received { far } else { near },
+                remote: if received { near } else { far },
+                cookie: SocketCookie(1),
+            },
+            cgroup: None,
+            cgroup_path: None,
+            pid: None,
+            comm: Name::default(),
+            interface: Interface {
+                name: "eth0".into(),
+                index: 2,
+                netns: NetnsInode(1),
+            },
+            length: 40 + payload,
+            segments: None,
+            bytes: bytes.into(),
+        }
+    }
+
+    #[test]
+    fn a_packet_has_one_id_from_the_scheduler_to_the_other_socket() {
+        let mut ids = Ids::default();
+        for stage in PacketStage::ALL {
+            assert_eq!(
+                ids.id(&packet(stage, 7, 100, 50)),
+                (1, stage == PacketStage::Sched)
+            );
+        }
+        // The same memory, another packet.
+        assert_eq!(ids.id(&packet(PacketStage::Sched, 7, 150, 50)), (2, true));
+    }
+
+    #[test]
+    fn a_retransmission_is_another_packet() {
+        let mut ids = Ids::default();
+        assert_eq!(ids.id(&packet(PacketStage::Sched, 7, 100, 50)).0, 1);
+        assert_eq!(ids.id(&packet(PacketStage::Driver, 7, 100, 50)).0, 1);
+        assert_eq!(ids.id(&packet(PacketStage::Sched, 7, 100, 50)).0, 2);
+        assert_eq!(ids.id(&packet(PacketStage::Driver, 7, 100, 50)).0, 2);
+    }
+
+    #[test]
+    fn a_packet_keeps_its_id_at_a_further_interface() {
+        let mut ids = Ids::default();
+        assert_eq!(ids.id(&packet(PacketStage::Sched, 7, 100, 50)).0, 1);
+        assert_eq!(ids.id(&packet(PacketStage::Driver, 7, 100, 50)).0, 1);
+        for stage in [PacketStage::Sched, PacketStage::Driver] {
+            let mut further = packet(stage, 7, 100, 50);
+            further.interface.index = 3;
+            assert_eq!(ids.id(&further), (1, false), "{stage}");
+        }
+    }
+
+    #[test]
+    fn segments_have_the_id_of_the_packet_that_they_were_cut_from() {
+        let mut ids = Ids::default();
+        let large = Packet {
+            segments: Some(Segments { size: 100, count: 3 }),
+            ..packet(PacketStage::Sched, 7, u32::MAX - 99, 300)
+        };
+        assert_eq!(ids.id(&large).0, 1);
+        for (address, seq) in [(8, u32::MAX - 99), (9, 0), (10, 100)] {
+            assert_eq!(
+                ids.id(&packet(PacketStage::Driver, address, seq, 100)),
+                (1, false)
+            );
+        }
+        assert_eq!(ids.id(&packet(PacketStage::Driver, 11, 200, 100)), (2, true));
+    }
+}

@@ -1,0 +1,98 @@
+//! Packets of flows, where each was seen, and which packet is which.
+
+mod headers;
+mod ids;
+
+use std::fmt;
+
+pub use headers::{Headers, Segment};
+pub use ids::Ids;
+
+use crate::clock::{Realtime, Timestamp};
+use crate::flow::{CgroupId, Flow};
+use crate::interface::Interface;
+use crate::name::Name;
+use crate::stage::Direction;
+
+/// Where a packet was seen, in the order of its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PacketStage {
+    /// It enters the packet scheduler of an interface.
+    Sched,
+    /// A driver takes it.
+    Driver,
+    /// The host has received it, and put it together with others (GRO).
+    Softirq,
+    /// It is about to be queued at its socket.
+    Socket,
+}
+
+impl PacketStage {
+    /// Every stage.
+    pub const ALL: [Self; 4] = [Self::Sched, Self::Driver, Self::Softirq, Self::Socket];
+
+    /// Return the name, such as `"sched"`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sched => "sched",
+            Self::Driver => "driver",
+            Self::Softirq => "softirq",
+            Self::Socket => "socket",
+        }
+    }
+}
+
+impl fmt::Display for PacketStage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The segments that a packet will be cut into, or was put together from (GSO, GRO).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segments {
+    /// Bytes of payload in each but the last.
+    pub size: u16,
+    /// Their number; 0 where the kernel has not counted them.
+    pub count: u16,
+}
+
+/// A packet at one stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Packet {
+    /// Where it was seen.
+    pub stage: PacketStage,
+    /// Sent or received by the flow.
+    pub direction: Direction,
+    /// When it was seen.
+    pub time: Timestamp<Realtime>,
+    /// Its place in memory, which later packets reuse.
+    pub address: u64,
+    /// Its flow.
+    pub flow: Flow,
+    /// The cgroup of its socket; `None` where the socket is not known.
+    pub cgroup: Option<CgroupId>,
+    /// The path of that cgroup, if it could be looked up.
+    pub cgroup_path: Option<Name>,
+    /// The process; `None` if unknown.
+    pub pid: Option<u32>,
+    /// The name of the process.
+    pub comm: Name,
+    /// The interface.
+    pub interface: Interface,
+    /// Its length from the IP header on.
+    pub length: u32,
+    /// Its segments, if it has some.
+    pub segments: Option<Segments>,
+    /// Its bytes from the IP header on, as many as were asked for.
+    pub bytes: Box<[u8]>,
+}
+
+impl Packet {
+    /// Return what the headers say; `None` if they are not all there.
+    #[must_use]
+    pub fn headers(&self) -> Option<Headers> {
+        Headers::parse(&self.bytes, self.length)
+    }
+}
