@@ -246,10 +246,10 @@ fn offset() -> Result<ClockOffset<Monotonic, Realtime>, Error> {
 
 /// Bytes behind the linear part can be read from Linux 6.12 on; there is no other way to know.
 fn load(options: &Options, facts: &Facts, cgroup: &File) -> Result<PacketsSkel<'static>, Error> {
-    if options.snaplen > 0 {
-        if let Ok(skeleton) = try_load(options, facts, cgroup, true) {
-            return Ok(skeleton);
-        }
+    if options.snaplen > 0
+        && let Ok(skeleton) = try_load(options, facts, cgroup, true)
+    {
+        return Ok(skeleton);
     }
     try_load(options, facts, cgroup, false)
 }

@@ -26,24 +26,24 @@ extern int bpf_dynptr_from_skb(struct sk_buff *skb, __u64 flags,
 static __always_inline __u32 packet_copy(void *to, __u32 room, struct sk_buff *skb,
 					 const struct packet_head *head, __u32 wanted, bool paged)
 {
+	/* A whole register: the verifier of v6.1 loses the bound of half of one. */
+	__u64 bytes = wanted < room ? wanted : room;
 	struct bpf_dynptr whole;
 
-	if (wanted > room)
-		wanted = room;
-	if (paged && setting_paged && wanted > head->linear) {
+	if (paged && setting_paged && bytes > head->linear) {
 		/* Show the bound to the verifier. */
-		barrier_var(wanted);
-		if (wanted > room || bpf_dynptr_from_skb(skb, 0, &whole) ||
-		    bpf_dynptr_read(to, wanted, &whole, head->offset, 0))
+		barrier_var(bytes);
+		if (bytes > room || bpf_dynptr_from_skb(skb, 0, &whole) ||
+		    bpf_dynptr_read(to, bytes, &whole, head->offset, 0))
 			return 0;
-		return wanted;
+		return bytes;
 	}
-	if (wanted > head->linear)
-		wanted = head->linear;
-	barrier_var(wanted);
-	if (wanted > room || bpf_probe_read_kernel(to, wanted, (void *)head->network))
+	if (bytes > head->linear)
+		bytes = head->linear;
+	barrier_var(bytes);
+	if (bytes > room || bpf_probe_read_kernel(to, bytes, (void *)head->network))
 		return 0;
-	return wanted;
+	return bytes;
 }
 
 static __always_inline void packet_fill(struct packet_record *record, struct sk_buff *skb,
