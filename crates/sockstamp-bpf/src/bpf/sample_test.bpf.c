@@ -49,4 +49,34 @@ int sample_population(void *context)
 	return 0;
 }
 
+#define RANGES 512
+
+/* Bytes of a stream, one message each, and the weight of each that is chosen: 0 if it is not. */
+volatile struct {
+	__u32 count;
+	__u32 starts[RANGES];
+	__u32 ends[RANGES];
+	__u32 weights[RANGES];
+} stream;
+
+static int stream_message(__u32 index, void *context)
+{
+	__u32 start, end;
+
+	if (index >= RANGES)
+		return 1;
+	start = stream.starts[index];
+	end = stream.ends[index];
+	if (!stream_skip(&sampler, start, end))
+		stream.weights[index] = stream_take(&sampler, end - start);
+	return 0;
+}
+
+SEC("syscall")
+int sample_stream(void *context)
+{
+	bpf_loop(stream.count, stream_message, NULL, 0);
+	return 0;
+}
+
 char LICENSE[] SEC("license") = "GPL";

@@ -163,4 +163,115 @@ mod tests {
         assert_same(found.measured, 5_000);
         assert_same(found.messages, 5_000);
     }
+
+    /// Weights of messages that lie one behind the other in a stream: 0 for those not chosen.
+    fn chosen(bits: u32, first: u32, lengths: &[u32]) -> Vec<u32> {
+        let mut place = MaybeUninit::uninit();
+        let mut open = SampleTestSkelBuilder::default().open(&mut place).unwrap();
+        open.maps.rodata_data.as_mut().unwrap().setting_in_step = 1 << bits;
+        let stream = &mut open.maps.bss_data.as_mut().unwrap().stream;
+        stream.count = u32::try_from(lengths.len()).unwrap();
+        let mut start = first;
+        for (place, length) in lengths.iter().enumerate() {
+            stream.starts[place] = start;
+            start = start.wrapping_add(*length);
+            stream.ends[place] = start;
+        }
+        let skeleton = open.load().unwrap();
+        let run = skeleton.progs.sample_stream.test_run(ProgramInput::default());
+        assert_eq!(run.unwrap().return_value, 0);
+        let weights = &skeleton.maps.bss_data.as_ref().unwrap().stream.weights;
+        weights[..lengths.len()].to_vec()
+    }
+
+    /// The places of the chosen bytes of a stream, by plain arithmetic: those whose sequence number
+    /// is a multiple. Numbers begin anew after 2^32, which is a multiple itself.
+    fn multiples(bits: u32, first: u32, length: u64) -> Vec<u64> {
+        let (first, step) = (u64::from(first), 1 << bits);
+        let numbers = (first.next_multiple_of(step)..first + length).step_by(1 << bits);
+        numbers.map(|number| number - first).collect()
+    }
+
+    /// The places of chosen bytes that lie in the messages which an end chose.
+    fn covered(places: &[u64], lengths: &[u32], weights: &[u32]) -> Vec<u64> {
+        let mut begin = 0;
+        let mut covered = Vec::new();
+        for (length, weight) in lengths.iter().zip(weights) {
+            let end = begin + u64::from(*length);
+            let inside = places.iter().filter(|place| (begin..end).contains(place));
+            let before = covered.len();
+            covered.extend(inside);
+            assert_eq!(*weight > 0, covered.len() > before, "{begin}..{end}");
+            begin = end;
+        }
+        covered
+    }
+
+    /// Cut a stream of so many bytes in another way.
+    fn cut_again(length: u64, cuts: &[u32]) -> Vec<u32> {
+        let mut left = length;
+        let mut lengths = Vec::new();
+        for cut in cuts.iter().cycle().take(511) {
+            let length = u64::from(*cut).min(left);
+            lengths.push(u32::try_from(length).unwrap());
+            left -= length;
+        }
+        lengths.push(u32::try_from(left).unwrap());
+        lengths.retain(|length| *length > 0);
+        lengths
+    }
+
+    /// A number near the end of the range, where the stream wraps, as often as any other.
+    fn first_number() -> impl Strategy<Value = u32> {
+        prop_oneof![
+            any::<u32>(),
+            (0..200_000_u32).prop_map(|before| u32::MAX - before)
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+        /// A message is bytes of the stream, however packets are cut, merged, lost and sent again
+        /// in between: of those the sampler knows nothing. It gets the numbers of the bytes that a
+        /// call wrote or read, and begins with any of them.
+        #[test]
+        fn both_ends_of_a_stream_choose_the_same_bytes(
+            bits in 6..18_u32,
+            first in first_number(),
+            sends in prop::collection::vec(1..3_000_u32, 1..300),
+            reads in prop::collection::vec(1..9_000_u32, 1..20),
+            joins in 0..300_usize,
+        ) {
+            let length = sends.iter().map(|length| u64::from(*length)).sum();
+            let places = multiples(bits, first, length);
+            let sent = chosen(bits, first, &sends);
+            prop_assert_eq!(covered(&places, &sends, &sent), &places[..]);
+            let reads = cut_again(length, &reads);
+            prop_assert_eq!(covered(&places, &reads, &chosen(bits, first, &reads)), &places[..]);
+            // Begun in mid-stream, it goes on as if it had been there.
+            let joins = joins.min(sends.len() - 1);
+            let before = sends[..joins].iter().fold(first, |number, length| number.wrapping_add(*length));
+            let late = chosen(bits, before, &sends[joins..]);
+            let are_chosen = |weights: &[u32]| weights.iter().map(|weight| *weight > 0).collect::<Vec<_>>();
+            prop_assert_eq!(are_chosen(&late), are_chosen(&sent[joins..]));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+        #[test]
+        fn messages_in_step_stand_for_all(
+            bits in 6..16_u32,
+            lengths in prop::collection::vec(1..3_000_u32, 1..300),
+            firsts in prop::collection::vec(any::<u32>(), RUNS as usize),
+        ) {
+            let weight = |first| chosen(bits, first, &lengths).iter().copied().map(f64::from).sum();
+            let runs: Vec<f64> = firsts.into_iter().map(weight).collect();
+            // The fewest bytes that a message may have stand for the most messages.
+            let rare = f64::from(1_u32 << bits);
+            assert_unbiased(lengths.len() as f64, &runs, rare, "messages")?;
+        }
+    }
 }
