@@ -18,10 +18,10 @@ pub struct Measuring {
     /// Measure one message in N, at any rate
     #[arg(long, value_name = "1/N", value_parser = one_of, conflicts_with = "rate_cap", help_heading = HEADING)]
     pub sample: Option<u32>,
-    /// Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number
+    /// Measure messages whose bytes hold a multiple of 2^K, by sequence number
     ///
-    /// Both ends of a connection choose the same messages, for `join`. Datagrams are measured up to
-    /// --rate-cap.
+    /// Both ends of a connection choose the same messages, for `join`. Datagrams are chosen by a
+    /// hash of their bytes, as often as messages of TCP of the same length.
     #[arg(long, value_name = "2^K", value_parser = bits, conflicts_with_all = ["sample", "every"], help_heading = HEADING)]
     pub in_step: Option<u32>,
     /// Measure every message

@@ -438,7 +438,7 @@ int on_cgroup_ingress(struct __sk_buff *ctx)
 	const struct sock *sk = skb->sk;
 
 	if (sk && udp_followed(sk) && ctx->sk)
-		udp_arrived(ctx->sk, skb, sk);
+		udp_arrived(ctx->sk, ctx, skb, sk);
 	return 1;
 }
 
@@ -500,7 +500,7 @@ SEC("fentry/__udp_enqueue_schedule_skb")
 int BPF_PROG(on_datagram, const struct sock *sk, const struct sk_buff *skb)
 {
 	if (udp_selectable(sk))
-		udp_arrived(sk, skb, sk);
+		udp_arrived(sk, NULL, skb, sk);
 	return 0;
 }
 

@@ -6,11 +6,11 @@
  * are unbiased. N is fixed, or follows the rate of the flow: 1 up to `setting_rate_cap` messages
  * per second.
  *
- * In step, messages of TCP are chosen by their bytes instead: those that hold a sequence number
- * which is a multiple of `setting_in_step`. Both ends of a connection choose alike without talking,
- * however packets are cut. The number is the absolute one: it is known for connections that are
- * older than sockstamp as well, and both ends have the same, unless something between them rewrites
- * it.
+ * In step, datagrams are chosen by their bytes (udp/in_step.bpf.h), and so are messages of TCP:
+ * those that hold a sequence number which is a multiple of `setting_in_step`. Both ends of a
+ * connection choose alike without talking, however packets are cut. The number is the absolute one:
+ * it is known for connections that are older than sockstamp as well, and both ends have the same,
+ * unless something between them rewrites it.
  */
 #ifndef SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
 #define SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
@@ -20,7 +20,7 @@
 const volatile __u32 setting_rate_cap; /* measured messages a second; 0: no cap */
 const volatile __u32 setting_sample; /* one in so many; 0: by the cap */
 
-const volatile __u32 setting_in_step; /* a power of two; 0: messages of TCP are sampled as others */
+const volatile __u32 setting_in_step; /* a power of two; 0: messages are sampled as above */
 
 #define SAMPLE_WINDOW_NS 1000000000ULL
 /* Beyond this rate a flow would need more than 2^20 messages in a second for each measured one. */
@@ -137,8 +137,9 @@ static __always_inline bool stream_skip(struct sampler *sampler, __u32 start, __
 }
 
 /*
- * As sample_take(), of TCP. Any phase of the multiples is equally probable, so `length` bytes hold
- * one with probability length / setting_in_step. The remainder is drawn: weights are whole numbers.
+ * As sample_take(), of TCP and UDP. Any phase of the multiples is equally probable, so `length`
+ * bytes hold one with probability length / setting_in_step. The remainder is drawn: weights are
+ * whole numbers.
  */
 static __always_inline __u32 stream_take(struct sampler *sampler, __u32 length)
 {

@@ -24,6 +24,7 @@
 #include "ledger/ledger.bpf.h"
 #include "udp/answer.bpf.h"
 #include "udp/arrivals.bpf.h"
+#include "udp/in_step.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
@@ -51,10 +52,10 @@ static __always_inline __u32 udp_length(const struct sk_buff *skb)
 
 /*
  * A datagram has reached the socket, in softirq; it will be queued or dropped. `receiver`: the
- * socket as this kind of program has it.
+ * socket as this kind of program has it, and `ctx` the packet, if it has that.
  */
-static __always_inline void udp_arrived(const void *receiver, const struct sk_buff *skb,
-					const struct sock *sk)
+static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *ctx,
+					const struct sk_buff *skb, const struct sock *sk)
 {
 	struct udp_flow *flow = udp_flow_at(receiver, skb);
 	struct udp_arrival arrival = {};
@@ -69,6 +70,8 @@ static __always_inline void udp_arrived(const void *receiver, const struct sk_bu
 	arrival.length = udp_length(skb);
 	arrival.skb = udp_name(sk, skb);
 	arrival.stamp = skb->tstamp;
+	if (setting_in_step)
+		arrival.number = ctx ? datagram_number_arrived(ctx, skb) : datagram_number(skb);
 	if (udp_peer_wanted())
 		udp_peer(sk, skb, true, &arrival.remote);
 	udp_arrival_store(flow, counter, &arrival);
@@ -359,6 +362,7 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 	record->group = read->group;
 	record->stamps.rx.read = read->now;
 	record->bytes = read->length;
+	record->seq_end = arrival->number;
 	if (verdict == VERDICT_VALID) {
 		record->stamps.rx.software = arrival->time - arrival->stack_ns;
 		record->stamps.rx.ready = arrival->time;
@@ -406,6 +410,7 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 					     struct udp_read *read, enum verdict verdict)
 {
 	struct bank *bank = this_bank();
+	__u32 length;
 
 	if (!bank || !pid_selected(read->pid) ||
 	    !udp_wants(sk, &read->arrival.remote, DIRECTION_RX))
@@ -413,9 +418,11 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 	read->group = udp_group(flow, sk, &read->arrival.remote);
 	account_message(bank, read->group, DIRECTION_RX, read->length);
 	udp_sample_refresh(&flow->rx_sampler, read->now);
-	if (sample_skip(&flow->rx_sampler))
+	/* Less of it may have been asked for. */
+	length = read->arrival.length ?: read->length;
+	if (datagram_skip(&flow->rx_sampler, read->arrival.number, length))
 		return;
-	read->weight = sample_take(&flow->rx_sampler);
+	read->weight = stream_take(&flow->rx_sampler, length);
 	account_measured(bank, read->group, DIRECTION_RX, read->weight);
 	if (verdict == VERDICT_VALID)
 		udp_measure(bank, flow, read);

@@ -20,6 +20,7 @@
 #include "ledger/ledger.bpf.h"
 #include "tcp/send/queued.bpf.h"
 #include "udp/answer.bpf.h"
+#include "udp/in_step.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
@@ -312,6 +313,7 @@ static __always_inline void udp_send_record(const struct udp_flow *flow,
 	record->stamps.tx.snd = send->snd;
 	record->stamps.tx.snd_last = send->snd_last;
 	record->bytes = send->bytes;
+	record->seq_end = send->number;
 	record->flow.pid = send->pid;
 	if (send->remote.port) {
 		__builtin_memcpy(record->flow.remote_address, send->remote.address,
@@ -555,6 +557,8 @@ static __always_inline void udp_queued(const struct sock *sk, const struct sk_bu
 	if (!send->sched) {
 		if (udp_peer_wanted())
 			udp_peer(sk, skb, false, &send->remote);
+		if (setting_in_step)
+			send->number = datagram_number(skb);
 		udp_ask(flow, udp_peer_name(sk, skb, false), packet.now);
 	}
 	udp_note_queued(send, &packet);
@@ -694,12 +698,12 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	if (slot != UDP_NO_SLOT && !send->sched && sk->__sk_common.skc_dport && !udp_pending(sk))
 		udp_ask(flow, udp_asks_peer(sk), bpf_ktime_get_ns());
 	udp_sample_refresh(&flow->tx_sampler, send->sched_last ?: bpf_ktime_get_ns());
-	if (sample_skip(&flow->tx_sampler)) {
+	if (datagram_skip(&flow->tx_sampler, slot == UDP_NO_SLOT ? 0 : send->number, result)) {
 		if (slot != UDP_NO_SLOT)
 			udp_release(flow, slot);
 		return;
 	}
-	weight = sample_take(&flow->tx_sampler);
+	weight = stream_take(&flow->tx_sampler, result);
 	account_measured(bank, group, DIRECTION_TX, weight);
 	if (slot == UDP_NO_SLOT) {
 		account_refused(bank, group, DIRECTION_TX, VERDICT_INFLIGHT_FULL, weight);

@@ -27,6 +27,8 @@ struct udp_arrival {
 	__u32 length;
 	struct udp_remote remote; /* only where udp_peer_wanted() */
 	__u32 stamp; /* low half of skb->tstamp, which tells it from a later skb of the name */
+	__u32 number; /* datagram_number(), only in step */
+	__u32 padding;
 };
 
 enum udp_send_state {
@@ -78,6 +80,7 @@ struct udp_send {
 	__u16 interface_last;
 	__u16 repeats; /* further devices of the last packet */
 	struct udp_remote remote; /* only where udp_peer_wanted() */
+	__u32 number; /* datagram_number(), only in step */
 	__u64 flags; /* changed by sender and driver at once */
 };
 
