@@ -362,7 +362,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__join)
-            opts="-h --ptp --apart --slowest --lives --format --help"
+            opts="-o -h --ptp --apart --slowest --lives --output --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -377,6 +377,14 @@ _sockstamp() {
                     return 0
                     ;;
                 --lives)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -707,7 +715,7 @@ _sockstamp() {
                     return 0
                     ;;
                 --sort)
-                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer conn.handshake conn.accept" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer conn.handshake conn.accept net.forward net.back" -- "${cur}"))
                     return 0
                     ;;
                 --format)
@@ -813,7 +821,7 @@ _sockstamp() {
                     return 0
                     ;;
                 --sort)
-                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer conn.handshake conn.accept" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "count bytes total tx.copy tx.queue tx.qdisc tx.nic tx.network rx.nic rx.stack rx.hol rx.wakeup rx.app app.service peer.answer conn.handshake conn.accept net.forward net.back" -- "${cur}"))
                     return 0
                     ;;
                 --format)

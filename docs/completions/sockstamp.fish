@@ -50,7 +50,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l netns -d 'S
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -86,7 +86,9 @@ rx.app\t''
 app.service\t''
 peer.answer\t''
 conn.handshake\t''
-conn.accept\t''"
+conn.accept\t''
+net.forward\t''
+net.back\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"
@@ -111,7 +113,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l netns -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -142,7 +144,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l netns -d 'So
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -194,7 +196,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l netns -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -224,7 +226,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l netns -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -274,7 +276,9 @@ rx.app\t''
 app.service\t''
 peer.answer\t''
 conn.handshake\t''
-conn.accept\t''"
+conn.accept\t''
+net.forward\t''
+net.back\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'One JSON object, all times in nanoseconds'
 csv\t'One line per stage, all times in nanoseconds'"
@@ -288,6 +292,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s h -l help -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l apart -d 'Clocks of the hosts may differ by so much' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l slowest -d 'Print the stages of this many of the slowest messages of each direction' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l lives -d 'Write each message that was joined to this file, a JSON object per line' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s o -l output -d 'Write them as a recording: `report`, `explain`, `diff` and SQL read whole lives as well' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Take CLOCK_REALTIME of both hosts for the same, because PTP keeps it so'
@@ -325,7 +330,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l netns -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l rate-cap -d 'Measure up to N messages per second, flow and direction; above that, one in M, with weight M' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'Measure one message in N, at any rate' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l in-step -d 'Measure the messages of TCP whose bytes hold a multiple of 2^K, by sequence number' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'

@@ -116,7 +116,7 @@ fn page(kernels: &Kernels) -> String {
     let mut text = PREFACE.to_owned();
     let names: Vec<&str> = kernels.values().map(|(name, _)| name.as_str()).collect();
     head(&mut text, "stage", &names);
-    for stage in Stage::ALL {
+    for stage in Stage::ALL.into_iter().filter(|stage| !stage.is_between_hosts()) {
         let cell = |report: &Report| report.plan.get(stage.name()).map_or("–".into(), Way::text);
         row(&mut text, &format!("`{}`", stage.name()), kernels, cell);
     }

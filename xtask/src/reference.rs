@@ -102,7 +102,9 @@ pub(crate) fn stages() -> String {
             &mut text,
             title,
             "stage",
-            described(|stage| !stage.is_of_connection() && stage.direction() == direction),
+            described(|stage| {
+                !stage.is_of_connection() && !stage.is_between_hosts() && stage.direction() == direction
+            }),
         );
     }
     section(
@@ -110,6 +112,12 @@ pub(crate) fn stages() -> String {
         "Stages of a connection (`conn`)",
         "stage",
         described(Stage::is_of_connection),
+    );
+    section(
+        &mut text,
+        "Stages between two hosts, of whole lives (`life`)",
+        "stage",
+        described(Stage::is_between_hosts),
     );
     parts(&mut text);
     section(&mut text, "Verdicts", "verdict", verdicts());

@@ -112,7 +112,7 @@ fn poorer(host: &Facts) -> Vec<(String, Facts)> {
 
 fn measures_the_rest(host: &Facts) {
     let (plan, summary, messages) = measure(host);
-    for (stage, way) in plan.stages.iter() {
+    for (stage, way) in plan.ways() {
         let measured = &summary.direction(stage.direction()).stages[stage];
         match way {
             Way::Absent(reason) => {

@@ -27,7 +27,7 @@ pub(crate) fn table(
     brush: Brush,
 ) -> io::Result<()> {
     writeln!(output)?;
-    for direction in DIRECTIONS {
+    for direction in directions(summary) {
         headline(output, direction, summary)?;
     }
     if summary.adopted > 0 {
@@ -70,10 +70,24 @@ fn all_stages(output: &mut dyn Write, summary: &Summary, brush: Brush) -> io::Re
         "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
     );
     writeln!(output, "\n{}", brush.bold(&heads))?;
-    for direction in DIRECTIONS {
+    for direction in directions(summary) {
         stages(output, direction, summary, brush)?;
     }
     Ok(())
+}
+
+/// Return true if the messages sent are whole lives, with the stages of both hosts.
+fn are_lives(summary: &Summary) -> bool {
+    summary.tx.stages[Stage::NetForward].is_some()
+}
+
+/// The directions that are told of: whole lives alone have nothing received.
+fn directions(summary: &Summary) -> impl Iterator<Item = Direction> {
+    let is_told = |direction: &Direction| match direction {
+        Direction::Tx => true,
+        Direction::Rx => !are_lives(summary) || summary.rx.messages > 0,
+    };
+    DIRECTIONS.into_iter().filter(is_told)
 }
 
 /// Return true if there is nothing to tell.
@@ -106,11 +120,15 @@ fn stages(output: &mut dyn Write, direction: Direction, summary: &Summary, brush
     let all = Stage::ALL
         .into_iter()
         .filter(|stage| stage.direction() == direction);
-    let (shared, others): (Vec<_>, Vec<_>) = all.partition(|stage| stage.has_share());
+    let (mut shared, others): (Vec<_>, Vec<_>) = all.partition(|stage| stage.has_share());
+    if direction == Direction::Tx && are_lives(summary) {
+        shared = Stage::WAY.into();
+    }
     for stage in shared {
-        stage_rows(output, stage, summary, brush)?;
+        stage_rows(output, direction, stage, summary, brush)?;
     }
     let name = match direction {
+        Direction::Tx if are_lives(summary) => "life",
         Direction::Tx => "tx sent",
         Direction::Rx => "rx total",
     };
@@ -122,21 +140,28 @@ fn stages(output: &mut dyn Write, direction: Direction, summary: &Summary, brush
         &format!("{:>8}", share(time.sum_ns(), time.sum_ns())),
     )?;
     for stage in others {
-        stage_rows(output, stage, summary, brush)?;
+        stage_rows(output, direction, stage, summary, brush)?;
     }
     Ok(())
 }
 
-fn stage_rows(output: &mut dyn Write, stage: Stage, summary: &Summary, brush: Brush) -> io::Result<()> {
-    let part = summary.direction(stage.direction());
+/// Print a stage of messages of a direction, and its parts.
+fn stage_rows(
+    output: &mut dyn Write,
+    direction: Direction,
+    stage: Stage,
+    summary: &Summary,
+    brush: Brush,
+) -> io::Result<()> {
+    let part = summary.direction(direction);
     match (&part.stages[stage], summary.absent.get(&stage)) {
         (Some(histogram), _) if stage.is_of_connection() && histogram.count() == 0 => Ok(()),
         (Some(histogram), _) => {
             let share = match stage {
-                Stage::TxNetwork => format!("{:>8}", "after"),
+                Stage::TxNetwork | Stage::NetBack => format!("{:>8}", "after"),
                 stage if stage.is_between_messages() => format!("{:>8}", "-"),
                 _ => {
-                    let whole = part.time(stage.direction()).sum_ns();
+                    let whole = part.time(direction).sum_ns();
                     share_and_bar(histogram.sum_ns(), whole, "", brush)
                 }
             };
@@ -156,6 +181,10 @@ fn stage_rows(output: &mut dyn Write, stage: Stage, summary: &Summary, brush: Br
 
 fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> io::Result<()> {
     let part = summary.direction(direction);
+    let name = match direction {
+        Direction::Tx if are_lives(summary) => "lives",
+        direction => direction.name(),
+    };
     let mut figures = vec![
         format!("{} messages", part.messages),
         format!("{} bytes in {}", part.bytes, summary.duration),
@@ -172,11 +201,7 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
             figures.push(format!("{count} {what}"));
         }
     }
-    writeln!(
-        output,
-        "{}",
-        wrapped(&format!(" {}:", direction.name()), figures, ",")
-    )
+    writeln!(output, "{}", wrapped(&format!(" {name}:"), figures, ","))
 }
 
 /// Return the segments sent again, and of how many where that is known. Segments without data, such

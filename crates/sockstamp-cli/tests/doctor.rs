@@ -23,7 +23,7 @@ fn json(mut command: Command) -> Value {
 
 /// A plan as doctor's JSON has it.
 fn stages(plan: &Plan) -> Value {
-    let stages = plan.stages.iter();
+    let stages = plan.ways();
     let ways = stages.map(|(stage, way)| {
         let shown = match way {
             Way::Absent(reason) => value!({ "absent": reason.to_string() }),

@@ -16,11 +16,13 @@ pub enum Kind {
     Read,
     /// From a question to its answer, on the side that asks.
     Answer,
+    /// Of whole lives, from the send call to the read call.
+    Life,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Sent, Self::Read, Self::Answer];
+    pub const ALL: [Self; 4] = [Self::Sent, Self::Read, Self::Answer, Self::Life];
 
     /// The messages, as a noun.
     #[must_use]
@@ -29,23 +31,35 @@ impl Kind {
             Self::Sent => "sends",
             Self::Read => "reads",
             Self::Answer => "answers",
+            Self::Life => "lives",
         }
     }
 
     fn has(self, stage: Stage) -> bool {
         match self {
-            Self::Sent => stage.direction() == Direction::Tx && stage.has_share(),
+            Self::Sent => {
+                stage.direction() == Direction::Tx && stage.has_share() && !stage.is_between_hosts()
+            }
             Self::Read => stage.direction() == Direction::Rx && stage.has_share(),
             Self::Answer => stage == Stage::PeerAnswer,
+            Self::Life => stage.has_share(),
         }
+    }
+
+    /// Iterate over its stages, in the order of a message's way.
+    fn stages(self) -> impl Iterator<Item = Stage> {
+        let all: &[Stage] = match self {
+            Self::Life => &Stage::WAY,
+            Self::Sent | Self::Read | Self::Answer => &Stage::ALL,
+        };
+        all.iter().copied().filter(move |stage| self.has(*stage))
     }
 
     /// Return the stages and parts that add up to the time; a stage with parts is these.
     #[must_use]
     pub fn components(self) -> Vec<Component> {
-        let stages = Stage::ALL.into_iter().filter(|stage| self.has(*stage));
         let mut components = Vec::new();
-        for stage in stages {
+        for stage in self.stages() {
             let before = components.len();
             components.extend(Part::of(stage).map(|part| Component {
                 stage,
@@ -61,7 +75,7 @@ impl Kind {
     /// Return the time of a message; `None` if it has none of this kind, or is refused.
     #[must_use]
     pub fn time(self, message: &Message) -> Option<Nanos> {
-        if !message.verdict.is_valid() {
+        if !message.verdict.is_valid() || message.is_life() != (self == Self::Life) {
             return None;
         }
         let mut stages = message.stages.present().filter(|(stage, _)| self.has(*stage));

@@ -83,13 +83,14 @@ impl Timeline {
             let before = last.map_or(0, |last| last.as_nanos().saturating_sub(stamp.as_nanos()));
             time.saturating_sub(before)
         };
-        let stages = match message.direction {
-            Direction::Tx => SENT,
-            Direction::Rx => READ,
+        let stages: &[Stage] = match message.direction {
+            _ if message.is_life() => &Stage::WAY,
+            Direction::Tx => &SENT,
+            Direction::Rx => &READ,
         };
         let mut at = time;
         let mut way = Vec::new();
-        for stage in stages.into_iter().rev() {
+        for &stage in stages.iter().rev() {
             if let Some(duration) = message.stages[stage] {
                 let end = end_of(stage, &message.stamps).map_or(at, place).min(at);
                 let span = Span::until(end, duration);

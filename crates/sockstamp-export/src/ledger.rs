@@ -26,7 +26,7 @@ use crate::text::seconds;
 const OVERFLOW: &str = "otel_metric_overflow";
 
 /// The series that one group may need of the largest metric: each stage's buckets, sum and count.
-pub const SERIES_PER_GROUP: usize = Stage::COUNT * (BUCKETS + 2);
+pub const SERIES_PER_GROUP: usize = Stage::OF_ONE_HOST * (BUCKETS + 2);
 
 /// Bounds of a ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,9 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sockstamp_model::clock::{Delta, Nanos};
+use sockstamp_model::clock::{ClockOffset, Delta, Nanos};
 
 use crate::region::{Bound, Region};
+use crate::sides::{First, Offset, Second, Stamp};
 
 /// Nanoseconds in which an offset is a line. Clocks that are disciplined change their rate by less
 /// than a part in a million within such a time.
@@ -97,7 +98,7 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
     /// The clock of the second host less that of the first.
-    pub offset: Delta,
+    pub offset: Offset<First, Second>,
     /// The truth is no farther from it than this, to either side.
     pub error: Nanos,
     /// The evidence for it.
@@ -205,7 +206,14 @@ pub struct Clocks {
 
 impl Clocks {
     /// Take note that at `time` the second clock is ahead by at most, or at least, `offset`.
-    pub(crate) fn observe(&mut self, time: u64, offset: i64, side: Side, evidence: Evidence) {
+    pub(crate) fn observe(
+        &mut self,
+        time: Stamp<First>,
+        offset: Offset<First, Second>,
+        side: Side,
+        evidence: Evidence,
+    ) {
+        let (time, offset) = (time.as_nanos(), offset.delta().as_nanos());
         if time < self.settled {
             self.late += 1;
             return;
@@ -216,7 +224,8 @@ impl Clocks {
     }
 
     /// Decide on the windows that end before a moment; no more bounds of theirs are taken.
-    pub(crate) fn settle(&mut self, before: u64) {
+    pub(crate) fn settle(&mut self, before: Stamp<First>) {
+        let before = before.as_nanos();
         while let Some(entry) = self.open.first_entry() {
             if (entry.key() + 1).saturating_mul(WINDOW) > before {
                 break;
@@ -229,9 +238,10 @@ impl Clocks {
 
     /// Return the offset at a moment of the first clock.
     #[must_use]
-    pub fn at(&self, time: u64) -> Estimate {
+    pub fn at(&self, time: Stamp<First>) -> Estimate {
+        let time = time.as_nanos();
         let unknown = |quality| Estimate {
-            offset: Delta(0),
+            offset: ClockOffset::new(Delta(0)),
             error: Nanos::MAX,
             quality,
         };
@@ -246,8 +256,9 @@ impl Clocks {
             return unknown(Quality::Incomplete);
         }
         let (least, most) = piece.range(time);
+        let middle = piece.base.saturating_add(whole(f64::midpoint(least, most)));
         Estimate {
-            offset: Delta(piece.base.saturating_add(whole(f64::midpoint(least, most)))),
+            offset: ClockOffset::new(Delta(middle)),
             error: Nanos(whole(((most - least) / 2.0).ceil()).unsigned_abs()),
             quality: piece.quality,
         }
@@ -256,7 +267,8 @@ impl Clocks {
     /// Return the drift of the second clock against the first at a moment, in nanoseconds per
     /// second: the least and the most that is possible.
     #[must_use]
-    pub fn drift(&self, time: u64) -> Option<(f64, f64)> {
+    pub fn drift(&self, time: Stamp<First>) -> Option<(f64, f64)> {
+        let time = time.as_nanos();
         let (_, piece) = self.pieces.range(..=time).next_back()?;
         (time < piece.end).then(|| piece.region.drifts())
     }
@@ -267,7 +279,8 @@ impl Clocks {
         self.steps
     }
 
-    /// The number of messages that came too late to have a part in the offset of their time.
+    /// The number of bounds that came too late to have a part in the offset of their time: rows of
+    /// a recording are farther from their order than its writer leaves them.
     #[must_use]
     pub fn late(&self) -> u64 {
         self.late
@@ -392,4 +405,30 @@ impl Seen {
 #[expect(clippy::cast_possible_truncation, reason = "it saturates")]
 fn whole(nanos: f64) -> i64 {
     nanos.round() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_model::clock::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_bound_of_a_window_that_is_decided_on_is_counted_as_late() {
+        let mut clocks = Clocks::default();
+        let bound = |clocks: &mut Clocks, time, side| {
+            let offset = ClockOffset::new(Delta(5_000));
+            clocks.observe(Timestamp::from_nanos(time), offset, side, Evidence::Data);
+        };
+        for side in [Side::Most, Side::Least] {
+            bound(&mut clocks, WINDOW / 2, side);
+        }
+        clocks.settle(Timestamp::from_nanos(WINDOW + 1));
+        let known = clocks.at(Timestamp::from_nanos(WINDOW / 2));
+        bound(&mut clocks, WINDOW - 1, Side::Most);
+        assert_eq!(clocks.late(), 1);
+        assert_eq!(clocks.at(Timestamp::from_nanos(WINDOW / 2)), known);
+        bound(&mut clocks, WINDOW, Side::Most);
+        assert_eq!(clocks.late(), 1);
+    }
 }

@@ -3,14 +3,16 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use sockstamp_model::clock::{Delta, Monotonic, Nanos, Realtime, Timestamp};
+use sockstamp_model::clock::{ClockOffset, Delta, Nanos, Timestamp};
 use sockstamp_model::flow::{Protocol, canonical};
 use sockstamp_model::message::Message;
-use sockstamp_model::stage::Direction;
+use sockstamp_model::stage::{Direction, Stage, StageMap};
 
 use crate::clocks::{Clocks, Estimate, Evidence, Quality, Side, WINDOW};
-use crate::life::{End, Host, Life, LifeStage};
+use crate::datagrams::Datagrams;
+use crate::life::{End, Host, Life, RECEIVING, SENDING};
 use crate::pairs::{Found, Pair, Stream};
+use crate::sides::{self, First, Offset, Reader, Sender, Stamp};
 use crate::unmatched::{Reason, Unmatched};
 
 /// Nanoseconds between two sweeps over what waits for its other end.
@@ -21,7 +23,7 @@ const SWEEP: u64 = 2_000_000_000;
 const DISORDER: u64 = 4_000_000_000;
 
 /// A direction of a connection: the sender's address, then the reader's.
-type Key = (Host, SocketAddr, SocketAddr);
+pub(crate) type Key = (Host, SocketAddr, SocketAddr);
 
 /// Both ends of a message, until the offset of the clocks at its time is known.
 #[derive(Debug)]
@@ -51,11 +53,22 @@ pub struct Settings {
     pub in_step: bool,
 }
 
+/// Lives with a time between the hosts that came out below zero, and is given as zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Clamped {
+    /// `net.forward`: by less than the clocks are uncertain, or the message would be refused.
+    pub forward: u64,
+    /// `net.back`: by that as well, or because TCP acknowledges in order before it tells the
+    /// reader (`tcp_rcv_established()`), and the acknowledgement was faster.
+    pub back: u64,
+}
+
 /// Messages of two hosts, joined.
 #[derive(Debug)]
 pub struct Join {
     settings: Settings,
     streams: HashMap<Key, Stream>,
+    datagrams: Datagrams,
     clocks: Clocks,
     matched: VecDeque<Matched>,
     unmatched: Unmatched,
@@ -65,6 +78,7 @@ pub struct Join {
     newest: [u64; 2],
     swept: u64,
     joined: u64,
+    clamped: Clamped,
 }
 
 impl Join {
@@ -74,6 +88,7 @@ impl Join {
         Self {
             settings,
             streams: HashMap::new(),
+            datagrams: Datagrams::default(),
             clocks: Clocks::default(),
             matched: VecDeque::new(),
             unmatched: Unmatched::default(),
@@ -81,6 +96,7 @@ impl Join {
             newest: [0; 2],
             swept: 0,
             joined: 0,
+            clamped: Clamped::default(),
         }
     }
 
@@ -113,8 +129,9 @@ impl Join {
 
     /// Complete what is left.
     pub fn finish(&mut self, take: &mut dyn FnMut(&Life)) {
-        self.clocks.settle(u64::MAX);
-        let end = Timestamp::from_nanos(u64::MAX);
+        let end = u64::MAX;
+        self.decide_on_datagrams(end);
+        self.clocks.settle(Timestamp::from_nanos(end));
         let unmatched = &mut self.unmatched;
         for stream in self.streams.values_mut() {
             stream.forget(end, |reason| unmatched[reason] += 1);
@@ -143,9 +160,18 @@ impl Join {
         self.joined
     }
 
+    /// The times between the hosts that are given as zero.
+    #[must_use]
+    pub fn clamped(&self) -> Clamped {
+        self.clamped
+    }
+
     fn add_message(&mut self, host: Host, message: &Message) {
         if message.flow.protocol == Protocol::Udp {
-            self.unmatched[Reason::Udp] += 1;
+            match message.seq_end {
+                0 => self.unmatched[Reason::Udp] += 1,
+                _ => self.datagrams.add(host, message),
+            }
             return;
         }
         let (local, remote) = (canonical(message.flow.local), canonical(message.flow.remote));
@@ -161,55 +187,51 @@ impl Join {
         match found {
             Found::Nothing => {}
             Found::Refused => self.unmatched[Reason::Refused] += 1,
-            Found::Pair(pair) => {
-                self.observe(key.0, &pair);
-                self.seen_apart = self.seen_apart.max(pair.apart());
-                self.matched.push_back(Matched { key, pair });
-            }
+            Found::Pair(pair) => self.take_pair(key, pair),
+        }
+    }
+
+    fn take_pair(&mut self, key: Key, pair: Pair) {
+        self.observe(key.0, &pair);
+        self.seen_apart = self.seen_apart.max(pair.apart());
+        self.matched.push_back(Matched { key, pair });
+    }
+
+    /// Decide on datagrams of which nothing came since a moment.
+    fn decide_on_datagrams(&mut self, before: u64) {
+        let (pairs, unmatched) = self.datagrams.decide(before);
+        for (reason, count) in unmatched {
+            self.unmatched[reason] += count;
+        }
+        for (key, pair) in pairs {
+            self.take_pair(key, pair);
         }
     }
 
     /// Bound the offset of the clocks by a message.
     fn observe(&mut self, from: Host, pair: &Pair) {
         let (sent, read) = (&pair.sent, &pair.read);
-        let ahead = |reader: Timestamp<Monotonic>, sender: Timestamp<Monotonic>| {
-            let (reader, sender) = (reader.as_nanos(), sender.as_nanos());
-            i64::try_from(i128::from(reader) - i128::from(sender)).ok()
-        };
         // Its last byte left with later bytes, or more than once: the stamps are of another packet.
         if !sent.coalesced && sent.retransmits == 0 {
-            let apart = ahead(read.arrived, sent.left);
-            self.bound(from, (sent.left, read.arrived), apart, Evidence::Data);
+            self.bound(from, sent.left, read.arrived, Evidence::Data);
         }
-        let apart = ahead(read.arrived, sent.acknowledged);
-        let times = (sent.acknowledged, read.arrived);
-        self.bound(from, times, apart, Evidence::Acknowledgement);
+        if let Some(acknowledged) = sent.acknowledged {
+            self.bound(from, acknowledged, read.arrived, Evidence::Acknowledgement);
+        }
     }
 
     /// Bound it by the reader's clock less the sender's. A packet that the second host reads is a
     /// bound from above, its acknowledgement one from below; what the first reads, the other way.
-    fn bound(
-        &mut self,
-        from: Host,
-        (sender, reader): (Timestamp<Monotonic>, Timestamp<Monotonic>),
-        apart: Option<i64>,
-        evidence: Evidence,
-    ) {
-        let Some(apart) = apart else {
-            return;
-        };
-        let is_data = evidence == Evidence::Data;
-        let side = |most| if most { Side::Most } else { Side::Least };
-        match from {
-            Host::First => self
-                .clocks
-                .observe(sender.as_nanos(), apart, side(is_data), evidence),
-            Host::Second => {
-                let apart = apart.saturating_neg();
-                self.clocks
-                    .observe(reader.as_nanos(), apart, side(!is_data), evidence);
-            }
-        }
+    fn bound(&mut self, from: Host, sender: Stamp<Sender>, reader: Stamp<Reader>, evidence: Evidence) {
+        let ahead = Offset::<Sender, Reader>::between(sender, reader);
+        let is_most = (evidence == Evidence::Data) == (from == Host::First);
+        let side = if is_most { Side::Most } else { Side::Least };
+        self.clocks.observe(
+            sides::of_first(from, sender, reader),
+            sides::to_second(from, ahead),
+            side,
+            evidence,
+        );
     }
 
     /// Decide on what is older than anything that can come.
@@ -217,7 +239,7 @@ impl Join {
         self.swept = complete;
         let since = |apart: u64| {
             let kept = DISORDER.saturating_add(apart);
-            Timestamp::<Realtime>::from_nanos(complete.saturating_sub(kept))
+            complete.saturating_sub(kept)
         };
         let before = since(self.settings.apart.0);
         let unmatched = &mut self.unmatched;
@@ -225,12 +247,18 @@ impl Join {
             stream.forget(before, |reason| unmatched[reason] += 1);
             !stream.is_empty()
         });
+        self.decide_on_datagrams(before);
+        // Those wait for longer.
+        let decided = match self.datagrams.is_empty() {
+            true => since(self.seen_apart),
+            false => before,
+        };
         // The offset of a window takes part in that of the one before.
-        let Some(oldest) = self.settled(since(self.seen_apart)) else {
+        let Some(oldest) = self.settled(decided) else {
             return;
         };
         self.clocks.settle(oldest);
-        let settled = oldest.saturating_sub(2 * WINDOW);
+        let settled = Timestamp::from_nanos(oldest.as_nanos().saturating_sub(2 * WINDOW));
         let mut waiting = VecDeque::new();
         for matched in std::mem::take(&mut self.matched) {
             match matched.moment() < settled {
@@ -242,7 +270,7 @@ impl Join {
     }
 
     /// Return the time of the first host's monotonic clock before which no more bounds come.
-    fn settled(&self, before: Timestamp<Realtime>) -> Option<u64> {
+    fn settled(&self, before: u64) -> Option<Stamp<First>> {
         let complete = self.matched.iter().filter(|matched| matched.time() < before);
         complete.map(Matched::moment).max()
     }
@@ -255,6 +283,9 @@ impl Join {
         match matched.life(clocks, self.settings.in_step) {
             Ok(life) => {
                 self.joined += 1;
+                let (forward, back) = matched.between(clocks);
+                self.clamped.forward += u64::from(forward < Delta(0));
+                self.clamped.back += u64::from(back.is_some_and(|back| back < Delta(0)));
                 take(&life);
             }
             Err(reason) => self.unmatched[reason] += 1,
@@ -264,18 +295,15 @@ impl Join {
 
 impl Matched {
     /// Its time by the first host's monotonic clock.
-    fn moment(&self) -> u64 {
-        match self.key.0 {
-            Host::First => self.pair.sent.left.as_nanos(),
-            Host::Second => self.pair.read.arrived.as_nanos(),
-        }
+    fn moment(&self) -> Stamp<First> {
+        sides::of_first(self.key.0, self.pair.sent.left, self.pair.read.arrived)
     }
 
-    /// Its time by the first host's CLOCK_REALTIME.
-    fn time(&self) -> Timestamp<Realtime> {
+    /// Its time by the first host's CLOCK_REALTIME, in nanoseconds.
+    fn time(&self) -> u64 {
         match self.key.0 {
-            Host::First => self.pair.sent.time,
-            Host::Second => self.pair.read.time,
+            Host::First => self.pair.sent.time.as_nanos(),
+            Host::Second => self.pair.read.time.as_nanos(),
         }
     }
 
@@ -291,19 +319,26 @@ impl Matched {
     /// Return the offset if CLOCK_REALTIME of both hosts is the same.
     fn trusted(&self) -> Estimate {
         let (sent, read) = (&self.pair.sent, &self.pair.read);
-        let boot = |time: Timestamp<Realtime>, stamp: Timestamp<Monotonic>| {
-            i128::from(time.as_nanos()) - i128::from(stamp.as_nanos())
-        };
-        let ahead = boot(sent.time, sent.acknowledged) - boot(read.time, read.read);
-        let ahead = i64::try_from(ahead).unwrap_or(i64::MAX);
+        let boot = |time: u64, stamp: u64| i128::from(time) - i128::from(stamp);
+        let ahead = boot(sent.time.as_nanos(), sent.last().as_nanos())
+            - boot(read.time.as_nanos(), read.read.as_nanos());
+        let ahead = ClockOffset::new(Delta(i64::try_from(ahead).unwrap_or(i64::MAX)));
         Estimate {
-            offset: match self.key.0 {
-                Host::First => Delta(ahead),
-                Host::Second => -Delta(ahead),
-            },
+            offset: sides::to_second(self.key.0, ahead),
             error: Nanos::ZERO,
             quality: Quality::Accurate,
         }
+    }
+
+    /// Return the times between the hosts: forward, and back if it was acknowledged.
+    fn between(&self, clocks: Estimate) -> (Delta, Option<Delta>) {
+        let (sent, read) = (&self.pair.sent, &self.pair.read);
+        let to_reader = sides::to_reader(self.key.0, clocks.offset);
+        let back = |acknowledged| to_reader.convert(acknowledged) - read.ready;
+        (
+            read.arrived - to_reader.convert(sent.left),
+            sent.acknowledged.map(back),
+        )
     }
 
     fn life(&self, clocks: Estimate, in_step: bool) -> Result<Life, Reason> {
@@ -314,30 +349,19 @@ impl Matched {
             return Err(Reason::NoClock);
         }
         let (sent, read) = (&self.pair.sent, &self.pair.read);
-        let ahead = match self.key.0 {
-            Host::First => clocks.offset,
-            Host::Second => -clocks.offset,
-        };
-        let on_the_way = |later: Timestamp<Monotonic>, earlier: Timestamp<Monotonic>, ahead: Delta| {
-            let apart = i128::from(later.as_nanos()) - i128::from(earlier.as_nanos());
-            i64::try_from(apart - i128::from(ahead.as_nanos())).unwrap_or(i64::MAX)
-        };
-        let forward = on_the_way(read.arrived, sent.left, ahead);
-        if forward < 0 && forward.unsigned_abs() > clocks.error.0 {
+        let (forward, back) = self.between(clocks);
+        if forward < Delta(0) && forward.abs() > clocks.error {
             return Err(Reason::Contradiction);
         }
-        let back = on_the_way(sent.acknowledged, read.ready, -ahead);
-        let nanos = |time: i64| Nanos(time.max(0).cast_unsigned());
+        let nanos = |time: Delta| time.to_nanos().unwrap_or(Nanos::ZERO);
         let (_, sender, reader) = self.key;
-        let stages = LifeStage::ALL.map(|stage| match stage {
-            LifeStage::Forward => Some(nanos(forward)),
-            LifeStage::Of(stage) => LifeStage::SENDING
-                .into_iter()
-                .zip(sent.stages)
-                .chain(LifeStage::RECEIVING.into_iter().zip(read.stages))
-                .find_map(|(one, duration)| (one == stage).then_some(duration))
-                .flatten(),
-        });
+        let mut stages = StageMap::default();
+        let of_hosts = SENDING.into_iter().zip(sent.stages);
+        for (stage, duration) in of_hosts.chain(RECEIVING.into_iter().zip(read.stages)) {
+            stages[stage] = duration;
+        }
+        stages[Stage::NetForward] = Some(nanos(forward));
+        stages[Stage::NetBack] = back.map(nanos);
         Ok(Life {
             from: self.key.0,
             sender: End {
@@ -353,9 +377,14 @@ impl Matched {
             bytes: sent.bytes,
             weight: self.weight(in_step),
             retransmits: sent.retransmits,
-            time: read.time,
+            time: Timestamp::from_nanos(read.time.as_nanos()),
+            netns: sent.netns,
+            cookie: sent.cookie,
+            cgroup: sent.cgroup,
+            protocol: sent.protocol,
+            seq_end: sent.seq_end,
             stages,
-            back: nanos(back),
+            parts: sent.parts.clone(),
             clocks,
         })
     }

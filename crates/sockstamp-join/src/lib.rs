@@ -1,6 +1,7 @@
 //! Join the messages that two hosts recorded: the send of one with the read of the other.
 //!
-//! TCP's sequence numbers tell which read took the last byte of a send. The offset between the
+//! TCP's sequence numbers tell which read took the last byte of a send, and the numbers that hosts
+//! in step give to datagrams which of those was read. The offset between the
 //! hosts' clocks comes from the same messages: [`Clocks`] has the method and what it guarantees. A
 //! [`Life`] then has the stages of both hosts, and between them `net.forward`, the way from the
 //! last stamp of the sender to the first of the reader.
@@ -13,23 +14,27 @@
 //! |---|---|
 //! | [`join`] | messages in, lives out |
 //! | `pairs` | the read that belongs to a send |
+//! | `datagrams` | the same of UDP |
 //! | [`clocks`] | the offset between the clocks over time |
 //! | `region` | the offsets that observations leave possible |
 //! | [`life`] | a message as both hosts saw it |
+//! | [`sides`] | the clocks of both hosts as types |
 //! | [`unmatched`] | why a message has no life |
 
 #![forbid(unsafe_code)]
 
 pub mod clocks;
+mod datagrams;
 pub mod join;
 pub mod life;
 mod pairs;
 mod region;
+pub mod sides;
 #[cfg(test)]
 mod tests;
 pub mod unmatched;
 
 pub use clocks::{Clocks, Estimate, Quality};
-pub use join::{Join, Settings, Trust};
-pub use life::{End, Host, Life, LifeStage};
+pub use join::{Clamped, Join, Settings, Trust};
+pub use life::{End, Host, Life};
 pub use unmatched::{Reason, Unmatched};

@@ -1,17 +1,19 @@
 //! A message from the send call on one host to the read call on the other.
 
-use std::fmt;
 use std::net::SocketAddr;
 
 use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
-use sockstamp_model::clock::{Monotonic, Nanos, Realtime, Timestamp};
-use sockstamp_model::flow::canonical;
-use sockstamp_model::message::Message;
+use sockstamp_model::clock::{Nanos, Realtime, Timestamp};
+use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie, canonical};
+use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
-use sockstamp_model::stage::Stage;
+use sockstamp_model::part::{Part, PartMap};
+use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::verdict::Verdict;
 
 use crate::clocks::Estimate;
+use crate::sides::{Reader, Sender, Stamp, Wall};
 
 /// The host that a message comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,135 +38,124 @@ impl Host {
     }
 }
 
-/// A stage of a whole life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum LifeStage {
-    /// A stage of one of the hosts.
-    Of(Stage),
-    /// The last stamp of the sender → the first of the receiver.
-    Forward,
-}
+/// The stages before the network.
+pub(crate) const SENDING: [Stage; 4] = [Stage::TxCopy, Stage::TxQueue, Stage::TxQdisc, Stage::TxNic];
 
-impl LifeStage {
-    /// The number of stages.
-    pub const COUNT: usize = 10;
-
-    /// Every stage, in the order of a message's way.
-    pub const ALL: [Self; Self::COUNT] = [
-        Self::Of(Stage::TxCopy),
-        Self::Of(Stage::TxQueue),
-        Self::Of(Stage::TxQdisc),
-        Self::Of(Stage::TxNic),
-        Self::Forward,
-        Self::Of(Stage::RxNic),
-        Self::Of(Stage::RxHol),
-        Self::Of(Stage::RxStack),
-        Self::Of(Stage::RxWakeup),
-        Self::Of(Stage::RxApp),
-    ];
-
-    /// The stages before the network.
-    pub(crate) const SENDING: [Stage; 4] = [Stage::TxCopy, Stage::TxQueue, Stage::TxQdisc, Stage::TxNic];
-
-    /// The stages behind the network.
-    pub(crate) const RECEIVING: [Stage; 5] = [
-        Stage::RxNic,
-        Stage::RxHol,
-        Stage::RxStack,
-        Stage::RxWakeup,
-        Stage::RxApp,
-    ];
-
-    /// The name in text and JSON, such as `"net.forward"`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Of(stage) => stage.name(),
-            Self::Forward => "net.forward",
-        }
-    }
-}
-
-impl fmt::Display for LifeStage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
+/// The stages behind the network.
+pub(crate) const RECEIVING: [Stage; 5] = [
+    Stage::RxNic,
+    Stage::RxHol,
+    Stage::RxStack,
+    Stage::RxWakeup,
+    Stage::RxApp,
+];
 
 /// The part of a sent message that a life needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Sent {
-    pub(crate) time: Timestamp<Realtime>,
+    pub(crate) time: Wall<Sender>,
     pub(crate) bytes: u64,
     pub(crate) weight: u32,
     pub(crate) pid: u32,
     pub(crate) comm: Name,
     pub(crate) retransmits: u32,
     pub(crate) coalesced: bool,
+    pub(crate) protocol: Protocol,
+    pub(crate) netns: NetnsInode,
+    pub(crate) cookie: SocketCookie,
+    pub(crate) cgroup: CgroupId,
+    pub(crate) seq_end: u32,
     pub(crate) stages: [Option<Nanos>; 4],
+    /// Those that took time, but for the rests of stages.
+    pub(crate) parts: Box<[(Part, Nanos)]>,
     /// The last stamp before the network.
-    pub(crate) left: Timestamp<Monotonic>,
-    pub(crate) acknowledged: Timestamp<Monotonic>,
+    pub(crate) left: Stamp<Sender>,
+    /// Of TCP.
+    pub(crate) acknowledged: Option<Stamp<Sender>>,
 }
 
 impl Sent {
     /// `None` if the message is not valid, or lacks a stamp.
     pub(crate) fn of(message: &Message) -> Option<Self> {
-        let acknowledged = message.stamps.ack.filter(|_| message.verdict.is_valid())?;
-        let network = message.stages[Stage::TxNetwork]?;
+        let (left, acknowledged) = match message.flow.protocol {
+            Protocol::Tcp => {
+                let acknowledged: Stamp<Sender> = message.stamps.ack?.of();
+                let left = acknowledged.before(message.stages[Stage::TxNetwork]?)?;
+                (left, Some(acknowledged))
+            }
+            Protocol::Udp => (message.stamps.snd_last?.of(), None),
+        };
+        message.verdict.is_valid().then_some(())?;
         Some(Self {
-            time: message.time,
+            time: message.time.of(),
             bytes: message.bytes,
             weight: message.weight,
             pid: message.pid,
             comm: message.comm.clone(),
             retransmits: message.retransmits,
             coalesced: message.coalesced,
-            stages: LifeStage::SENDING.map(|stage| message.stages[stage]),
-            left: earlier(acknowledged, network)?,
+            protocol: message.flow.protocol,
+            netns: message.flow.netns,
+            cookie: message.flow.cookie,
+            cgroup: message.cgroup,
+            seq_end: message.seq_end,
+            stages: SENDING.map(|stage| message.stages[stage]),
+            parts: parts(message),
+            left,
             acknowledged,
         })
+    }
+}
+
+fn parts(message: &Message) -> Box<[(Part, Nanos)]> {
+    let parts = SENDING.into_iter().flat_map(|stage| message.parts.of(stage));
+    parts
+        .map(|(part, duration)| (part, *duration))
+        .filter(|(part, duration)| !part.is_rest() && *duration > Nanos::ZERO)
+        .collect()
+}
+
+impl Sent {
+    /// Return its last stamp, of the same moment as its time.
+    pub(crate) fn last(&self) -> Stamp<Sender> {
+        self.acknowledged.unwrap_or(self.left)
     }
 }
 
 /// The part of a read message that a life needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Read {
-    pub(crate) time: Timestamp<Realtime>,
+    pub(crate) time: Wall<Reader>,
     pub(crate) weight: u32,
     pub(crate) pid: u32,
     pub(crate) comm: Name,
     pub(crate) stages: [Option<Nanos>; 5],
     /// The first stamp behind the network.
-    pub(crate) arrived: Timestamp<Monotonic>,
+    pub(crate) arrived: Stamp<Reader>,
     /// The time when the socket could be read.
-    pub(crate) ready: Timestamp<Monotonic>,
-    pub(crate) read: Timestamp<Monotonic>,
+    pub(crate) ready: Stamp<Reader>,
+    pub(crate) read: Stamp<Reader>,
 }
 
 impl Read {
     /// `None` if the message is not valid, or lacks a stamp.
     pub(crate) fn of(message: &Message) -> Option<Self> {
-        let read = message.stamps.read.filter(|_| message.verdict.is_valid())?;
-        let stages = LifeStage::RECEIVING.map(|stage| message.stages[stage]);
+        let read = message.stamps.read.filter(|_| message.verdict.is_valid())?.of();
+        let stages = RECEIVING.map(|stage| message.stages[stage]);
         let whole: Nanos = stages.iter().flatten().copied().sum();
         let behind: Nanos = stages[3..].iter().flatten().copied().sum();
         stages[2]?;
         Some(Self {
-            time: message.time,
+            time: message.time.of(),
             weight: message.weight,
             pid: message.pid,
             comm: message.comm.clone(),
             stages,
-            arrived: earlier(read, whole)?,
-            ready: earlier(read, behind)?,
+            arrived: read.before(whole)?,
+            ready: read.before(behind)?,
             read,
         })
     }
-}
-
-fn earlier(stamp: Timestamp<Monotonic>, by: Nanos) -> Option<Timestamp<Monotonic>> {
-    stamp.as_nanos().checked_sub(by.0).map(Timestamp::from_nanos)
 }
 
 /// One end of a life.
@@ -205,29 +196,84 @@ pub struct Life {
     pub retransmits: u32,
     /// When it was read, by the reader's clock.
     pub time: Timestamp<Realtime>,
-    /// Each stage, in the order of [`LifeStage::ALL`]; `None` where it is absent.
-    pub stages: [Option<Nanos>; LifeStage::COUNT],
-    /// From the socket being readable to the arrival of the acknowledgement, which may have been
-    /// delayed. Not a part of the total.
-    pub back: Nanos,
+    /// The network namespace of the sender's socket.
+    pub netns: NetnsInode,
+    /// The sender's socket.
+    pub cookie: SocketCookie,
+    /// The sender's cgroup.
+    pub cgroup: CgroupId,
+    /// TCP, or UDP, which has no `net.back`.
+    pub protocol: Protocol,
+    /// The sequence number behind its last byte; of UDP, the number of the datagram.
+    pub seq_end: u32,
+    /// The stages of its way, and `net.back`, which is no part of the total: the acknowledgement
+    /// may have been delayed.
+    pub stages: StageMap<Option<Nanos>>,
+    /// The parts of the sender's stages that took time, but for the rest of each.
+    pub parts: Box<[(Part, Nanos)]>,
     /// The offset of the clocks that `net.forward` and `net.back` were taken with: both are as
     /// uncertain as that is.
     pub clocks: Estimate,
 }
 
 impl Life {
-    /// The time from the send call to the read call.
+    /// Return the time from the send call to the read call.
     #[must_use]
     pub fn total(&self) -> Nanos {
-        self.stages.iter().flatten().copied().sum()
+        self.present().map(|(_, duration)| duration).sum()
     }
 
-    /// Iterate over the stages that are there.
-    pub fn present(&self) -> impl Iterator<Item = (LifeStage, Nanos)> {
-        LifeStage::ALL
-            .into_iter()
-            .zip(self.stages)
-            .filter_map(|(stage, duration)| Some((stage, duration?)))
+    /// Return the time from the socket being readable to the acknowledgement; `None` of UDP.
+    #[must_use]
+    pub fn back(&self) -> Option<Nanos> {
+        self.stages[Stage::NetBack]
+    }
+
+    /// Iterate over the stages of its way that are there.
+    pub fn present(&self) -> impl Iterator<Item = (Stage, Nanos)> {
+        let stages = Stage::WAY.into_iter();
+        stages.filter_map(|stage| Some((stage, self.stages[stage]?)))
+    }
+
+    /// Return it as a message that was sent, with the stages of both hosts; `None` if it stands for
+    /// more messages than a message can.
+    #[must_use]
+    pub fn to_message(&self) -> Option<Message> {
+        let mut message = Message {
+            direction: Direction::Tx,
+            flow: Flow {
+                netns: self.netns,
+                protocol: self.protocol,
+                local: self.sender.address,
+                remote: self.reader.address,
+                cookie: self.cookie,
+            },
+            cgroup: self.cgroup,
+            group: None,
+            pid: self.sender.pid,
+            comm: self.sender.comm.clone(),
+            bytes: self.bytes,
+            weight: u32::try_from(self.weight).ok()?,
+            retransmits: self.retransmits,
+            repeats: 0,
+            coalesced: false,
+            ack_with_data: false,
+            pipelined: false,
+            min_rtt: None,
+            clock_error: Some(self.clocks.error),
+            seq_end: self.seq_end,
+            stages: self.stages,
+            parts: PartMap::default(),
+            stamps: Stamps::default(),
+            oldest_age: None,
+            time: self.time,
+            interfaces: Interfaces::default(),
+            verdict: Verdict::Valid,
+        };
+        for &(part, duration) in &self.parts {
+            message.parts[part] = Some(duration);
+        }
+        Some(message)
     }
 }
 
@@ -246,7 +292,7 @@ impl Serialize for Stages<'_> {
 
 impl Serialize for Life {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("Life", 12)?;
+        let mut object = serializer.serialize_struct("Life", 13)?;
         object.serialize_field("version", &1)?;
         object.serialize_field("time_ns", &self.time)?;
         let from = match self.from {
@@ -254,6 +300,7 @@ impl Serialize for Life {
             Host::Second => "second",
         };
         object.serialize_field("from", from)?;
+        object.serialize_field("protocol", &self.protocol)?;
         object.serialize_field("sender", &self.sender)?;
         object.serialize_field("reader", &self.reader)?;
         object.serialize_field("bytes", &self.bytes)?;
@@ -261,7 +308,7 @@ impl Serialize for Life {
         object.serialize_field("retransmits", &self.retransmits)?;
         object.serialize_field("stages", &Stages(self))?;
         object.serialize_field("total_ns", &self.total())?;
-        object.serialize_field("net_back_ns", &self.back)?;
+        object.serialize_field("net_back_ns", &self.back())?;
         object.serialize_field("clock_error_ns", &self.clocks.error)?;
         object.end()
     }

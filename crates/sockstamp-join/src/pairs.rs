@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::message::Message;
 
 use crate::life::{Read, Sent};
@@ -12,7 +11,8 @@ use crate::unmatched::Reason;
 #[derive(Debug)]
 struct Range<T> {
     begin: u64,
-    time: Timestamp<Realtime>,
+    /// By CLOCK_REALTIME of its host, in nanoseconds.
+    time: u64,
     waiting: Waiting<T>,
 }
 
@@ -91,7 +91,7 @@ impl Stream {
         let end = self.sender.of(&self.reader, message.seq_end);
         let range = Range {
             begin: end.saturating_sub(message.bytes),
-            time: message.time,
+            time: message.time.as_nanos(),
             waiting: Waiting::of(Sent::of(message)),
         };
         self.sends.insert(end, range);
@@ -103,7 +103,7 @@ impl Stream {
         let end = self.reader.of(&self.sender, message.seq_end);
         let range = Range {
             begin: end.saturating_sub(message.bytes),
-            time: message.time,
+            time: message.time.as_nanos(),
             waiting: Waiting::of(Read::of(message)),
         };
         self.reads.insert(end, range);
@@ -125,7 +125,7 @@ impl Stream {
 
     /// Forget what ended before a moment, and tell of each that was not matched why. The reader's
     /// messages are told apart from the sender's by the reasons.
-    pub(crate) fn forget(&mut self, before: Timestamp<Realtime>, mut tell: impl FnMut(Reason)) {
+    pub(crate) fn forget(&mut self, before: u64, mut tell: impl FnMut(Reason)) {
         for (&end, range) in self.sends.iter().filter(|(_, range)| range.time < before) {
             if !matches!(range.waiting, Waiting::No) {
                 tell(self.why_unread(end));

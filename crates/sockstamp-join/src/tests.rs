@@ -9,7 +9,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
-use crate::{Host, Join, Life, LifeStage, Quality, Reason, Settings, Trust};
+use crate::{Clamped, Host, Join, Life, Quality, Reason, Settings, Trust};
 
 const SECOND: u64 = 1_000_000_000;
 /// CLOCK_REALTIME of both hosts at the begin.
@@ -167,7 +167,7 @@ fn rows(truths: &[Truth], skew: Skew) -> [Vec<Message>; 2] {
 fn forward(life: &Life) -> u64 {
     let (_, duration) = life
         .present()
-        .find(|(stage, _)| *stage == LifeStage::Forward)
+        .find(|(stage, _)| *stage == Stage::NetForward)
         .unwrap();
     duration.0
 }
@@ -287,12 +287,65 @@ fn clocks_are_trusted_on_request() {
     for &truth in &truths {
         let life = lives.of(truth).unwrap();
         assert_eq!(forward(life), truth.forward);
-        assert_eq!(life.back.0, truth.back);
+        assert_eq!(life.back().unwrap().0, truth.back);
         assert_eq!(
             life.total().0,
             truth.sending + truth.forward + truth.stack + truth.app
         );
     }
+}
+
+#[test]
+fn times_between_the_hosts_below_zero_are_counted() {
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut truths = exchange(&mut random, 2, [50_000, 50_000]);
+    let skew = Skew {
+        offset: 0,
+        drift: 0,
+        step: NO_STEP,
+    };
+    let (lives, join) = joined(rows(&truths, skew), Trust::Clocks);
+    assert_eq!((lives.len(), join.clamped()), (truths.len(), Clamped::default()));
+    // The acknowledgement comes before the socket is readable.
+    let early = &mut truths[4];
+    early.stack += 3_000_000;
+    let mut rows = rows(&truths, skew);
+    let (from, end) = (truths[4].from, truths[4].seq_end);
+    let mut sends = rows[from as usize].iter_mut();
+    let is_early = |row: &&mut Message| row.seq_end == end && row.stamps.ack.is_some();
+    let sent = sends.find(is_early).unwrap();
+    let ack = sent.stamps.ack.as_mut().unwrap();
+    *ack = Timestamp::from_nanos(ack.as_nanos() - truths[4].back - 1_000);
+    let network = sent.stages[Stage::TxNetwork].as_mut().unwrap();
+    *network = Nanos(network.0 - truths[4].back - 1_000);
+    sent.time = Timestamp::from_nanos(sent.time.as_nanos() - truths[4].back - 1_000);
+    let (lives, join) = joined(rows, Trust::Clocks);
+    assert_eq!(lives.len(), truths.len());
+    assert_eq!(join.clamped(), Clamped { forward: 0, back: 1 });
+    let zero = lives.iter().filter(|life| life.back() == Some(Nanos::ZERO));
+    assert_eq!(zero.count(), 1);
+}
+
+#[test]
+fn a_life_is_a_message_with_the_stages_of_both_hosts() {
+    let mut random = fastrand::Rng::with_seed(13);
+    let truths = exchange(&mut random, 2, [50_000, 70_000]);
+    let skew = Skew {
+        offset: 7_000,
+        drift: 0,
+        step: NO_STEP,
+    };
+    let (lives, _) = joined(rows(&truths, skew), Trust::Messages);
+    for life in &lives {
+        let message = life.to_message().unwrap();
+        assert!(message.is_life());
+        assert_eq!((message.time(), message.total()), (life.total(), life.total()));
+        assert_eq!(message.clock_error, Some(life.clocks.error));
+        assert_eq!(message.stages, life.stages);
+    }
+    let mut many = lives[0].clone();
+    many.weight = 1 << 32;
+    assert_eq!(many.to_message(), None);
 }
 
 #[test]
@@ -347,6 +400,7 @@ fn what_has_no_life_is_counted_by_its_reason() {
     invalid.verdict = Verdict::ClockStep;
     let mut datagram = single.sent(skew);
     datagram.flow.protocol = Protocol::Udp;
+    datagram.seq_end = 0;
     let mut elsewhere = single.sent(skew);
     elsewhere.flow.remote = "10.0.0.9:80".parse().unwrap();
     let sends = [single, early, late, large, unseen, refused].map(|truth| truth.sent(skew));
@@ -365,7 +419,86 @@ fn what_has_no_life_is_counted_by_its_reason() {
         (Reason::Refused, 1),
         (Reason::NoClock, 0),
         (Reason::Contradiction, 0),
+        (Reason::Ambiguous, 0),
         (Reason::Udp, 1),
     ];
+    assert_eq!(counted, expected);
+}
+
+/// Return both ends of datagrams: the numbers that `--in-step` gives them are made up.
+fn datagrams(truths: &[Truth], skew: Skew) -> [Vec<Message>; 2] {
+    let mut rows = rows(truths, skew);
+    for row in rows.iter_mut().flatten() {
+        row.flow.protocol = Protocol::Udp;
+        let Some(acknowledged) = row.stamps.ack.take() else {
+            continue;
+        };
+        // They are over when the driver has them.
+        let network = row.stages[Stage::TxNetwork].take().unwrap();
+        row.stamps.snd_last = acknowledged.before(network);
+        row.time = row.time.before(network).unwrap();
+    }
+    rows
+}
+
+#[test]
+fn datagrams_are_joined_by_their_numbers() {
+    let mut random = fastrand::Rng::with_seed(15);
+    let truths = exchange(&mut random, 40, [60_000, 60_000]);
+    let skew = Skew {
+        offset: -5_000_000,
+        drift: 3_000,
+        step: NO_STEP,
+    };
+    let mut rows = datagrams(&truths, skew);
+    // An end that is not bound to an address, as that of a server mostly is.
+    for row in &mut rows[1] {
+        row.flow.local.set_ip("0.0.0.0".parse().unwrap());
+    }
+    let (lives, join) = joined(rows, Trust::Messages);
+    assert_eq!(lives.len(), truths.len());
+    assert_eq!(join.clocks().late(), 0);
+    let lives = Lives::new(&lives);
+    for &truth in &truths {
+        let life = lives.of(truth).unwrap();
+        assert_eq!((life.back(), life.protocol), (None, Protocol::Udp));
+        assert!(!life.sender.address.ip().is_unspecified() && !life.reader.address.ip().is_unspecified());
+        assert_eq!(life.clocks.quality, Quality::Accurate);
+        assert!(forward(life).abs_diff(truth.forward) <= life.clocks.error.0 + 100);
+    }
+}
+
+#[test]
+fn datagrams_that_are_alike_or_lost_are_counted() {
+    let mut random = fastrand::Rng::with_seed(17);
+    let truths = exchange(&mut random, 4, [60_000, 60_000]);
+    let skew = Skew {
+        offset: 0,
+        drift: 0,
+        step: NO_STEP,
+    };
+    let mut rows = datagrams(&truths, skew);
+    let mut of_first = truths.iter().filter(|truth| truth.from == Host::First);
+    let [lost, unseen, alike, other, refused] = [(); 5].map(|()| *of_first.next().unwrap());
+    rows[1].retain(|row| row.seq_end != lost.seq_end);
+    rows[0].retain(|row| row.seq_end != unseen.seq_end);
+    // The same bytes twice, of which the first was lost.
+    rows[1].retain(|row| row.seq_end != alike.seq_end);
+    for row in rows.iter_mut().flatten() {
+        if row.seq_end == other.seq_end {
+            (row.seq_end, row.bytes) = (alike.seq_end, alike.bytes);
+        }
+        if row.seq_end == refused.seq_end && row.direction == Direction::Rx {
+            row.verdict = Verdict::ClockStep;
+        }
+    }
+    let (lives, join) = joined(rows, Trust::Messages);
+    assert_eq!(lives.len(), truths.len() - 5);
+    let counted = Reason::ALL.map(|reason| join.unmatched()[reason]);
+    let expected = Reason::ALL.map(|reason| match reason {
+        Reason::NotRead | Reason::NotSent | Reason::Refused => 1,
+        Reason::Ambiguous => 3,
+        _ => 0,
+    });
     assert_eq!(counted, expected);
 }

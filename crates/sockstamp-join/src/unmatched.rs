@@ -21,13 +21,15 @@ pub enum Reason {
     NoClock,
     /// It arrived before it was sent, by clocks that are known better than that.
     Contradiction,
-    /// UDP, whose datagrams have no number.
+    /// Datagrams that have the same bytes, ports and addresses, of which one may have been lost.
+    Ambiguous,
+    /// UDP, recorded without `--in-step`, or with a payload that was not seen: it has no number.
     Udp,
 }
 
 impl Reason {
     /// The number of reasons.
-    pub const COUNT: usize = 9;
+    pub const COUNT: usize = 10;
 
     /// Every reason.
     pub const ALL: [Self; Self::COUNT] = [
@@ -39,6 +41,7 @@ impl Reason {
         Self::Refused,
         Self::NoClock,
         Self::Contradiction,
+        Self::Ambiguous,
         Self::Udp,
     ];
 
@@ -54,6 +57,7 @@ impl Reason {
             Self::Refused => "refused",
             Self::NoClock => "no-clock",
             Self::Contradiction => "contradiction",
+            Self::Ambiguous => "ambiguous",
             Self::Udp => "udp",
         }
     }

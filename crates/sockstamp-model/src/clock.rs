@@ -282,6 +282,48 @@ clocks! {
     Phc = "PHC";
 }
 
+/// The clock `C` of one of several hosts: `H` tells which, and is a type of the caller's choice.
+///
+/// Clocks of the same name on two hosts are two clocks.
+///
+/// ```compile_fail,E0308
+/// use sockstamp_model::clock::{Monotonic, Of, Timestamp};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// enum Client {}
+/// #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// enum Server {}
+///
+/// let left = Timestamp::<Of<Client, Monotonic>>::from_nanos(1_000);
+/// let arrived = Timestamp::<Of<Server, Monotonic>>::from_nanos(3_000);
+/// let _ = arrived - left; // two hosts: does not compile
+/// ```
+///
+/// ```
+/// use sockstamp_model::clock::{ClockOffset, Delta, Monotonic, Of, Timestamp};
+///
+/// #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// enum Client {}
+/// #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// enum Server {}
+///
+/// let left = Timestamp::<Of<Client, Monotonic>>::from_nanos(1_000);
+/// let arrived = Timestamp::<Of<Server, Monotonic>>::from_nanos(3_000);
+/// let ahead = ClockOffset::<Of<Client, Monotonic>, Of<Server, Monotonic>>::new(Delta(500));
+/// assert_eq!(arrived - ahead.convert(left), Delta(1_500));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Of<H, C>(PhantomData<(H, C)>);
+
+impl<H, C> sealed::Sealed for Of<H, C> {}
+
+impl<H, C: Clock> Clock for Of<H, C>
+where
+    H: fmt::Debug + Copy + Ord + std::hash::Hash + 'static,
+{
+    const NAME: &'static str = C::NAME;
+}
+
 /// A point in time: nanoseconds since the origin of the clock `C`.
 ///
 /// 64 bits last until the year 2554 on [`Realtime`]. Adding a duration **saturates**.
@@ -307,6 +349,21 @@ impl<C: Clock> Timestamp<C> {
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.nanos
+    }
+
+    /// The time `duration` before, `None` where that is before the clock's origin.
+    #[must_use]
+    pub fn before(self, duration: Nanos) -> Option<Self> {
+        self.nanos.checked_sub(duration.0).map(Self::from_nanos)
+    }
+
+    /// The same reading as that of this clock on one of several hosts.
+    #[must_use]
+    pub const fn of<H>(self) -> Timestamp<Of<H, C>>
+    where
+        Of<H, C>: Clock,
+    {
+        Timestamp::from_nanos(self.nanos)
     }
 
     /// The time since `earlier`, `None` where `earlier` is in fact later.

@@ -31,6 +31,7 @@ pub fn message(direction: Direction) -> Message {
         ack_with_data: false,
         pipelined: false,
         min_rtt: None,
+        clock_error: None,
         seq_end: 4_294_967_295,
         stages: StageMap::default(),
         parts: PartMap::default(),

@@ -110,6 +110,7 @@ pub struct Interfaces {
 /// | `parts` | object of stage name → object of part name → duration |
 /// | `ack_with_data` | TX: as here |
 /// | `min_rtt_ns` | [`min_rtt`](Self::min_rtt), where known |
+/// | `clock_error_ns` | [`clock_error`](Self::clock_error), of a whole life |
 /// | `local`, `remote` | `"ip:port"`, v4-mapped addresses as IPv4 |
 /// | `stages` | object of stage name → duration |
 /// | `total_ns` | [`total`](Self::total) |
@@ -166,17 +167,21 @@ pub struct Message {
     pub time: Timestamp<Realtime>,
     /// The interfaces that stamped the message.
     pub interfaces: Interfaces,
+    /// Of a whole life: how far `net.forward` and `net.back` may be from the truth. `None` for all
+    /// that one host measured alone.
+    pub clock_error: Option<Nanos>,
     /// Valid, or the reason why the timeline may not be used.
     pub verdict: Verdict,
 }
 
 impl Message {
-    /// The sum of the stages that are present, but for those between messages; saturates.
+    /// The sum of the stages that are present, but for those between messages and `net.back`, which
+    /// overlaps with others; saturates.
     #[must_use]
     pub fn total(&self) -> Nanos {
         self.stages
             .present()
-            .filter(|(stage, _)| !stage.is_between_messages())
+            .filter(|(stage, _)| !stage.is_between_messages() && *stage != Stage::NetBack)
             .map(|(_, duration)| *duration)
             .sum()
     }
@@ -191,11 +196,19 @@ impl Message {
         stages.into_iter().any(|stage| self.stages[stage].is_some())
     }
 
-    /// Return `"tx"`, `"rx"`, or `"conn"` for a connection.
+    /// Return true if this is a whole life: a message with the stages of both hosts.
+    #[must_use]
+    pub const fn is_life(&self) -> bool {
+        self.clock_error.is_some()
+    }
+
+    /// Return `"tx"`, `"rx"`, `"conn"` for a connection, or `"life"`.
     #[must_use]
     pub fn label(&self) -> &'static str {
         if self.is_connection() {
             "conn"
+        } else if self.is_life() {
+            "life"
         } else {
             self.direction.name()
         }
@@ -214,7 +227,12 @@ impl Serialize for Message {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let stamped = self.interfaces != Interfaces::default();
         let sent = self.direction == Direction::Tx && !self.is_connection();
-        let optional = [stamped, self.oldest_age.is_some(), self.min_rtt.is_some()];
+        let optional = [
+            stamped,
+            self.oldest_age.is_some(),
+            self.min_rtt.is_some(),
+            self.is_life(),
+        ];
         let fields = 23 + 2 * usize::from(sent) + optional.iter().filter(|&&there| there).count();
         let mut object = serializer.serialize_struct("Message", fields)?;
         object.serialize_field("version", &JSON_VERSION)?;
@@ -252,6 +270,9 @@ impl Serialize for Message {
         }
         if let Some(age) = self.oldest_age {
             object.serialize_field("oldest_age_ns", &age)?;
+        }
+        if let Some(error) = self.clock_error {
+            object.serialize_field("clock_error_ns", &error)?;
         }
         object.serialize_field("netns", &self.flow.netns)?;
         object.serialize_field("cgroup", &self.cgroup)?;

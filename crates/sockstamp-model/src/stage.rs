@@ -93,13 +93,35 @@ pub enum Stage {
     ConnHandshake = 12,
     /// The connection is established → accept() returns it, on the side that listens.
     ConnAccept = 13,
+    /// Last stamp of the sender → first stamp of the reader's host. Only whole lives have it, that
+    /// `sockstamp join` makes of what both hosts recorded.
+    NetForward = 14,
+    /// Readable on the reader's host → acknowledgement of the last byte. Only whole lives have it.
+    NetBack = 15,
 }
 
 impl Stage {
     /// The number of stages.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 16;
 
-    /// Every stage, in the order of a message's way, which is also that of the discriminants.
+    /// The number of stages that one host measures: the first ones.
+    pub const OF_ONE_HOST: usize = 14;
+
+    /// The stages of a message's way from the send call to the read call, in their order.
+    pub const WAY: [Self; 10] = [
+        Self::TxCopy,
+        Self::TxQueue,
+        Self::TxQdisc,
+        Self::TxNic,
+        Self::NetForward,
+        Self::RxNic,
+        Self::RxHol,
+        Self::RxStack,
+        Self::RxWakeup,
+        Self::RxApp,
+    ];
+
+    /// Every stage, in the order of the discriminants: that of a message's way, on one host.
     pub const ALL: [Self; Self::COUNT] = [
         Self::TxCopy,
         Self::TxQueue,
@@ -115,6 +137,8 @@ impl Stage {
         Self::PeerAnswer,
         Self::ConnHandshake,
         Self::ConnAccept,
+        Self::NetForward,
+        Self::NetBack,
     ];
 
     /// The name used in options, metrics and JSON, such as `"tx.copy"`.
@@ -135,6 +159,8 @@ impl Stage {
             Self::PeerAnswer => "peer.answer",
             Self::ConnHandshake => "conn.handshake",
             Self::ConnAccept => "conn.accept",
+            Self::NetForward => "net.forward",
+            Self::NetBack => "net.back",
         }
     }
 
@@ -143,7 +169,8 @@ impl Stage {
     /// [`AppService`](Self::AppService) lies between a read and a send of the same socket. It
     /// counts as [`Direction::Tx`], because it is only known once the send call that ends it is
     /// made. In the same way [`PeerAnswer`](Self::PeerAnswer) counts as [`Direction::Rx`]. Opening
-    /// a connection counts as [`Direction::Tx`], accepting one as [`Direction::Rx`].
+    /// a connection counts as [`Direction::Tx`], accepting one as [`Direction::Rx`]. A whole life
+    /// is a message that was sent, with stages of both hosts.
     #[must_use]
     pub const fn direction(self) -> Direction {
         match self {
@@ -153,7 +180,9 @@ impl Stage {
             | Self::TxNic
             | Self::TxNetwork
             | Self::AppService
-            | Self::ConnHandshake => Direction::Tx,
+            | Self::ConnHandshake
+            | Self::NetForward
+            | Self::NetBack => Direction::Tx,
             Self::RxNic
             | Self::RxStack
             | Self::RxHol
@@ -176,12 +205,18 @@ impl Stage {
         matches!(self, Self::ConnHandshake | Self::ConnAccept)
     }
 
+    /// Return true for a stage between two hosts, which only whole lives have.
+    #[must_use]
+    pub const fn is_between_hosts(self) -> bool {
+        matches!(self, Self::NetForward | Self::NetBack)
+    }
+
     /// Return true for a stage of the time that a message is judged by: until it left the host, or
     /// until it was read. An acknowledgement delays nobody by itself; where one was waited for, the
     /// wait is in `tx.queue`.
     #[must_use]
     pub const fn has_share(self) -> bool {
-        !self.is_between_messages() && !matches!(self, Self::TxNetwork)
+        !self.is_between_messages() && !matches!(self, Self::TxNetwork | Self::NetBack)
     }
 
     /// Return the begin and the end of the stage, in one line of plain text.
@@ -209,6 +244,12 @@ impl Stage {
             }
             Self::ConnAccept => {
                 "on the listening side, from the connection being established to its accept()"
+            }
+            Self::NetForward => {
+                "in whole lives, from the sender's last stamp to the first of the reader's host"
+            }
+            Self::NetBack => {
+                "in whole lives, from readable on the reader's host to the acknowledgement of the last byte"
             }
         }
     }
@@ -311,14 +352,14 @@ mod tests {
             assert_eq!(stage as u32, index);
             assert_eq!(Stage::from_index(index), Some(stage));
         }
-        assert_eq!(Stage::from_index(14), None);
+        assert_eq!(Stage::from_index(16), None);
     }
 
     #[test]
     fn names_round_trip_and_start_with_their_direction() {
         for stage in Stage::ALL {
             assert_eq!(stage.name().parse(), Ok(stage));
-            if !stage.is_between_messages() {
+            if !stage.is_between_messages() && !stage.is_between_hosts() {
                 assert!(stage.name().starts_with(stage.direction().name()));
             }
         }

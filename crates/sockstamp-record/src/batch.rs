@@ -147,6 +147,7 @@ impl Batch {
             older,
             stored.clock_offset,
             message.stamps.snd_hw.map(|stamp| stamp.as_nanos().cast_signed()),
+            message.clock_error.map(|error| error.0.cast_signed()),
         ];
         let stages = message.stages.iter().map(|(_, stage)| *stage);
         let parts = parts().map(|part| message.parts[part]);

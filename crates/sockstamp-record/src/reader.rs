@@ -512,6 +512,7 @@ impl Rows {
             ack_with_data: flag(1)?,
             pipelined: flag(2)?,
             min_rtt: duration(sometimes),
+            clock_error: duration(sometimes + 4),
             seq_end: self.number(always + 5, row)?,
             stages,
             parts: completed(counted, &stages, verdict),

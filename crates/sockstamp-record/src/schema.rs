@@ -86,7 +86,13 @@ pub(crate) const ALWAYS: [&str; 7] = [
 ];
 
 /// The integers of a message that may be absent, beside stages, parts and stamps.
-pub(crate) const SOMETIMES: [&str; 4] = ["min_rtt_ns", "older_ns", "clock_offset_ns", "snd_hw_ns"];
+pub(crate) const SOMETIMES: [&str; 5] = [
+    "min_rtt_ns",
+    "older_ns",
+    "clock_offset_ns",
+    "snd_hw_ns",
+    "clock_error_ns",
+];
 
 /// The number of stamps of CLOCK_MONOTONIC.
 pub(crate) const STAMPS: usize = 11;

@@ -87,7 +87,7 @@ prop_compose! {
         identity in identities(),
         numbers in (any::<u64>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u32>(), any::<u64>()),
         flags in any::<[bool; 3]>(),
-        rtt in durations(), older in durations(), stamps in stamps(),
+        rtt in durations(), error in durations(), older in durations(), stamps in stamps(),
         stages in proptest::collection::vec(durations(), Stage::COUNT),
         parts in proptest::collection::vec(durations(), Part::COUNT),
     ) -> Message {
@@ -95,7 +95,7 @@ prop_compose! {
         (message.bytes, message.weight, message.retransmits, message.repeats, message.seq_end, _) = numbers;
         message.time = Timestamp::from_nanos(numbers.5);
         [message.coalesced, message.ack_with_data, message.pipelined] = flags;
-        message.min_rtt = rtt;
+        (message.min_rtt, message.clock_error) = (rtt, error);
         message.stages = StageMap::from_fn(|stage| stages[stage as usize]);
         message.parts = PartMap::from_fn(|part| parts[part as usize].filter(|_| !part.is_rest()));
         complete(&mut message);
@@ -136,6 +136,7 @@ fn message(number: u64) -> Message {
         ack_with_data: true,
         pipelined: false,
         min_rtt: None,
+        clock_error: None,
         seq_end: 5,
         stages: StageMap::from_fn(|stage| (stage == Stage::TxCopy).then_some(Nanos(number))),
         parts: PartMap::from_fn(|part| (part == Part::Copy).then_some(Nanos(number))),

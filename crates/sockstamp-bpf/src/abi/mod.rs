@@ -36,7 +36,7 @@ pub(crate) mod raw {
 
 /// Check that the lists in C and in the model agree.
 const _: () = {
-    assert!(raw::stage::STAGE_COUNT as usize == Stage::COUNT);
+    assert!(raw::stage::STAGE_COUNT as usize == Stage::OF_ONE_HOST);
     assert!(raw::stage::STAGE_TX_NETWORK as usize == Stage::TxNetwork as usize);
     assert!(raw::stage::STAGE_RX_STACK as usize == Stage::RxStack as usize);
     assert!(raw::stage::STAGE_APP_SERVICE as usize == Stage::AppService as usize);
@@ -56,8 +56,13 @@ const _: () = {
 /// `STAGE_ABSENT` of abi.h; bindgen does not evaluate its `~`.
 const STAGE_ABSENT: u64 = u64::MAX;
 
+/// `DISTRIBUTION_TOTAL` of abi.h; bindgen does not evaluate macros with arguments.
+pub(crate) const fn total(direction: Direction) -> usize {
+    Stage::OF_ONE_HOST + direction as usize
+}
+
 /// `DISTRIBUTION_SENT` of abi.h; bindgen does not evaluate its sum.
-pub(crate) const SENT: usize = Stage::COUNT + Direction::ALL.len();
+pub(crate) const SENT: usize = Stage::OF_ONE_HOST + Direction::ALL.len();
 
 /// `RTT_UNKNOWN` of abi.h.
 const RTT_UNKNOWN: u32 = u32::MAX;
@@ -86,6 +91,7 @@ pub(crate) fn message(record: &Record, to_realtime: ClockOffset<Monotonic, Realt
         coalesced: flag(record, raw::message_flags::MESSAGE_COALESCED),
         ack_with_data: flag(record, raw::message_flags::MESSAGE_ACK_WITH_DATA),
         pipelined: flag(record, raw::message_flags::MESSAGE_PIPELINED),
+        clock_error: None,
         min_rtt: (record.min_rtt_us != RTT_UNKNOWN).then(|| Nanos(u64::from(record.min_rtt_us) * 1000)),
         seq_end: record.seq_end,
         parts: parts(record),
@@ -144,7 +150,7 @@ fn stamps(record: &Record, direction: Direction) -> Stamps {
 
 fn stages(record: &Record) -> StageMap<Option<Nanos>> {
     StageMap::from_fn(|stage| {
-        let nanos = record.stages[stage as usize];
+        let nanos = *record.stages.get(stage as usize)?;
         (nanos != STAGE_ABSENT).then_some(Nanos(nanos))
     })
 }

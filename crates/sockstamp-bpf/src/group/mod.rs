@@ -28,7 +28,7 @@ use sockstamp_model::group::{
 };
 use sockstamp_model::name::Name;
 use sockstamp_model::part::PartMap;
-use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::stage::{Direction, StageMap};
 
 pub(crate) use self::names::Names;
 use crate::abi::{self, raw};
@@ -518,7 +518,7 @@ fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection
             Direction::Tx => distribution(&group.distributions[abi::SENT]),
             Direction::Rx => GroupHistogram::default(),
         },
-        total: distribution(&group.distributions[Stage::COUNT + index]),
+        total: distribution(&group.distributions[abi::total(direction)]),
     };
     summary.complete_parts();
     summary

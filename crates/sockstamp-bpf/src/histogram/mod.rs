@@ -9,7 +9,7 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{Connections, Cumulative, DirectionSummary, Lost, NicStamps, Reads, Summary};
 use sockstamp_model::verdict::Verdict;
 
-use crate::abi::{Bank, SENT, part_index, part_summary, raw};
+use crate::abi::{self, Bank, SENT, part_index, part_summary, raw};
 use crate::plan::Plan;
 
 /// Sums the banks. A stage that the plan does not have stays absent, with its reason.
@@ -69,7 +69,7 @@ fn direction_summary(banks: &[Bank], plan: &Plan, direction: Direction) -> Direc
         let measured = stage.direction() == direction && plan.stages[stage].is_measured();
         measured.then(|| distribution(banks, stage as usize))
     });
-    let mut total = distribution(banks, Stage::COUNT + index);
+    let mut total = distribution(banks, abi::total(direction));
     let mut cumulative = Cumulative::default();
     if let (Direction::Rx, Some(stack)) = (direction, &mut stages[Stage::RxStack]) {
         cumulative.tcp = Some(Reads {

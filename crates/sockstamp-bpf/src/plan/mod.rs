@@ -196,9 +196,14 @@ impl Plan {
         self.udp.is_ok()
     }
 
+    /// Iterate over the stages that one host can measure, each with its method.
+    pub fn ways(&self) -> impl Iterator<Item = (Stage, &Way)> {
+        self.stages.iter().filter(|(stage, _)| !stage.is_between_hosts())
+    }
+
     /// Return the stages that will be absent, each with its reason.
     pub fn absent(&self) -> impl Iterator<Item = (Stage, Reason)> {
-        let ways = self.stages.iter();
+        let ways = self.ways();
         ways.filter_map(|(stage, way)| Some((stage, way.absent()?)))
     }
 }

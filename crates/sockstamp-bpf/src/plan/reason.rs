@@ -18,6 +18,8 @@ impl fmt::Display for Release {
 /// The reason why a stage is absent, or a hook cannot be used; displayed in about three words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
+    /// One host alone does not see it.
+    NeedsBothHosts,
     /// The kernel does not describe its types.
     NoBtf,
     /// It does, but we cannot read that.
@@ -78,6 +80,7 @@ impl fmt::Display for Reason {
             Self::NoFurtherProgram => {
                 "a program in the cgroup, such as that of IPAddressAllow= or IPAddressDeny=, admits no further one"
             }
+            Self::NeedsBothHosts => "needs the recordings of both hosts",
             Self::Callbacks => "BPF timestamping is used",
             Self::NeedsSchedInfo => "needs CONFIG_SCHED_INFO",
             Self::NeedsSyslog => "needs CAP_SYSLOG",

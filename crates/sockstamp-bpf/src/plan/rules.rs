@@ -325,6 +325,7 @@ pub(super) fn way(facts: &Facts, stage: Stage, request: &Request) -> Way {
             true => connection(facts, Callback::PassiveEstablished, Point::PeerName),
             false => Err(Reason::Needs(CALL_REGISTERS)),
         },
+        Stage::NetForward | Stage::NetBack => Err(Reason::NeedsBothHosts),
     };
     way.unwrap_or_else(Way::Absent)
 }

@@ -572,7 +572,7 @@ fn a_request_for_older_hooks_sees_an_older_kernel() {
 fn every_way_reads_as_the_documentation_has_it() {
     let ways = |facts: &Facts| {
         let plan = plan_of(facts);
-        let of_stages: Vec<_> = plan.stages.iter().map(|(_, way)| way.to_string()).collect();
+        let of_stages: Vec<_> = plan.ways().map(|(_, way)| way.to_string()).collect();
         (of_stages, plan.udp.unwrap().to_string())
     };
     let (stages, udp) = ways(&Facts::complete());

@@ -94,8 +94,7 @@ fn interface((name, can): &(String, InterfaceCapabilities)) -> Value {
 }
 
 fn plan(plan: &Plan) -> Map<String, Value> {
-    plan.stages
-        .iter()
+    plan.ways()
         .map(|(stage, found)| (stage.name().to_owned(), way(found)))
         .collect()
 }

@@ -257,7 +257,7 @@ fn plan(report: &Report) -> Vec<Line> {
         Ok(datagrams) => datagrams.to_string(),
         Err(reason) => format!("absent: {reason}"),
     };
-    let stages = plan.stages.iter();
+    let stages = plan.ways();
     stages
         .map(|(stage, way)| line(stage.name(), way.to_string()))
         .chain([line("--host-path", host_path), line("of UDP", udp)])

@@ -154,12 +154,15 @@ mod tests {
 
     #[test]
     fn most_components_have_a_rule_with_a_cure() {
-        let without: Vec<String> = Kind::ALL
+        let mut without: Vec<String> = Kind::ALL
             .into_iter()
             .flat_map(Kind::components)
             .filter(|component| rule(*component).is_none())
             .map(|component| component.to_string())
             .collect();
+        // A life has the components of a send and a read.
+        let mut seen = std::collections::BTreeSet::new();
+        without.retain(|name| seen.insert(name.clone()));
         assert_eq!(
             without,
             [
@@ -169,7 +172,8 @@ mod tests {
                 "tx.queue other",
                 "tx.nic",
                 "rx.nic",
-                "peer.answer network"
+                "peer.answer network",
+                "net.forward"
             ]
         );
     }

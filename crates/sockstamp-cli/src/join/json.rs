@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use sockstamp_join::{Host, Life, Reason};
-use sockstamp_model::clock::Nanos;
+use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::histogram::Histogram;
 
 use super::{Joined, middle};
@@ -21,6 +21,7 @@ struct All<'a> {
     hosts: [Recorded<'a>; 2],
     clocks: Clocks,
     directions: [Direction<'a>; 2],
+    clamped: Clamped,
     not_joined: BTreeMap<&'static str, u64>,
 }
 
@@ -39,6 +40,13 @@ struct Clocks {
     drift_ns_per_s: Option<(f64, f64)>,
     steps: u64,
     late: u64,
+}
+
+/// Times between the hosts that came out below zero.
+#[derive(Serialize)]
+struct Clamped {
+    net_forward: u64,
+    net_back: u64,
 }
 
 #[derive(Serialize)]
@@ -88,6 +96,7 @@ pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
         }),
         clocks: clocks(joined),
         directions: Host::ALL.map(|host| direction(joined, host)),
+        clamped: clamped(joined),
         not_joined: Reason::ALL
             .into_iter()
             .map(|reason| (reason.name(), joined.join.unmatched()[reason]))
@@ -100,16 +109,24 @@ pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
 
 fn clocks(joined: &Joined) -> Clocks {
     let clocks = joined.join.clocks();
-    let time = middle(joined).unwrap_or(0);
+    let time = middle(joined).unwrap_or(Timestamp::from_nanos(0));
     let estimate = clocks.at(time);
     let is_known = estimate.error != Nanos::MAX;
     Clocks {
         quality: estimate.quality.name(),
-        offset_ns: is_known.then(|| estimate.offset.as_nanos()),
+        offset_ns: is_known.then(|| estimate.offset.delta().as_nanos()),
         error_ns: is_known.then_some(estimate.error),
         drift_ns_per_s: clocks.drift(time).filter(|_| is_known),
         steps: clocks.steps(),
         late: clocks.late(),
+    }
+}
+
+fn clamped(joined: &Joined) -> Clamped {
+    let clamped = joined.join.clamped();
+    Clamped {
+        net_forward: clamped.forward,
+        net_back: clamped.back,
     }
 }
 

@@ -1,28 +1,29 @@
 //! `sockstamp join`: whole lives of messages, from the recordings of both hosts.
 
 mod json;
+mod lives;
 mod sums;
 mod text;
 mod waterfall;
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
+use sockstamp_join::sides::{First, Stamp};
 use sockstamp_join::{Host, Join, Life, Settings, Trust};
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_record::Reader;
 
 use crate::duration::with_unit;
-use crate::escape;
 use crate::output::Format;
 use crate::recordings::{files, open};
 
+use lives::Lives;
 use sums::Sums;
 
 /// Options of `join`.
@@ -50,9 +51,21 @@ pub struct Options {
     /// Write each message that was joined to this file, a JSON object per line
     #[arg(long, value_name = "FILE")]
     pub lives: Option<PathBuf>,
+    /// Write them as a recording: `report`, `explain`, `diff` and SQL read whole lives as well
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+impl Options {
+    fn path(&self, host: Host) -> &Path {
+        match host {
+            Host::First => &self.first,
+            Host::Second => &self.second,
+        }
+    }
 }
 
 /// All that is printed.
@@ -83,14 +96,9 @@ impl Recorded {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let mut lives = options.lives.as_deref().map(Lives::create).transpose()?;
-    let joined = Joined::of(options, &mut |life| match &mut lives {
-        Some(lives) => lives.write(life),
-        None => Ok(()),
-    })?;
-    if let Some(lives) = lives {
-        lives.finish()?;
-    }
+    let mut lives = Lives::create(options)?;
+    let joined = Joined::of(options, &mut |life| lives.write(life))?;
+    lives.finish()?;
     let mut output = io::stdout();
     let printed = match options.format {
         Format::Text => text::all(&mut output, &joined),
@@ -139,6 +147,12 @@ impl Joined {
                 continue;
             };
             let message = message?;
+            if message.is_life() {
+                bail!(
+                    "{}: its messages are joined already",
+                    options.path(host).display()
+                );
+            }
             hosts[host as usize].add(&message);
             join.add(host, &message, &mut each);
         }
@@ -169,37 +183,8 @@ fn name(recordings: &[Reader]) -> String {
     name.unwrap_or("-").to_owned()
 }
 
-/// Messages that were joined, a line each.
-struct Lives {
-    path: PathBuf,
-    file: BufWriter<File>,
-}
-
-impl Lives {
-    fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Self {
-            path: path.to_owned(),
-            file: BufWriter::new(file),
-        })
-    }
-
-    fn write(&mut self, life: &Life) -> Result<()> {
-        escape::json(&mut self.file, life)
-            .map_err(io::Error::from)
-            .and_then(|()| writeln!(self.file))
-            .with_context(|| format!("cannot write {}", self.path.display()))
-    }
-
-    fn finish(mut self) -> Result<()> {
-        self.file
-            .flush()
-            .with_context(|| format!("cannot write {}", self.path.display()))
-    }
-}
-
 /// The middle of what both hosts recorded, by the first one's monotonic clock.
-fn middle(joined: &Joined) -> Option<u64> {
+fn middle(joined: &Joined) -> Option<Stamp<First>> {
     let (first, last) = joined.hosts[0].span?;
-    Some(u64::midpoint(first, last))
+    Some(Timestamp::from_nanos(u64::midpoint(first, last)))
 }

@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use sockstamp_join::{Life, LifeStage};
+use sockstamp_join::Life;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
+use sockstamp_model::stage::{Stage, StageMap};
 
 /// A life in the order of its total.
 #[derive(Debug)]
@@ -39,8 +40,8 @@ impl Ord for ByTotal {
 
 /// Distributions of the stages, and the slowest messages.
 pub(super) struct Sums {
-    /// In the order of [`LifeStage::ALL`].
-    stages: [Histogram; LifeStage::COUNT],
+    /// Those of a message's way.
+    stages: StageMap<Histogram>,
     pub(super) total: Histogram,
     pub(super) back: Histogram,
     /// The uncertainty of the times between the hosts.
@@ -52,7 +53,7 @@ pub(super) struct Sums {
 impl Sums {
     pub(super) fn new(keep: usize) -> Self {
         Self {
-            stages: std::array::from_fn(|_| Histogram::new()),
+            stages: StageMap::from_fn(|_| Histogram::new()),
             total: Histogram::new(),
             back: Histogram::new(),
             error: Histogram::new(),
@@ -62,13 +63,13 @@ impl Sums {
     }
 
     pub(super) fn add(&mut self, life: &Life) {
-        for (histogram, duration) in self.stages.iter_mut().zip(life.stages) {
-            if let Some(duration) = duration {
-                histogram.record(duration, life.weight);
-            }
+        for (stage, duration) in life.present() {
+            self.stages[stage].record(duration, life.weight);
         }
         self.total.record(life.total(), life.weight);
-        self.back.record(life.back, life.weight);
+        if let Some(back) = life.back() {
+            self.back.record(back, life.weight);
+        }
         self.error.record(life.clocks.error, life.weight);
         self.keep_if_slow(life);
     }
@@ -87,8 +88,8 @@ impl Sums {
     }
 
     /// Iterate over the stages that any message has.
-    pub(super) fn stages(&self) -> impl Iterator<Item = (LifeStage, &Histogram)> {
-        let all = LifeStage::ALL.into_iter().zip(&self.stages);
+    pub(super) fn stages(&self) -> impl Iterator<Item = (Stage, &Histogram)> {
+        let all = Stage::WAY.into_iter().map(|stage| (stage, &self.stages[stage]));
         all.filter(|(_, histogram)| !histogram.is_empty())
     }
 

@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 
 use sockstamp_join::{Host, Quality, Reason};
-use sockstamp_model::clock::Delta;
 
 use super::{Joined, middle, waterfall};
 use crate::text::{row, share, wrapped};
@@ -28,6 +27,17 @@ pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
     if !reasons.is_empty() {
         writeln!(output, "{}", wrapped(" not joined:", &reasons, ","))?;
     }
+    let clamped = joined.join.clamped();
+    let clamped = [("net.forward", clamped.forward), ("net.back", clamped.back)];
+    let clamped = clamped.into_iter().filter(|(_, count)| *count > 0);
+    let clamped: Vec<String> = clamped.map(|(name, count)| format!("{name} {count}")).collect();
+    if !clamped.is_empty() {
+        writeln!(
+            output,
+            "{}",
+            wrapped(" below zero, given as zero:", &clamped, ",")
+        )?;
+    }
     writeln!(output)?;
     output.flush()
 }
@@ -43,7 +53,7 @@ fn clocks(joined: &Joined) -> String {
         Some((estimate, Some((least, most)))) if estimate.quality >= Quality::Approximate => format!(
             "{}, the second ahead by {} ± {}, drifting {:+.1} µs/s",
             estimate.quality.name(),
-            Delta(estimate.offset.as_nanos()),
+            estimate.offset.delta(),
             estimate.error,
             f64::midpoint(least, most) / 1e3,
         ),
@@ -55,7 +65,11 @@ fn clocks(joined: &Joined) -> String {
         1 => ", one step".to_owned(),
         steps => format!(", {steps} steps"),
     };
-    let words = format!("{words}{steps}");
+    let late = match clocks.late() {
+        0 => String::new(),
+        late => format!(", without {late} bounds that came late"),
+    };
+    let words = format!("{words}{steps}{late}");
     wrapped(" clocks:", words.split(' '), "")
 }
 
@@ -82,7 +96,9 @@ fn direction(output: &mut dyn Write, joined: &Joined, from: Host) -> io::Result<
         &sums.total,
         &format!("{:>8}", share(whole, whole)),
     )?;
-    row(output, "net.back", &sums.back, &format!("{:>8}", "after"))?;
+    if !sums.back.is_empty() {
+        row(output, "net.back", &sums.back, &format!("{:>8}", "after"))?;
+    }
     row(output, "± clocks", &sums.error, &format!("{:>8}", "-"))?;
     for life in sums.slowest() {
         waterfall::one(output, life)?;

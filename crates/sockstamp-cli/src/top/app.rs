@@ -180,7 +180,10 @@ impl App {
             self.summary()
                 .is_some_and(|summary| summary.absent.contains_key(&stage))
         };
-        Stage::ALL.into_iter().filter(|&stage| !absent(stage)).collect()
+        Stage::ALL
+            .into_iter()
+            .filter(|&stage| !stage.is_between_hosts() && !absent(stage))
+            .collect()
     }
 
     /// The table, filtered and in order. The rest of the groups stands last in any order, and is in

@@ -57,7 +57,7 @@ impl Paint {
             Stage::TxQueue | Stage::RxWakeup => Color::Magenta,
             Stage::TxQdisc | Stage::AppService | Stage::ConnAccept => Color::Cyan,
             Stage::TxNic | Stage::RxNic | Stage::PeerAnswer | Stage::ConnHandshake => Color::Gray,
-            Stage::TxNetwork => Color::Green,
+            Stage::TxNetwork | Stage::NetForward | Stage::NetBack => Color::Green,
             Stage::RxHol => Color::Red,
             Stage::RxApp => Color::Yellow,
         };
@@ -87,5 +87,7 @@ pub(super) fn short(stage: Stage) -> (char, &'static str) {
         Stage::PeerAnswer => ('p', "answ"),
         Stage::ConnHandshake => ('o', "hands"),
         Stage::ConnAccept => ('t', "accpt"),
+        Stage::NetForward => ('f', "fwd"),
+        Stage::NetBack => ('b', "back"),
     }
 }

@@ -173,6 +173,7 @@ pub(super) fn message(number: u64) -> Message {
         ack_with_data: false,
         pipelined: false,
         min_rtt: None,
+        clock_error: None,
         parts,
         verdict: if number == 8 {
             Verdict::Reset

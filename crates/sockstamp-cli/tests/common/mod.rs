@@ -4,6 +4,7 @@
 
 pub mod leftovers;
 pub mod recording;
+pub mod two_recordings;
 pub mod unprivileged;
 
 use std::fs;

@@ -3,13 +3,15 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use sockstamp_model::clock::Nanos;
 use tempfile::tempdir;
 
-use common::recording;
+use common::{recording, two_recordings};
 
 /// Return what a subcommand says in JSON about a recording.
 fn told(subcommand: &str, recording: &Path) -> Value {
@@ -25,9 +27,14 @@ fn told(subcommand: &str, recording: &Path) -> Value {
 
 /// Run files of docs/sql in DuckDB; return the rows of each table but those of the views.
 fn tables(files: &[&str], recording: &Path) -> Vec<Vec<Value>> {
+    tables_of(files, recording.to_str().unwrap())
+}
+
+/// Run files of docs/sql with these variables.
+fn tables_of(files: &[&str], variables: &str) -> Vec<Vec<Value>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut python = common::python();
-    python.arg(root.join("tests/sql/run.py")).arg(recording);
+    python.arg(root.join("tests/sql/run.py")).arg(variables);
     python.args(files.iter().map(|file| root.join("../../docs/sql").join(file)));
     let output = python.output().unwrap();
     assert!(
@@ -120,4 +127,56 @@ fn explain_and_sql_rank_the_same_stages() {
     // The late reader of the population.
     let reads: Vec<_> = ranking.iter().filter(|row| row["kind"] == "reads").collect();
     assert_eq!(reads[0]["component"], "rx.app");
+}
+
+/// Return the rows that `join` writes.
+fn lives(first: &Path, second: &Path, directory: &Path) -> (Vec<Value>, PathBuf) {
+    let [lines, lives] = ["lives.json", "lives.parquet"].map(|name| directory.join(name));
+    let mut command = Command::new(common::sockstamp());
+    command.args(["join", "--ptp", "--lives"]).arg(&lines);
+    command.arg("-o").arg(&lives).args([first, second]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let lines = fs::read_to_string(lines).unwrap();
+    let mut rows: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    rows.sort_by_key(|row| {
+        let sender = row["sender"]["address"].as_str().unwrap().to_owned();
+        (row["time_ns"].as_u64(), sender)
+    });
+    (rows, lives)
+}
+
+#[test]
+fn join_and_sql_find_the_same_lives() {
+    let directory = tempdir().unwrap();
+    let rows = two_recordings::rows(Nanos::from_millis(30));
+    let [first, second] = two_recordings::write(directory.path(), &rows);
+    let (expected, lives) = lives(&first, &second, directory.path());
+    let variables = format!("first={},second={}", first.display(), second.display());
+    let tables = tables_of(&["join.sql"], &variables);
+    let found = tables.last().unwrap();
+    assert_eq!((found.len(), expected.len()), (rows[0].len(), rows[0].len()));
+    for (row, life) in found.iter().zip(&expected) {
+        assert_eq!(row["sender"], life["from"]);
+        for key in ["time_ns", "bytes", "weight", "retransmits", "net_back_ns"] {
+            assert_eq!(figure(&row[key]), figure(&life[key]), "{key}: {row} {life}");
+        }
+        let mut stages = 0;
+        for (stage, duration) in life["stages"].as_object().unwrap() {
+            let column = format!("{}_ns", stage.replace('.', "_"));
+            assert_eq!(figure(&row[&column]), figure(duration), "{stage}: {row} {life}");
+            stages += 1;
+        }
+        assert_eq!(stages, 6, "{life}");
+    }
+    // The recording of lives is one as others are.
+    let tables = self::tables(&["messages.sql", "explain.sql"], &lives);
+    let first = &tables.last().unwrap()[0];
+    assert_eq!(
+        (&first["kind"], &first["component"]),
+        (&"lives".into(), &"net.forward".into())
+    );
 }

@@ -1,4 +1,5 @@
-"""Run files of SQL over a recording in DuckDB; print the tables of each, as JSON."""
+"""Run files of SQL in DuckDB over a recording, or over NAME=PATH for each variable that they have;
+print the tables of each, as JSON."""
 
 import json
 import sys
@@ -6,7 +7,9 @@ import sys
 import duckdb
 
 database = duckdb.connect()
-database.execute("SET VARIABLE files = ?", [sys.argv[1]])
+for variable in sys.argv[1].split(","):
+    name, _, path = variable.rpartition("=")
+    database.execute(f"SET VARIABLE {name or 'files'} = ?", [path])
 tables = []
 for path in sys.argv[2:]:
     with open(path) as file:

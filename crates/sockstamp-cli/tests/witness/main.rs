@@ -10,6 +10,7 @@ mod clock;
 mod connections;
 mod datagram_answers;
 mod datagrams;
+mod joined;
 mod packets;
 mod receive;
 mod send;

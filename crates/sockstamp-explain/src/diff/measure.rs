@@ -14,6 +14,8 @@ pub enum Measure {
     Sent,
     /// Until received messages were read.
     Read,
+    /// From the send call to the read call, of whole lives.
+    Life,
     /// A stage.
     Stage(Stage),
 }
@@ -21,7 +23,7 @@ pub enum Measure {
 impl Measure {
     /// Every duration.
     pub fn all() -> impl Iterator<Item = Self> {
-        [Self::Sent, Self::Read]
+        [Self::Sent, Self::Read, Self::Life]
             .into_iter()
             .chain(Stage::ALL.map(Self::Stage))
     }
@@ -32,6 +34,7 @@ impl Measure {
         match self {
             Self::Sent => "tx.sent",
             Self::Read => "rx.total",
+            Self::Life => "life",
             Self::Stage(stage) => stage.name(),
         }
     }
@@ -39,6 +42,7 @@ impl Measure {
     /// Return those that a message has.
     pub(super) fn of(message: &Message) -> impl Iterator<Item = (Self, Nanos)> {
         let whole = match message.direction {
+            _ if message.is_life() => Self::Life,
             Direction::Tx => Self::Sent,
             Direction::Rx => Self::Read,
         };
@@ -59,6 +63,6 @@ impl FromStr for Measure {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::all().find(|measure| measure.name() == name);
-        found.ok_or_else(|| format!("{name:?} is no stage, and neither tx.sent nor rx.total"))
+        found.ok_or_else(|| format!("{name:?} is no stage, and none of tx.sent, rx.total and life"))
     }
 }

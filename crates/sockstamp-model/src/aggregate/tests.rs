@@ -222,6 +222,7 @@ prop_compose! {
             ack_with_data: false,
             pipelined,
             min_rtt: None,
+            clock_error: None,
             seq_end: 0,
             stages,
             parts,

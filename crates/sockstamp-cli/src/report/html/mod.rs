@@ -194,6 +194,7 @@ impl Section {
             Kind::Sent => "Sends: until the message left the host",
             Kind::Read => "Reads: from the message's arrival until it was read",
             Kind::Answer => "Answers: from a question until its answer could be read",
+            Kind::Life => "Lives: from the send call on one host until the message was read on the other",
         };
         *html += &format!("<section aria-labelledby={kind}><h2 id={kind}>{time}</h2>");
         for (place, view) in self.views.iter().enumerate() {
