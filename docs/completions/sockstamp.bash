@@ -362,7 +362,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__join)
-            opts="-o -h --ptp --apart --slowest --lives --output --format --help"
+            opts="-o -h --ptp --nat --apart --slowest --lives --output --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

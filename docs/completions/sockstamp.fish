@@ -296,6 +296,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s o -l output
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Take CLOCK_REALTIME of both hosts for the same, because PTP keeps it so'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l nat -d 'Find connections whose addresses NAT changes, by the numbers and lengths of their messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slower-than -d 'Leave out messages whose stages together took less than this: a number with ms, s or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -s o -l output -d 'Write to this file' -r -F

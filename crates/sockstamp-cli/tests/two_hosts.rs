@@ -11,10 +11,12 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::Signal;
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::tempdir;
-use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
+use testbed::{Family, Hog, Host, Link, LinkConfig, Process, within_attempts};
 
 use common::{number, wait_attached};
 
@@ -31,6 +33,10 @@ struct Planted {
     /// Time that the server, and the client, do something else while data waits for them.
     server_is_busy: Duration,
     client_is_busy: Duration,
+    /// The link loses each fourth message of the client, once.
+    loses: bool,
+    /// Time that the server's processor computes for a task of higher priority.
+    hog: Duration,
     /// Bits per second that the client's interface sends.
     rate: Option<&'static str>,
     /// The place among `directions`, and the stage.
@@ -43,6 +49,8 @@ const NOTHING: Planted = Planted {
     delay_of_link: Duration::ZERO,
     server_is_busy: Duration::ZERO,
     client_is_busy: Duration::ZERO,
+    loses: false,
+    hog: Duration::ZERO,
     rate: None,
     direction: 0,
     stage: "",
@@ -90,6 +98,61 @@ fn a_slow_interface_of_the_first_host_is_named() {
     });
 }
 
+#[test]
+fn loss_between_the_hosts_is_named() {
+    check(&Planted {
+        name: "loss",
+        loses: true,
+        stage: "net.forward",
+        ..NOTHING
+    });
+}
+
+#[test]
+fn a_busy_processor_of_the_second_host_is_named() {
+    check(&Planted {
+        name: "a busy processor",
+        hog: DELAY,
+        stage: "rx.wakeup",
+        ..NOTHING
+    });
+}
+
+/// NAT changes addresses, and leaves the numbers as they are.
+#[test]
+fn hosts_with_nat_between_them_are_joined() {
+    const EACH: usize = 5 * MESSAGES;
+    let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
+    let link = Link::relay(&hosts[0], &hosts[1], LinkConfig::default()).unwrap();
+    let outside = link.translate().unwrap();
+    let directory = tempdir().unwrap();
+    let recordings = ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
+    let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &["--in-step", "2^11"]));
+    let address = SocketAddr::new(link.address_b(Family::V4), 7000);
+    let seen = exchange(&hosts, &link, address, EACH, &NOTHING);
+    assert_eq!(seen.ip(), outside, "the server sees the client itself");
+    recorders.into_iter().for_each(end);
+    let joined = join(&recordings[0], &recordings[1]);
+    let messages = number(&joined["hosts"][0]["messages"]);
+    assert_eq!(joined["directions"][0]["total"]["count"], 0, "{joined}");
+    assert!(
+        number(&joined["not_joined"]["one-sided"]) >= 2 * messages - 4,
+        "{joined}"
+    );
+    let joined = join_with(&recordings[0], &recordings[1], &["--nat"]);
+    println!("not joined: {}", joined["not_joined"]);
+    assert_eq!(joined["translated"], 2, "{joined}");
+    let missing: u64 = joined["not_joined"]
+        .as_object()
+        .unwrap()
+        .values()
+        .map(number)
+        .sum();
+    assert_eq!(missing, number(&joined["not_joined"]["refused"]), "{joined}");
+    assert!(missing <= 4 && messages > 200, "{joined}");
+    the_clocks_are_the_same(&joined);
+}
+
 /// The witness that both choose the same bytes: no message that one end measured is missing at the
 /// other, though packets are lost and come in another order.
 #[test]
@@ -103,7 +166,7 @@ fn hosts_in_step_measure_the_same_messages() {
     let recordings = ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
     let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &IN_STEP));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
-    exchange(&hosts, address, EACH, &NOTHING);
+    exchange(&hosts, &link, address, EACH, &NOTHING);
     recorders.into_iter().for_each(end);
     let joined = join(&recordings[0], &recordings[1]);
     let reasons = &joined["not_joined"];
@@ -192,7 +255,7 @@ fn check(planted: &Planted) {
 fn attempt(planted: &Planted) -> Result<(), String> {
     let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
     let config = LinkConfig::default().delay(planted.delay_of_link);
-    let link = match planted.delay_of_link.is_zero() {
+    let link = match planted.delay_of_link.is_zero() && !planted.loses {
         true => Link::veth(&hosts[0], &hosts[1]),
         false => Link::relay(&hosts[0], &hosts[1], config),
     };
@@ -206,7 +269,7 @@ fn attempt(planted: &Planted) -> Result<(), String> {
     let recordings = ["first", "second"].map(|name| directory.path().join(format!("{name}.parquet")));
     let recorders = [0, 1].map(|host| record(&recordings[host], &hosts[host], &["--every"]));
     let address = SocketAddr::new(link.address_b(Family::V4), 7000);
-    exchange(&hosts, address, MESSAGES, planted);
+    exchange(&hosts, &link, address, MESSAGES, planted);
     recorders.into_iter().for_each(end);
     let joined = join(&recordings[0], &recordings[1]);
     the_clocks_are_the_same(&joined);
@@ -244,25 +307,53 @@ fn join_with(first: &Path, second: &Path, options: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Ask and answer, one after the other.
-fn exchange(hosts: &[Host; 2], address: SocketAddr, messages: usize, planted: &Planted) {
+/// Ask and answer, one after the other. Return the client's address as the server sees it.
+fn exchange(
+    hosts: &[Host; 2],
+    link: &Link,
+    address: SocketAddr,
+    messages: usize,
+    planted: &Planted,
+) -> SocketAddr {
     let listener = hosts[1].tcp_listen(address).unwrap();
-    let server_is_busy = planted.server_is_busy;
+    let (server_is_busy, has_hog) = (planted.server_is_busy, !planted.hog.is_zero());
     let server = thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
+        if has_hog {
+            stay_on(HOGGED);
+        }
+        let (mut stream, peer) = listener.accept().unwrap();
         stream.set_nodelay(true).unwrap();
         for _ in 0..messages {
             turn(&mut stream, server_is_busy);
             stream.write_all(&[1; BYTES]).unwrap();
         }
+        peer
     });
+    if has_hog {
+        stay_on(HOGGED + 1);
+    }
     let mut stream = hosts[0].tcp_connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
-    for _ in 0..messages {
+    for message in 0..messages {
+        if planted.loses && message % 4 == 1 {
+            link.lose_next_data(testbed::Direction::AToB, 1).unwrap();
+        }
+        let hog = has_hog.then(|| Hog::start(HOGGED, planted.hog).unwrap());
         stream.write_all(&[2; BYTES]).unwrap();
         turn(&mut stream, planted.client_is_busy);
+        hog.map(Hog::finish).transpose().unwrap();
     }
-    server.join().unwrap();
+    server.join().unwrap()
+}
+
+/// The processor that is kept busy.
+const HOGGED: usize = 0;
+
+/// Let this thread run on one processor alone.
+fn stay_on(processor: usize) {
+    let mut set = CpuSet::new();
+    set.set(processor).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &set).unwrap();
 }
 
 /// Be busy, then read a message.

@@ -11,6 +11,7 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use crate::clocks::{Clocks, Estimate, Evidence, Quality, Side, WINDOW};
 use crate::datagrams::Datagrams;
 use crate::life::{End, Host, Life, RECEIVING, SENDING};
+use crate::nat::Translations;
 use crate::pairs::{Found, Pair, Stream};
 use crate::sides::{self, First, Offset, Reader, Sender, Stamp};
 use crate::unmatched::{Reason, Unmatched};
@@ -68,6 +69,7 @@ pub struct Clamped {
 pub struct Join {
     settings: Settings,
     streams: HashMap<Key, Stream>,
+    translations: Translations,
     datagrams: Datagrams,
     clocks: Clocks,
     matched: VecDeque<Matched>,
@@ -88,6 +90,7 @@ impl Join {
         Self {
             settings,
             streams: HashMap::new(),
+            translations: Translations::default(),
             datagrams: Datagrams::default(),
             clocks: Clocks::default(),
             matched: VecDeque::new(),
@@ -98,6 +101,18 @@ impl Join {
             joined: 0,
             clamped: Clamped::default(),
         }
+    }
+
+    /// Take connections for the same whose addresses were changed on the way.
+    #[must_use]
+    pub fn translated(self, translations: Translations) -> Self {
+        Self { translations, ..self }
+    }
+
+    /// The connections whose addresses were changed.
+    #[must_use]
+    pub fn translations(&self) -> &Translations {
+        &self.translations
     }
 
     /// Return the host whose messages are needed next: the one that is behind.
@@ -178,6 +193,10 @@ impl Join {
         let (key, is_sent) = match message.direction {
             Direction::Tx => ((host, local, remote), true),
             Direction::Rx => ((host.peer(), remote, local), false),
+        };
+        let Some(key) = self.translations.of(key) else {
+            self.unmatched[Reason::Ambiguous] += 1;
+            return;
         };
         let stream = self.streams.entry(key).or_default();
         let found = match is_sent {

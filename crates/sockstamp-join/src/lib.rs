@@ -18,6 +18,7 @@
 //! | [`clocks`] | the offset between the clocks over time |
 //! | `region` | the offsets that observations leave possible |
 //! | [`life`] | a message as both hosts saw it |
+//! | [`nat`] | connections whose addresses are others at the other end |
 //! | [`sides`] | the clocks of both hosts as types |
 //! | [`unmatched`] | why a message has no life |
 
@@ -27,6 +28,7 @@ pub mod clocks;
 mod datagrams;
 pub mod join;
 pub mod life;
+pub mod nat;
 mod pairs;
 mod region;
 pub mod sides;
@@ -37,4 +39,5 @@ pub mod unmatched;
 pub use clocks::{Clocks, Estimate, Quality};
 pub use join::{Clamped, Join, Settings, Trust};
 pub use life::{End, Host, Life};
+pub use nat::{Nat, Translations};
 pub use unmatched::{Reason, Unmatched};

@@ -9,7 +9,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
-use crate::{Clamped, Host, Join, Life, Quality, Reason, Settings, Trust};
+use crate::{Clamped, Host, Join, Life, Nat, Quality, Reason, Settings, Translations, Trust};
 
 const SECOND: u64 = 1_000_000_000;
 /// CLOCK_REALTIME of both hosts at the begin.
@@ -130,11 +130,16 @@ fn exchange(random: &mut fastrand::Rng, seconds: u64, least: [u64; 2]) -> Vec<Tr
 
 /// Join the rows of both hosts, each in the order of their time.
 fn joined(rows: [Vec<Message>; 2], trust: Trust) -> (Vec<Life>, Join) {
-    let mut join = Join::new(Settings {
+    joined_through(rows, trust, Translations::default())
+}
+
+fn joined_through(rows: [Vec<Message>; 2], trust: Trust, translations: Translations) -> (Vec<Life>, Join) {
+    let settings = Settings {
         trust,
         apart: Nanos::from_secs(10),
         in_step: false,
-    });
+    };
+    let mut join = Join::new(settings).translated(translations);
     let mut rows = rows.map(|mut rows| {
         rows.sort_by_key(|row| row.time);
         rows.into_iter()
@@ -501,4 +506,74 @@ fn datagrams_that_are_alike_or_lost_are_counted() {
         _ => 0,
     });
     assert_eq!(counted, expected);
+}
+
+/// Let the second host see another address and port of the first one.
+fn behind_nat(rows: &mut [Vec<Message>; 2], port: u16) {
+    for row in &mut rows[1] {
+        row.flow.remote = ([192, 0, 2, 7], port).into();
+    }
+}
+
+fn learned(rows: &[Vec<Message>; 2]) -> Translations {
+    let mut nat = Nat::default();
+    for (host, rows) in Host::ALL.into_iter().zip(rows) {
+        rows.iter().for_each(|row| nat.add(host, row));
+    }
+    nat.translations()
+}
+
+const STILL: Skew = Skew {
+    offset: 0,
+    drift: 0,
+    step: NO_STEP,
+};
+
+#[test]
+fn connections_behind_nat_are_found_by_their_numbers() {
+    let mut random = fastrand::Rng::with_seed(19);
+    let truths = exchange(&mut random, 5, [60_000, 60_000]);
+    let mut rows = rows(&truths, STILL);
+    assert!(learned(&rows).is_empty());
+    behind_nat(&mut rows, 61_000);
+    let (lives, join) = joined(rows.clone(), Trust::Clocks);
+    assert_eq!(lives.len(), 0);
+    assert_eq!(join.unmatched()[Reason::OneSided], 2 * truths.len() as u64);
+    let translations = learned(&rows);
+    assert_eq!(translations.len(), 2);
+    let (lives, _) = joined_through(rows, Trust::Clocks, translations);
+    assert_eq!(lives.len(), truths.len());
+    let lives = Lives::new(&lives);
+    assert!(truths.iter().all(|truth| lives.of(*truth).is_some()));
+}
+
+#[test]
+fn connections_behind_nat_that_look_alike_are_refused() {
+    let mut random = fastrand::Rng::with_seed(21);
+    let truths = exchange(&mut random, 2, [60_000, 60_000]);
+    let mut rows = rows(&truths, STILL);
+    behind_nat(&mut rows, 61_000);
+    // Another connection, with the same bytes and numbers.
+    let mut twin = rows.clone();
+    behind_nat(&mut twin, 62_000);
+    for row in &mut twin[0] {
+        row.flow.local.set_port(50_000);
+    }
+    for (rows, twin) in rows.iter_mut().zip(twin) {
+        rows.extend(twin);
+    }
+    let (lives, join) = joined_through(rows.clone(), Trust::Clocks, learned(&rows));
+    assert_eq!(lives.len(), 0);
+    assert_eq!(join.unmatched()[Reason::Ambiguous], 4 * truths.len() as u64);
+}
+
+#[test]
+fn a_few_numbers_that_agree_are_no_evidence_of_nat() {
+    let mut random = fastrand::Rng::with_seed(25);
+    let truths = exchange(&mut random, 2, [60_000, 60_000]);
+    let of_one = truths.iter().filter(|truth| truth.from == Host::First);
+    let few: Vec<Truth> = of_one.take(3).copied().collect();
+    let mut rows = rows(&few, STILL);
+    behind_nat(&mut rows, 61_000);
+    assert!(learned(&rows).is_empty());
 }

@@ -38,6 +38,7 @@ mod host;
 mod leftovers;
 mod link;
 mod link_config;
+mod nat;
 mod peer;
 mod process;
 mod relay;

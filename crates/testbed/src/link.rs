@@ -12,6 +12,7 @@ use crate::error::{Context, Error, Result};
 use crate::host::{Host, Namespace};
 use crate::leftovers::NETNS_DIRECTORY;
 use crate::link_config::LinkConfig;
+use crate::nat::Nat;
 use crate::process::{self, POLL_INTERVAL};
 use crate::relay::{Relay, Shared};
 use crate::statistics::RelayStatistics;
@@ -88,6 +89,9 @@ impl Way {
         Ok(())
     }
 }
+
+/// The last number of an address behind which the first host may be.
+const OUTSIDE: u8 = 77;
 
 impl Link {
     /// Joins two hosts by a relay with the same configuration in both directions.
@@ -243,6 +247,21 @@ impl Link {
     pub fn set_config(&self, config: LinkConfig) -> Result<()> {
         self.set_direction(Direction::AToB, config.clone())?;
         self.set_direction(Direction::BToA, config)
+    }
+
+    /// Lets the second host see another address of the first one from now on, as NAT does. Returns
+    /// it.
+    pub fn translate(&self) -> Result<IpAddr> {
+        let IpAddr::V4(inside) = self.address_a(Family::V4) else {
+            return Err(Error::Missing("an address of IPv4"));
+        };
+        let [a, b, c, _] = inside.octets();
+        let outside = Ipv4Addr::new(a, b, c, OUTSIDE);
+        for direction in [Direction::AToB, Direction::BToA] {
+            let nat = &self.way(direction)?.shared.nat;
+            nat.get_or_init(|| Nat { inside, outside });
+        }
+        Ok(outside.into())
     }
 
     /// Changes one direction, as [`Link::set_config`] does both.

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -17,6 +17,7 @@ use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 
 use crate::link_config::LinkConfig;
+use crate::nat::Nat;
 use crate::statistics::{Counters, add};
 use crate::sys::{self, VNET_HEADER_LEN};
 
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     generation: AtomicU64,
     /// Data packets still to be lost on request.
     lose_next: AtomicU64,
+    /// Set once, if the first host's address is to be another.
+    pub(crate) nat: OnceLock<Nat>,
     pub(crate) counters: Counters,
 }
 
@@ -215,6 +218,9 @@ impl Relay {
                         .clone();
                     schedule.reconfigure(config, self.stream);
                     generation = latest;
+                }
+                if let Some(nat) = self.shared.nat.get() {
+                    nat.translate(self.stream == 0, &mut buffer[..len]);
                 }
                 self.take(&buffer[..len], &mut schedule, &mut queue);
             }

@@ -22,6 +22,8 @@ struct All<'a> {
     clocks: Clocks,
     directions: [Direction<'a>; 2],
     clamped: Clamped,
+    /// Directions of connections whose addresses differ between the hosts.
+    translated: usize,
     not_joined: BTreeMap<&'static str, u64>,
 }
 
@@ -97,6 +99,7 @@ pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
         clocks: clocks(joined),
         directions: Host::ALL.map(|host| direction(joined, host)),
         clamped: clamped(joined),
+        translated: joined.join.translations().len(),
         not_joined: Reason::ALL
             .into_iter()
             .map(|reason| (reason.name(), joined.join.unmatched()[reason]))

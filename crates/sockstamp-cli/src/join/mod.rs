@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use sockstamp_join::sides::{First, Stamp};
-use sockstamp_join::{Host, Join, Life, Settings, Trust};
+use sockstamp_join::{Host, Join, Life, Nat, Settings, Translations, Trust};
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::message::Message;
 use sockstamp_record::Reader;
@@ -40,6 +40,12 @@ pub struct Options {
     /// Without, the offset of the clocks comes from the messages themselves, with an interval.
     #[arg(long)]
     pub ptp: bool,
+    /// Find connections whose addresses NAT changes, by the numbers and lengths of their messages
+    ///
+    /// Both hosts must have measured the same messages (--in-step, --every). The recordings are
+    /// read twice.
+    #[arg(long)]
+    pub nat: bool,
     /// Clocks of the hosts may differ by so much
     ///
     /// Messages are kept for as long, until their other end is read.
@@ -124,6 +130,9 @@ impl Joined {
             apart: Nanos::from(options.apart),
             in_step: are_in_step(&recordings),
         });
+        if options.nat {
+            join = join.translated(translations(&recordings)?);
+        }
         let mut hosts = [&recordings[0], &recordings[1]].map(|recordings| Recorded {
             name: name(recordings),
             ..Recorded::default()
@@ -165,6 +174,17 @@ impl Joined {
     fn from(&self, host: Host) -> &Sums {
         &self.sums[host as usize]
     }
+}
+
+/// Look for connections whose addresses differ between the hosts.
+fn translations(recordings: &[Vec<Reader>; 2]) -> Result<Translations> {
+    let mut nat = Nat::default();
+    for (host, recordings) in Host::ALL.into_iter().zip(recordings) {
+        for message in recordings.iter().flat_map(Reader::messages) {
+            nat.add(host, &message?);
+        }
+    }
+    Ok(nat.translations())
 }
 
 /// Return true if all chose their messages by the same multiples.

@@ -27,6 +27,13 @@ pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
     if !reasons.is_empty() {
         writeln!(output, "{}", wrapped(" not joined:", &reasons, ","))?;
     }
+    let translated = joined.join.translations().len();
+    if translated > 0 {
+        writeln!(
+            output,
+            " NAT: the addresses of {translated} directions of connections differ"
+        )?;
+    }
     let clamped = joined.join.clamped();
     let clamped = [("net.forward", clamped.forward), ("net.back", clamped.back)];
     let clamped = clamped.into_iter().filter(|(_, count)| *count > 0);
