@@ -28,20 +28,31 @@ pub struct Bucket {
     pub count: u64,
 }
 
+/// Return the bound of a bucket in seconds.
+#[must_use]
+pub fn bound(bucket: usize) -> f64 {
+    let exponent = i32::try_from(bucket).map_or(*EXPONENTS.end() + 1, |bucket| EXPONENTS.start() + bucket);
+    match EXPONENTS.contains(&exponent) {
+        true => 2_f64.powi(exponent),
+        false => f64::INFINITY,
+    }
+}
+
 /// Return the buckets of a distribution, the last without a bound.
 pub fn cumulative(histogram: &GroupHistogram) -> impl Iterator<Item = Bucket> {
-    let up_to = |highest: usize| {
-        let counts = histogram.slots().take_while(|&(slot, _)| slot <= highest);
-        counts.fold(0_u64, |sum, (_, count)| sum.saturating_add(count))
-    };
-    let bounded = EXPONENTS.map(move |exponent| Bucket {
-        bound: 2_f64.powi(exponent),
-        count: up_to(slot_below(exponent)),
-    });
-    bounded.chain([Bucket {
-        bound: f64::INFINITY,
-        count: up_to(SLOTS),
-    }])
+    let mut slots = histogram.slots().peekable();
+    let mut count = 0_u64;
+    (0..BUCKETS).map(move |bucket| {
+        let bound = bound(bucket);
+        let highest = match bound.is_finite() {
+            true => slot_below(EXPONENTS.start() + i32::try_from(bucket).unwrap_or(0)),
+            false => SLOTS,
+        };
+        while let Some((_, more)) = slots.next_if(|&(slot, _)| slot <= highest) {
+            count = count.saturating_add(more);
+        }
+        Bucket { bound, count }
+    })
 }
 
 /// Return the last slot whose times are all up to 2^exponent s.

@@ -76,7 +76,7 @@ impl Counters {
     }
 
     /// Add the series to an exposition.
-    pub fn expose(&self, exposition: &mut Exposition<'_>) {
+    pub fn expose(&self, exposition: &mut Exposition) {
         for (metric, series) in &self.counters {
             for (labels, grown) in series {
                 let value = match metric.unit {
@@ -104,14 +104,17 @@ mod tests {
     fn values(counters: &Counters) -> Vec<Value<'static>> {
         let mut exposition = Exposition::default();
         counters.expose(&mut exposition);
-        let families = exposition.families.iter();
-        families
-            .map(|family| match family.points[0].value {
-                Value::Histogram(_) => unreachable!("counters have none"),
-                Value::Count(count) => Value::Count(count),
-                Value::Real(real) => Value::Real(real),
-            })
-            .collect()
+        let mut values = Vec::new();
+        for metric in 0..exposition.metrics().count() {
+            exposition.points(metric, 0, &mut |point| {
+                values.push(match point.value {
+                    Value::Histogram(_) => unreachable!("counters have none"),
+                    Value::Count(count) => Value::Count(count),
+                    Value::Real(real) => Value::Real(real),
+                });
+            });
+        }
+        values
     }
 
     #[test]

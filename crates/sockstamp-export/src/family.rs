@@ -1,10 +1,15 @@
-//! Metrics with their values, as formats take them.
+//! All series at one moment, as formats take them.
+//!
+//! The series of a group are made one by one where they are written: there may be a hundred
+//! thousand.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use sockstamp_model::group::GroupHistogram;
+use sockstamp_model::group::{GroupHistogram, GroupSummary};
 
 use crate::catalogue::Metric;
+use crate::ledger::GROUPED;
 
 /// Names and values, in the order in which they are printed.
 pub type Labels = Vec<(Cow<'static, str>, String)>;
@@ -21,40 +26,103 @@ pub enum Value<'a> {
 }
 
 /// One series.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point<'a> {
-    /// The labels.
-    pub labels: Labels,
+    /// The labels of its group, or all of them.
+    pub group: &'a Labels,
+    /// The names of further labels, and their values.
+    pub names: &'static [&'static str],
+    /// One value per name.
+    pub values: &'a [&'static str],
     /// The value.
     pub value: Value<'a>,
 }
 
-/// The series of one metric.
+impl<'a> Point<'a> {
+    /// Return all labels.
+    pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        let group = self
+            .group
+            .iter()
+            .map(|(name, value)| (name.as_ref(), value.as_str()));
+        let own = self.names.iter().zip(self.values);
+        group.chain(own.map(|(&name, &value)| (name, value)))
+    }
+}
+
+/// A group with the labels of its series.
+pub type Labelled = (Arc<Labels>, Arc<GroupSummary>);
+
+/// The series of one metric that has no groups.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Family<'a> {
-    /// The metric.
-    pub metric: &'static Metric,
-    /// Its series.
-    pub points: Vec<Point<'a>>,
+struct Single {
+    metric: &'static Metric,
+    points: Vec<(Labels, Value<'static>)>,
 }
 
 /// All that is handed over at once.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Exposition<'a> {
-    /// Metrics that have a series.
-    pub families: Vec<Family<'a>>,
+pub struct Exposition {
+    groups: Vec<Labelled>,
+    singles: Vec<Single>,
 }
 
-impl<'a> Exposition<'a> {
+impl Exposition {
+    /// Add the series of groups.
+    pub(crate) fn add_groups(&mut self, groups: impl IntoIterator<Item = Labelled>) {
+        self.groups.extend(groups);
+    }
+
     /// Add a series; those of a metric are kept together.
-    pub fn add(&mut self, metric: &'static Metric, labels: Labels, value: Value<'a>) {
-        let point = Point { labels, value };
-        match self.families.iter_mut().rfind(|family| family.metric == metric) {
-            Some(family) => family.points.push(point),
-            None => self.families.push(Family {
+    pub fn add(&mut self, metric: &'static Metric, labels: Labels, value: Value<'static>) {
+        let known = self.singles.iter_mut();
+        match known.rev().find(|single| std::ptr::eq(single.metric, metric)) {
+            Some(single) => single.points.push((labels, value)),
+            None => self.singles.push(Single {
                 metric,
-                points: vec![point],
+                points: vec![(labels, value)],
             }),
         }
+    }
+
+    /// Return each metric, also those that have no series now.
+    pub fn metrics(&self) -> impl Iterator<Item = &'static Metric> {
+        let grouped = GROUPED.iter().map(|(metric, _)| *metric);
+        grouped.chain(self.singles.iter().map(|single| single.metric))
+    }
+
+    /// Pass the series of the metric at this place of [`metrics`](Self::metrics) that belong to a
+    /// group, by its number; return false behind the last group. A metric without groups has one.
+    pub fn points(&self, metric: usize, group: usize, each: &mut dyn FnMut(&Point<'_>)) -> bool {
+        match GROUPED.get(metric) {
+            Some(&(metric, points)) => {
+                let Some((labels, group)) = self.groups.get(group) else {
+                    return false;
+                };
+                points(group, &mut |values, value| {
+                    each(&Point {
+                        group: labels,
+                        names: metric.labels,
+                        values,
+                        value,
+                    });
+                });
+            }
+            None => {
+                let single = self.singles.get(metric - GROUPED.len());
+                let Some(single) = single.filter(|_| group == 0) else {
+                    return false;
+                };
+                for (labels, value) in &single.points {
+                    each(&Point {
+                        group: labels,
+                        names: &[],
+                        values: &[],
+                        value: *value,
+                    });
+                }
+            }
+        }
+        true
     }
 }

@@ -1,7 +1,9 @@
 //! The formats that Prometheus reads, and the choice between them.
 
+use std::sync::Arc;
+
 use crate::family::Exposition;
-use crate::{protobuf, text};
+use crate::pieces::Pieces;
 
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -40,13 +42,10 @@ impl Format {
         }
     }
 
-    /// Return all series in this format.
+    /// Return all series in this format, piece by piece.
     #[must_use]
-    pub fn render(self, exposition: &Exposition<'_>) -> Vec<u8> {
-        match self {
-            Self::Protobuf => protobuf::render(exposition),
-            Self::OpenMetrics | Self::Plain => text::render(exposition, self).into_bytes(),
-        }
+    pub fn pieces(self, exposition: Arc<Exposition>) -> Pieces {
+        Pieces::new(exposition, self)
     }
 }
 

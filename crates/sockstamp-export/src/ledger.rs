@@ -7,19 +7,20 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sockstamp_model::group::{GroupDirection, GroupKey, GroupSummary};
 use sockstamp_model::part::{Part, PartMap, PartSummary};
-use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_model::stage::Stage;
 
 use crate::buckets::BUCKETS;
-use crate::catalogue::{
-    BYTES, EXPIRED, GROUPS, MEASURED, MESSAGE, MESSAGES, Metric, PART, REFUSED, REFUSED_GROUPS, RETRANSMITS,
-    STAGE,
-};
+use crate::catalogue::{EXPIRED, GROUPS, REFUSED_GROUPS};
 use crate::family::{Exposition, Labels, Value};
-use crate::text::seconds;
+
+mod series;
+
+pub(crate) use series::GROUPED;
 
 /// The label of the overflow: OpenTelemetry, "Metrics SDK", section "Overflow attribute", as
 /// Prometheus writes it.
@@ -57,7 +58,7 @@ pub trait Naming {
 
 #[derive(Debug)]
 struct Series {
-    total: GroupSummary,
+    total: Arc<GroupSummary>,
     /// The group that was counted last, and when.
     key: GroupKey,
     grown: Duration,
@@ -67,7 +68,7 @@ struct Series {
 #[derive(Debug)]
 pub struct Ledger {
     limits: Limits,
-    series: BTreeMap<Labels, Series>,
+    series: BTreeMap<Arc<Labels>, Series>,
     overflow: GroupSummary,
     /// The counts at the last look.
     last: BTreeMap<GroupKey, GroupSummary>,
@@ -110,16 +111,20 @@ impl Ledger {
     /// Add what has been counted since the last look. `ended` are groups that no later look has.
     pub fn add(&mut self, now: Duration, look: Look, ended: Vec<GroupSummary>, naming: &impl Naming) {
         let live = sum_by_key(look.groups);
-        let mut counted = live.clone();
-        for group in ended {
-            merge(&mut counted, group);
-        }
-        for (key, group) in counted {
-            let nothing = GroupSummary::new(key.clone());
-            let last = self.last.remove(&key).unwrap_or(nothing);
-            if group != last {
-                self.grow(now, group.since(&last), naming);
+        let mut ended = sum_by_key(ended);
+        let mut last = std::mem::take(&mut self.last);
+        for (key, group) in &live {
+            let last = last.remove(key);
+            match ended.remove(key) {
+                Some(mut counted) => {
+                    counted.merge(group);
+                    self.grow_since(now, last, &counted, naming);
+                }
+                None => self.grow_since(now, last, group, naming),
             }
+        }
+        for (key, group) in &ended {
+            self.grow_since(now, last.remove(key), group, naming);
         }
         add_up(&mut self.overflow, &look.rest.since(&self.last_rest));
         self.last = live;
@@ -127,19 +132,32 @@ impl Ledger {
         self.expire(now, naming);
     }
 
+    fn grow_since(
+        &mut self,
+        now: Duration,
+        last: Option<GroupSummary>,
+        counted: &GroupSummary,
+        naming: &impl Naming,
+    ) {
+        let last = last.unwrap_or_else(|| GroupSummary::new(counted.key.clone()));
+        if *counted != last {
+            self.grow(now, counted.since(&last), naming);
+        }
+    }
+
     fn grow(&mut self, now: Duration, more: GroupSummary, naming: &impl Naming) {
         let has_room = (self.series.len() + 1) * SERIES_PER_GROUP <= self.limits.series;
-        match self.series.entry(naming.labels(&more.key)) {
+        match self.series.entry(Arc::new(naming.labels(&more.key))) {
             Entry::Occupied(mut place) => {
                 let series = place.get_mut();
-                add_up(&mut series.total, &more);
+                add_up(Arc::make_mut(&mut series.total), &more);
                 series.grown = now;
                 series.key = more.key;
             }
             Entry::Vacant(place) if has_room => {
                 place.insert(Series {
                     key: more.key.clone(),
-                    total: more,
+                    total: Arc::new(more),
                     grown: now,
                 });
             }
@@ -158,58 +176,17 @@ impl Ledger {
         self.expired += (before - self.series.len()) as u64;
     }
 
-    /// Add the series to an exposition.
-    pub fn expose<'a>(&'a self, exposition: &mut Exposition<'a>) {
-        let overflow = vec![(OVERFLOW.into(), "true".to_owned())];
-        let overflow = (!is_empty(&self.overflow)).then_some((&overflow, &self.overflow));
-        let series = self.series.iter().map(|(labels, series)| (labels, &series.total));
-        for (labels, total) in series.chain(overflow) {
-            for direction in Direction::ALL {
-                expose_direction(exposition, labels, total.direction(direction), direction);
-            }
-            exposition.add(&RETRANSMITS, labels.clone(), Value::Count(total.tx.retransmits));
+    /// Add the series to an exposition, which shares their counts until they grow.
+    pub fn expose(&self, exposition: &mut Exposition) {
+        let series = self.series.iter();
+        exposition.add_groups(series.map(|(labels, series)| (Arc::clone(labels), Arc::clone(&series.total))));
+        if !is_empty(&self.overflow) {
+            let labels = vec![(OVERFLOW.into(), "true".to_owned())];
+            exposition.add_groups([(Arc::new(labels), Arc::new(self.overflow.clone()))]);
         }
         exposition.add(&GROUPS, Vec::new(), Value::Count(self.series.len() as u64));
         exposition.add(&REFUSED_GROUPS, Vec::new(), Value::Count(self.refused));
         exposition.add(&EXPIRED, Vec::new(), Value::Count(self.expired));
-    }
-}
-
-fn expose_direction<'a>(
-    exposition: &mut Exposition<'a>,
-    group: &Labels,
-    counted: &'a GroupDirection,
-    direction: Direction,
-) {
-    let mut add = |metric: &'static Metric, names: &[&str], value: Value<'a>| {
-        let mut labels = group.clone();
-        let own = metric.labels.iter().zip(names);
-        labels.extend(own.map(|(&label, &name)| (label.into(), name.to_owned())));
-        exposition.add(metric, labels, value);
-    };
-    let name = direction.name();
-    for (stage, histogram) in counted.stages.present() {
-        if !histogram.is_empty() {
-            add(&STAGE, &[name, stage.name()], Value::Histogram(histogram));
-        }
-    }
-    let time = counted.time(direction);
-    if !time.is_empty() {
-        add(&MESSAGE, &[name], Value::Histogram(time));
-    }
-    for (part, sum) in counted.parts.iter() {
-        if let Some(sum) = sum.filter(|sum| sum.sum_ns > 0) {
-            let names = [name, part.stage().name(), part.name()];
-            add(&PART, &names, Value::Real(seconds(sum.sum_ns)));
-        }
-    }
-    for (metric, count) in [
-        (&MESSAGES, counted.messages),
-        (&BYTES, counted.bytes),
-        (&MEASURED, counted.measured),
-        (&REFUSED, counted.refused),
-    ] {
-        add(metric, &[name], Value::Count(count));
     }
 }
 

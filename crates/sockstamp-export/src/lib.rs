@@ -15,9 +15,11 @@ mod family;
 mod format;
 mod host;
 pub mod ledger;
+mod pieces;
 mod protobuf;
 mod text;
 
-pub use family::{Exposition, Family, Labels, Point, Value};
+pub use family::{Exposition, Labelled, Labels, Point, Value};
 pub use format::Format;
 pub use host::host_counters;
+pub use pieces::Pieces;

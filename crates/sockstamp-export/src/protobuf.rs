@@ -11,8 +11,8 @@ use sockstamp_model::group::{GroupHistogram, SLOTS};
 use sockstamp_model::histogram::ZERO_THRESHOLD_SECONDS;
 
 use crate::buckets;
-use crate::catalogue::Kind;
-use crate::family::{Exposition, Family, Point, Value};
+use crate::catalogue::{Kind, Metric};
+use crate::family::{Point, Value};
 use crate::text::seconds;
 
 /// 2^2 buckets per power of two.
@@ -20,38 +20,32 @@ const SCHEMA: i32 = 2;
 /// Index of the bucket of slot 1, which ends at 2^(-24 + 1/4) s.
 const FIRST_INDEX: i32 = -95;
 
-/// Return all series: each metric's message with its length in front.
-pub(crate) fn render(exposition: &Exposition<'_>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for family in &exposition.families {
-        let message = of_family(family);
-        varint(&mut bytes, message.0.len() as u64);
-        bytes.extend(message.0);
-    }
-    bytes
-}
-
-/// `MetricFamily`.
-fn of_family(family: &Family<'_>) -> Message {
-    let kind = match family.metric.kind {
+/// Write a `MetricFamily` up to its series, with the length of all in front.
+pub(crate) fn head(bytes: &mut Vec<u8>, metric: &Metric, length: usize) {
+    let kind = match metric.kind {
         Kind::Counter => 0,
         Kind::Gauge => 1,
         Kind::Histogram => 4,
     };
     let mut message = Message::default();
-    message.text(1, &family.metric.series());
-    message.text(2, family.metric.help);
+    message.text(1, &metric.series());
+    message.text(2, metric.help);
     message.number(3, kind);
-    for point in &family.points {
-        message.message(4, &of_point(point, family.metric.kind));
-    }
-    message
+    varint(bytes, (message.0.len() + length) as u64);
+    bytes.extend(message.0);
 }
 
-/// `Metric`.
+/// Write a series: a `Metric` of the `MetricFamily`.
+pub(crate) fn point(bytes: &mut Vec<u8>, kind: Kind, point: &Point<'_>) {
+    let message = of_point(point, kind);
+    varint(bytes, 4 << 3 | 2);
+    varint(bytes, message.0.len() as u64);
+    bytes.extend(message.0);
+}
+
 fn of_point(point: &Point<'_>, kind: Kind) -> Message {
     let mut message = Message::default();
-    for (name, value) in &point.labels {
+    for (name, value) in point.labels() {
         let mut label = Message::default();
         label.text(1, name);
         label.text(2, value);
@@ -179,10 +173,14 @@ fn zigzag(value: i64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use sockstamp_model::clock::Nanos;
 
     use super::*;
     use crate::catalogue::{IN_FLIGHT, VERDICTS};
+    use crate::family::Exposition;
+    use crate::format::Format;
 
     fn of(latencies: &[(u64, u64)]) -> GroupHistogram {
         let mut histogram = GroupHistogram::default();
@@ -192,13 +190,17 @@ mod tests {
         histogram
     }
 
+    fn rendered(exposition: Exposition) -> Vec<u8> {
+        Format::Protobuf.pieces(Arc::new(exposition)).flatten().collect()
+    }
+
     /// As `protoc --decode` reads them.
     #[test]
     fn numbers_have_the_bytes_of_the_format() {
         let mut exposition = Exposition::default();
         let labels = vec![("verdict".into(), "hol".to_owned())];
         exposition.add(&VERDICTS, labels, Value::Count(3));
-        let bytes = render(&exposition);
+        let bytes = rendered(exposition);
         let (length, family) = bytes.split_at(2);
         let [low, high] = [length[0] & 0x7f, length[1]].map(usize::from);
         assert_eq!(low | high << 7, family.len());
@@ -212,7 +214,7 @@ mod tests {
         let mut exposition = Exposition::default();
         exposition.add(&IN_FLIGHT, Vec::new(), Value::Count(0));
         let gauge = b"\x18\x01\x22\x0b\x12\x09\x09\0\0\0\0\0\0\0\0";
-        assert!(render(&exposition).ends_with(gauge));
+        assert!(rendered(exposition).ends_with(gauge));
     }
 
     /// Bucket 0 ends at 1 s, inclusive; bucket 24 at 64 s.

@@ -1,80 +1,72 @@
 //! The two text formats of Prometheus.
 
 use std::fmt::{self, Display, Write as _};
+use std::io::Write as _;
+use std::sync::LazyLock;
 
 use sockstamp_model::group::GroupHistogram;
 
-use crate::buckets;
+use crate::buckets::{self, BUCKETS};
 use crate::catalogue::{Kind, Metric};
-use crate::family::{Exposition, Family, Labels, Value};
+use crate::family::{Point, Value};
 use crate::format::Format;
 
-/// Return the text of all series.
-pub(crate) fn render(exposition: &Exposition<'_>, format: Format) -> String {
-    let mut text = String::new();
-    for family in &exposition.families {
-        head(&mut text, family.metric, format);
-        series(&mut text, family);
-    }
-    if format == Format::OpenMetrics {
-        text.push_str("# EOF\n");
-    }
-    text
-}
-
-fn head(text: &mut String, metric: &Metric, format: Format) {
+/// Write what stands before the series of a metric.
+pub(crate) fn head(bytes: &mut Vec<u8>, metric: &Metric, format: Format) {
     // The older format names a counter by its series.
     let name = match format {
         Format::OpenMetrics => metric.name.to_owned(),
         _ => metric.series(),
     };
-    // Writing to a String cannot fail, here and below.
-    let _ = writeln!(text, "# HELP {name} {}", metric.help);
-    let _ = writeln!(text, "# TYPE {name} {}", metric.kind.name());
+    // Writing to a Vec cannot fail, here and below.
+    let _ = writeln!(bytes, "# HELP {name} {}", metric.help);
+    let _ = writeln!(bytes, "# TYPE {name} {}", metric.kind.name());
     if let (Format::OpenMetrics, Some(unit)) = (format, metric.unit) {
-        let _ = writeln!(text, "# UNIT {name} {unit}");
+        let _ = writeln!(bytes, "# UNIT {name} {unit}");
     }
 }
 
-fn series(text: &mut String, family: &Family<'_>) {
-    let name = family.metric.series();
-    for point in &family.points {
-        let labels = label_text(&point.labels);
-        match point.value {
-            Value::Count(count) => sample(text, &name, &labels, count),
-            Value::Real(value) => sample(text, &name, &labels, Real(value)),
-            Value::Histogram(histogram) => distribution(text, &name, &labels, histogram),
-        }
+/// Write one series.
+pub(crate) fn point(bytes: &mut Vec<u8>, metric: &Metric, point: &Point<'_>) {
+    let labels = label_text(point);
+    let (name, end) = (
+        metric.name,
+        if metric.kind == Kind::Counter {
+            "_total"
+        } else {
+            ""
+        },
+    );
+    match point.value {
+        Value::Count(count) => sample(bytes, name, end, &labels, count),
+        Value::Real(value) => sample(bytes, name, end, &labels, Real(value)),
+        Value::Histogram(histogram) => distribution(bytes, name, &labels, histogram),
     }
-    debug_assert!(family.metric.kind != Kind::Counter || name.ends_with("_total"));
 }
 
-fn sample(text: &mut String, name: &str, labels: &str, value: impl Display) {
+fn sample(bytes: &mut Vec<u8>, name: &str, end: &str, labels: &str, value: impl Display) {
     let _ = match labels {
-        "" => writeln!(text, "{name} {value}"),
-        _ => writeln!(text, "{name}{{{labels}}} {value}"),
+        "" => writeln!(bytes, "{name}{end} {value}"),
+        _ => writeln!(bytes, "{name}{end}{{{labels}}} {value}"),
     };
 }
 
-fn distribution(text: &mut String, name: &str, labels: &str, histogram: &GroupHistogram) {
+/// The bounds as text, which each distribution has.
+static BOUNDS: LazyLock<[String; BUCKETS]> =
+    LazyLock::new(|| std::array::from_fn(|bucket| Real(buckets::bound(bucket)).to_string()));
+
+fn distribution(bytes: &mut Vec<u8>, name: &str, labels: &str, histogram: &GroupHistogram) {
     let comma = if labels.is_empty() { "" } else { "," };
+    let before = format!("{name}_bucket{{{labels}{comma}le=\"");
     let mut count = 0;
-    for bucket in buckets::cumulative(histogram) {
-        let bound = Real(bucket.bound);
-        let _ = writeln!(
-            text,
-            "{name}_bucket{{{labels}{comma}le=\"{bound}\"}} {}",
-            bucket.count
-        );
+    for (bucket, bound) in buckets::cumulative(histogram).zip(&*BOUNDS) {
+        bytes.extend(before.as_bytes());
+        bytes.extend(bound.as_bytes());
+        let _ = writeln!(bytes, "\"}} {}", bucket.count);
         count = bucket.count;
     }
-    sample(
-        text,
-        &format!("{name}_sum"),
-        labels,
-        Real(seconds(histogram.sum_ns())),
-    );
-    sample(text, &format!("{name}_count"), labels, count);
+    sample(bytes, name, "_sum", labels, Real(seconds(histogram.sum_ns())));
+    sample(bytes, name, "_count", labels, count);
 }
 
 /// Return a sum of nanoseconds in seconds.
@@ -82,9 +74,9 @@ pub(crate) fn seconds(ns: u128) -> f64 {
     ns as f64 / 1e9
 }
 
-fn label_text(labels: &Labels) -> String {
+fn label_text(point: &Point<'_>) -> String {
     let mut text = String::new();
-    for (name, value) in labels {
+    for (name, value) in point.labels() {
         let comma = if text.is_empty() { "" } else { "," };
         let _ = write!(text, "{comma}{name}=\"{}\"", LabelValue(value));
     }
@@ -128,13 +120,18 @@ impl Display for Real {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use sockstamp_model::clock::Nanos;
 
     use super::*;
     use crate::catalogue::{IN_FLIGHT, STAGE, VERDICTS};
+    use crate::family::Exposition;
 
-    fn text(exposition: &Exposition<'_>, format: Format) -> Vec<String> {
-        render(exposition, format).lines().map(str::to_owned).collect()
+    fn text(exposition: Exposition, format: Format) -> Vec<String> {
+        let bytes: Vec<_> = format.pieces(Arc::new(exposition)).flatten().collect();
+        let text = String::from_utf8(bytes).unwrap();
+        text.lines().map(str::to_owned).collect()
     }
 
     #[test]
@@ -144,12 +141,12 @@ mod tests {
         exposition.add(&VERDICTS, vec![("verdict".into(), hostile)], Value::Count(7));
         exposition.add(&IN_FLIGHT, Vec::new(), Value::Count(0));
         let sample = r#"sockstamp_verdicts_total{verdict="a\"b\\c\ndé"} 7"#;
-        let open = text(&exposition, Format::OpenMetrics);
+        let open = text(exposition.clone(), Format::OpenMetrics);
         assert_eq!(open[1], "# TYPE sockstamp_verdicts counter");
         assert_eq!(open[2], sample);
         assert_eq!(open[5], "sockstamp_in_flight_messages 0");
         assert_eq!(open.last().unwrap(), "# EOF");
-        let plain = text(&exposition, Format::Plain);
+        let plain = text(exposition, Format::Plain);
         assert_eq!(plain[1], "# TYPE sockstamp_verdicts_total counter");
         assert_eq!(plain[2], sample);
         assert_eq!(plain.len(), 6);
@@ -161,13 +158,18 @@ mod tests {
         histogram.record(Nanos(500), 1);
         histogram.record(Nanos(250_000_000), 2);
         histogram.record(Nanos(100_000_000_000), 1);
-        let mut exposition = Exposition::default();
-        exposition.add(
-            &STAGE,
-            vec![("stage".into(), "rx.app".into())],
-            Value::Histogram(&histogram),
-        );
-        let lines = text(&exposition, Format::OpenMetrics);
+        let labels = vec![("stage".into(), "rx.app".into())];
+        let series = Point {
+            group: &labels,
+            names: &[],
+            values: &[],
+            value: Value::Histogram(&histogram),
+        };
+        let mut bytes = Vec::new();
+        head(&mut bytes, &STAGE, Format::OpenMetrics);
+        point(&mut bytes, &STAGE, &series);
+        let text = String::from_utf8(bytes).unwrap();
+        let lines: Vec<_> = text.lines().map(str::to_owned).collect();
         assert_eq!(lines[2], "# UNIT sockstamp_stage_seconds seconds");
         let bucket = |bound: &str, count: u64| {
             format!("sockstamp_stage_seconds_bucket{{stage=\"rx.app\",le=\"{bound}\"}} {count}")

@@ -165,14 +165,19 @@ impl Table {
 
     /// Return the counts so far.
     pub(crate) fn read(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
-        let mut parts = Vec::new();
-        let groups = self.used_groups(maps)?;
-        self.learn_names(groups.iter().map(|(_, group)| &group.key));
+        // One at a time: as the kernel has it, a group is several times as large.
+        let mut read = Vec::new();
+        for (place, _) in self.used(maps)? {
+            let group = read_group(maps, place)?;
+            read.push((place, group.key, summary(&group, GroupKey::default(), plan)));
+        }
+        self.learn_names(read.iter().map(|(_, key, _)| key));
         self.keys = BTreeMap::from([(raw::GROUP_OTHER, GroupKey::default())]);
-        for (place, group) in groups {
-            let key = self.key(&group.key);
-            self.keys.insert(place, key.clone());
-            parts.push(summary(&group, key, plan));
+        let mut parts = Vec::with_capacity(read.len());
+        for (place, key, mut summary) in read {
+            summary.key = self.key(&key);
+            self.keys.insert(place, summary.key.clone());
+            parts.push(summary);
         }
         let mut groups = Groups::new(self.grouped.by.clone(), parts);
         let other = read_group(maps, raw::GROUP_OTHER)?;
@@ -260,12 +265,6 @@ impl Table {
             }
         }
         Ok(used)
-    }
-
-    fn used_groups(&self, maps: &SockstampMaps<'_>) -> Result<Vec<(u32, Box<Group>)>, Error> {
-        let used = self.used(maps)?.into_iter();
-        used.map(|(place, _)| Ok((place, read_group(maps, place)?)))
-            .collect()
     }
 
     /// Learn the names of new groups. When slots run short, also find the groups that are idle: a

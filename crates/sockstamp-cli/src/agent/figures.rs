@@ -7,7 +7,7 @@ use sockstamp_bpf::Session;
 use sockstamp_export::catalogue::{ABSENT, DROPPED_CLIENTS, IN_FLIGHT, LOOK_TIME, LOOKS, RELOADS};
 use sockstamp_export::counters::{Count, Counters};
 use sockstamp_export::ledger::{Ledger, Limits, Look, Naming};
-use sockstamp_export::{Exposition, Format, Labels, Value, host_counters};
+use sockstamp_export::{Exposition, Labels, Value, host_counters};
 use sockstamp_model::group::Groups;
 use sockstamp_model::summary::Summary;
 
@@ -94,16 +94,16 @@ impl Figures {
     }
 
     /// Return all series.
-    pub(super) fn render(&self, format: Format, dropped_clients: u64) -> Vec<u8> {
+    pub(super) fn exposition(&self, dropped_clients: u64) -> Exposition {
         let mut exposition = Exposition::default();
         self.ledger.expose(&mut exposition);
         self.counters.expose(&mut exposition);
         self.expose_own(&mut exposition, dropped_clients);
         own::expose(&mut exposition, self.started);
-        format.render(&exposition)
+        exposition
     }
 
-    fn expose_own(&self, exposition: &mut Exposition<'_>, dropped_clients: u64) {
+    fn expose_own(&self, exposition: &mut Exposition, dropped_clients: u64) {
         let mut add = |metric, value| exposition.add(metric, Labels::new(), value);
         add(&IN_FLIGHT, Value::Count(self.summary.in_flight));
         add(&LOOKS, Value::Count(self.looks));

@@ -15,23 +15,23 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use hyper::body::Bytes;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::{
     DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities, probe,
 };
-use sockstamp_export::Format;
+use sockstamp_export::{Exposition, Format, Pieces};
 use sockstamp_host::cgroup;
 
 use self::config::Config;
 use self::figures::Figures;
 use self::rules::Namer;
-use self::server::{Question, Server, Want};
+use self::server::{Answer, Question, Server, Want};
 use crate::escape::complain;
 use crate::filter::FilterWords;
 use crate::measure::{Signals, catch_signals, tell_what_is_left_alone};
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         wanted,
         measuring,
         looked: Instant::now(),
-        bodies: Vec::new(),
+        series: None,
         told_of_native: false,
     };
     if !address.ip().is_loopback() {
@@ -152,8 +152,8 @@ struct Agent<'a> {
     figures: Figures,
     server: Server,
     looked: Instant,
-    /// The bodies of the last look.
-    bodies: Vec<(Format, Bytes)>,
+    /// The series of the last look.
+    series: Option<Arc<Exposition>>,
     /// A client took text, and the log says so.
     told_of_native: bool,
 }
@@ -184,38 +184,38 @@ impl Agent<'_> {
         if question.answer.is_closed() {
             return Ok(());
         }
-        let body = match question.want {
-            Want::Ready => Bytes::from_static(b"ready\n"),
+        let answer = match question.want {
+            Want::Ready => Answer::from("ready\n"),
             Want::Config => toml::to_string(&self.config)
                 .context("cannot write the settings")?
                 .into(),
-            Want::Metrics(format) => self.metrics(format)?,
+            Want::Metrics(format) => Answer::Series(self.metrics(format)?),
         };
         // It may have gone just now.
-        let _ = question.answer.send(body);
+        let _ = question.answer.send(answer);
         Ok(())
     }
 
-    fn metrics(&mut self, format: Format) -> Result<Bytes> {
+    fn metrics(&mut self, format: Format) -> Result<Pieces> {
         if format == Format::OpenMetrics && !std::mem::replace(&mut self.told_of_native, true) {
             complain("Prometheus takes classic histograms: docs/agent.md says how it takes native ones");
         }
-        if self.bodies.is_empty() || self.looked.elapsed() >= FRESH {
+        if self.series.is_none() || self.looked.elapsed() >= FRESH {
             self.look()?;
         }
-        if let Some((_, body)) = self.bodies.iter().find(|(known, _)| *known == format) {
-            return Ok(body.clone());
-        }
-        let body = Bytes::from(self.figures.render(format, self.server.dropped()));
-        self.bodies.push((format, body.clone()));
-        Ok(body)
+        let (figures, server) = (&self.figures, &self.server);
+        let series = self
+            .series
+            .get_or_insert_with(|| Arc::new(figures.exposition(server.dropped())));
+        Ok(format.pieces(Arc::clone(series)))
     }
 
     fn look(&mut self) -> Result<()> {
+        // Series that nobody else reads grow in place.
+        self.series = None;
         self.figures
             .look(&mut self.measuring.session, &namer(&self.config))?;
         self.looked = Instant::now();
-        self.bodies.clear();
         Ok(())
     }
 
@@ -245,7 +245,7 @@ impl Agent<'_> {
             self.figures.rename();
         }
         self.config = config;
-        self.bodies.clear();
+        self.series = None;
         Ok(())
     }
 

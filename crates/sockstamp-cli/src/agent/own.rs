@@ -26,7 +26,7 @@ pub(super) fn programs(session: &Session) -> Vec<Count> {
 }
 
 /// Add the figures of this process to an exposition.
-pub(super) fn expose(exposition: &mut Exposition<'_>, started: SystemTime) {
+pub(super) fn expose(exposition: &mut Exposition, started: SystemTime) {
     let mut add = |metric, value| exposition.add(metric, Labels::new(), value);
     if let Ok(time) = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID) {
         add(&CPU, Value::Real(Duration::from(time).as_secs_f64()));

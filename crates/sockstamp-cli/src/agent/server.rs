@@ -9,22 +9,23 @@ use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
+use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use http_body_util::Full;
-use hyper::body::{Bytes, Incoming};
+use anyhow::{Context as _, Result};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use sockstamp_export::Format;
+use sockstamp_export::{Format, Pieces};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -55,7 +56,49 @@ pub(super) enum Want {
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) want: Want,
-    pub(super) answer: oneshot::Sender<Bytes>,
+    pub(super) answer: oneshot::Sender<Answer>,
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// All of it, until it is sent.
+    Whole(Bytes),
+    /// Series that are written as the client takes them.
+    Series(Pieces),
+}
+
+impl<T: Into<Bytes>> From<T> for Answer {
+    fn from(bytes: T) -> Self {
+        Self::Whole(bytes.into())
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = match &mut *self {
+            Self::Whole(bytes) => Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty()),
+            Self::Series(pieces) => pieces.next().map(Bytes::from),
+        };
+        Poll::Ready(bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Series(_) => SizeHint::default(),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(bytes) if bytes.is_empty())
+    }
 }
 
 /// The server, seen from the thread that measures.
@@ -121,7 +164,7 @@ struct Asker {
 }
 
 impl Asker {
-    async fn ask(&self, want: Want) -> Option<Bytes> {
+    async fn ask(&self, want: Want) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
         self.ask.send(Question { want, answer }).ok()?;
         // A full pipe has woken it already.
@@ -162,7 +205,7 @@ async fn attend(stream: TcpStream, asker: Rc<Asker>) {
     let _ = timeout(PATIENCE, protocol.serve_connection(TokioIo::new(stream), service)).await;
 }
 
-async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Full<Bytes>> {
+async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         return reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET is all there is\n");
     }
@@ -199,8 +242,8 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Full<By
     }
 }
 
-fn reply(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body.into()));
+fn reply(status: StatusCode, kind: &'static str, body: impl Into<Answer>) -> Response<Answer> {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));

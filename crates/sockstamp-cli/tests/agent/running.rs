@@ -18,7 +18,7 @@ use crate::common::{sockstamp, wait_attached};
 const WAIT: Duration = Duration::from_secs(60);
 
 /// Scrapes within 200 ms share a look at the counters.
-const SHARED: Duration = Duration::from_millis(210);
+pub const SHARED: Duration = Duration::from_millis(210);
 
 /// An agent, and its file of settings.
 pub struct Agent {
@@ -63,7 +63,7 @@ impl Agent {
     pub fn get(&self, path: &str) -> String {
         let accept = "Accept: application/openmetrics-text;version=1.0.0\r\n";
         let (head, body) = exchange(self.address, path, accept);
-        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(head.starts_with("HTTP/1.0 200 "), "{head}");
         body
     }
 
@@ -110,11 +110,8 @@ fn wait_for_line(process: &Process, text: &str) -> String {
 pub fn exchange(address: SocketAddr, path: &str, header: &str) -> (String, String) {
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(WAIT)).unwrap();
-    write!(
-        client,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\n{header}Connection: close\r\n\r\n"
-    )
-    .unwrap();
+    // HTTP 1.0 has no chunks.
+    write!(client, "GET {path} HTTP/1.0\r\nHost: {address}\r\n{header}\r\n").unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -1,11 +1,11 @@
 //! The content of /metrics.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use testbed::Host;
 
 use crate::common::{Stat, number, stage};
-use crate::running::{Agent, Scrape, exchange, talk};
+use crate::running::{Agent, SHARED, Scrape, exchange, talk};
 
 const ROUNDS: u32 = 60;
 
@@ -137,4 +137,38 @@ fn other_paths_answer_too() {
             &[concat!("version=\"", env!("CARGO_PKG_VERSION"), "\"")]
         ) == 1.0
     );
+}
+
+/// A scrape is written piece by piece, so that its length costs no memory.
+#[test]
+fn five_hundred_groups_need_little_memory_and_time() {
+    const GROUPS: u32 = 500;
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "by = [\"port\"]\nmax_series = 500000");
+    talk(&host, 5, Duration::ZERO);
+    let resident = |scrape: &Scrape| scrape.sum("process_resident_memory_bytes", &[]) / 1e6;
+    let before = resident(&agent.scrape());
+    for _ in 0..GROUPS {
+        talk(&host, 2, Duration::ZERO);
+    }
+    let scrape = agent.scrape();
+    assert_eq!(scrape.sum("sockstamp_groups", &[]), f64::from(GROUPS + 1));
+    let mut times: Vec<_> = (0..5)
+        .map(|_| {
+            let begun = Instant::now();
+            agent.scrape();
+            begun.elapsed().saturating_sub(SHARED)
+        })
+        .collect();
+    times.sort();
+    let after = resident(&agent.scrape());
+    let length = scrape.0.len() as f64 / 1e6;
+    eprintln!("{length} MB in {:?}, {before} to {after} MB of memory", times[2]);
+    // With the text in memory it was twice as much.
+    assert!(
+        length > 10.0 && after - before < 25.0,
+        "{length} MB, {before} to {after} MB"
+    );
+    // Unoptimised, on a machine that has other things to do.
+    assert!(times[2] < Duration::from_secs(3), "{times:?}");
 }

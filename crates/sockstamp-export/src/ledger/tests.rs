@@ -4,6 +4,9 @@ use sockstamp_model::group::GroupHistogram;
 use sockstamp_model::part::PartSummary;
 
 use super::*;
+use crate::catalogue::{MESSAGES, Metric, STAGE};
+use crate::family::Point;
+use crate::format::Format;
 
 /// Groups are named by their port; those above 1000 are gone.
 struct Ports;
@@ -46,24 +49,30 @@ fn look(groups: &[GroupSummary]) -> Look {
     }
 }
 
-/// Messages by port, the overflow's under "true"; the histogram agrees.
-fn messages(ledger: &Ledger) -> BTreeMap<String, u64> {
+/// Pass all series of groups.
+fn each_series(ledger: &Ledger, mut each: impl FnMut(&'static Metric, &Point<'_>)) {
     let mut exposition = Exposition::default();
     ledger.expose(&mut exposition);
-    let (mut counts, mut in_stage) = (BTreeMap::new(), BTreeMap::new());
-    for family in &exposition.families {
-        for point in &family.points {
-            match point.value {
-                Value::Count(count) if family.metric == &MESSAGES && count > 0 => {
-                    counts.insert(point.labels[0].1.clone(), count);
-                }
-                Value::Histogram(histogram) if family.metric == &STAGE => {
-                    in_stage.insert(point.labels[0].1.clone(), histogram.count());
-                }
-                _ => {}
-            }
+    for (place, (metric, _)) in GROUPED.iter().enumerate() {
+        let mut group = 0;
+        while exposition.points(place, group, &mut |point| each(metric, point)) {
+            group += 1;
         }
     }
+}
+
+/// Messages by port, the overflow's under "true"; the histogram agrees.
+fn messages(ledger: &Ledger) -> BTreeMap<String, u64> {
+    let (mut counts, mut in_stage) = (BTreeMap::new(), BTreeMap::new());
+    each_series(ledger, |metric, point| match point.value {
+        Value::Count(count) if metric == &MESSAGES && count > 0 => {
+            counts.insert(point.group[0].1.clone(), count);
+        }
+        Value::Histogram(histogram) if metric == &STAGE => {
+            in_stage.insert(point.group[0].1.clone(), histogram.count());
+        }
+        _ => {}
+    });
     assert_eq!(counts, in_stage);
     counts
 }
@@ -133,11 +142,9 @@ fn an_overflow_without_a_message_has_no_series() {
     let mut nothing = look(&[group(80, 1)]);
     nothing.rest.tx.stages[Stage::TxCopy] = Some(GroupHistogram::default());
     ledger.add(MINUTE, nothing, Vec::new(), &Ports);
-    let mut exposition = Exposition::default();
-    ledger.expose(&mut exposition);
-    let points = exposition.families.iter().flat_map(|family| &family.points);
-    let labels: Vec<_> = points.flat_map(|point| &point.labels).collect();
-    assert!(labels.iter().all(|(name, _)| name != OVERFLOW), "{labels:?}");
+    each_series(&ledger, |_, point| {
+        assert!(point.labels().all(|(name, _)| name != OVERFLOW), "{point:?}");
+    });
 }
 
 #[test]
@@ -193,4 +200,39 @@ proptest! {
             before = now;
         }
     }
+}
+
+/// A piece per few groups has the bytes that one piece for all would have.
+#[test]
+fn pieces_are_short_and_lack_no_series() {
+    let mut ledger = ledger(300);
+    let groups: Vec<_> = (0..300).map(|port| group(port, 5)).collect();
+    ledger.add(MINUTE, look(&groups), Vec::new(), &Ports);
+    let mut exposition = Exposition::default();
+    ledger.expose(&mut exposition);
+    let exposition = Arc::new(exposition);
+    let pieces: Vec<_> = Format::OpenMetrics.pieces(Arc::clone(&exposition)).collect();
+    assert!(pieces.len() > 5 && pieces.iter().all(|piece| piece.len() < 80 << 10));
+    let text = String::from_utf8(pieces.concat()).unwrap();
+    assert!(text.ends_with("# EOF\n"));
+    for begin in [
+        "sockstamp_stage_seconds_count{",
+        "sockstamp_retransmitted_segments_total{",
+    ] {
+        let lines = text.lines().filter(|line| line.starts_with(begin));
+        assert_eq!(lines.count(), 300, "{begin}");
+    }
+    assert_eq!(text.matches("# TYPE sockstamp_stage_seconds ").count(), 1);
+
+    // The lengths of messages lead exactly to the end.
+    let bytes = Format::Protobuf.pieces(exposition).flatten().collect::<Vec<_>>();
+    let (mut rest, mut families) = (&bytes[..], 0);
+    while !rest.is_empty() {
+        let end = rest.iter().position(|byte| byte & 0x80 == 0).unwrap();
+        let low = rest[..=end].iter().rev();
+        let length = low.fold(0, |length, byte| length << 7 | usize::from(byte & 0x7f));
+        rest = &rest[end + 1 + length..];
+        families += 1;
+    }
+    assert_eq!(families, 9, "two metrics of groups have no series");
 }

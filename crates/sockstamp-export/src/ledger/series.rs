@@ -1,0 +1,72 @@
+//! The series that each group has.
+
+use sockstamp_model::group::GroupSummary;
+use sockstamp_model::stage::Direction;
+
+use crate::catalogue::{BYTES, MEASURED, MESSAGE, MESSAGES, Metric, PART, REFUSED, RETRANSMITS, STAGE};
+use crate::family::Value;
+use crate::text::seconds;
+
+/// Takes the values of the metric's own labels, and that of the series.
+type Each<'a> = &'a mut dyn FnMut(&[&'static str], Value<'_>);
+
+/// Passes the series of one metric in a group.
+type Series = fn(&GroupSummary, Each<'_>);
+
+/// The metrics of groups, and their series in one.
+pub(crate) static GROUPED: [(&Metric, Series); 8] = [
+    (&STAGE, stages),
+    (&MESSAGE, times),
+    (&PART, parts),
+    (&MESSAGES, |group, each| {
+        counts(each, |direction| group.direction(direction).messages);
+    }),
+    (&BYTES, |group, each| {
+        counts(each, |direction| group.direction(direction).bytes);
+    }),
+    (&MEASURED, |group, each| {
+        counts(each, |direction| group.direction(direction).measured);
+    }),
+    (&REFUSED, |group, each| {
+        counts(each, |direction| group.direction(direction).refused);
+    }),
+    (&RETRANSMITS, |group, each| {
+        each(&[], Value::Count(group.tx.retransmits));
+    }),
+];
+
+fn stages(group: &GroupSummary, each: Each<'_>) {
+    for direction in Direction::ALL {
+        for (stage, histogram) in group.direction(direction).stages.present() {
+            if !histogram.is_empty() {
+                each(&[direction.name(), stage.name()], Value::Histogram(histogram));
+            }
+        }
+    }
+}
+
+fn times(group: &GroupSummary, each: Each<'_>) {
+    for direction in Direction::ALL {
+        let time = group.direction(direction).time(direction);
+        if !time.is_empty() {
+            each(&[direction.name()], Value::Histogram(time));
+        }
+    }
+}
+
+fn parts(group: &GroupSummary, each: Each<'_>) {
+    for direction in Direction::ALL {
+        for (part, sum) in group.direction(direction).parts.iter() {
+            if let Some(sum) = sum.filter(|sum| sum.sum_ns > 0) {
+                let names = [direction.name(), part.stage().name(), part.name()];
+                each(&names, Value::Real(seconds(sum.sum_ns)));
+            }
+        }
+    }
+}
+
+fn counts(each: Each<'_>, count: impl Fn(Direction) -> u64) {
+    for direction in Direction::ALL {
+        each(&[direction.name()], Value::Count(count(direction)));
+    }
+}
