@@ -82,7 +82,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__agent)
-            opts="-h --config --check --listen --help"
+            opts="-h --config --check --listen --help snapshot"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

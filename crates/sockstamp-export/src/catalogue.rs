@@ -220,6 +220,26 @@ metrics! {
         "sockstamp_dropped_clients",
         "HTTP connections that were closed to make room for new ones.",
     );
+    HINDSIGHT_MESSAGES = counter(
+        "sockstamp_hindsight_messages",
+        "Messages that were written to the files of the last minutes.",
+    );
+    HINDSIGHT_LOST = counter(
+        "sockstamp_hindsight_lost_messages",
+        "Messages that were not written, because the disk was behind, had no room or failed.",
+    ).by(&["reason"]);
+    HINDSIGHT_BYTES = gauge(
+        "sockstamp_hindsight_bytes",
+        "Size of the files of the last minutes, without snapshots.",
+    ).bytes();
+    HINDSIGHT_EARLY = counter(
+        "sockstamp_hindsight_early_files",
+        "Files that were removed before their time, for max_size or min_free.",
+    );
+    SNAPSHOTS = counter(
+        "sockstamp_snapshots",
+        "Times that the last minutes were to be kept.",
+    ).by(&["result"]);
     PROGRAM_RUNS = counter(
         "sockstamp_program_runs",
         "Runs of a BPF program, counted while kernel.bpf_stats_enabled is 1.",

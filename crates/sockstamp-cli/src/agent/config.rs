@@ -50,6 +50,9 @@ pub(super) struct Config {
     pub(super) udp: bool,
     /// The messages that are measured.
     pub(super) target: TargetTable,
+    /// The last minutes on disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) hindsight: Option<HindsightTable>,
     /// Labels of groups.
     #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub(super) rules: Vec<Rule>,
@@ -68,6 +71,7 @@ impl Default for Config {
             expire: Duration::from_secs(300),
             udp: true,
             target: TargetTable::default(),
+            hindsight: None,
             rules: Vec::new(),
         }
     }
@@ -89,6 +93,55 @@ pub(super) struct TargetTable {
     pub(super) interface: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "filter")]
     pub(super) filter: Option<String>,
+}
+
+/// The recording of the last minutes.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HindsightTable {
+    pub(super) directory: PathBuf,
+    #[serde(
+        default = "ten_minutes",
+        deserialize_with = "kept",
+        serialize_with = "seconds"
+    )]
+    pub(super) keep: Duration,
+    /// Megabytes of all files but those of snapshots.
+    #[serde(default = "half_a_gigabyte", deserialize_with = "megabytes")]
+    pub(super) max_size: u32,
+    /// Megabytes that the file system keeps free.
+    #[serde(default = "half_a_gigabyte", deserialize_with = "megabytes")]
+    pub(super) min_free: u32,
+    /// Only messages that took longer.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some_duration",
+        serialize_with = "some_seconds"
+    )]
+    pub(super) slower_than: Option<Duration>,
+}
+
+const fn ten_minutes() -> Duration {
+    Duration::from_secs(600)
+}
+
+const fn half_a_gigabyte() -> u32 {
+    512
+}
+
+#[cfg(test)]
+impl HindsightTable {
+    /// All settings but this have their defaults.
+    pub(super) fn in_directory(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            keep: ten_minutes(),
+            max_size: half_a_gigabyte(),
+            min_free: half_a_gigabyte(),
+            slower_than: None,
+        }
+    }
 }
 
 impl Config {
@@ -206,6 +259,29 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     crate::duration::with_unit(&text).map_err(D::Error::custom)
 }
 
+fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
+}
+
+fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let kept = duration(deserializer)?;
+    match (1..=86_400).contains(&kept.as_secs()) {
+        true => Ok(kept),
+        false => Err(D::Error::custom("it is a time from 1s to 1440m")),
+    }
+}
+
+fn megabytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    within(deserializer, 1, 1 << 24)
+}
+
+fn some_seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => seconds(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
 fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format!("{}s", duration.as_secs_f64()))
 }
@@ -243,6 +319,10 @@ mod tests {
             expire = "1.5m"
             [target]
             filter = "tcp and not port 22"
+            [hindsight]
+            directory = "/var/lib/sockstamp"
+            keep = "5m"
+            slower_than = "20ms"
             [[rule]]
             match = { container = "nginx*", port = "80-443", peer = "10.0.0.0/8" }
             labels = { team = "web" }
@@ -265,6 +345,8 @@ mod tests {
         assert!(refusal("max_series = 3").contains("one group may need"));
         assert!(refusal("max_groups = 5000").contains("1 to 4095"));
         assert!(refusal("expire = \"5\"").contains("needs a unit"));
+        assert!(refusal("[hindsight]").contains("missing field `directory`"));
+        assert!(refusal("[hindsight]\ndirectory = \"/a\"\nkeep = \"0s\"").starts_with("3:8: "));
         assert!(refusal("[target]\nfilter = \"port x\"").starts_with("2:10: "));
         assert!(refusal("[target]\ncomm = [\"sixteen-letters-\"]").contains("15 bytes"));
         assert!(refusal("listen =").starts_with("1:9: "));

@@ -11,6 +11,7 @@ use sockstamp_export::{Exposition, Labels, Value, host_counters};
 use sockstamp_model::group::Groups;
 use sockstamp_model::summary::Summary;
 
+use super::hindsight::Totals;
 use super::own;
 
 /// Counters that only grow, from one session to the next.
@@ -26,6 +27,8 @@ pub(super) struct Figures {
     looking: Duration,
     /// Times that the configuration was read again, and times that it was refused.
     reloads: [u64; 2],
+    /// What became of the messages of the last minutes.
+    pub(super) hindsight: Totals,
 }
 
 impl Figures {
@@ -39,6 +42,7 @@ impl Figures {
             looks: 0,
             looking: Duration::ZERO,
             reloads: [0; 2],
+            hindsight: Totals::default(),
         }
     }
 
@@ -99,6 +103,7 @@ impl Figures {
         self.ledger.expose(&mut exposition);
         self.counters.expose(&mut exposition);
         self.expose_own(&mut exposition, dropped_clients);
+        self.hindsight.expose(&mut exposition);
         own::expose(&mut exposition, self.started);
         exposition
     }

@@ -6,9 +6,11 @@
 
 mod config;
 mod figures;
+mod hindsight;
 mod own;
 mod rules;
 mod server;
+mod snapshot;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -19,17 +21,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use clap::{Args, ValueEnum};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::{
     DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities, probe,
 };
 use sockstamp_export::{Exposition, Format, Pieces};
 use sockstamp_host::cgroup;
+use sockstamp_model::clock::Nanos;
+use tokio::sync::oneshot;
 
 use self::config::Config;
 use self::figures::Figures;
+use self::hindsight::Hindsight;
 use self::rules::Namer;
 use self::server::{Answer, Question, Server, Want};
 use crate::escape::complain;
@@ -37,9 +42,19 @@ use crate::filter::FilterWords;
 use crate::measure::{Signals, catch_signals, tell_what_is_left_alone};
 use crate::target::{self, Target};
 
+/// What is asked of an agent that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Action {
+    /// Keep the files of the last minutes, and print their directory
+    Snapshot,
+}
+
 /// Options of `agent`.
 #[derive(Debug, Args)]
 pub struct Options {
+    /// Ask this of the agent that runs, at the address of --listen or of the file
+    #[arg(value_enum, conflicts_with = "check")]
+    pub action: Option<Action>,
     /// Read settings from this file, and again on SIGHUP; docs/agent.md lists them
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -67,15 +82,21 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         .context("cannot write")?;
         return Ok(ExitCode::SUCCESS);
     }
-    let signals = catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM]).context("cannot catch signals")?;
+    if options.action == Some(Action::Snapshot) {
+        return snapshot::ask(config.listen);
+    }
+    let signals =
+        catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1]).context("cannot catch signals")?;
     let wanted = session_options(&config)?;
     Plan::new(&probe::facts(), &wanted.request())?;
     let listener =
         TcpListener::bind(config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("cannot listen")?;
     let measuring = Measuring::start(&wanted)?;
+    let figures = Figures::new(config.limits());
     let agent = Agent {
-        figures: Figures::new(config.limits()),
+        hindsight: start_hindsight(&config, &figures)?,
+        figures,
         server: Server::start(listener)?,
         options,
         config,
@@ -93,6 +114,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     complain(format_args!("listening on http://{address}"));
     agent.work(signals)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn start_hindsight(config: &Config, figures: &Figures) -> Result<Option<Hindsight>> {
+    let table = config.hindsight.as_ref();
+    table
+        .map(|table| Hindsight::start(table, &figures.hindsight))
+        .transpose()
 }
 
 fn read(options: &Options) -> Result<Config> {
@@ -114,6 +142,7 @@ fn session_options(config: &Config) -> Result<SessionOptions> {
         filter: FilterWords(config.filter()),
         ..Target::default()
     };
+    let slower_than = config.hindsight.as_ref().and_then(|table| table.slower_than);
     Ok(SessionOptions {
         target: target::resolve(&target)?,
         sampling: Sampling::RateCap(config.rate_cap.get()),
@@ -121,6 +150,8 @@ fn session_options(config: &Config) -> Result<SessionOptions> {
         memory: u64::from(config.max_memory) << 20,
         groups: Some(config.grouped()),
         udp: config.udp,
+        record: config.hindsight.is_some(),
+        slower_than: slower_than.map(Nanos::from),
         ..SessionOptions::default()
     })
 }
@@ -150,6 +181,8 @@ struct Agent<'a> {
     wanted: SessionOptions,
     measuring: Measuring,
     figures: Figures,
+    /// The last minutes on disk, if they are wanted.
+    hindsight: Option<Hindsight>,
     server: Server,
     looked: Instant,
     /// The series of the last look.
@@ -161,12 +194,20 @@ struct Agent<'a> {
 impl Agent<'_> {
     fn work(mut self, mut signals: Signals) -> Result<()> {
         loop {
-            let due = UNASKED.saturating_sub(self.looked.elapsed());
+            let hindsight = self.hindsight.as_mut();
+            let due = hindsight.and_then(Hindsight::tick).unwrap_or(UNASKED);
+            let due = due.min(UNASKED.saturating_sub(self.looked.elapsed()));
             let others = [signals.get_read().as_fd(), self.server.wake().as_fd()];
-            self.measuring.session.wait(Some(due), &others, &mut |_| {})?;
+            let hindsight = &mut self.hindsight;
+            self.measuring.session.wait(Some(due), &others, &mut |message| {
+                if let Some(hindsight) = hindsight {
+                    hindsight.push(&message);
+                }
+            })?;
             for origin in signals.pending() {
                 match origin.signal {
                     SIGHUP => self.reload(),
+                    SIGUSR1 => self.snapshot(None),
                     _ => return Ok(()),
                 }
             }
@@ -190,10 +231,22 @@ impl Agent<'_> {
                 .context("cannot write the settings")?
                 .into(),
             Want::Metrics(format) => Answer::Series(self.metrics(format)?),
+            Want::Snapshot => {
+                self.snapshot(Some(question.answer));
+                return Ok(());
+            }
         };
         // It may have gone just now.
         let _ = question.answer.send(answer);
         Ok(())
+    }
+
+    /// Keep the last minutes; without an answer the client learns that there are none.
+    fn snapshot(&mut self, client: Option<oneshot::Sender<Answer>>) {
+        match &mut self.hindsight {
+            Some(hindsight) => hindsight.snapshot(client),
+            None => complain("no snapshot: the configuration has no [hindsight]"),
+        }
     }
 
     fn metrics(&mut self, format: Format) -> Result<Pieces> {
@@ -234,10 +287,16 @@ impl Agent<'_> {
         if config.listen != self.config.listen {
             bail!("the address to listen on changes only with a restart");
         }
+        config.hindsight.as_ref().map(hindsight::check).transpose()?;
         let wanted = session_options(&config)?;
         if wanted != self.wanted {
             self.replace(&wanted)?;
             self.wanted = wanted;
+        }
+        if config.hindsight != self.config.hindsight {
+            // The old one ends first: both may have the same directory.
+            self.hindsight = None;
+            self.hindsight = start_hindsight(&config, &self.figures)?;
         }
         self.figures.set_limits(config.limits());
         if (&config.by, &config.rules) != (&self.config.by, &self.config.rules) {

@@ -20,7 +20,10 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
+use hyper::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -41,6 +44,11 @@ const HEADERS: usize = 64;
 /// Rest after a connection that the kernel did not give, mostly for want of descriptors.
 const REST: Duration = Duration::from_millis(100);
 
+/// The header of a request that changes something.
+pub(super) const SNAPSHOT_HEADER: &str = "sockstamp-snapshot";
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const TEXT: &str = "text/plain; charset=utf-8";
 
 /// The request of a client to the thread that measures.
@@ -50,6 +58,8 @@ pub(super) enum Want {
     Config,
     /// A sign of life.
     Ready,
+    /// Keep the last minutes.
+    Snapshot,
 }
 
 /// A question of a client.
@@ -206,6 +216,17 @@ async fn attend(stream: TcpStream, asker: Rc<Asker>) {
 }
 
 async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer> {
+    if request.method() == Method::POST && request.uri().path() == "/snapshot" {
+        // Pages of other sites cannot send this header unasked, but could send the rest.
+        if !request.headers().contains_key(SNAPSHOT_HEADER) {
+            return reply(
+                StatusCode::FORBIDDEN,
+                TEXT,
+                "it is for sockstamp agent snapshot\n",
+            );
+        }
+        return ask(asker, Want::Snapshot, TEXT).await;
+    }
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         return reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET is all there is\n");
     }
@@ -217,13 +238,9 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer>
             let format = accepted(request.headers());
             (Want::Metrics(format), format.content_type())
         }
-        "/" => {
-            return reply(
-                StatusCode::OK,
-                TEXT,
-                "sockstamp agent: /metrics /config /healthz /readyz\n",
-            );
-        }
+        "/" => return page("text/html; charset=utf-8", include_str!("page/page.html")),
+        "/page.css" => return page("text/css; charset=utf-8", include_str!("page/page.css")),
+        "/page.js" => return page("text/javascript; charset=utf-8", include_str!("page/page.js")),
         _ => {
             return reply(
                 StatusCode::NOT_FOUND,
@@ -232,22 +249,35 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer>
             );
         }
     };
+    ask(asker, want, kind).await
+}
+
+async fn ask(asker: &Asker, want: Want, kind: &'static str) -> Response<Answer> {
     match asker.ask(want).await {
         Some(body) => reply(StatusCode::OK, kind, body),
         None => reply(
             StatusCode::SERVICE_UNAVAILABLE,
             TEXT,
-            "no figures: see the agent's log\n",
+            "there is no answer: see the agent's log\n",
         ),
     }
+}
+
+/// A file of the page. It takes nothing from elsewhere, and runs no script but its own.
+fn page(kind: &'static str, text: &'static str) -> Response<Answer> {
+    let mut response = reply(StatusCode::OK, kind, text);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
 }
 
 fn reply(status: StatusCode, kind: &'static str, body: impl Into<Answer>) -> Response<Answer> {
     let mut response = Response::new(body.into());
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
-    headers.insert(CACHE_CONTROL, hyper::header::HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
@@ -306,6 +336,13 @@ mod tests {
         assert!(get(address, "/config", "").contains("Config"));
         assert!(get(address, "/nothing", "").starts_with("HTTP/1.1 404 "));
         assert!(exchange(address, b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n").starts_with("HTTP/1.1 405 "));
+        let post = |header: &str| {
+            let request = format!("POST /snapshot HTTP/1.1\r\nHost: a\r\n{header}\r\n");
+            exchange(address, request.as_bytes())
+        };
+        assert!(post("").starts_with("HTTP/1.1 403 "));
+        assert!(post("Sockstamp-Snapshot: 1\r\n").contains("Snapshot"));
+        assert!(get(address, "/snapshot", "").starts_with("HTTP/1.1 404 "));
         let plain = get(address, "/metrics", "");
         assert!(
             plain.contains("version=0.0.4") && plain.contains("Metrics(Plain)"),

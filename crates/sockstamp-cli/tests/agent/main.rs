@@ -3,7 +3,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;
+mod hindsight;
 mod life;
+mod packaging;
+mod page;
 mod prometheus;
 mod running;
 mod scrape;

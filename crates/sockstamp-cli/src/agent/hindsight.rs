@@ -1,0 +1,246 @@
+//! The last minutes on disk: messages in Parquet files, of which the oldest go.
+//!
+//! A thread of its own writes them. It never holds up the measuring one: what it cannot take in
+//! time is counted and left out.
+
+mod files;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use sockstamp_export::catalogue::{
+    HINDSIGHT_BYTES, HINDSIGHT_EARLY, HINDSIGHT_LOST, HINDSIGHT_MESSAGES, SNAPSHOTS,
+};
+use sockstamp_export::{Exposition, Labels, Value};
+use sockstamp_model::message::Message;
+use sockstamp_record::Batch;
+use tokio::sync::oneshot;
+
+use self::files::Files;
+use super::config::HindsightTable;
+use super::server::Answer;
+use crate::escape::complain;
+
+/// The longest time that a message waits to be written: what a crash may cost.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Messages of a batch: a bound on the memory.
+const BATCH: usize = 8192;
+/// Orders that wait for the thread.
+const WAITING: usize = 4;
+
+#[derive(Debug)]
+enum Order {
+    Write(Box<Batch>),
+    /// Keep what there is; tell the client, if one asks.
+    Snapshot(Option<oneshot::Sender<Answer>>),
+}
+
+/// What became of messages and snapshots.
+#[derive(Debug, Default)]
+struct Counts {
+    written: AtomicU64,
+    /// Left out, because the thread was behind.
+    behind: AtomicU64,
+    /// Left out, because the file system was too full.
+    room: AtomicU64,
+    /// Left out, because a file could not be written.
+    failed: AtomicU64,
+    /// Files that went before their time, for `max_size` and `min_free`.
+    early: AtomicU64,
+    bytes: AtomicU64,
+    taken: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// The counts of all recordings of an agent.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Totals(Arc<Counts>);
+
+impl Totals {
+    /// Add the series to an exposition.
+    pub(super) fn expose(&self, exposition: &mut Exposition) {
+        let counts = &self.0;
+        let count = |counter: &AtomicU64| Value::Count(counter.load(Ordering::Relaxed));
+        exposition.add(&HINDSIGHT_MESSAGES, Labels::new(), count(&counts.written));
+        exposition.add(&HINDSIGHT_BYTES, Labels::new(), count(&counts.bytes));
+        exposition.add(&HINDSIGHT_EARLY, Labels::new(), count(&counts.early));
+        for (metric, label, value, counter) in [
+            (&HINDSIGHT_LOST, "reason", "behind", &counts.behind),
+            (&HINDSIGHT_LOST, "reason", "room", &counts.room),
+            (&HINDSIGHT_LOST, "reason", "failed", &counts.failed),
+            (&SNAPSHOTS, "result", "taken", &counts.taken),
+            (&SNAPSHOTS, "result", "refused", &counts.refused),
+        ] {
+            exposition.add(metric, vec![(label.into(), value.to_owned())], count(counter));
+        }
+    }
+}
+
+/// The recording of the last minutes.
+pub(super) struct Hindsight {
+    batch: Box<Batch>,
+    /// The time of the batch's first message.
+    since: Option<Instant>,
+    /// None once the thread is told to end.
+    orders: Option<SyncSender<Order>>,
+    thread: Option<JoinHandle<()>>,
+    totals: Totals,
+}
+
+impl fmt::Debug for Hindsight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hindsight").field("totals", &self.totals).finish()
+    }
+}
+
+/// Find out whether a recording can be there.
+pub(super) fn check(table: &HindsightTable) -> Result<()> {
+    Files::new(table).map(|_| ())
+}
+
+impl Hindsight {
+    /// Begin a recording; files of an earlier one in the same directory are part of it.
+    pub(super) fn start(table: &HindsightTable, totals: &Totals) -> Result<Self> {
+        let files = Files::new(table)?;
+        let (orders, received) = sync_channel(WAITING);
+        let counts = Arc::clone(&totals.0);
+        let thread = thread::Builder::new()
+            .name("hindsight".to_owned())
+            .spawn(move || work(files, &received, &counts))
+            .context("cannot start a thread")?;
+        Ok(Self {
+            batch: Box::new(Batch::new()),
+            since: None,
+            orders: Some(orders),
+            thread: Some(thread),
+            totals: totals.clone(),
+        })
+    }
+
+    /// Add a message.
+    pub(super) fn push(&mut self, message: &Message) {
+        self.since.get_or_insert_with(Instant::now);
+        self.batch.push(message);
+        if self.batch.len() >= BATCH {
+            self.hand_over();
+        }
+    }
+
+    /// Hand messages over that have waited long enough; return the time until others have.
+    pub(super) fn tick(&mut self) -> Option<Duration> {
+        let waited = self.since?.elapsed();
+        if waited >= PATIENCE {
+            self.hand_over();
+            return None;
+        }
+        Some(PATIENCE - waited)
+    }
+
+    /// Keep the files that there are.
+    pub(super) fn snapshot(&mut self, client: Option<oneshot::Sender<Answer>>) {
+        self.hand_over();
+        let orders = self.orders.as_ref();
+        if orders.is_some_and(|orders| orders.try_send(Order::Snapshot(client)).is_err()) {
+            self.totals.0.refused.fetch_add(1, Ordering::Relaxed);
+            complain("no snapshot: the disk is behind");
+        }
+    }
+
+    fn hand_over(&mut self) {
+        self.since = None;
+        if self.batch.is_empty() {
+            return;
+        }
+        let batch = std::mem::replace(&mut self.batch, Box::new(Batch::new()));
+        let count = batch.len() as u64;
+        let orders = self.orders.as_ref();
+        if orders.is_none_or(|orders| orders.try_send(Order::Write(batch)).is_err()) {
+            self.totals.0.behind.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Write the last messages.
+impl Drop for Hindsight {
+    fn drop(&mut self) {
+        self.hand_over();
+        drop(self.orders.take());
+        // A panic of the thread was told when it happened.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn work(mut files: Files, orders: &Receiver<Order>, counts: &Counts) {
+    let mut failing = false;
+    loop {
+        let order = match orders.recv_timeout(Duration::from_secs(1)) {
+            Ok(order) => Some(order),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        let result = match order {
+            Some(Order::Write(batch)) => write(&mut files, &batch, counts),
+            Some(Order::Snapshot(client)) => {
+                snapshot(&mut files, client, counts);
+                continue;
+            }
+            None => files.age(),
+        };
+        counts.bytes.store(files.bytes(), Ordering::Relaxed);
+        counts.early.fetch_add(files.take_early(), Ordering::Relaxed);
+        match result {
+            Ok(()) => failing = false,
+            // Once, until it works again.
+            Err(error) if !std::mem::replace(&mut failing, true) => {
+                complain(format_args!("hindsight lacks messages: {error:#}"));
+            }
+            Err(_) => {}
+        }
+    }
+    if let Err(error) = files.end() {
+        complain(format_args!("hindsight lacks messages: {error:#}"));
+    }
+}
+
+fn write(files: &mut Files, batch: &Batch, counts: &Counts) -> Result<()> {
+    let count = batch.len() as u64;
+    match files.write(batch) {
+        Ok(true) => {
+            counts.written.fetch_add(count, Ordering::Relaxed);
+            Ok(())
+        }
+        Ok(false) => {
+            counts.room.fetch_add(count, Ordering::Relaxed);
+            Err(anyhow!("the file system has less than min_free left"))
+        }
+        Err(error) => {
+            counts.failed.fetch_add(count, Ordering::Relaxed);
+            Err(error)
+        }
+    }
+}
+
+fn snapshot(files: &mut Files, client: Option<oneshot::Sender<Answer>>, counts: &Counts) {
+    match files.snapshot() {
+        Ok(path) => {
+            counts.taken.fetch_add(1, Ordering::Relaxed);
+            complain(format_args!("the last minutes are in {}", path.display()));
+            // The client may have gone.
+            let _ = client.map(|client| client.send(told(&path)));
+        }
+        Err(error) => {
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+            complain(format_args!("no snapshot: {error:#}"));
+        }
+    }
+}
+
+fn told(path: &Path) -> Answer {
+    format!("{}\n", path.display()).into()
+}

@@ -1,0 +1,200 @@
+"use strict";
+// Shows /metrics, and the difference to the look before once there is one. Text that others have chosen becomes text
+// nodes alone.
+
+const EVERY = 5000;
+// What has no room is counted.
+const MOST_GROUPS = 50;
+const HISTORY = 60;
+const OWN = ["direction", "stage", "part", "le"];
+
+// Prometheus text 0.0.4: a series per line, values of labels in quotes with \\, \" and \n.
+function parse(text) {
+	const series = new Map();
+	for (const line of text.split("\n")) {
+		if (line === "" || line.startsWith("#")) continue;
+		const head = /^[^{ ]+/.exec(line)[0];
+		const labels = {};
+		let at = head.length;
+		if (line[at] === "{") {
+			const label = /[{,]([^=]+)="((?:[^"\\]|\\.)*)"/y;
+			label.lastIndex = at;
+			for (let match; (match = label.exec(line)); at = label.lastIndex) {
+				labels[match[1]] = match[2].replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c));
+			}
+			at += 1;
+		}
+		if (!series.has(head)) series.set(head, []);
+		series.get(head).push({ key: line.slice(0, at), labels, value: Number(line.slice(at)) });
+	}
+	return series;
+}
+
+// The growth of counters since the last look; a counter that shrank began anew.
+function since(now, before) {
+	const last = new Map();
+	for (const list of before.values()) for (const { key, value } of list) last.set(key, value);
+	const growth = new Map();
+	for (const [name, list] of now) {
+		growth.set(name, list.map((one) => {
+			const was = last.get(one.key) ?? 0;
+			return { ...one, value: one.value >= was ? one.value - was : one.value };
+		}));
+	}
+	return growth;
+}
+
+function time(seconds) {
+	if (seconds >= 1) return `${seconds.toPrecision(2)} s`;
+	if (seconds >= 1e-3) return `${Number((seconds * 1e3).toPrecision(2))} ms`;
+	return `${Number((seconds * 1e6).toPrecision(2))} µs`;
+}
+
+function group(labels) {
+	const own = Object.entries(labels).filter(([name]) => !OWN.includes(name));
+	if (labels.otel_metric_overflow) return "all others";
+	return own.map(([name, value]) => value || `no ${name}`).join(" ") || "all";
+}
+
+function sums(list = [], of) {
+	const found = new Map();
+	for (const { labels, value } of list) {
+		const name = of(labels);
+		found.set(name, (found.get(name) ?? 0) + value);
+	}
+	return found;
+}
+
+// The bound below which 99 % of the messages are; the buckets are cumulative.
+function p99(buckets) {
+	buckets.sort((a, b) => a.le - b.le);
+	const all = buckets.at(-1).value;
+	return all > 0 ? buckets.find(({ value }) => value >= 0.99 * all).le : undefined;
+}
+
+function heat(name, seconds) {
+	const cell = element(name, seconds === Infinity ? "> 32 s" : seconds === undefined ? "" : time(seconds));
+	if (seconds !== undefined) cell.className = `h${Math.min(6, Math.max(0, Math.ceil(Math.log10(seconds) + 5)))}`;
+	return cell;
+}
+
+function element(name, text, ...children) {
+	const made = document.createElement(name);
+	if (text !== undefined) made.textContent = text;
+	made.append(...children);
+	return made;
+}
+
+function shape(name, attributes) {
+	const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+	for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+	return made;
+}
+
+function table(series) {
+	const cells = new Map();
+	const stages = new Set();
+	for (const { labels, value } of series.get("sockstamp_stage_seconds_bucket") ?? []) {
+		const row = group(labels);
+		if (!cells.has(row)) cells.set(row, new Map());
+		const stage = cells.get(row);
+		if (!stage.has(labels.stage)) stage.set(labels.stage, new Map());
+		const buckets = stage.get(labels.stage);
+		buckets.set(labels.le, (buckets.get(labels.le) ?? 0) + value);
+		stages.add(labels.stage);
+	}
+	const messages = sums(series.get("sockstamp_messages_total"), group);
+	const rows = [...cells.keys()].sort((a, b) => (messages.get(b) ?? 0) - (messages.get(a) ?? 0));
+	const head = element("tr", undefined, element("th", "group"), element("th", "messages"));
+	for (const stage of stages) head.append(element("th", stage));
+	const body = element("tbody");
+	for (const row of rows.slice(0, MOST_GROUPS)) {
+		const line = element("tr", undefined, element("th", row), element("td", messages.get(row) ?? 0));
+		for (const stage of stages) {
+			const buckets = cells.get(row).get(stage) ?? new Map();
+			const list = [...buckets].map(([le, value]) => ({ le: le === "+Inf" ? Infinity : Number(le), value }));
+			line.append(heat("td", list.length > 0 ? p99(list) : undefined));
+		}
+		body.append(line);
+	}
+	const left = rows.length - MOST_GROUPS;
+	if (left > 0) body.append(element("tr", undefined, element("th", `and ${left} groups`)));
+	document.getElementById("heat").replaceChildren(element("thead", undefined, head), body);
+}
+
+function bars(place, values, show) {
+	const all = [...values.values()].reduce((sum, value) => sum + value, 0);
+	const found = [...values].filter(([, value]) => value > 0).sort((a, b) => b[1] - a[1]);
+	const rows = found.map(([name, value]) => {
+		const svg = shape("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" });
+		svg.append(shape("rect", { width: (100 * value) / all, height: 10 }));
+		const row = element("div", undefined, element("span", name), svg, element("span", show(value, all)));
+		row.className = "row";
+		return row;
+	});
+	document.getElementById(place).replaceChildren(...(rows.length > 0 ? rows : [element("p", "nothing")]));
+}
+
+// What each cause took, per second, over the last looks.
+const history = new Map();
+function causes(series, seconds) {
+	const parts = (series.get("sockstamp_part_seconds_total") ?? []).filter(({ labels }) => labels.stage === "tx.queue");
+	const now = sums(parts, (labels) => labels.part);
+	for (const name of now.keys()) if (!history.has(name)) history.set(name, []);
+	const rows = [];
+	for (const [name, values] of history) {
+		values.push((now.get(name) ?? 0) / seconds);
+		values.splice(0, values.length - HISTORY);
+		const most = Math.max(...values, 1e-9);
+		const points = values.map((value, at) => `${(100 * at) / (HISTORY - 1)},${10 - (9 * value) / most}`);
+		const svg = shape("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" });
+		svg.append(shape("polyline", { points: points.join(" ") }));
+		const row = element("div", undefined, element("span", name), svg, element("span", `${time(values.at(-1))} per s`));
+		row.className = "row";
+		rows.push(row);
+	}
+	document.getElementById("causes").replaceChildren(...(rows.length > 0 ? rows : [element("p", "nothing")]));
+}
+
+function cost(now, growth, seconds) {
+	const one = (series, name) => series.get(name)?.[0]?.value ?? 0;
+	const programs = (growth.get("sockstamp_program_seconds_total") ?? []).reduce((sum, { value }) => sum + value, 0);
+	const counted = one(now, "sockstamp_program_statistics_enabled") > 0;
+	const entries = [
+		["CPU", `${((100 * one(growth, "process_cpu_seconds_total")) / seconds).toFixed(2)} % of a core`],
+		["CPU in the kernel", counted ? `${((100 * programs) / seconds).toFixed(2)} % of a core` : "not counted: kernel.bpf_stats_enabled is 0"],
+		["memory", `${(one(now, "process_resident_memory_bytes") / 1e6).toFixed(1)} MB`],
+		["groups", String(one(now, "sockstamp_groups"))],
+	];
+	const list = entries.flatMap(([name, text]) => [element("dt", name), element("dd", text)]);
+	document.getElementById("cost").replaceChildren(...list);
+}
+
+let before;
+async function look() {
+	const state = document.getElementById("state");
+	try {
+		const answer = await fetch("/metrics", { headers: { Accept: "text/plain" } });
+		if (!answer.ok) throw new Error(`the agent answers ${answer.status}`);
+		const now = parse(await answer.text());
+		const at = performance.now();
+		const start = now.get("process_start_time_seconds")[0].value;
+		const seconds = before ? (at - before.at) / 1000 : Math.max(1, Date.now() / 1000 - start);
+		const growth = before ? since(now, before.series) : now;
+		table(growth);
+		const shares = growth.get("sockstamp_stage_seconds_sum")?.filter(({ labels }) => /^([tr]x\.)/.test(labels.stage) && labels.stage !== "tx.network");
+		bars("shares", sums(shares, (labels) => labels.stage), (value, all) => `${((100 * value) / all).toFixed(1)} %`);
+		causes(growth, seconds);
+		const refused = sums(growth.get("sockstamp_verdicts_total"), (labels) => labels.verdict);
+		refused.delete("valid");
+		for (const [reason, count] of sums(growth.get("sockstamp_losses_total"), (labels) => labels.reason)) refused.set(`lost: ${reason}`, count);
+		bars("refused", refused, (value) => String(value));
+		cost(now, growth, seconds);
+		state.textContent = before ? `The last ${seconds.toFixed(0)} s` : "Since the start of the agent";
+		before = { series: now, at };
+	} catch (error) {
+		state.textContent = `No figures: ${error.message}`;
+	}
+	setTimeout(look, EVERY);
+}
+look();

@@ -1,0 +1,65 @@
+//! `sockstamp agent snapshot`: ask the agent that runs to keep the last minutes.
+
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use sockstamp_model::name::Escaped;
+
+use super::server::SNAPSHOT_HEADER;
+
+/// The agent's own limit is ten seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Ask, and print the directory.
+pub(super) fn ask(listen: SocketAddr) -> Result<ExitCode> {
+    let address = reachable(listen);
+    let answer = exchange(address).with_context(|| format!("cannot ask the agent at {address}"))?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    if head.split(' ').nth(1) != Some("200") {
+        bail!("the agent at {address} has kept nothing: its log says why");
+    }
+    write!(io::stdout(), "{}", Escaped(body.trim_end().as_bytes())).context("cannot write")?;
+    writeln!(io::stdout()).context("cannot write")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Who listens on every address is reached by that of the host itself.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+fn exchange(address: SocketAddr) -> io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(
+        stream,
+        "POST /snapshot HTTP/1.0\r\nHost: {address}\r\n{SNAPSHOT_HEADER}: 1\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    stream.take(64 << 10).read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_on_every_address_is_asked_on_this_host() {
+        for (listen, asked) in [
+            ("0.0.0.0:1", "127.0.0.1:1"),
+            ("[::]:2", "[::1]:2"),
+            ("10.0.0.1:3", "10.0.0.1:3"),
+        ] {
+            assert_eq!(reachable(listen.parse().unwrap()).to_string(), asked);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The last minutes on disk.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use sockstamp_record::Reader;
+use tempfile::TempDir;
+use testbed::Host;
+
+use crate::common::sockstamp;
+use crate::running::{Agent, talk};
+
+const WAIT: Duration = Duration::from_secs(30);
+
+fn settings(directory: &Path, more: &str) -> String {
+    format!("[hindsight]\ndirectory = {directory:?}\nmin_free = 1\n{more}")
+}
+
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    files
+}
+
+fn rows(files: &[PathBuf]) -> u64 {
+    files.iter().map(|file| Reader::open(file).unwrap().rows()).sum()
+}
+
+#[test]
+fn a_snapshot_has_every_message_and_explain_reads_it() {
+    let host = Host::new("agent").unwrap();
+    let directory = TempDir::new().unwrap();
+    let agent = Agent::of(&host, &settings(directory.path(), ""));
+    talk(&host, 50, Duration::from_millis(1));
+    // Every message is valid, measured and over when its counters say so.
+    assert_eq!(
+        agent
+            .scrape()
+            .sum("sockstamp_verdicts_total", &["verdict=\"valid\""]),
+        200.0
+    );
+    let output = Command::new(sockstamp())
+        .args(["agent", "snapshot", "--listen", &agent.address.to_string()])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{errors}{}", agent.process.stderr());
+    let kept = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end());
+    assert!(kept.starts_with(directory.path()), "{}", kept.display());
+    let messages = files(&kept);
+    // Opening and accepting the connection are rows as well.
+    assert!((200..=202).contains(&rows(&messages)), "{}", rows(&messages));
+    let explained = Command::new(sockstamp())
+        .arg("explain")
+        .args(&messages)
+        .output()
+        .unwrap();
+    assert!(explained.status.success());
+
+    agent.process.signal(Signal::SIGUSR1).unwrap();
+    let start = Instant::now();
+    while files(&directory.path().join("snapshots")).len() < 2 {
+        assert!(start.elapsed() < WAIT, "{}", agent.process.stderr());
+        thread::sleep(Duration::from_millis(50));
+    }
+    let scrape = agent.scrape();
+    assert_eq!(
+        scrape.sum("sockstamp_snapshots_total", &["result=\"taken\""]),
+        2.0
+    );
+    assert_eq!(
+        scrape.sum("sockstamp_hindsight_messages_total", &[]),
+        rows(&messages) as f64
+    );
+    assert_eq!(scrape.sum("sockstamp_hindsight_lost_messages_total", &[]), 0.0);
+}
+
+/// Nothing is written, everything is counted, and the measuring goes on.
+#[test]
+fn a_disk_without_room_costs_counted_messages_alone() {
+    let host = Host::new("agent").unwrap();
+    let directory = TempDir::new().unwrap();
+    let settings = settings(directory.path(), "").replace("min_free = 1", "min_free = 16000000");
+    let agent = Agent::of(&host, &settings);
+    talk(&host, 50, Duration::ZERO);
+    let start = Instant::now();
+    let lost = ["reason=\"room\""];
+    while agent
+        .scrape()
+        .sum("sockstamp_hindsight_lost_messages_total", &lost)
+        < 200.0
+    {
+        assert!(start.elapsed() < WAIT, "{}", agent.process.stderr());
+    }
+    assert!(agent.process.stderr().contains("min_free"));
+    assert_eq!(agent.scrape().sum("sockstamp_messages_total", &[]), 200.0);
+    assert!(files(&directory.path().join("recent")).is_empty());
+}

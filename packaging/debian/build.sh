@@ -1,0 +1,38 @@
+#!/bin/sh
+# Build sockstamp_VERSION_ARCH.deb from a binary that was built before: build.sh BINARY DIRECTORY. It needs dpkg-deb.
+set -eu
+binary=$1
+output=$2
+here=$(cd "$(dirname "$0")/.." && pwd)
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$here/../Cargo.toml" | head -n 1)
+architecture=$(dpkg --print-architecture)
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+
+install -D -m 755 "$binary" "$root/usr/bin/sockstamp"
+install -D -m 644 "$here/systemd/sockstamp-agent.service" "$root/lib/systemd/system/sockstamp-agent.service"
+install -D -m 644 "$here/systemd/agent.toml" "$root/etc/sockstamp/agent.toml"
+install -D -m 644 "$here/prometheus/sockstamp.rules.yml" "$root/usr/share/doc/sockstamp/sockstamp.rules.yml"
+install -D -m 644 "$here/grafana/sockstamp.json" "$root/usr/share/doc/sockstamp/grafana.json"
+for page in "$here"/../docs/man/*.1; do
+	install -D -m 644 "$page" "$root/usr/share/man/man1/$(basename "$page")"
+done
+install -D -m 644 "$here/../docs/completions/sockstamp.bash" "$root/usr/share/bash-completion/completions/sockstamp"
+
+mkdir "$root/DEBIAN"
+cat >"$root/DEBIAN/control" <<END
+Package: sockstamp
+Version: $version
+Architecture: $architecture
+Maintainer: sockstamp's authors <sockstamp@localhost>
+Section: net
+Priority: optional
+Depends: libc6, libelf1 | libelf1t64, zlib1g
+Description: Latency of each message in the Linux network stack
+ Measures TCP and UDP messages of unmodified programs, stage by stage, and serves
+ the figures to Prometheus. The service sockstamp-agent is not started by itself.
+END
+# Changes that administrators made to it survive an upgrade.
+echo /etc/sockstamp/agent.toml >"$root/DEBIAN/conffiles"
+install -m 755 "$here/debian/postinst" "$here/debian/prerm" "$here/debian/postrm" "$root/DEBIAN/"
+dpkg-deb --root-owner-group -Zxz -z1 --build "$root" "$output/sockstamp_${version}_$architecture.deb"
