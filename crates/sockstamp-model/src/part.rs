@@ -82,17 +82,32 @@ parts! {
         "The peer may have delayed the acknowledgement, until its answer or by its timer.";
     Excess = TxNetwork, "excess",
         "The rest beyond the path and a delayed acknowledgement: queues in the network, loss, a slow peer.";
+    Running = RxApp, "running",
+        "The task that read was running, and had other work first.";
+    Runnable = RxApp, "runnable",
+        "The task that read waited for a CPU, or for its CPU quota.";
+    Blocked = RxApp, "blocked",
+        "The task that read slept: it waited for something else.";
+    Unknown = RxApp, "unknown",
+        "The rest: what the task that read did is not known, as where another one had read before.";
     Network = PeerAnswer, "network",
         "The smallest round-trip time of the connection.";
     Peer = PeerAnswer, "peer",
         "The rest: the peer's work, and queues and losses on the path there and back.";
+    SynAgain = ConnHandshake, "syn-again",
+        "Until the last SYN was sent: those before were lost, or the peer dropped them.";
+    RoundTrip = ConnHandshake, "round-trip",
+        "The rest: from the last SYN to the connection being established.";
 }
 
 impl Part {
     /// Return true for a part that is the rest of its stage: it is not counted itself.
     #[must_use]
     pub const fn is_rest(self) -> bool {
-        matches!(self, Self::Copy | Self::Other | Self::Path | Self::Peer)
+        matches!(
+            self,
+            Self::Copy | Self::Other | Self::Path | Self::Unknown | Self::Peer | Self::RoundTrip
+        )
     }
 
     /// The parts of a stage, in the order of [`Part::ALL`].

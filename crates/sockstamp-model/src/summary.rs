@@ -154,6 +154,9 @@ impl DirectionSummary {
         let weight = u64::from(message.weight);
         if message.is_connection() {
             self.record_stages(message, weight);
+            if message.verdict.is_valid() {
+                record_parts(&mut self.parts, message, weight);
+            }
             return;
         }
         self.messages = self.messages.saturating_add(weight);

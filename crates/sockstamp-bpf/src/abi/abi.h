@@ -75,7 +75,8 @@ enum verdict {
 
 /*
  * Parts of a stage that are told apart. Those that are the rest of their stage (copy, other, path,
- * peer) are formed in user space. The causes of waiting in tx.queue come one after the other.
+ * unknown, peer, round-trip) are formed in user space. The causes of waiting in tx.queue come one
+ * after the other.
  */
 enum part {
 	PART_SNDBUF,
@@ -89,6 +90,10 @@ enum part {
 	PART_DELAYED_ACK,
 	PART_EXCESS,
 	PART_NETWORK,
+	PART_SYN_AGAIN,
+	PART_RUNNING,
+	PART_RUNNABLE,
+	PART_BLOCKED,
 	PART_COUNT,
 };
 

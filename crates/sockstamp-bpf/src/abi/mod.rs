@@ -162,7 +162,9 @@ fn flag(record: &Record, flag: raw::message_flags::Type) -> bool {
 /// The part's place in the kernel's arrays; the rest of a stage has none.
 pub(crate) fn part_index(part: Part) -> Option<usize> {
     let index = match part {
-        Part::Copy | Part::Other | Part::Path | Part::Peer => return None,
+        Part::Copy | Part::Other | Part::Path | Part::Unknown | Part::Peer | Part::RoundTrip => {
+            return None;
+        }
         Part::Sndbuf => raw::part::PART_SNDBUF,
         Part::Cwnd => raw::part::PART_CWND,
         Part::Rwnd => raw::part::PART_RWND,
@@ -174,6 +176,10 @@ pub(crate) fn part_index(part: Part) -> Option<usize> {
         Part::DelayedAck => raw::part::PART_DELAYED_ACK,
         Part::Excess => raw::part::PART_EXCESS,
         Part::Network => raw::part::PART_NETWORK,
+        Part::SynAgain => raw::part::PART_SYN_AGAIN,
+        Part::Running => raw::part::PART_RUNNING,
+        Part::Runnable => raw::part::PART_RUNNABLE,
+        Part::Blocked => raw::part::PART_BLOCKED,
     };
     Some(index as usize)
 }

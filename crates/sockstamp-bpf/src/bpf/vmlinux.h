@@ -653,6 +653,12 @@ struct sched_info {
 	unsigned long pcount;
 	unsigned long long run_delay;
 	unsigned long long last_arrival;
+	unsigned long long last_queued;
+};
+
+struct sched_entity {
+	__u64 sum_exec_runtime;
+	__u64 prev_sum_exec_runtime;
 };
 
 struct nsproxy {
@@ -667,6 +673,8 @@ struct pt_regs {
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
+	int on_cpu; /* CONFIG_SMP */
+	struct sched_entity se;
 	int pid;
 	int tgid;
 	struct sched_info sched_info; /* CONFIG_SCHED_INFO */

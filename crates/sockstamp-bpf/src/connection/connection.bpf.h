@@ -63,6 +63,7 @@ static __noinline int connection_begins(struct mark *mark, const struct sock *sk
 	struct opening *opening = &mark->opening;
 
 	opening->began = 0;
+	opening->again = 0;
 	if (mark->opened_by == OPENED_BY_US) {
 		if (!mark_wants(mark, DIRECTION_TX))
 			return 0;
@@ -72,6 +73,12 @@ static __noinline int connection_begins(struct mark *mark, const struct sock *sk
 	}
 	opening->began = bpf_ktime_get_ns();
 	return 0;
+}
+
+/* Return how long after connect() the last SYN was sent. */
+static __always_inline __u64 connection_again(const struct opening *opening)
+{
+	return opening->again ? opening->again - opening->began : 0;
 }
 
 static __always_inline void connection_record(const struct opening *opening, const struct sock *sk,
@@ -91,6 +98,7 @@ static __always_inline void connection_record(const struct opening *opening, con
 	record->retransmits = retransmits;
 	if (direction == DIRECTION_TX) {
 		record->stages[STAGE_CONN_HANDSHAKE] = now - opening->began;
+		record->parts[PART_SYN_AGAIN] = connection_again(opening);
 		record->stamps.tx.entry = opening->began;
 		record->stamps.tx.queued = now;
 	} else {
@@ -121,6 +129,7 @@ static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 		count(&bank->connections[direction], 1);
 		account_stage(bank, group, opened ? STAGE_CONN_HANDSHAKE : STAGE_CONN_ACCEPT,
 			      now - opening->began, 1);
+		account_part(bank, group, PART_SYN_AGAIN, connection_again(opening), 1);
 	} else if (verdict < VERDICT_COUNT) {
 		count(&bank->refusals[direction][verdict], 1);
 	}

@@ -8,6 +8,7 @@
 /* Written under the socket lock. */
 struct opening {
 	__u64 began; /* connect(), or established by a peer; 0: it was seen to end, or not at all */
+	__u64 again; /* when a SYN was sent again last; 0: never */
 	__u32 group; /* token of the connecting task's group */
 	__u32 pid; /* of the connecting task */
 	char comm[COMM_LENGTH]; /* only where records are sent */

@@ -9,6 +9,7 @@
 
 #include "group/group.bpf.h"
 #include "histogram/histogram.bpf.h"
+#include "sched/sched.bpf.h"
 
 /* A message of a selected flow, whether it is measured or not. */
 static __always_inline void account_message(struct bank *bank, __u32 group,
@@ -87,6 +88,18 @@ static __always_inline void account_part(struct bank *bank, __u32 group, enum pa
 	part_add(&bank->parts[part], ns, weight);
 	if (setting_groups && ns)
 		group_part_add(group, part, ns, weight);
+}
+
+/* What a reader did in rx.app. A global function, so that the verifier walks it once. */
+__noinline int account_spent(struct bank *bank, __u32 group, const struct spent *spent,
+			     __u32 weight)
+{
+	if (!bank || !spent)
+		return 0;
+	account_part(bank, group, PART_RUNNING, spent->running, weight);
+	account_part(bank, group, PART_RUNNABLE, spent->runnable, weight);
+	account_part(bank, group, PART_BLOCKED, spent->blocked, weight);
+	return 0;
 }
 
 #endif

@@ -11,6 +11,21 @@
 
 #include "bpf/common.bpf.h"
 
+/*
+ * The task that is expected to read the latest arrival, as it was then. What it does from there to
+ * its read is the difference.
+ */
+struct reader {
+	__u64 last; /* address of the task that read last */
+	__u64 task; /* address of the one expected */
+	__u64 ran; /* how long it had run; RAN_UNKNOWN */
+	__u64 run_delay; /* how long it had waited for a CPU */
+	__u32 runs; /* how often it had got one */
+	__u32 arrival; /* serial number */
+};
+
+#define RAN_UNKNOWN (~0ULL)
+
 /* The task that waited for the latest arrivals that found one waiting. */
 struct waiter {
 	__u64 task; /* its address: memory that may be gone, so only read through safely */
@@ -19,6 +34,7 @@ struct waiter {
 	__u32 first; /* these arrivals, by serial number */
 	__u32 last;
 	__u32 asleep; /* and not only about to sleep, or about to look */
+	struct reader reader;
 };
 
 /* An address that no entry has, for an unknown function. */
@@ -241,11 +257,78 @@ static __always_inline const struct task_struct *sock_waiter(const struct sock *
 }
 
 /*
+ * The scheduler's times are its own: it leaves the time of interrupts out (IRQ_TIME_ACCOUNTING),
+ * and is a few microseconds late. What does not fit by more than that is of another task.
+ */
+#define SPENT_SLACK_NS 50000
+
+/* Convert a time of the scheduler, if its clock is known. */
+static __always_inline __u64 run_clock_time(__u64 scheduler)
+{
+	return scheduler + run_clock.offset;
+}
+
+static __always_inline bool run_clock_known(__u64 now)
+{
+	return now - run_clock.at < RUN_CLOCK_STALE_NS;
+}
+
+/*
+ * Return how long a task had run in all by `now`. The scheduler adds what has passed since it gave
+ * the task a CPU only with the next tick or switch (update_curr(), kernel/sched/fair.c, v6.18).
+ */
+static __always_inline __u64 task_ran(const struct task_struct *task, __u64 now)
+{
+	__u64 added = kernel_read(task, struct task_struct, se.sum_exec_runtime);
+	__u64 since, ran;
+
+	if (!bpf_core_field_exists(task->on_cpu) || !kernel_read(task, struct task_struct, on_cpu))
+		return added;
+	if (!run_clock_known(now))
+		return RAN_UNKNOWN;
+	since = run_clock_time(kernel_read(task, struct task_struct, sched_info.last_arrival));
+	ran = kernel_read(task, struct task_struct, se.prev_sum_exec_runtime) + now - since;
+	/* Only the fair class keeps prev_sum_exec_runtime. */
+	return ran + SPENT_SLACK_NS < added ? RAN_UNKNOWN : ran;
+}
+
+/* Return how long a task had waited for a CPU in all by `now`. */
+static __always_inline __u64 task_delay(const struct task_struct *task, __u64 now)
+{
+	__u64 delay = kernel_read(task, struct task_struct, sched_info.run_delay);
+	__u64 queued = kernel_read(task, struct task_struct, sched_info.last_queued);
+
+	/* It waits right now, which the scheduler adds once it has a CPU. */
+	if (queued && run_clock_known(now) && now > run_clock_time(queued))
+		delay += now - run_clock_time(queued);
+	return delay;
+}
+
+/* Note the task that is expected to read an arrival. */
+static __always_inline void reader_note(struct reader *reader, const struct task_struct *task,
+					__u32 arrival, __u64 now)
+{
+	/* Where memory can be given no type, this would take a call per field. */
+	if (!setting_casts || !task)
+		return;
+	reader->task = 0;
+	barrier();
+	reader->ran = task_ran(task, now);
+	reader->run_delay = task_delay(task, now);
+	reader->runs = task_runs(task);
+	reader->arrival = arrival;
+	barrier();
+	reader->task = (__u64)task;
+}
+
+/*
  * Note at sk_data_ready() the task that waits for this arrival; each has the number after the last
  * one's.
  */
-static __always_inline void sched_note(const struct sock *sk, struct waiter *waiter, __u32 arrival)
+static __always_inline void sched_note(const struct sock *sk, struct waiter *waiter, __u32 arrival,
+				       __u64 now)
 {
+	struct reader *reader = &waiter->reader;
 	const struct task_struct *task;
 	__u32 runs;
 
@@ -255,11 +338,16 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
 	task = (const struct task_struct *)waiter->task;
 	if (waiter->asleep && task_runs(task) == waiter->runs) {
 		waiter->last = arrival;
+		reader->arrival = arrival;
 		return;
 	}
 	task = sock_waiter(sk);
-	if (!task)
+	if (!task) {
+		/* The one that reads this socket has other work. */
+		reader_note(reader, (const struct task_struct *)reader->last, arrival, now);
 		return;
+	}
+	reader_note(reader, task, arrival, now);
 	runs = task_runs(task);
 	if (waiter->task != (__u64)task || waiter->runs != runs || waiter->last + 1 != arrival) {
 		waiter->task = (__u64)task;
@@ -295,13 +383,86 @@ __noinline __u64 sched_wakeup(const struct waiter *waiter, __u32 arrival, __u64 
 	/* The task had not gone to sleep yet. */
 	if (!runs)
 		return 0;
-	if (runs == 1 && now - run_clock.at < RUN_CLOCK_STALE_NS)
-		waited = task->sched_info.last_arrival + run_clock.offset - ready;
+	if (runs == 1 && run_clock_known(now))
+		waited = run_clock_time(task->sched_info.last_arrival) - ready;
 	else
 		waited = task->sched_info.run_delay - waiter->run_delay;
 	if (waited < 0)
 		return 0;
 	return (__u64)waited < now - ready ? waited : now - ready;
+}
+
+/* rx.app of a read, and what its task did meanwhile; the rest is not known. */
+struct spent {
+	__u64 app;
+	__u64 running;
+	__u64 runnable;
+	__u64 blocked;
+};
+
+static __always_inline void spent_record(struct message_record *record, const struct spent *spent)
+{
+	record->stages[STAGE_RX_APP] = spent->app;
+	record->parts[PART_RUNNING] = spent->running;
+	record->parts[PART_RUNNABLE] = spent->runnable;
+	record->parts[PART_BLOCKED] = spent->blocked;
+}
+
+static __always_inline void spent_compute(struct spent *spent, __u64 ran, __u64 delay)
+{
+	__u64 app = spent->app;
+
+	if (ran > app + app / 8 + SPENT_SLACK_NS || delay > app + app / 8 + SPENT_SLACK_NS)
+		return;
+	spent->running = ran < app ? ran : app;
+	app -= spent->running;
+	spent->runnable = delay < app ? delay : app;
+	spent->blocked = app - spent->runnable;
+}
+
+/*
+ * Find at a read what its task did in rx.app: from its `wakeup` on if it had waited for this
+ * arrival, otherwise from the arrival on. A task that has had its CPU all the time was running.
+ */
+__noinline int sched_spent(struct waiter *waiter, __u32 arrival, __u64 now, __u64 wakeup,
+			   struct spent *spent)
+{
+	const struct task_struct *task;
+	__u64 ran, delay, expected;
+	struct reader *reader;
+	__u32 runs;
+
+	if (!setting_sched || !waiter || !spent)
+		return 0;
+	task = bpf_get_current_task_btf();
+	runs = task_runs(task);
+	reader = &waiter->reader;
+	reader->last = (__u64)task;
+	if (wakeup != STAGE_ABSENT && runs - waiter->runs <= 1) {
+		spent->running = spent->app;
+		return 0;
+	}
+	expected = reader->task;
+	barrier();
+	ran = reader->ran;
+	delay = reader->run_delay;
+	runs -= reader->runs;
+	barrier();
+	if (expected != (__u64)task || reader->task != expected || reader->arrival != arrival)
+		return 0;
+	if (!runs) {
+		spent->running = spent->app;
+		return 0;
+	}
+	if (ran == RAN_UNKNOWN || !run_clock_known(now))
+		return 0;
+	ran = task_ran(task, now) - ran;
+	delay = task->sched_info.run_delay - delay;
+	/* More than one wait for a CPU is in rx.wakeup as a whole. */
+	if (wakeup != STAGE_ABSENT)
+		delay = delay > wakeup ? delay - wakeup : 0;
+	spent_compute(spent, ran, delay);
+	return 0;
 }
 
 #endif

@@ -77,7 +77,7 @@ static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *
 	udp_arrival_store(flow, counter, &arrival);
 	if (flow->exchange.in_flight)
 		udp_answered(sk, skb, flow, counter, arrival.time);
-	sched_note(sk, &flow->waiter, counter);
+	sched_note(sk, &flow->waiter, counter, arrival.time);
 }
 
 /*
@@ -151,7 +151,7 @@ struct udp_read {
 	__u64 head;
 	__u64 counter; /* of the arrival, as rx_head */
 	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
-	__u64 app;
+	struct spent spent; /* rx.app, with its parts */
 	__u32 pid;
 	__u32 tid;
 	__u32 length;
@@ -369,7 +369,7 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 		record->stamps.rx.oldest = record->stamps.rx.software;
 		record->stages[STAGE_RX_STACK] = arrival->stack_ns;
 		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
-		record->stages[STAGE_RX_APP] = read->app;
+		spent_record(record, &read->spent);
 		answer_record(record, &read->answer);
 	}
 	record_submit(record);
@@ -392,12 +392,14 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	waited = read->now - arrival->time;
 	total = arrival->stack_ns + waited;
 	read->wakeup = sched_wakeup(&flow->waiter, read->counter, arrival->time, read->now);
-	read->app = read->wakeup == STAGE_ABSENT ? waited : waited - read->wakeup;
+	read->spent.app = read->wakeup == STAGE_ABSENT ? waited : waited - read->wakeup;
+	sched_spent(&flow->waiter, read->counter, read->now, read->wakeup, &read->spent);
 	if (read->wakeup != STAGE_ABSENT)
 		account_stage(bank, read->group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
 	account_datagram(bank, read->group, DISTRIBUTION_UDP_STACK, STAGE_RX_STACK,
 			 arrival->stack_ns, read->weight);
-	account_stage(bank, read->group, STAGE_RX_APP, read->app, read->weight);
+	account_stage(bank, read->group, STAGE_RX_APP, read->spent.app, read->weight);
+	account_spent(bank, read->group, &read->spent, read->weight);
 	account_datagram(bank, read->group, DISTRIBUTION_UDP_TOTAL,
 			 DISTRIBUTION_TOTAL(DIRECTION_RX), total, read->weight);
 	read->answer = udp_answer_take(flow, read->counter);

@@ -166,12 +166,15 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "slow reader",
         condition: "`rx.app` is 10 ms on average, and 30 % of the time until data is read.",
-        sentence: "N % of the T until data is read is the program, which comes late to read it (rx.app)",
+        sentence: "N % of the T until data is read is the program, which comes late to read it (rx.app, N % running, runnable or blocked)",
         check: "`ss -tm`: a receive queue that stays; `perf top -p PID`, `strace -p PID`.",
         cure: "Less work between reads, more tasks, or asynchronous work.",
         find: |figures| {
-            stage(figures, Stage::RxApp, 10 * MS, |_| {
-                "the program, which comes late to read it (rx.app)".to_owned()
+            stage(figures, Stage::RxApp, 10 * MS, |figures| {
+                format!(
+                    "the program, which comes late to read it (rx.app{})",
+                    most_of_reader(figures)
+                )
             })
         },
     },
@@ -344,6 +347,18 @@ fn part(figures: &Figures, part: Part, least: u64, what: &str) -> Option<Finding
         return None;
     }
     finding(sum, figures.whole(part.stage()), Cause::Part(part), what)
+}
+
+/// Return what readers mostly did before they read, where that is known of half of the time.
+fn most_of_reader(figures: &Figures) -> String {
+    let whole = figures.stages[Stage::RxApp].ns;
+    let known = [Part::Running, Part::Runnable, Part::Blocked];
+    known
+        .into_iter()
+        .find(|part| figures.parts[*part].ns * 2 >= whole.max(1))
+        .map_or_else(String::new, |part| {
+            format!(", {} {part}", share(figures.parts[part].ns, whole))
+        })
 }
 
 fn qdisc(figures: &Figures) -> String {

@@ -169,6 +169,21 @@ fn a_cgroups_name_is_escaped_in_the_sentence() {
 }
 
 #[test]
+fn a_slow_reader_is_told_by_what_it_did() {
+    let mut summary = measured(&[(Stage::RxApp, 60 * MS)]);
+    let mut with = |part: Part, nanos: u64| {
+        summary.rx.parts[part] = Some(PartSummary {
+            count: 100,
+            sum_ns: u128::from(nanos) * 100,
+            max_ns: None,
+        });
+        told(&summary).unwrap()
+    };
+    assert!(with(Part::Running, 20 * MS).ends_with("late to read it (rx.app)"));
+    assert!(with(Part::Blocked, 45 * MS).ends_with("late to read it (rx.app, 75.0 % blocked)"));
+}
+
+#[test]
 fn slow_answers_are_the_peers_or_the_paths() {
     let slow = |network: u64| {
         let mut summary = measured(&[(Stage::PeerAnswer, 60 * MS)]);

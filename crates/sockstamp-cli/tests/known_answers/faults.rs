@@ -101,7 +101,7 @@ fn a_reader_here_that_is_slow() {
         let line = last_line_while(&["-p", &process], || {
             pair.run_peer("client --count 20");
         });
-        tells(line, "the program, which comes late to read it (rx.app)")
+        tells(line, "the program, which comes late to read it (rx.app")
     });
 }
 

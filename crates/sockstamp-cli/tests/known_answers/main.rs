@@ -18,6 +18,7 @@ mod health;
 mod held_back;
 mod kernel_counts;
 mod late_acks;
+mod late_reader;
 mod limited_sending;
 mod lossy_link;
 mod missing_segments;

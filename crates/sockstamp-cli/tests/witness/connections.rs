@@ -167,6 +167,7 @@ fn an_accept_lies_between_its_packets_and_the_call() {
 #[test]
 fn a_lost_syn_is_in_the_handshake_and_counted() {
     let scene = Scene::new(DELAY);
+    let capture = Capture::start(&scene.a, scene.link.interface_a(), "tcp");
     let (stat, trace) = (
         Stat::start(&["--netns", scene.a.netns_name(), "tcp"]),
         Scene::trace(&scene.a),
@@ -185,6 +186,7 @@ fn a_lost_syn_is_in_the_handshake_and_counted() {
         connecting.join().unwrap()
     });
     let (report, connections) = (stat.finish(), trace.finish_connections());
+    let packets = capture.finish();
     let connection = only(&connections, to);
     let handshake = stage_of(connection, "conn.handshake");
     assert!((900_000_000..=span.length()).contains(&handshake), "{connection}");
@@ -192,7 +194,46 @@ fn a_lost_syn_is_in_the_handshake_and_counted() {
     assert!(again >= 1, "{connection}");
     assert_eq!(report["connections"]["opened"], 1);
     assert_eq!(report["connections"]["syns_again"], again);
+    assert_eq!(retransmitted(&scene.a), again);
     assert_eq!(stage(&report, "conn.handshake", "count"), 1);
+    let parts = &connection["parts"]["conn.handshake"];
+    let (lost, rest) = (number(&parts["syn-again"]), number(&parts["round-trip"]));
+    let wire = last_syn(&packets, to) - first_syn(&packets, to);
+    assert_eq!(lost + rest, handshake, "{connection}");
+    assert!(
+        lost.abs_diff(wire) < 5_000_000,
+        "{wire} ns between the SYNs: {connection}"
+    );
+    assert!(rest >= 2 * 5_000_000, "{connection}");
+    let sum = &report["tx"]["parts"]["conn.handshake"]["syn-again"];
+    assert_eq!(number(&sum["count"]), 1);
+    assert!(number(&sum["sum_ns"]).abs_diff(lost) < 5_000_000, "{sum} {lost}");
+}
+
+fn syns(packets: &[Packet], to: SocketAddr) -> impl DoubleEndedIterator<Item = u64> {
+    packets
+        .iter()
+        .filter(move |packet| packet.destination == to)
+        .filter(|packet| packet.tcp.is_some_and(|tcp| tcp.flags & (SYN | ACK) == SYN))
+        .map(|packet| packet.time)
+}
+
+fn first_syn(packets: &[Packet], to: SocketAddr) -> u64 {
+    syns(packets, to).next().unwrap()
+}
+
+fn last_syn(packets: &[Packet], to: SocketAddr) -> u64 {
+    syns(packets, to).next_back().unwrap()
+}
+
+/// Return the segments that the kernel says it sent again.
+fn retransmitted(host: &Host) -> u64 {
+    let text = host.run("nstat", &["-asz", "TcpRetransSegs"]).unwrap();
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("TcpRetransSegs"))
+        .unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 /// connect() returns an error, or the socket is closed before it returns.

@@ -13,6 +13,7 @@ impl GroupDirection {
         if message.is_connection() {
             if message.verdict.is_valid() {
                 self.record_stages(message, weight);
+                record_parts(&mut self.parts, message, weight);
             }
             return;
         }

@@ -115,7 +115,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	else
 		added = rx_arrived(rx, grown, end, ready, clock_since_stamp(skb, ready));
 	arrivals_close(rx, added, end);
-	sched_note(sk, &flow->waiter, rx->serial);
+	sched_note(sk, &flow->waiter, rx->serial, ready);
 }
 
 /* Forget bytes that came before the flow was adopted: their time is unknown. */
@@ -138,7 +138,7 @@ struct read {
 	__u32 serial; /* of the arrival of its last byte */
 	__u64 ready;
 	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
-	__u64 app;
+	struct spent spent; /* rx.app, with its parts */
 	__u64 oldest;
 	__u64 now;
 	__u64 hol;
@@ -294,7 +294,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 			record->stages[STAGE_RX_HOL] = read->hol;
 		}
 		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
-		record->stages[STAGE_RX_APP] = read->app;
+		spent_record(record, &read->spent);
 	}
 	record_submit(record);
 }
@@ -308,21 +308,23 @@ static __always_inline bool rx_in_step(const struct sock *sk, __u32 copied, __u3
 	return copied == end || (copied == end + 1 && sk->sk_shutdown & RCV_SHUTDOWN);
 }
 
-static __always_inline void rx_measure(struct bank *bank, __u32 group, const struct flow *flow,
+static __always_inline void rx_measure(struct bank *bank, __u32 group, struct flow *flow,
 				       struct read *read)
 {
 	__u64 waited = read->now - read->ready;
 
 	read->wakeup = sched_wakeup(&flow->waiter, read->serial, read->ready, read->now);
-	read->app = waited;
+	read->spent.app = waited;
 	if (read->wakeup != STAGE_ABSENT) {
-		read->app -= read->wakeup;
+		read->spent.app -= read->wakeup;
 		account_stage(bank, group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
 	}
+	sched_spent(&flow->waiter, read->serial, read->now, read->wakeup, &read->spent);
 	account_stage(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
 	if (read->hol)
 		account_stage(bank, group, STAGE_RX_HOL, read->hol, read->weight);
-	account_stage(bank, group, STAGE_RX_APP, read->app, read->weight);
+	account_stage(bank, group, STAGE_RX_APP, read->spent.app, read->weight);
+	account_spent(bank, group, &read->spent, read->weight);
 	account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX),
 		      read->stack_ns + read->hol + waited, read->weight);
 	answer_add(bank, group, &read->answer, read->weight);

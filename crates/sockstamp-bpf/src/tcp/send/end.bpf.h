@@ -336,6 +336,8 @@ static __always_inline void tx_retransmit(const struct sock *sk, const struct sk
 	if (!segments)
 		return;
 	mark->retransmits += segments;
+	if (mark->opening.began)
+		mark->opening.again = bpf_ktime_get_ns();
 	flow = flow_lookup(sk);
 	account_retransmits(bank, group_of_socket(flow, sk), segments);
 	if (flow)
