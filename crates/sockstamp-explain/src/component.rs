@@ -7,6 +7,8 @@ use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 
+use crate::timeline::{READ, SENT};
+
 /// The time that is explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -35,6 +37,16 @@ impl Kind {
         }
     }
 
+    /// Return the stages of the way of such a message, in their order in time.
+    const fn way(self) -> &'static [Stage] {
+        match self {
+            Self::Sent => &SENT,
+            Self::Read => &READ,
+            Self::Answer => &[Stage::PeerAnswer],
+            Self::Life => &Stage::WAY,
+        }
+    }
+
     fn has(self, stage: Stage) -> bool {
         match self {
             Self::Sent => {
@@ -46,22 +58,20 @@ impl Kind {
         }
     }
 
-    /// Iterate over its stages, in the order of a message's way.
+    /// Iterate over its stages, in their order in time.
     fn stages(self) -> impl Iterator<Item = Stage> {
-        let all: &[Stage] = match self {
-            Self::Life => &Stage::WAY,
-            Self::Sent | Self::Read | Self::Answer => &Stage::ALL,
-        };
-        all.iter().copied().filter(move |stage| self.has(*stage))
+        self.way().iter().copied().filter(move |stage| self.has(*stage))
     }
 
-    /// Return the stages and parts that add up to the time; a stage with parts is these.
+    /// Return the stages and parts that add up to the time, in their order in time. A stage with
+    /// parts is these, but for `rx.app`, whose parts are known of some messages only.
     #[must_use]
     pub fn components(self) -> Vec<Component> {
         let mut components = Vec::new();
         for stage in self.stages() {
             let before = components.len();
-            components.extend(Part::of(stage).map(|part| Component {
+            let parts = Part::of(stage).filter(|_| stage != Stage::RxApp);
+            components.extend(parts.map(|part| Component {
                 stage,
                 part: Some(part),
             }));
@@ -112,5 +122,30 @@ impl fmt::Display for Component {
             Some(part) => write!(f, "{} {part}", self.stage),
             None => self.stage.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn components_are_in_the_order_of_time_and_none_is_missing() {
+        for kind in Kind::ALL {
+            let mut stages: Vec<_> = kind
+                .components()
+                .iter()
+                .map(|component| component.stage)
+                .collect();
+            stages.dedup();
+            let all = Stage::ALL.into_iter().filter(|stage| kind.has(*stage));
+            assert_eq!(stages.len(), all.count(), "{kind:?}");
+        }
+        let read: Vec<_> = Kind::Read
+            .components()
+            .iter()
+            .map(|component| component.stage)
+            .collect();
+        assert_eq!(read, READ);
     }
 }

@@ -6,7 +6,7 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 
 /// Stages of a sent message, in their order in time.
-const SENT: [Stage; 5] = [
+pub(crate) const SENT: [Stage; 5] = [
     Stage::TxCopy,
     Stage::TxQueue,
     Stage::TxQdisc,
@@ -15,7 +15,7 @@ const SENT: [Stage; 5] = [
 ];
 /// Stages of a received message, in their order in time: it becomes readable once the segment
 /// before it is there.
-const READ: [Stage; 5] = [
+pub(crate) const READ: [Stage; 5] = [
     Stage::RxNic,
     Stage::RxHol,
     Stage::RxStack,
