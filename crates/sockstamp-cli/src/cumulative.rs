@@ -46,13 +46,13 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
     )?;
     writeln!(
         output,
-        " {:<19}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}",
+        " {:<19}{:>9}{:>8}{:>8}{:>8}{:>8}{:>8}{:>8}",
         "hook", "count", "p50", "p90", "p99", "p99.9", "max", "mean"
     )?;
     for (hook, found) in hooks(summary) {
         match found {
             Ok(histogram) => row(output, hook, histogram)?,
-            Err(reason) => writeln!(output, " {hook:<19}{:>10}  {reason}", "-")?,
+            Err(reason) => writeln!(output, " {hook:<19}{:>9}  {reason}", "-")?,
         }
     }
     writeln!(output)?;
@@ -61,11 +61,11 @@ pub(crate) fn table(output: &mut dyn Write, summary: &Summary) -> io::Result<()>
 }
 
 fn row(output: &mut dyn Write, hook: Hook, histogram: &Histogram) -> io::Result<()> {
-    write!(output, " {hook:<19}{:>10}", histogram.count())?;
+    write!(output, " {hook:<19}{:>9}", histogram.count())?;
     for value in text::figures(histogram).chain([mean(histogram)]) {
         match value {
-            Some(value) => write!(output, "{value:>10}")?,
-            None => write!(output, "{:>10}", "-")?,
+            Some(value) => write!(output, "{value:>8}")?,
+            None => write!(output, "{:>8}", "-")?,
         }
     }
     writeln!(output)
@@ -169,13 +169,11 @@ mod tests {
         );
         let text = printed(table, &summary());
         assert!(
-            text.contains(
-                " tcp-socket-read             1   5.00 ms   5.00 ms   5.00 ms   5.00 ms   5.00 ms   5.00 ms\n"
-            ),
+            text.contains(" tcp-socket-read            1 5.00 ms 5.00 ms 5.00 ms 5.00 ms 5.00 ms 5.00 ms\n"),
             "{text}"
         );
         assert!(
-            text.contains(" ip-start                    -  no tracepoint"),
+            text.contains(" ip-start                   -  no tracepoint"),
             "{text}"
         );
     }

@@ -11,10 +11,10 @@ use sockstamp_model::stage::{Direction, Stage};
 
 use crate::colour::Brush;
 use crate::diagnosis;
-use crate::text::{share, wrapped};
+use crate::text::{WIDTH, share, wrapped};
 
-/// Columns for names.
-const WIDEST: usize = 80;
+/// Columns of the names of directions and stages.
+const LABEL: usize = 16;
 
 /// Read a dimension by its name, with all names in help and completions.
 pub(crate) fn dimension() -> impl TypedValueParser<Value = Dimension> {
@@ -78,7 +78,7 @@ pub(crate) fn order(groups: &mut Groups, by: Sort) {
     groups.groups.sort_by_key(|group| Reverse(by.of(group)));
 }
 
-/// The first `count` groups, two lines each, and the rest.
+/// The first `count` groups, and the rest.
 pub(crate) fn table(output: &mut dyn Write, groups: &Groups, count: usize) -> io::Result<()> {
     rows(output, &format!("by {}", groups.by), &named(groups, count))
 }
@@ -96,42 +96,57 @@ pub(crate) fn named(groups: &Groups, count: usize) -> Vec<(String, GroupSummary)
     top.chain(has_other.then_some((other_name, other))).collect()
 }
 
-/// A table of groups, two lines each.
+/// A table of groups: the name of each, and a line per direction and stage between messages.
 pub(crate) fn rows(
     output: &mut dyn Write,
     headline: &str,
     rows: &[(String, GroupSummary)],
 ) -> io::Result<()> {
-    let width = rows.iter().map(|(name, _)| name.chars().count());
-    // The path of a cgroup may have 4096 bytes: such a row stands out of the table, and does not
-    // widen it.
-    let beside = rows.iter().any(|(_, group)| between(group).next().is_some());
-    let least = if beside {
-        headline.len().max(BESIDE)
-    } else {
-        headline.len()
+    let headline = format!(" {headline}");
+    let label = match headline.len() <= LABEL {
+        true => headline.as_str(),
+        false => {
+            writeln!(output, "{headline}")?;
+            ""
+        }
     };
-    let width = width.max().unwrap_or(0).min(WIDEST).max(least);
-
     writeln!(
         output,
-        " {headline:<width$}   {:>10}{:>9}{:>10}{:>10}{:>10}  largest stage",
+        "{label:<LABEL$}{:>9}{:>8}{:>9}{:>9}{:>9}  largest stage",
         "messages", "retrans", "p50", "p99", "max"
     )?;
     for (name, group) in rows {
-        line(output, &format!("{name:<width$}"), Direction::Tx, group)?;
-        line(output, &" ".repeat(width), Direction::Rx, group)?;
+        named_line(output, name)?;
+        for direction in Direction::ALL
+            .into_iter()
+            .filter(|direction| has(group, *direction))
+        {
+            line(output, direction, group)?;
+        }
         for (stage, histogram) in between(group) {
-            stage_line(
-                output,
-                width,
-                stage,
-                histogram,
-                group.direction(stage.direction()),
-            )?;
+            stage_line(output, stage, histogram, group.direction(stage.direction()))?;
         }
     }
     writeln!(output)
+}
+
+/// Print a name whole: the path of a cgroup may have 4096 bytes.
+fn named_line(output: &mut dyn Write, name: &str) -> io::Result<()> {
+    let signs: Vec<char> = name.chars().collect();
+    for (number, signs) in signs.chunks(WIDTH - 2).enumerate() {
+        let indent = if number == 0 { " " } else { "  " };
+        writeln!(output, "{indent}{}", signs.iter().collect::<String>())?;
+    }
+    Ok(())
+}
+
+/// Return true if a group has messages of a direction, or none of either.
+fn has(group: &GroupSummary, direction: Direction) -> bool {
+    let moved = |direction| {
+        let part = group.direction(direction);
+        part.messages > 0 || part.retransmits > 0
+    };
+    moved(direction) || (direction == Direction::Tx && !moved(Direction::Rx))
 }
 
 /// Groups that have a sentence of their own.
@@ -157,9 +172,6 @@ pub(crate) fn diagnoses(output: &mut dyn Write, groups: &Groups, brush: Brush) -
     Ok(())
 }
 
-/// Columns of the name of a stage between messages.
-const BESIDE: usize = 13;
-
 /// The stages between messages that a group has.
 fn between(group: &GroupSummary) -> impl Iterator<Item = (Stage, &GroupHistogram)> {
     let stages = Stage::ALL.into_iter().filter(|stage| stage.is_between_messages());
@@ -171,14 +183,12 @@ fn between(group: &GroupSummary) -> impl Iterator<Item = (Stage, &GroupHistogram
 
 fn stage_line(
     output: &mut dyn Write,
-    width: usize,
     stage: Stage,
     histogram: &GroupHistogram,
     whole: &GroupDirection,
 ) -> io::Result<()> {
-    let name = format!("  {stage}");
-    let (direction, count) = (stage.direction(), histogram.count());
-    write!(output, " {name:<width$} {direction}{count:>10}{:>9}", "")?;
+    let label = format!("  {stage}");
+    write!(output, "{label:<LABEL$}{:>9}{:>8}", short(histogram.count()), "")?;
     times(output, histogram)?;
     let largest = Part::of(stage)
         .filter_map(|part| Some((part, whole.parts[part].as_ref()?.sum_ns)))
@@ -192,24 +202,33 @@ fn stage_line(
 fn times(output: &mut dyn Write, histogram: &GroupHistogram) -> io::Result<()> {
     for value in [histogram.quantile(0.5), histogram.quantile(0.99), histogram.max()] {
         match value {
-            Some(value) => write!(output, "{value:>10}")?,
-            None => write!(output, "{:>10}", "-")?,
+            Some(value) => write!(output, "{value:>9}")?,
+            None => write!(output, "{:>9}", "-")?,
         }
     }
     Ok(())
 }
 
-fn line(output: &mut dyn Write, name: &str, direction: Direction, group: &GroupSummary) -> io::Result<()> {
+fn line(output: &mut dyn Write, direction: Direction, group: &GroupSummary) -> io::Result<()> {
     let part = group.direction(direction);
-    write!(output, " {name} {direction}{:>10}", part.messages)?;
+    let label = format!("  {direction}");
+    write!(output, "{label:<LABEL$}{:>9}", short(part.messages))?;
     match direction {
-        Direction::Tx => write!(output, "{:>9}", part.retransmits)?,
-        Direction::Rx => write!(output, "{:>9}", "")?,
+        Direction::Tx => write!(output, "{:>8}", short(part.retransmits))?,
+        Direction::Rx => write!(output, "{:>8}", "")?,
     }
     times(output, part.time(direction))?;
     match part.largest_stage() {
         Some((stage, share)) => writeln!(output, "  {stage} {:.1} %", share * 100.0),
         None => writeln!(output, "  -"),
+    }
+}
+
+/// Write a count in seven columns at most, in millions if it has more.
+fn short(count: u64) -> String {
+    match count {
+        0..=9_999_999 => count.to_string(),
+        _ => format!("{}M", count / 1_000_000),
     }
 }
 
@@ -326,16 +345,17 @@ mod tests {
         assert_eq!(
             printed(|output| table(output, &groups(), 1)),
             concat!(
-                " by comm,port       messages  retrans       p50       p99       max  largest stage\n",
-                " nginx 443      tx         7        0   3.95 ms   4.00 ms   4.00 ms  tx.qdisc 75.0 %\n",
-                "                rx         0                  -         -         -  -\n",
-                " other (2 more) tx         8        0   3.95 ms   4.00 ms   4.00 ms  tx.qdisc 75.0 %\n",
-                "                rx         6                  -         -         -  -\n",
+                " by comm,port    messages retrans      p50      p99      max  largest stage\n",
+                " nginx 443\n",
+                "  tx                    7       0  3.95 ms  4.00 ms  4.00 ms  tx.qdisc 75.0 %\n",
+                " other (2 more)\n",
+                "  tx                    8       0  3.95 ms  4.00 ms  4.00 ms  tx.qdisc 75.0 %\n",
+                "  rx                    6                -        -        -  -\n",
                 "\n",
             )
         );
         let all = printed(|output| table(output, &groups(), 9));
-        assert!(all.contains("\n other "), "{all}");
+        assert!(all.contains("\n other\n"), "{all}");
     }
 
     #[test]
@@ -353,9 +373,7 @@ mod tests {
         let groups = Groups::new("port,comm".parse().unwrap(), [asking]);
         let table = printed(|output| table(output, &groups, 9));
         assert!(
-            table.contains(
-                "\n   peer.answer rx         5            56.2 ms   60.0 ms   60.0 ms  peer 83.3 %\n"
-            ),
+            table.contains("\n  peer.answer           5          56.2 ms  60.0 ms  60.0 ms  peer 83.3 %\n"),
             "{table}"
         );
     }
@@ -414,7 +432,10 @@ mod tests {
         let hostile = "\u{1b}]0;x\u{7}\n\u{202e},\"";
         let groups = Groups::new("comm,port".parse().unwrap(), [group(hostile, 1)]);
         let table = printed(|output| table(output, &groups, 9));
-        assert!(table.contains(r#" \x1b]0;x\x07\n\u{202e}," 443 tx "#), "{table}");
+        assert!(
+            table.contains("\n \\x1b]0;x\\x07\\n\\u{202e},\" 443\n"),
+            "{table}"
+        );
         assert_eq!(table.lines().count(), 4, "{table}");
         let csv = printed(|output| csv(output, &groups));
         assert!(csv.contains(r#""\x1b]0;x\x07\n\u{202e},""",443,tx,"#), "{csv}");
@@ -438,14 +459,34 @@ mod tests {
         }
     }
 
+    /// Every count and time at its widest, with names of any length.
     #[test]
-    fn a_long_name_widens_no_other_row() {
+    fn no_line_is_wider_than_a_terminal_and_names_are_whole() {
+        const HOUR: Nanos = Nanos(3_600_000_000_000);
         let long = format!("/{}", "x".repeat(4000));
-        let groups = Groups::new("comm".parse().unwrap(), [group(&long, 2), group("short", 1)]);
+        let mut widest = group(&long, 1);
+        widest.tx.retransmits = u64::from(u32::MAX);
+        for stage in Stage::ALL {
+            let direction = match stage.direction() {
+                Direction::Tx => &mut widest.tx,
+                Direction::Rx => &mut widest.rx,
+            };
+            direction.messages = u64::MAX / 1_000_000_000;
+            let histogram = direction.stages[stage].get_or_insert_default();
+            histogram.record(HOUR, 9_999_999);
+            direction.sent.record(HOUR, 9_999_999);
+            direction.total.record(HOUR, 9_999_999);
+        }
+        widest.rx.complete_parts();
+        widest.tx.complete_parts();
+        let by = "pid,comm,container,port,peer,flow,interface".parse().unwrap();
+        let groups = Groups::new(by, [widest, group("short", 1)]);
         let table = printed(|output| table(output, &groups, 9));
-        assert!(table.contains(&long));
-        let short = table.lines().find(|line| line.contains("short")).unwrap();
-        assert!(short.len() < 200, "{short}");
+        for line in table.lines() {
+            assert!(line.chars().count() <= WIDTH, "{}: {line}", line.chars().count());
+        }
+        let joined: String = table.split_whitespace().collect();
+        assert!(joined.contains(&long), "{table}");
     }
 
     #[test]

@@ -59,6 +59,7 @@ pub struct Measuring {
     /// Where this host routes them, the kernel reports only the first interface, and later waits
     /// count as tx.network. With this option they count as tx.qdisc, including the time of
     /// forwarding. It costs one test more per packet that this host sends.
+    /// Datagrams are not followed: theirs ends at the first interface.
     #[arg(long, help_heading = HEADING)]
     pub host_path: bool,
     /// Attach at the start what is otherwise attached when it is needed first

@@ -110,7 +110,8 @@ pub(crate) fn is_empty(summary: &Summary) -> bool {
 
 /// The table without messages.
 pub(crate) fn nothing(output: &mut dyn Write, summary: &Summary, why: &str) -> io::Result<()> {
-    writeln!(output, " no messages in {}: {why}", summary.duration)
+    let words = format!("{}: {why}", summary.duration);
+    writeln!(output, "{}", wrapped(" no messages in", words.split(' '), ""))
 }
 
 /// The stages of a direction: those that are a share of its time, their sum, and what comes after
@@ -263,8 +264,8 @@ pub(crate) fn bar_between(begin: Nanos, duration: Nanos, whole: Nanos) -> String
 
 /// Print the count and [`figures`].
 pub(crate) fn cells(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
-    write!(output, "{:>10}", histogram.count())?;
-    times(output, histogram, 10, 0)
+    write!(output, "{:>9}", histogram.count())?;
+    times(output, histogram, 9, 0)
 }
 
 /// The first column is narrower by those that a long name and count have taken of it.

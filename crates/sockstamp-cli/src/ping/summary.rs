@@ -61,7 +61,7 @@ impl Summary<'_> {
         };
         writeln!(
             output,
-            "\n {:<15}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>8}",
+            "\n {:<15}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>8}",
             "stage", "count", "p50", "p90", "p99", "p99.9", "max", "share"
         )?;
         for (name, stage) in all.stages() {
@@ -232,14 +232,14 @@ mod tests {
                 "\n",
                 " 10.0.0.2: 4 sent, 3 answered, 25.0 % lost; duplicates 1 in 3.00 s\n",
                 "\n",
-                " stage               count       p50       p90       p99     p99.9       max   share\n",
-                " tx.copy                 3   20.0 µs   20.0 µs   20.0 µs   20.0 µs   20.0 µs   0.2 %\n",
-                " tx.qdisc                3   1.00 µs   1.00 µs   1.00 µs   1.00 µs   1.00 µs   0.0 %\n",
-                " network                 3   10.0 ms   12.0 ms   12.0 ms   12.0 ms   12.0 ms  99.1 %\n",
-                " rx.stack+wakeup         3   70.0 µs   70.0 µs   70.0 µs   70.0 µs   70.0 µs   0.7 %\n",
-                " rx.app                  3   9.00 µs   9.00 µs   9.00 µs   9.00 µs   9.00 µs   0.1 %\n",
-                " total                   3   10.1 ms   12.1 ms   12.1 ms   12.1 ms   12.1 ms 100.0 %\n",
-                " prober delay            3   99.0 µs   99.0 µs   99.0 µs   99.0 µs   99.0 µs   0.9 %\n",
+                " stage              count      p50      p90      p99    p99.9      max   share\n",
+                " tx.copy                3  20.0 µs  20.0 µs  20.0 µs  20.0 µs  20.0 µs   0.2 %\n",
+                " tx.qdisc               3  1.00 µs  1.00 µs  1.00 µs  1.00 µs  1.00 µs   0.0 %\n",
+                " network                3  10.0 ms  12.0 ms  12.0 ms  12.0 ms  12.0 ms  99.1 %\n",
+                " rx.stack+wakeup        3  70.0 µs  70.0 µs  70.0 µs  70.0 µs  70.0 µs   0.7 %\n",
+                " rx.app                 3  9.00 µs  9.00 µs  9.00 µs  9.00 µs  9.00 µs   0.1 %\n",
+                " total                  3  10.1 ms  12.1 ms  12.1 ms  12.1 ms  12.1 ms 100.0 %\n",
+                " prober delay           3  99.0 µs  99.0 µs  99.0 µs  99.0 µs  99.0 µs   0.9 %\n",
                 " jitter of the network: 125 µs (RFC 3550)\n",
                 "\n",
                 " network, round trips:\n",

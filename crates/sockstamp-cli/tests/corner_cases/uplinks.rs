@@ -2,9 +2,9 @@
 //! host.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use socket2::SockRef;
@@ -137,6 +137,35 @@ fn a_routed_packet_is_followed_to_the_uplink_when_asked_for() {
         assert_eq!(message.interface("first"), scene.own_interface());
         assert_eq!(message.interface("last"), scene.uplink_interface());
         assert_eq!(message.number("repeats"), 1, "of SND: {message:?}");
+    }
+}
+
+/// A datagram has no key that stays with it: its time ends at the container's own interface, also
+/// where TCP is followed. Its last byte has left the host by the time that the peer has read it.
+#[test]
+fn a_datagram_ends_at_the_first_interface() {
+    for build in [Uplink::routed, Uplink::bridged] {
+        let scene = Scene::new(build);
+        let to = SocketAddr::new(scene.uplink.peer_address(Family::V4), 0);
+        let trace = Trace::start(&["--netns", scene.container.netns_name(), "--host-path", "udp"]);
+        let server = scene.peer.udp_bind(to).unwrap();
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+        let client = scene.container.udp_bind(any).unwrap();
+        let begin = Instant::now();
+        client
+            .send_to(&[0; REQUEST], server.local_addr().unwrap())
+            .unwrap();
+        assert_eq!(server.recv(&mut [0; 2 * REQUEST]).unwrap(), REQUEST);
+        let took = begin.elapsed();
+        let messages = Messages::new(trace.finish());
+        let message = only(&messages);
+        assert_eq!(message.interface("first"), scene.own_interface());
+        assert_eq!(message.interface("last"), scene.own_interface());
+        assert!(
+            message.stage("tx.copy") + message.stage("tx.qdisc") < took,
+            "{message:?}"
+        );
     }
 }
 

@@ -16,7 +16,7 @@ use crate::full_qdisc::with_full_queue;
 use crate::support::Pair;
 
 /// Answers DNS questions for any name with 192.0.2.1 after 300 ms.
-const SLOW_DNS: &str = "
+pub(crate) const SLOW_DNS: &str = "
 import socket, sys, time
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 server.bind((sys.argv[1], 53))
@@ -265,7 +265,7 @@ fn a_slow_upstream_behind_a_proxy() {
     });
 }
 
-fn wait_for_file(path: &std::path::Path, server: &mut Process) {
+pub(crate) fn wait_for_file(path: &std::path::Path, server: &mut Process) {
     while !path.exists() {
         assert!(server.is_running().unwrap(), "{}", server.stderr());
         thread::sleep(Duration::from_millis(5));

@@ -12,7 +12,8 @@ use tempfile::NamedTempFile;
 use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::common::{hooks, number, sockstamp, stat_command};
-use crate::support::ms;
+use crate::faults::{SLOW_DNS, wait_for_file};
+use crate::support::{ms, within};
 
 const PORT: u16 = 8080;
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -119,6 +120,45 @@ fn waits_of_parallel_downloads_are_counted_once() {
             waited if (ms(300)..ms(320)).contains(&waited) => Ok(()),
             waited => Err(format!("waited {waited} ns")),
         }
+    });
+}
+
+/// The name server answers after 300 ms, as dig says itself; the waits and the rest are the time
+/// that a clock of the command's own saw, within 1 %.
+#[test]
+fn the_wait_for_a_name_server_is_told_from_the_commands_own_time() {
+    let host = Host::new("dns").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let arguments = ["-c", SLOW_DNS, "127.0.0.1", ready.to_str().unwrap()];
+    let mut server = host.spawn("python3", &arguments).unwrap();
+    wait_for_file(&ready, &mut server);
+    let script = "date +%s%N; dig -r @127.0.0.1 +tries=1 +noedns one.test; sleep 2; date +%s%N";
+    within_attempts(|| {
+        let measured = stat_command(&host, &["sh", "-c", script]);
+        let wall_time = &measured.report["wall_time"];
+        let times: Vec<u64> = measured
+            .stdout
+            .lines()
+            .filter_map(|line| line.parse().ok())
+            .collect();
+        let [begin, end] = times[..] else {
+            panic!("{}", measured.stdout);
+        };
+        let by_dig = measured.stdout.lines().find_map(|line| {
+            let millis = line.strip_prefix(";; Query time: ")?.strip_suffix(" msec")?;
+            millis.parse().ok()
+        });
+        let by_dig = ms(by_dig.unwrap_or_else(|| panic!("{}", measured.stdout)));
+        let [wait] = &wall_time["waits"].as_array().unwrap()[..] else {
+            return Err(wall_time.to_string());
+        };
+        assert_eq!(wait["peer"], "127.0.0.1:53");
+        let waited = number(&wait["ns"]);
+        let sum = waited + number(&wall_time["own_ns"]);
+        assert_eq!(sum, number(&wall_time["wall_ns"]));
+        within("the wait", waited, ms(300)..=by_dig + ms(1))?;
+        within("the sum", sum, end - begin..=(end - begin) * 101 / 100)
     });
 }
 
