@@ -1,11 +1,16 @@
 //! Limit TCP's sending in one way: the time in the write queue has the limit's name.
 
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use testbed::{Family, LinkConfig, Process, within_attempts};
+use socket2::SockRef;
+use testbed::{Family, LinkConfig, Process, TcpInfo, within_attempts};
 
-use crate::support::{Pair, explains};
+use crate::common::{Stat, in_short, number};
+use crate::support::{Pair, explains, nine_tenths};
 
 /// Requests of the testbed's client: more than each limit lets through per round trip.
 const REQUESTS: &str = "client --count 10 --request 100000";
@@ -96,6 +101,45 @@ fn waits_for_the_receive_window_are_in_rwnd() {
             &set_values(&pair, "10", "100000"),
             &undisturbed,
         )
+    });
+}
+
+/// A reader takes 500 bytes at a time from a buffer of 2 kB. TCP_INFO counts the wait for its
+/// window, in jiffies, until the last message has left.
+#[test]
+fn waits_for_the_tiny_window_of_a_slow_reader_are_in_rwnd_as_tcp_info_counts_them() {
+    let pair = Pair::veth(Family::V4);
+    within_attempts(|| {
+        let listener = pair.server.tcp_listen(pair.address).unwrap();
+        SockRef::from(&listener).set_recv_buffer_size(1024).unwrap();
+        let stat = Stat::start(&["--netns", pair.client.netns_name()]);
+        let mut client = pair.client.tcp_connect(pair.address).unwrap();
+        SockRef::from(&client).set_send_buffer_size(100_000).unwrap();
+        let (mut server, _) = listener.accept().unwrap();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while server.read(&mut [0; 500]).unwrap() > 0 {
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+            for _ in 0..10 {
+                client.write_all(&[0; 4000]).unwrap();
+            }
+            client.shutdown(Shutdown::Write).unwrap();
+        });
+        // The last ACK may be late: RFC 9293, section 3.8.6.3.
+        thread::sleep(Duration::from_millis(300));
+        let counted = TcpInfo::of(&client).unwrap().rwnd_limited * 1000;
+        let report = stat.finish();
+        println!("{counted} ns are counted, {}", in_short(&report));
+        let rwnd = &report["tx"]["parts"]["tx.queue"]["rwnd"];
+        let queue = number(&report["tx"]["stages"]["tx.queue"]["sum_ns"]);
+        nine_tenths("tx.queue/rwnd", number(&rwnd["sum_ns"]), queue)?;
+        let longest = number(&rwnd["max_ns"]);
+        match longest.abs_diff(counted) <= counted / 10 && counted > 300_000_000 {
+            true => Ok(()),
+            false => Err(format!("rwnd is up to {longest} ns, TCP_INFO counts {counted}")),
+        }
     });
 }
 

@@ -205,7 +205,8 @@ fn more(name: &str, built: &Value, undisturbed: &Value) -> u64 {
     sum(built, name).saturating_sub(sum(undisturbed, name))
 }
 
-fn nine_tenths(name: &str, named: u64, excess: u64) -> Result<(), String> {
+/// Check that a named time is at least nine tenths of another.
+pub(crate) fn nine_tenths(name: &str, named: u64, excess: u64) -> Result<(), String> {
     println!("{name}: {named} of {excess} ns");
     if excess > 0 && named >= excess / 10 * 9 {
         return Ok(());
