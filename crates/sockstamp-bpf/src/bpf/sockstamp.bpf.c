@@ -55,8 +55,13 @@ static __always_inline void flow_close(const struct sock *sk)
 	flow_ended(flow);
 	tp = tcp_of(sk);
 	read = rx_in_step(sk, tp->rcv_nxt, flow->rx.done);
-	/* Keep the state while bytes can still be read; it goes with the socket. */
-	if (!read)
+	/*
+	 * Keep the state while bytes can still be read; it goes with the socket. A closed socket
+	 * has thrown away what was not read: tcp_close(), v6.18. One that nobody accepted has no
+	 * reader.
+	 */
+	if (!read && sk->sk_socket &&
+	    (void *)sk->sk_receive_queue.next != (void *)&sk->sk_receive_queue)
 		return;
 	receiving_clear(flow->rx.key);
 	bpf_sk_storage_delete(&flows, (void *)sk);
@@ -339,6 +344,7 @@ SEC("cgroup/sock_release")
 int on_sock_release(struct bpf_sock *ctx)
 {
 	udp_closed(ctx);
+	flow_released(ctx);
 	return 1;
 }
 

@@ -154,6 +154,18 @@ static __always_inline void flow_select(struct bpf_sock_ops *ctx, const struct s
 		account_retransmits(bank, group_of_socket(NULL, kernel_sk), tp->total_retrans);
 }
 
+/* The last descriptor of a socket is closed: nothing will be read that is unread. */
+static __always_inline void flow_released(struct bpf_sock *sk)
+{
+	struct flow *flow;
+
+	if (sk->protocol != IPPROTO_TCP)
+		return;
+	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
+	if (flow)
+		receiving_clear(flow->rx.key);
+}
+
 /* A socket may be connected again (connect(2), AF_UNSPEC): nothing holds from before. */
 static __always_inline void flow_forget(struct bpf_sock *sk)
 {

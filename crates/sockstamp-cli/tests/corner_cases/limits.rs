@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::Duration;
 
+use socket2::{Domain, SockRef, Socket, Type};
 use testbed::{Family, Host, Link};
 
 use crate::common::{Stat, Trace, number};
@@ -72,6 +73,45 @@ fn arrivals_without_memory_are_evicted_and_counted_and_their_reads_refused() {
             .all(|read| ["valid", "evicted"].contains(&read.verdict())),
         "{read:?}"
     );
+}
+
+/// Some readers close first, some after the peer has reset the connection.
+#[test]
+fn readers_that_end_with_unread_data_give_its_memory_back() {
+    const BEHIND: usize = 40;
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = Link::veth(&client, &server).unwrap();
+    let connect = || Connection::new(&client, &server, link.address_b(Family::V4));
+    // Room for 32 of them.
+    let stat = Stat::start(&["--netns", server.netns_name(), "--max-memory", "1"]);
+    let pile = |connection: &Connection, messages: usize, apart: Duration| {
+        for _ in 0..messages {
+            (&connection.client).write_all(&[0; 10]).unwrap();
+            wait_acknowledged(&connection.client);
+            thread::sleep(apart);
+        }
+    };
+    let behind: Vec<_> = (0..BEHIND).map(|_| connect()).collect();
+    behind
+        .iter()
+        .for_each(|connection| pile(connection, 10, Duration::ZERO));
+    for (number, connection) in behind.into_iter().enumerate() {
+        let Connection { client, server, .. } = connection;
+        if number % 2 == 0 {
+            SockRef::from(&client).set_linger(Some(Duration::ZERO)).unwrap();
+            drop(client);
+        }
+        drop(server);
+    }
+    // A measured socket frees what is left at its address: others take these.
+    let _others: Vec<_> = (0..300)
+        .map(|_| Socket::new(Domain::IPV4, Type::STREAM, None).unwrap())
+        .collect();
+    let last = connect();
+    // So far apart that they are not merged.
+    pile(&last, 60, Duration::from_millis(10));
+    let lost = &stat.finish()["lost"];
+    assert_eq!(number(&lost["evicted"]), 0, "{lost}");
 }
 
 #[test]
