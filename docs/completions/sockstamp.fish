@@ -135,6 +135,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l exclude-ho
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l packets -d 'Print each packet of the target, too, with the time that it took between its stages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r

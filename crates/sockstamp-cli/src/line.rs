@@ -101,7 +101,7 @@ pub(crate) fn show(line: &mut Vec<u8>, value: &impl std::fmt::Display) {
     let _ = write!(line, "{value}");
 }
 
-fn address(line: &mut Vec<u8>, address: SocketAddr) {
+pub(crate) fn address(line: &mut Vec<u8>, address: SocketAddr) {
     let address = canonical(address);
     let SocketAddr::V4(v4) = address else {
         show(line, &address);

@@ -15,13 +15,15 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::backend::SignalDelivery;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
+use sockstamp_bpf::packets::{self, Lost};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
-use sockstamp_bpf::{Grouped, Options, Session, drop_capabilities};
+use sockstamp_bpf::{Grouped, Options, Packets, Session, drop_capabilities};
 use sockstamp_host::quota::Quotas;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::group::Grouping;
 use sockstamp_model::message::Message;
+use sockstamp_model::packet::Packet;
 use sockstamp_model::summary::Summary;
 
 use crate::command::{Prepared, Running};
@@ -119,6 +121,17 @@ pub(crate) trait Observer {
 
     /// Do the work due after each round of messages; return false to end the measurement.
     fn round_is_over(&mut self) -> bool;
+
+    /// Return true if packets are wanted beside messages.
+    fn wants_packets(&self) -> bool {
+        false
+    }
+
+    /// Take a packet at a stage.
+    fn packet(&mut self, _: &Packet) {}
+
+    /// Take the number of packets that were lost.
+    fn lost_packets(&mut self, _: Lost) {}
 }
 
 /// Waits for the end.
@@ -179,6 +192,10 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     let quotas = Quotas::of_host();
     let mut session = Session::start(&options)?;
     tell_what_is_left_alone(&session, &options)?;
+    let mut packets = match observer.wants_packets() {
+        true => Some(Packets::start(&packets_of(&options))?),
+        false => None,
+    };
     let began = now()?;
     let mut running = prepared.map(Prepared::start).transpose()?;
     // After the session, so that it goes before it on every way out.
@@ -190,6 +207,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let signal = signals.get_read().as_fd();
         session.wait(left, &[signal], &mut |message| observer.message(&message))?;
+        if let Some(packets) = &mut packets {
+            packets.wait(Some(Duration::ZERO), &[], &mut |packet| observer.packet(&packet))?;
+        }
         if !observer.round_is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             break;
         }
@@ -208,6 +228,10 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         session.settle(PATIENCE, &mut |message| observer.message(&message))?;
     }
     drop(dropped);
+    if let Some(packets) = packets {
+        let lost = packets.stop(&mut |packet| observer.packet(&packet))?;
+        observer.lost_packets(lost);
+    }
     let mut summary = session.stop(&mut |message| observer.message(&message))?;
     summary.duration = duration;
     summary.throttled = throttled;
@@ -221,6 +245,15 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         began,
         ended,
     })
+}
+
+/// Ask for the packets of the same target.
+fn packets_of(options: &Options) -> packets::Options {
+    packets::Options {
+        target: options.target.clone(),
+        all_stages: true,
+        ..packets::Options::default()
+    }
 }
 
 /// Read the CPU quotas that hold for the target, or all where it is no process.

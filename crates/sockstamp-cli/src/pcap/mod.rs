@@ -123,6 +123,11 @@ fn create(path: &Path) -> Result<Box<dyn Write>> {
 
 fn tell(written: u64, lost: Lost) {
     complain(format_args!("{written} packets written"));
+    tell_lost(lost);
+}
+
+/// Say how many packets are missing, by the reason.
+pub(crate) fn tell_lost(lost: Lost) {
     let reasons = [
         (lost.ring, "the buffer was full (--buffer)"),
         (lost.headers, "their headers are not in one piece of memory"),

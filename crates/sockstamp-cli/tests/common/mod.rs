@@ -122,6 +122,13 @@ impl Trace {
         messages(self.0.finish().0.path())
     }
 
+    /// Ends it and returns its messages and the packets of `--packets`.
+    pub fn finish_with_packets(self) -> (Vec<Value>, Vec<Value>) {
+        let mut all = lines(self.0.finish().0.path());
+        all.retain(|line| !is_connection(line));
+        all.into_iter().partition(|line| line["packet"].is_null())
+    }
+
     /// Ends it and returns the connections that were opened and accepted.
     pub fn finish_connections(self) -> Vec<Value> {
         let mut all = lines(self.0.finish().0.path());

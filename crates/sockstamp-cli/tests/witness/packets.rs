@@ -10,11 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 use tempfile::{NamedTempFile, TempPath};
 use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::capture::{Capture, Fragment, Packet, Segment, packets};
-use crate::common::{FAMILIES, is_lowered, sockstamp};
+use crate::common::{FAMILIES, Trace, is_lowered, sockstamp};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -319,4 +320,57 @@ fn packets_of_others_are_not_written() {
             .all(|[both]| both.split(',').any(|port| port == wanted)),
         "{ports:?}"
     );
+}
+
+#[test]
+fn packets_of_trace_belong_to_the_messages_whose_bytes_they_carry() {
+    let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
+    let hosts = [&hosts[0], &hosts[1]];
+    let link = Link::veth(hosts[0], hosts[1]).unwrap();
+    let netns = hosts[0].netns_name();
+    let trace = Trace::start(&["--packets", "--netns", netns]);
+    let capture = Capture::start(hosts[0], link.interface_a(), "tcp");
+    send(&link, hosts, Family::V4, &[100, 5000, 200_000]);
+    thread::sleep(Duration::from_millis(300));
+    let seen = capture.finish();
+    let (messages, packets) = trace.finish_with_packets();
+    assert!(
+        packets.len() >= seen.len() / 2,
+        "{} of {}",
+        packets.len(),
+        seen.len()
+    );
+    for direction in ["tx", "rx"] {
+        let of = |lines: &[Value], key: &str| -> Vec<u32> {
+            let lines = lines.iter().filter(|line| line["direction"] == direction);
+            let numbers = lines.filter_map(|line| line[key].as_u64());
+            numbers.map(|number| u32::try_from(number).unwrap()).collect()
+        };
+        let ends = of(&messages, "seq_end");
+        assert_eq!(ends.len(), 3, "{direction}");
+        for end in of(&packets, "seq_end") {
+            assert!(ends.contains(&end), "{end} of {ends:?}");
+        }
+    }
+    // Each message of tcpdump's bytes: sent data, by its last byte.
+    let data = packets
+        .iter()
+        .filter(|packet| packet["payload"].as_u64() > Some(0));
+    let data: Vec<_> = data.filter(|packet| packet["direction"] == "tx").collect();
+    assert!(data.iter().all(|packet| packet["seq_end"].is_u64()), "{data:?}");
+    let carried: u64 = data
+        .iter()
+        .map(|packet| packet["payload"].as_u64().unwrap())
+        .sum();
+    assert_eq!(carried, 205_100);
+    for packet in data {
+        let stamps = &packet["stamps"];
+        assert!(stamps["sched"].as_u64() <= stamps["driver"].as_u64(), "{packet}");
+        let seq = packet["seq"].as_u64();
+        let known = seen
+            .iter()
+            .filter_map(|seen| seen.tcp)
+            .any(|tcp| Some(tcp.seq.into()) == seq);
+        assert!(known, "{packet}");
+    }
 }

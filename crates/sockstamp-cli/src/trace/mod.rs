@@ -1,16 +1,21 @@
 //! `sockstamp trace`: each message as it completes.
 
+mod packets;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use sockstamp_bpf::packets::Lost;
+use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::message::Message;
+use sockstamp_model::packet::Packet;
 
 use crate::duration::{self, duration};
 use crate::interfaces::Namespaces;
@@ -18,7 +23,9 @@ use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::measuring::{self, Measuring};
 use crate::output::{self, Format};
 use crate::target::Target;
-use crate::{command, escape, line};
+use crate::{command, escape, line, pcap};
+
+use packets::{Packets, Way};
 
 /// Options of `trace`.
 #[derive(Debug, Args)]
@@ -36,6 +43,12 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample", "in_step"],
           help_heading = measuring::HEADING)]
     pub slower_than: Option<Duration>,
+    /// Print each packet of the target, too, with the time that it took between its stages
+    ///
+    /// A packet is printed a second after it was seen, with the message of TCP whose bytes it
+    /// carries, if that is measured and complete by then. docs/pcap.md describes the stages.
+    #[arg(long, conflicts_with = "slower_than")]
+    pub packets: bool,
     /// Output format: a line of text or a JSON object per message
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -71,10 +84,16 @@ fn unbuffered_stdout() -> Result<File> {
     stdout.map(File::from).context("cannot write")
 }
 
+fn wall_clock() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 struct Printer {
     output: Box<dyn Write>,
     line: Vec<u8>,
     namespaces: Namespaces,
+    /// Those that wait for their messages, if packets are printed.
+    packets: Option<Packets>,
     format: Format,
     flush_lines: bool,
     failure: Option<io::Error>,
@@ -90,6 +109,7 @@ impl Printer {
             output,
             line: Vec::new(),
             namespaces: Namespaces::look(),
+            packets: options.packets.then(Packets::default),
             format: options.format,
             flush_lines: options.output.is_none() && io::stdout().is_terminal(),
             failure: None,
@@ -115,6 +135,24 @@ impl Printer {
         Ok(())
     }
 
+    fn packets(&mut self, ways: Vec<Way>) -> io::Result<()> {
+        for way in ways {
+            match self.format {
+                Format::Text => {
+                    self.line.clear();
+                    way.text(&mut self.line);
+                    self.line.push(b'\n');
+                    self.output.write_all(&self.line)?;
+                }
+                Format::Json => {
+                    escape::json(&mut self.output, &way.json())?;
+                    self.output.write_all(b"\n")?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn keep(&mut self, result: io::Result<()>) {
         if let Err(error) = result {
             self.failure.get_or_insert(error);
@@ -123,6 +161,9 @@ impl Printer {
 
     /// Treat a closed pipe as success: the reader has seen enough.
     fn finish(&mut self, lost: u64) -> Result<()> {
+        let rest = self.packets.as_mut().map(Packets::rest).unwrap_or_default();
+        let printed = self.packets(rest).and_then(|()| self.output.flush());
+        self.keep(printed);
         if lost > 0 {
             escape::complain(format_args!(
                 "{lost} messages could not be shown: the reader of the output was too slow"
@@ -141,10 +182,31 @@ impl Observer for Printer {
             let printed = self.line(message);
             self.keep(printed);
         }
+        if let Some(packets) = &mut self.packets {
+            packets.message(message);
+        }
+    }
+
+    fn wants_packets(&self) -> bool {
+        self.packets.is_some()
+    }
+
+    fn packet(&mut self, packet: &Packet) {
+        if let Some(packets) = &mut self.packets {
+            packets.packet(packet);
+        }
+    }
+
+    fn lost_packets(&mut self, lost: Lost) {
+        pcap::tell_lost(lost);
     }
 
     /// Flush once per round, so that the reader of a pipe waits no longer.
     fn round_is_over(&mut self) -> bool {
+        let now = Timestamp::from_nanos(Nanos::from(wall_clock()).0);
+        let ready = self.packets.as_mut().map(|packets| packets.ready(now));
+        let printed = self.packets(ready.unwrap_or_default());
+        self.keep(printed);
         let flushed = self.output.flush();
         self.keep(flushed);
         self.failure.is_none()
