@@ -20,6 +20,9 @@ use crate::unmatched::Reason;
 /// The sender, both ports, the number and the length.
 type Name = (Host, u16, u16, u32, u64);
 
+/// Datagrams with both ends, and the numbers of the others by reason.
+type Decided = (Vec<(Key, Pair)>, Vec<(Reason, u64)>);
+
 /// What was seen of a datagram.
 #[derive(Debug, Default)]
 struct Seen {
@@ -73,7 +76,7 @@ impl Datagrams {
 
     /// Remove those of which nothing came since a moment: return those that have both ends, and the
     /// numbers of the others by reason.
-    pub(crate) fn decide(&mut self, before: u64) -> (Vec<(Key, Pair)>, Vec<(Reason, u64)>) {
+    pub(crate) fn decide(&mut self, before: u64) -> Decided {
         let mut pairs = Vec::new();
         let mut unmatched = Vec::new();
         for (name, seen) in self.seen.extract_if(|_, seen| seen.newest < before) {

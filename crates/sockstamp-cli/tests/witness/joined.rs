@@ -159,7 +159,8 @@ fn joined_as_on_the_wire(
     let reasons = &told["not_joined"];
     println!("not joined: {reasons}");
     let both = wire[0].keys().filter(|name| wire[1].contains_key(name)).count() as u64;
-    let lost = wire[0].len().abs_diff(both as usize) + wire[1].len().abs_diff(both as usize);
+    let joined = usize::try_from(both).unwrap();
+    let lost = wire[0].len().abs_diff(joined) + wire[1].len().abs_diff(joined);
     let of = |reason: &str| common::number(&reasons[reason]);
     assert!(lost > 0, "a perfect link");
     assert_eq!(of("not-read"), lost as u64, "{told}");
