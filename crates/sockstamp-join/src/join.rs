@@ -403,7 +403,7 @@ impl Matched {
             protocol: sent.protocol,
             seq_end: sent.seq_end,
             stages,
-            parts: sent.parts.clone(),
+            parts: sent.parts.iter().chain(&read.parts).copied().collect(),
             clocks,
         })
     }

@@ -100,15 +100,15 @@ impl Sent {
             cgroup: message.cgroup,
             seq_end: message.seq_end,
             stages: SENDING.map(|stage| message.stages[stage]),
-            parts: parts(message),
+            parts: parts(message, &SENDING),
             left,
             acknowledged,
         })
     }
 }
 
-fn parts(message: &Message) -> Box<[(Part, Nanos)]> {
-    let parts = SENDING.into_iter().flat_map(|stage| message.parts.of(stage));
+fn parts(message: &Message, stages: &[Stage]) -> Box<[(Part, Nanos)]> {
+    let parts = stages.iter().flat_map(|stage| message.parts.of(*stage));
     parts
         .map(|(part, duration)| (part, *duration))
         .filter(|(part, duration)| !part.is_rest() && *duration > Nanos::ZERO)
@@ -130,6 +130,8 @@ pub(crate) struct Read {
     pub(crate) pid: u32,
     pub(crate) comm: Name,
     pub(crate) stages: [Option<Nanos>; 5],
+    /// As those of [`Sent`].
+    pub(crate) parts: Box<[(Part, Nanos)]>,
     /// The first stamp behind the network.
     pub(crate) arrived: Stamp<Reader>,
     /// The time when the socket could be read.
@@ -151,6 +153,7 @@ impl Read {
             pid: message.pid,
             comm: message.comm.clone(),
             stages,
+            parts: parts(message, &RECEIVING),
             arrived: read.before(whole)?,
             ready: read.before(behind)?,
             read,
@@ -209,7 +212,7 @@ pub struct Life {
     /// The stages of its way, and `net.back`, which is no part of the total: the acknowledgement
     /// may have been delayed.
     pub stages: StageMap<Option<Nanos>>,
-    /// The parts of the sender's stages that took time, but for the rest of each.
+    /// The parts of both hosts' stages that took time, but for the rest of each.
     pub parts: Box<[(Part, Nanos)]>,
     /// The offset of the clocks that `net.forward` and `net.back` were taken with: both are as
     /// uncertain as that is.
