@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::de::{Deserializer, Error as _};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
@@ -26,6 +26,9 @@ use super::rules::Rule;
 pub(super) struct Config {
     /// The address of the HTTP server.
     pub(super) listen: SocketAddr,
+    /// Clients must have the token in this file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) token_file: Option<PathBuf>,
     /// The dimensions that series have as labels.
     #[serde(deserialize_with = "dimensions")]
     pub(super) by: Vec<Dimension>,
@@ -62,6 +65,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9776)),
+            token_file: None,
             by: vec![Dimension::Container],
             rate_cap: NonZeroU32::new(100).unwrap_or(NonZeroU32::MIN),
             max_flows: None,
@@ -182,6 +186,19 @@ impl Config {
             keep_ended: true,
             ..Grouped::by(Grouping::with(Dimension::Cgroup, wanted))
         }
+    }
+
+    /// Read the token that clients must have.
+    pub(super) fn token(&self) -> Result<Option<String>> {
+        let Some(path) = &self.token_file else {
+            return Ok(None);
+        };
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let token = text.trim();
+        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            bail!("{} has no token: one line of visible characters", path.display());
+        }
+        Ok(Some(token.to_owned()))
     }
 
     pub(super) fn limits(&self) -> Limits {

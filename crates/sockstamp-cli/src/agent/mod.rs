@@ -7,6 +7,7 @@
 mod config;
 mod figures;
 mod hindsight;
+mod notify;
 mod own;
 mod rules;
 mod server;
@@ -35,6 +36,7 @@ use tokio::sync::oneshot;
 use self::config::Config;
 use self::figures::Figures;
 use self::hindsight::Hindsight;
+use self::notify::Notifier;
 use self::rules::Namer;
 use self::server::{Answer, Question, Server, Want};
 use crate::escape::complain;
@@ -83,7 +85,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if options.action == Some(Action::Snapshot) {
-        return snapshot::ask(config.listen);
+        return snapshot::ask(config.listen, config.token()?.as_deref());
     }
     let signals =
         catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1]).context("cannot catch signals")?;
@@ -92,12 +94,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let listener =
         TcpListener::bind(config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("cannot listen")?;
+    let token = config.token()?;
     let measuring = Measuring::start(&wanted)?;
     let figures = Figures::new(config.limits());
     let agent = Agent {
         hindsight: start_hindsight(&config, &figures)?,
         figures,
-        server: Server::start(listener)?,
+        server: Server::start(listener, token)?,
         options,
         config,
         wanted,
@@ -105,13 +108,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         looked: Instant::now(),
         series: None,
         told_of_native: false,
+        notifier: Notifier::new(),
     };
     if !address.ip().is_loopback() {
-        complain(
-            "anybody who reaches the address can read the figures: there is neither encryption nor a password",
-        );
+        complain(match agent.config.token_file {
+            Some(_) => "the token and the figures cross the network without encryption",
+            None => {
+                "anybody who reaches the address can read the figures: there is neither encryption nor a token"
+            }
+        });
     }
     complain(format_args!("listening on http://{address}"));
+    agent.notifier.ready();
     agent.work(signals)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -189,6 +197,7 @@ struct Agent<'a> {
     series: Option<Arc<Exposition>>,
     /// A client took text, and the log says so.
     told_of_native: bool,
+    notifier: Notifier,
 }
 
 impl Agent<'_> {
@@ -197,6 +206,7 @@ impl Agent<'_> {
             let hindsight = self.hindsight.as_mut();
             let due = hindsight.and_then(Hindsight::tick).unwrap_or(UNASKED);
             let due = due.min(UNASKED.saturating_sub(self.looked.elapsed()));
+            let due = self.notifier.alive().map_or(due, |alive| due.min(alive));
             let others = [signals.get_read().as_fd(), self.server.wake().as_fd()];
             let hindsight = &mut self.hindsight;
             self.measuring.session.wait(Some(due), &others, &mut |message| {
@@ -286,6 +296,9 @@ impl Agent<'_> {
         let config = read(self.options)?;
         if config.listen != self.config.listen {
             bail!("the address to listen on changes only with a restart");
+        }
+        if config.token_file != self.config.token_file {
+            bail!("the token changes only with a restart");
         }
         config.hindsight.as_ref().map(hindsight::check).transpose()?;
         let wanted = session_options(&config)?;

@@ -21,8 +21,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
-    X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderValue,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -121,7 +121,8 @@ pub(super) struct Server {
 
 impl Server {
     /// Serve on a thread of its own, which has the capabilities that the caller has in effect.
-    pub(super) fn start(listener: TcpListener) -> Result<Self> {
+    /// Clients must have the token, if there is one.
+    pub(super) fn start(listener: TcpListener, token: Option<String>) -> Result<Self> {
         listener.set_nonblocking(true).context("cannot listen")?;
         let (ask, questions) = mpsc::channel();
         let (wake, waker) = UnixStream::pair().context("cannot make a pipe")?;
@@ -129,7 +130,7 @@ impl Server {
             end.set_nonblocking(true).context("cannot make a pipe")?;
         }
         let dropped = Arc::default();
-        let asker = Asker { ask, waker };
+        let asker = Asker { ask, waker, token };
         let counter = Arc::clone(&dropped);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -171,9 +172,22 @@ impl Server {
 struct Asker {
     ask: mpsc::Sender<Question>,
     waker: UnixStream,
+    token: Option<String>,
 }
 
 impl Asker {
+    /// Return true if the client may see and do everything. The comparison takes as long whatever
+    /// is wrong.
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.token else { return true };
+        let value = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+        let given = value
+            .and_then(|value| value.strip_prefix(b"Bearer "))
+            .unwrap_or_default();
+        let differing = token.bytes().zip(given).map(|(mine, theirs)| mine ^ theirs);
+        given.len() == token.len() && differing.fold(0, |all, bits| all | bits) == 0
+    }
+
     async fn ask(&self, want: Want) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
         self.ask.send(Question { want, answer }).ok()?;
@@ -216,6 +230,14 @@ async fn attend(stream: TcpStream, asker: Rc<Asker>) {
 }
 
 async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer> {
+    // Probes of a cluster have no token.
+    let is_probe = ["/healthz", "/readyz"].contains(&request.uri().path());
+    if !is_probe && !asker.admits(request.headers()) {
+        let mut response = reply(StatusCode::UNAUTHORIZED, TEXT, "a token is needed\n");
+        let bearer = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
+        return response;
+    }
     if request.method() == Method::POST && request.uri().path() == "/snapshot" {
         // Pages of other sites cannot send this header unasked, but could send the rest.
         if !request.headers().contains_key(SNAPSHOT_HEADER) {
@@ -299,9 +321,13 @@ mod tests {
 
     /// A server whose questions are answered with their number.
     fn answering() -> SocketAddr {
+        asking_for(None)
+    }
+
+    fn asking_for(token: Option<&str>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::start(listener).unwrap();
+        let server = Server::start(listener, token.map(str::to_owned)).unwrap();
         thread::spawn(move || {
             for question in &server.questions {
                 let text = format!("{:?} {}\n", question.want, server.dropped());
@@ -354,6 +380,30 @@ mod tests {
             "Accept: text/html, application/openmetrics-text;version=1.0.0\r\n",
         );
         assert!(open.contains("Metrics(OpenMetrics)"), "{open}");
+    }
+
+    #[test]
+    fn clients_without_the_token_get_signs_of_life_alone() {
+        let address = asking_for(Some("secret"));
+        for path in ["/metrics", "/config", "/", "/nothing"] {
+            for header in [
+                "",
+                "Authorization: Bearer secre\r\n",
+                "Authorization: Bearer secret1\r\n",
+                "Authorization: Bearer Secret\r\n",
+            ] {
+                assert!(
+                    get(address, path, header).starts_with("HTTP/1.1 401 "),
+                    "{path} {header}"
+                );
+            }
+        }
+        let post = "POST /snapshot HTTP/1.1\r\nHost: a\r\nSockstamp-Snapshot: 1\r\n\r\n";
+        assert!(exchange(address, post.as_bytes()).starts_with("HTTP/1.1 401 "));
+        assert!(get(address, "/metrics", "Authorization: Bearer secret\r\n").starts_with("HTTP/1.1 200 "));
+        assert!(
+            get(address, "/healthz", "").ends_with("ok\n") && get(address, "/readyz", "").contains("Ready")
+        );
     }
 
     #[test]

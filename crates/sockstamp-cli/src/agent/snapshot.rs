@@ -14,9 +14,9 @@ use super::server::SNAPSHOT_HEADER;
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Ask, and print the directory.
-pub(super) fn ask(listen: SocketAddr) -> Result<ExitCode> {
+pub(super) fn ask(listen: SocketAddr, token: Option<&str>) -> Result<ExitCode> {
     let address = reachable(listen);
-    let answer = exchange(address).with_context(|| format!("cannot ask the agent at {address}"))?;
+    let answer = exchange(address, token).with_context(|| format!("cannot ask the agent at {address}"))?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     if head.split(' ').nth(1) != Some("200") {
         bail!("the agent at {address} has kept nothing: its log says why");
@@ -36,12 +36,13 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-fn exchange(address: SocketAddr) -> io::Result<String> {
+fn exchange(address: SocketAddr, token: Option<&str>) -> io::Result<String> {
+    let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
     let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     write!(
         stream,
-        "POST /snapshot HTTP/1.0\r\nHost: {address}\r\n{SNAPSHOT_HEADER}: 1\r\n\r\n"
+        "POST /snapshot HTTP/1.0\r\nHost: {address}\r\n{SNAPSHOT_HEADER}: 1\r\n{token}\r\n"
     )?;
     let mut answer = String::new();
     stream.take(64 << 10).read_to_string(&mut answer)?;

@@ -1,11 +1,13 @@
 //! Starts, ends, and neighbours.
 
 use std::net::TcpListener;
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use testbed::Host;
+use tempfile::TempDir;
+use testbed::{Host, Process};
 
 use crate::common::leftovers::Leftovers;
 use crate::common::sockstamp;
@@ -63,6 +65,29 @@ fn an_address_in_use_ends_it_before_anything_is_loaded() {
         errors.starts_with(&format!("sockstamp: cannot listen on {address}: ")),
         "{errors}"
     );
+}
+
+#[test]
+fn a_service_manager_hears_of_the_start_and_then_signs_of_life() {
+    let directory = TempDir::new().unwrap();
+    let path = directory.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(STOP)).unwrap();
+    let mut command = Command::new(sockstamp());
+    command
+        .args(["agent", "--listen", "127.0.0.1:0"])
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "600000");
+    let _agent = Process::spawn(command).unwrap();
+    let hear = || {
+        let mut word = [0; 64];
+        let length = manager.recv(&mut word).unwrap();
+        String::from_utf8_lossy(&word[..length]).into_owned()
+    };
+    assert_eq!(hear(), "READY=1");
+    for _ in 0..3 {
+        assert_eq!(hear(), "WATCHDOG=1");
+    }
 }
 
 /// Scrapes in quick succession share a look at the counters.
