@@ -82,6 +82,10 @@ fn segments(apart: bool) -> Result<(), String> {
             }
         });
     }
+    if apart {
+        // Long enough for the walk that refuses a message whose last segment left unseen.
+        thread::sleep(Duration::from_secs(3));
+    }
     let mut evidence = scene.finish();
     if !apart {
         for call in &mut evidence.read {
