@@ -27,8 +27,8 @@ const ELSEWHERE: [&str; 5] = [
     "sockstamp completions --status",
     "sockstamp top",
 ];
-/// A line per message or probe, which is not broken.
-const LINES: [&str; 2] = ["trace", "ping"];
+/// A line per message or probe, which is not broken, or packets.
+const LINES: [&str; 3] = ["trace", "ping", "pcap"];
 
 /// Return the examples of all pages, each once.
 fn examples() -> BTreeSet<String> {
@@ -90,7 +90,7 @@ impl Scene {
                 && !command.contains("--duration")
                 && !command.contains(" -- ")
         };
-        if ["stat", "trace", "record"].into_iter().any(endless) {
+        if ["stat", "trace", "record", "pcap"].into_iter().any(endless) {
             let (program, rest) = command.split_at("sockstamp ".len());
             let (subcommand, rest) = rest.split_once(' ').unwrap();
             return format!("{program}{subcommand} --duration 100ms {rest}");
