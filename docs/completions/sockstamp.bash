@@ -164,7 +164,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__doctor)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --format --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -211,6 +211,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --in-step)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --windows)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -246,7 +250,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__explain)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --worse-than --format --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --worse-than --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -293,6 +297,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --in-step)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --windows)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -572,7 +580,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__record)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --output --rotate-size --rotate-time --max-size --min-free --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --output --rotate-size --rotate-time --max-size --min-free --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -619,6 +627,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --in-step)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --windows)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -738,7 +750,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__stat)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --by --top --sort --cumulative --format --color --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --by --top --sort --cumulative --format --color --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -785,6 +797,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --in-step)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --windows)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -848,7 +864,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__top)
-            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --by --interval --duration --once --no-color --help"
+            opts="-p -i -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --by --interval --duration --once --no-color --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -895,6 +911,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --in-step)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --windows)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -938,7 +958,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__trace)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --packets --format --output --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --packets --format --output --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -985,6 +1005,10 @@ _sockstamp() {
                     return 0
                     ;;
                 --in-step)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --windows)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

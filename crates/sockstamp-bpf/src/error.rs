@@ -33,6 +33,11 @@ pub enum Error {
         /// Their number.
         records: u64,
     },
+    /// Programs that cannot go between windows of measuring.
+    #[error(
+        "this host cannot measure in windows: that needs the tracepoints and callbacks of Linux 6.16; omit --windows"
+    )]
+    NoWindows,
     /// A cgroup that does not exist, or is not one of version 2.
     #[error("{} is not a cgroup2 directory", path.display())]
     NotACgroup {

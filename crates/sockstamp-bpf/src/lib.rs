@@ -47,6 +47,7 @@ mod skeleton;
 mod udp;
 mod verified;
 mod wakeups;
+mod window;
 
 pub use cost::ProgramCost;
 pub use demand::Demand;

@@ -99,6 +99,8 @@ pub struct Options {
     /// Of these, send no more than 1000 per second and CPU: they only tell whose the slow messages
     /// are. A sent message is judged by the time until it left, an answer by its own time too.
     pub notable: bool,
+    /// Measure TCP in windows, for one in so many of the time. None: all the time.
+    pub windows: Option<NonZeroU32>,
     /// The treatment of a read's wait for a missing segment.
     pub hol: HolView,
     /// Stamps per second, over the whole host, that NICs which stamp sends are asked for. None: no
@@ -142,6 +144,7 @@ impl Default for Options {
             sampling: Sampling::Every,
             slower_than: None,
             notable: false,
+            windows: None,
             hol: HolView::Split,
             nic_stamps: None,
             sched: true,

@@ -22,6 +22,7 @@ pub struct Program {
     pub costs: &'static str,
     needed: fn(&Plan) -> bool,
     demands: fn(&Plan) -> &'static [Demand],
+    windowed: bool,
 }
 
 impl Program {
@@ -37,6 +38,19 @@ impl Program {
         (self.demands)(plan)
     }
 
+    /// Return whether it is gone between windows of measuring: messages of TCP alone need it then.
+    #[must_use]
+    pub fn is_windowed(&self) -> bool {
+        self.windowed
+    }
+
+    const fn in_windows(self) -> Self {
+        Self {
+            windowed: true,
+            ..self
+        }
+    }
+
     const fn on_demand(self, demands: fn(&Plan) -> &'static [Demand]) -> Self {
         Self { demands, ..self }
     }
@@ -49,6 +63,7 @@ const fn program(name: &'static str, hook: Hook, needed: fn(&Plan) -> bool, cost
         costs,
         needed,
         demands: |_| &[],
+        windowed: false,
     }
 }
 
@@ -86,14 +101,14 @@ const FILES: &str =
 #[rustfmt::skip]
 pub const PROGRAMS: [Program; 47] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
-    program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND),
-    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   |plan| entry_tracepoint(plan) || udp_calls(plan), SEND),
+    program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
+    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   |plan| entry_tracepoint(plan) || udp_calls(plan), SEND).in_windows(),
     program("on_tcp_retransmit_skb",  tp(Tracepoint::TcpRetransmitSkb), |plan| plan.retransmits, "every TCP retransmission"),
-    program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         |plan| plan.segments,    SEGMENT),
+    program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         |plan| plan.segments,    SEGMENT).in_windows(),
     program("on_rcv_state_process",   Entry(TcpRcvStateProcess),        |plan| plan.half_closed, "every segment of TCP handshakes and closes"),
-    program("on_sk_data_ready",       tp(Tracepoint::SkDataReady),      read_tracepoints,        DATA_READY),
+    program("on_sk_data_ready",       tp(Tracepoint::SkDataReady),      read_tracepoints,        DATA_READY).in_windows(),
     program("on_sock_def_readable",   Entry(SockDefReadable),           read_functions,          DATA_READY),
-    program("on_sock_recv_length",    tp(Tracepoint::SockRecvLength),   |plan| read_tracepoints(plan) || udp_calls(plan), READ),
+    program("on_sock_recv_length",    tp(Tracepoint::SockRecvLength),   |plan| read_tracepoints(plan) || udp_calls(plan), READ).in_windows(),
     program("on_recvmsg_ended",       Return(TcpRecvmsg),               read_functions,          TCP_READ),
     program("on_inet_sock_set_state", tp(Tracepoint::InetSockSetState), |plan| plan.close,       "every change of a TCP socket's state"),
     program("on_host_xmit",           tp(Tracepoint::NetDevStartXmit),  |plan| plan.host_path,   PACKET),
@@ -157,6 +172,11 @@ fn taken(plan: &Plan) -> &'static [Demand] {
         Ok(Datagrams::Tracepoints) => &[Demand::Datagrams],
         Err(_) => &[Demand::Parts],
     }
+}
+
+/// Return whether datagrams, too, need a program that is gone between windows.
+pub(crate) fn serves_datagrams(program: &Program, plan: &Plan) -> bool {
+    udp_calls(plan) && ["on_sock_send_length", "on_sock_recv_length"].contains(&program.name)
 }
 
 fn entry_tracepoint(plan: &Plan) -> bool {

@@ -41,6 +41,7 @@ use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
 use crate::udp;
 use crate::verified;
 use crate::wakeups::Wakeups;
+use crate::window::Windows;
 
 /// Longest time for the kernel to begin stamping packets.
 const STAMPING_PATIENCE: Duration = Duration::from_secs(1);
@@ -72,6 +73,7 @@ pub struct Session {
     /// The last to go: it counts flows that close while the others go.
     closing: Option<Link>,
     standby: Standby,
+    windows: Option<Windows>,
     giving_up: Option<udp::GivingUp>,
     ring: Option<Ring>,
     wakeups: Wakeups,
@@ -122,6 +124,9 @@ impl Session {
     #[doc(hidden)]
     pub fn start_on(facts: &Facts, options: &Options) -> Result<Self, Error> {
         let mut plan = Plan::new(facts, &options.request())?;
+        if options.windows.is_some() && !plan.has_windows() {
+            return Err(Error::NoWindows);
+        }
         let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
         let receive_stamping = ReceiveStamping::enable()
@@ -161,6 +166,7 @@ impl Session {
             links: Vec::new(),
             closing: None,
             standby,
+            windows: options.windows.map(Windows::new),
             giving_up: None,
             ring,
             wakeups,
@@ -180,6 +186,9 @@ impl Session {
             started: Instant::now(),
             deselected: false,
         };
+        if let Some(windows) = &mut session.windows {
+            windows.begin(&mut session.skeleton);
+        }
         session.select_tasks(&options.target)?;
         session.refresh_clock()?;
         // Wait, because existing connections may be busy, and their reads are to be measured from
@@ -297,7 +306,9 @@ impl Session {
                 Hook::Walk(_) => continue,
             };
             let link = link.tried(format!("attach {}", program.name))?;
-            if program.name == CLOSING && self.plan.uses_bit() {
+            if let (true, Some(windows)) = (program.is_windowed(), &mut self.windows) {
+                windows.keep(program.name, link);
+            } else if program.name == CLOSING && self.plan.uses_bit() {
                 self.closing = Some(link);
             } else {
                 self.links.push(link);
@@ -317,6 +328,9 @@ impl Session {
             data.stopping = true;
         }
         self.standby.detach(&mut self.skeleton, &self.plan);
+        if let Some(windows) = &mut self.windows {
+            windows.detach();
+        }
         while self.links.pop().is_some() {}
     }
 
@@ -346,17 +360,20 @@ impl Session {
         let groups = self.groups.as_ref().map(group::Table::until_sweep);
         let giving_up = self.giving_up.as_ref().map(udp::GivingUp::until_run);
         let standby = self.standby.until_run(&self.skeleton, &self.plan);
+        let windows = self.windows.as_ref().map(Windows::until_run);
         let due = [
             timeout,
             self.until_records(on_message)?,
             groups,
             giving_up,
             standby,
+            windows,
         ];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
         if stepped {
             self.refresh_clock()?;
         }
+        self.run_windows()?;
         self.standby.run(&mut self.skeleton, &self.plan);
         self.take_records(on_message)?;
         if let Some(giving_up) = &mut self.giving_up {
@@ -367,6 +384,15 @@ impl Session {
             groups.refresh(&self.skeleton.maps, &self.plan)?;
         }
         Ok(())
+    }
+
+    fn run_windows(&mut self) -> Result<(), Error> {
+        let Some(windows) = &mut self.windows else {
+            return Ok(());
+        };
+        let (banks, plan) = (&self.banks, &self.plan);
+        let in_flight = || histogram::summary(&banks.read(), plan).in_flight;
+        windows.run(&mut self.skeleton, plan, &mut self.standby, in_flight)
     }
 
     /// Return the time for which the ring needs no look. While no record comes, the next one wakes
@@ -424,6 +450,7 @@ impl Session {
         let banks = self.banks.read();
         let mut summary = histogram::summary(&banks, &self.plan);
         summary.interfaces = host_path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
+        summary.windows = self.windows.as_ref().map(Windows::summary);
         summary.nic_stamps = self.asks_nics.then(|| histogram::nic_stamps(&banks));
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;

@@ -96,6 +96,7 @@ impl<'a> Measurement<'a> {
             sched: !self.measuring.no_sched,
             on_demand: defaults.on_demand.filter(|_| self.waits_for_demand()),
             slower_than: self.recorded.slower_than().map(Nanos::from),
+            windows: self.measuring.windows,
             hol: self.measuring.hol(),
             nic_stamps: self.measuring.nic_stamps.and_then(NonZeroU32::new),
             ..defaults

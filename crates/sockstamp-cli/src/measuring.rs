@@ -1,5 +1,6 @@
 //! Define the options of measuring that subcommands share.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -27,6 +28,13 @@ pub struct Measuring {
     /// Measure every message
     #[arg(long, conflicts_with_all = ["rate_cap", "sample"], help_heading = HEADING)]
     pub every: bool,
+    /// Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N
+    ///
+    /// Between windows the hooks that every message of the host passes are gone. Windows open at
+    /// random. Counts of messages are estimates then. A send that takes longer than 1 s until its
+    /// acknowledgement, and a read or a copy that waits longer than 250 ms, is refused (`window`).
+    #[arg(long, value_name = "1/N", value_parser = windows, help_heading = HEADING)]
+    pub windows: Option<NonZeroU32>,
     /// The hook for the entry of send calls
     #[arg(long, value_enum, default_value_t, help_heading = HEADING)]
     pub entry: Entry,
@@ -147,6 +155,14 @@ fn one_of(text: &str) -> Result<u32, String> {
     }
 }
 
+fn windows(text: &str) -> Result<NonZeroU32, String> {
+    // Programs come before a window, and stay a while: less would leave no gap.
+    let count = one_of(text)?;
+    NonZeroU32::new(count)
+        .filter(|count| (4..=1000).contains(&count.get()))
+        .ok_or_else(|| "it is from 1/4 to 1/1000".to_owned())
+}
+
 fn bits(text: &str) -> Result<u32, String> {
     let most = Sampling::MOST_BITS;
     let bits = text.strip_prefix("2^").and_then(|bits| bits.parse().ok());
@@ -164,6 +180,14 @@ mod tests {
         assert_eq!(bits("2^30"), Ok(30));
         for wrong in ["16", "2^", "2^31", "2^-1", "64k"] {
             assert!(bits(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn windows_are_a_small_part_of_the_time() {
+        assert_eq!(windows("1/10"), Ok(NonZeroU32::new(10).unwrap()));
+        for wrong in ["10", "1/3", "1/0", "1/1001"] {
+            assert!(windows(wrong).is_err(), "{wrong}");
         }
     }
 

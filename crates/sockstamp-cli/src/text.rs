@@ -37,6 +37,7 @@ pub(crate) fn table(
             summary.adopted
         )?;
     }
+    windows(output, summary)?;
     if has_times(summary) {
         all_stages(output, summary, brush)?;
     }
@@ -52,6 +53,22 @@ pub(crate) fn table(
         writeln!(output, "{}", brush.bold(&sentence))?;
     }
     writeln!(output)
+}
+
+/// Say which counts are estimates.
+fn windows(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    let Some(windows) = &summary.windows else {
+        return Ok(());
+    };
+    let late = match windows.late {
+        0 => String::new(),
+        late => format!(", {late} of them late"),
+    };
+    writeln!(
+        output,
+        " windows: TCP was measured for 1/{} of the time, in {} windows{late}: counts are estimates",
+        windows.one_of, windows.count
+    )
 }
 
 /// Return true if any row of stages would have a figure.

@@ -356,6 +356,18 @@ pub struct NicStamps {
     pub spared: u64,
 }
 
+/// The parts of the time in which TCP was measured, where it was not all of it. Counts of messages
+/// are estimated then: a message in a window stands for `one_of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Windows {
+    /// Windows so far.
+    pub count: u64,
+    /// The inverse of the part of the time that they take: the weight of a message.
+    pub one_of: u32,
+    /// Windows that began later than was drawn, because their hooks were late.
+    pub late: u64,
+}
+
 /// A CPU quota that was used up during the measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Throttled {
@@ -403,6 +415,8 @@ pub struct Summary {
     pub groups: Option<Groups>,
     /// Requests for NIC stamps, if enabled and some NIC stamps sends.
     pub nic_stamps: Option<NicStamps>,
+    /// The windows, if messages of TCP are measured in windows.
+    pub windows: Option<Windows>,
     /// Of the CPU quotas that hold for the target, the one that was used up most often, if any was.
     pub throttled: Option<Throttled>,
     /// The listeners that dropped connections or had some waiting, those with most drops first.
@@ -460,7 +474,7 @@ impl Serialize for Summary {
 
         let grouped = if self.groups.is_some() { 5 } else { 0 };
         let asked = usize::from(self.nic_stamps.is_some());
-        let held = usize::from(self.throttled.is_some());
+        let held = usize::from(self.throttled.is_some()) + usize::from(self.windows.is_some());
         let listening = usize::from(!self.listeners.is_empty());
         let length = 10 + asked + held + listening + grouped;
         let mut object = serializer.serialize_struct("Summary", length)?;
@@ -476,6 +490,9 @@ impl Serialize for Summary {
         object.serialize_field("interfaces", &self.interfaces)?;
         if let Some(nic_stamps) = &self.nic_stamps {
             object.serialize_field("nic_stamps", nic_stamps)?;
+        }
+        if let Some(windows) = &self.windows {
+            object.serialize_field("windows", windows)?;
         }
         if let Some(throttled) = &self.throttled {
             object.serialize_field("throttled", throttled)?;

@@ -93,17 +93,19 @@ verdicts! {
         "A packet of the message was dropped on its way out of this host.";
     Split = 22, "split",
         "TCP split the packet that carries the stamps, and the departure of the message's last byte was not seen.";
-    ConnectRefused = 23, "connect-refused",
+    Window = 23, "window",
+        "Measured in windows, the message began before the programs were attached, or took longer than they stay.";
+    ConnectRefused = 24, "connect-refused",
         "The peer refused the connection: nothing listens on the port, or a firewall rejects it.";
-    ConnectTimeout = 24, "connect-timeout",
+    ConnectTimeout = 25, "connect-timeout",
         "No SYN of the connection was answered until the kernel gave up.";
-    ConnectFailed = 25, "connect-failed",
+    ConnectFailed = 26, "connect-failed",
         "The connection failed for another reason, such as an unreachable host.";
-    ConnectAborted = 26, "connect-aborted",
+    ConnectAborted = 27, "connect-aborted",
         "The application closed the socket before the connection was established.";
-    Unaccepted = 27, "unaccepted",
+    Unaccepted = 28, "unaccepted",
         "The connection was reset, or its listener closed, before the application accepted it.";
-    UnseenAccept = 28, "unseen-accept",
+    UnseenAccept = 29, "unseen-accept",
         "The application accepted the connection without asking for the peer's address, which no hook shows.";
 }
 

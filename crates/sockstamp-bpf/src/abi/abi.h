@@ -63,6 +63,7 @@ enum verdict {
 	VERDICT_ADOPTED,
 	VERDICT_DROPPED,
 	VERDICT_SPLIT,
+	VERDICT_WINDOW,
 	/* Of connections: */
 	VERDICT_CONNECT_REFUSED,
 	VERDICT_CONNECT_TIMEOUT,
@@ -113,6 +114,12 @@ enum loss {
 	LOSS_DATAGRAM, /* UDP messages, and connects, before its programs were attached */
 	LOSS_COUNT,
 };
+
+/* How long a window is. */
+#define WINDOW_NS 250000000ULL
+/* How long before a window the programs are attached, and how long after it at most. */
+#define WINDOW_LEAD_NS 250000000ULL
+#define WINDOW_TAIL_NS 1000000000ULL
 
 /* The uses of programs that are attached on demand. */
 enum demand_for {

@@ -49,6 +49,7 @@ const _: () = {
     assert!(raw::verdict::VERDICT_ADOPTED as usize == Verdict::Adopted as usize);
     assert!(raw::verdict::VERDICT_DROPPED as usize == Verdict::Dropped as usize);
     assert!(raw::verdict::VERDICT_SPLIT as usize == Verdict::Split as usize);
+    assert!(raw::verdict::VERDICT_WINDOW as usize == Verdict::Window as usize);
     assert!(raw::verdict::VERDICT_UNSEEN_ACCEPT as usize == Verdict::UnseenAccept as usize);
     assert!(raw::HISTOGRAM_SLOTS as usize == sockstamp_model::histogram::BUCKETS);
 };

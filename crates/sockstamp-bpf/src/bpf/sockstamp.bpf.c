@@ -11,6 +11,7 @@
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/send.bpf.h"
+#include "window/resume.bpf.h"
 
 static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern)
 {
@@ -18,6 +19,9 @@ static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_o
 	struct flow *flow;
 
 	if (!sk)
+		return;
+	/* Messages that are still under way end, all the same. */
+	if (window_off() && ctx->op != BPF_SOCK_OPS_TSTAMP_ACK_CB)
 		return;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 	/* Where no hook shows the entry of a send, this may be the flow's first event. */
@@ -87,16 +91,28 @@ static __always_inline bool on_connection(struct bpf_sock_ops *ctx, const struct
 	return false;
 }
 
+/* Return true if a flow without state has a message under way, or begins one, after a gap. */
+static __always_inline bool window_meets(const struct sock *sk, const struct tcp_skb_cb *cb)
+{
+	return setting_windows && window.number && (cb->seq != cb->end_seq || sk->sk_write_pending);
+}
+
 static __always_inline void on_segment(const struct sock *sk, const struct sk_buff *skb)
 {
 	const struct tcp_skb_cb *cb = skb_tcp(skb);
 	struct flow *flow = flow_lookup(sk);
 
-	/* The first data of the flow may come behind a missing segment. */
-	if (!flow && seq_after(cb->seq, tcp_of(sk)->rcv_nxt))
+	if (window_off())
+		return;
+	/*
+	 * The first data of the flow may come behind a missing segment, or after a gap between
+	 * windows: what is to be refused must be known.
+	 */
+	if (!flow && (seq_after(cb->seq, tcp_of(sk)->rcv_nxt) || window_meets(sk, cb)))
 		flow = flow_of(sk);
 	if (!flow)
 		return;
+	flow_enter(flow, sk->sk_lock.owned);
 	if (cb->seq != cb->end_seq && flow_wants(flow, DIRECTION_RX))
 		hol_segment(tcp_of(sk), flow, skb, cb);
 	network_segment(tcp_of(sk), flow, cb);

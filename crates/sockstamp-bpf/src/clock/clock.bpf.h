@@ -97,6 +97,8 @@ static __always_inline enum verdict clock_verdict(__u32 stack_ns)
 		return VERDICT_ADOPTED;
 	case ARRIVAL_CROWDED:
 		return VERDICT_EVICTED;
+	case ARRIVAL_WINDOW:
+		return VERDICT_WINDOW;
 	}
 	return VERDICT_VALID;
 }

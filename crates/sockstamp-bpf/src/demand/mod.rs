@@ -81,6 +81,20 @@ impl Standby {
         }
     }
 
+    /// Return whether a demand is met.
+    pub(crate) fn is_met(skeleton: &SockstampSkel<'static>, plan: &Plan, demand: Demand) -> bool {
+        is_served(plan, demand) && State::of(skeleton, demand).met
+    }
+
+    /// Attach what TCP needs for parts of packets, or detach it.
+    pub(crate) fn meet_parts(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan, met: bool) {
+        if met {
+            self.meet(skeleton, plan, Demand::Parts);
+        } else {
+            self.leave(skeleton, plan, Demand::Parts);
+        }
+    }
+
     /// Return the time until something is to be done that no program tells of.
     pub(crate) fn until_run(&self, skeleton: &SockstampSkel<'static>, plan: &Plan) -> Option<Duration> {
         let states = served(plan).map(|demand| State::of(skeleton, demand));

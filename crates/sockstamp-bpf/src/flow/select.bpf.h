@@ -205,7 +205,7 @@ static __always_inline void flow_connected(const struct sock *sk)
 	connection_ends(mark, sk, VERDICT_VALID);
 	mark->tx_seq = tcp_of(sk)->write_seq;
 	if (!mark->adopted && BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data))
-		account_missed(bank, group_of_socket(NULL, sk), DIRECTION_TX, VERDICT_FAST_OPEN);
+		account_missed(bank, group_of_socket(NULL, sk), DIRECTION_TX, VERDICT_FAST_OPEN, 1);
 }
 
 static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct sock *sk)

@@ -16,6 +16,7 @@
 #include "sched/sched.bpf.h"
 #include "tcp/receive/state.bpf.h"
 #include "tcp/send/state.bpf.h"
+#include "window/window.bpf.h"
 
 /* Everything is written under the socket lock, except as noted. */
 struct flow {
@@ -25,11 +26,13 @@ struct flow {
 	__u32 tx_sched; /* first message that has not left TCP */
 	__u32 tx_snd; /* first message that no driver has taken; written without the lock */
 	__u32 tx_seq; /* where the next message starts */
-	__u32 tx_crowded; /* no entry is noted: enum crowded */
 	__u32 tx_chunks; /* how many hold messages of the flow */
 	__u32 interface; /* slot in `interfaces` of the one that packets go to first */
-	__u32 directions; /* as the mark's */
-	__u32 ended; /* its state is not counted any more */
+	__u32 window; /* number of the one that its state is of */
+	__u32 read_window; /* as `window`, of rx.seq; written as that */
+	__u8 tx_crowded; /* no entry is noted: enum crowded */
+	__u8 directions; /* as the mark's */
+	__u8 ended; /* its state is not counted any more */
 	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
 	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
 	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
@@ -268,6 +271,11 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	flow->rx.adopted = mark->adopted;
 	flow->rx.filler_ns = ARRIVAL_HOL;
 	flow->directions = mark->directions;
+	/* What happened before this window is not known. */
+	if (setting_windows) {
+		flow->window = window.number ? window.number - 1 : 0;
+		flow->read_window = flow->window;
+	}
 	flow->exchange.asks = mark_wants(mark, DIRECTION_RX) && flow_asks(sk, mark);
 	sample_start(&flow->tx_sampler);
 	sample_start(&flow->rx_sampler);
@@ -294,6 +302,19 @@ static __always_inline struct flow *flow_of(const struct sock *sk)
 	struct flow *flow = flow_lookup(sk);
 
 	return flow ? flow : flow_create(sk, tcp_of(sk)->copied_seq);
+}
+
+/* Return true if nothing is known of a flow since another window, or nothing will be any more. */
+static __always_inline bool flow_in_gap(const struct flow *flow)
+{
+	return setting_windows && (window.off || flow->window != window.number);
+}
+
+/* Before an event of a flow, with its socket locked. `calls`: a send call may be under way. */
+static __always_inline void flow_enter(struct flow *flow, bool calls)
+{
+	if (setting_windows && flow->window != window.number)
+		flow_resume(flow, calls);
 }
 
 #endif

@@ -70,14 +70,15 @@ static __always_inline struct group *group_at(__u32 index)
 	return bpf_map_lookup_elem(&groups, &index);
 }
 
-static __always_inline void group_message(__u32 index, enum direction direction, __u32 bytes)
+static __always_inline void group_messages(__u32 index, enum direction direction, __u32 bytes,
+					   __u32 messages)
 {
 	struct group *group = setting_groups ? group_at(index) : NULL;
 
 	if (!group)
 		return;
-	count(&group->counts[direction].messages, 1);
-	count(&group->counts[direction].bytes, bytes);
+	count(&group->counts[direction].messages, messages);
+	count(&group->counts[direction].bytes, (__u64)bytes * messages);
 }
 
 static __always_inline void group_measured(__u32 index, enum direction direction)

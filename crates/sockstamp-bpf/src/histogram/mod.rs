@@ -39,6 +39,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         interfaces: Vec::new(),
         groups: None,
         nic_stamps: None,
+        windows: None,
         throttled: None,
         listeners: Vec::new(),
     }

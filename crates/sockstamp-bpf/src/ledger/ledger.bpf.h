@@ -11,13 +11,19 @@
 #include "histogram/histogram.bpf.h"
 #include "sched/sched.bpf.h"
 
-/* A message of a selected flow, whether it is measured or not. */
+/* Messages of a selected flow, whether they are measured or not, with so many bytes each. */
+static __always_inline void account_messages(struct bank *bank, __u32 group,
+					     enum direction direction, __u32 bytes, __u32 messages)
+{
+	count(&bank->messages[direction], messages);
+	count(&bank->bytes[direction], (__u64)bytes * messages);
+	group_messages(group, direction, bytes, messages);
+}
+
 static __always_inline void account_message(struct bank *bank, __u32 group,
 					    enum direction direction, __u32 bytes)
 {
-	count(&bank->messages[direction], 1);
-	count(&bank->bytes[direction], bytes);
-	group_message(group, direction, bytes);
+	account_messages(bank, group, direction, bytes, 1);
 }
 
 /* A message of which stamps are taken, standing for `weight`. */
@@ -50,11 +56,11 @@ static __always_inline void account_refused(struct bank *bank, __u32 group,
 
 /* A message of which it is known only afterwards that it was there. */
 static __always_inline void account_missed(struct bank *bank, __u32 group, enum direction direction,
-					   enum verdict verdict)
+					   enum verdict verdict, __u32 weight)
 {
-	account_message(bank, group, direction, 0);
-	account_measured(bank, group, direction, 1);
-	account_refused(bank, group, direction, verdict, 1);
+	account_messages(bank, group, direction, 0, weight);
+	account_measured(bank, group, direction, weight);
+	account_refused(bank, group, direction, verdict, weight);
 }
 
 static __always_inline void account_retransmits(struct bank *bank, __u32 group, __u32 segments)

@@ -201,6 +201,14 @@ impl Plan {
         self.stages.iter().filter(|(stage, _)| !stage.is_between_hosts())
     }
 
+    /// Return whether TCP may be measured in windows: between them the callbacks of selected
+    /// sockets go on, and the rest of the programs need not.
+    #[must_use]
+    pub fn has_windows(&self) -> bool {
+        let callbacks = self.tx == Some(Stamps::Callbacks) && self.rx == Some(Reads::Tracepoints);
+        callbacks && self.segments && matches!(self.entry, None | Some(Entry::Tracepoint))
+    }
+
     /// Return the stages that will be absent, each with its reason.
     pub fn absent(&self) -> impl Iterator<Item = (Stage, Reason)> {
         let ways = self.ways();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed::{Family, LinkConfig, within_attempts};
 
-use crate::common::{Stat, Trace, in_short, number, of_direction};
+use crate::common::{Stat, Trace, in_short, number, of_direction, peer, plan, skip};
 use crate::support::{Pair, REAL_TIME};
 
 const ONE_OF: u64 = 64;
@@ -50,6 +50,106 @@ fn one_in_64_is_like_every_one() {
     });
 }
 
+/// A window is a sample like another: the same quantiles, and a number that the number of windows
+/// allows.
+#[test]
+fn windows_show_what_every_message_shows() {
+    if !plan().has_windows() {
+        return skip(
+            "windows_show_what_every_message_shows",
+            "no windows on this kernel",
+        );
+    }
+    let pair = Pair::relay(
+        LinkConfig {
+            delay: Duration::from_millis(1),
+            jitter: Duration::from_millis(1),
+            ..LinkConfig::default()
+        },
+        Family::V4,
+    );
+    let host = pair.address.ip().to_string();
+    let to = ["--tcp", "-i", &host, "-p", "7000"];
+    let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
+    let held = [
+        "--tcp-avoid-nodelay",
+        "--reply-every",
+        "1",
+        "-t",
+        "12",
+        "--mps",
+        "1500",
+    ];
+    let client = [&REAL_TIME[..], &["sockperf", "under-load"], &to, &held].concat();
+    within_attempts(|| {
+        let target = ["--every", "--netns", pair.client.netns_name()];
+        let every = Trace::start(&target[1..]);
+        let windows = Stat::sampled(&format!("--windows=1/{WINDOWS}"), &target);
+        pair.client.run("chrt", &client).unwrap();
+        let (report, messages) = (windows.finish(), every.finish());
+        println!("{}", in_short(&report));
+        println!("windows {}", report["windows"]);
+        windows_agree(&messages, &report, "tx")?;
+        windows_agree(&messages, &report, "rx")
+    });
+}
+
+const WINDOWS: u64 = 8;
+
+/// Hooks are attached 250 ms before a window, and this server takes longer to read.
+#[test]
+fn a_read_that_waits_longer_than_windows_have_hooks_is_refused() {
+    let name = "a_read_that_waits_longer_than_windows_have_hooks_is_refused";
+    if !plan().has_windows() {
+        return skip(name, "no windows on this kernel");
+    }
+    let pair = Pair::relay(LinkConfig::default(), Family::V4);
+    let port = pair.address.port().to_string();
+    let _server = pair.serve_with(&[&peer()[..], "serve", "--port", &port, "--think", "400"]);
+    let target = ["--every", "--netns", pair.server.netns_name()];
+    let windows = Stat::sampled("--windows=1/4", &target);
+    let address = pair.address.to_string();
+    let client = ["client", "--connect", &address, "--count", "16"];
+    pair.client.run(peer(), &client).unwrap();
+    let report = windows.finish();
+    assert!(
+        number(&report["verdicts"]["window"]) > 0,
+        "{}",
+        report["verdicts"]
+    );
+}
+
+fn windows_agree(messages: &[Value], report: &Value, direction: &str) -> Result<(), String> {
+    let all = of_direction(messages, direction);
+    let side = &report[direction];
+    let (found, measured) = (number(&side["messages"]), number(&side["measured"]));
+    assert_eq!(found, measured * WINDOWS, "{side}");
+    // Cycles of 2 s that differ by 40 % (schedule.rs): six of them, and three errors.
+    let truth = all.len() as u64;
+    if found < truth / 2 || found > truth * 3 / 2 {
+        return Err(format!("{found} messages are estimated for {truth}"));
+    }
+    // Nothing here takes as long as the hooks stay.
+    let refused = report["verdicts"].as_object().unwrap();
+    let refused: u64 = refused
+        .iter()
+        .filter(|(name, _)| *name != "valid")
+        .map(|(_, count)| number(count))
+        .sum();
+    if refused > found / 50 {
+        return Err(format!("{} are refused", report["verdicts"]));
+    }
+    let totals = all.iter().map(|message| &message["total_ns"]);
+    quantiles_are(totals, &side["total"], measured as f64, direction)?;
+    let stages = side["stages"].as_object().unwrap().iter();
+    for (name, figures) in stages.filter(|(name, _)| !name.starts_with("conn.")) {
+        let times = all.iter().map(|message| &message["stages"][name]);
+        let measured = number(&figures["count"]) / WINDOWS;
+        quantiles_are(times, figures, measured as f64, name)?;
+    }
+    Ok(())
+}
+
 fn agree(messages: &[Value], sampled: &Value, direction: &str) -> Result<(), String> {
     let all = of_direction(messages, direction);
     if number(&sampled["messages"]) != all.len() as u64 {
@@ -88,8 +188,17 @@ fn same<'a>(
     let durations = Population::new(times.clone().map(|time| time.as_u64().unwrap_or(0) as f64));
     let sum = number(&figures["sum_ns"]) as f64;
     durations.total_is(sum, BETWEEN_SESSIONS_NS, measured, &format!("sum of {name}"))?;
+    quantiles_are(times, figures, count / ONE_OF as f64, name)
+}
+
+/// Check that quantiles are as good as their number of measured messages allows.
+fn quantiles_are<'a>(
+    times: impl Iterator<Item = &'a Value>,
+    figures: &Value,
+    measured: f64,
+    name: &str,
+) -> Result<(), String> {
     let durations = Population::new(times.filter_map(Value::as_u64).map(|time| time as f64));
-    let measured = count / ONE_OF as f64;
     for (q, figure) in [(0.5, "p50_ns"), (0.9, "p90_ns"), (0.99, "p99_ns")] {
         // Without one there is no quantile.
         let Some(value) = figures[figure].as_f64() else {

@@ -312,8 +312,8 @@ static __always_inline void hol_queue(const struct tcp_sock *tp, struct receivin
 {
 	struct bank *bank = this_bank();
 
-	if (bank)
-		count(&bank->out_of_order, 1);
+	if (bank && (!window_bounded() || window_holds(bpf_ktime_get_ns())))
+		count(&bank->out_of_order, window_weight());
 	rx->latest.stamped = hol_stamp(skb);
 	rx->latest.seq = cb->seq;
 	rx->latest.seq_end = cb->end_seq;

@@ -99,6 +99,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	if (!flow || !flow_wants(flow, DIRECTION_RX) ||
 	    (void *)skb == (void *)&sk->sk_receive_queue)
 		return;
+	flow_enter(flow, sk->sk_lock.owned);
 	rx = &flow->rx;
 	end = tp->rcv_nxt;
 	/* A changed SO_RCVLOWAT reports the same bytes once more. */
@@ -191,7 +192,7 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 	if (evicted && seq_before(read->start, rx->lost))
 		return LOOK_FOUND;
 	arrival = arrival_at(rx, grown, arrivals_before(rx, grown, count, read->start));
-	if (arrival && arrival->stack_ns != ARRIVAL_ADOPTED)
+	if (arrival && arrival->stack_ns != ARRIVAL_ADOPTED && arrival->stack_ns != ARRIVAL_WINDOW)
 		read->oldest = rx_stamped(arrival, read->start);
 	return LOOK_FOUND;
 }
@@ -261,6 +262,8 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 		return VERDICT_FAST_OPEN;
 	if (verdict == VERDICT_VALID)
 		verdict = clock_verdict(read->stack_ns);
+	if (verdict == VERDICT_VALID && window_exceeded(read->now - read->ready, WINDOW_LEAD_NS))
+		return VERDICT_WINDOW;
 	if (verdict == VERDICT_VALID && read->hol)
 		return rx_hol(read);
 	return verdict;
@@ -336,11 +339,15 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 	enum verdict verdict;
 
 	remember_task(flow, read->pid);
-	read->now = bpf_ktime_get_ns();
+	if (!read->now)
+		read->now = bpf_ktime_get_ns();
 	flow->rx_time = read->now;
-	read->weight = stream_take(&flow->rx_sampler, read->end - read->start);
-	verdict = rx_in_step(sk, read->copied, read->end) ? rx_verdict(sk, flow, read) :
-							    VERDICT_UNMATCHED_READ;
+	read->weight = stream_take(&flow->rx_sampler, read->end - read->start) * window_weight();
+	if (flow_in_gap(flow))
+		verdict = VERDICT_WINDOW;
+	else
+		verdict = rx_in_step(sk, read->copied, read->end) ? rx_verdict(sk, flow, read) :
+								    VERDICT_UNMATCHED_READ;
 	if (read->adopted && (verdict == VERDICT_UNMATCHED_READ || verdict == VERDICT_LOST_EVENT))
 		verdict = VERDICT_ADOPTED;
 	account_measured(bank, group, DIRECTION_RX, read->weight);
@@ -350,6 +357,12 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 		account_refused(bank, group, DIRECTION_RX, verdict, read->weight);
 	if (setting_record)
 		rx_record(flow, read, verdict);
+}
+
+/* A read that is not measured: the send that answers it may be. */
+static __always_inline void rx_passed_over(struct flow *flow)
+{
+	flow->rx_time = stream_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
 }
 
 static __always_inline void rx_message(const struct sock *sk, struct bank *bank, struct flow *flow,
@@ -365,11 +378,18 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
 		if (!pid_selected(read->pid))
 			return;
 	}
+	if (window_bounded()) {
+		read->now = bpf_ktime_get_ns();
+		if (!window_holds(read->now)) {
+			rx_passed_over(flow);
+			return;
+		}
+	}
 	group = group_of_task(&flow->group, sk);
-	account_message(bank, group, DIRECTION_RX, length);
+	account_messages(bank, group, DIRECTION_RX, length, window_weight());
 	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
 	if (stream_skip(&flow->rx_sampler, read->start, read->end))
-		flow->rx_time = stream_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
+		rx_passed_over(flow);
 	else
 		rx_take(sk, bank, flow, read, group);
 }
@@ -387,9 +407,13 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 
 	if (!flow)
 		flow = flow_create(sk, read.copied - length);
-	if (!flow || !bank)
+	if (!flow || !bank || window_off())
 		return;
 	rx = &flow->rx;
+	if (setting_windows && flow->read_window != window.number) {
+		flow->read_window = window.number;
+		rx->seq = read.copied - length;
+	}
 	read.adopted = rx->adopted;
 	rx->adopted = false;
 	read.start = rx->seq;
@@ -408,7 +432,10 @@ static __always_inline void rx_close(struct bank *bank, const struct sock *sk, s
 
 	if (!flow_wants(flow, DIRECTION_RX) || rx_in_step(sk, copied, flow->rx.seq))
 		return;
-	account_missed(bank, group_of_socket(flow, sk), DIRECTION_RX, VERDICT_UNSEEN_READ);
+	/* Reads between windows are not seen either. */
+	if (flow_in_gap(flow) || (setting_windows && flow->read_window != window.number))
+		return;
+	account_missed(bank, group_of_socket(flow, sk), DIRECTION_RX, VERDICT_UNSEEN_READ, 1);
 }
 
 #endif

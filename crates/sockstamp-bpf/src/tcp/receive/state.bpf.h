@@ -28,7 +28,8 @@ struct arrival {
 #define ARRIVAL_HOL	 0xfffffffc
 #define ARRIVAL_ADOPTED	 0xfffffffb /* it was there before the connection was adopted */
 #define ARRIVAL_CROWDED	 0xfffffffa /* a missing segment released more than there was room for */
-#define ARRIVAL_LONGEST	 0xfffffff9 /* 4.29 s: a longer one counts as a mismatch */
+#define ARRIVAL_WINDOW	 0xfffffff9 /* it was there before a window (window/window.bpf.h) */
+#define ARRIVAL_LONGEST	 0xfffffff8 /* 4.29 s: a longer one counts as a mismatch */
 
 /* A segment that came behind a missing one. */
 struct out_of_order {

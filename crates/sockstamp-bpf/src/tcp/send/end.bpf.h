@@ -116,6 +116,8 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 {
 	const struct tx_stamps *stamps = &message->stamps;
 
+	if (flow_in_gap(flow) || window_exceeded(stamps->ack - stamps->queued, WINDOW_TAIL_NS))
+		return VERDICT_WINDOW;
 	if (seq_before(message->seq_last, ack->known_from))
 		return VERDICT_LOST_EVENT;
 	if (!stamps->sched)
@@ -363,7 +365,9 @@ static long tx_close_next(__u32 index, struct tx_closing *closing)
 	if (message) {
 		if (setting_host_path)
 			path_close(message);
-		if (seq_before(message->seq_last, closing->acknowledged))
+		if (flow_in_gap(flow))
+			verdict = VERDICT_WINDOW;
+		else if (seq_before(message->seq_last, closing->acknowledged))
 			verdict = VERDICT_LOST_EVENT;
 		tx_refuse(closing->bank, flow, message, verdict);
 	}

@@ -114,6 +114,7 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 
 	if (!flow || !flow_wants(flow, DIRECTION_TX))
 		return;
+	flow_enter(flow, false);
 	will_wait = tx_will_wait(sk, tail, size_goal);
 	tx_refresh(tcp_of(sk), flow);
 	if (stream_passes(&flow->tx_sampler)) {

@@ -83,13 +83,37 @@ static __always_inline enum verdict tx_admit(const struct sock *sk, const struct
 	return VERDICT_VALID;
 }
 
+/* Return why the entry of a send was not noted. */
+static __always_inline enum verdict tx_unseen(__u32 crowded)
+{
+	switch (crowded) {
+	case TX_ADOPTED:
+		return VERDICT_ADOPTED;
+	case TX_WINDOW:
+		return VERDICT_WINDOW;
+	}
+	return VERDICT_NO_ENTRY;
+}
+
+/*
+ * A send call ends, the first event of its flow after a gap: where its bytes begin is not known.
+ */
+static __always_inline void tx_queued_unseen(const struct sock *sk, struct flow *flow)
+{
+	struct bank *bank = this_bank();
+
+	flow_enter(flow, sk->sk_write_pending);
+	if (bank && flow_wants(flow, DIRECTION_TX) && window_holds(bpf_ktime_get_ns()))
+		account_missed(bank, group_of_task(&flow->group, sk), DIRECTION_TX, VERDICT_WINDOW,
+			       window_weight());
+}
+
 /* A measured message: into its slot, or refused. Whether it has one. */
 static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 				       const struct sk_buff *skb, struct flow *flow,
-				       struct sender *sender, __u32 start, __u32 key)
+				       struct sender *sender, __u32 start, __u32 key, __u64 now)
 {
 	struct tx_message refused, *message;
-	__u64 now = bpf_ktime_get_ns();
 	enum verdict verdict;
 
 	if (!setting_entry)
@@ -97,7 +121,9 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	if (sender->tid)
 		verdict = tx_admit(sk, skb, key);
 	else
-		verdict = sender->crowded == TX_ADOPTED ? VERDICT_ADOPTED : VERDICT_NO_ENTRY;
+		verdict = tx_unseen(sender->crowded);
+	if (verdict == VERDICT_VALID && window_exceeded(now - sender->entry, WINDOW_LEAD_NS))
+		verdict = VERDICT_WINDOW;
 	message = verdict == VERDICT_VALID ? tx_vacant_slot(flow) : &refused;
 	if (!message) {
 		verdict = VERDICT_INFLIGHT_FULL;
@@ -113,7 +139,7 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	message->seq_start = start;
 	message->seq_last = key;
 	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;
-	message->weight = stream_take(&flow->tx_sampler, key + 1 - start);
+	message->weight = stream_take(&flow->tx_sampler, key + 1 - start) * window_weight();
 	message->group = sender->group;
 	/* The read is answered; the entry of a send may be noted twice. */
 	flow->rx_time = 0;
@@ -131,6 +157,14 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	return true;
 }
 
+/* A message that is not measured: its answer may be. */
+static __always_inline void tx_passed_over(const struct sock *sk, struct flow *flow)
+{
+	flow->rx_time = 0;
+	answer_asked(tcp_of(sk), &flow->exchange,
+		     stream_passes(&flow->rx_sampler) ? 0 : bpf_ktime_get_ns());
+}
+
 /*
  * A message is queued, up to `key`: all of a send call's bytes that TCP took. The socket is locked,
  * `current` is the sender. Whether its stamps are wanted.
@@ -142,7 +176,12 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 	struct bank *bank = this_bank();
 	struct sender sender = {};
 	__u32 crowded, group;
+	__u64 now = 0;
 
+	if (flow_in_gap(flow)) {
+		tx_queued_unseen(sk, flow);
+		return false;
+	}
 	flow->tx_seq = key + 1;
 	if (!flow_wants(flow, DIRECTION_TX))
 		return false;
@@ -155,19 +194,24 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 	if (!bank ||
 	    (setting_by_pid && !sender.tid && !pid_selected(bpf_get_current_pid_tgid() >> 32)))
 		return false;
+	if (window_bounded()) {
+		now = bpf_ktime_get_ns();
+		if (!window_holds(now)) {
+			tx_passed_over(sk, flow);
+			return false;
+		}
+	}
 	group = group_of_task(&flow->group, sk);
-	account_message(bank, group, DIRECTION_TX, key + 1 - start);
+	account_messages(bank, group, DIRECTION_TX, key + 1 - start, window_weight());
 	if (!setting_entry)
 		sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
 	if (stream_skip(&flow->tx_sampler, start, key + 1)) {
-		flow->rx_time = 0;
-		answer_asked(tcp_of(sk), &flow->exchange,
-			     stream_passes(&flow->rx_sampler) ? 0 : bpf_ktime_get_ns());
+		tx_passed_over(sk, flow);
 		return false;
 	}
 	sender.group = group;
 	sender.crowded = crowded;
-	return tx_measure(bank, sk, skb, flow, &sender, start, key);
+	return tx_measure(bank, sk, skb, flow, &sender, start, key, now ?: bpf_ktime_get_ns());
 }
 
 /*

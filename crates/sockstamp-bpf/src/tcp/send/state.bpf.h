@@ -64,6 +64,7 @@ struct sender {
 enum crowded {
 	TX_CROWDED = 1, /* more tasks were inside send at once than `senders` has room for */
 	TX_ADOPTED, /* some were when the flow was adopted */
+	TX_WINDOW, /* some may have been when a window's programs came */
 };
 #define SENDER_MORE (1 << 16) /* MSG_MORE */
 

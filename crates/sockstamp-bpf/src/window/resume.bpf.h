@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Start the state of a flow anew after a gap between windows. */
+#ifndef SOCKSTAMP_WINDOW_RESUME_BPF_H
+#define SOCKSTAMP_WINDOW_RESUME_BPF_H
+
+#include "flow/state.bpf.h"
+#include "tcp/receive/read.bpf.h"
+#include "tcp/send/queued.bpf.h"
+#include "window/window.bpf.h"
+
+/*
+ * A call that waits for memory goes on without a sign. Only a segment can wake its task: it passes
+ * tcp_probe first, where the wait is seen (sk_write_pending). A call that copies is seen as one
+ * that begins, unless the socket's owner lets the backlog in meanwhile (`calls`): but only if it
+ * takes no turn in all of WINDOW_LEAD_NS, in which no message counts.
+ */
+static __always_inline void resume_sending(const struct sock *sk, const struct tcp_sock *tp,
+					   struct flow *flow, bool calls)
+{
+	struct bank *bank = this_bank();
+
+	if (bank)
+		tx_close(bank, sk, flow);
+	flow->tx_sched = flow->tx_head;
+	flow->tx_snd = flow->tx_head;
+	flow->tx_seq = tp->write_seq;
+	flow->tx_crowded = calls || sk->sk_write_pending ? TX_WINDOW : 0;
+	for (int i = 0; i < SENDERS; i++)
+		flow->senders[i].tid = 0;
+	flow->rx_time = 0;
+	flow->ack_flags = 0;
+	flow->exchange.asked = 0;
+	flow->exchange.state = 0;
+}
+
+/* Of bytes that are here already it is not known when they came. */
+static __always_inline void resume_receiving(const struct tcp_sock *tp, struct flow *flow)
+{
+	struct receiving *rx = &flow->rx;
+	__u32 added;
+
+	rx->done = tp->copied_seq;
+	arrivals_restart(rx, bpf_ktime_get_ns());
+	rx->serial++;
+	added = rx_arrived(rx, arrivals_grown(rx), tp->rcv_nxt, bpf_ktime_get_ns(), ARRIVAL_WINDOW);
+	arrivals_close(rx, added, tp->rcv_nxt);
+	rx->latest.seq_end = rx->latest.seq;
+	rx->filler_ns = ARRIVAL_HOL;
+	rx->unknown = false;
+	if (rx->reordered)
+		hol_release(rx);
+	hol_waited(tp, rx);
+	if (rx->gap)
+		hol_adopt(rx, tp);
+}
+
+__noinline int flow_resume(struct flow *flow, __u32 calls)
+{
+	const struct tcp_sock *tp;
+	const struct sock *sk;
+
+	/* Check again, because the verifier walks it even where it is not called. */
+	if (!flow || !setting_casts || !setting_windows)
+		return 0;
+	sk = cast_kernel((void *)flow->rx.key, struct sock);
+	tp = cast_kernel((void *)flow->rx.key, struct tcp_sock);
+	resume_sending(sk, tp, flow, calls);
+	resume_receiving(tp, flow);
+	barrier();
+	flow->window = window.number;
+	return 0;
+}
+
+#endif
