@@ -683,6 +683,11 @@ struct task_struct {
 	struct nsproxy *nsproxy;
 };
 
+/* on_cpu of newer kernels, seen in Debian's 7.2: a byte, where 6.18 has an int. */
+struct task_struct___byte {
+	unsigned char on_cpu;
+};
+
 struct perf_sample_data {
 	u64 time;
 };

@@ -273,6 +273,16 @@ static __always_inline bool run_clock_known(__u64 now)
 	return now - run_clock.at < RUN_CLOCK_STALE_NS;
 }
 
+static __always_inline bool task_on_cpu(const struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->on_cpu))
+		return false;
+	/* The verifier lets no read pass the end of a field. */
+	if (bpf_core_field_size(task->on_cpu) == sizeof(unsigned char))
+		return kernel_read(task, struct task_struct___byte, on_cpu);
+	return kernel_read(task, struct task_struct, on_cpu);
+}
+
 /*
  * Return how long a task had run in all by `now`. The scheduler adds what has passed since it gave
  * the task a CPU only with the next tick or switch (update_curr(), kernel/sched/fair.c, v6.18).
@@ -282,7 +292,7 @@ static __always_inline __u64 task_ran(const struct task_struct *task, __u64 now)
 	__u64 added = kernel_read(task, struct task_struct, se.sum_exec_runtime);
 	__u64 since, ran;
 
-	if (!bpf_core_field_exists(task->on_cpu) || !kernel_read(task, struct task_struct, on_cpu))
+	if (!task_on_cpu(task))
 		return added;
 	if (!run_clock_known(now))
 		return RAN_UNKNOWN;
