@@ -19,7 +19,7 @@ const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/man");
 const WIDTH: usize = 80;
 /// Recordings that examples read.
 const RECORDINGS: [&str; 4] = ["monday", "tuesday", "host1", "host2"];
-/// What has tests of its own: services, the view that needs a terminal, and trials of all hooks.
+/// Commands with tests of their own: services, the view that needs a terminal.
 const ELSEWHERE: [&str; 5] = [
     "sockstamp agent",
     "sockstamp completions",
@@ -27,7 +27,7 @@ const ELSEWHERE: [&str; 5] = [
     "sockstamp completions --status",
     "sockstamp top",
 ];
-/// A line per message or probe, which is not broken, or packets.
+/// Subcommands that print a line per message, probe or packet, of any width.
 const LINES: [&str; 3] = ["trace", "ping", "pcap"];
 
 /// Return the examples of all pages, each once.

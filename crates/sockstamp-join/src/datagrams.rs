@@ -23,7 +23,7 @@ type Name = (Host, u16, u16, u32, u64);
 /// Datagrams with both ends, and the numbers of the others by reason.
 type Decided = (Vec<(Key, Pair)>, Vec<(Reason, u64)>);
 
-/// What was seen of a datagram.
+/// The ends of a datagram, as the hosts recorded them.
 #[derive(Debug, Default)]
 struct Seen {
     sends: u64,

@@ -46,7 +46,7 @@ pub struct Nat {
 /// The directions of connections whose addresses were changed.
 #[derive(Debug, Clone, Default)]
 pub struct Translations {
-    /// What the sender sees, by what the reader sees.
+    /// The addresses that the sender sees, by those that the reader sees.
     known: HashMap<Key, Key>,
     ambiguous: HashSet<Key>,
 }

@@ -115,9 +115,9 @@ enum loss {
 	LOSS_COUNT,
 };
 
-/* How long a window is. */
+/* The length of a window. */
 #define WINDOW_NS 250000000ULL
-/* How long before a window the programs are attached, and how long after it at most. */
+/* The programs are attached so long before a window, and so long after it at most. */
 #define WINDOW_LEAD_NS 250000000ULL
 #define WINDOW_TAIL_NS 1000000000ULL
 

@@ -271,7 +271,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	flow->rx.adopted = mark->adopted;
 	flow->rx.filler_ns = ARRIVAL_HOL;
 	flow->directions = mark->directions;
-	/* What happened before this window is not known. */
+	/* The time before this window is unknown. */
 	if (setting_windows) {
 		flow->window = window.number ? window.number - 1 : 0;
 		flow->read_window = flow->window;

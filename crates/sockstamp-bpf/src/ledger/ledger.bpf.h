@@ -96,7 +96,7 @@ static __always_inline void account_part(struct bank *bank, __u32 group, enum pa
 		group_part_add(group, part, ns, weight);
 }
 
-/* What a reader did in rx.app. A global function, so that the verifier walks it once. */
+/* Add the parts of rx.app. A global function, so that the verifier walks it once. */
 __noinline int account_spent(struct bank *bank, __u32 group, const struct spent *spent,
 			     __u32 weight)
 {

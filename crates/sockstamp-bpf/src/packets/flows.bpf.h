@@ -48,7 +48,7 @@ struct {
 	__type(value, struct packet_flow);
 } packet_ports SEC(".maps");
 
-/* Who made a UDP socket: its packets may leave in the context of any task. */
+/* The task that made a UDP socket: its packets may leave in the context of any task. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);

@@ -36,7 +36,7 @@ use crate::wakeups::Wakeups;
 
 use record::Raw;
 
-/// What is recorded of packets.
+/// The choice of packets, and of their bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The target. Of processes it selects the flows that they send on, listen for or hold at the

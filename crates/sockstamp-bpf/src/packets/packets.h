@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * What the programs on packets and user space share. Parses alone, as abi.h does. Addresses are
- * IPv4 in its place in IPv6 (RFC 4291, section 2.5.5.2).
+ * The layouts that programs on packets share with user space. Parses alone, as abi.h does.
+ * Addresses of IPv4 are mapped into IPv6 (RFC 4291, section 2.5.5.2).
  */
 #ifndef SOCKSTAMP_PACKETS_PACKETS_H
 #define SOCKSTAMP_PACKETS_PACKETS_H

@@ -29,7 +29,7 @@ const LOOK: u64 = 25_000_000;
 /// Initial guess of the time that attaching takes.
 const ATTACHING: u64 = 50_000_000;
 
-/// What the programs do now; times are of CLOCK_MONOTONIC.
+/// The state of the programs; times are of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// They are attached, for a window that opens or has opened.

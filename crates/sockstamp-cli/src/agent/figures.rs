@@ -27,7 +27,7 @@ pub(super) struct Figures {
     looking: Duration,
     /// Times that the configuration was read again, and times that it was refused.
     reloads: [u64; 2],
-    /// What became of the messages of the last minutes.
+    /// Counts of the messages of the last minutes, by their fate.
     pub(super) hindsight: Totals,
 }
 

@@ -41,7 +41,7 @@ enum Order {
     Snapshot(Option<oneshot::Sender<Answer>>),
 }
 
-/// What became of messages and snapshots.
+/// Counts of messages and snapshots, by their fate.
 #[derive(Debug, Default)]
 struct Counts {
     written: AtomicU64,

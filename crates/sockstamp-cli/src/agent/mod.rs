@@ -44,7 +44,7 @@ use crate::filter::FilterWords;
 use crate::measure::{Signals, catch_signals, tell_what_is_left_alone};
 use crate::target::{self, Target};
 
-/// What is asked of an agent that runs.
+/// A request to an agent that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Action {
     /// Keep the files of the last minutes, and print their directory

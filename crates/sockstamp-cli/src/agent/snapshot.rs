@@ -26,7 +26,7 @@ pub(super) fn ask(listen: SocketAddr, token: Option<&str>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Who listens on every address is reached by that of the host itself.
+/// An agent that listens on every address is reached by the host itself.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         ip if !ip.is_unspecified() => ip,

@@ -38,7 +38,7 @@ fn empty_root() -> TempDir {
 fn dpkg(root: &Path, arguments: &[&str]) -> String {
     run(Command::new("dpkg")
         .arg(format!("--root={}", root.display()))
-        // What it depends on is not in the root, and its scripts spare the host.
+        // Its dependencies are not in the root, and its scripts spare the host.
         .args([
             "--force-script-chrootless",
             "--force-depends",

@@ -8,7 +8,7 @@ use testbed::Host;
 
 use crate::running::{Agent, exchange, talk};
 
-/// What a browser has made of the page after four seconds of its own time: a look.
+/// The page as a browser shows it after four seconds of its own time: one look at the figures.
 fn shown(agent: &Agent, more: &[&str]) -> String {
     let home = TempDir::new().unwrap();
     let output = Command::new("chromium")

@@ -1,4 +1,4 @@
-//! Which messages are measured, and which are not.
+//! The choice of messages that are measured.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,5 +1,5 @@
-//! Which interfaces a container's messages leave by, and how far they can be followed through its
-//! host.
+//! The interfaces by which a container's messages leave, and how far they can be followed through
+//! its host.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -19,14 +19,14 @@ use testbed::{Host, within_attempts};
 use crate::common::{Trace, number, of_direction};
 use crate::support::{ms, within};
 
-/// What the task does before it reads.
+/// The behaviour of the task before it reads.
 const WORK: Duration = Duration::from_millis(40);
 /// Longer than the way from a send to its arrival, on a busy machine.
 const SLACK: u64 = ms(2);
 const FIRST: u64 = 5;
 const LATE: u64 = 7;
 
-/// What a task did in a stretch of time, in nanoseconds.
+/// The time of a task by what it did, in nanoseconds.
 #[derive(Debug)]
 struct Did {
     running: u64,
@@ -253,7 +253,7 @@ fn a_reader_that_shares_its_cpu_is_runnable() {
     });
 }
 
-/// What a task did that had not read before is not known.
+/// The time of a task that had not read before is unknown.
 #[test]
 fn a_reader_that_is_another_than_before_is_unknown() {
     let host = Host::new("reader").unwrap();

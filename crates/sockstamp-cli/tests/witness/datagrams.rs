@@ -235,7 +235,7 @@ pub(crate) fn datagram(number: u64, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// Which datagram begins so.
+/// Find the datagram that begins so.
 pub(crate) fn number_of(data: &[u8]) -> u64 {
     u64::from_be_bytes(data[..NUMBER_BYTES].try_into().unwrap())
 }

@@ -54,7 +54,7 @@ impl Pcap {
     }
 }
 
-/// What tells a packet from others.
+/// The fields that tell a packet from others.
 type Key = (
     u8,
     SocketAddr,

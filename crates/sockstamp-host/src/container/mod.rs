@@ -26,7 +26,7 @@ use crate::cgroup;
 /// A container that was asked for by its id or name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Which one it is.
+    /// Its runtime and id.
     pub container: Container,
     /// The directory of its cgroup.
     pub cgroup: PathBuf,

@@ -1,6 +1,6 @@
 //! Read the headers of IP, TCP and UDP out of a packet's first bytes.
 
-/// What tells a packet from others of its flow.
+/// The fields that tell a packet from others of its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Headers {
     /// The id of IPv4, or of a fragment of IPv6; `None` if it has none.

@@ -15,7 +15,7 @@ const LARGE: usize = 256;
 /// No packet is longer on its way through the host. Its memory is another packet's later.
 const LONGEST: Nanos = Nanos::from_secs(10);
 
-/// What a packet has in common with itself at other stages.
+/// The fields that a packet keeps from stage to stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     source: SocketAddr,
