@@ -9,8 +9,8 @@ use anyhow::{Result, bail};
 use nix::sys::signal::Signal;
 use testbed::Process;
 
+use super::hosts::Scene;
 use super::output;
-use super::scene::Scene;
 use crate::command;
 
 /// Time to load programs and adopt sockets, and to print at the end.

@@ -3,8 +3,8 @@
 
 mod beside;
 pub(crate) mod echo;
+mod hosts;
 mod output;
-mod scene;
 mod workload;
 
 use std::thread;
@@ -12,8 +12,8 @@ use std::thread;
 use anyhow::{Context, Result};
 
 use self::beside::Beside;
+use self::hosts::{Place, Scene};
 use self::output::Outcome;
-use self::scene::{Place, Scene};
 use self::workload::{Server, Workload};
 use crate::Effort;
 use crate::paired::{Spread, in_turn, values};

@@ -11,8 +11,8 @@ use anyhow::{Context, Result};
 use testbed::{Host, Process};
 
 use super::echo;
+use super::hosts::{Place, Scene};
 use super::output::{self, Outcome};
-use super::scene::{Place, Scene};
 
 /// Beyond what a start or a run takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -23,7 +23,7 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
     if let Some(settings) = open.maps.rodata_data.as_mut() {
         settings.setting_casts = facts.casts == Some(true);
         settings.setting_bit = plan.uses_bit();
-        settings.setting_traced = plan.looks_at_packets();
+        settings.setting_by_packets = plan.looks_at_packets();
         settings.setting_udp = plan.measures_udp();
         settings.setting_half_closed = plan.half_closed;
         settings.setting_on_demand = plan.on_demand;

@@ -49,7 +49,7 @@
 /* Settings, constant once loaded: the verifier removes the code that they turn off. */
 const volatile bool setting_record; /* send a record a message to the ring buffer */
 const volatile bool setting_bit = true; /* a bit on the socket selects it (v6.15) */
-const volatile bool setting_traced; /* stamps of TCP are taken where its packets pass */
+const volatile bool setting_by_packets; /* stamps of TCP are taken where its packets pass */
 const volatile bool setting_entry; /* the entry of send calls is seen */
 const volatile bool setting_entry_callback; /* ... by the callback for header options */
 const volatile __u32 setting_begin_callback; /* ... by the one of this number, of kernel/series */

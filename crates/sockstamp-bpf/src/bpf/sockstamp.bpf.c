@@ -7,7 +7,7 @@
 #include "flow/state.bpf.h"
 #include "tcp/receive/read.bpf.h"
 #include "tcp/send/queued.bpf.h"
-#include "tcp/send/traced.bpf.h"
+#include "tcp/send/by_packets.bpf.h"
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/send.bpf.h"
@@ -32,7 +32,7 @@ static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_o
 		return;
 	if (ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
 		tx_sendmsg(kern, flow);
-	else if (!setting_traced)
+	else if (!setting_by_packets)
 		tx_callback(kern, ctx->op, flow);
 	else if (setting_nic_interval && ctx->op == BPF_SOCK_OPS_TSTAMP_SND_HW_CB)
 		tx_snd_hardware(kern->skb, flow);
@@ -425,7 +425,7 @@ int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
 		return 0;
 	if (udp_followed(sk))
 		udp_queued(sk, skb);
-	else if (setting_traced && sock_selected(sk) && (sk = tcp_known(sk)))
+	else if (setting_by_packets && sock_selected(sk) && (sk = tcp_known(sk)))
 		tx_packet_queued(sk, skb);
 	return 0;
 }
@@ -433,7 +433,7 @@ int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
 static __always_inline void tx_taken(const struct sock *sk, const struct sk_buff *skb,
 				     const struct net_device *device)
 {
-	if (setting_traced)
+	if (setting_by_packets)
 		tx_packet_started(sk, skb, device);
 	else
 		tx_part_started(sk, skb, device);

@@ -71,9 +71,9 @@ static __always_inline void adopt_under_way(const struct sock *sk, const struct 
  */
 static __always_inline bool waits_for_accept(const struct sock *sk)
 {
-	struct listening place = listening_at(sk);
+	struct listening address = listening_at(sk);
 
-	return !sk->sk_socket && bpf_map_lookup_elem(&listening, &place);
+	return !sk->sk_socket && bpf_map_lookup_elem(&listening, &address);
 }
 
 static __always_inline void adopt(struct tcp_sock *tp)

@@ -23,20 +23,20 @@ struct {
 
 static __always_inline struct listening listening_at(const struct sock *sk)
 {
-	struct listening place = {
+	struct listening address = {
 		.netns = sk->__sk_common.skc_net.net->ns.inum,
 		.port = sk->__sk_common.skc_num,
 	};
 
-	return place;
+	return address;
 }
 
 static __always_inline void listening_note(const struct sock *sk)
 {
-	struct listening place = listening_at(sk);
+	struct listening address = listening_at(sk);
 	__u8 noted = 1;
 
-	if (bpf_map_update_elem(&listening, &place, &noted, BPF_ANY))
+	if (bpf_map_update_elem(&listening, &address, &noted, BPF_ANY))
 		count_loss(LOSS_FLOW);
 }
 

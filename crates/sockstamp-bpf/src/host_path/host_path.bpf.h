@@ -107,7 +107,7 @@ static __always_inline bool path_key(const struct sk_buff *skb, __u32 *key)
 	const struct skb_shared_info *shared;
 	struct packet packet;
 
-	if (setting_traced) {
+	if (setting_by_packets) {
 		if (!skb->hash || !packet_read(skb, &packet))
 			return false;
 		*key = packet.last;

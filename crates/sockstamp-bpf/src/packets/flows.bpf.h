@@ -125,12 +125,12 @@ static __always_inline void packet_flow_of_socket(struct packet_flow *flow, cons
 static __always_inline struct packet_flow *packet_flow_new(const struct packet_key *key,
 							   const struct sock *sk)
 {
-	struct packet_port place = {
+	struct packet_port address = {
 		.netns = key->netns,
 		.protocol = key->protocol,
 		.port = key->local_port,
 	};
-	struct packet_flow *port = bpf_map_lookup_elem(&packet_ports, &place);
+	struct packet_flow *port = bpf_map_lookup_elem(&packet_ports, &address);
 	struct packet_flow flow = {};
 
 	if (port) {
@@ -221,14 +221,14 @@ static __always_inline void packet_port_note(struct packet_port *place,
 static __always_inline void packet_bound(struct bpf_sock *ctx)
 {
 	const struct task_struct *task = bpf_get_current_task_btf();
-	struct packet_port place = {
+	struct packet_port address = {
 		.netns = task->nsproxy->net_ns->ns.inum,
 		.protocol = ctx->protocol,
 		.port = ctx->src_port,
 	};
 
 	if (place.protocol == IPPROTO_TCP || place.protocol == IPPROTO_UDP)
-		packet_port_note(&place, task, true);
+		packet_port_note(&address, task, true);
 }
 
 static __always_inline void packet_made(void *sk, const struct task_struct *task)
@@ -264,13 +264,13 @@ static __always_inline void packet_held(const struct task_struct *task, struct f
 	if (!local.port)
 		return;
 	if (!remote.port) {
-		struct packet_port place = {
+		struct packet_port address = {
 			.netns = key.netns,
 			.protocol = sk->sk_protocol,
 			.port = local.port,
 		};
 
-		packet_port_note(&place, task, !setting_cgroup || cgroup_selected(sk));
+		packet_port_note(&address, task, !setting_cgroup || cgroup_selected(sk));
 		return;
 	}
 	__builtin_memcpy(key.local_address, local.address, sizeof(key.local_address));

@@ -17,7 +17,7 @@ use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, within_attempts
 
 use crate::answerer::{Answerer, assert_only};
 use crate::common::{Stat, Trace, number, plan, skip};
-use crate::scene::{
+use crate::traced_hosts::{
     Connection, Message, Messages, ONE_WAY, outline, pause, start, wait_acknowledged, wait_until,
 };
 

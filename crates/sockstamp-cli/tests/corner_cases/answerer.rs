@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use testbed::{Cgroup, Host, Process};
 
-use crate::scene::{Messages, PATIENCE, outline, wait_acknowledged};
+use crate::traced_hosts::{Messages, PATIENCE, outline, wait_acknowledged};
 
 /// Connects, tells its port, and answers each byte with one.
 const ANSWERS: &str = "

@@ -13,7 +13,7 @@ use testbed_bpf::stranger::{Bits, Stranger};
 
 use crate::common::{plan, skip};
 use crate::life_cycle::wait_unloaded;
-use crate::scene::{Connection, PATIENCE, bpf_objects, start};
+use crate::traced_hosts::{Connection, PATIENCE, bpf_objects, start};
 
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 /// Port of connections for which another program requests the same callbacks.

@@ -15,7 +15,7 @@ use tempfile::NamedTempFile;
 use testbed::{Host, Process};
 
 use crate::common::{messages, skip};
-use crate::scene::{Connection, Loopback, Messages, PATIENCE, bpf_objects, outline, trace_into};
+use crate::traced_hosts::{Connection, Loopback, Messages, PATIENCE, bpf_objects, outline, trace_into};
 
 const STEP_NS: i64 = 5_000_000_000;
 

@@ -11,7 +11,7 @@ use testbed::{Cgroup, Host, Process};
 
 use crate::answerer::{Answerer, assert_only};
 use crate::common::{self, Stat, Trace, sockstamp, wait_attached};
-use crate::scene::{Messages, PATIENCE};
+use crate::traced_hosts::{Messages, PATIENCE};
 
 /// Ids that nothing else on this host has, alike but for their last digits.
 fn ids<const N: usize>() -> [String; N] {

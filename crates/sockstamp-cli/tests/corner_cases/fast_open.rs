@@ -8,7 +8,7 @@ use socket2::{Domain, Socket, Type};
 use testbed::Host;
 
 use crate::common::{Stat, number};
-use crate::scene::{Connection, Loopback, outline, wait_acknowledged};
+use crate::traced_hosts::{Connection, Loopback, outline, wait_acknowledged};
 
 const WITH_SYN: usize = 100;
 const AFTER: usize = 50;

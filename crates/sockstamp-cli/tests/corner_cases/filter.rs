@@ -9,7 +9,7 @@ use testbed::{Direction, Family, Host, Link, LinkConfig, Process};
 
 use crate::common::{Stat, Trace, hooks, number, report, sockstamp};
 use crate::paths::AGAIN;
-use crate::scene::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
+use crate::traced_hosts::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
 
 const REQUEST: usize = 100;
 const ANSWER: usize = 50;

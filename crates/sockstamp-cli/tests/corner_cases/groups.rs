@@ -10,7 +10,7 @@ use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig};
 
 use crate::answerer::Answerer;
 use crate::common::{Stat, number};
-use crate::scene::{Connection, wait_acknowledged};
+use crate::traced_hosts::{Connection, wait_acknowledged};
 
 /// The groups and what is beside them.
 fn parts(report: &Value) -> Vec<&Value> {

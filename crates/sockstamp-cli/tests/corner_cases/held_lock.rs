@@ -8,7 +8,7 @@ use testbed::{HeldSocket, Host};
 
 use crate::adoption::{ROUNDS, calls_of_others, selects_by_bit};
 use crate::common::{Stat, number};
-use crate::scene::{Connection, wait_acknowledged, wait_until};
+use crate::traced_hosts::{Connection, wait_acknowledged, wait_until};
 
 /// Longest time of starting and ending on a busy machine, beyond the two seconds of waiting for a
 /// locked socket.

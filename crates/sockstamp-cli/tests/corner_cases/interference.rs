@@ -3,7 +3,7 @@
 use testbed::Host;
 
 use crate::common::Trace;
-use crate::scene::{Message, Messages, PATIENCE};
+use crate::traced_hosts::{Message, Messages, PATIENCE};
 
 /// Sends as told, and prints each stamp of its error queue (kind and id) and how often poll() woke
 /// it for one. Constants: include/uapi/linux/net_tstamp.h, errqueue.h and asm-generic/socket.h.

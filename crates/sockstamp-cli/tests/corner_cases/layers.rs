@@ -11,7 +11,7 @@ use nix::sys::socket::sockopt::{TcpTlsTx, TcpUlp, TlsCryptoInfo};
 use socket2::SockRef;
 
 use crate::common::skip;
-use crate::scene::{Loopback, wait_until};
+use crate::traced_hosts::{Loopback, wait_until};
 
 /// A wait that stands out from what a call takes, also under emulation.
 const WAIT: Duration = Duration::from_secs(3);

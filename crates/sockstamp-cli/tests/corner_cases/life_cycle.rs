@@ -18,7 +18,9 @@ use tempfile::NamedTempFile;
 use testbed::{Host, Process};
 
 use crate::common::{Stat, messages, number, report, sockstamp};
-use crate::scene::{Connection, PATIENCE, bpf_objects, start, trace_into, wait_acknowledged, wait_until};
+use crate::traced_hosts::{
+    Connection, PATIENCE, bpf_objects, start, trace_into, wait_acknowledged, wait_until,
+};
 
 /// The kernel frees what a process had some time after its end.
 pub(crate) fn wait_unloaded([programs, maps]: &[BTreeSet<u32>; 2]) {

@@ -8,7 +8,7 @@ use socket2::{Domain, SockRef, Socket, Type};
 use testbed::{Family, Host, Link};
 
 use crate::common::{Stat, Trace, number};
-use crate::scene::{Connection, Messages, wait_acknowledged};
+use crate::traced_hosts::{Connection, Messages, wait_acknowledged};
 
 fn exchange(connection: &mut Connection) {
     connection.client.write_all(&[0; 100]).unwrap();

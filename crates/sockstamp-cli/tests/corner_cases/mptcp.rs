@@ -7,7 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use testbed::Host;
 
 use crate::common::{Stat, Trace, number};
-use crate::scene::{Connection, Messages, outline, wait_acknowledged};
+use crate::traced_hosts::{Connection, Messages, outline, wait_acknowledged};
 
 const LOCALHOSTS: [IpAddr; 2] = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
 const REQUEST: usize = 100;

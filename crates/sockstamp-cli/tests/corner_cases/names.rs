@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 use testbed::{Cgroup, Host, Process, Tmux};
 
 use crate::common::{hooks, sockstamp, wait_attached};
-use crate::scene::PATIENCE;
+use crate::traced_hosts::PATIENCE;
 
 /// Sets a terminal's title, and turns the direction of what follows.
 const HOSTILE: &str = "\u{1b}]0;x\u{7}\u{202e}";

@@ -8,7 +8,7 @@ use sockstamp_bpf::plan::Stamps;
 use testbed::{Family, Host, Link, LinkConfig};
 
 use crate::common::{FAMILIES, Trace, plan};
-use crate::scene::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
+use crate::traced_hosts::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
 
 const REQUEST: usize = 100;
 const RESPONSE: usize = 2000;

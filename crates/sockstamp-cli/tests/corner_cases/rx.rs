@@ -13,7 +13,7 @@ use socket2::SockRef;
 use testbed::{Direction, Family, Host, Link, LinkConfig};
 
 use crate::common::{Stat, Trace, number};
-use crate::scene::{
+use crate::traced_hosts::{
     Connection, Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, outline, pause, wait_acknowledged,
 };
 

@@ -15,7 +15,7 @@ use testbed_bpf::floor::Floor;
 
 use crate::answerer::{Answerer, assert_only};
 use crate::common::{FAMILIES, Stat, Trace, hooks, messages, number, sockstamp, stat_command, wait_attached};
-use crate::scene::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
+use crate::traced_hosts::{Connection, Messages, PATIENCE, outline, wait_acknowledged};
 
 const ANY_PORT: &str = "127.0.0.1:0";
 

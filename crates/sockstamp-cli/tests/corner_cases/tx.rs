@@ -10,7 +10,7 @@ use socket2::SockRef;
 use testbed::{Direction, Host, LinkConfig};
 
 use crate::common::Trace;
-use crate::scene::{
+use crate::traced_hosts::{
     Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, Wire, outline, pause, wait_acknowledged,
 };
 

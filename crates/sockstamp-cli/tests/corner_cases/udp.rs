@@ -8,7 +8,7 @@ use serde_json::Value;
 use testbed::{Family, Host, Link, within_attempts};
 
 use crate::common::{Stat, Trace, in_short, number, of_direction, stage};
-use crate::scene::PATIENCE;
+use crate::traced_hosts::PATIENCE;
 
 /// The beginning of all programs below: a receiver, and a sender that is connected to it.
 const SCENE: &str = r"

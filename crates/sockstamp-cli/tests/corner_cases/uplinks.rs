@@ -11,7 +11,7 @@ use socket2::SockRef;
 use testbed::{Family, Host, Result, Uplink};
 
 use crate::common::{FAMILIES, Stat, Trace, number, skip};
-use crate::scene::{
+use crate::traced_hosts::{
     Connection, Message, Messages, PATIENCE, PAUSE, outline, start, wait_acknowledged, wait_until,
 };
 

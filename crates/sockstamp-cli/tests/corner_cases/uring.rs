@@ -8,7 +8,7 @@ use io_uring::{IoUring, opcode, squeue, types::Fd};
 use nix::sys::socket::MsgFlags;
 use socket2::SockRef;
 
-use crate::scene::{Loopback, PAUSE, outline, pause, wait_acknowledged};
+use crate::traced_hosts::{Loopback, PAUSE, outline, pause, wait_acknowledged};
 
 /// Runs one operation to its end; what it names is borrowed by the caller until then.
 fn complete(operation: &squeue::Entry) -> i32 {

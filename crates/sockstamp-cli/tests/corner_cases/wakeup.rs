@@ -14,7 +14,7 @@ use nix::sys::select::{FdSet, select};
 use testbed::{Hog, run_first_on, within_attempts};
 
 use crate::common::skip;
-use crate::scene::{Connection, Loopback, Message, outline, pause};
+use crate::traced_hosts::{Connection, Loopback, Message, outline, pause};
 
 /// Where readers run, and are kept from running.
 const READERS: usize = 0;

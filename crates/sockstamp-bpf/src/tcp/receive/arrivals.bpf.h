@@ -31,28 +31,28 @@ static __always_inline __u32 arrivals_capacity(const struct unread *grown)
 	return grown ? UNREAD : ARRIVALS;
 }
 
-/* NULL: there is no such place. */
+/* NULL: there is no such index. */
 static __always_inline struct arrival *arrival_at(struct receiving *rx, struct unread *grown,
 						  __u32 index)
 {
-	__u64 place = index;
+	__u64 bounded = index;
 
 	/*
 	 * Compare the very value that is used, and not earlier. The two barriers differ, because
 	 * the compiler would otherwise form both addresses with the larger bound, which the
 	 * verifier of v6.1 refuses.
 	 */
-	barrier_var(place);
+	barrier_var(bounded);
 	if (grown) {
-		if (place >= UNREAD)
+		if (bounded >= UNREAD)
 			return NULL;
-		barrier_var(place);
-		return &grown->arrivals[place];
+		barrier_var(bounded);
+		return &grown->arrivals[bounded];
 	}
-	if (place >= ARRIVALS)
+	if (bounded >= ARRIVALS)
 		return NULL;
-	asm volatile("" : "+r"(place), "+r"(rx));
-	return &rx->arrivals[place];
+	asm volatile("" : "+r"(bounded), "+r"(rx));
+	return &rx->arrivals[bounded];
 }
 
 static __always_inline struct unread *arrivals_grown(const struct receiving *rx)

@@ -59,17 +59,17 @@ static __always_inline void hol_release(struct receiving *rx)
 	rx->reordered = false;
 }
 
-/* NULL: there is no such place. */
+/* NULL: there is no such index. */
 static __always_inline struct out_of_order *hol_at(struct reordered *known, __u32 index)
 {
-	__u64 place = index;
+	__u64 bounded = index;
 
 	/* Compare the very value that is used, and not earlier. */
-	barrier_var(place);
-	if (place >= REORDERED)
+	barrier_var(bounded);
+	if (bounded >= REORDERED)
 		return NULL;
-	barrier_var(place);
-	return &known->segments[place];
+	barrier_var(bounded);
+	return &known->segments[bounded];
 }
 
 /*
@@ -120,14 +120,14 @@ static __always_inline bool hol_merge(const struct out_of_order *before, struct 
 }
 
 /* Return how many segments are kept then. It is a global function, as arrivals_before(). */
-__noinline __u32 hol_keep(struct reordered *known, __u32 place, __u32 kept, __u64 now, __u64 floor)
+__noinline __u32 hol_keep(struct reordered *known, __u32 index, __u32 kept, __u64 now, __u64 floor)
 {
 	struct out_of_order *segment, *last, *next;
 	__u32 seq;
 
 	if (!known)
 		return kept;
-	segment = hol_at(known, place);
+	segment = hol_at(known, index);
 	last = hol_at(known, kept - 1);
 	next = hol_at(known, kept);
 	if (!segment || !next)
@@ -209,25 +209,25 @@ static long hol_shift_step(__u32 index, struct shift *shift)
 /* Puts a segment where it belongs, without the bytes that came before: they came then. */
 static __always_inline bool hol_insert(struct reordered *known, struct out_of_order *segment)
 {
-	__u32 place = hol_before(known, segment->seq);
-	struct out_of_order *next = hol_at(known, place);
+	__u32 index = hol_before(known, segment->seq);
+	struct out_of_order *next = hol_at(known, index);
 	struct shift shift = {.known = known};
 
-	if (next && place < known->end) {
+	if (next && index < known->end) {
 		if (!seq_after(next->seq, segment->seq)) {
 			segment->seq = next->seq_end;
-			next = hol_at(known, ++place);
+			next = hol_at(known, ++index);
 		}
-		if (next && place < known->end && seq_before(next->seq, segment->seq_end))
+		if (next && index < known->end && seq_before(next->seq, segment->seq_end))
 			segment->seq_end = next->seq;
 	}
 	if (!seq_before(segment->seq, segment->seq_end))
 		return true;
 	if (known->end >= REORDERED)
 		return false;
-	if (place < known->end)
-		bpf_loop(known->end - place, hol_shift_step, &shift, 0);
-	next = hol_at(known, place);
+	if (index < known->end)
+		bpf_loop(known->end - index, hol_shift_step, &shift, 0);
+	next = hol_at(known, index);
 	if (!next)
 		return false;
 	*next = *segment;
@@ -369,20 +369,20 @@ struct release {
 
 /*
  * Add an arrival after those that are there and `added` more, or more bytes to the last of these,
- * which no reader can ask for yet. In the last place are all bytes for which there is none. Return
+ * which no reader can ask for yet. At the last index are all bytes for which there is none. Return
  * how many are added now. It is a global function, as arrivals_before().
  */
 __noinline __u32 hol_append(struct receiving *rx, struct unread *grown, struct arrival *next,
 			    __u64 floor, __u32 added)
 {
 	struct arrival *to, *last;
-	__u32 place;
+	__u32 index;
 
 	if (!rx || !next)
 		return added;
-	place = arrivals_count(rx) + added;
-	to = arrival_at(rx, grown, place);
-	last = arrival_at(rx, grown, place - 1);
+	index = arrivals_count(rx) + added;
+	to = arrival_at(rx, grown, index);
+	last = arrival_at(rx, grown, index - 1);
 	if (last && added && arrivals_merge(last, next, next->ready, floor)) {
 		to = last;
 	} else if (to) {

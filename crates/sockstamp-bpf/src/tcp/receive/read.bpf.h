@@ -170,7 +170,7 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 	struct unread *grown = NULL;
 	struct arrival *arrival;
 	__u64 key = rx->key;
-	__u32 place;
+	__u32 index;
 
 	if (state & ARRIVALS_GROWN) {
 		grown = bpf_map_lookup_elem(&unread, &key);
@@ -179,10 +179,10 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 	}
 	if (evicted && !seq_after(read->end, rx->lost))
 		return LOOK_EVICTED;
-	place = arrivals_before(rx, grown, count, read->end - 1);
-	arrival = arrival_at(rx, grown, place);
+	index = arrivals_before(rx, grown, count, read->end - 1);
+	arrival = arrival_at(rx, grown, index);
 	/* Beyond the last one are the bytes from before. */
-	if (place >= count || !arrival || seq_before(arrival->seq_end, read->end))
+	if (index >= count || !arrival || seq_before(arrival->seq_end, read->end))
 		return LOOK_NONE;
 	read->serial = arrival->serial;
 	read->ready = arrival_ready(arrival, read->end);

@@ -152,7 +152,7 @@ static __always_inline void tx_note_departures(const struct sock *sk, struct flo
 /* Look up what has left since the last look, if anything waits at all. */
 static __always_inline void tx_catch_up(const struct sock *sk, struct flow *flow)
 {
-	if (!setting_traced && flow->tx_sched != flow->tx_head)
+	if (!setting_by_packets && flow->tx_sched != flow->tx_head)
 		tx_note_departures(sk, flow, tcp_of(sk)->snd_nxt);
 }
 

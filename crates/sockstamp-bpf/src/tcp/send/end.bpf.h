@@ -108,7 +108,7 @@ static __always_inline void tx_settle_causes(struct tx_message *message)
  */
 static __always_inline bool tx_passed(const struct tx_message *message, __u32 cursor)
 {
-	return !setting_traced && seq_before(message->counter, cursor);
+	return !setting_by_packets && seq_before(message->counter, cursor);
 }
 
 static __always_inline enum verdict tx_verdict(const struct flow *flow, struct tx_message *message,

@@ -45,7 +45,7 @@ static __always_inline void network_segment(const struct tcp_sock *tp, struct fl
  */
 static __always_inline void network_ack(const struct sock *sk, struct flow *flow)
 {
-	if (!setting_traced && sk->__sk_common.skc_state != TCP_ESTABLISHED)
+	if (!setting_by_packets && sk->__sk_common.skc_state != TCP_ESTABLISHED)
 		flow->ack_flags = 0;
 }
 

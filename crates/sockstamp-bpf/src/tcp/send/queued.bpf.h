@@ -5,7 +5,7 @@
  * one: when the packet with that byte left, and when an ACK covered it. BPF timestamping (v6.15)
  * calls when a send call ends, and at each point that the packet with the call's last byte passes;
  * departures without a call are found in the retransmit queue. Without BPF timestamping,
- * traced.bpf.h looks at packets.
+ * by_packets.bpf.h looks at packets.
  */
 #ifndef SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
 #define SOCKSTAMP_TCP_SEND_QUEUED_BPF_H
@@ -78,7 +78,7 @@ static __always_inline enum verdict tx_admit(const struct sock *sk, const struct
 	if (seq_before(key, tcp_of(sk)->snd_nxt))
 		return VERDICT_ALREADY_SENT;
 	/* Functions that are traced show no skb. */
-	if (skb && !setting_traced && tx_disturbs_application(skb, skb_tcp(skb), key))
+	if (skb && !setting_by_packets && tx_disturbs_application(skb, skb_tcp(skb), key))
 		return VERDICT_APP_STAMP;
 	return VERDICT_VALID;
 }
@@ -226,7 +226,7 @@ static __always_inline void tx_sendmsg(struct bpf_sock_ops_kern *kern, struct fl
 
 	if (!tx_queued(kern->sk, skb, flow, key))
 		return;
-	if (!setting_traced ||
+	if (!setting_by_packets ||
 	    (setting_nic_interval && bank && !tx_disturbs_application(skb, skb_tcp(skb), key) &&
 	     nic_admits(bank)))
 		bpf_sock_ops_enable_tx_tstamp(kern, 0);

@@ -16,7 +16,7 @@
 /* A callback comes only where one was asked for; a packet need not be the last of its message. */
 static __always_inline void tx_unmatched(const struct sk_buff *skb)
 {
-	if (!setting_traced && skb_shared(skb)->tx_flags & SKBTX_BPF)
+	if (!setting_by_packets && skb_shared(skb)->tx_flags & SKBTX_BPF)
 		count_loss(LOSS_UNMATCHED);
 }
 
@@ -65,7 +65,7 @@ static __always_inline __u32 tx_packet_key(const struct sk_buff *skb, const stru
 {
 	const struct skb_shared_info *shared;
 
-	if (setting_traced)
+	if (setting_by_packets)
 		return packet->last;
 	shared = skb_shared(skb);
 	return shared->tx_flags & SKBTX_BPF ? shared->tskey : packet->last;
@@ -160,7 +160,7 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 		tx_sched_again(skb, flow, &walk);
 		return;
 	}
-	if (!setting_traced && seq_before(message->seq_last, packet->first))
+	if (!setting_by_packets && seq_before(message->seq_last, packet->first))
 		tx_note_departures(sk, flow, packet->first);
 	bpf_loop(TX_INFLIGHT_MAX, tx_sched_next, &walk, 0);
 }

@@ -5,8 +5,8 @@
  * into the packet scheduler, or to a driver, is a stamp for the messages that end in it. Bytes are
  * acknowledged in order too, and each segment that arrives says up to where.
  */
-#ifndef SOCKSTAMP_TCP_SEND_TRACED_BPF_H
-#define SOCKSTAMP_TCP_SEND_TRACED_BPF_H
+#ifndef SOCKSTAMP_TCP_SEND_BY_PACKETS_BPF_H
+#define SOCKSTAMP_TCP_SEND_BY_PACKETS_BPF_H
 
 #include "tcp/receive/hol.bpf.h"
 #include "tcp/send/queued.bpf.h"

@@ -1,4 +1,4 @@
-//! A place where one thing happens, and the messages that `sockstamp trace` saw of it.
+//! Hosts in which one thing happens, and the messages that `sockstamp trace` saw of it.
 
 use std::collections::BTreeSet;
 use std::fs;
