@@ -227,7 +227,7 @@ static __always_inline void packet_bound(struct bpf_sock *ctx)
 		.port = ctx->src_port,
 	};
 
-	if (place.protocol == IPPROTO_TCP || place.protocol == IPPROTO_UDP)
+	if (address.protocol == IPPROTO_TCP || address.protocol == IPPROTO_UDP)
 		packet_port_note(&address, task, true);
 }
 

@@ -21,6 +21,7 @@
 #include "tcp/send/queued.bpf.h"
 #include "udp/answer.bpf.h"
 #include "udp/in_step.bpf.h"
+#include "udp/packet.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
@@ -29,11 +30,6 @@
 #define IP6_MF		 0x0001 /* RFC 8200, section 4.5 */
 #define NEXTHDR_FRAGMENT 44
 #define PF_KTHREAD	 0x00200000 /* include/linux/sched.h */
-#define MAX_SKB_FRAGS	 45 /* at most: CONFIG_MAX_SKB_FRAGS, v6.4 */
-
-/* include/linux/skbuff.h, v6.18: pages that are the user's. */
-#define SKBFL_ZEROCOPY_ENABLE (1 << 0)
-#define SKBFL_SHARED_FRAG     (1 << 1)
 
 #define UDP_NO_SLOT UDP_SENDS
 
@@ -128,69 +124,6 @@ static __always_inline void udp_entered(void *sk)
 	slot = udp_claim(flow, task);
 	if (slot != UDP_NO_SLOT)
 		udp_send_at(flow, slot)->entry = bpf_ktime_get_ns();
-}
-
-struct udp_packet {
-	struct udp_packet_name name;
-	__u64 shared; /* the address of its skb_shared_info */
-	__u64 now;
-	__u32 ifindex;
-	__u32 interface; /* slot in `interfaces` */
-	bool last; /* of its datagram */
-};
-
-/* skb_frag_t, as it lies in memory: its names are others before v6.10 (struct bio_vec). */
-struct udp_page {
-	__u64 page;
-	__u32 length;
-	__u32 offset;
-};
-
-static __always_inline bool udp_page_at(const unsigned char *shared, __u32 index,
-					struct udp_page *page)
-{
-	return index < MAX_SKB_FRAGS &&
-	       !bpf_probe_read_kernel(page, sizeof(*page),
-				      shared +
-					      bpf_core_field_offset(struct skb_shared_info, frags) +
-					      index * sizeof(*page));
-}
-
-/* Where its bytes end. A struct page is 64 bytes long, and a page that is shared out at most 32 kB.
- */
-static __always_inline __u64 udp_page_end(const struct udp_page *page)
-{
-	return (page->page << 12) + page->offset + page->length;
-}
-
-/* Where the bytes of a packet's last page end: no two packets that live end at one place. */
-static __always_inline __u64 udp_tail(const unsigned char *shared)
-{
-	__u32 count = kernel_read(shared, struct skb_shared_info, nr_frags);
-	struct udp_page last;
-
-	return count && udp_page_at(shared, count - 1, &last) ? udp_page_end(&last) : 0;
-}
-
-static __always_inline void udp_name_packet(const struct sock *sk, const struct sk_buff *skb,
-					    struct udp_packet_name *name)
-{
-	const unsigned char *shared = skb->head + skb->end;
-
-	name->skb = udp_name(sk, skb);
-	name->tail = udp_tail(shared);
-	name->segments = kernel_read(shared, struct skb_shared_info, gso_segs) > 1;
-	name->borrowed = kernel_read(shared, struct skb_shared_info, flags) &
-			 (SKBFL_ZEROCOPY_ENABLE | SKBFL_SHARED_FRAG);
-}
-
-/* Return true if this is the packet, or its last segment. */
-static __always_inline bool udp_named(const struct udp_packet_name *name,
-				      const struct udp_packet_name *seen)
-{
-	if (name->tail != seen->tail)
-		return false;
-	return name->segments && name->tail ? true : name->skb == seen->skb;
 }
 
 /* Return true if bytes are corked: until udp_push_pending_frames() has finished. */
@@ -397,34 +330,6 @@ static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *f
 	send->flags |= UDP_DOUBTED;
 	if (__sync_val_compare_and_swap(&send->state, UDP_WAITING, UDP_ENDED) == UDP_WAITING)
 		udp_complete(bank, flow, slot);
-}
-
-/*
- * Return true if the memory that ends at `tail` is a part of this packet: what ended there has
- * left, and a segment of this one may end there. `shared`: the address of its skb_shared_info.
- */
-__noinline int udp_covers(__u64 shared, __u64 tail)
-{
-	__u32 count = kernel_read((void *)shared, struct skb_shared_info, nr_frags);
-	struct udp_page page;
-
-	for (__u32 i = 0; i < count && udp_page_at((void *)shared, i, &page); i++) {
-		if (udp_page_end(&page) - tail < page.length)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Return true if a segment of this packet may end where a waiting one does: that has left unseen,
- * or the user lends memory to both (MSG_ZEROCOPY, splice(2)), and may lend any part of it again.
- */
-static __always_inline bool udp_overlaps(const struct udp_packet_name *name,
-					 const struct udp_packet *packet)
-{
-	if (!name->segments || !name->tail || !packet->name.segments)
-		return false;
-	return (name->borrowed && packet->name.borrowed) || udp_covers(packet->shared, name->tail);
 }
 
 /* Take a packet's name from a send, if it has that. A global function, as udp_leave(). */
