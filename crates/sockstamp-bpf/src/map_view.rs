@@ -55,16 +55,17 @@ impl Banks {
     }
 }
 
-/// The group in a copy of its place in the map; one of nothing if the copy has another size.
-pub fn group(bytes: &[u8]) -> Box<Group> {
-    let mut group = Box::<Group>::default();
-    if bytes.len() == size_of::<Group>() {
-        let target = std::ptr::from_mut(group.as_mut()).cast::<u8>();
-        // SAFETY: both are this long, the box is ours alone, so they do not overlap, and every bit
-        // pattern is a valid Group: it consists of integers.
-        unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+/// The group in a copy of its element of the map, or `None` if the copy has another size.
+pub fn group(bytes: &[u8]) -> Option<Box<Group>> {
+    if bytes.len() != size_of::<Group>() {
+        return None;
     }
-    group
+    let mut group = Box::<Group>::default();
+    let target = std::ptr::from_mut(group.as_mut()).cast::<u8>();
+    // SAFETY: both are this long, the box is ours alone, so they do not overlap, and every bit
+    // pattern is a valid Group: it consists of integers.
+    unsafe { target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    Some(group)
 }
 
 /// The record in a ring-buffer sample, or `None` if the sample is not one of ours.

@@ -1,7 +1,7 @@
 //! Check the verifier's cost of the programs on this kernel. Root.
 
 use sockstamp_bpf::completions::Publisher;
-use sockstamp_bpf::{Grouped, Options, Session};
+use sockstamp_bpf::{Grouped, Options, Packets, Session, packets};
 
 /// Half of the kernel's million: another compiler's or kernel's path through the same program may
 /// be twice as long.
@@ -17,8 +17,13 @@ fn every_program_is_far_from_the_verifiers_limit() {
     };
     let session = Session::start(&options).unwrap();
     let publisher = Publisher::attach(1, 1).unwrap();
+    let packets = Packets::start(&packets::Options {
+        all_stages: true,
+        ..packets::Options::default()
+    });
+    let packets = packets.unwrap();
     println!("clang {}", env!("CLANG_VERSION"));
-    let verified = [session.verified(), publisher.verified()].map(Result::unwrap);
+    let verified = [session.verified(), publisher.verified(), packets.verified()].map(Result::unwrap);
     for (program, instructions) in verified.concat() {
         println!("verified {program} {instructions}");
         assert!((1..MOST).contains(&instructions), "{program}: {instructions}");

@@ -15,6 +15,7 @@
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -465,7 +466,9 @@ fn read_group_bytes(maps: &SockstampMaps<'_>, place: u32) -> Result<Vec<u8>, Err
 }
 
 fn read_group(maps: &SockstampMaps<'_>, place: u32) -> Result<Box<Group>, Error> {
-    read_group_bytes(maps, place).map(|bytes| map_view::group(&bytes))
+    let bytes = read_group_bytes(maps, place)?;
+    let group = map_view::group(&bytes).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData));
+    group.tried("read a group: it has another size than ours")
 }
 
 /// An element of an array is always there.

@@ -32,6 +32,7 @@ use crate::plan::{Obstacle, no_btf, no_capability};
 use crate::probe;
 use crate::session::{comm_key, monotonic_now, require_process, target_cgroup};
 use crate::skeleton::packets::{PacketsSkel, PacketsSkelBuilder};
+use crate::verified;
 use crate::wakeups::Wakeups;
 
 use record::Raw;
@@ -139,6 +140,15 @@ impl Packets {
             skeleton,
             sees_sockets: options.all_stages && facts.casts == Some(true),
         })
+    }
+
+    /// Return the same as [`Session::verified`](crate::Session::verified).
+    ///
+    /// # Errors
+    ///
+    /// Those of that function.
+    pub fn verified(&self) -> Result<Vec<(String, u32)>, Error> {
+        verified::of(self.skeleton.object())
     }
 
     /// Return whether arrivals at sockets are recorded, if all stages were asked for.
