@@ -53,11 +53,7 @@ SELECT 'reads', weight,
         {component: 'rx.stack', ns: coalesce(rx_stack_ns, 0)},
         {component: 'rx.hol', ns: coalesce(rx_hol_ns, 0)},
         {component: 'rx.wakeup', ns: coalesce(rx_wakeup_ns, 0)},
-        {component: 'rx.app running', ns: coalesce(rx_app_running_ns, 0)},
-        {component: 'rx.app runnable', ns: coalesce(rx_app_runnable_ns, 0)},
-        {component: 'rx.app blocked', ns: coalesce(rx_app_blocked_ns, 0)},
-        {component: 'rx.app unknown', ns: coalesce(rx_app_ns, 0) - coalesce(rx_app_running_ns, 0)
-            - coalesce(rx_app_runnable_ns, 0) - coalesce(rx_app_blocked_ns, 0)}
+        {component: 'rx.app', ns: coalesce(rx_app_ns, 0)}
     ]
 FROM messages
 WHERE verdict = 'valid' AND coalesce(rx_nic_ns, rx_stack_ns, rx_hol_ns, rx_wakeup_ns, rx_app_ns) IS NOT NULL
@@ -97,11 +93,7 @@ SELECT 'lives', weight,
         {component: 'rx.hol', ns: coalesce(rx_hol_ns, 0)},
         {component: 'rx.stack', ns: coalesce(rx_stack_ns, 0)},
         {component: 'rx.wakeup', ns: coalesce(rx_wakeup_ns, 0)},
-        {component: 'rx.app running', ns: coalesce(rx_app_running_ns, 0)},
-        {component: 'rx.app runnable', ns: coalesce(rx_app_runnable_ns, 0)},
-        {component: 'rx.app blocked', ns: coalesce(rx_app_blocked_ns, 0)},
-        {component: 'rx.app unknown', ns: coalesce(rx_app_ns, 0) - coalesce(rx_app_running_ns, 0)
-            - coalesce(rx_app_runnable_ns, 0) - coalesce(rx_app_blocked_ns, 0)}
+        {component: 'rx.app', ns: coalesce(rx_app_ns, 0)}
     ]
 FROM messages
 WHERE verdict = 'valid' AND clock_error_ns IS NOT NULL;

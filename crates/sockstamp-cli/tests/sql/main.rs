@@ -126,7 +126,7 @@ fn explain_and_sql_rank_the_same_stages() {
     assert_eq!(compared, ranking.len());
     // The late reader of the population.
     let reads: Vec<_> = ranking.iter().filter(|row| row["kind"] == "reads").collect();
-    assert_eq!(reads[0]["component"], "rx.app unknown");
+    assert_eq!(reads[0]["component"], "rx.app");
 }
 
 /// Return the rows that `join` writes.
