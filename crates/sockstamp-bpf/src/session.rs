@@ -196,6 +196,9 @@ impl Session {
         let _ = session.receive_stamping.settle(STAMPING_PATIENCE);
         session.record(options.record);
         session.attach(&cgroup)?;
+        if let (true, Some(data)) = (session.plan.run_clock, &session.skeleton.maps.bss_data) {
+            sched::await_clock(&data.run_clock.at);
+        }
         session.started = Instant::now();
         session.adopt(&options.target)?;
         session.standby.run(&mut session.skeleton, &session.plan);

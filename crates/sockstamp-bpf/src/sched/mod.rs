@@ -5,8 +5,10 @@ mod timer;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::hint;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::os::fd::IntoRawFd;
+use std::time::{Duration, Instant};
 
 use libbpf_rs::{Link, ProgramMut};
 
@@ -93,6 +95,17 @@ pub(crate) fn attach_clock(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> 
     let event = timer::open()?;
     // The link closes it: bpf_link_perf_detach(), libbpf.
     program.attach_perf_event(event.into_raw_fd())
+}
+
+/// Wait until the clock was seen, if only for so long. The timer's CPU may take no sample while it
+/// idles, so keep it busy: it is the one that the timer was opened on, and most likely this one.
+pub(crate) fn await_clock(seen_at: &u64) {
+    const PATIENCE: Duration = Duration::from_millis(50);
+    let begun = Instant::now();
+    // Programs write it meanwhile.
+    while *hint::black_box(seen_at) == 0 && begun.elapsed() < PATIENCE {
+        hint::spin_loop();
+    }
 }
 
 #[cfg(test)]

@@ -63,8 +63,11 @@ volatile struct run_clock run_clock;
 /* Between its two clock reads a sample takes some 0.1 µs, and the clocks drift apart by less. */
 #define RUN_CLOCK_DOUBTFUL_NS 2000
 #define RUN_CLOCK_DOUBTS      3
-/* Without a sample for so long the timer is dead: its CPU went offline. */
-#define RUN_CLOCK_STALE_NS 1000000000
+/*
+ * Without a sample for so long the timer is dead: its CPU went offline. One that idles may take no
+ * sample either (seen on v6.18); the clocks were seen to drift apart by 0.4 µs per second.
+ */
+#define RUN_CLOCK_STALE_NS 10000000000ULL
 
 /* An interruption between the two reads makes a sample too large, and the next one tells. */
 static __always_inline void run_clock_sample(__u64 now, __u64 scheduler)

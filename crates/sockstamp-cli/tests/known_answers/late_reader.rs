@@ -19,8 +19,6 @@ use testbed::{Host, within_attempts};
 use crate::common::{Trace, number, of_direction};
 use crate::support::{ms, within};
 
-/// Until the clock of the scheduler is known: it is read 50 times per second.
-const CLOCK: Duration = Duration::from_millis(60);
 /// The behaviour of the task before it reads.
 const WORK: Duration = Duration::from_millis(40);
 /// Longer than the way from a send to its arrival, on a busy machine.
@@ -187,7 +185,6 @@ fn woken<E: Ends>(work: impl Fn() + Sync) -> Result<Did, String> {
 fn check<E: Ends>(until_read: impl Fn(&E) -> Did + Sync) -> Result<Did, String> {
     let host = Host::new("reader").unwrap();
     let trace = Trace::start(&["--netns", host.netns_name()]);
-    thread::sleep(CLOCK);
     let ends = E::on(&host);
     // In a task of its own, which may be kept to a CPU.
     let did = thread::scope(|scope| {
