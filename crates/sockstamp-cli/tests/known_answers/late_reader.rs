@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use serde_json::Value;
-use testbed::{Host, within_attempts};
+use testbed::{Host, Process, within_attempts};
 
 use crate::common::{Trace, number, of_direction};
 use crate::support::{ms, within};
@@ -181,9 +182,23 @@ fn woken<E: Ends>(work: impl Fn() + Sync) -> Result<Did, String> {
     })
 }
 
+/// Keep each processor busy with a task that gives way to all others: one that idles was seen to
+/// take no samples of the scheduler's clock, without which parts are unknown.
+fn keep_awake() -> Vec<Process> {
+    let processors = thread::available_parallelism().unwrap().get();
+    let busy = |processor: usize| {
+        let mut command = Command::new("chrt");
+        command.args(["--idle", "0", "taskset", "--cpu-list", &processor.to_string()]);
+        command.args(["sh", "-c", "while :; do :; done"]);
+        Process::spawn(command).unwrap()
+    };
+    (0..processors).map(busy).collect()
+}
+
 /// Compare the parts of the late read with what its task saw between the arrival and the read.
 fn check<E: Ends>(until_read: impl Fn(&E) -> Did + Sync) -> Result<Did, String> {
     let host = Host::new("reader").unwrap();
+    let _awake = keep_awake();
     let trace = Trace::start(&["--netns", host.netns_name()]);
     let ends = E::on(&host);
     // In a task of its own, which may be kept to a CPU.
