@@ -4,7 +4,7 @@
 //! direction have the same ones; another direction has one of them with a probability of one in
 //! billions. So of the messages of each direction a few are kept at either end, by a hash of these
 //! two numbers, which makes both ends keep the same ones. Directions that have addresses in common
-//! need no more. Of the others, the ends that share at least [`EVIDENCE`] messages belong together,
+//! need no more. Of the others, the ends that share at least `EVIDENCE` messages belong together,
 //! if that is so of no other pair.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
