@@ -19,18 +19,19 @@ const BUCKET: f64 = 1.045;
 /// that.
 const BETWEEN_SESSIONS_NS: f64 = 10_000.0;
 
+fn over_a_jittering_link() -> Pair {
+    let millisecond = Duration::from_millis(1);
+    Pair::relay(
+        LinkConfig::default().delay(millisecond).jitter(millisecond),
+        Family::V4,
+    )
+}
+
 /// Nagle's algorithm holds each message for what is left of a round trip, so that the times of a
 /// stage differ by far more than by what the programs of one session take from those of the other.
 #[test]
 fn one_in_64_is_like_every_one() {
-    let pair = Pair::relay(
-        LinkConfig {
-            delay: Duration::from_millis(1),
-            jitter: Duration::from_millis(1),
-            ..LinkConfig::default()
-        },
-        Family::V4,
-    );
+    let pair = over_a_jittering_link();
     let host = pair.address.ip().to_string();
     let to = ["--tcp", "-i", &host, "-p", "7000"];
     let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
@@ -60,14 +61,7 @@ fn windows_show_what_every_message_shows() {
             "no windows on this kernel",
         );
     }
-    let pair = Pair::relay(
-        LinkConfig {
-            delay: Duration::from_millis(1),
-            jitter: Duration::from_millis(1),
-            ..LinkConfig::default()
-        },
-        Family::V4,
-    );
+    let pair = over_a_jittering_link();
     let host = pair.address.ip().to_string();
     let to = ["--tcp", "-i", &host, "-p", "7000"];
     let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
