@@ -408,7 +408,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__pcap)
-            opts="-p -i -w -c -h --pid --comm --cgroup --container --netns --interface --new-only --write --all-stages --snaplen --buffer --duration --count --help"
+            opts="-p -i -w -o -c -h --pid --comm --cgroup --container --netns --interface --write --output --all-stages --snaplen --buffer --duration --count --new-only --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -451,6 +451,14 @@ _sockstamp() {
                     return 0
                     ;;
                 -w)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --output)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                -o)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -580,7 +588,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__record)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --output --rotate-size --rotate-time --max-size --min-free --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --packets --output --rotate-size --rotate-time --max-size --min-free --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

@@ -184,13 +184,14 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l cgroup -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l container -d 'Sockets of this container (docker, containerd, CRI-O, podman) or systemd service, by a prefix of id or name' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l netns -d 'Sockets of this network namespace: a name of ip-netns(8), or a process in it' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s i -l interface -d 'Sockets whose route leaves by this interface, of this network namespace or that of --netns' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s w -l write -d 'Write to this file; - is standard output' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s w -l write -d 'Write the packets of the target to this file; - is standard output' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s o -l output -d 'Write the packets of recordings to this file; - is standard output' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l snaplen -d 'Write up to N bytes of each packet, from the IP header on [default: the headers alone]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l buffer -d 'Keep packets in this many megabytes of kernel memory until they are written' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s c -l count -d 'Stop after N packets' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l all-stages -d 'Write each packet at each stage, on an interface of its own, such as eth0/sched'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand pcap" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
@@ -247,7 +248,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slower-th
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s o -l output -d 'Write this file, or files in this directory if it exists or ends with /' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-size -d 'In a directory: begin a new file when one has this many megabytes' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rotate-time -d 'In a directory: begin a new file after this time' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-size -d 'Keep the recording below this many megabytes' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-size -d 'Keep the recording below this many megabytes; with --packets, half of them are for packets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l min-free -d 'Stop when the file system has less than this many megabytes free' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l new-only -d 'Ignore connections that exist at the start'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l every -d 'Measure every message'
@@ -256,6 +257,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l exclude-h
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l packets -d 'Record each packet of the target, too, in a file of its own beside each with messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''

@@ -37,12 +37,14 @@ mod record;
 mod recordings;
 mod recover;
 mod report;
+mod source;
 mod stat;
 mod target;
 mod text;
 mod top;
 mod trace;
 mod wall_time;
+mod ways;
 pub mod words;
 
 use std::env;

@@ -154,7 +154,7 @@ pub(crate) struct Outcome {
     pub(crate) ended: Timestamp<Monotonic>,
 }
 
-fn now() -> Result<Timestamp<Monotonic>> {
+pub(crate) fn now() -> Result<Timestamp<Monotonic>> {
     let now = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
     Ok(Timestamp::from_nanos(Nanos::from(now).0))
 }

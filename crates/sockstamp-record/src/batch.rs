@@ -3,13 +3,16 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use parquet::errors::ParquetError;
 use sockstamp_model::flow::{CgroupId, Flow};
 use sockstamp_model::message::{Interfaces, Message};
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
-use crate::schema::{ALWAYS, FLAGS, SOMETIMES, STAMPS, parts};
+use crate::messages;
+use crate::rows::{RowGroup, Rows};
+use crate::schema::{self, ALWAYS, Column, FLAGS, SOMETIMES, STAMPS, VERSION, VERSION_KEY, parts};
 use crate::stamps;
 
 /// The largest number of rows that a row group has: a bound on the memory of reading one.
@@ -74,7 +77,7 @@ impl Sparse {
 }
 
 /// Messages that will be one row group.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Batch {
     hasher: RandomState,
     known: HashMap<u64, Vec<u32>>,
@@ -87,33 +90,57 @@ pub struct Batch {
     pub(crate) sparse: Vec<Sparse>,
 }
 
+impl Default for Batch {
+    fn default() -> Self {
+        let columns = SOMETIMES.len() + Stage::COUNT + parts().count() + STAMPS;
+        Self {
+            hasher: RandomState::default(),
+            known: HashMap::new(),
+            identities: Vec::new(),
+            rows: Vec::new(),
+            flags: Default::default(),
+            always: Default::default(),
+            sparse: vec![Sparse::default(); columns],
+        }
+    }
+}
+
+impl Rows for Batch {
+    const VERSION: (&'static str, u32) = (VERSION_KEY, VERSION);
+    // They grow within a flow, and flows are runs.
+    const GROWING: &'static [&'static str] = &["time_ns", "seq_end"];
+
+    fn columns() -> Vec<Column> {
+        schema::columns()
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= ROWS
+    }
+
+    fn clear(&mut self) {
+        self.known.clear();
+        self.identities.clear();
+        self.rows.clear();
+        self.flags.iter_mut().for_each(Vec::clear);
+        self.always.iter_mut().for_each(Vec::clear);
+        self.sparse.iter_mut().for_each(Sparse::clear);
+    }
+
+    fn write(&self, group: &mut RowGroup<'_>) -> Result<(), ParquetError> {
+        messages::write(group, self)
+    }
+}
+
 impl Batch {
     /// Form one without messages.
     #[must_use]
     pub fn new() -> Self {
-        let columns = SOMETIMES.len() + Stage::COUNT + parts().count() + STAMPS;
-        Self {
-            sparse: vec![Sparse::default(); columns],
-            ..Self::default()
-        }
-    }
-
-    /// The number of messages.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Return true if there is no message.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// Return true if it is as large as a row group may be.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.len() >= ROWS
+        Self::default()
     }
 
     /// Add a message. Its group is left out: that has a meaning to its session alone.
@@ -161,16 +188,6 @@ impl Batch {
                 column.set(row, value);
             }
         }
-    }
-
-    /// Remove all messages; keep the room.
-    pub fn clear(&mut self) {
-        self.known.clear();
-        self.identities.clear();
-        self.rows.clear();
-        self.flags.iter_mut().for_each(Vec::clear);
-        self.always.iter_mut().for_each(Vec::clear);
-        self.sparse.iter_mut().for_each(Sparse::clear);
     }
 
     fn identity(&mut self, message: &Message) -> u32 {

@@ -9,6 +9,7 @@
 //! | [`batch`] | messages as columns, in memory |
 //! | [`writer`] | batches into a file |
 //! | [`reader`] | messages out of a file |
+//! | [`packets`] | packets beside messages: their columns, into a file and out of it |
 //! | [`recover`] | the end of a file that was cut off |
 //! | [`pcapng`] | packets into a file for Wireshark |
 
@@ -16,15 +17,26 @@
 
 pub mod batch;
 mod error;
+mod messages;
+pub mod packets;
 pub mod pcapng;
 mod quiet;
 pub mod reader;
 pub mod recover;
+mod rows;
 pub mod schema;
 mod stamps;
+mod table;
 pub mod writer;
 
 pub use batch::Batch;
 pub use error::Error;
+pub use packets::{PacketReader, Packets};
 pub use reader::Reader;
-pub use writer::Writer;
+pub use rows::Rows;
+pub use writer::FileWriter;
+
+/// The file of a recording, while it is written.
+pub type Writer = FileWriter<Batch>;
+/// The file of its packets, while it is written.
+pub type PacketWriter = FileWriter<Packets>;

@@ -26,6 +26,8 @@ pub enum Kind {
     Flag,
     /// UTF-8.
     Text,
+    /// Any bytes.
+    Bytes,
 }
 
 impl Kind {
@@ -33,7 +35,7 @@ impl Kind {
         match self {
             Self::Integer => Physical::INT64,
             Self::Flag => Physical::BOOLEAN,
-            Self::Text => Physical::BYTE_ARRAY,
+            Self::Text | Self::Bytes => Physical::BYTE_ARRAY,
         }
     }
 }
@@ -147,9 +149,9 @@ pub fn columns() -> Vec<Column> {
     identity.chain(flags).chain(always).chain(optional).collect()
 }
 
-/// Return the columns as Parquet has them.
-pub(crate) fn parquet() -> parquet::errors::Result<TypePtr> {
-    let fields: Result<Vec<TypePtr>, _> = columns()
+/// Return columns as Parquet has them.
+pub(crate) fn parquet(columns: Vec<Column>) -> parquet::errors::Result<TypePtr> {
+    let fields: Result<Vec<TypePtr>, _> = columns
         .into_iter()
         .map(|column| {
             let repetition = match column.optional {

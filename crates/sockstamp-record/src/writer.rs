@@ -1,4 +1,4 @@
-//! Write batches of messages into a file.
+//! Write batches of rows into a file.
 //!
 //! Each footer of the file describes all row groups before it, so that the file is readable up to
 //! its last footer whenever the writer is killed (parquet.apache.org, file format, "Error
@@ -8,30 +8,28 @@
 //! [`recover`]: crate::recover
 
 use std::fs::{File, OpenOptions};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
-use sockstamp_model::flow::canonical;
-use sockstamp_model::interface::Interface;
 
-use crate::batch::{Batch, Identity, Sparse};
 use crate::error::Error;
-use crate::schema::{self, Kind, OF_IDENTITY, VERSION, VERSION_KEY};
+use crate::rows::{RowGroup, Rows};
+use crate::schema::{self, Kind};
 
 /// Row groups up to which each has its footer. Beyond, footers become rarer in proportion: each
 /// describes all row groups, and together they would outgrow the rows.
 const EACH: usize = 32;
 
-/// The file of a recording, while it is written.
+/// A file of rows of one kind, while it is written.
 #[derive(Debug)]
-pub struct Writer {
+pub struct FileWriter<T> {
     path: PathBuf,
     file: File,
     /// None once writing has failed.
@@ -41,9 +39,10 @@ pub struct Writer {
     described: usize,
     /// The end of the last footer.
     readable: u64,
+    rows_are: PhantomData<T>,
 }
 
-impl Writer {
+impl<T: Rows> FileWriter<T> {
     /// Create a file, or empty the one that is there. `facts` are kept in its metadata.
     ///
     /// # Errors
@@ -58,8 +57,8 @@ impl Writer {
             .map_err(Error::system("create", path))?;
         let shared = file.try_clone().map_err(Error::system("create", path))?;
         let encoder = |error: ParquetError| refused(path, error);
-        let properties = Arc::new(properties(facts));
-        let schema = schema::parquet().map_err(encoder)?;
+        let properties = Arc::new(properties::<T>(facts));
+        let schema = schema::parquet(T::columns()).map_err(encoder)?;
         let parquet = SerializedFileWriter::new(shared, schema, properties).map_err(encoder)?;
         let mut writer = Self {
             path: path.to_owned(),
@@ -68,6 +67,7 @@ impl Writer {
             rows: 0,
             described: 0,
             readable: 0,
+            rows_are: PhantomData,
         };
         // Even without rows it is a recording.
         let described = writer.describe_all();
@@ -81,7 +81,7 @@ impl Writer {
         &self.path
     }
 
-    /// The number of messages that can be read back by now.
+    /// The number of rows that can be read back by now.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.rows
@@ -99,7 +99,7 @@ impl Writer {
     ///
     /// If the file cannot be written, as on a full disk. It is cut behind its last footer then,
     /// and takes no more.
-    pub fn write(&mut self, batch: &Batch) -> Result<(), Error> {
+    pub fn write(&mut self, batch: &T) -> Result<(), Error> {
         if batch.is_empty() {
             return Ok(());
         }
@@ -118,21 +118,24 @@ impl Writer {
         Ok((self.rows, self.readable))
     }
 
-    fn append(&mut self, batch: &Batch) -> Result<(), Error> {
+    fn append(&mut self, batch: &T) -> Result<(), Error> {
         let path = &self.path;
         let Some(parquet) = &mut self.parquet else {
             return Ok(());
         };
-        let mut group = parquet.next_row_group().map_err(|error| refused(path, error))?;
-        row_group(&mut group, batch).map_err(|error| refused(path, error))?;
-        group.close().map_err(|error| refused(path, error))?;
+        let encoder = |error: ParquetError| refused(path, error);
+        let mut group = RowGroup::new(parquet.next_row_group().map_err(encoder)?);
+        batch.write(&mut group).map_err(encoder)?;
+        group.close().map_err(encoder)?;
         let groups = parquet.flushed_row_groups().len();
         if groups - self.described > groups / EACH {
             self.describe_all()?;
         }
         Ok(())
     }
+}
 
+impl<T> FileWriter<T> {
     /// Write a footer, unless the last one describes all.
     fn describe_all(&mut self) -> Result<(), Error> {
         let path = &self.path;
@@ -177,7 +180,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl<T> Drop for FileWriter<T> {
     /// Leave a file that can be read to its end, if `finish` was not called.
     fn drop(&mut self) {
         let described = self.describe_all();
@@ -207,8 +210,9 @@ fn refused(path: &Path, error: ParquetError) -> Error {
     }
 }
 
-fn properties(facts: &[(&str, String)]) -> WriterProperties {
-    let mut metadata = vec![KeyValue::new(VERSION_KEY.to_owned(), VERSION.to_string())];
+fn properties<T: Rows>(facts: &[(&str, String)]) -> WriterProperties {
+    let (key, version) = T::VERSION;
+    let mut metadata = vec![KeyValue::new(key.to_owned(), version.to_string())];
     metadata.extend(
         facts
             .iter()
@@ -223,147 +227,16 @@ fn properties(facts: &[(&str, String)]) -> WriterProperties {
         // Their offsets would be wrong in all footers but the last.
         .set_offset_index_disabled(true)
         .set_encoding(Encoding::PLAIN);
-    let column = |name: &str| ColumnPath::new(vec![name.to_owned()]);
-    for (name, kind, _) in OF_IDENTITY {
-        properties = properties.set_column_dictionary_enabled(column(name), kind == Kind::Text);
-    }
-    // These grow within a flow, and flows are runs.
-    for name in ["time_ns", "seq_end"] {
-        properties = properties.set_column_encoding(column(name), Encoding::DELTA_BINARY_PACKED);
+    let path = |name: &str| ColumnPath::new(vec![name.to_owned()]);
+    for column in T::columns() {
+        let path = path(&column.name);
+        if column.kind == Kind::Text {
+            properties = properties.set_column_dictionary_enabled(path, true);
+        } else if T::GROWING.contains(&column.name.as_str()) {
+            properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
     }
     properties
-        .set_column_statistics_enabled(column("time_ns"), EnabledStatistics::Chunk)
+        .set_column_statistics_enabled(path("time_ns"), EnabledStatistics::Chunk)
         .build()
-}
-
-/// A value of an identity.
-enum Value {
-    Text(String),
-    Integer(i64),
-    Absent,
-}
-
-/// Return the values of [`OF_IDENTITY`].
-fn values(identity: &Identity) -> [Value; OF_IDENTITY.len()] {
-    let text = |text: &str| Value::Text(text.to_owned());
-    let (local, remote) = (canonical(identity.flow.local), canonical(identity.flow.remote));
-    let interface = |interface: &Option<Interface>| match interface {
-        Some(interface) => [
-            Value::Text(interface.name.exact().into_owned()),
-            Value::Integer(interface.index.into()),
-            Value::Integer(interface.netns.0.into()),
-        ],
-        None => [const { Value::Absent }; 3],
-    };
-    let [first, first_index, first_netns] = interface(&identity.interfaces.first);
-    let [last, last_index, last_netns] = interface(&identity.interfaces.last);
-    [
-        text(identity.direction.name()),
-        text(identity.flow.protocol.name()),
-        Value::Integer(identity.flow.netns.0.into()),
-        Value::Text(local.ip().to_string()),
-        Value::Integer(local.port().into()),
-        Value::Text(remote.ip().to_string()),
-        Value::Integer(remote.port().into()),
-        Value::Integer(identity.flow.cookie.0.cast_signed()),
-        Value::Integer(identity.cgroup.0.cast_signed()),
-        Value::Integer(identity.pid.into()),
-        Value::Text(identity.comm.exact().into_owned()),
-        text(identity.verdict.name()),
-        first,
-        first_index,
-        first_netns,
-        last,
-        last_index,
-        last_netns,
-    ]
-}
-
-type Group<'a> = SerializedRowGroupWriter<'a, File>;
-
-fn next<'a>(group: &'a mut Group<'_>) -> Result<SerializedColumnWriter<'a>, ParquetError> {
-    group
-        .next_column()?
-        .ok_or_else(|| ParquetError::General("there are more values than columns".to_owned()))
-}
-
-fn row_group(group: &mut Group<'_>, batch: &Batch) -> Result<(), ParquetError> {
-    let order = batch.order();
-    identities(group, batch)?;
-    for flags in &batch.flags {
-        let values: Vec<bool> = order.iter().map(|&row| flags[row as usize]).collect();
-        let mut column = next(group)?;
-        column.typed::<BoolType>().write_batch(&values, None, None)?;
-        column.close()?;
-    }
-    for integers in &batch.always {
-        let values: Vec<i64> = order.iter().map(|&row| integers[row as usize]).collect();
-        integer_column(group, &values, None)?;
-    }
-    let nothing = vec![0; order.len()];
-    for integers in &batch.sparse {
-        match integers.values.is_empty() {
-            true => integer_column(group, &[], Some(&nothing))?,
-            false => {
-                let (values, levels) = dense(integers, &order);
-                integer_column(group, &values, Some(&levels))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-fn integer_column(group: &mut Group<'_>, values: &[i64], levels: Option<&[i16]>) -> Result<(), ParquetError> {
-    let mut column = next(group)?;
-    column.typed::<Int64Type>().write_batch(values, levels, None)?;
-    column.close()
-}
-
-/// Return the values that are there, and a level for each row.
-fn dense(sparse: &Sparse, order: &[u32]) -> (Vec<i64>, Vec<i16>) {
-    let mut values = Vec::with_capacity(sparse.values.len());
-    let mut levels = Vec::with_capacity(order.len());
-    for &row in order {
-        let there = sparse.there.get(row as usize).is_some_and(|there| *there);
-        levels.push(there.into());
-        if there {
-            values.push(sparse.values[row as usize]);
-        }
-    }
-    (values, levels)
-}
-
-/// Write the columns of the identities: runs.
-fn identities(group: &mut Group<'_>, batch: &Batch) -> Result<(), ParquetError> {
-    let mut lengths = vec![0_usize; batch.identities.len()];
-    for &identity in &batch.rows {
-        lengths[identity as usize] += 1;
-    }
-    let all: Vec<_> = batch.identities.iter().map(values).collect();
-    for (index, (_, kind, optional)) in OF_IDENTITY.into_iter().enumerate() {
-        let runs = all.iter().map(|values| &values[index]).zip(&lengths);
-        let mut levels = Vec::new();
-        let mut texts = Vec::new();
-        let mut integers = Vec::new();
-        for (value, &length) in runs {
-            let there = !matches!(value, Value::Absent);
-            levels.resize(levels.len() + length, i16::from(there));
-            match value {
-                Value::Text(text) => texts.resize(texts.len() + length, ByteArray::from(text.as_str())),
-                Value::Integer(integer) => integers.resize(integers.len() + length, *integer),
-                Value::Absent => {}
-            }
-        }
-        let levels = optional.then_some(levels.as_slice());
-        if kind == Kind::Text {
-            let mut column = next(group)?;
-            column
-                .typed::<ByteArrayType>()
-                .write_batch(&texts, levels, None)?;
-            column.close()?;
-        } else {
-            integer_column(group, &integers, levels)?;
-        }
-    }
-    Ok(())
 }

@@ -14,7 +14,7 @@ use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
 use sockstamp_record::recover::recover;
-use sockstamp_record::{Batch, Error, Reader, Writer};
+use sockstamp_record::{Batch, Error, Reader, Rows, Writer};
 use tempfile::{TempDir, tempdir};
 
 fn durations() -> impl Strategy<Value = Option<Nanos>> {

@@ -25,7 +25,7 @@ struct packet_flow {
 /*
  * Flows that are not selected are in it, too, so that their packets cost no more than a look. When
  * it is full the one that was not used for longest goes: it is known again from its next packet
- * that is sent.
+ * that is sent. The kernel does not say how many have gone: user space counts those that are left.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -75,6 +75,10 @@ struct {
 
 __u64 packet_losses[PACKET_LOSSES];
 
+/* Entries that were added to `packet_flows` and `packet_ports`; none is ever removed. */
+__u64 packet_flows_added;
+__u64 packet_ports_added;
+
 static __always_inline void packet_lost(enum packet_loss loss)
 {
 	__sync_fetch_and_add(&packet_losses[loss], 1);
@@ -121,6 +125,17 @@ static __always_inline void packet_flow_of_socket(struct packet_flow *flow, cons
 	flow->directions = !setting_cgroup || cgroup_selected(sk) ? packet_directions(key) : 0;
 }
 
+static __always_inline void packet_flow_add(const struct packet_key *key,
+					    const struct packet_flow *flow)
+{
+	bool known = bpf_map_lookup_elem(&packet_flows, key);
+
+	if (bpf_map_update_elem(&packet_flows, key, flow, BPF_ANY))
+		packet_lost(PACKET_LOSS_FLOW);
+	else if (!known)
+		__sync_fetch_and_add(&packet_flows_added, 1);
+}
+
 /* The flow of a packet that is known by its port alone, or by its socket; NULL if it is not. */
 static __always_inline struct packet_flow *packet_flow_new(const struct packet_key *key,
 							   const struct sock *sk)
@@ -150,10 +165,7 @@ static __always_inline struct packet_flow *packet_flow_new(const struct packet_k
 	} else if (!port) {
 		return NULL;
 	}
-	if (bpf_map_update_elem(&packet_flows, key, &flow, BPF_ANY)) {
-		packet_lost(PACKET_LOSS_FLOW);
-		return NULL;
-	}
+	packet_flow_add(key, &flow);
 	return bpf_map_lookup_elem(&packet_flows, key);
 }
 
@@ -212,9 +224,13 @@ static __always_inline void packet_port_note(struct packet_port *place,
 {
 	struct packet_flow flow = {.directions = selected ? BOTH_DIRECTIONS : 0};
 
+	bool known = bpf_map_lookup_elem(&packet_ports, place);
+
 	packet_note_task(&flow, task);
 	if (bpf_map_update_elem(&packet_ports, place, &flow, BPF_ANY))
 		packet_lost(PACKET_LOSS_FLOW);
+	else if (!known)
+		__sync_fetch_and_add(&packet_ports_added, 1);
 }
 
 /* A program at a cgroup runs for its sockets alone. */
@@ -280,8 +296,7 @@ static __always_inline void packet_held(const struct task_struct *task, struct f
 	key.protocol = sk->sk_protocol;
 	packet_flow_of_socket(&flow, sk, &key);
 	packet_note_task(&flow, task);
-	if (bpf_map_update_elem(&packet_flows, &key, &flow, BPF_ANY))
-		packet_lost(PACKET_LOSS_FLOW);
+	packet_flow_add(&key, &flow);
 }
 
 #endif

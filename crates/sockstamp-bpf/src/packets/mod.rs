@@ -73,6 +73,9 @@ pub struct Lost {
     pub fragments: u64,
     /// There was no room for their flow.
     pub flows: u64,
+    /// Flows and ports, not packets, that were forgotten for others: their packets are missing
+    /// until they are known again.
+    pub forgotten: u64,
 }
 
 /// A packet is handed over when all that were seen before it have come: programs take the time just
@@ -206,9 +209,7 @@ impl Packets {
         Ok(self.lost())
     }
 
-    /// Return what was lost so far.
-    #[must_use]
-    pub fn lost(&self) -> Lost {
+    fn lost(&self) -> Lost {
         let counts = self.skeleton.maps.bss_data.as_ref();
         let count = |loss: packet_loss::Type| counts.map_or(0, |data| data.packet_losses[loss as usize]);
         Lost {
@@ -216,7 +217,17 @@ impl Packets {
             headers: count(packet_loss::PACKET_LOSS_HEADERS),
             fragments: count(packet_loss::PACKET_LOSS_FRAGMENT),
             flows: count(packet_loss::PACKET_LOSS_FLOW),
+            forgotten: self.forgotten(),
         }
+    }
+
+    fn forgotten(&self) -> u64 {
+        let maps = &self.skeleton.maps;
+        let added = maps
+            .bss_data
+            .as_ref()
+            .map_or((0, 0), |data| (data.packet_flows_added, data.packet_ports_added));
+        gone(&maps.packet_flows, added.0) + gone(&maps.packet_ports, added.1)
     }
 
     fn read(&mut self) -> Result<(), Error> {
@@ -247,6 +258,15 @@ impl Packets {
             }
         }
     }
+}
+
+/// Return how many of the entries that were added are no longer there.
+fn gone(map: &impl MapCore, added: u64) -> u64 {
+    // The kernel makes room a little before a map is full. A look at each entry is a system call.
+    if added <= u64::from(map.max_entries()) / 2 {
+        return 0;
+    }
+    added.saturating_sub(map.keys().count() as u64)
 }
 
 fn offset() -> Result<ClockOffset<Monotonic, Realtime>, Error> {

@@ -55,6 +55,7 @@ impl Raw {
                 _ => return None,
             },
             time: to_realtime.convert(Timestamp::from_nanos(record.time)),
+            stamp: Timestamp::from_nanos(record.time),
             address: record.address,
             flow: Flow {
                 netns,

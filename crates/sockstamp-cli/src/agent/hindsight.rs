@@ -19,7 +19,7 @@ use sockstamp_export::catalogue::{
 };
 use sockstamp_export::{Exposition, Labels, Value};
 use sockstamp_model::message::Message;
-use sockstamp_record::Batch;
+use sockstamp_record::{Batch, Rows};
 use tokio::sync::oneshot;
 
 use self::files::Files;

@@ -3,7 +3,6 @@
 mod border;
 mod causes;
 mod json;
-mod source;
 mod text;
 mod waterfall;
 
@@ -23,10 +22,10 @@ use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::measuring::Measuring;
 use crate::output::Format;
 use crate::recordings::Recordings;
+use crate::source::Source;
 use crate::{command, escape};
 
 use causes::Explained;
-use source::Source;
 
 /// Options of `explain`.
 #[derive(Debug, Args)]

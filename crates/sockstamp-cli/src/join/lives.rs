@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sockstamp_join::Life;
-use sockstamp_record::{Batch, Writer};
+use sockstamp_record::{Batch, Rows, Writer};
 
 use super::Options;
 use crate::escape;

@@ -10,7 +10,7 @@ use sockstamp_bpf::packets::Lost;
 use sockstamp_model::clock::{Realtime, Timestamp};
 use sockstamp_model::container::container_of;
 use sockstamp_model::flow::NetnsInode;
-use sockstamp_model::packet::{Ids, Packet, PacketStage};
+use sockstamp_model::packet::{Ids, MessageName, Packet, PacketStage};
 use sockstamp_model::stage::Direction;
 use sockstamp_record::pcapng::{self, Writer};
 
@@ -63,7 +63,15 @@ impl Capture {
         if self.is_over() || !(is_new || self.all_stages) {
             return;
         }
-        if let Err(error) = self.write(packet, id) {
+        self.take(packet, id, None);
+    }
+
+    /// Take a packet whose number and message are known; they come in the order of their times.
+    pub(super) fn take(&mut self, packet: &Packet, id: u64, message: Option<&MessageName>) {
+        if self.is_over() {
+            return;
+        }
+        if let Err(error) = self.write(packet, id, message) {
             self.failure.get_or_insert(error);
         }
     }
@@ -87,12 +95,14 @@ impl Capture {
             headers,
             fragments,
             flows,
+            forgotten,
         } = lost;
         let all = ring + headers + fragments + flows;
-        if all > 0 && !self.places.is_empty() && self.failure.is_none() {
+        if all + forgotten > 0 && !self.places.is_empty() && self.failure.is_none() {
             let comment = format!(
                 "missing at all interfaces: buffer full {ring}, headers apart {headers}, \
-                 fragments without their first {fragments}, no room for flows {flows}"
+                 fragments without their first {fragments}, no room for flows {flows}; \
+                 flows forgotten {forgotten}"
             );
             let told = self.writer.lost(0, self.last.as_nanos(), all, &comment);
             self.failure = told.err();
@@ -104,9 +114,9 @@ impl Capture {
         }
     }
 
-    fn write(&mut self, packet: &Packet, id: u64) -> io::Result<()> {
+    fn write(&mut self, packet: &Packet, id: u64, message: Option<&MessageName>) -> io::Result<()> {
         let interface = self.interface(packet)?;
-        comment(&mut self.comment, packet);
+        comment(&mut self.comment, packet, message);
         self.writer.packet(&pcapng::Packet {
             interface,
             time: packet.time.as_nanos(),
@@ -179,9 +189,10 @@ fn system() -> String {
     uname().map(text).unwrap_or_default()
 }
 
-/// Form `pid=1 comm=curl container=docker/0123456789ab stage=driver gso=3x1448`, of what is known.
+/// Form `pid=1 comm=curl container=docker/0123456789ab stage=driver gso=3x1448`, of what is known,
+/// and the keys by which a recording has its message.
 /// Names are escaped, spaces in them too, so that no name looks like another word.
-fn comment(text: &mut String, packet: &Packet) {
+fn comment(text: &mut String, packet: &Packet, message: Option<&MessageName>) {
     text.clear();
     if let Some(pid) = packet.pid {
         let _ = write!(text, "pid={pid} comm={} ", word(&packet.comm.to_string()));
@@ -193,6 +204,13 @@ fn comment(text: &mut String, packet: &Packet) {
     let _ = write!(text, "stage={}", packet.stage);
     if let Some(segments) = packet.segments {
         let _ = write!(text, " gso={}x{}", segments.count, segments.size);
+    }
+    if let Some(message) = message {
+        let (cookie, time) = (message.cookie.0, message.time.as_nanos());
+        let _ = write!(text, " message_cookie={cookie} message_time_ns={time}");
+        if let Some(end) = message.seq_end {
+            let _ = write!(text, " seq_end={end}");
+        }
     }
 }
 
@@ -215,6 +233,7 @@ mod tests {
             stage: PacketStage::Driver,
             direction: Direction::Tx,
             time: Timestamp::from_nanos(1),
+            stamp: Timestamp::from_nanos(1),
             address: 0,
             flow: Flow {
                 netns: NetnsInode(1),
@@ -237,10 +256,15 @@ mod tests {
             bytes: Box::default(),
         };
         let mut text = String::new();
-        comment(&mut text, &packet);
+        let message = MessageName {
+            cookie: SocketCookie(5),
+            time: Timestamp::from_nanos(6),
+            seq_end: Some(7),
+        };
+        comment(&mut text, &packet, Some(&message));
         assert_eq!(
             text,
-            "pid=7 comm=a\\x20pid=1\\n\\x1b[2J container=nginx.service stage=driver gso=3x1448"
+            "pid=7 comm=a\\x20pid=1\\n\\x1b[2J container=nginx.service stage=driver gso=3x1448 message_cookie=5 message_time_ns=6 seq_end=7"
         );
     }
 }

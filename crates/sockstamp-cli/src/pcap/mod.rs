@@ -1,6 +1,7 @@
 //! `sockstamp pcap`: every packet of the target, for Wireshark.
 
 mod capture;
+mod recorded;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -20,20 +21,26 @@ use crate::command::Prepared;
 use crate::duration::duration;
 use crate::escape::complain;
 use crate::measure::{catch_signals, interrupted, outlive};
-use crate::target::{self, Target};
+use crate::source::Source;
+use crate::target;
 use crate::{command, output};
 
 use capture::Capture;
 
 /// Options of `pcap`.
 #[derive(Debug, Args)]
+// A connection is known from any of its packets: which of them are new is not.
+#[command(mut_arg("new_only", |arg| arg.hide(true).conflicts_with_all(["write", "output"])))]
 pub struct Options {
     #[command(flatten)]
-    /// The target.
-    pub target: Target,
-    /// Write to this file; - is standard output
-    #[arg(short, long, value_name = "FILE|-")]
-    pub write: PathBuf,
+    /// Recordings, or the target.
+    pub source: Source,
+    /// Write the packets of the target to this file; - is standard output
+    #[arg(short, long, value_name = "FILE|-", required_unless_present = "output")]
+    pub write: Option<PathBuf>,
+    /// Write the packets of recordings to this file; - is standard output
+    #[arg(short, long, value_name = "FILE|-", conflicts_with = "write")]
+    pub output: Option<PathBuf>,
     /// Write each packet at each stage, on an interface of its own, such as eth0/sched
     ///
     /// The stages are `sched` (it enters the packet scheduler), `driver` (the driver takes it),
@@ -60,8 +67,17 @@ pub struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
+    match (&options.write, &options.output) {
+        (Some(output), _) => live(options, output),
+        (None, Some(output)) => recorded::run(options, output),
+        (None, None) => bail!("-w or -o is needed"),
+    }
+}
+
+fn live(options: &Options, output: &Path) -> Result<ExitCode> {
+    let target = &options.source.target;
     let mut options_of_packets = packets::Options {
-        target: target::resolve(&options.target)?,
+        target: target::resolve(target)?,
         all_stages: options.all_stages,
         snaplen: options.snaplen,
         ring_bytes: options.buffer.next_power_of_two() << 20,
@@ -79,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.all_stages && !packets.sees_sockets() {
         complain("the stage `socket` is absent: it needs Linux 6.2");
     }
-    let mut capture = Capture::start(create(&options.write)?, options)?;
+    let mut capture = Capture::start(create(output)?, options)?;
     let mut running = prepared.map(Prepared::start).transpose()?;
     let dropped = drop_capabilities()?;
     let deadline = options.duration.map(|duration| Instant::now() + duration);
@@ -115,7 +131,7 @@ fn create(path: &Path) -> Result<Box<dyn Write>> {
     }
     let stdout = io::stdout();
     if stdout.is_terminal() {
-        bail!("packets are no text: -w - needs a pipe or a file");
+        bail!("packets are no text: - needs a pipe or a file");
     }
     let stdout = stdout.as_fd().try_clone_to_owned().context("cannot write")?;
     Ok(Box::new(BufWriter::new(File::from(stdout))))
@@ -139,5 +155,11 @@ pub(crate) fn tell_lost(lost: Lost) {
     ];
     for (count, reason) in reasons.into_iter().filter(|(count, _)| *count > 0) {
         complain(format_args!("{count} packets are missing: {reason}"));
+    }
+    if lost.forgotten > 0 {
+        complain(format_args!(
+            "{} flows were forgotten, there were too many: packets may be missing until they are known again",
+            lost.forgotten
+        ));
     }
 }

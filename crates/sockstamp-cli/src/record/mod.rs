@@ -1,5 +1,6 @@
 //! `sockstamp record`: messages into Parquet files.
 
+mod both;
 mod place;
 mod recorder;
 
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 
 use crate::duration::{self, duration};
@@ -17,10 +18,11 @@ use crate::measuring::{self, Measuring};
 use crate::target::Target;
 use crate::{command, escape};
 
-use place::{Limits, Place};
+use both::Both;
+use place::{Limits, Place, is_directory};
+use recorder::Recorder;
 
 pub(crate) use place::utc;
-use recorder::Recorder;
 
 /// Options of `record`.
 #[derive(Debug, Args)]
@@ -38,6 +40,12 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample", "in_step"],
           help_heading = measuring::HEADING)]
     pub slower_than: Option<Duration>,
+    /// Record each packet of the target, too, in a file of its own beside each with messages
+    ///
+    /// It has the same name with `.packets` in place of `.parquet`. `sockstamp pcap -o` makes
+    /// pcapng of it. A packet names the message whose bytes it carries.
+    #[arg(long, conflicts_with_all = ["slower_than", "new_only"])]
+    pub packets: bool,
     /// Write this file, or files in this directory if it exists or ends with /
     ///
     /// In a directory, files are date=DATE/hour=HOUR/host=NAME/TIME-NUMBER.parquet, in UTC; a new
@@ -51,7 +59,7 @@ pub struct Options {
     /// In a directory: begin a new file after this time
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60m", help_heading = "Files")]
     pub rotate_time: Duration,
-    /// Keep the recording below this many megabytes
+    /// Keep the recording below this many megabytes; with --packets, half of them are for packets
     ///
     /// In a directory, the oldest files of this recording are removed; a single file ends the
     /// recording.
@@ -65,14 +73,22 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
+/// The extension of files with packets.
+pub(crate) const PACKETS: &str = "packets";
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let limits = Limits {
-        file_bytes: megabytes(options.rotate_size),
-        file_time: options.rotate_time,
-        all_bytes: options.max_size.map(megabytes),
-        free_bytes: megabytes(options.min_free),
-    };
-    let mut recorder = Recorder::start(Place::new(&options.output, limits, options.measuring.in_step)?)?;
+    if options.packets
+        && options
+            .output
+            .extension()
+            .is_some_and(|extension| extension == PACKETS)
+    {
+        bail!(
+            "{} is the name of the file for packets: give that for messages",
+            options.output.display()
+        );
+    }
+    let mut recorder = start(options)?;
     let measurement = Measurement {
         target: &options.target,
         command: &options.command,
@@ -86,7 +102,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let recorded = recorder.finish();
     let outcome = outcome?;
     let recorded = recorded?;
-    escape::complain(format_args!("{recorded}"));
+    for recorded in recorded {
+        escape::complain(format_args!("{recorded}"));
+    }
     let lost = outcome.summary.lost.ring;
     if lost > 0 {
         escape::complain(format_args!(
@@ -94,6 +112,29 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         ));
     }
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
+}
+
+fn start(options: &Options) -> Result<Both> {
+    let in_step = options.measuring.in_step;
+    let shares = if options.packets { 2 } else { 1 };
+    let limits = Limits {
+        file_bytes: megabytes(options.rotate_size),
+        file_time: options.rotate_time,
+        all_bytes: options.max_size.map(|size| megabytes(size) / shares),
+        free_bytes: megabytes(options.min_free),
+    };
+    let messages = Place::new(&options.output, "parquet", limits, in_step)?;
+    let messages = Recorder::start(messages, "messages")?;
+    if !options.packets {
+        return Ok(Both::new(messages, None));
+    }
+    let path = match is_directory(&options.output) {
+        true => options.output.clone(),
+        false => options.output.with_extension(PACKETS),
+    };
+    let packets = Place::new(&path, PACKETS, limits, None)?;
+    let packets = Recorder::start(packets, "packets")?;
+    Ok(Both::new(messages, Some(packets)))
 }
 
 const fn megabytes(count: u64) -> u64 {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use nix::sys::statvfs::statvfs;
-use sockstamp_record::{Batch, Writer};
+use sockstamp_record::{FileWriter, Rows};
 
 /// The limits of a recording.
 #[derive(Debug, Clone, Copy)]
@@ -21,13 +21,15 @@ pub(crate) struct Limits {
 
 /// The file that is written, and those before it.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Place<T> {
     path: PathBuf,
+    /// That of files in a directory.
+    extension: &'static str,
     is_directory: bool,
     limits: Limits,
     host: String,
     in_step: Option<u32>,
-    current: Option<Current>,
+    current: Option<Current<T>>,
     /// Finished files with their sizes, the oldest first.
     finished: VecDeque<(PathBuf, u64)>,
     /// The rows and bytes of all files, removed ones included.
@@ -38,18 +40,24 @@ pub(crate) struct Place {
 }
 
 #[derive(Debug)]
-struct Current {
-    writer: Writer,
+struct Current<T> {
+    writer: FileWriter<T>,
     since: Instant,
     hour: u64,
 }
 
-impl Place {
+impl<T: Rows> Place<T> {
     /// Messages are chosen by multiples of 2^`in_step`, if any.
-    pub(crate) fn new(path: &Path, limits: Limits, in_step: Option<u32>) -> Result<Self> {
-        let is_directory = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    pub(crate) fn new(
+        path: &Path,
+        extension: &'static str,
+        limits: Limits,
+        in_step: Option<u32>,
+    ) -> Result<Self> {
+        let is_directory = is_directory(path);
         let mut place = Self {
             path: path.to_owned(),
+            extension,
             is_directory,
             limits,
             host: host(),
@@ -68,7 +76,7 @@ impl Place {
     }
 
     /// Append a batch.
-    pub(crate) fn write(&mut self, batch: &Batch) -> Result<()> {
+    pub(crate) fn write(&mut self, batch: &T) -> Result<()> {
         if self.is_directory && self.current.as_ref().is_some_and(|current| self.is_over(current)) {
             self.end()?;
         }
@@ -106,7 +114,7 @@ impl Place {
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ];
         facts.extend(self.in_step.map(|bits| ("in_step", bits.to_string())));
-        let writer = Writer::create(&path, &facts)?;
+        let writer = FileWriter::create(&path, &facts)?;
         self.files += 1;
         self.current = Some(Current {
             writer,
@@ -126,12 +134,12 @@ impl Place {
             .join(format!("host={}", self.host));
         fs::create_dir_all(&directory).with_context(|| format!("cannot create {}", directory.display()))?;
         let free = (0..10_000)
-            .map(|number| directory.join(format!("{time}-{number}.parquet")))
+            .map(|number| directory.join(format!("{time}-{number}.{}", self.extension)))
             .find(|path| !path.exists());
         free.with_context(|| format!("{} has too many files", directory.display()))
     }
 
-    fn is_over(&self, current: &Current) -> bool {
+    fn is_over(&self, current: &Current<T>) -> bool {
         current.writer.bytes() >= self.limits.file_bytes
             || current.since.elapsed() >= self.limits.file_time
             || current.hour != now().1
@@ -176,6 +184,11 @@ impl Place {
         }
         Ok(())
     }
+}
+
+/// Return true if files are made in this directory, and none of this name.
+pub(super) fn is_directory(path: &Path) -> bool {
+    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
 /// The seconds since 1970, and the hours.

@@ -1,4 +1,4 @@
-//! Collect messages, and write them on a thread of their own: the kernel's ring is read meanwhile.
+//! Collect rows, and write them on a thread of its own: the kernel's ring is read meanwhile.
 
 use std::fmt;
 use std::mem;
@@ -7,32 +7,31 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use sockstamp_model::message::Message;
-use sockstamp_record::Batch;
+use sockstamp_record::Rows;
 
 use super::place::Place;
-use crate::measure::Observer;
 
-/// The longest time that a message waits for its row group: what a crash may cost.
+/// The longest time that a row waits for its row group: what a crash may cost.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Batches that wait to be written. With the one that is filled and the one that is written, they
 /// bound the memory.
 const WAITING: usize = 1;
 
-/// Takes messages from the measurement.
-pub(crate) struct Recorder {
-    batch: Box<Batch>,
-    /// The time of the batch's first message.
+/// Takes rows, messages or packets.
+pub(crate) struct Recorder<T> {
+    batch: Box<T>,
+    /// The time of the batch's first row.
     since: Option<Instant>,
     /// None once the writer is told to end.
-    full: Option<SyncSender<Box<Batch>>>,
-    empty: Receiver<Box<Batch>>,
+    full: Option<SyncSender<Box<T>>>,
+    empty: Receiver<Box<T>>,
     writer: Option<JoinHandle<Result<Recorded>>>,
     stopped: bool,
 }
 
 /// The result of a recording.
 pub(crate) struct Recorded {
+    what: &'static str,
     rows: u64,
     bytes: u64,
     files: u64,
@@ -42,12 +41,13 @@ pub(crate) struct Recorded {
 impl fmt::Display for Recorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
+            what,
             rows,
             bytes,
             files,
             removed,
         } = self;
-        write!(f, "recorded {rows} messages, {bytes} bytes, files: {files}")?;
+        write!(f, "recorded {rows} {what}, {bytes} bytes, files: {files}")?;
         if *removed > 0 {
             write!(f, ", of which {removed} were removed for --max-size")?;
         }
@@ -55,16 +55,17 @@ impl fmt::Display for Recorded {
     }
 }
 
-impl Recorder {
-    pub(crate) fn start(place: Place) -> Result<Self> {
+impl<T: Rows + Send + 'static> Recorder<T> {
+    /// Begin to record, and call the rows so.
+    pub(crate) fn start(place: Place<T>, what: &'static str) -> Result<Self> {
         let (full, batches) = sync_channel(WAITING);
         let (back, empty) = channel();
         let writer = thread::Builder::new()
             .name("writer".to_owned())
-            .spawn(move || write(place, &batches, &back))
+            .spawn(move || write(place, what, &batches, &back))
             .context("cannot start the thread that writes")?;
         Ok(Self {
-            batch: Box::new(Batch::new()),
+            batch: Box::default(),
             since: None,
             full: Some(full),
             empty,
@@ -87,28 +88,28 @@ impl Recorder {
         if self.batch.is_empty() {
             return;
         }
-        let next = self.empty.try_recv().unwrap_or_else(|_| Box::new(Batch::new()));
+        let next = self.empty.try_recv().unwrap_or_default();
         let batch = mem::replace(&mut self.batch, next);
         self.since = None;
         // If it takes none, it has ended: its error is told by `finish`.
         let taken = self.full.as_ref().is_some_and(|full| full.send(batch).is_ok());
         self.stopped |= !taken;
     }
-}
 
-impl Observer for Recorder {
-    fn message(&mut self, message: &Message) {
+    /// Add a row.
+    pub(crate) fn push(&mut self, add: impl FnOnce(&mut T)) {
         if self.stopped {
             return;
         }
         self.since.get_or_insert_with(Instant::now);
-        self.batch.push(message);
+        add(&mut self.batch);
         if self.batch.is_full() {
             self.hand_over();
         }
     }
 
-    fn round_is_over(&mut self) -> bool {
+    /// Hand over rows that have waited; return false if no more can be written.
+    pub(crate) fn round_is_over(&mut self) -> bool {
         if self.since.is_some_and(|since| since.elapsed() >= PATIENCE) {
             self.hand_over();
         }
@@ -117,7 +118,12 @@ impl Observer for Recorder {
     }
 }
 
-fn write(mut place: Place, batches: &Receiver<Box<Batch>>, back: &Sender<Box<Batch>>) -> Result<Recorded> {
+fn write<T: Rows>(
+    mut place: Place<T>,
+    what: &'static str,
+    batches: &Receiver<Box<T>>,
+    back: &Sender<Box<T>>,
+) -> Result<Recorded> {
     for mut batch in batches {
         place.write(&batch)?;
         batch.clear();
@@ -126,6 +132,7 @@ fn write(mut place: Place, batches: &Receiver<Box<Batch>>, back: &Sender<Box<Bat
     }
     place.end()?;
     Ok(Recorded {
+        what,
         rows: place.rows,
         bytes: place.bytes,
         files: place.files,

@@ -8,14 +8,13 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_bpf::packets::Lost;
-use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::message::Message;
-use sockstamp_model::packet::Packet;
+use sockstamp_model::packet::{Packet, Way};
 
 use crate::duration::{self, duration};
 use crate::interfaces::Namespaces;
@@ -23,9 +22,8 @@ use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::measuring::{self, Measuring};
 use crate::output::{self, Format};
 use crate::target::Target;
+use crate::ways::Ways;
 use crate::{command, escape, line, pcap};
-
-use packets::{Packets, Way};
 
 /// Options of `trace`.
 #[derive(Debug, Args)]
@@ -45,9 +43,9 @@ pub struct Options {
     pub slower_than: Option<Duration>,
     /// Print each packet of the target, too, with the time that it took between its stages
     ///
-    /// A packet is printed a second after it was seen, with the message of TCP whose bytes it
-    /// carries, if that is measured and complete by then. docs/pcap.md describes the stages.
-    #[arg(long, conflicts_with = "slower_than")]
+    /// A packet is printed a second after it was seen, with the message whose bytes it carries, if
+    /// that is measured and complete by then. docs/pcap.md describes the stages.
+    #[arg(long, conflicts_with_all = ["slower_than", "new_only"])]
     pub packets: bool,
     /// Output format: a line of text or a JSON object per message
     #[arg(long, value_enum, default_value_t)]
@@ -84,16 +82,12 @@ fn unbuffered_stdout() -> Result<File> {
     stdout.map(File::from).context("cannot write")
 }
 
-fn wall_clock() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
 struct Printer {
     output: Box<dyn Write>,
     line: Vec<u8>,
     namespaces: Namespaces,
     /// Those that wait for their messages, if packets are printed.
-    packets: Option<Packets>,
+    ways: Option<Ways>,
     format: Format,
     flush_lines: bool,
     failure: Option<io::Error>,
@@ -109,7 +103,7 @@ impl Printer {
             output,
             line: Vec::new(),
             namespaces: Namespaces::look(),
-            packets: options.packets.then(Packets::default),
+            ways: options.packets.then(Ways::default),
             format: options.format,
             flush_lines: options.output.is_none() && io::stdout().is_terminal(),
             failure: None,
@@ -140,12 +134,12 @@ impl Printer {
             match self.format {
                 Format::Text => {
                     self.line.clear();
-                    way.text(&mut self.line);
+                    packets::text(&mut self.line, &way);
                     self.line.push(b'\n');
                     self.output.write_all(&self.line)?;
                 }
                 Format::Json => {
-                    escape::json(&mut self.output, &way.json())?;
+                    escape::json(&mut self.output, &packets::json(&way))?;
                     self.output.write_all(b"\n")?;
                 }
             }
@@ -161,7 +155,7 @@ impl Printer {
 
     /// Treat a closed pipe as success: the reader has seen enough.
     fn finish(&mut self, lost: u64) -> Result<()> {
-        let rest = self.packets.as_mut().map(Packets::rest).unwrap_or_default();
+        let rest = self.ways.as_mut().map(Ways::rest).unwrap_or_default();
         let printed = self.packets(rest).and_then(|()| self.output.flush());
         self.keep(printed);
         if lost > 0 {
@@ -182,18 +176,18 @@ impl Observer for Printer {
             let printed = self.line(message);
             self.keep(printed);
         }
-        if let Some(packets) = &mut self.packets {
-            packets.message(message);
+        if let Some(ways) = &mut self.ways {
+            ways.message(message);
         }
     }
 
     fn wants_packets(&self) -> bool {
-        self.packets.is_some()
+        self.ways.is_some()
     }
 
     fn packet(&mut self, packet: &Packet) {
-        if let Some(packets) = &mut self.packets {
-            packets.packet(packet);
+        if let Some(ways) = &mut self.ways {
+            ways.packet(packet);
         }
     }
 
@@ -203,8 +197,7 @@ impl Observer for Printer {
 
     /// Flush once per round, so that the reader of a pipe waits no longer.
     fn round_is_over(&mut self) -> bool {
-        let now = Timestamp::from_nanos(Nanos::from(wall_clock()).0);
-        let ready = self.packets.as_mut().map(|packets| packets.ready(now));
+        let ready = self.ways.as_mut().map(Ways::ready);
         let printed = self.packets(ready.unwrap_or_default());
         self.keep(printed);
         let flushed = self.output.flush();

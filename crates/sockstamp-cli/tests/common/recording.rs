@@ -12,7 +12,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
-use sockstamp_record::{Batch, Writer};
+use sockstamp_record::{Batch, Rows, Writer};
 
 /// A name that ends a text, a tag and a script, if nobody escapes it.
 pub const HOSTILE: &str = "</script><b>'\"`";

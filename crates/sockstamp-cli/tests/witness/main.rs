@@ -12,6 +12,8 @@ mod datagram_answers;
 mod datagrams;
 mod joined;
 mod packets;
+mod packets_missing;
+mod packets_recorded;
 mod receive;
 mod send;
 mod sending;

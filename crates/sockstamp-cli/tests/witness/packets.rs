@@ -20,14 +20,14 @@ use crate::common::{FAMILIES, Trace, is_lowered, sockstamp};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `sockstamp pcap` in the background.
-struct Pcap {
+pub(crate) struct Pcap {
     process: Process,
     file: TempPath,
 }
 
 impl Pcap {
     /// Start it and return when it writes packets.
-    fn start(options: &[&str]) -> Self {
+    pub(crate) fn start(options: &[&str]) -> Self {
         let file = NamedTempFile::new().unwrap().into_temp_path();
         let mut command = Command::new(sockstamp());
         command
@@ -45,7 +45,7 @@ impl Pcap {
     }
 
     /// End it. Return its file, and what it said.
-    fn finish(mut self) -> (TempPath, String) {
+    pub(crate) fn finish(mut self) -> (TempPath, String) {
         self.process.signal(Signal::SIGINT).unwrap();
         let status = self.process.wait_status(PATIENCE).unwrap();
         let said = self.process.stderr();
@@ -78,7 +78,7 @@ fn key(packet: &Packet) -> Key {
 }
 
 /// Read a pcapng file by the parser of captures.
-fn read(file: &Path) -> Vec<Packet> {
+pub(crate) fn read(file: &Path) -> Vec<Packet> {
     let plain = NamedTempFile::new().unwrap();
     let mut editcap = Command::new("editcap");
     editcap.args(["-F", "nsecpcap"]).arg(file).arg(plain.path());
@@ -89,7 +89,7 @@ fn read(file: &Path) -> Vec<Packet> {
 
 /// Each packet of `seen` is in `ours`, in the same order for each direction, and at the same time,
 /// and there is none else.
-fn compare(seen: &[Packet], ours: &[Packet]) -> Result<(), String> {
+pub(crate) fn compare(seen: &[Packet], ours: &[Packet]) -> Result<(), String> {
     let mut places: HashMap<Key, VecDeque<usize>> = HashMap::new();
     for (place, packet) in ours.iter().enumerate() {
         places.entry(key(packet)).or_default().push_back(place);
@@ -112,7 +112,7 @@ fn compare(seen: &[Packet], ours: &[Packet]) -> Result<(), String> {
     }
 }
 
-fn send(link: &Link, hosts: [&Host; 2], family: Family, sizes: &[usize]) {
+pub(crate) fn send(link: &Link, hosts: [&Host; 2], family: Family, sizes: &[usize]) {
     let listener = hosts[1]
         .tcp_listen(SocketAddr::new(link.address_b(family), 0))
         .unwrap();
@@ -198,7 +198,7 @@ fn no_packet_of_a_fast_flow_is_missing() {
 }
 
 /// Fields of each packet, as Wireshark reads them.
-fn fields<const N: usize>(file: &Path, names: [&str; N]) -> Vec<[String; N]> {
+pub(crate) fn fields<const N: usize>(file: &Path, names: [&str; N]) -> Vec<[String; N]> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(file).args(["-T", "fields"]);
     names.iter().for_each(|name| {

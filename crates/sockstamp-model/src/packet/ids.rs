@@ -175,6 +175,7 @@ mod tests {
             stage,
             direction: if received { Direction::Rx } else { Direction::Tx },
             time: Timestamp::from_nanos(1_000_000),
+            stamp: Timestamp::from_nanos(1_000_000),
             address,
             flow: Flow {
                 netns: NetnsInode(1),

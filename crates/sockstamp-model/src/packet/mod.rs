@@ -2,13 +2,15 @@
 
 mod headers;
 mod ids;
+mod way;
 
 use std::fmt;
 
 pub use headers::{Headers, Segment};
 pub use ids::Ids;
+pub use way::{MessageName, Way};
 
-use crate::clock::{Realtime, Timestamp};
+use crate::clock::{Monotonic, Realtime, Timestamp};
 use crate::flow::{CgroupId, Flow};
 use crate::interface::Interface;
 use crate::name::Name;
@@ -67,6 +69,8 @@ pub struct Packet {
     pub direction: Direction,
     /// When it was seen.
     pub time: Timestamp<Realtime>,
+    /// The same moment by the clock of messages' stamps.
+    pub stamp: Timestamp<Monotonic>,
     /// Its place in memory, which later packets reuse.
     pub address: u64,
     /// Its flow.

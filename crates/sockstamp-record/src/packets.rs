@@ -1,0 +1,369 @@
+//! Packets beside messages: a file of their own, one row per packet and direction.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use sockstamp_model::clock::{Monotonic, Timestamp};
+use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, SocketCookie, canonical};
+use sockstamp_model::name::Name;
+use sockstamp_model::packet::{MessageName, Packet, PacketStage, Segments, Way};
+
+use crate::error::Error;
+use crate::rows::{RowGroup, Rows};
+use crate::schema::{Column, Kind};
+use crate::table::{Decoded, Table};
+
+/// Rows of a row group at most; with their headers they take some ten megabytes in memory.
+const ROWS: usize = 1 << 15;
+
+/// Return the value of a row; none where it is absent.
+enum Value {
+    Integer(fn(&Way) -> Option<i64>),
+    Text(fn(&Way) -> Option<String>),
+    Bytes(fn(&Way) -> Option<Box<[u8]>>),
+}
+
+use Value::{Bytes, Integer, Text};
+
+/// The columns; true if a row may lack it.
+const COLUMNS: [(&str, bool, Value); 27] = [
+    (
+        "time_ns",
+        false,
+        Integer(|way| Some(way.packet.time.as_nanos().cast_signed())),
+    ),
+    ("packet", false, Integer(|way| Some(way.id.cast_signed()))),
+    (
+        "direction",
+        false,
+        Text(|way| Some(way.packet.direction.name().to_owned())),
+    ),
+    (
+        "protocol",
+        false,
+        Text(|way| Some(way.packet.flow.protocol.name().to_owned())),
+    ),
+    (
+        "netns",
+        false,
+        Integer(|way| Some(way.packet.flow.netns.0.into())),
+    ),
+    (
+        "local_address",
+        false,
+        Text(|way| Some(canonical(way.packet.flow.local).ip().to_string())),
+    ),
+    (
+        "local_port",
+        false,
+        Integer(|way| Some(way.packet.flow.local.port().into())),
+    ),
+    (
+        "remote_address",
+        false,
+        Text(|way| Some(canonical(way.packet.flow.remote).ip().to_string())),
+    ),
+    (
+        "remote_port",
+        false,
+        Integer(|way| Some(way.packet.flow.remote.port().into())),
+    ),
+    (
+        "cookie",
+        false,
+        Integer(|way| Some(way.packet.flow.cookie.0.cast_signed())),
+    ),
+    (
+        "cgroup",
+        true,
+        Integer(|way| way.packet.cgroup.map(|cgroup| cgroup.0.cast_signed())),
+    ),
+    (
+        "cgroup_path",
+        true,
+        Text(|way| Some(way.packet.cgroup_path.as_ref()?.exact().into_owned())),
+    ),
+    ("pid", true, Integer(|way| way.packet.pid.map(i64::from))),
+    (
+        "comm",
+        false,
+        Text(|way| Some(way.packet.comm.exact().into_owned())),
+    ),
+    (
+        "interface",
+        false,
+        Text(|way| Some(way.packet.interface.name.exact().into_owned())),
+    ),
+    (
+        "interface_index",
+        false,
+        Integer(|way| Some(way.packet.interface.index.into())),
+    ),
+    (
+        "interface_netns",
+        false,
+        Integer(|way| Some(way.packet.interface.netns.0.into())),
+    ),
+    ("length", false, Integer(|way| Some(way.packet.length.into()))),
+    (
+        "segment_size",
+        true,
+        Integer(|way| way.packet.segments.map(|segments| segments.size.into())),
+    ),
+    (
+        "segments",
+        true,
+        Integer(|way| way.packet.segments.map(|segments| segments.count.into())),
+    ),
+    ("sched_ns", true, Integer(|way| stamp(way, PacketStage::Sched))),
+    ("driver_ns", true, Integer(|way| stamp(way, PacketStage::Driver))),
+    (
+        "softirq_ns",
+        true,
+        Integer(|way| stamp(way, PacketStage::Softirq)),
+    ),
+    ("socket_ns", true, Integer(|way| stamp(way, PacketStage::Socket))),
+    (
+        "message_cookie",
+        true,
+        Integer(|way| way.message.map(|message| message.cookie.0.cast_signed())),
+    ),
+    (
+        "message_time_ns",
+        true,
+        Integer(|way| way.message.map(|message| message.time.as_nanos().cast_signed())),
+    ),
+    (
+        "seq_end",
+        true,
+        Integer(|way| way.message?.seq_end.map(i64::from)),
+    ),
+];
+
+/// The headers: behind the others, where people do not look.
+const HEADERS: (&str, bool, Value) = ("headers", false, Bytes(|way| Some(way.packet.bytes.clone())));
+
+fn stamp(way: &Way, stage: PacketStage) -> Option<i64> {
+    way.stamps[stage as usize].map(|stamp| stamp.as_nanos().cast_signed())
+}
+
+/// Packets that will be one row group.
+#[derive(Debug, Default)]
+pub struct Packets {
+    ways: Vec<Way>,
+}
+
+impl Packets {
+    /// Add a packet.
+    pub fn push(&mut self, way: Way) {
+        self.ways.push(way);
+    }
+
+    fn values<T>(&self, value: fn(&Way) -> Option<T>) -> (Vec<T>, Vec<i16>) {
+        let values: Vec<_> = self.ways.iter().map(value).collect();
+        let levels = values.iter().map(|value| i16::from(value.is_some())).collect();
+        (values.into_iter().flatten().collect(), levels)
+    }
+}
+
+impl Rows for Packets {
+    const VERSION: (&'static str, u32) = ("sockstamp.packets", 1);
+    const GROWING: &'static [&'static str] = &["time_ns", "packet"];
+
+    fn columns() -> Vec<Column> {
+        let all = COLUMNS.into_iter().chain([HEADERS]);
+        all.map(|(name, optional, value)| Column {
+            name: name.to_owned(),
+            kind: match value {
+                Integer(_) => Kind::Integer,
+                Text(_) => Kind::Text,
+                Bytes(_) => Kind::Bytes,
+            },
+            optional,
+        })
+        .collect()
+    }
+
+    fn len(&self) -> usize {
+        self.ways.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= ROWS
+    }
+
+    fn clear(&mut self) {
+        self.ways.clear();
+    }
+
+    fn write(&self, group: &mut RowGroup<'_>) -> Result<(), ParquetError> {
+        for (_, optional, value) in COLUMNS.into_iter().chain([HEADERS]) {
+            let levels = |levels: Vec<i16>| optional.then_some(levels);
+            match value {
+                Integer(value) => {
+                    let (values, there) = self.values(value);
+                    group.integers(&values, levels(there).as_deref())?;
+                }
+                Text(value) => {
+                    let (values, there) = self.values(value);
+                    let values: Vec<_> = values
+                        .into_iter()
+                        .map(|text| ByteArray::from(text.into_bytes()))
+                        .collect();
+                    group.texts(&values, levels(there).as_deref())?;
+                }
+                Bytes(value) => {
+                    let (values, there) = self.values(value);
+                    let values: Vec<_> = values
+                        .into_iter()
+                        .map(|bytes| ByteArray::from(bytes.into_vec()))
+                        .collect();
+                    group.texts(&values, levels(there).as_deref())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file of packets that is read.
+#[derive(Debug)]
+pub struct PacketReader(Arc<Table>);
+
+impl PacketReader {
+    /// Open a file. One that was cut off is read up to its last footer.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, has no footer, or has no packets of this version.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        Table::open::<Packets>(path).map(|table| Self(Arc::new(table)))
+    }
+
+    /// The path that it was opened with.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The number of packets, of each direction.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.0.rows()
+    }
+
+    /// The bytes behind the last footer: rows that the writer had no time to finish.
+    #[must_use]
+    pub fn unread(&self) -> u64 {
+        self.0.unread()
+    }
+
+    /// Iterate over the packets in the order of the times at which they were seen first. Addresses
+    /// in memory are 0.
+    pub fn ways(&self) -> impl Iterator<Item = Result<Way, Error>> {
+        self.0.groups().flat_map(move |(group, decoded)| {
+            let (rows, failed) = match decoded {
+                Ok(decoded) => (Some(decoded), None),
+                Err(error) => (None, Some(Err(error))),
+            };
+            let ways = rows.into_iter().flat_map(move |rows| {
+                (0..rows.count)
+                    .map(move |row| way(&rows, row).map_err(|reason| self.0.damaged(group, reason)))
+            });
+            ways.chain(failed)
+        })
+    }
+}
+
+/// The places of columns, as in [`COLUMNS`].
+const CGROUP: usize = 10;
+const INTERFACE: usize = 14;
+const LENGTH: usize = 17;
+const STAMPS: usize = 20;
+const MESSAGE: usize = STAMPS + PacketStage::ALL.len();
+
+fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
+    let unsigned = |column: usize| rows.number::<i64>(column, row).map(i64::cast_unsigned);
+    let integer = |column: usize| rows.integer(column, row);
+    let small = |column: usize| integer(column).map(|_| rows.number(column, row)).transpose();
+    let end = |address: usize| -> Result<SocketAddr, String> {
+        let ip: IpAddr = rows.word(address, row)?;
+        Ok(SocketAddr::new(ip, rows.number(address + 1, row)?))
+    };
+    let stamps: [_; PacketStage::ALL.len()] = std::array::from_fn(|stage| {
+        let nanos = integer(STAMPS + stage).map(i64::cast_unsigned);
+        nanos.map(Timestamp::<Monotonic>::from_nanos)
+    });
+    // The first of a way is its earliest.
+    let seen = PacketStage::ALL.into_iter().zip(stamps);
+    let seen = seen.filter_map(|(stage, stamp)| Some((stamp?, stage)));
+    let (stamp, stage) = seen.min().ok_or_else(|| rows.wrong(STAMPS))?;
+    let netns = NetnsInode(rows.number(4, row)?);
+    let packet = Packet {
+        stage,
+        direction: rows.word(2, row)?,
+        time: Timestamp::from_nanos(unsigned(0)?),
+        stamp,
+        address: 0,
+        flow: Flow {
+            netns,
+            protocol: rows.word(3, row)?,
+            local: end(5)?,
+            remote: end(7)?,
+            cookie: SocketCookie(unsigned(9)?),
+        },
+        cgroup: integer(CGROUP).map(|cgroup| CgroupId(cgroup.cast_unsigned())),
+        cgroup_path: rows.text(CGROUP + 1, row).map(Name::from),
+        pid: small(CGROUP + 2)?,
+        comm: Name::from(rows.text(CGROUP + 3, row).ok_or_else(|| rows.wrong(CGROUP + 3))?),
+        interface: rows
+            .interface(INTERFACE, row)?
+            .ok_or_else(|| rows.wrong(INTERFACE))?,
+        length: rows.number(LENGTH, row)?,
+        segments: segments(rows, row)?,
+        bytes: rows
+            .text(COLUMNS.len(), row)
+            .ok_or_else(|| rows.wrong(COLUMNS.len()))?
+            .into(),
+    };
+    let time = integer(MESSAGE + 1).map(i64::cast_unsigned);
+    let message = integer(MESSAGE).zip(time).map(|(cookie, time)| MessageName {
+        cookie: SocketCookie(cookie.cast_unsigned()),
+        time: Timestamp::from_nanos(time),
+        seq_end: integer(MESSAGE + 2).and_then(|end| u32::try_from(end).ok()),
+    });
+    Ok(Way {
+        id: unsigned(1)?,
+        packet,
+        stamps,
+        message,
+    })
+}
+
+fn segments(rows: &Decoded, row: usize) -> Result<Option<Segments>, String> {
+    if rows.integer(LENGTH + 1, row).is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Segments {
+        size: rows.number(LENGTH + 1, row)?,
+        count: rows.number(LENGTH + 2, row)?,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_the_columns() {
+        let places = [CGROUP, INTERFACE, LENGTH, STAMPS, MESSAGE];
+        let names = places.map(|place| COLUMNS[place].0);
+        assert_eq!(
+            names,
+            ["cgroup", "interface", "length", "sched_ns", "message_cookie"]
+        );
+    }
+}

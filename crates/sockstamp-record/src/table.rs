@@ -1,0 +1,425 @@
+//! Read row groups out of a file that anybody may have written.
+//!
+//! The metadata is checked before any row is decoded, so that a file cannot ask for more memory
+//! than a row group of ours does, but for one page: the decoder believes the page's own header.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+use std::thread;
+
+use parquet::column::reader::{ColumnReader, get_column_reader};
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
+use parquet::file::serialized_reader::SerializedPageReader;
+use sockstamp_model::flow::NetnsInode;
+use sockstamp_model::interface::Interface;
+use sockstamp_model::name::Name;
+
+use crate::batch::ROWS;
+use crate::error::Error;
+use crate::quiet;
+use crate::recover::{Footer, last_footer};
+use crate::rows::Rows;
+use crate::schema::Column;
+
+/// Bytes of a column of one row group, decoded: 8 for an integer, and room for texts.
+const COLUMN_BYTES: i64 = 64 << 20;
+/// Row groups of a file.
+const GROUPS: usize = 100_000;
+
+/// A file that is read.
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub(crate) path: PathBuf,
+    file: Arc<File>,
+    length: u64,
+    footer: Footer,
+    columns: Arc<[Column]>,
+    /// The place of each of our columns in the file; `None` for an optional one that it lacks.
+    places: Vec<Option<usize>>,
+}
+
+impl Table {
+    /// Open a file of such rows. One that was cut off is read up to its last footer.
+    pub(crate) fn open<T: Rows>(path: &Path) -> Result<Self, Error> {
+        let file = File::open(path).map_err(Error::system("open", path))?;
+        let metadata = file.metadata().map_err(Error::system("open", path))?;
+        let foreign = |reason| Error::Foreign {
+            path: path.to_owned(),
+            reason,
+        };
+        if !metadata.is_file() {
+            return Err(foreign("it is no regular file".to_owned()));
+        }
+        let length = metadata.len();
+        let footer = last_footer(&file, length, path)?;
+        let places = places::<T>(&footer).map_err(foreign)?;
+        let damaged = |(offset, reason): (u64, &str)| Error::Damaged {
+            path: path.to_owned(),
+            offset,
+            reason: reason.to_owned(),
+        };
+        sound(&footer).map_err(damaged)?;
+        Ok(Self {
+            path: path.to_owned(),
+            file: Arc::new(file),
+            length,
+            footer,
+            columns: T::columns().into(),
+            places,
+        })
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        let groups = self.footer.metadata.row_groups().iter();
+        groups.map(|group| group.num_rows().cast_unsigned()).sum()
+    }
+
+    pub(crate) fn unread(&self) -> u64 {
+        self.length - self.footer.end
+    }
+
+    pub(crate) fn fact(&self, key: &str) -> Option<&str> {
+        let key = format!("sockstamp.{key}");
+        let facts = self.footer.metadata.file_metadata().key_value_metadata()?;
+        let fact = facts.iter().find(|fact| fact.key == key)?;
+        fact.value.as_deref()
+    }
+
+    /// Iterate over the row groups with their numbers. A thread decodes the next while one is used.
+    pub(crate) fn groups(self: &Arc<Self>) -> impl Iterator<Item = (usize, Result<Decoded, Error>)> {
+        let (decoded, groups) = sync_channel(1);
+        let table = Arc::clone(self);
+        let decode = move || {
+            let numbers = 0..table.footer.metadata.num_row_groups();
+            // Its user may have seen enough.
+            let _ = numbers
+                .map(|number| decoded.send((number, table.group(number))))
+                .find(Result::is_err);
+        };
+        let started = thread::Builder::new().name("decoder".to_owned()).spawn(decode);
+        let failed = started.map_err(Error::system("start a thread to read", &self.path));
+        let failed = failed.err().map(|error| (0, Err(error)));
+        failed.into_iter().chain(groups)
+    }
+
+    /// Say that a row group has rows that cannot be.
+    pub(crate) fn damaged(&self, group: usize, reason: String) -> Error {
+        Error::Damaged {
+            path: self.path.clone(),
+            offset: offset_of(self.footer.metadata.row_group(group)),
+            reason,
+        }
+    }
+
+    fn group(&self, index: usize) -> Result<Decoded, Error> {
+        let group = self.footer.metadata.row_group(index);
+        let mut rows = Decoded {
+            // It is checked when the file is opened.
+            count: usize::try_from(group.num_rows()).unwrap_or(0),
+            names: Arc::clone(&self.columns),
+            columns: Vec::new(),
+        };
+        for (column, place) in self.columns.iter().zip(&self.places) {
+            let values = match place {
+                None => Values::Absent,
+                Some(place) => {
+                    let chunk = group.column(*place);
+                    let decoded = quiet::attempt(|| self.decode(column, group, *place, rows.count));
+                    let damaged = |reason| Error::Damaged {
+                        path: self.path.clone(),
+                        offset: begin_of(chunk),
+                        reason: format!("column {}: {reason}", column.name),
+                    };
+                    decoded
+                        .ok_or_else(|| "it cannot be decoded".to_owned())
+                        .and_then(|decoded| decoded.map_err(|error| error.to_string()))
+                        .map_err(damaged)?
+                }
+            };
+            rows.columns.push(values);
+        }
+        Ok(rows)
+    }
+
+    fn decode(
+        &self,
+        column: &Column,
+        group: &RowGroupMetaData,
+        place: usize,
+        rows: usize,
+    ) -> Result<Values, ParquetError> {
+        let chunk = group.column(place);
+        let descriptor = group.schema_descr().column(place);
+        let pages = SerializedPageReader::new(Arc::clone(&self.file), chunk, rows, None)?;
+        let mut levels = Vec::new();
+        let wanted = column.optional.then_some(&mut levels);
+        let short = || ParquetError::General("it has too few rows".to_owned());
+        let values = match get_column_reader(descriptor, Box::new(pages)) {
+            ColumnReader::Int64ColumnReader(mut reader) => {
+                let mut values = Vec::with_capacity(rows);
+                let (count, ..) = reader.read_records(rows, wanted, None, &mut values)?;
+                (count == rows).then_some(()).ok_or_else(short)?;
+                Values::Integers(Integers::new(values, levels, column.optional))
+            }
+            ColumnReader::BoolColumnReader(mut reader) => {
+                let mut values = Vec::with_capacity(rows);
+                let (count, ..) = reader.read_records(rows, wanted, None, &mut values)?;
+                (count == rows).then_some(()).ok_or_else(short)?;
+                Values::Flags(values)
+            }
+            ColumnReader::ByteArrayColumnReader(mut reader) => {
+                let mut values = Vec::with_capacity(rows);
+                let (count, ..) = reader.read_records(rows, wanted, None, &mut values)?;
+                (count == rows).then_some(()).ok_or_else(short)?;
+                Values::Texts(Texts::new(values, &levels, column.optional))
+            }
+            _ => return Err(ParquetError::General("it has another type".to_owned())),
+        };
+        Ok(values)
+    }
+}
+
+fn begin_of(chunk: &ColumnChunkMetaData) -> u64 {
+    let data = chunk.data_page_offset();
+    let begin = chunk
+        .dictionary_page_offset()
+        .map_or(data, |offset| offset.min(data));
+    begin.max(0).cast_unsigned()
+}
+
+fn offset_of(group: &RowGroupMetaData) -> u64 {
+    group.columns().first().map_or(0, begin_of)
+}
+
+/// Find our columns, or say why the file is another's.
+fn places<T: Rows>(footer: &Footer) -> Result<Vec<Option<usize>>, String> {
+    let (key, expected) = T::VERSION;
+    let metadata = footer.metadata.file_metadata();
+    let facts = metadata.key_value_metadata().map_or(&[][..], Vec::as_slice);
+    let version = facts
+        .iter()
+        .find(|fact| fact.key == key)
+        .and_then(|fact| fact.value.as_deref())
+        .ok_or("it is a Parquet file, but no recording of sockstamp")?;
+    if version.parse() != Ok(expected) {
+        let version: String = version.chars().take(20).collect();
+        return Err(format!(
+            "its columns have version {version:?}; this sockstamp reads version {expected}"
+        ));
+    }
+    let schema = metadata.schema_descr();
+    let place = |column: Column| {
+        let found = schema
+            .columns()
+            .iter()
+            .position(|found| found.path().parts() == [column.name.as_str()]);
+        let Some(place) = found else {
+            return match column.optional {
+                true => Ok(None),
+                false => Err(format!("it has no column {}", column.name)),
+            };
+        };
+        let found = schema.column(place);
+        let levels = (found.max_def_level(), found.max_rep_level());
+        if found.physical_type() != column.kind.physical() || levels != (i16::from(column.optional), 0) {
+            return Err(format!("its column {} has another type", column.name));
+        }
+        Ok(Some(place))
+    };
+    T::columns().into_iter().map(place).collect()
+}
+
+/// Check that row groups lie before the footer and are no larger than ours.
+fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
+    let here = |reason| (footer.begin, reason);
+    let metadata = &footer.metadata;
+    let columns = metadata.file_metadata().schema_descr().num_columns();
+    if metadata.num_row_groups() > GROUPS {
+        return Err(here("it has more row groups than any recording"));
+    }
+    let mut rows = 0_i64;
+    for group in metadata.row_groups() {
+        if usize::try_from(group.num_rows()).is_ok_and(|rows| rows <= ROWS) {
+            rows += group.num_rows();
+        } else {
+            return Err(here("a row group has more rows than any of a recording"));
+        }
+        if group.num_columns() != columns {
+            return Err(here("a row group lacks columns"));
+        }
+        for chunk in group.columns() {
+            let data = chunk.data_page_offset();
+            let begin = chunk
+                .dictionary_page_offset()
+                .map_or(data, |offset| offset.min(data));
+            let end = begin.checked_add(chunk.compressed_size());
+            let inside = begin >= 4
+                && data >= 4
+                && chunk.compressed_size() >= 0
+                && end.is_some_and(|end| end.cast_unsigned() <= footer.begin);
+            if !inside {
+                return Err(here("a column lies outside of the file"));
+            }
+            if !(0..=COLUMN_BYTES).contains(&chunk.uncompressed_size()) {
+                return Err(here("a column is longer than any of a recording"));
+            }
+            if chunk.num_values() != group.num_rows() {
+                return Err(here("a column has another number of rows than its row group"));
+            }
+        }
+    }
+    if rows != metadata.file_metadata().num_rows() {
+        return Err(here("it has another number of rows than its row groups"));
+    }
+    Ok(())
+}
+
+/// Integers of a column, with a place for each row once one of them is there.
+#[derive(Debug, Default)]
+struct Integers {
+    values: Vec<i64>,
+    /// Empty if all are there, or none is.
+    there: Vec<bool>,
+}
+
+impl Integers {
+    fn new(mut dense: Vec<i64>, levels: Vec<i16>, optional: bool) -> Self {
+        if !optional || dense.is_empty() || dense.len() == levels.len() {
+            return Self {
+                values: dense,
+                there: Vec::new(),
+            };
+        }
+        // Spread from the end, in place.
+        let mut next = dense.len();
+        dense.resize(levels.len(), 0);
+        for row in (0..levels.len()).rev() {
+            if levels[row] > 0 && next > 0 {
+                next -= 1;
+                dense[row] = dense[next];
+            }
+        }
+        Self {
+            values: dense,
+            there: levels.into_iter().map(|level| level > 0).collect(),
+        }
+    }
+
+    fn get(&self, row: usize) -> Option<i64> {
+        match self.there.get(row) {
+            Some(false) => None,
+            _ => self.values.get(row).copied(),
+        }
+    }
+}
+
+/// Texts of a column: runs of equal ones are one.
+#[derive(Debug, Default)]
+struct Texts {
+    texts: Vec<ByteArray>,
+    /// For each row the place of its text.
+    rows: Vec<Option<u32>>,
+}
+
+impl Texts {
+    fn new(values: Vec<ByteArray>, levels: &[i16], optional: bool) -> Self {
+        let mut texts: Vec<ByteArray> = Vec::new();
+        let mut place = |value: ByteArray| {
+            if texts.last() != Some(&value) {
+                texts.push(value);
+            }
+            u32::try_from(texts.len() - 1).ok()
+        };
+        let mut values = values.into_iter();
+        let rows = match optional {
+            false => values.map(&mut place).collect(),
+            true => levels
+                .iter()
+                .map(|&level| (level > 0).then(|| values.next()).flatten().and_then(&mut place))
+                .collect(),
+        };
+        Self { texts, rows }
+    }
+}
+
+#[derive(Debug)]
+enum Values {
+    Absent,
+    Integers(Integers),
+    Flags(Vec<bool>),
+    Texts(Texts),
+}
+
+/// A row group, decoded.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    pub(crate) count: usize,
+    names: Arc<[Column]>,
+    columns: Vec<Values>,
+}
+
+impl Decoded {
+    pub(crate) fn integer(&self, column: usize, row: usize) -> Option<i64> {
+        match &self.columns[column] {
+            Values::Integers(integers) => integers.get(row),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn flag(&self, column: usize, row: usize) -> Option<bool> {
+        match &self.columns[column] {
+            Values::Flags(flags) => flags.get(row).copied(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn place(&self, column: usize, row: usize) -> Option<u32> {
+        match &self.columns[column] {
+            Values::Texts(texts) => texts.rows.get(row).copied().flatten(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(&self, column: usize, row: usize) -> Option<&[u8]> {
+        let place = self.place(column, row)?;
+        match &self.columns[column] {
+            Values::Texts(texts) => Some(texts.texts.get(place as usize)?.data()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn word<T: FromStr>(&self, column: usize, row: usize) -> Result<T, String> {
+        self.text(column, row)
+            .and_then(|text| str::from_utf8(text).ok()?.parse().ok())
+            .ok_or_else(|| self.wrong(column))
+    }
+
+    pub(crate) fn number<T: TryFrom<i64>>(&self, column: usize, row: usize) -> Result<T, String> {
+        self.integer(column, row)
+            .and_then(|value| T::try_from(value).ok())
+            .ok_or_else(|| self.wrong(column))
+    }
+
+    /// Return the interface whose name, index and namespace begin at this column.
+    pub(crate) fn interface(&self, column: usize, row: usize) -> Result<Option<Interface>, String> {
+        let Some(name) = self.text(column, row) else {
+            return Ok(None);
+        };
+        Ok(Some(Interface {
+            name: Name::from(name),
+            index: self.number(column + 1, row)?,
+            netns: NetnsInode(self.number(column + 2, row)?),
+        }))
+    }
+
+    /// Say that a column has a value that cannot be.
+    pub(crate) fn wrong(&self, column: usize) -> String {
+        let name = self.names.get(column).map_or("", |column| column.name.as_str());
+        format!("column {name}: it has a value that no recording has")
+    }
+}
