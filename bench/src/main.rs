@@ -21,6 +21,7 @@ mod pingers;
 mod processor;
 mod program_statistics;
 mod programs;
+mod recordings;
 mod report;
 mod ring;
 mod service;
@@ -123,6 +124,8 @@ enum Benchmark {
     Memory,
     /// Real programs with sockstamp or tcpdump beside them
     Programs,
+    /// Time and memory of what reads a recording of ten million messages
+    Recordings,
 }
 
 impl Benchmark {
@@ -141,6 +144,7 @@ impl Benchmark {
             Self::Footprint => footprint::run(load, effort, report),
             Self::Memory => memory::run(load, effort, report),
             Self::Programs => programs::run(effort, report),
+            Self::Recordings => recordings::run(effort, report),
         }
     }
 }

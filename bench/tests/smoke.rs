@@ -77,12 +77,22 @@ fn missing_segments_and_idle_connections_are_there_to_be_compared() {
 }
 
 #[test]
+fn readers_of_recordings_are_timed() {
+    let report = run(&["--only", "recordings"]);
+    for reader in ["report", "explain"] {
+        assert!(median(&report, &format!("recordings.{reader}.time")) > 0.0);
+        assert!(median(&report, &format!("recordings.{reader}.memory")) > 1.0);
+    }
+}
+
+#[test]
 fn real_programs_are_compared_on_one_host_and_over_a_link() {
     let report = run(&["--only", "programs", "--part", "redis"]);
     for name in [
         "programs.redis.lo.rate.tcpdump",
         "programs.redis.lo.rate.stat-p",
         "programs.redis.lo.cpu.stat/tcpdump",
+        "programs.redis.lo.cpu.pcap/tcpdump",
         "programs.redis.link.p50.stat",
         "programs.redis.link.p99.trace-every",
         "programs.redis.link.cpu.off",

@@ -25,16 +25,18 @@ pub(crate) enum Beside {
     StatServer,
     StatEvery,
     TraceEvery,
+    Pcap,
 }
 
 impl Beside {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Nothing,
         Self::Tcpdump,
         Self::Stat,
         Self::StatServer,
         Self::StatEvery,
         Self::TraceEvery,
+        Self::Pcap,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -45,6 +47,7 @@ impl Beside {
             Self::StatServer => "stat-p",
             Self::StatEvery => "stat-every",
             Self::TraceEvery => "trace-every",
+            Self::Pcap => "pcap",
         }
     }
 
@@ -83,6 +86,18 @@ impl Beside {
                 command.args(["-c", "exec \"$0\" trace --every > /dev/null"]);
                 command.arg(command::sockstamp()?.get_program());
                 Ok(Some(command))
+            }
+            Self::Pcap => {
+                let netns = scene.server().netns_name();
+                sockstamp(&[
+                    "pcap",
+                    "-w",
+                    "/dev/null",
+                    "--netns",
+                    netns,
+                    "-i",
+                    scene.interface(),
+                ])
             }
         }
     }

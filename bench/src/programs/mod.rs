@@ -81,7 +81,8 @@ fn budget(workload: Workload, place: Place, measure: &Measure, beside: Beside) -
     }
 }
 
-/// The budget of `stat` over tcpdump. The rate of a transfer that is limited shows no cost.
+/// The budget of `stat` and of `pcap` over tcpdump. The rate of a transfer that is limited shows
+/// no cost.
 fn no_dearer(workload: Workload, place: Place, measure: &Measure) -> Option<Budget> {
     match (workload, place) {
         (Workload::Iperf3, Place::Link) if measure.more => None,
@@ -136,9 +137,9 @@ fn round(scene: &Scene, place: Place, workload: Workload, server: &Server, besid
     })
 }
 
-fn add(report: &mut Report, name: &str, workload: Workload, place: Place, rounds: &[Vec<Round>; 6]) {
+fn add(report: &mut Report, name: &str, workload: Workload, place: Place, rounds: &[Vec<Round>; 7]) {
     let [off, others @ ..] = rounds;
-    let [tcpdump, stat, _, _, trace] = others;
+    let [tcpdump, stat, _, _, trace, pcap] = others;
     for measure in &MEASURES {
         let values = |rounds: &[Round]| -> Option<Vec<f64>> { rounds.iter().map(measure.value).collect() };
         let (Some(off), Some(tcpdump), Some(stat)) = (values(off), values(tcpdump), values(stat)) else {
@@ -155,9 +156,12 @@ fn add(report: &mut Report, name: &str, workload: Workload, place: Place, rounds
                 budget,
             );
         }
-        let spread = Spread::of_ratios(&stat, &tcpdump);
-        let limit = no_dearer(workload, place, measure);
-        report.add(figure("stat/tcpdump"), "×", spread, limit);
+        for (what, values) in [("stat/tcpdump", Some(stat)), ("pcap/tcpdump", values(pcap))] {
+            let Some(values) = values else { continue };
+            let spread = Spread::of_ratios(&values, &tcpdump);
+            let limit = no_dearer(workload, place, measure);
+            report.add(figure(what), "×", spread, limit);
+        }
         report.add(
             figure(Beside::Nothing.name()),
             measure.unit,

@@ -1,0 +1,140 @@
+//! Time and memory of subcommands that read a recording of ten million messages.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_model::fixture;
+use sockstamp_model::flow::SocketCookie;
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_record::{Batch, Rows, Writer};
+
+use crate::Effort;
+use crate::command::sockstamp;
+use crate::paired::{Spread, in_turn, to_float, values};
+use crate::report::{Budget, Report};
+
+const MESSAGES: u64 = 10_000_000;
+/// Enough to see that it works.
+const FEW: u64 = 50_000;
+/// As many as a busy service has.
+const FLOWS: u64 = 400;
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// The subcommands, with the seconds that they may take.
+const READERS: [(&str, f64); 2] = [("report", 5.0), ("explain", 10.0)];
+
+pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
+    let messages = if effort == Effort::Smoke { FEW } else { MESSAGES };
+    let path = std::env::temp_dir().join(format!("sockstamp-bench-{}.parquet", std::process::id()));
+    let measured = write(&path, messages).and_then(|()| {
+        let readers = READERS.map(|(reader, _)| reader);
+        in_turn(effort.rounds(1), readers, |reader| read(reader, &path))
+    });
+    fs::remove_file(&path).context("cannot remove the recording")?;
+    for ((reader, seconds), rounds) in READERS.into_iter().zip(measured?) {
+        let figure = |what: &str| format!("recordings.{reader}.{what}");
+        let time = Spread::of(&values(&rounds, |round| round.0));
+        report.add(figure("time"), "s", time, Some(Budget::AtMost(seconds)));
+        let memory = Spread::of(&values(&rounds, |round| round.1));
+        report.add(figure("memory"), "MB", memory, Some(Budget::AtMost(500.0)));
+    }
+    Ok(())
+}
+
+/// Run a subcommand; return its seconds and its megabytes.
+fn read(reader: &str, path: &Path) -> Result<(f64, f64)> {
+    let began = Instant::now();
+    let mut process = sockstamp()?
+        .arg(reader)
+        .arg(path)
+        .stdout(Stdio::null())
+        .spawn()
+        .context("cannot start sockstamp")?;
+    let status = format!("/proc/{}/status", process.id());
+    let mut kilobytes = 0;
+    let ended = loop {
+        if let Some(ended) = process.try_wait()? {
+            break ended;
+        }
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|peak| peak.split_whitespace().next()?.parse().ok());
+        kilobytes = peak.unwrap_or(kilobytes);
+        thread::sleep(LOOK_AGAIN);
+    };
+    if !ended.success() {
+        bail!("sockstamp {reader} ended with {ended}");
+    }
+    Ok((began.elapsed().as_secs_f64(), to_float(kilobytes) / 1024.0))
+}
+
+fn write(path: &Path, messages: u64) -> Result<()> {
+    let mut writer = Writer::create(path, &[])?;
+    let mut batch = Batch::new();
+    for number in 0..messages {
+        batch.push(&message(number));
+        if batch.is_full() {
+            writer.write(&batch)?;
+            batch.clear();
+        }
+    }
+    writer.write(&batch)?;
+    writer.finish()?;
+    Ok(())
+}
+
+/// Return requests and answers of flows in turn; one in fifty reads is late in ten of the flows.
+fn message(number: u64) -> Message {
+    let direction = Direction::ALL[usize::from(number % 2 == 1)];
+    let mut message = fixture::message(direction);
+    let random = mixed(number);
+    let flow = random % FLOWS;
+    message.flow.cookie = SocketCookie(flow + 1);
+    message
+        .flow
+        .remote
+        .set_port(10_000 + u16::try_from(flow).unwrap_or(0));
+    message.bytes = 64 + random % 1000;
+    message.time = message.time + Nanos(number * 10_000);
+    let nanos = |shift: u32, about: u64| Some(Nanos(about / 2 + (random >> shift) % about));
+    let stages: &[(Stage, u64)] = match direction {
+        Direction::Tx => &[
+            (Stage::TxCopy, 2_000),
+            (Stage::TxQueue, 1_000),
+            (Stage::TxQdisc, 3_000),
+            (Stage::TxNetwork, 60_000),
+        ],
+        Direction::Rx => &[
+            (Stage::RxStack, 8_000),
+            (Stage::RxWakeup, 4_000),
+            (Stage::RxApp, 3_000),
+            (Stage::PeerAnswer, 300_000),
+        ],
+    };
+    for ((stage, about), shift) in stages.iter().zip([8, 18, 28, 38]) {
+        message.stages[*stage] = nanos(shift, *about);
+    }
+    if direction == Direction::Rx && flow < 10 && random >> 40 & 63 == 0 {
+        message.stages[Stage::RxApp] = nanos(8, 20_000_000);
+    }
+    let end = Timestamp::from_nanos(number * 10_000 + 1_000_000);
+    match direction {
+        Direction::Tx => message.stamps.ack = Some(end),
+        Direction::Rx => message.stamps.read = Some(end),
+    }
+    message
+}
+
+/// The same numbers in every run (SplitMix64: Steele et al., OOPSLA 2014).
+fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
