@@ -118,7 +118,7 @@ static __always_inline void on_segment(const struct sock *sk, const struct sk_bu
 	network_segment(tcp_of(sk), flow, cb);
 	tx_catch_up(sk, flow);
 	cause_segment(sk, flow);
-	tx_segment(sk, flow, cb);
+	tx_segment(sk, flow, skb, cb);
 }
 
 SEC("sockops")

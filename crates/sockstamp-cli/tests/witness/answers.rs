@@ -27,9 +27,11 @@ const LINK_NS: u64 = 10 * MS_NS;
 const THINKING: Duration = Duration::from_millis(50);
 const REQUEST: usize = 300;
 
-/// Between the end of a send call and the moment when poll(2) says that there is something to read.
+/// From the begin and the end of a send call to the moment when poll(2) says that there is
+/// something to read.
 #[derive(Debug, Clone, Copy)]
 struct Exchange {
+    begun: u64,
     sent: u64,
     readable: u64,
 }
@@ -88,9 +90,12 @@ impl Scene {
     }
 }
 
-fn send(mut connection: &TcpStream, bytes: usize) -> u64 {
-    connection.write_all(&vec![1; bytes]).unwrap();
-    now()
+/// Return when the call began and ended.
+fn send(mut connection: &TcpStream, bytes: usize) -> [u64; 2] {
+    let data = vec![1; bytes];
+    let begun = now();
+    connection.write_all(&data).unwrap();
+    [begun, now()]
 }
 
 fn readable(connection: &TcpStream) -> u64 {
@@ -130,11 +135,15 @@ fn answer_of(read: &Value) -> Option<u64> {
 }
 
 /// The parts of an answer whose read is `read`, which add up to it; and how far it is from its
-/// witnesses.
-fn compare(read: &Value, sent: &[&Value], witnesses: [u64; 2]) -> (u64, u64, u64) {
+/// witnesses, between which it lies.
+fn compare(read: &Value, sent: &[&Value], exchange: &Exchange, wire: u64) -> (u64, u64, u64) {
     let answer = answer_of(read).unwrap();
-    let [clock, wire] = witnesses;
-    assert!(answer >= wire, "{answer} ns, but {wire} ns on the wire: {read}");
+    let longest = exchange.readable - exchange.begun;
+    assert!(
+        (wire..=longest).contains(&answer),
+        "{answer} ns, but {wire} on the wire and {longest} by the clock: {read}"
+    );
+    let clock = exchange.readable - exchange.sent;
     let ready = number(&read["stamps"]["ready"]);
     let queued = sent.iter().map(|sent| number(&sent["stamps"]["queued"]));
     let asked = queued.filter(|queued| *queued < ready).max().unwrap();
@@ -162,8 +171,7 @@ fn check(scene: Scene, exchanges: &[Exchange]) -> Result<(), String> {
     assert_eq!([wire.len(), thought.len()], [exchanges.len(); 2]);
     let mut far = Vec::new();
     for (place, (read, exchange)) in answered.into_iter().zip(exchanges).enumerate() {
-        let clock = exchange.readable - exchange.sent;
-        let (network, peer, off) = compare(read, &sent, [clock, wire[place]]);
+        let (network, peer, off) = compare(read, &sent, exchange, wire[place]);
         assert!(network >= LINK_NS, "the way is shorter than its link: {read}");
         if off > SLACK_NS || network > LINK_NS + SLACK_NS || peer > thought[place] + SLACK_NS {
             far.push(format!(
@@ -186,11 +194,15 @@ fn an_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() {
             let scene = Scene::new(DELAY, THINKING);
             let exchanges: Vec<Exchange> = scene.with_server(family, 200, |connection| {
                 let exchange = |_| {
-                    let sent = send(connection, REQUEST);
+                    let [begun, sent] = send(connection, REQUEST);
                     let readable = readable(connection);
                     read(connection, 200, 4096);
                     thread::sleep(3 * MS);
-                    Exchange { sent, readable }
+                    Exchange {
+                        begun,
+                        sent,
+                        readable,
+                    }
                 };
                 (0..20).map(exchange).collect()
             });
@@ -208,10 +220,14 @@ fn a_question_in_pieces_counts_from_its_last_and_an_answer_in_many_reads_to_its_
             let exchange = |_| {
                 send(connection, REQUEST / 3);
                 thread::sleep(7 * MS);
-                let sent = send(connection, REQUEST - REQUEST / 3);
+                let [begun, sent] = send(connection, REQUEST - REQUEST / 3);
                 let readable = readable(connection);
                 read(connection, 1000, 100);
-                Exchange { sent, readable }
+                Exchange {
+                    begun,
+                    sent,
+                    readable,
+                }
             };
             (0..10).map(exchange).collect()
         });

@@ -2,7 +2,6 @@
 //! with both.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
@@ -258,29 +257,23 @@ impl Evidence {
     }
 
     pub(crate) fn check_sends(&self) -> Result<(), String> {
-        self.none_is_wrong("tx")?;
+        self.none_is_wrong("tx");
         self.most_are_valid("tx")
     }
 
     pub(crate) fn check_reads(&self) -> Result<(), String> {
-        self.none_is_wrong("rx")?;
+        self.none_is_wrong("rx");
         self.most_are_valid("rx")?;
         self.few_wait_for_a_softirq()
     }
 
-    /// Every call of a direction is one message; what is valid of them is right.
-    pub(crate) fn none_is_wrong(&self, direction: &str) -> Result<(), String> {
+    /// Every call of a direction is one message; each valid one is right, however busy the machine.
+    pub(crate) fn none_is_wrong(&self, direction: &str) {
         let calls = if direction == "tx" { &self.sent } else { &self.read };
         let messages = of_direction(&self.messages, direction);
         assert!(!calls.is_empty(), "nothing happened");
         println!("{direction}: {:?}", verdicts(&messages));
-        if messages.len() != calls.len() {
-            return Err(format!(
-                "{direction}: {} messages of {} calls",
-                messages.len(),
-                calls.len()
-            ));
-        }
+        assert_eq!(messages.len(), calls.len(), "{direction}: a message per call");
         let valid: Vec<&&Value> = messages
             .iter()
             .filter(|message| message["verdict"] == "valid")
@@ -292,18 +285,13 @@ impl Evidence {
                 compared.err().map(|reason| format!("{reason}: {message}"))
             })
             .collect();
-        if !wrong.is_empty() {
-            let mut text = format!(
-                "{direction}: {} of {} valid messages are wrong",
-                wrong.len(),
-                valid.len()
-            );
-            for reason in wrong.iter().take(5) {
-                write!(text, "\n  {reason}").unwrap();
-            }
-            return Err(text);
-        }
-        Ok(())
+        assert!(
+            wrong.is_empty(),
+            "{direction}: {} of {} valid messages are wrong:\n{}",
+            wrong.len(),
+            valid.len(),
+            wrong[..wrong.len().min(5)].join("\n")
+        );
     }
 
     /// Return how many messages of a direction have a verdict.
@@ -406,8 +394,6 @@ fn about(what: &str, value: u64, witness: RangeInclusive<u64>) -> Result<(), Str
         "snd_last" | "rx_software" => SLACK_NS,
         _ => SLACK_NS.max(witness.end() * SLACK_PERCENT / 100),
     };
-    // No machine stands still for so long: it is another datagram's.
-    assert!(beyond <= 100 * slack, "{what} is {value} ns, not {witness:?}");
     if beyond <= slack {
         Ok(())
     } else {

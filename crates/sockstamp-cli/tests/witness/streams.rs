@@ -129,7 +129,8 @@ pub(crate) struct Stream {
 }
 
 /// Lets all of them run together over a link and compares each valid read with the wire and the
-/// reader's clock. All reads are messages, and of those of each stream most are valid.
+/// reader's clock. All reads are messages, and of those of each stream most are valid: a busy
+/// machine may have missed that. No machine makes a valid read wrong.
 pub(crate) fn compare(config: LinkConfig, streams: &[Stream]) -> Result<(), String> {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
     let link = Link::relay(&a, &b, config).unwrap();
@@ -227,7 +228,7 @@ impl Ended {
             refusals(&messages)
         );
         if let Some(first) = wrong.first() {
-            return Err(format!("{} of {} are wrong: {first}", wrong.len(), valid.len()));
+            panic!("{} of {} are wrong: {first}", wrong.len(), valid.len());
         }
         if valid.len() * 100 < messages.len() * VALID_PERCENT {
             return Err(format!(

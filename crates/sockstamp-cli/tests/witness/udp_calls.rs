@@ -99,33 +99,31 @@ fn segments(apart: bool) -> Result<(), String> {
 /// wait. A segment of the first call ends where the second one does.
 #[test]
 fn memory_that_is_lent_twice_at_once_has_right_times_or_none() {
-    within_attempts(|| {
-        let scene = Scene::veth();
-        scene.shape("rate 20mbit burst 2kb limit 10mb");
-        let (sender, _receiver) = pair(&scene, Family::V4);
-        setsockopt(&sender.socket, UdpGsoSegment, &1000).unwrap();
-        // Sets SO_ZEROCOPY.
-        ZeroCopySender::<_, Vec<u8>>::new(&sender.socket, Options::default()).unwrap();
-        let socket = SockRef::from(&sender.socket);
-        let mut buffers = vec![[0; 8192]; 30];
-        for (round, buffer) in (0..).zip(&mut buffers) {
-            // Numbers of both calls are in the same bytes: the last segment's tells them apart.
-            for segment in 0..6 {
-                let number: u64 = round * 6 + segment;
-                let at = usize::try_from(segment).unwrap() * 1000;
-                buffer[at..at + 8].copy_from_slice(&number.to_be_bytes());
-            }
-            for segments in [6, 4] {
-                let bytes = usize::try_from(segments).unwrap() * 1000;
-                let begun = now();
-                let sent = socket.send_with_flags(&buffer[..bytes], libc::MSG_ZEROCOPY);
-                assert_eq!(sent.unwrap(), bytes);
-                sender.sent(round * 6 + segments - 1, bytes, begun, now());
-            }
-            thread::sleep(Duration::from_millis(10));
+    let scene = Scene::veth();
+    scene.shape("rate 20mbit burst 2kb limit 10mb");
+    let (sender, _receiver) = pair(&scene, Family::V4);
+    setsockopt(&sender.socket, UdpGsoSegment, &1000).unwrap();
+    // Sets SO_ZEROCOPY.
+    ZeroCopySender::<_, Vec<u8>>::new(&sender.socket, Options::default()).unwrap();
+    let socket = SockRef::from(&sender.socket);
+    let mut buffers = vec![[0; 8192]; 30];
+    for (round, buffer) in (0..).zip(&mut buffers) {
+        // Numbers of both calls are in the same bytes: the last segment's tells them apart.
+        for segment in 0..6 {
+            let number: u64 = round * 6 + segment;
+            let at = usize::try_from(segment).unwrap() * 1000;
+            buffer[at..at + 8].copy_from_slice(&number.to_be_bytes());
         }
-        scene.finish().none_is_wrong("tx")
-    });
+        for segments in [6, 4] {
+            let bytes = usize::try_from(segments).unwrap() * 1000;
+            let begun = now();
+            let sent = socket.send_with_flags(&buffer[..bytes], libc::MSG_ZEROCOPY);
+            assert_eq!(sent.unwrap(), bytes);
+            sender.sent(round * 6 + segments - 1, bytes, begun, now());
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    scene.finish().none_is_wrong("tx");
 }
 
 /// MSG_MORE: bytes wait for the call that sends them, and leave in one datagram with its own.

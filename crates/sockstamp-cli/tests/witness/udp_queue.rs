@@ -174,22 +174,20 @@ fn a_datagram_that_was_looked_at_first_is_timed_to_its_read() {
 /// Lengths tell which thread read what; the order in which their reads end is anything.
 #[test]
 fn two_readers_of_a_socket_have_right_times_or_none() {
-    within_attempts(|| {
-        let scene = Scene::veth();
-        let (sender, receiver) = pair(&scene);
-        thread::scope(|scope| {
-            for _ in 0..2 {
-                scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
+    let scene = Scene::veth();
+    let (sender, receiver) = pair(&scene);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
+        }
+        for number in 0..1000 {
+            sender.send(number, 100 + usize::try_from(number).unwrap(), None);
+            if number % 10 == 9 {
+                thread::sleep(Duration::from_millis(2));
             }
-            for number in 0..1000 {
-                sender.send(number, 100 + usize::try_from(number).unwrap(), None);
-                if number % 10 == 9 {
-                    thread::sleep(Duration::from_millis(2));
-                }
-            }
-        });
-        scene.finish().none_is_wrong("rx")
+        }
     });
+    scene.finish().none_is_wrong("rx");
 }
 
 /// Two CPUs deliver to one queue, in an order that our hook need not have seen.
@@ -319,27 +317,25 @@ fn a_full_buffer_leaves_reads_right_or_refused() {
 /// Datagrams queued before the measurement began are in no ring.
 #[test]
 fn reads_of_what_came_before_the_start_are_refused_and_later_ones_right() {
-    within_attempts(|| {
-        let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
-        let link = testbed::Link::veth(&a, &b).unwrap();
-        let bind = |host: &Host, ip| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
-        let sender = bind(&a, link.address_a(Family::V4));
-        let receiver = bind(&b, link.address_b(Family::V4));
-        sender.connect(receiver.local_addr().unwrap()).unwrap();
-        for number in 0..3 {
-            sender.send(&datagram(1_000_000 + number, BYTES)).unwrap();
-        }
-        let scene = Scene::between(a, b, link);
-        let (sender, receiver) = (scene.adopt(sender), scene.adopt(receiver));
-        for number in 0..100 {
-            sender.send(number, BYTES, None);
-        }
-        // They have no packet in the capture: a valid one is a wrong one.
-        for _ in 0..103 {
-            assert!(receiver.receive());
-        }
-        scene.finish().none_is_wrong("rx")
-    });
+    let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
+    let link = testbed::Link::veth(&a, &b).unwrap();
+    let bind = |host: &Host, ip| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
+    let sender = bind(&a, link.address_a(Family::V4));
+    let receiver = bind(&b, link.address_b(Family::V4));
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    for number in 0..3 {
+        sender.send(&datagram(1_000_000 + number, BYTES)).unwrap();
+    }
+    let scene = Scene::between(a, b, link);
+    let (sender, receiver) = (scene.adopt(sender), scene.adopt(receiver));
+    for number in 0..100 {
+        sender.send(number, BYTES, None);
+    }
+    // They have no packet in the capture: a valid one is a wrong one.
+    for _ in 0..103 {
+        assert!(receiver.receive());
+    }
+    scene.finish().none_is_wrong("rx");
 }
 
 /// Almost as many as the default receive buffer takes: 768 bytes are counted for each.
@@ -378,21 +374,18 @@ fn a_reader_far_behind_has_right_times_of_all_datagrams() {
 /// A receive buffer of the size that large servers set.
 #[test]
 fn datagrams_without_room_are_refused_and_later_ones_right() {
-    within_attempts(|| {
-        const SENT: u64 = 1500;
-        let scene = Scene::veth();
-        let (sender, receiver) = pair(&scene);
-        setsockopt(&receiver.socket, RcvBufForce, &(4 << 20)).unwrap();
-        read_late(&receiver, &sender, 0..SENT);
-        read_late(&receiver, &sender, SENT..SENT + MANY);
-        let evidence = scene.finish();
-        let refused = evidence.verdict_count("rx", "evicted");
-        assert!((400..500).contains(&refused), "{refused} were evicted");
-        evidence.none_is_wrong("rx")?;
-        let valid = evidence.verdict_count("rx", "valid");
-        assert!(valid + refused + 5 > evidence.read.len(), "{valid} are valid");
-        Ok(())
-    });
+    const SENT: u64 = 1500;
+    let scene = Scene::veth();
+    let (sender, receiver) = pair(&scene);
+    setsockopt(&receiver.socket, RcvBufForce, &(4 << 20)).unwrap();
+    read_late(&receiver, &sender, 0..SENT);
+    read_late(&receiver, &sender, SENT..SENT + MANY);
+    let evidence = scene.finish();
+    let refused = evidence.verdict_count("rx", "evicted");
+    assert!((400..500).contains(&refused), "{refused} were evicted");
+    evidence.none_is_wrong("rx");
+    let valid = evidence.verdict_count("rx", "valid");
+    assert!(valid + refused + 5 > evidence.read.len(), "{valid} are valid");
 }
 
 /// There is room for 256 datagrams of all sockets.

@@ -77,7 +77,7 @@ struct ack {
 	__u32 end; /* it acknowledges what is before this */
 	__u32 known_from; /* of what is before this it is not known when it was acknowledged */
 	__u32 min_rtt_us;
-	__u32 padding;
+	__u32 verdict; /* of `now` */
 };
 
 struct tx_acking {
@@ -120,6 +120,8 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 		return VERDICT_WINDOW;
 	if (seq_before(message->seq_last, ack->known_from))
 		return VERDICT_LOST_EVENT;
+	if (ack->verdict != VERDICT_VALID)
+		return ack->verdict;
 	if (!stamps->sched)
 		return seq_before(message->counter, flow->tx_sched) ? VERDICT_SPLIT :
 								      VERDICT_NO_SCHED;
@@ -214,23 +216,18 @@ static long tx_complete_next(__u32 index, struct tx_acking *acking)
 /*
  * End messages before `end` as acknowledged; those before `known_from` were acknowledged earlier.
  */
-static __always_inline void tx_acked(const struct sock *sk, struct flow *flow, __u32 known_from,
-				     __u32 end, __u64 now)
+static __always_inline void tx_acked(const struct sock *sk, struct flow *flow,
+				     const struct ack *ack)
 {
 	struct tx_acking acking = {
 		.bank = this_bank(),
 		.flow = flow,
-		.ack =
-			{
-				.now = now,
-				.end = end,
-				.known_from = known_from,
-				.min_rtt_us = tcp_of(sk)->rtt_min.s[0].v,
-			},
+		.ack = *ack,
 	};
 
 	if (!acking.bank)
 		return;
+	acking.ack.min_rtt_us = tcp_of(sk)->rtt_min.s[0].v;
 	network_ack(sk, flow);
 	bpf_loop(TX_INFLIGHT_MAX, tx_complete_next, &acking, 0);
 }
@@ -250,16 +247,37 @@ static __always_inline bool tx_acknowledges(const struct tcp_sock *tp, const str
 }
 
 /*
+ * Note when an ACK came. While a task holds the socket's lock, segments wait in its backlog
+ * (tcp_add_backlog(), net/ipv4/tcp_ipv4.c, v6.18), which is no time of the network: the packet's
+ * own stamp tells when it came.
+ */
+static __always_inline void ack_came(struct ack *ack, const struct sock *sk,
+				     const struct sk_buff *skb)
+{
+	__u32 waited;
+
+	ack->now = bpf_ktime_get_ns();
+	waited = clock_since_stamp(skb, ack->now);
+	if (waited > ARRIVAL_LONGEST)
+		ack->verdict = sk->sk_lock.owned ? clock_verdict(waited) : VERDICT_VALID;
+	else if (waited > CLOCK_PLAUSIBLE_NS)
+		ack->now -= waited;
+}
+
+/*
  * A segment, before TCP works on it; the socket is locked. Its ACK is the time of every byte that
  * it covers. (An old one that PAWS refuses, RFC 7323, section 5, acknowledges nothing new.)
  */
 static __always_inline void tx_segment(const struct sock *sk, struct flow *flow,
-				       const struct tcp_skb_cb *cb)
+				       const struct sk_buff *skb, const struct tcp_skb_cb *cb)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
+	struct ack ack = {.end = cb->ack_seq, .known_from = tp->snd_una};
 
-	if (flow->tx_head != flow->tx_tail && tx_acknowledges(tp, cb))
-		tx_acked(sk, flow, tp->snd_una, cb->ack_seq, bpf_ktime_get_ns());
+	if (flow->tx_head == flow->tx_tail || !tx_acknowledges(tp, cb))
+		return;
+	ack_came(&ack, sk, skb);
+	tx_acked(sk, flow, &ack);
 }
 
 /*
@@ -273,13 +291,17 @@ static __always_inline void tx_acked_packet(const struct sock *sk, struct flow *
 					    const struct sk_buff *skb)
 {
 	const struct tcp_sock *tp = tcp_of(sk);
-	__u32 from = skb_tcp(skb)->seq;
+	struct ack ack = {
+		.now = tp->tcp_clock_cache,
+		.end = tp->snd_una,
+		.known_from = skb_tcp(skb)->seq,
+	};
 
 	if (flow->tx_head == flow->tx_tail)
 		return;
-	if (!seq_before(from, tp->snd_una))
-		from = skb_shared(skb)->tskey;
-	tx_acked(sk, flow, from, tp->snd_una, tp->tcp_clock_cache);
+	if (!seq_before(ack.known_from, ack.end))
+		ack.known_from = skb_shared(skb)->tskey;
+	tx_acked(sk, flow, &ack);
 }
 
 struct tx_resent {
