@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use sockstamp_bpf::plan::{Datagrams, Obstacle, Reason};
 use sockstamp_bpf::{Error, Hooks, Options, Session, Target};
+use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::summary::Summary;
 use sockstamp_model::verdict::Verdict;
 use testbed::{Direction, Family, Host, Link, LinkConfig};
@@ -384,6 +385,50 @@ fn since(now: &Summary, before: &Summary) -> [u64; 2] {
     let of = |summary: &Summary| [summary.lost.datagrams, summary.tx.messages + summary.rx.messages];
     let [now, before] = [of(now), of(before)];
     [now[0] - before[0], now[1] - before[1]]
+}
+
+/// Of the datagrams that came before the start nothing is known: their reads look for what is next,
+/// among all those that are unread.
+#[test]
+fn a_refused_read_costs_little_more_than_a_measured_one_where_many_datagrams_are_unread() {
+    /// Together they fit into the receive buffer of every kernel.
+    const EARLIER: u64 = 30;
+    const LATER: u64 = 100;
+    let host = Host::new("host").unwrap();
+    let bind = || host.udp_bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let (sender, reader) = (bind(), bind());
+    sender.connect(reader.local_addr().unwrap()).unwrap();
+    reader.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let send = |count| (0..count).for_each(|_| assert_eq!(sender.send(&[7; 10]).unwrap(), 10));
+    send(EARLIER);
+    let options = Options {
+        target: Target {
+            netns: Some(NetnsInode(u32::try_from(host.netns_inode()).unwrap())),
+            ..Target::default()
+        },
+        on_demand: None,
+        ..Options::default()
+    };
+    let session = Session::start(&options).unwrap();
+    send(LATER);
+    let _account = Account::open();
+    let read = |count| {
+        let before = cost_of_reads(&session);
+        (0..count).for_each(|_| assert_eq!(reader.recv(&mut [0; 10]).unwrap(), 10));
+        (cost_of_reads(&session) - before) / count
+    };
+    let (refused, measured) = (read(EARLIER), read(LATER));
+    let summary = session.stop(&mut drop).unwrap();
+    println!("{refused} ns, {measured} ns; {:?}", summary.verdicts);
+    assert!(summary.rx.messages >= EARLIER + LATER);
+    assert!(refused < 10 * measured, "{refused} ns, {measured} ns");
+}
+
+/// Return the nanoseconds that the program at the end of reads of UDP has run.
+fn cost_of_reads(session: &Session) -> u64 {
+    let costs = session.costs().into_iter();
+    let of_reads = costs.filter(|(name, _)| name == "on_sock_recv_length" || name == "on_datagram_read");
+    of_reads.map(|(_, cost)| cost.time.0).sum()
 }
 
 /// Keeps the kernel's count of program runs on while it lives, then restores the former state.

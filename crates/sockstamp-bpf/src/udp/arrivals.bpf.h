@@ -12,8 +12,8 @@
 #include "udp/state.bpf.h"
 
 /*
- * Unread datagrams of one socket, and turns of each loop over them: almost four times as many small
- * ones as the default receive buffer takes (212992 bytes, net.core.rmem_default; 768 for each).
+ * Unread datagrams of one socket: almost four times as many small ones as the default receive
+ * buffer takes (212992 bytes, net.core.rmem_default; 768 for each).
  */
 #define UDP_UNREAD 1024
 
@@ -123,36 +123,54 @@ __noinline int udp_tail_set(struct udp_flow *flow, __u64 tail)
 	return 0;
 }
 
+/* Looks of one search: more would let a user spend the reader's CPU with reads that are refused. */
+#define UDP_LOOKS (2 * UDP_ARRIVALS)
+
 struct udp_search {
 	struct udp_range range;
 	__u64 skb;
+	__u64 head;
 	__u64 found;
+	__u32 stamp;
 };
 
 static long udp_find_step(__u32 index, struct udp_search *search)
 {
-	__u64 counter = search->range.counter - 1 - index;
-	struct udp_arrival *arrival = udp_arrival_at(search->range.flow, counter);
+	__u64 counter = search->range.counter + index;
+	struct udp_arrival *arrival;
 
-	if (!arrival || arrival->skb != search->skb)
+	if ((__s64)(counter - search->head) >= 0)
+		return 1;
+	arrival = udp_arrival_at(search->range.flow, counter);
+	if (!arrival || arrival->skb != search->skb || arrival->stamp != search->stamp)
 		return 0;
 	search->found = counter;
 	return 1;
 }
 
 /*
- * Return the position of a datagram of the kernel's queue; `otherwise` if it is not there. Search
- * from the newest: addresses are reused.
+ * Return the position of a datagram; `otherwise` if it is not found. Its stamp tells it from others
+ * that had its memory before. A search begins shortly before the oldest unread one, since threads
+ * side by side end their reads in another order, and goes on where the last one has ended: reads
+ * take a datagram each, so that searches overtake them.
  */
-__noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u64 head, __u64 otherwise)
+__noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u32 stamp, __u64 head,
+			  __u64 otherwise)
 {
 	struct udp_search search = {
-		.range = {.flow = flow, .counter = head}, .skb = skb, .found = otherwise};
+		.range = {.flow = flow}, .skb = skb, .stamp = stamp, .head = head};
+	__u64 from;
 
 	if (!flow)
 		return otherwise;
-	bpf_loop(flow->rx_behind > 0 ? UDP_UNREAD : UDP_ARRIVALS, udp_find_step, &search, 0);
-	return search.found;
+	from = flow->rx_tail - UDP_ARRIVALS;
+	if ((__s64)(flow->rx_sought - from) > 0 && (__s64)(head - flow->rx_sought) > 0)
+		from = flow->rx_sought;
+	search.range.counter = from;
+	search.found = head;
+	bpf_loop(UDP_LOOKS, udp_find_step, &search, 0);
+	flow->rx_sought = search.found == head ? from + UDP_LOOKS : 0;
+	return search.found == head ? otherwise : search.found;
 }
 
 #endif

@@ -197,6 +197,16 @@ __noinline __u64 udp_unqueued(struct udp_flow *flow, const struct udp_read *read
 	return read->head;
 }
 
+/* Return the stamp of a datagram in the queue, as an arrival has it. */
+static __always_inline __u32 udp_stamp(const struct udp_read *read, __u64 name)
+{
+	const struct sk_buff *skb = (void *)(read->socket + name);
+	__u64 stamp = 0;
+
+	bpf_core_read(&stamp, sizeof(stamp), &skb->tstamp);
+	return stamp;
+}
+
 /*
  * Resume where the kernel is. With parallel threads, datagrams were taken by reads whose end is
  * still to come: those ends must not be taken for reads of later datagrams.
@@ -207,7 +217,7 @@ static __always_inline enum verdict udp_resync(struct udp_flow *flow, const stru
 	__u64 tail;
 
 	if (read->next)
-		tail = udp_find(flow, read->next, read->head, counter);
+		tail = udp_find(flow, read->next, udp_stamp(read, read->next), read->head, counter);
 	else
 		tail = udp_unqueued(flow, read, counter);
 	if (flow->rx_shared) {
@@ -323,7 +333,7 @@ __noinline int udp_match_skb(struct udp_flow *flow, struct udp_read *read)
 	if (arrival && arrival->skb == read->skb && read->stamp && arrival->stamp == read->stamp)
 		counter = tail;
 	else
-		counter = udp_find(flow, read->skb, read->head, read->head);
+		counter = udp_find(flow, read->skb, read->stamp, read->head, read->head);
 	if (counter == read->head) {
 		if (tail == read->head || arrival)
 			return VERDICT_LOST_EVENT;

@@ -116,6 +116,7 @@ struct udp_flow {
 	__s64 rx_behind; /* arrivals in `udp_behind` */
 	__s64 rx_ahead; /* datagrams known to be taken by reads whose end is not seen yet */
 	__u64 rx_doubt; /* when rx_ahead changed */
+	__u64 rx_sought; /* where udp_find() goes on */
 	__u32 rx_reader; /* the thread that read last */
 	__u16 rx_shared; /* more than one thread reads */
 	__u16 rx_proven; /* the queue holds nothing but what is in the ring */
