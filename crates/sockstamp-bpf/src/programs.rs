@@ -137,7 +137,7 @@ pub const PROGRAMS: [Program; 47] = [
     program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
     program("on_getpeername4",        Cgroup("cgroup/getpeername4"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
     program("on_getpeername6",        Cgroup("cgroup/getpeername6"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
-    program("on_sock_release",        Cgroup("cgroup/sock_release"),    Plan::measures_udp,      "every socket closed in the target's cgroup"),
+    program("on_sock_release",        Cgroup("cgroup/sock_release"),    ends,                    "every socket closed in the target's cgroup"),
     program("on_sock_create",         Cgroup("cgroup/sock_create"),     Plan::measures_udp,      "every socket made in the target's cgroup"),
     program("on_sockops",             Sockops,                          Plan::uses_bit,          CALLBACKS),
     program("on_connections",         Sockops,                          |plan| !plan.uses_bit(), CALLBACKS),
@@ -181,6 +181,11 @@ pub(crate) fn serves_datagrams(program: &Program, plan: &Plan) -> bool {
 
 fn entry_tracepoint(plan: &Plan) -> bool {
     plan.entry == Some(plan::Entry::Tracepoint)
+}
+
+/// Arrivals of TCP that a reset leaves unread are kept until their socket is closed.
+fn ends(plan: &Plan) -> bool {
+    plan.measures_udp() || plan.rx.is_some()
 }
 
 fn tcp_packets(plan: &Plan) -> bool {
