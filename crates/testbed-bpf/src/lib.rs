@@ -5,6 +5,7 @@
 
 pub mod floor;
 pub mod points;
+pub mod redirect;
 pub mod sink;
 #[allow(unsafe_code, reason = "generated")]
 mod skeleton;

@@ -20,6 +20,10 @@ pub(crate) mod points {
     include!(concat!(env!("OUT_DIR"), "/points.skel.rs"));
 }
 
+pub(crate) mod redirect {
+    include!(concat!(env!("OUT_DIR"), "/redirect.skel.rs"));
+}
+
 pub(crate) mod sink {
     include!(concat!(env!("OUT_DIR"), "/sink.skel.rs"));
 }

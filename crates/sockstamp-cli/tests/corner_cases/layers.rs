@@ -1,4 +1,5 @@
-//! Layers between send calls and TCP: kernel TLS calls TCP itself, and keeps TCP's result.
+//! Layers between send calls and TCP: kernel TLS and sockmap call TCP themselves, and keep TCP's
+//! result.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -9,9 +10,10 @@ use nix::errno::Errno;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::{TcpTlsTx, TcpUlp, TlsCryptoInfo};
 use socket2::SockRef;
+use testbed_bpf::redirect::{Bytes, Redirect};
 
 use crate::common::skip;
-use crate::traced_hosts::{Loopback, wait_until};
+use crate::traced_hosts::{Connection, Loopback, Messages, PATIENCE, wait_until};
 
 /// A wait that stands out from what a call takes, also under emulation.
 const WAIT: Duration = Duration::from_secs(3);
@@ -97,4 +99,93 @@ fn a_send_by_tls_that_failed_inside_adds_no_wait_to_the_next_one() {
     for message in valid() {
         assert!(message.stage("tx.copy") < WAIT / 2, "{message:?}");
     }
+}
+
+/// A program that talks to a proxy, and the proxy to a reader that lags behind.
+struct Proxied {
+    loopback: Loopback,
+    outer: Connection,
+    inner: Connection,
+    _redirect: Redirect,
+}
+
+impl Proxied {
+    fn new(bytes: Bytes) -> Proxied {
+        let loopback = Loopback::new();
+        let (outer, inner) = (loopback.connect(), loopback.connect());
+        SockRef::from(&inner.server)
+            .set_recv_buffer_size(256 << 10)
+            .unwrap();
+        SockRef::from(&inner.client)
+            .set_send_buffer_size(64 << 10)
+            .unwrap();
+        inner
+            .server
+            .set_read_timeout(Some(Duration::from_millis(700)))
+            .unwrap();
+        let from = match bytes {
+            Bytes::Received => &outer.server,
+            Bytes::Sent => &outer.client,
+        };
+        let redirect = Redirect::new(bytes, from, &inner.client).unwrap();
+        Proxied {
+            loopback,
+            outer,
+            inner,
+            _redirect: redirect,
+        }
+    }
+
+    /// Has sends fail for a while, twice, and tries again much later.
+    fn stall(&self) {
+        /// As much as fills the buffers between.
+        const WRITES: usize = 64;
+        let mut client = &self.outer.client;
+        for _ in 0..2 {
+            let writes = (0..WRITES).take_while(|_| client.write(&[7; LARGE]).is_ok());
+            println!("{} writes", writes.count());
+            thread::sleep(WAIT);
+            drain(&self.inner.server);
+            wait_until("there is room again", || {
+                let sent = client.write(&[7; SMALL]);
+                sent.is_ok_and(|bytes| bytes == SMALL)
+            });
+            drain(&self.inner.server);
+        }
+    }
+
+    /// No message that the proxy sent has a wait of an earlier try.
+    fn check(self) {
+        let address = self.inner.client_address;
+        let messages: Messages = self.loopback.finish();
+        let sent = messages.sent_from(address);
+        let valid: Vec<_> = sent
+            .iter()
+            .filter(|message| message.verdict() == "valid")
+            .collect();
+        println!("{} of {} valid", valid.len(), sent.len());
+        assert!(!valid.is_empty(), "{sent:?}");
+        for message in valid {
+            assert!(message.stage("tx.copy") < WAIT / 2, "{message:?}");
+        }
+    }
+}
+
+/// The kernel's worker does not wait: it fails inside, and tries again when there is room.
+#[test]
+fn bytes_that_a_sockmap_sends_on_later_have_no_wait_of_an_earlier_try() {
+    let proxied = Proxied::new(Bytes::Received);
+    proxied.stall();
+    proxied.check();
+}
+
+/// The program's call waits inside, for the other socket, until that gives up.
+#[test]
+fn a_send_through_a_sockmap_has_no_wait_of_an_earlier_one_that_gave_up() {
+    let proxied = Proxied::new(Bytes::Sent);
+    let patience = Some(Duration::from_millis(300));
+    proxied.inner.client.set_write_timeout(patience).unwrap();
+    proxied.outer.client.set_write_timeout(Some(PATIENCE)).unwrap();
+    proxied.stall();
+    proxied.check();
 }

@@ -99,6 +99,17 @@ static __always_inline bool entry_is_stale(const struct tcp_sock *tp, const stru
 }
 
 /*
+ * Return true if a task's noted entry may be of an earlier call, which waited and failed unseen: a
+ * sockmap (sk_user_data) lets a call on one socket send by another, and of that call only the first
+ * socket is shown (tcp_bpf_sendmsg_redir(), net/ipv4/tcp_bpf.c, v6.18).
+ */
+static __always_inline bool entry_is_doubtful(const struct sock *sk, const struct flow *flow,
+					      const struct sender *sender)
+{
+	return sk->sk_user_data && sender->full && tcp_of(sk)->write_seq == flow->tx_seq;
+}
+
+/*
  * tcp_sendmsg_locked() fires once per turn of its loop, with the socket locked; the first turn is
  * the entry. A later turn finds the task's entry in place. A wait for memory lets other threads in.
  * A thread without room for its entry could later take a later turn for its first: so no entry is
@@ -126,6 +137,11 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 	task = bpf_get_current_pid_tgid();
 	sender = entry_of_task(flow, task);
 	if (sender && !entry_is_stale(tcp_of(sk), flow, msg)) {
+		if (entry_is_doubtful(sk, flow, sender)) {
+			sender->tid = 0;
+			flow->tx_crowded = TX_CROWDED;
+			return;
+		}
 		if (will_wait || sender->full)
 			tx_wait(sender, will_wait, bpf_ktime_get_ns());
 		return;
