@@ -19,6 +19,7 @@ mod life_cycle;
 mod limits;
 mod mptcp;
 mod names;
+mod option_memory;
 mod paths;
 mod rx;
 mod selection;
