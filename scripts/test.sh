@@ -107,21 +107,48 @@ step_generated() {
 	"$target/debug/xtask" generate --check
 }
 
-# Unit and property tests, but for those that need root: they load programs, or make files of other users. `tests` has all.
-step_unit() {
-	local root=(container::file::tests:: filter::tests::the_kernel_answers_as_the_model_does
-		filter::tests::the_longest_filters_load held_socket::tests:: privilege::tests:: sample::tests::)
+# Tests beside the code that need root: they load programs, or make files of other users.
+rooted=(container::file::tests:: filter::tests::the_kernel_answers_as_the_model_does
+	filter::tests::the_longest_filters_load held_socket::tests:: privilege::tests:: sample::tests::)
+
+# Unit and property tests without root, side by side; with the tests of the programs that are named.
+in_parallel() { # [--test=PROGRAM]...
 	local skipped
-	mapfile -t skipped < <(printf -- '--skip\n%s\n' "${root[@]}")
-	cargo test --locked --workspace --no-fail-fast --lib --bins -- --quiet "${skipped[@]}"
+	mapfile -t skipped < <(printf -- '--skip\n%s\n' "${rooted[@]}")
+	cargo test --locked --workspace --no-fail-fast --lib --bins "$@" -- --quiet "${skipped[@]}"
 }
 
-# One at a time: known-answer tests measure time, and would measure each other.
-step_tests() {
+step_unit() {
+	in_parallel
+}
+
+# Programs in tests/ that measure nothing and touch nothing of the host.
+pure=(changes files populations)
+
+# The other programs in tests/.
+live() {
+	cargo metadata --locked --no-deps --format-version 1 |
+		jq -r '.packages[].targets[] | select(.kind == ["test"]).name' | sort -u |
+		grep -vxF "$(printf '%s\n' "${pure[@]}")"
+}
+
+# One at a time, by the watchdog: known-answer tests measure time, and would measure each other.
+one_by_one() { # ARGUMENT...
 	local runner
 	runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
 	env "$runner=$PWD/scripts/watchdog.sh $patience" \
-		cargo test --locked --workspace --no-fail-fast --tests -- --test-threads=1
+		cargo test --locked --workspace --no-fail-fast "$@"
+}
+
+step_tests() {
+	local programs failed=0
+	mapfile -t programs < <(live)
+	# Without a name cargo would run each test once more.
+	[ -n "${programs[*]}" ]
+	in_parallel "${pure[@]/#/--test=}" || failed=1
+	one_by_one --lib --bins -- --test-threads=1 "${rooted[@]}" || failed=1
+	one_by_one "${programs[@]/#/--test=}" -- --test-threads=1 || failed=1
+	return "$failed"
 }
 
 # Debian's kernels in QEMU. On the kernel that runs here the same tests are a part of `tests`.

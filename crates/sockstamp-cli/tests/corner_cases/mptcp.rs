@@ -71,15 +71,16 @@ fn own_process() -> String {
 /// It clones a socket to which no file leads (`mptcp_stream_accept()`, v6.18).
 #[test]
 fn by_pid_plain_tcp_that_an_older_mptcp_listener_accepts_is_measured() {
-    for address in LOCALHOSTS {
-        for new_only in [&[][..], &["--new-only"]] {
-            let host = host();
-            let listener = listen(&host, address);
-            let pid = own_process();
-            let trace = Trace::start(&[&["-p", &pid], new_only].concat());
-            let connection = talk_plainly(&host, &listener, address);
-            assert_server_measured(&Messages::new(trace.finish()), &connection);
-        }
+    for new_only in [&[][..], &["--new-only"]] {
+        let host = host();
+        let listeners = LOCALHOSTS.map(|address| (listen(&host, address), address));
+        let pid = own_process();
+        let trace = Trace::start(&[&["-p", &pid], new_only].concat());
+        let connections = listeners.map(|(listener, address)| talk_plainly(&host, &listener, address));
+        let messages = Messages::new(trace.finish());
+        connections
+            .iter()
+            .for_each(|connection| assert_server_measured(&messages, connection));
     }
 }
 
