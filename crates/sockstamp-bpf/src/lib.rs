@@ -15,6 +15,7 @@ compile_error!(
 );
 
 mod abi;
+mod clock;
 pub mod completions;
 mod cost;
 mod demand;
@@ -50,7 +51,6 @@ mod wakeups;
 mod window;
 
 pub use cost::ProgramCost;
-pub use demand::Demand;
 pub use error::Error;
 pub use group::Grouped;
 pub use options::{HolView, Options, Sampling, Target};

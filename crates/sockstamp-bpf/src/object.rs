@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{Skel, SkelBuilder};
-use libbpf_rs::{Link, PrintLevel, ProgramAttachType, ProgramType};
+use libbpf_rs::{Link, PrintLevel, ProgramAttachType, ProgramMut, ProgramType};
 
 use crate::error::{Error, Tried};
 
@@ -34,6 +34,14 @@ pub fn attach_traced(skeleton: &mut impl Skel<'static>) -> Result<Vec<Link>, Err
             program.attach().tried(format!("attach {name}"))
         })
         .collect()
+}
+
+/// Return the program of this name.
+pub(crate) fn find<'a>(skeleton: &'a mut impl Skel<'static>, name: &str) -> ProgramMut<'a> {
+    let mut programs = skeleton.object_mut().progs_mut();
+    programs
+        .find(|program| program.name() == name)
+        .unwrap_or_else(|| unreachable!("{name} is a program of ours"))
 }
 
 /// Silence libbpf, except for debugging.

@@ -2,7 +2,7 @@
 
 use sockstamp_model::stage::Stage;
 
-use crate::demand::Demand;
+use crate::abi::raw::demand_for;
 use crate::facts::Function::{
     DoTcpSendpages, SkStreamWaitMemory, SkbConsumeUdp, SockDefReadable, TcpPushPendingFrames,
     TcpRcvStateProcess, TcpRecvmsg, UdpEnqueueScheduleSkb, UdpSendmsg, Udpv6Sendmsg,
@@ -10,6 +10,16 @@ use crate::facts::Function::{
 use crate::facts::Hook::{Cgroup, Entry, Return, Sockops, Timer, Walk};
 use crate::facts::{Function, Hook, Tracepoint};
 use crate::plan::{self, Datagrams, Plan, Reads, Stamps};
+
+/// A use of programs that are attached on demand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Demand {
+    /// A selected UDP socket moves data.
+    Datagrams = demand_for::DEMAND_DATAGRAMS,
+    /// TCP splits packets of selected sockets: parts of them have no key, and so no callback.
+    Parts = demand_for::DEMAND_PARTS,
+}
 
 /// A program of `sockstamp.bpf.c`.
 #[derive(Debug, Clone, Copy)]

@@ -11,7 +11,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, Program, ProgramMut};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, Program};
 use sockstamp::ReceiveStamping;
 use sockstamp_host::cgroup::is_cgroup2;
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
@@ -21,6 +21,7 @@ use sockstamp_model::summary::Summary;
 
 use crate::abi::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::abi::{self, Record, Ring};
+use crate::clock::monotonic_now;
 use crate::cost::ProgramCost;
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
@@ -301,7 +302,7 @@ impl Session {
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
         let at_once = |program: &&programs::Program| program.demands(&self.plan).is_empty();
         for program in programs::needed(&self.plan).filter(at_once) {
-            let ours = find(&mut self.skeleton, program.name);
+            let ours = object::find(&mut self.skeleton, program.name);
             let link = match program.hook {
                 Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_) => ours.attach(),
                 Hook::Timer => sched::attach_clock(&ours),
@@ -592,12 +593,6 @@ fn hand_over(
     }
 }
 
-/// Return the same clock as `bpf_ktime_get_ns()`.
-pub(crate) fn monotonic_now() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
-}
-
 pub(crate) fn require_process(pid: u32) -> Result<(), Error> {
     let status = fs::read(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess { pid })?;
     // The name of the process is in it, which may be any bytes.
@@ -626,13 +621,6 @@ pub(crate) fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error>
         });
     }
     File::open(path).tried(format!("open {}", path.display()))
-}
-
-pub(crate) fn find<'a>(skeleton: &'a mut SockstampSkel<'static>, name: &str) -> ProgramMut<'a> {
-    let mut programs = skeleton.object_mut().progs_mut();
-    programs
-        .find(|program| program.name() == name)
-        .unwrap_or_else(|| unreachable!("{name} is a program of ours"))
 }
 
 /// Hold the loaded programs that messages make run, by name.
@@ -673,7 +661,7 @@ fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File)
     let mut admits = true;
     let of_udp = |program: &&programs::Program| matches!(program.hook, Hook::Cgroup(_));
     for program in programs::needed(plan).filter(of_udp) {
-        match find(skeleton, program.name).attach_cgroup(cgroup.as_raw_fd()) {
+        match object::find(skeleton, program.name).attach_cgroup(cgroup.as_raw_fd()) {
             Err(error) if error.kind() == libbpf_rs::ErrorKind::PermissionDenied => admits = false,
             attached => drop(attached.tried(format!("attach {}", program.name))?),
         }

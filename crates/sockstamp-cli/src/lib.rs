@@ -30,6 +30,7 @@ mod listeners;
 mod measure;
 mod measuring;
 mod output;
+mod paragraph;
 mod pcap;
 mod ping;
 mod progress;

@@ -16,8 +16,8 @@ use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::Direction;
 
+use crate::paragraph;
 use crate::target::{self, Target};
-use crate::text;
 
 /// Listeners that are printed.
 const SHOWN: usize = 4;
@@ -154,7 +154,7 @@ pub(crate) fn lines(
     if listeners.len() > SHOWN {
         items.push(format!("{} more", listeners.len() - SHOWN));
     }
-    writeln!(output, "{}", text::wrapped(" listeners:", items, ","))
+    writeln!(output, "{}", paragraph::wrapped(" listeners:", items, ","))
 }
 
 #[cfg(test)]
@@ -193,7 +193,7 @@ mod tests {
         let text = printed(&many, 1);
         assert!(text.ends_with(" 3 more\n"), "{text}");
         assert!(
-            text.lines().all(|line| line.chars().count() <= text::WIDTH),
+            text.lines().all(|line| line.chars().count() <= paragraph::WIDTH),
             "{text}"
         );
     }

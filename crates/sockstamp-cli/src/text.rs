@@ -12,6 +12,7 @@ use sockstamp_model::verdict::Verdict;
 
 use crate::colour::Brush;
 use crate::diagnosis::{self, Owners};
+use crate::paragraph::wrapped;
 use crate::{interfaces, listeners};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
@@ -413,30 +414,6 @@ pub(crate) fn losses(output: &mut dyn Write, summary: &Summary, brush: Brush) ->
     }
 }
 
-/// Columns of a terminal.
-pub(crate) const WIDTH: usize = 80;
-
-/// Put items behind a title, on as many lines as they need, with a sign behind all but the last.
-pub(crate) fn wrapped<S: AsRef<str>>(title: &str, items: impl IntoIterator<Item = S>, sign: &str) -> String {
-    let indent = title.chars().count();
-    let (mut text, mut column) = (title.to_owned(), indent);
-    let mut items = items.into_iter().peekable();
-    while let Some(item) = items.next() {
-        let sign = if items.peek().is_some() { sign } else { "" };
-        let item = format!("{}{sign}", item.as_ref());
-        let length = item.chars().count();
-        if column > indent && column + 1 + length > WIDTH {
-            text += "\n";
-            text += &" ".repeat(indent);
-            column = indent;
-        }
-        text += " ";
-        text += &item;
-        column += 1 + length;
-    }
-    text
-}
-
 /// The table of `stat` as comma-separated values.
 pub(crate) fn csv(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     writeln!(
@@ -477,6 +454,7 @@ mod tests {
     use sockstamp_model::interface::{Interface, InterfaceSummary, Medium};
 
     use super::*;
+    use crate::paragraph::WIDTH;
 
     /// Every counter at its widest, and every refusal.
     fn crowded() -> Summary {
@@ -607,16 +585,5 @@ mod tests {
         let text = printed(&summary);
         let last = text.trim_end().lines().next_back().unwrap();
         assert!(last.starts_with(" diagnosis: packets are lost: "), "{text}");
-    }
-
-    #[test]
-    fn items_wrap_beneath_each_other() {
-        let items = ["a".repeat(40), "b".repeat(40), "c".repeat(100), "d".to_owned()];
-        let text = wrapped(" title:", &items, ",");
-        let expected = format!(
-            " title: {},\n        {},\n        {},\n        d",
-            items[0], items[1], items[2]
-        );
-        assert_eq!(text, expected);
     }
 }

@@ -19,7 +19,7 @@ use sockstamp_model::verdict::Verdict;
 
 use crate::diagnosis::Owners;
 use crate::measure::Observer;
-use crate::text;
+use crate::paragraph;
 
 /// Most waits that are kept: 40 MB.
 const MOST_WAITS: usize = 1 << 20;
@@ -248,7 +248,7 @@ impl fmt::Display for WallTime {
                 self.own_ns
             ),
         });
-        f.write_str(&text::wrapped(&format!(" {}:", self.wall_ns), items, ","))
+        f.write_str(&paragraph::wrapped(&format!(" {}:", self.wall_ns), items, ","))
     }
 }
 
@@ -278,7 +278,7 @@ mod tests {
         };
         let text = waits.divide(at(0), at(end)).to_string();
         assert!(
-            text.lines().all(|line| line.chars().count() <= text::WIDTH),
+            text.lines().all(|line| line.chars().count() <= paragraph::WIDTH),
             "{text}"
         );
         text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,10 +1,5 @@
 //! The formats that Prometheus reads, and the choice between them.
 
-use std::sync::Arc;
-
-use crate::family::Exposition;
-use crate::pieces::Pieces;
-
 /// A format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -40,12 +35,6 @@ impl Format {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Plain => "text/plain; version=0.0.4; charset=utf-8",
         }
-    }
-
-    /// Return all series in this format, piece by piece.
-    #[must_use]
-    pub fn pieces(self, exposition: Arc<Exposition>) -> Pieces {
-        Pieces::new(exposition, self)
     }
 }
 

@@ -24,6 +24,14 @@ pub struct Pieces {
     ended: bool,
 }
 
+impl Format {
+    /// Return all series in this format, piece by piece.
+    #[must_use]
+    pub fn pieces(self, exposition: Arc<Exposition>) -> Pieces {
+        Pieces::new(exposition, self)
+    }
+}
+
 impl Pieces {
     pub(crate) fn new(exposition: Arc<Exposition>, format: Format) -> Self {
         Self {

@@ -9,23 +9,14 @@ use std::time::Duration;
 use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 
 use crate::abi::raw::demand_for;
+use crate::clock::monotonic_now;
 use crate::error::{Error, Tried};
 use crate::facts::Hook;
+use crate::object;
 use crate::plan::Plan;
 use crate::privilege::with_capabilities;
-use crate::programs::{self, Program};
-use crate::session::{self, monotonic_now};
+use crate::programs::{self, Demand, Program};
 use crate::skeleton::sockstamp::SockstampSkel;
-
-/// A use of programs that are attached on demand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum Demand {
-    /// A selected UDP socket moves data.
-    Datagrams = demand_for::DEMAND_DATAGRAMS,
-    /// TCP splits packets of selected sockets: parts of them have no key, and so no callback.
-    Parts = demand_for::DEMAND_PARTS,
-}
 
 const ALL: [Demand; demand_for::DEMAND_COUNT as usize] = [Demand::Datagrams, Demand::Parts];
 
@@ -139,7 +130,7 @@ impl Standby {
     }
 
     fn attach(&self, skeleton: &mut SockstampSkel<'static>, program: &Program) -> Result<Link, Error> {
-        let ours = session::find(skeleton, program.name);
+        let ours = object::find(skeleton, program.name);
         let link = match program.hook {
             Hook::Cgroup(_) => ours.attach_cgroup(self.cgroup.as_raw_fd()),
             _ => ours.attach(),

@@ -21,6 +21,7 @@ use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::packet::Packet;
 
 use crate::abi::raw::packet_loss;
+use crate::clock::monotonic_now;
 use crate::error::{Error, Tried};
 use crate::facts::Facts;
 use crate::filter;
@@ -30,7 +31,7 @@ use crate::object;
 use crate::options::Target;
 use crate::plan::{Obstacle, no_btf, no_capability};
 use crate::probe;
-use crate::session::{comm_key, monotonic_now, require_process, target_cgroup};
+use crate::session::{comm_key, require_process, target_cgroup};
 use crate::skeleton::packets::{PacketsSkel, PacketsSkelBuilder};
 use crate::verified;
 use crate::wakeups::Wakeups;

@@ -11,12 +11,13 @@ use sockstamp_model::summary;
 
 use self::schedule::Schedule;
 use crate::abi::raw::{WINDOW_LEAD_NS, WINDOW_NS, WINDOW_TAIL_NS};
-use crate::demand::{Demand, Standby};
+use crate::clock::monotonic_now;
+use crate::demand::Standby;
 use crate::error::{Error, Tried};
+use crate::object;
 use crate::plan::Plan;
 use crate::privilege::with_capabilities;
-use crate::programs::{self, Program};
-use crate::session::{self, monotonic_now};
+use crate::programs::{self, Demand, Program};
 use crate::skeleton::sockstamp::SockstampSkel;
 
 const LEAD: u64 = WINDOW_LEAD_NS as u64;
@@ -223,7 +224,7 @@ impl Windows {
             if self.links.iter().any(|(name, _)| *name == program.name) {
                 continue;
             }
-            let link = session::find(skeleton, program.name).attach();
+            let link = object::find(skeleton, program.name).attach();
             self.links
                 .push((program.name, link.tried(format!("attach {}", program.name))?));
         }

@@ -1,12 +1,9 @@
 //! The configuration file.
 
-use std::convert::Infallible;
-use std::fmt::Display;
 use std::fs;
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -211,19 +208,6 @@ impl Config {
     pub(super) fn filter(&self) -> Option<Filter> {
         self.target.filter.as_ref()?.parse().ok()
     }
-}
-
-/// Read a value of a type that is parsed from text.
-pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    text.parse().map_err(D::Error::custom)
-}
-
-/// Refuse a key that users may expect, with the reason.
-pub(super) fn refused<'de, D: Deserializer<'de>>(why: &str) -> Result<Option<Infallible>, D::Error> {
-    Err(D::Error::custom(why))
 }
 
 fn dimensions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Dimension>, D::Error> {

@@ -12,6 +12,7 @@ mod own;
 mod rules;
 mod server;
 mod snapshot;
+mod values;
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -339,7 +340,8 @@ impl Agent<'_> {
 
 fn namer(config: &Config) -> Namer<'_> {
     Namer {
-        config,
+        by: &config.by,
+        rules: &config.rules,
         cgroups: cgroup::mount().unwrap_or_default(),
     }
 }

@@ -16,7 +16,7 @@ use sockstamp_export::catalogue;
 use sockstamp_export::ledger::Naming;
 use sockstamp_model::group::{Dimension, GroupKey};
 
-use super::config::{Config, parsed, refused};
+use super::values::{parsed, refused};
 
 /// A rule. The first that matches a group gives it its labels.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -257,21 +257,22 @@ fn label(key: &GroupKey, dimension: Dimension) -> String {
     value.unwrap_or_default()
 }
 
-/// Names groups by a configuration.
+/// Names groups by their dimensions and rules.
 #[derive(Debug)]
 pub(super) struct Namer<'a> {
-    pub(super) config: &'a Config,
+    pub(super) by: &'a [Dimension],
+    pub(super) rules: &'a [Rule],
     /// The mount point of cgroups.
     pub(super) cgroups: PathBuf,
 }
 
 impl Naming for Namer<'_> {
     fn labels(&self, key: &GroupKey) -> Labels {
-        let own = self.config.by.iter();
+        let own = self.by.iter();
         let mut labels: Labels = own
             .map(|&by| (Cow::Borrowed(by.name()), label(key, by)))
             .collect();
-        let rule = self.config.rules.iter().find(|rule| rule.matches.fits(key));
+        let rule = self.rules.iter().find(|rule| rule.matches.fits(key));
         let added = rule.into_iter().flat_map(|rule| &rule.labels);
         labels.extend(added.map(|(name, value)| (Cow::Owned(name.clone()), value.clone())));
         labels
@@ -289,6 +290,7 @@ impl Naming for Namer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::agent::config::Config;
 
     fn key(container: &str, port: u16, peer: &str) -> GroupKey {
         GroupKey {
@@ -302,7 +304,8 @@ mod tests {
     fn labels_of(config: &str, key: &GroupKey) -> Vec<String> {
         let config: Config = toml::from_str(config).unwrap();
         let namer = Namer {
-            config: &config,
+            by: &config.by,
+            rules: &config.rules,
             cgroups: PathBuf::new(),
         };
         let labels = namer.labels(key);

@@ -1,5 +1,7 @@
 //! The figures that rules ask about.
 
+use std::net::SocketAddr;
+
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::group::{GroupHistogram, GroupSummary};
 use sockstamp_model::listener::ListenerSummary;
@@ -7,8 +9,6 @@ use sockstamp_model::part::{Part, PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::summary::{Connections, Summary, Throttled};
 use sockstamp_model::verdict::Verdict;
-
-use super::owners::Slowest;
 
 /// A number of messages and the sum of their times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +27,21 @@ impl Sum {
         let mean = self.ns.checked_div(u128::from(self.count));
         Nanos(mean.map_or(0, |mean| u64::try_from(mean).unwrap_or(u64::MAX)))
     }
+}
+
+/// The answers of a peer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Answers {
+    pub(super) whole: Sum,
+    pub(super) network: Sum,
+}
+
+/// The peer that has most of the time of answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slowest {
+    pub(super) peer: SocketAddr,
+    /// Its answers; `None` if only some of the slow ones are known.
+    pub(super) answers: Option<Answers>,
 }
 
 /// A measurement in sums.

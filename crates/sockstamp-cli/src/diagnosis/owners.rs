@@ -12,28 +12,13 @@ use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Stage, StageMap};
 
 use super::Cause;
-use super::figures::Sum;
+use super::figures::{Answers, Slowest, Sum};
 use crate::measure::Observer;
 
 /// Most peers that are kept: half a megabyte.
 const MOST_PEERS: usize = 4096;
 /// Most programs that are kept: as much.
 const MOST_PROGRAMS: usize = 1024;
-
-/// The answers of a peer.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Answers {
-    pub(super) whole: Sum,
-    pub(super) network: Sum,
-}
-
-/// The peer that has most of the time of answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Slowest {
-    pub(super) peer: SocketAddr,
-    /// Its answers; `None` if only some of the slow ones are known.
-    pub(super) answers: Option<Answers>,
-}
 
 /// A program and the port of the service that it is, or asks.
 pub(super) type Program = (Name, u16);

@@ -5,8 +5,7 @@ use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
-use super::figures::{Figures, Sum};
-use super::owners::{Answers, Slowest};
+use super::figures::{Answers, Figures, Slowest, Sum};
 use super::{Cause, Finding};
 use crate::text::share;
 

@@ -6,7 +6,7 @@ use sockstamp_explain::diff::Change;
 use sockstamp_model::clock::Nanos;
 
 use super::Difference;
-use crate::text::wrapped;
+use crate::paragraph::wrapped;
 
 pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result<()> {
     let changes = &difference.changes;

@@ -10,7 +10,7 @@ use sockstamp_model::stage::Stage;
 use super::causes::Explained;
 use super::waterfall;
 use crate::diagnosis::Rule;
-use crate::text::wrapped;
+use crate::paragraph::wrapped;
 
 /// Components that carry less of the excess are not listed.
 const LISTED: f64 = 0.05;

@@ -8,7 +8,8 @@ use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
 
 use crate::line::time_of_day;
-use crate::text::{bar_between, wrapped};
+use crate::paragraph::wrapped;
+use crate::text::bar_between;
 
 /// Print a line about the message, and one for each stage or part that took time. Parts of a stage
 /// follow each other: how they interleave is not measured.

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use sockstamp_join::{Host, Quality, Reason};
 
 use super::{Joined, middle, waterfall};
-use crate::text::{row, share, wrapped};
+use crate::paragraph::wrapped;
+use crate::text::{row, share};
 
 pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
     writeln!(output)?;

@@ -6,7 +6,8 @@ use sockstamp_join::Life;
 use sockstamp_model::clock::Nanos;
 
 use crate::line::time_of_day;
-use crate::text::{bar_between, wrapped};
+use crate::paragraph::wrapped;
+use crate::text::bar_between;
 
 pub(super) fn one(output: &mut dyn Write, life: &Life) -> io::Result<()> {
     let words = format!(

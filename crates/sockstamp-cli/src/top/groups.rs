@@ -10,7 +10,7 @@ use super::app::{App, View};
 use super::paint::{self, MOST, Paint};
 use super::table::{Half, Key, Row};
 use super::{bar, units};
-use crate::text;
+use crate::paragraph;
 
 /// The width of a cell, including the blank before it.
 const CELL: usize = 6;
@@ -248,7 +248,7 @@ fn describe(row: &Row, width: usize, below: usize, paint: Paint) -> Vec<Line<'st
 
 fn diagnosis(row: &Row, paint: Paint) -> Vec<Line<'static>> {
     let text = row.diagnosis.as_ref().map_or_else(String::new, |sentence| {
-        text::wrapped(" diagnosis:", sentence.split(' '), "")
+        paragraph::wrapped(" diagnosis:", sentence.split(' '), "")
     });
     let lines = text
         .lines()
