@@ -27,7 +27,7 @@ sed 's/^/--undefined=/' "$made/functions" |
 	xargs ld --relocatable --gc-sections --force-group-allocation -o "$made/sockstamp.o" "$archive"
 # Bitcode of several objects in one is none; binutils' plugin of LLVM reads it all the same.
 objcopy --remove-section=.llvmbc --remove-section=.llvmcmd "$made/sockstamp.o"
-# What the standard library uses where the C library has it stays weak.
+# Keep symbols weak that the standard library uses where the C library has them.
 readelf --symbols --wide "$archive" | awk '$5 == "WEAK" && $7 == "UND" { print $8 }' | sort -u >"$made/weak"
 objcopy --keep-global-symbols="$made/functions" --weaken-symbols="$made/weak" "$made/sockstamp.o"
 

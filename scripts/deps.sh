@@ -113,7 +113,7 @@ export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
 [ -n "$refreshed" ] || apt-get update -qq
 apt-get install -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${wanted[@]}"
 
-# What we brought must not come up at the next boot either.
+# Keep the servers that we installed from starting at the next boot, too.
 if command -v systemctl >/dev/null; then
 	for package in "${wanted[@]}"; do
 		case $package in

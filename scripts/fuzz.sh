@@ -28,7 +28,7 @@ RUSTFLAGS="--cfg fuzzing" cargo run "${checked[@]}" --example seeds -- "$corpus"
 cargo_fuzz build
 for seeds in "$corpus"/*; do
 	printf '%s: ' "${seeds##*/}"
-	# What libFuzzer tells of its way is of use only where it found something.
+	# Show libFuzzer's output only where it found something.
 	if ! cargo_fuzz run "${seeds##*/}" "$seeds" -- -max_len=512 -close_fd_mask=1 "$@" >"$corpus.log" 2>&1; then
 		cat "$corpus.log"
 		exit 1

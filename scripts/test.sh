@@ -84,7 +84,7 @@ step_msrv() {
 		{ rustup run "$msrv" rustc --version 2>/dev/null ||
 			rustup toolchain install "$msrv" --profile minimal --no-self-update; }; then
 		echo "Checking with Rust $msrv"
-		# What users build: the tests need not build with it.
+		# Check what users build: the tests need not build with it.
 		CARGO_TARGET_DIR=$target/msrv rustup run "$msrv" cargo check --locked --workspace
 		return
 	fi
@@ -180,7 +180,7 @@ step_fuzz() {
 	scripts/fuzz.sh -seed=1 -runs=20000
 }
 
-# What the library does without a system call, as Miri sees it: undefined behaviour, leaks, and orders of memory accesses that
+# Check by Miri what the library does without a system call: undefined behaviour, leaks, and orders of memory accesses that
 # this machine does not show. One case of a property, of which the step `tests` tries hundreds: each takes it a second.
 step_miri() {
 	local pure=(control:: completions::area completions::protocol error_queue::report error_queue::ring

@@ -24,6 +24,11 @@ fentry and kprobes. Features are detected by symbol: another kernel of the same 
 more. [How it works](how-it-works.md#before-linux-615) says how stamps by fentry and by packets differ from
 those of BPF timestamping.
 
+arm64 was tried by Debian 12's cross compiler, on an x86-64 host: `sockstamp-model`, `sockstamp` and
+`sockstamp-host` compile for it, and so do libbpf and the BPF programs. `sockstamp-bpf` refuses to compile,
+because what CPUs share is ordered for x86-64 alone; four conversions of C's `char`, unsigned there, would be
+left to write. No arm64 kernel was booted.
+
 ";
 
 const HOOKS: &str = "

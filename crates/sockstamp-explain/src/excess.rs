@@ -64,7 +64,7 @@ pub enum Claim {
     Nothing,
 }
 
-/// Why slow messages are slow.
+/// The reasons of slow messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     /// The time that is explained.

@@ -2,7 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
-/// Why a message of one host was not joined with one of the other.
+/// A reason for which a message of one host was not joined with one of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The other recording has no message of this direction of the connection.

@@ -261,9 +261,9 @@ impl Packets {
     }
 }
 
-/// Return how many of the entries that were added are no longer there.
+/// Return how many of the added elements are no longer there.
 fn gone(map: &impl MapCore, added: u64) -> u64 {
-    // The kernel makes room a little before a map is full. A look at each entry is a system call.
+    // The kernel makes room a little before a map is full. A look at each element is a system call.
     if added <= u64::from(map.max_entries()) / 2 {
         return 0;
     }

@@ -1,4 +1,4 @@
-//! Why something is not measured, as data.
+//! Reasons for which something is not measured, as data.
 
 use std::fmt;
 

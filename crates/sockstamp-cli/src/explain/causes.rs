@@ -9,8 +9,8 @@ use sockstamp_model::message::Message;
 /// Causes that are looked for in each kind of messages.
 const CAUSES: usize = 3;
 
-/// Why messages of a kind are slow, and for whom: the first slice, and those that cannot be told
-/// from it.
+/// The reasons of slow messages of a kind: the first slice, and those that cannot be told from
+/// it.
 pub(super) struct Explained {
     pub(super) explanation: Explanation,
     pub(super) leaders: Vec<Addition>,

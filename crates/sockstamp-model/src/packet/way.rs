@@ -4,7 +4,7 @@ use super::{Packet, PacketStage};
 use crate::clock::{Monotonic, Nanos, Realtime, Timestamp};
 use crate::flow::SocketCookie;
 
-/// What a message is found by in a recording.
+/// The key by which a message is found in a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageName {
     /// Its socket.
