@@ -164,18 +164,11 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "slow reader",
-        condition: "`rx.app` is 10 ms on average, and 30 % of the time until data is read.",
+        condition: "`rx.app` is 10 ms on average, and 30 % of the time until data is read. Late accepts come before it: data waits for them, too.",
         sentence: "N % of the T until data is read is the program, which comes late to read it (rx.app, N % running, runnable or blocked)",
         check: "`ss -tm`: a receive queue that stays; `perf top -p PID`, `strace -p PID`.",
         cure: "Less work between reads, more tasks, or asynchronous work.",
-        find: |figures| {
-            stage(figures, Stage::RxApp, 10 * MS, |figures| {
-                format!(
-                    "the program, which comes late to read it (rx.app{})",
-                    most_of_reader(figures)
-                )
-            })
-        },
+        find: late_reads,
     },
     Rule {
         name: "receive path",
@@ -295,6 +288,19 @@ fn late_accepts(figures: &Figures) -> Option<Finding> {
         ns: accept.ns,
         sentence: format!("connections wait {mean} to be accepted (conn.accept): the program comes late"),
         cause: Cause::Stage(Stage::ConnAccept),
+    })
+}
+
+/// Data that came before accept() waited for that first.
+fn late_reads(figures: &Figures) -> Option<Finding> {
+    let found = stage(figures, Stage::RxApp, 10 * MS, |figures| {
+        let doing = most_of_reader(figures);
+        format!("the program, which comes late to read it (rx.app{doing})")
+    })?;
+    let accepts = figures.stages[Stage::ConnAccept].ns;
+    Some(Finding {
+        ns: found.ns.saturating_sub(accepts),
+        ..found
     })
 }
 

@@ -220,6 +220,10 @@ fn connects_that_are_slow_or_fail_are_told() {
         &late,
         "connections wait 12.0 ms to be accepted (conn.accept): the program comes late",
     );
+    let late_from_the_start = measured(&[(Stage::ConnAccept, 12 * MS), (Stage::RxApp, 20 * MS)]);
+    assert_eq!(told(&late_from_the_start), told(&late));
+    let later_still = measured(&[(Stage::ConnAccept, 12 * MS), (Stage::RxApp, 30 * MS)]);
+    assert!(told(&later_still).unwrap().contains("rx.app"));
     let failed = &mut summary.connections.failed;
     failed.insert(Verdict::ConnectAborted, 50);
     failed.insert(Verdict::ConnectRefused, 2);

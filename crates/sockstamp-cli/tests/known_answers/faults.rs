@@ -290,6 +290,94 @@ fn slow_dns() {
 }
 
 #[test]
+fn loss_on_the_way_here() {
+    let line = LinkConfig::default()
+        .delay(Duration::from_millis(10))
+        .loss(0.05)
+        .offload(false);
+    let pair = Pair::relay(line, Family::V4);
+    let sink = pair.serve(&["sink"]);
+    let process = sink.id().to_string();
+    within_attempts(|| {
+        let line = last_line_while(&["-p", &process], || {
+            pair.run_peer("blast --sends 400 --size 1400 --interval-ms 2");
+        });
+        tells(line, "packets to this host are lost or reordered")
+    });
+}
+
+/// Serves one request after another, with a pause of 100 ms.
+const ONE_BY_ONE: &str = "
+import socket, sys, time
+listener = socket.create_server(('127.0.0.1', int(sys.argv[1])))
+while True:
+    served, _ = listener.accept()
+    served.recv(1000)
+    served.sendall(b'HTTP/1.0 204 No Content\\r\\n\\r\\n')
+    served.close()
+    time.sleep(0.1)
+";
+
+#[test]
+fn a_server_that_accepts_late() {
+    let host = Host::new("late").unwrap();
+    let server = host.spawn("python3", &["-c", ONE_BY_ONE, "8081"]).unwrap();
+    host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8081)), TIMEOUT)
+        .unwrap();
+    let process = server.id().to_string();
+    let clients = "for i in 1 2 3 4 5; do curl -s http://127.0.0.1:8081/ & done; wait";
+    within_attempts(|| {
+        let line = last_line_while(&["-p", &process], || {
+            host.run("sh", &["-c", clients]).unwrap();
+        });
+        tells(line.clone(), "python3 8081: connections wait ")?;
+        tells(line, "to be accepted")
+    });
+}
+
+#[test]
+fn a_port_where_nothing_listens() {
+    let host = Host::new("closed").unwrap();
+    // curl fails with status 7.
+    let script = "curl -s http://127.0.0.1:8081/ || true";
+    let line = last_line_on(&host, &["sh", "-c", script]);
+    tells(line, "1 of 1 connects failed, most as connect-refused").unwrap();
+}
+
+/// Reads a datagram every 10 ms, from a buffer with room for a few.
+const SLOW_DATAGRAMS: &str = "
+import socket, sys, time
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+server.bind(('127.0.0.1', 5000))
+open(sys.argv[1], 'w').close()
+while True:
+    server.recv(2000)
+    time.sleep(0.01)
+";
+
+#[test]
+fn a_receive_buffer_that_overflows() {
+    let host = Host::new("overflow").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let arguments = ["-c", SLOW_DATAGRAMS, ready.to_str().unwrap()];
+    let mut server = host.spawn("python3", &arguments).unwrap();
+    wait_for_file(&ready, &mut server);
+    let process = server.id().to_string();
+    let sender = host.udp_bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let line = last_line_while(&["-p", &process, "--attach-all"], || {
+        for _ in 0..100 {
+            sender.send_to(&[0; 500], "127.0.0.1:5000").unwrap();
+            thread::sleep(Duration::from_millis(1));
+        }
+        // Until those that found room are read.
+        thread::sleep(Duration::from_millis(100));
+    });
+    tells(line, "datagrams were dropped at their socket").unwrap();
+}
+
+#[test]
 fn a_queue_that_is_full_at_the_sender() {
     let pair = Pair::veth(Family::V4);
     let device = pair.link.interface_a();
