@@ -6,7 +6,7 @@
 #   deps.sh test     to build it and run every test
 #
 # Asks dpkg first, and apt only for what is missing. Never calls sudo: without root it prints the line to run.
-# The servers that tests start for themselves (nginx, prometheus, redis) are installed, but neither started nor enabled.
+# The servers that tests start for themselves (nginx, postgresql, prometheus, redis) are installed, but neither started nor enabled.
 set -euo pipefail
 
 fail() {
@@ -51,6 +51,7 @@ elif [ "$mode" = test ]; then
 	base+=(bind9-dnsutils bpftool curl dnsmasq-base fping g++ iperf3 iputils-ping jq nginx procps prometheus redis-server redis-tools sockperf tcpdump tmux util-linux)
 	base+=(python3 python3-venv) # For scripts/python.sh.
 	base+=(tshark wireshark-common) # Readers of what `pcap` writes.
+	base+=(dropbear-bin openssh-client postgresql) # Commands that wait for their servers; dropbear-bin has no service.
 	base+=(chromium) # For the pages of report --html; on Ubuntu it is a snap, which tests cannot start.
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
@@ -117,7 +118,7 @@ apt-get install -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${wanted
 if command -v systemctl >/dev/null; then
 	for package in "${wanted[@]}"; do
 		case $package in
-		nginx | prometheus | redis-server) systemctl disable --quiet "$package" || echo "deps.sh: warning: $package starts at the next boot" >&2 ;;
+		nginx | postgresql | prometheus | redis-server) systemctl disable --quiet "$package" || echo "deps.sh: warning: $package starts at the next boot" >&2 ;;
 		esac
 	done
 fi

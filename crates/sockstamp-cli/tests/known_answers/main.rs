@@ -26,6 +26,7 @@ mod out_of_order;
 mod real_programs;
 mod recovery;
 mod sampling;
+mod sessions;
 mod slow_link;
 mod support;
 mod udp;
