@@ -4,7 +4,7 @@ use std::env;
 use std::os::unix::fs::PermissionsExt;
 
 /// Subcommands that take a filter expression and, but for `top`, a command.
-const MEASURING: [&str; 3] = ["stat", "trace", "top"];
+const MEASURING: [&str; 5] = ["stat", "trace", "top", "record", "pcap"];
 /// The first word of a filter is one of these: pcap-filter(7).
 pub(crate) const FILTER_WORDS: [&str; 13] = [
     "tcp",
@@ -37,6 +37,9 @@ fn hint(arguments: &[String], is_program: impl Fn(&str) -> bool) -> Option<Strin
     let [subcommand, word, rest @ ..] = arguments else {
         return None;
     };
+    if word == "--explain-words" {
+        return Some("the words of all output are explained by: sockstamp --explain-words".to_owned());
+    }
     let is_word = word
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
@@ -93,6 +96,15 @@ mod tests {
         assert_eq!(
             of("stat nginx").as_deref(),
             Some("is a filter word missing (host, net, port)? For a process: sockstamp stat --comm nginx")
+        );
+    }
+
+    #[test]
+    fn words_are_explained_for_all_subcommands_at_once() {
+        assert!(
+            of("top --explain-words")
+                .unwrap()
+                .ends_with("sockstamp --explain-words")
         );
     }
 

@@ -272,6 +272,22 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    #[test]
+    fn help_fits_a_terminal_of_80_columns() {
+        let mut command = Cli::command().term_width(paragraph::WIDTH);
+        command.build();
+        for subcommand in command.get_subcommands_mut() {
+            let help = subcommand.render_long_help().to_string();
+            let widest = help.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(paragraph::WIDTH), "{help}");
+        }
+        let help = command.render_long_help().to_string();
+        assert!(
+            help.lines().all(|line| line.chars().count() <= paragraph::WIDTH),
+            "{help}"
+        );
+    }
+
     fn refused(words: &str) -> String {
         let arguments = words.split_whitespace().map(OsString::from);
         parse(arguments).unwrap_err().render().to_string()

@@ -11,6 +11,7 @@ use sockstamp_model::name::Escaped;
 use super::Report;
 use super::library::Library;
 use super::self_test::SelfTest;
+use crate::paragraph::wrapped;
 
 pub(super) fn report(report: &Report) -> String {
     let mut text = String::new();
@@ -59,8 +60,24 @@ fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = Line>
     let _ = writeln!(text, "{separator}{title}");
     for (name, value) in lines {
         let [name, value] = [&name, &value].map(|text| Escaped(text.as_bytes()).to_string());
-        let _ = writeln!(text, "  {name:<27} {value}");
+        let title = format!("  {name:<27}");
+        let _ = writeln!(text, "{}", wrapped(&title, words(&value), ""));
     }
+}
+
+/// Divide a line where it may be broken: not in a command, which is between backticks.
+fn words(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for word in line.split(' ') {
+        match words.last_mut() {
+            Some(last) if last.matches('`').count() % 2 == 1 => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 fn facts(report: &Report) -> Vec<Line> {
@@ -288,8 +305,21 @@ mod tests {
     use sockstamp_bpf::plan::{Plan, Request};
 
     use super::super::tests::{capable, unprivileged};
-
     use super::*;
+    use crate::paragraph::WIDTH;
+
+    fn in_one_line(report: &str) -> String {
+        report.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn no_line_is_wider_than_a_terminal() {
+        for host in [capable(), unprivileged()] {
+            let report = report(&host);
+            let widest = report.lines().map(|line| line.chars().count()).max();
+            assert!(widest <= Some(WIDTH), "{report}");
+        }
+    }
 
     #[test]
     fn a_capable_host_can_measure() {
@@ -303,17 +333,17 @@ mod tests {
         host.plan = Plan::outlook(&host.facts, &Request::default());
         let report = report(&host);
         assert!(
-            report.contains("eth0, eth1\n") && report.contains(UNASKED),
+            report.contains("eth0, eth1\n") && in_one_line(&report).contains(UNASKED),
             "{report}"
         );
     }
 
     #[test]
     fn an_unstable_clock_of_the_scheduler_is_reported() {
-        assert!(!report(&capable()).contains(UNSTABLE));
+        assert!(!in_one_line(&report(&capable())).contains(UNSTABLE));
         let mut host = capable();
         host.facts.sched_clock_stable = Some(false);
-        assert!(report(&host).contains(UNSTABLE));
+        assert!(in_one_line(&report(&host)).contains(UNSTABLE));
     }
 
     #[test]

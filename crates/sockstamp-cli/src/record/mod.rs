@@ -50,7 +50,7 @@ pub struct Options {
     ///
     /// In a directory, files are date=DATE/hour=HOUR/host=NAME/TIME-NUMBER.parquet, in UTC; a new
     /// one begins with each hour.
-    #[arg(short, long, value_name = "FILE|DIR")]
+    #[arg(short, long, value_name = "PATH")]
     pub output: PathBuf,
     /// In a directory: begin a new file when one has this many megabytes
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..),
