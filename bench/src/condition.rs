@@ -8,6 +8,7 @@ use sockstamp::ReceiveStamping;
 use sockstamp_bpf::plan::Entry;
 use sockstamp_bpf::{EntryHook, Options, Sampling, Session, Target};
 use testbed_bpf::floor::Floor;
+use testbed_bpf::naive::Naive;
 
 use crate::load::{Load, Outcome, Traffic};
 use crate::program_statistics::{self, Runs};
@@ -39,6 +40,12 @@ pub(crate) enum Condition {
     Selected,
     /// The same, with the entry of sends by callback.
     SelectedCallback,
+    /// Like `sockstamp record --in-step 2^K`, with one in 64 messages measured.
+    InStep,
+    /// The same with `--tag`.
+    Tagged,
+    /// No sockstamp, but a program that writes an option into every segment.
+    NaiveTags,
     /// Like `sockstamp trace`: every record is read and decoded.
     Recorded,
 }
@@ -58,6 +65,9 @@ impl Condition {
             Self::DefaultCallback => "default-callback",
             Self::Selected => "selected",
             Self::SelectedCallback => "selected-callback",
+            Self::InStep => "in-step",
+            Self::Tagged => "tagged",
+            Self::NaiveTags => "naive-tags",
             Self::Recorded => "recorded",
         }
     }
@@ -71,6 +81,7 @@ impl Condition {
             },
             Self::Empty => State::Floor(Box::new(Floor::attach(load.elsewhere())?)),
             Self::EmptySelected => State::Floor(Box::new(Floor::attach(load.cgroup())?)),
+            Self::NaiveTags => State::Naive(Box::new(Naive::attach(load.cgroup())?)),
             _ => State::Session(Box::new(self.session(load)?)),
         })
     }
@@ -114,8 +125,11 @@ impl Condition {
             },
             sampling: match self {
                 Self::Default | Self::DefaultCallback => Sampling::RateCap(100),
+                // A request has 64 bytes: one in 64.
+                Self::InStep | Self::Tagged => Sampling::InStep { bits: 12, cap: 100 },
                 _ => Sampling::Every,
             },
+            tag: self == Self::Tagged,
             ..Options::default()
         };
         Ok(Session::start(&options)?)
@@ -127,6 +141,7 @@ pub(crate) enum State {
     Off,
     Stamping { _held: ReceiveStamping },
     Floor(Box<Floor>),
+    Naive(Box<Naive>),
     Session(Box<Session>),
 }
 
@@ -144,6 +159,7 @@ impl State {
         match self {
             Self::Off | Self::Stamping { .. } => Ok(Vec::new()),
             Self::Floor(floor) => program_statistics::read(&floor.programs(), "floor_"),
+            Self::Naive(naive) => program_statistics::read(&naive.programs(), "naive_"),
             Self::Session(session) => program_statistics::read(&session.programs(), "on_"),
         }
     }

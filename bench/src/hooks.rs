@@ -52,7 +52,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    fn take(load: &mut Load, condition: Condition, traffic: Traffic) -> Result<Self> {
+    pub(crate) fn take(load: &mut Load, condition: Condition, traffic: Traffic) -> Result<Self> {
         let mut state = condition.enter(load)?;
         Self::of_state(load, &mut state, traffic)
     }
@@ -75,8 +75,12 @@ impl Sample {
         self.per_message(wanted, |program| program.nanoseconds)
     }
 
-    fn runs(&self, wanted: impl Fn(&str) -> bool) -> f64 {
+    pub(crate) fn runs(&self, wanted: impl Fn(&str) -> bool) -> f64 {
         self.per_message(wanted, |program| program.runs)
+    }
+
+    pub(crate) fn messages(&self) -> f64 {
+        self.messages
     }
 
     fn per_message(&self, wanted: impl Fn(&str) -> bool, count: impl Fn(&Runs) -> u64) -> f64 {

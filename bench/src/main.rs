@@ -26,6 +26,7 @@ mod report;
 mod ring;
 mod service;
 mod stamps;
+mod tags;
 mod throughput;
 mod user_space_pinger;
 mod zerocopy;
@@ -122,6 +123,8 @@ enum Benchmark {
     Footprint,
     /// Kernel memory of 100 000 connections that are measured
     Memory,
+    /// Tags of TCP connections, over an option in every segment
+    Tags,
     /// Real programs with sockstamp or tcpdump beside them
     Programs,
     /// Time and memory of what reads a recording of ten million messages
@@ -143,6 +146,7 @@ impl Benchmark {
             Self::Ping => pingers::run(effort, report),
             Self::Footprint => footprint::run(load, effort, report),
             Self::Memory => memory::run(load, effort, report),
+            Self::Tags => tags::run(load, effort, report),
             Self::Programs => programs::run(effort, report),
             Self::Recordings => recordings::run(effort, report),
         }

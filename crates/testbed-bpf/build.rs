@@ -15,7 +15,7 @@ fn main() -> Result<()> {
         println!("cargo:rerun-if-changed={folder}");
     }
     let clang = Clang::find()?;
-    for name in ["floor", "points", "redirect", "sink", "stranger"] {
+    for name in ["floor", "naive", "points", "redirect", "sink", "stranger"] {
         clang.skeleton(&format!("src/bpf/{name}.bpf.c"), &out, &[Path::new(HEADERS)])?;
     }
     Ok(())

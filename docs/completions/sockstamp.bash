@@ -588,7 +588,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__record)
-            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --packets --output --rotate-size --rotate-time --max-size --min-free --help"
+            opts="-p -i -o -h --pid --comm --cgroup --container --netns --interface --new-only --rate-cap --sample --in-step --every --windows --entry --hooks --include-hol --exclude-hol --max-flows --max-memory --nic-stamps --host-path --attach-all --no-sched --duration --slower-than --packets --tag --output --rotate-size --rotate-time --max-size --min-free --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0

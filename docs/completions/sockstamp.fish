@@ -258,6 +258,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l packets -d 'Record each packet of the target, too, in a file of its own beside each with messages'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l tag -d 'Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''

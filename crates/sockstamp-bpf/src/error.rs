@@ -38,6 +38,9 @@ pub enum Error {
         "this host cannot measure in windows: that needs the tracepoints and callbacks of Linux 6.16; omit --windows"
     )]
     NoWindows,
+    /// No callback for options of TCP.
+    #[error("this host cannot tag segments: that needs BPF timestamping, Linux 6.15; omit --tag")]
+    NoTags,
     /// A cgroup that does not exist, or is not one of version 2.
     #[error("{} is not a cgroup2 directory", path.display())]
     NotACgroup {

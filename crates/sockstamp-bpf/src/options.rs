@@ -94,6 +94,9 @@ pub struct Options {
     pub groups: Option<Grouped>,
     /// The sampling.
     pub sampling: Sampling,
+    /// Tell the other ends of TCP connections which numbers bytes have here, by an option in a
+    /// segment's header, and read what they tell: numbers of received bytes are then the sender's.
+    pub tag: bool,
     /// Send the records of those messages alone that took at least this long in all.
     pub slower_than: Option<Nanos>,
     /// Of these, send no more than 1000 per second and CPU: they only tell whose the slow messages
@@ -142,6 +145,7 @@ impl Default for Options {
             host_path: false,
             groups: None,
             sampling: Sampling::Every,
+            tag: false,
             slower_than: None,
             notable: false,
             windows: None,

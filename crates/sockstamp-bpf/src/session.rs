@@ -92,6 +92,7 @@ pub struct Session {
     groups: Option<group::Table>,
     plan: Plan,
     asks_nics: bool,
+    tags: bool,
     started: Instant,
     /// The marks are off the sockets.
     deselected: bool,
@@ -127,6 +128,9 @@ impl Session {
         let mut plan = Plan::new(facts, &options.request())?;
         if options.windows.is_some() && !plan.has_windows() {
             return Err(Error::NoWindows);
+        }
+        if options.tag && !plan.uses_bit() {
+            return Err(Error::NoTags);
         }
         let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
@@ -182,6 +186,7 @@ impl Session {
             receive_stamping,
             adopted: Adopted::default(),
             groups,
+            tags: options.tag,
             asks_nics: options.nic_stamps.is_some() && plan.spares_nics(),
             plan,
             started: Instant::now(),
@@ -455,6 +460,7 @@ impl Session {
         let mut summary = histogram::summary(&banks, &self.plan);
         summary.interfaces = host_path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
         summary.windows = self.windows.as_ref().map(Windows::summary);
+        summary.tags = self.tags.then(|| histogram::tags(&banks));
         summary.nic_stamps = self.asks_nics.then(|| histogram::nic_stamps(&banks));
         summary.duration = Nanos::from(self.started.elapsed());
         summary.adopted = self.adopted.connections;

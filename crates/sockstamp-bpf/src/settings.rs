@@ -73,6 +73,7 @@ pub(crate) fn apply(
             Sampling::InStep { bits, .. } => 1 << bits.min(Sampling::MOST_BITS),
             _ => 0,
         };
+        settings.setting_tag = options.tag;
         settings.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
         settings.setting_notable = options.notable;
         settings.setting_windows = options.windows.is_some();
@@ -117,6 +118,12 @@ pub(crate) fn apply(
         .udp_behind
         .set_max_entries(limits.datagrams)
         .tried("size the map of unread datagrams")?;
+    if !options.tag {
+        open.maps
+            .tag_peers
+            .set_max_entries(1)
+            .tried("size the map of peers")?;
+    }
     group::size_maps(&mut open.maps, options.groups.as_ref())?;
     let ring_bytes = if options.record {
         options.ring_bytes

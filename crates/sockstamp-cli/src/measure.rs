@@ -38,6 +38,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) duration: Option<Duration>,
     pub(crate) recorded: Recorded,
     pub(crate) groups: Option<Grouping>,
+    pub(crate) tag: bool,
     pub(crate) measuring: &'a Measuring,
 }
 
@@ -76,6 +77,7 @@ impl<'a> Measurement<'a> {
             duration: None,
             recorded: Recorded::None,
             groups: None,
+            tag: false,
         }
     }
 
@@ -96,6 +98,7 @@ impl<'a> Measurement<'a> {
             sched: !self.measuring.no_sched,
             on_demand: defaults.on_demand.filter(|_| self.waits_for_demand()),
             slower_than: self.recorded.slower_than().map(Nanos::from),
+            tag: self.tag,
             windows: self.measuring.windows,
             hol: self.measuring.hol(),
             nic_stamps: self.measuring.nic_stamps.and_then(NonZeroU32::new),

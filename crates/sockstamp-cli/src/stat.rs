@@ -89,6 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         measuring: &options.measuring,
         recorded: recorded(options),
         groups: Grouping::new(options.by.iter().copied()),
+        tag: false,
     };
     // Those of a command are gone with it.
     let listeners = match options.command[..] {

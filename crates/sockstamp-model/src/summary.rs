@@ -1,6 +1,7 @@
 //! The timelines of many messages.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
@@ -356,6 +357,41 @@ pub struct NicStamps {
     pub spared: u64,
 }
 
+/// Tags of TCP connections: options that tell the other end which numbers bytes have here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tags {
+    /// Tags that were written.
+    pub written: u64,
+    /// Tags that were read.
+    pub read: u64,
+    /// Those that contradicted an earlier one of the same connection.
+    pub changed: u64,
+    /// Tags that were not written because no segment had room for one.
+    pub no_room: u64,
+    /// Tags on segments that were sent again.
+    pub resent: u64,
+    /// Tags that were not written because the last ones to the same peer had to be sent again.
+    pub withheld: u64,
+}
+
+impl fmt::Display for Tags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            written,
+            read,
+            changed,
+            no_room,
+            resent,
+            withheld,
+        } = self;
+        write!(f, "tags: written {written}, read {read}, changed {changed}, ")?;
+        write!(
+            f,
+            "without room {no_room}, sent again {resent}, withheld {withheld}"
+        )
+    }
+}
+
 /// The parts of the time in which TCP was measured, where it was not all of it. Counts of messages
 /// are estimated then: a message in a window stands for `one_of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -415,6 +451,8 @@ pub struct Summary {
     pub groups: Option<Groups>,
     /// Requests for NIC stamps, if enabled and some NIC stamps sends.
     pub nic_stamps: Option<NicStamps>,
+    /// Tags, if they were enabled.
+    pub tags: Option<Tags>,
     /// The windows, if messages of TCP are measured in windows.
     pub windows: Option<Windows>,
     /// Of the CPU quotas that hold for the target, the one that was used up most often, if any was.

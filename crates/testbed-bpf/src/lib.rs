@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod floor;
+pub mod naive;
 pub mod points;
 pub mod redirect;
 pub mod sink;

@@ -16,6 +16,10 @@ pub(crate) mod floor {
     include!(concat!(env!("OUT_DIR"), "/floor.skel.rs"));
 }
 
+pub(crate) mod naive {
+    include!(concat!(env!("OUT_DIR"), "/naive.skel.rs"));
+}
+
 pub(crate) mod points {
     include!(concat!(env!("OUT_DIR"), "/points.skel.rs"));
 }

@@ -12,6 +12,7 @@ use crate::error::{Context, Error, Result};
 use crate::host::{Host, Namespace};
 use crate::leftovers::NETNS_DIRECTORY;
 use crate::link_config::LinkConfig;
+use crate::middlebox::Experiments;
 use crate::nat::Nat;
 use crate::process::{self, POLL_INTERVAL};
 use crate::relay::{Relay, Shared};
@@ -262,6 +263,24 @@ impl Link {
             nat.get_or_init(|| Nat { inside, outside });
         }
         Ok(outside.into())
+    }
+
+    /// Add a number to the first host's sequence numbers of TCP from now on, as a firewall does
+    /// that draws initial ones of its own. Connections that are open do not survive it.
+    pub fn shift_sequence(&self, by: u32) -> Result<()> {
+        for direction in [Direction::AToB, Direction::BToA] {
+            self.way(direction)?.shared.shift.store(by, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Treat TCP segments with an experimental option so from now on, in both directions.
+    pub fn treat_experiments(&self, experiments: Experiments) -> Result<()> {
+        for direction in [Direction::AToB, Direction::BToA] {
+            let shared = &self.way(direction)?.shared;
+            shared.experiments.store(experiments as u8, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     /// Changes one direction, as [`Link::set_config`] does both.

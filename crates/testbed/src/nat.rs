@@ -9,7 +9,7 @@ const SOURCE: usize = 12;
 const DESTINATION: usize = 16;
 const HEADER_CHECKSUM: usize = 10;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: a device is to complete the checksum of TCP or UDP.
-const NEEDS_CSUM: u8 = 1;
+pub(crate) const NEEDS_CSUM: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
@@ -37,11 +37,12 @@ impl Nat {
             return;
         };
         address.copy_from_slice(&to.octets());
-        mend(packet, HEADER_CHECKSUM, from, to, false);
+        let (from, to) = (words(from), words(to));
+        mend(packet, HEADER_CHECKSUM, &from, &to, false);
         let transport = usize::from(packet[0] & 0xf) * 4;
         match packet[9] {
-            TCP => mend(packet, transport + 16, from, to, is_partial),
-            UDP => mend(packet, transport + 6, from, to, is_partial),
+            TCP => mend(packet, transport + 16, &from, &to, is_partial),
+            UDP => mend(packet, transport + 6, &from, &to, is_partial),
             _ => {}
         }
     }
@@ -49,13 +50,13 @@ impl Nat {
 
 /// Mend a checksum: RFC 1624, equation 3. One that is to be completed is a sum, without the
 /// complement.
-fn mend(packet: &mut [u8], at: usize, from: Ipv4Addr, to: Ipv4Addr, is_sum: bool) {
+pub(crate) fn mend(packet: &mut [u8], at: usize, from: &[u16], to: &[u16], is_sum: bool) {
     let Some(field) = packet.get_mut(at..at + 2) else {
         return;
     };
     let old = u16::from_be_bytes([field[0], field[1]]);
     let mut sum = u32::from(if is_sum { old } else { !old });
-    for (from, to) in words(from).into_iter().zip(words(to)) {
+    for (&from, &to) in from.iter().zip(to) {
         sum += u32::from(!from) + u32::from(to);
     }
     while sum > 0xffff {

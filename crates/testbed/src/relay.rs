@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read, Write};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use nix::sys::prctl;
 use nix::sys::time::TimeSpec;
 
 use crate::link_config::LinkConfig;
+use crate::middlebox::{Experiments, Segment};
 use crate::nat::Nat;
 use crate::statistics::{Counters, add};
 use crate::sys::{self, VNET_HEADER_LEN};
@@ -47,6 +48,10 @@ pub(crate) struct Shared {
     lose_next: AtomicU64,
     /// Set once, if the first host's address is to be another.
     pub(crate) nat: OnceLock<Nat>,
+    /// Added to the first host's sequence numbers of TCP.
+    pub(crate) shift: AtomicU32,
+    /// An [`Experiments`].
+    pub(crate) experiments: AtomicU8,
     pub(crate) counters: Counters,
 }
 
@@ -58,6 +63,19 @@ impl Shared {
 
     pub(crate) fn lose_next_data(&self, packets: u64) {
         self.lose_next.fetch_add(packets, Ordering::Relaxed);
+    }
+
+    /// Change a packet. Return true if it is to be dropped.
+    fn interfere(&self, leaves: bool, frame: &mut [u8]) -> bool {
+        let Some(mut segment) = Segment::in_frame(frame) else {
+            return false;
+        };
+        segment.shift(leaves, self.shift.load(Ordering::Relaxed));
+        let experiments = self.experiments.load(Ordering::Relaxed);
+        if experiments == Experiments::Strip as u8 {
+            segment.strip();
+        }
+        experiments == Experiments::Drop as u8 && segment.is_experimental()
     }
 
     /// Takes one of the requested losses, if one is left.
@@ -221,6 +239,10 @@ impl Relay {
                 }
                 if let Some(nat) = self.shared.nat.get() {
                     nat.translate(self.stream == 0, &mut buffer[..len]);
+                }
+                if self.shared.interfere(self.stream == 0, &mut buffer[..len]) {
+                    add(&self.shared.counters.lost, 1);
+                    continue;
                 }
                 self.take(&buffer[..len], &mut schedule, &mut queue);
             }

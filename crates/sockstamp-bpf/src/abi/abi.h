@@ -115,6 +115,17 @@ enum loss {
 	LOSS_COUNT,
 };
 
+/* Tags of `--tag` (tcp/tag). */
+enum tags {
+	TAGS_WRITTEN,
+	TAGS_READ,
+	TAGS_CHANGED, /* read, and contradicting an earlier one of the connection */
+	TAGS_NO_ROOM, /* not written, for want of a segment with room */
+	TAGS_RESENT, /* on segments that were sent again */
+	TAGS_WITHHELD, /* from peers to which several in a row were sent again */
+	TAGS_COUNT,
+};
+
 /* The length of a window. */
 #define WINDOW_NS 250000000ULL
 /* The programs are attached so long before a window, and so long after it at most. */
@@ -210,6 +221,7 @@ struct bank {
 	__u64 pipelined[DIRECTION_COUNT]; /* no app.service, no peer.answer */
 	__u64 nic_asked; /* sent messages that NICs were asked to stamp */
 	__u64 nic_spared; /* that they were not asked to stamp, since one had been just before */
+	__u64 tags[TAGS_COUNT];
 	struct part_sum parts[PART_COUNT];
 	__u64 connections[DIRECTION_COUNT]; /* opened, accepted */
 	__u64 syns_again; /* of those that were to be opened */

@@ -8,6 +8,7 @@
 #include "tcp/receive/read.bpf.h"
 #include "tcp/send/queued.bpf.h"
 #include "tcp/send/by_packets.bpf.h"
+#include "tcp/tag/tag.bpf.h"
 #include "udp/receive.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/send.bpf.h"
@@ -80,9 +81,11 @@ static __always_inline bool on_connection(struct bpf_sock_ops *ctx, const struct
 		return true;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
 		flow_connected(sk);
+		tag_begin(ctx, sk);
 		return true;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
 		flow_accepted(ctx, sk);
+		tag_begin(ctx, sk);
 		return true;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
 		flow_listen(ctx);
@@ -140,10 +143,18 @@ int on_sockops(struct bpf_sock_ops *ctx)
 		/* Those of an established connection are tcp_probe's. */
 		if (sock_transfers_unprobed(kern->sk))
 			on_segment(kern->sk, kern->skb);
+		if (setting_tag)
+			tag_read(ctx, kern);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		if (setting_entry_callback && ctx->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS)
 			tx_entry_callback(kern->sk);
+		if (setting_tag && ctx->args[0] != BPF_WRITE_HDR_TCP_CURRENT_MSS)
+			tag_reserve(ctx, kern);
+		break;
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
+		if (setting_tag)
+			tag_write(ctx, kern);
 		break;
 	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:

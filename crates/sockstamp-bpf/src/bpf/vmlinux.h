@@ -75,6 +75,7 @@ enum {
 	BPF_SOCK_OPS_TCP_LISTEN_CB = 11,
 	BPF_SOCK_OPS_PARSE_HDR_OPT_CB = 13, /* v5.10 */
 	BPF_SOCK_OPS_HDR_OPT_LEN_CB = 14,
+	BPF_SOCK_OPS_WRITE_HDR_OPT_CB = 15,
 	BPF_SOCK_OPS_TSTAMP_SCHED_CB = 16, /* v6.15 */
 	BPF_SOCK_OPS_TSTAMP_SND_SW_CB = 17,
 	BPF_SOCK_OPS_TSTAMP_SND_HW_CB = 18,
@@ -91,6 +92,7 @@ enum {
 enum {
 	BPF_SOCK_OPS_STATE_CB_FLAG = 1 << 2,
 	BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG = 1 << 4, /* v5.10 */
+	BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG = 1 << 5,
 	BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG = 1 << 6,
 	BPF_WRITE_HDR_TCP_CURRENT_MSS = 1, /* args[0] of BPF_SOCK_OPS_HDR_OPT_LEN_CB */
 };
@@ -553,6 +555,8 @@ struct tcp_sock {
 	u32 rcv_nxt;
 	u64 tcp_clock_cache;
 	u8 bpf_sock_ops_cb_flags;
+	u16 tcp_header_len;
+	u32 data_segs_in;
 	u64 tcp_wstamp_ns;
 	u32 total_retrans;
 	u32 data_segs_out;
@@ -632,6 +636,7 @@ struct bpf_sockopt_kern {
 struct bpf_sock_ops_kern {
 	struct sock *sk;
 	struct sk_buff *skb;
+	u8 remaining_opt_len; /* v5.10 */
 };
 
 struct page;

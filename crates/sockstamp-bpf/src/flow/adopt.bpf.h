@@ -12,6 +12,7 @@
 #include "flow/sockets.bpf.h"
 #include "tcp/receive/read.bpf.h"
 #include "tcp/send/queued.bpf.h"
+#include "tcp/tag/tag.bpf.h"
 
 /* Flows selected by adopt_flows(), of which one runs at a time. */
 __u64 adopted_flows;
@@ -102,6 +103,8 @@ static __always_inline void adopt(struct tcp_sock *tp)
 	mark->adopted = true;
 	adopted_flows++;
 	adopt_under_way(sk, tp);
+	if (setting_tag)
+		tag_wish(tp, sk, mark);
 }
 
 static __always_inline void adopt_flow(struct sock_common *common)

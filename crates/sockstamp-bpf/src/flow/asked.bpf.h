@@ -61,6 +61,8 @@ static __always_inline int callbacks_of(__u8 bits)
 		callbacks |= BPF_SOCK_OPS_STATE_CB_FLAG;
 	if (bits & ASKED_SEGMENTS)
 		callbacks |= BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG;
+	if (bits & ASKED_TAGS)
+		callbacks |= BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG;
 	return callbacks;
 }
 
@@ -78,6 +80,8 @@ static __always_inline __u8 bits_on(const struct tcp_sock *tp)
 		bits |= ASKED_STATES;
 	if (callbacks & BPF_SOCK_OPS_PARSE_ALL_HDR_OPT_CB_FLAG)
 		bits |= ASKED_SEGMENTS;
+	if (callbacks & BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG)
+		bits |= ASKED_TAGS;
 	return bits;
 }
 

@@ -98,6 +98,8 @@ static __always_inline bool mark_asks(struct mark *mark, void *socket, const str
 		wanted |= ASKED_ENTRY;
 	if (half_closed(((const struct sock *)tp)->__sk_common.skc_state))
 		wanted |= ASKED_SEGMENTS;
+	if (setting_tag)
+		wanted |= ASKED_TAGS;
 	return !setting_bit || bits_ask(socket, tp, wanted, &mark->asked);
 }
 
@@ -178,6 +180,9 @@ static __always_inline void flow_forget(struct bpf_sock *sk)
 	if (mark) {
 		mark->directions = 0;
 		mark->opening.began = 0;
+		mark->tag.state = TAG_NONE;
+		mark->tag.shift = 0;
+		mark->tag.seen = false;
 	}
 }
 

@@ -16,6 +16,7 @@
 #include "sched/sched.bpf.h"
 #include "tcp/receive/state.bpf.h"
 #include "tcp/send/state.bpf.h"
+#include "tcp/tag/state.bpf.h"
 #include "window/window.bpf.h"
 
 /* Everything is written under the socket lock, except as noted. */
@@ -35,6 +36,7 @@ struct flow {
 	__u8 ended; /* its state is not counted any more */
 	__u64 group; /* of the last message: pid (if groups differ in it) << 32 | token */
 	__u32 ack_flags; /* MESSAGE_ACK_WITH_DATA, ACK_SMALL: of the segment that is worked on */
+	__u32 rx_shift; /* received numbers less the sender's own (tcp/tag) */
 	__u64 rx_time; /* when the last read ended that no send has followed; 0: none */
 	struct exchange exchange;
 	struct sampler tx_sampler;
@@ -90,6 +92,7 @@ struct mark {
 	__u8 directions; /* bits of those whose messages are measured; 0: of none any more */
 	__u8 opened_by;
 	struct opening opening;
+	struct tagging tag;
 };
 
 /* Our own mark, unlike the bit on the socket, which all users of BPF timestamping share. */
@@ -266,6 +269,7 @@ static __always_inline struct flow *flow_create(const struct sock *sk, __u32 rx_
 	receiving_clear(flow->rx.key);
 	flow->tx_seq = mark->tx_seq;
 	flow->rx.seq = rx_seq;
+	flow->rx_shift = mark->tag.shift;
 	flow->rx.done = rx_seq;
 	flow->rx.ooopack = mark->ooopack;
 	flow->rx.adopted = mark->adopted;

@@ -6,7 +6,9 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::{Bucket, Histogram, ZERO_SLOT};
 use sockstamp_model::part::{PartMap, PartSummary};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
-use sockstamp_model::summary::{Connections, Cumulative, DirectionSummary, Lost, NicStamps, Reads, Summary};
+use sockstamp_model::summary::{
+    Connections, Cumulative, DirectionSummary, Lost, NicStamps, Reads, Summary, Tags,
+};
 use sockstamp_model::verdict::Verdict;
 
 use crate::abi::{self, Bank, SENT, part_index, part_summary, raw};
@@ -39,6 +41,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         interfaces: Vec::new(),
         groups: None,
         nic_stamps: None,
+        tags: None,
         windows: None,
         throttled: None,
         listeners: Vec::new(),
@@ -61,6 +64,19 @@ pub(crate) fn nic_stamps(banks: &[Bank]) -> NicStamps {
     NicStamps {
         asked: sum(banks, |bank| bank.nic_asked),
         spared: sum(banks, |bank| bank.nic_spared),
+    }
+}
+
+/// Sums the tags that were written and read.
+pub(crate) fn tags(banks: &[Bank]) -> Tags {
+    let of = |kind: raw::tags::Type| sum(banks, |bank| bank.tags[kind as usize]);
+    Tags {
+        written: of(raw::tags::TAGS_WRITTEN),
+        read: of(raw::tags::TAGS_READ),
+        changed: of(raw::tags::TAGS_CHANGED),
+        no_room: of(raw::tags::TAGS_NO_ROOM),
+        resent: of(raw::tags::TAGS_RESENT),
+        withheld: of(raw::tags::TAGS_WITHHELD),
     }
 }
 

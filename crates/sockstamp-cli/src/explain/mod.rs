@@ -89,6 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         measuring: &options.measuring,
         recorded: Recorded::All,
         groups: None,
+        tag: false,
     };
     let outcome = measure::run(&measurement, &mut kept)?;
     let missing = kept.left_out + outcome.summary.lost.ring;

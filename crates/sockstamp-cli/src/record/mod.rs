@@ -46,6 +46,12 @@ pub struct Options {
     /// pcapng of it. A packet names the message whose bytes it carries.
     #[arg(long, conflicts_with_all = ["slower_than", "new_only"])]
     pub packets: bool,
+    /// Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers
+    ///
+    /// One segment of each direction carries an experimental TCP option (kind 253, RFC 6994) with
+    /// its sequence number. Both hosts must record with this option.
+    #[arg(long, requires = "in_step", conflicts_with = "packets", help_heading = measuring::HEADING)]
+    pub tag: bool,
     /// Write this file, or files in this directory if it exists or ends with /
     ///
     /// In a directory, files are date=DATE/hour=HOUR/host=NAME/TIME-NUMBER.parquet, in UTC; a new
@@ -96,6 +102,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         measuring: &options.measuring,
         recorded: options.slower_than.map_or(Recorded::All, Recorded::SlowerThan),
         groups: None,
+        tag: options.tag,
     };
     let outcome = measure::run(&measurement, &mut recorder);
     // Keep the recorded messages, even if the measurement ended by an error.
@@ -104,6 +111,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let recorded = recorded?;
     for recorded in recorded {
         escape::complain(format_args!("{recorded}"));
+    }
+    if let Some(tags) = outcome.summary.tags {
+        escape::complain(format_args!("{tags}"));
     }
     let lost = outcome.summary.lost.ring;
     if lost > 0 {

@@ -73,6 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         },
         groups: Some(by.clone()),
         measuring: &options.measuring,
+        tag: false,
     }
     .options()?;
     Plan::new(&probe::facts(), &wanted.request())?;

@@ -67,6 +67,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         measuring: &options.measuring,
         recorded: options.slower_than.map_or(Recorded::All, Recorded::SlowerThan),
         groups: None,
+        tag: false,
     };
     let outcome = measure::run(&measurement, &mut printer)?;
     printer.finish(outcome.summary.lost.ring)?;

@@ -117,6 +117,8 @@ pub(crate) struct Segment {
     pub(crate) window: u16,
     /// Bytes that came behind missing ones, from a sequence number up to another: RFC 2018.
     pub(crate) sack: [Option<(u32, u32)>; 4],
+    /// The number in a tag: RFC 6994, kind 253, experiment 0x5353.
+    pub(crate) tag: Option<u32>,
 }
 
 /// The packets in a file that tcpdump wrote on a little-endian machine: pcap-savefile(5).
@@ -234,31 +236,41 @@ fn with_transport(mut packet: Packet, bytes: &[u8]) -> Packet {
             flags: bytes[13],
             window: be16(bytes, 14),
             sack: sack(&bytes[20..header]),
+            tag: tag(&bytes[20..header]),
         });
     }
     packet
 }
 
 /// The blocks of the SACK option.
-fn sack(mut options: &[u8]) -> [Option<(u32, u32)>; 4] {
+fn sack(options: &[u8]) -> [Option<(u32, u32)>; 4] {
+    const SACK: u8 = 5;
+    let Some(option) = option(options, SACK) else {
+        return [None; 4];
+    };
+    let block = |at: usize| (at + 8 <= option.len()).then(|| (be32(option, at), be32(option, at + 4)));
+    [2, 10, 18, 26].map(block)
+}
+
+fn tag(options: &[u8]) -> Option<u32> {
+    const EXPERIMENT: u8 = 253;
+    let tag = option(options, EXPERIMENT)?;
+    (tag[1..4] == [8, 0x53, 0x53]).then(|| be32(tag, 4))
+}
+
+/// The first option of a kind, from its kind on.
+fn option(mut options: &[u8], wanted: u8) -> Option<&[u8]> {
     const END: u8 = 0;
     const PADDING: u8 = 1;
-    const SACK: u8 = 5;
     while let [kind, rest @ ..] = options {
         options = match (*kind, rest) {
-            (END, _) | (_, []) => break,
+            (END, _) | (_, []) => return None,
             (PADDING, _) => rest,
-            (SACK, [length, ..]) => {
-                let block = |at: usize| {
-                    let within = at + 8 <= usize::from(*length);
-                    within.then(|| (be32(options, at), be32(options, at + 4)))
-                };
-                return [2, 10, 18, 26].map(block);
-            }
+            (kind, [length, ..]) if kind == wanted => return options.get(..usize::from(*length)),
             (_, [length, ..]) => &options[usize::from(*length)..],
         };
     }
-    [None; 4]
+    None
 }
 
 fn le32(bytes: &[u8], at: usize) -> u32 {

@@ -18,6 +18,7 @@ mod receive;
 mod send;
 mod sending;
 mod streams;
+mod tagged;
 mod udp;
 mod udp_calls;
 mod udp_queue;

@@ -269,6 +269,12 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 	return verdict;
 }
 
+/* Return a sequence number as the sender has it, if a tag has told that it is another. */
+static __always_inline __u32 rx_number(const struct flow *flow, __u32 seq)
+{
+	return setting_tag ? seq - flow->rx_shift : seq;
+}
+
 static __always_inline void rx_record(const struct flow *flow, const struct read *read,
 				      enum verdict verdict)
 {
@@ -285,7 +291,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 	record->stamps.rx.ready = read->ready;
 	record->stamps.rx.read = read->now;
 	record->stamps.rx.oldest = read->oldest;
-	record->seq_end = read->end;
+	record->seq_end = rx_number(flow, read->end);
 	record->bytes = read->end - read->start;
 	record->flow.pid = read->pid;
 	if (verdict == VERDICT_VALID) {
@@ -388,7 +394,8 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
 	group = group_of_task(&flow->group, sk);
 	account_messages(bank, group, DIRECTION_RX, length, window_weight());
 	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
-	if (stream_skip(&flow->rx_sampler, read->start, read->end))
+	if (stream_skip(&flow->rx_sampler, rx_number(flow, read->start),
+			rx_number(flow, read->end)))
 		rx_passed_over(flow);
 	else
 		rx_take(sk, bank, flow, read, group);

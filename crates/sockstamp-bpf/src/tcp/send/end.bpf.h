@@ -10,6 +10,7 @@
 #include "tcp/send/departure.bpf.h"
 #include "tcp/send/network.bpf.h"
 #include "tcp/send/slots.bpf.h"
+#include "tcp/tag/tag.bpf.h"
 
 #define TCPHDR_ACK 0x10 /* RFC 9293, section 3.1 */
 
@@ -362,6 +363,8 @@ static __always_inline void tx_retransmit(const struct sock *sk, const struct sk
 	mark->retransmits += segments;
 	if (mark->opening.began)
 		mark->opening.again = bpf_ktime_get_ns();
+	if (setting_tag)
+		tag_resent(bank, sk, &mark->tag, skb_tcp(skb));
 	flow = flow_lookup(sk);
 	account_retransmits(bank, group_of_socket(flow, sk), segments);
 	if (flow)

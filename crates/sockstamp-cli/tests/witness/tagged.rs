@@ -1,0 +1,352 @@
+//! `--tag`, against tcpdump on both hosts: which segments carry a tag, what is in it, and what a
+//! middlebox between the hosts makes of it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::Direction;
+use sockstamp_record::Reader;
+use tempfile::{TempDir, tempdir};
+use testbed::{Experiments, Family, Host, Link, LinkConfig, Process};
+
+use crate::capture::{Capture, Packet};
+use crate::common::{self, number};
+
+const TIMEOUT: Duration = Duration::from_secs(30);
+const MESSAGES: usize = 200;
+const BYTES: usize = 700;
+/// One message in about three.
+const IN_STEP: [&str; 2] = ["--in-step", "2^11"];
+/// Added to the first host's numbers: no multiple of 2^11, and beyond the half of all numbers.
+const SHIFT: u32 = 0x8765_4321;
+
+/// Two hosts and the link between them.
+struct Hosts {
+    family: Family,
+    hosts: [Host; 2],
+    link: Link,
+    directory: TempDir,
+}
+
+impl Hosts {
+    fn new() -> Self {
+        Self::over(Family::V4)
+    }
+
+    fn over(family: Family) -> Self {
+        let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
+        let link = Link::relay(&hosts[0], &hosts[1], LinkConfig::default()).unwrap();
+        let directory = tempdir().unwrap();
+        Self {
+            family,
+            hosts,
+            link,
+            directory,
+        }
+    }
+
+    fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.link.address_b(self.family), 7000)
+    }
+
+    fn path(&self, host: usize) -> PathBuf {
+        self.directory.path().join(["first", "second"][host])
+    }
+
+    fn record(&self, host: usize, options: &[&str]) -> Process {
+        let mut command = Command::new(common::sockstamp());
+        command.arg("record").args(IN_STEP).args(options);
+        command.arg("-o").arg(self.path(host)).args(common::hooks());
+        command.args(["--netns", self.hosts[host].netns_name()]);
+        let mut process = Process::spawn(command).unwrap();
+        common::wait_attached(&mut process);
+        process
+    }
+
+    fn capture(&self) -> [Capture; 2] {
+        let interfaces = [self.link.interface_a(), self.link.interface_b()];
+        [0, 1].map(|host| Capture::start(&self.hosts[host], interfaces[host], "tcp"))
+    }
+
+    fn connect(&self) -> [TcpStream; 2] {
+        let listener = self.hosts[1].tcp_listen(self.address()).unwrap();
+        let client = self.hosts[0].tcp_connect(self.address()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        for stream in [&client, &server] {
+            stream.set_nodelay(true).unwrap();
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        }
+        [client, server]
+    }
+
+    fn join(&self, options: &[&str]) -> Value {
+        let mut command = Command::new(common::sockstamp());
+        command.args(["join", "--format", "json"]).args(options);
+        let output = command.args([self.path(0), self.path(1)]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// Ask and answer, one after the other.
+fn exchange(ends: &mut [TcpStream; 2], messages: usize) {
+    for _ in 0..messages {
+        for (from, to) in [(0, 1), (1, 0)] {
+            ends[from].write_all(&[7; BYTES]).unwrap();
+            ends[to].read_exact(&mut [0; BYTES]).unwrap();
+        }
+    }
+}
+
+/// End a recording. Return what it said.
+fn stop(mut process: Process) -> String {
+    process.signal(Signal::SIGINT).unwrap();
+    let status = process.wait_status(TIMEOUT).unwrap();
+    let said = process.stderr();
+    assert!(status.success(), "{status}: {said}");
+    println!("{said}");
+    said
+}
+
+/// End a recording. Return its figures of tags by name.
+fn end(process: Process) -> impl Fn(&str) -> u64 {
+    let said = stop(process);
+    move |name: &str| {
+        let line = said.lines().find_map(|line| line.split_once("tags: "));
+        let figures = line.map_or("", |(_, figures)| figures).split(", ");
+        let figure = figures.filter_map(|figure| figure.strip_prefix(name)).next();
+        figure.expect(name).trim().parse().unwrap()
+    }
+}
+
+fn joined_messages(joined: &Value) -> [u64; 2] {
+    [0, 1].map(|direction| number(&joined["directions"][direction]["total"]["count"]))
+}
+
+fn tagged(packets: &[Packet]) -> Vec<&Packet> {
+    let is_tagged = |packet: &&Packet| packet.tcp.is_some_and(|segment| segment.tag.is_some());
+    packets.iter().filter(is_tagged).collect()
+}
+
+fn messages(path: &Path) -> Vec<Message> {
+    let reader = Reader::open(path).unwrap();
+    reader.messages().map(Result::unwrap).collect()
+}
+
+/// Addresses and sequence numbers are rewritten: only tags can tell which messages are the same.
+#[test]
+fn messages_are_joined_through_a_middlebox_that_rewrites_numbers() {
+    let hosts = Hosts::new();
+    hosts.link.translate().unwrap();
+    hosts.link.shift_sequence(SHIFT).unwrap();
+
+    let recorders = [0, 1].map(|host| hosts.record(host, &[]));
+    exchange(&mut hosts.connect(), MESSAGES);
+    recorders.into_iter().for_each(|recorder| drop(stop(recorder)));
+    let blind = hosts.join(&["--nat"]);
+    assert!(blind["directions"][0]["total"]["count"] == 0, "{blind}");
+
+    let recorders = [0, 1].map(|host| hosts.record(host, &["--tag"]));
+    let captures = hosts.capture();
+    exchange(&mut hosts.connect(), MESSAGES);
+    let packets = captures.map(Capture::finish);
+    let figures = recorders.map(end);
+    for figure in &figures {
+        assert_eq!([figure("written"), figure("read")], [1, 1]);
+        assert_eq!([figure("changed"), figure("sent again")], [0, 0]);
+    }
+    let joined = hosts.join(&["--nat"]);
+    println!("not joined: {}", joined["not_joined"]);
+    for count in joined_messages(&joined) {
+        // Each stands for some three of them.
+        assert!(count > MESSAGES as u64 * 7 / 10, "{joined}");
+    }
+    let missing = joined["not_joined"].as_object().unwrap();
+    let missing: u64 = missing.values().map(number).sum();
+    assert!(missing <= 4, "{joined}");
+
+    numbers_are_the_senders(&packets, &hosts);
+}
+
+/// Compare tags and recordings with what tcpdump saw on both ends.
+fn numbers_are_the_senders(packets: &[Vec<Packet>; 2], hosts: &Hosts) {
+    for sender in [0, 1] {
+        // Each direction, by its sender: only the server has port 7000.
+        let from_sender = |packet: &&Packet| (packet.source.port() == 7000) == (sender == 1);
+        let of_wire = |host: usize| {
+            let sent: Vec<_> = packets[host].iter().filter(from_sender).cloned().collect();
+            sent
+        };
+        let (here, there) = (of_wire(sender), of_wire(1 - sender));
+        let (tags, seen) = (tagged(&here), tagged(&there));
+        assert_eq!((tags.len(), seen.len()), (1, 1), "{tags:?} {seen:?}");
+        let (written, seen) = (tags[0].tcp.unwrap(), seen[0].tcp.unwrap());
+        println!("host {sender}: {written:?}, seen as {seen:?}");
+        assert_eq!(written.tag, Some(written.seq));
+        assert_eq!(seen.tag, written.tag);
+        assert_eq!(
+            seen.seq.wrapping_sub(written.seq),
+            if sender == 0 { SHIFT } else { 0 }
+        );
+        // It is the first segment with data, not one of the handshake.
+        let first = here.iter().find(|packet| packet.length > 0).unwrap();
+        assert_eq!(first.tcp.unwrap().seq, written.seq);
+        let ends: BTreeSet<u32> = here
+            .iter()
+            .map(|packet| packet.tcp.unwrap().seq.wrapping_add(packet.length))
+            .collect();
+        let rows = messages(&hosts.path(1 - sender));
+        let is_read = |row: &&Message| row.direction == Direction::Rx && !row.is_connection();
+        let read: Vec<_> = rows.iter().filter(is_read).collect();
+        assert!(read.len() > MESSAGES / 5, "{}", read.len());
+        for row in read {
+            assert!(
+                ends.contains(&row.seq_end),
+                "{} is none of the sender's",
+                row.seq_end
+            );
+        }
+    }
+}
+
+/// A host without sockstamp says nothing, and gets one tag from a connection.
+#[test]
+fn a_peer_that_is_silent_gets_one_tag() {
+    let hosts = Hosts::new();
+    let recorder = hosts.record(0, &["--tag"]);
+    let captures = hosts.capture();
+    let mut ends = hosts.connect();
+    exchange(&mut ends, MESSAGES);
+    thread::sleep(Duration::from_millis(1_100));
+    exchange(&mut ends, MESSAGES);
+    let packets = captures.map(Capture::finish);
+    let figure = end(recorder);
+    assert_eq!(
+        [figure("written"), figure("read"), figure("sent again")],
+        [1, 0, 0]
+    );
+    assert_eq!(tagged(&packets[1]).len(), 1);
+}
+
+/// Both ends learn the numbers of a connection that is older than either, whoever comes first.
+#[test]
+fn the_numbers_of_an_older_connection_are_told_to_each_newcomer() {
+    let hosts = Hosts::over(Family::V6);
+    hosts.link.shift_sequence(SHIFT).unwrap();
+    let mut ends = hosts.connect();
+    exchange(&mut ends, 10);
+    let first = hosts.record(0, &["--tag"]);
+    exchange(&mut ends, 10);
+    // An answer is given a second after the last tag.
+    thread::sleep(Duration::from_millis(1_100));
+    let second = hosts.record(1, &["--tag"]);
+    exchange(&mut ends, MESSAGES);
+    let figures = [first, second].map(end);
+    assert_eq!([figures[0]("written"), figures[0]("read")], [2, 1]);
+    assert_eq!([figures[1]("written"), figures[1]("read")], [1, 1]);
+    for count in joined_messages(&hosts.join(&[])) {
+        assert!(count > MESSAGES as u64 * 7 / 10, "{count} of {MESSAGES}");
+    }
+}
+
+/// What has the option is lost: TCP sends it again without, and after three times no peer of that
+/// address gets another.
+#[test]
+fn tags_that_are_dropped_on_the_way_are_given_up() {
+    const CONNECTIONS: u64 = 5;
+    let hosts = Hosts::new();
+    hosts.link.treat_experiments(Experiments::Drop).unwrap();
+    let recorder = hosts.record(0, &["--tag"]);
+    let captures = hosts.capture();
+    for _ in 0..CONNECTIONS {
+        exchange(&mut hosts.connect(), 10);
+    }
+    let packets = captures.map(Capture::finish);
+    let figure = end(recorder);
+    assert_eq!([figure("written"), figure("sent again")], [3, 3]);
+    assert_eq!(figure("withheld"), CONNECTIONS - 3);
+    assert_eq!([tagged(&packets[0]).len(), tagged(&packets[1]).len()], [3, 0]);
+}
+
+/// What has no option any more says nothing, and breaks nothing.
+#[test]
+fn tags_that_are_stripped_on_the_way_cost_nothing_more() {
+    let hosts = Hosts::new();
+    hosts.link.treat_experiments(Experiments::Strip).unwrap();
+    let recorders = [0, 1].map(|host| hosts.record(host, &["--tag"]));
+    exchange(&mut hosts.connect(), MESSAGES);
+    for figure in recorders.map(end) {
+        assert_eq!(
+            [figure("written"), figure("read"), figure("sent again")],
+            [1, 0, 0]
+        );
+    }
+    // Nothing else was changed: the numbers are the same without tags.
+    for count in joined_messages(&hosts.join(&[])) {
+        assert!(count > MESSAGES as u64 * 7 / 10, "{count} of {MESSAGES}");
+    }
+}
+
+/// A server that keeps nothing of a connection before it is established (SYN cookies) is no other.
+#[test]
+fn connections_by_cookies_are_tagged_as_others() {
+    let hosts = Hosts::new();
+    hosts.link.shift_sequence(SHIFT).unwrap();
+    let always = || fs::write("/proc/sys/net/ipv4/tcp_syncookies", "2");
+    hosts.hosts[1].enter(always).unwrap();
+    let recorders = [0, 1].map(|host| hosts.record(host, &["--tag"]));
+    exchange(&mut hosts.connect(), MESSAGES);
+    for figure in recorders.map(end) {
+        assert_eq!(
+            [figure("written"), figure("read"), figure("sent again")],
+            [1, 1, 0]
+        );
+    }
+    for count in joined_messages(&hosts.join(&[])) {
+        assert!(count > MESSAGES as u64 * 7 / 10, "{count} of {MESSAGES}");
+    }
+}
+
+/// A segment that fills its packet has no room, and none is split or grows for a tag.
+#[test]
+fn full_segments_get_no_tag_and_no_packet_grows() {
+    const MTU: u32 = 1_500;
+    const HEADERS: u32 = 20 + 20 + 12;
+    let hosts = Hosts::new();
+    let recorder = hosts.record(0, &["--tag"]);
+    let captures = hosts.capture();
+    let [mut client, mut server] = hosts.connect();
+    // It fills a packet, then is a byte too long for one with a tag, then fits.
+    let mut length = MTU - HEADERS;
+    for sent in [length, length - 7, length - 8] {
+        length = sent;
+        let bytes = vec![1; length as usize];
+        client.write_all(&bytes).unwrap();
+        server.read_exact(&mut vec![0; length as usize]).unwrap();
+        // Its acknowledgement, so that nothing is sent with it.
+        server.write_all(&[1]).unwrap();
+        client.read_exact(&mut [0]).unwrap();
+    }
+    let packets = captures.map(Capture::finish);
+    let figure = end(recorder);
+    let of_client: Vec<_> = packets[1]
+        .iter()
+        .filter(|packet| packet.destination.port() == 7000 && packet.length > 0)
+        .collect();
+    let lengths: Vec<_> = of_client.iter().map(|packet| packet.length).collect();
+    assert_eq!(lengths, [MTU - HEADERS, MTU - HEADERS - 7, MTU - HEADERS - 8]);
+    let tags = tagged(&packets[1]);
+    println!("{tags:?}");
+    // An acknowledgement between them may have it, too, but no full segment.
+    assert_eq!((tags.len(), figure("written")), (1, 1));
+    assert!([0, length].contains(&tags[0].length), "{tags:?}");
+}
