@@ -2,13 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use testbed::{HeldSocket, Host};
+use testbed::{HeldSocket, Host, LinkConfig};
 
 use crate::adoption::{ROUNDS, calls_of_others, selects_by_bit};
 use crate::common::{Stat, number};
-use crate::traced_hosts::{Connection, wait_acknowledged, wait_until};
+use crate::traced_hosts::{Connection, Wire, wait_acknowledged, wait_until};
 
 /// Longest time of starting and ending on a busy machine, beyond the two seconds of waiting for a
 /// locked socket.
@@ -100,4 +101,29 @@ fn a_connection_that_is_released_after_the_start_is_not_adopted_late() {
     let [adopted, missed] = [&report["adopted"], &report["lost"]["not_adopted"]].map(number);
     assert!(missed >= 1 && adopted + missed == 2, "{report}");
     assert_eq!(number(&report["tx"]["messages"]), 0, "{report}");
+}
+
+/// An ACK that comes while a task has the lock waits in the socket's backlog.
+#[test]
+fn an_ack_has_the_time_when_it_came_however_late_tcp_looks_at_it() {
+    const ONE_WAY: Duration = Duration::from_millis(250);
+    const HELD: Duration = Duration::from_secs(2);
+    const BYTES: usize = 100;
+    let wire = Wire::new(LinkConfig::default().delay(ONE_WAY));
+    let mut connection = wire.connect();
+    connection.client.write_all(&[7; BYTES]).unwrap();
+    let lock = HeldSocket::hold(connection.client.try_clone().unwrap()).unwrap();
+    thread::sleep(HELD);
+    drop(lock);
+    connection.server.read_exact(&mut [0; BYTES]).unwrap();
+    wait_acknowledged(&connection.client);
+    let messages = wire.finish();
+    let sent = messages.sent_from(connection.client_address);
+    let message = sent
+        .iter()
+        .find(|message| message.bytes() == BYTES as u64)
+        .unwrap();
+    assert_eq!(message.verdict(), "valid", "{message:?}");
+    let network = message.stage("tx.network");
+    assert!((2 * ONE_WAY..HELD).contains(&network), "{message:?}");
 }
