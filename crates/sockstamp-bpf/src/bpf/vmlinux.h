@@ -584,6 +584,11 @@ struct mptcp_sock {
 	struct sock *first; /* of a listener: the subflow that listens */
 };
 
+struct tcphdr {
+	__be32 seq;
+	__u16 doff : 4;
+};
+
 struct tcp_skb_cb {
 	__u32 seq;
 	__u32 end_seq;

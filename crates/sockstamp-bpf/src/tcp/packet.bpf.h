@@ -31,6 +31,19 @@ struct tcp_header {
 	__u8 data_offset; /* in the upper half, in words of four bytes */
 };
 
+/* Memory that can be given a type is read without a helper call; what cannot be read is 0 there. */
+static __always_inline bool tcp_header_read(struct tcp_header *header, const unsigned char *address)
+{
+	const struct tcphdr *tcp;
+
+	if (!setting_casts)
+		return !bpf_probe_read_kernel(header, sizeof(*header), address);
+	tcp = cast_kernel(address, struct tcphdr);
+	header->seq = tcp->seq;
+	header->data_offset = BPF_CORE_READ_BITFIELD(tcp, doff) << 4;
+	return true;
+}
+
 /* Return the packet's range of bytes; false if it carries none. */
 static __always_inline bool packet_read(const struct sk_buff *skb, struct packet *packet)
 {
@@ -40,7 +53,7 @@ static __always_inline bool packet_read(const struct sk_buff *skb, struct packet
 	struct tcp_header header;
 	__s32 length;
 
-	if (bpf_probe_read_kernel(&header, sizeof(header), transport))
+	if (!tcp_header_read(&header, transport))
 		return false;
 	length = skb->len - (transport - skb->data) - (header.data_offset >> 4) * 4;
 	packet->first = bpf_ntohl(header.seq);

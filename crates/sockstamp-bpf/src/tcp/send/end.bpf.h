@@ -197,7 +197,7 @@ __noinline int tx_complete(struct bank *bank, struct flow *flow, struct tx_messa
 	return 0;
 }
 
-static long tx_complete_next(__u32 index, struct tx_acking *acking)
+static __always_inline long tx_complete_one(struct tx_acking *acking)
 {
 	struct flow *flow = acking->flow;
 	struct tx_message *message;
@@ -212,6 +212,11 @@ static long tx_complete_next(__u32 index, struct tx_acking *acking)
 	}
 	tx_release(flow);
 	return 0;
+}
+
+static long tx_complete_next(__u32 index, struct tx_acking *acking)
+{
+	return tx_complete_one(acking);
 }
 
 /*
@@ -230,7 +235,9 @@ static __always_inline void tx_acked(const struct sock *sk, struct flow *flow,
 		return;
 	acking.ack.min_rtt_us = tcp_of(sk)->rtt_min.s[0].v;
 	network_ack(sk, flow);
-	bpf_loop(TX_INFLIGHT_MAX, tx_complete_next, &acking, 0);
+	/* Most ACKs are for one message: it needs no loop, which calls a function a turn. */
+	if (!tx_complete_one(&acking) && flow->tx_tail != flow->tx_head)
+		bpf_loop(TX_INFLIGHT_MAX, tx_complete_next, &acking, 0);
 }
 
 /*

@@ -119,7 +119,7 @@ static __always_inline void tx_sched_again(const struct sk_buff *skb, struct flo
 		message->flags |= MESSAGE_RESENT;
 }
 
-static long tx_sched_next(__u32 index, struct tx_walk *walk)
+static __always_inline long tx_sched_one(struct tx_walk *walk)
 {
 	struct flow *flow = walk->flow;
 	struct tx_message *message;
@@ -138,6 +138,11 @@ static long tx_sched_next(__u32 index, struct tx_walk *walk)
 	}
 	flow->tx_sched++;
 	return 0;
+}
+
+static long tx_sched_next(__u32 index, struct tx_walk *walk)
+{
+	return tx_sched_one(walk);
 }
 
 /* SCHED: __dev_queue_xmit() of each device on the way while the skb belongs to the socket. */
@@ -162,7 +167,10 @@ static __always_inline void tx_sched(const struct sock *sk, const struct sk_buff
 	}
 	if (!setting_by_packets && seq_before(message->seq_last, packet->first))
 		tx_note_departures(sk, flow, packet->first);
-	bpf_loop(TX_INFLIGHT_MAX, tx_sched_next, &walk, 0);
+	/* Most packets carry the end of one message: it needs no loop, which calls a function a
+	 * turn. */
+	if (!tx_sched_one(&walk) && flow->tx_sched != flow->tx_head)
+		bpf_loop(TX_INFLIGHT_MAX, tx_sched_next, &walk, 0);
 }
 
 static long tx_onward_next(__u32 index, struct tx_walk *walk)
@@ -200,7 +208,7 @@ static __always_inline void tx_snd_again(const struct sk_buff *skb, const struct
 		bpf_loop(TX_INFLIGHT_MAX, tx_onward_next, walk, 0);
 }
 
-static long tx_snd_next(__u32 index, struct tx_walk *walk)
+static __always_inline long tx_snd_one(struct tx_walk *walk)
 {
 	struct flow *flow = walk->flow;
 	struct tx_message *message;
@@ -219,6 +227,11 @@ static long tx_snd_next(__u32 index, struct tx_walk *walk)
 	}
 	flow->tx_snd++;
 	return 0;
+}
+
+static long tx_snd_next(__u32 index, struct tx_walk *walk)
+{
+	return tx_snd_one(walk);
 }
 
 /* SND software: the driver of each device on the way takes the skb; the socket is not locked. */
@@ -244,7 +257,9 @@ static __always_inline void tx_snd(const struct sk_buff *skb, const struct net_d
 	walk.interface = interface_slot(device);
 	if (setting_host_path)
 		path_open(skb, walk.key, walk.interface);
-	bpf_loop(TX_INFLIGHT_MAX, tx_snd_next, &walk, 0);
+	/* One message needs no loop, as in tx_sched(). */
+	if (!tx_snd_one(&walk) && flow->tx_snd != flow->tx_head)
+		bpf_loop(TX_INFLIGHT_MAX, tx_snd_next, &walk, 0);
 }
 
 /*
