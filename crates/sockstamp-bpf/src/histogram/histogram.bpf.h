@@ -39,41 +39,38 @@ static __always_inline void count_loss(enum loss loss)
 		count(&bank->losses[loss], 1);
 }
 
-/* Position of the highest bit set. BPF has no instruction for it; value is not 0. */
+/*
+ * The position of the highest bit, by the number that a de Bruijn sequence makes of all bits up to
+ * it (Leiserson, Prokop, Randall: Using de Bruijn Sequences to Index a 1 in a Computer Word, 1998).
+ */
+#define DE_BRUIJN 0x03f79d71b4cb0a89ULL
+static const __u8 log2_of[64] = {
+	0,  47, 1,  56, 48, 27, 2,  60, 57, 49, 41, 37, 28, 16, 3,  61, 54, 58, 35, 52, 50, 42,
+	21, 44, 38, 32, 29, 23, 17, 11, 4,  62, 46, 55, 26, 59, 40, 36, 15, 53, 34, 51, 20, 43,
+	31, 22, 10, 45, 25, 39, 14, 33, 19, 30, 9,  24, 13, 18, 8,  12, 7,  6,	5,  63,
+};
+
+/*
+ * Position of the highest bit set; value is not 0. BPF has no instruction for it. A search by
+ * halves would be a branch a turn, each of them a path to the verifier and a guess to the CPU.
+ */
 static __always_inline __u32 log2_floor(__u64 value)
 {
-	__u32 result = 0;
-
-	if (value >> 32) {
-		value >>= 32;
-		result += 32;
-	}
-	if (value >> 16) {
-		value >>= 16;
-		result += 16;
-	}
-	if (value >> 8) {
-		value >>= 8;
-		result += 8;
-	}
-	if (value >> 4) {
-		value >>= 4;
-		result += 4;
-	}
-	if (value >> 2) {
-		value >>= 2;
-		result += 2;
-	}
-	return result + (value >> 1);
+	value |= value >> 1;
+	value |= value >> 2;
+	value |= value >> 4;
+	value |= value >> 8;
+	value |= value >> 16;
+	value |= value >> 32;
+	return log2_of[value * DE_BRUIJN >> 58];
 }
 
 /*
  * Slot of a duration, exactly as sockstamp_model::histogram::slot(). The bounds stand at the same
  * eight places of every octave, and a sixteenth of an octave holds at most one of them, so the
- * sixteenth names a slot and one comparison with its bound decides. A global function, so that the
- * verifier walks its many paths once.
+ * sixteenth names a slot and one comparison with its bound decides.
  */
-__noinline __u32 histogram_slot(__u64 ns)
+static __always_inline __u32 histogram_slot(__u64 ns)
 {
 	__u32 octave, slot;
 
@@ -85,7 +82,8 @@ __noinline __u32 histogram_slot(__u64 ns)
 	slot = HISTOGRAM_OCTAVE_BASE + 8 * octave + histogram_octave[(ns >> (octave - 4)) & 15];
 	if (slot >= HISTOGRAM_SLOTS - 1)
 		return HISTOGRAM_SLOTS - 1;
-	return slot + (ns > histogram_bounds[slot]);
+	/* The sign of the difference: one time in two a branch would be guessed wrong. */
+	return slot + ((histogram_bounds[slot] - ns) >> 63);
 }
 
 /*

@@ -45,6 +45,12 @@ static __always_inline void interface_describe(struct interface *interface,
 
 #define INTERFACE_NEW (1U << 31)
 
+/* Slot 0 stands for all that have none. */
+static __always_inline __u32 interface_place(__u32 hash)
+{
+	return 1 + (hash & setting_interface_mask);
+}
+
 /*
  * The slot of a device, with INTERFACE_NEW if it was taken for it; 0 if there is no room. A global
  * function, so that the verifier walks the loop once.
@@ -54,8 +60,7 @@ __noinline __u32 interface_find(__u64 id)
 	__u32 slot = (id >> 32) + id;
 
 	for (int i = 0; i < INTERFACE_PROBES; i++, slot++) {
-		/* Slot 0 stands for all that have none. */
-		__u32 place = 1 + (slot & setting_interface_mask);
+		__u32 place = interface_place(slot);
 		struct interface *interface = interface_at(place);
 
 		if (!interface)
@@ -72,9 +77,13 @@ __noinline __u32 interface_find(__u64 id)
 static __always_inline __u32 interface_slot(const struct net_device *device)
 {
 	__u64 netns = device->nd_net.net->ns.inum;
-	__u32 slot = interface_find(netns << 32 | (__u32)device->ifindex);
-	struct interface *interface;
+	__u64 id = netns << 32 | (__u32)device->ifindex;
+	__u32 slot = interface_place(netns + id);
+	struct interface *interface = interface_at(slot);
 
+	if (interface && interface->id == id)
+		return slot;
+	slot = interface_find(id);
 	if (!(slot & INTERFACE_NEW))
 		return slot;
 	slot &= ~INTERFACE_NEW;

@@ -96,16 +96,13 @@ static __always_inline void account_part(struct bank *bank, __u32 group, enum pa
 		group_part_add(group, part, ns, weight);
 }
 
-/* Add the parts of rx.app. A global function, so that the verifier walks it once. */
-__noinline int account_spent(struct bank *bank, __u32 group, const struct spent *spent,
-			     __u32 weight)
+/* Add the parts of rx.app. */
+static __always_inline void account_spent(struct bank *bank, __u32 group, const struct spent *spent,
+					  __u32 weight)
 {
-	if (!bank || !spent)
-		return 0;
 	account_part(bank, group, PART_RUNNING, spent->running, weight);
 	account_part(bank, group, PART_RUNNABLE, spent->runnable, weight);
 	account_part(bank, group, PART_BLOCKED, spent->blocked, weight);
-	return 0;
 }
 
 #endif

@@ -376,20 +376,16 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
  * Return at the read how long after `ready` the reader, if it had waited for this arrival, got a
  * CPU; otherwise STAGE_ABSENT. If it got a CPU more than once, the scheduler no longer knows the
  * first time, but knows the whole time in run queues; that is also used where its clock is unknown.
- * It is a global function, so that the verifier walks it once and not once per path through the
- * read.
  */
-__noinline __u64 sched_wakeup(const struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now)
+static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
+					  const struct task_struct *task, __u32 arrival,
+					  __u64 ready, __u64 now)
 {
-	const struct task_struct *task;
 	__s64 waited;
 	__u32 runs;
 
-	if (!setting_sched || !waiter)
-		return STAGE_ABSENT;
 	if (!waiter->task || arrival - waiter->first > waiter->last - waiter->first)
 		return STAGE_ABSENT;
-	task = bpf_get_current_task_btf();
 	if ((__u64)task != waiter->task)
 		return STAGE_ABSENT;
 	runs = task_runs(task) - waiter->runs;
@@ -437,23 +433,17 @@ static __always_inline void spent_compute(struct spent *spent, __u64 ran, __u64 
  * Find at a read what its task did in rx.app: from its `wakeup` on if it had waited for this
  * arrival, otherwise from the arrival on. A task that has had its CPU all the time was running.
  */
-__noinline int sched_spent(struct waiter *waiter, __u32 arrival, __u64 now, __u64 wakeup,
-			   struct spent *spent)
+static __always_inline void sched_spent(struct waiter *waiter, const struct task_struct *task,
+					__u32 arrival, __u64 now, __u64 wakeup, struct spent *spent)
 {
-	const struct task_struct *task;
+	struct reader *reader = &waiter->reader;
+	__u32 runs = task_runs(task);
 	__u64 ran, delay, expected;
-	struct reader *reader;
-	__u32 runs;
 
-	if (!setting_sched || !waiter || !spent)
-		return 0;
-	task = bpf_get_current_task_btf();
-	runs = task_runs(task);
-	reader = &waiter->reader;
 	reader->last = (__u64)task;
 	if (wakeup != STAGE_ABSENT && runs - waiter->runs <= 1) {
 		spent->running = spent->app;
-		return 0;
+		return;
 	}
 	expected = reader->task;
 	barrier();
@@ -462,20 +452,42 @@ __noinline int sched_spent(struct waiter *waiter, __u32 arrival, __u64 now, __u6
 	runs -= reader->runs;
 	barrier();
 	if (expected != (__u64)task || reader->task != expected || reader->arrival != arrival)
-		return 0;
+		return;
 	if (!runs) {
 		spent->running = spent->app;
-		return 0;
+		return;
 	}
 	if (ran == RAN_UNKNOWN || !run_clock_known(now))
-		return 0;
+		return;
 	ran = task_ran(task, now) - ran;
 	delay = task->sched_info.run_delay - delay;
 	/* More than one wait for a CPU is in rx.wakeup as a whole. */
 	if (wakeup != STAGE_ABSENT)
 		delay = delay > wakeup ? delay - wakeup : 0;
 	spent_compute(spent, ran, delay);
-	return 0;
+}
+
+/*
+ * Split the time from `ready` to a read into rx.wakeup, which is returned, and rx.app. A global
+ * function, so that the verifier walks it once and not once per path through the read.
+ */
+__noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now,
+			    struct spent *spent)
+{
+	__u64 wakeup = STAGE_ABSENT;
+	const struct task_struct *task;
+
+	if (!spent)
+		return STAGE_ABSENT;
+	spent->app = now - ready;
+	if (!setting_sched || !waiter)
+		return STAGE_ABSENT;
+	task = bpf_get_current_task_btf();
+	wakeup = sched_wakeup(waiter, task, arrival, ready, now);
+	if (wakeup != STAGE_ABSENT)
+		spent->app -= wakeup;
+	sched_spent(waiter, task, arrival, now, wakeup, spent);
+	return wakeup;
 }
 
 #endif

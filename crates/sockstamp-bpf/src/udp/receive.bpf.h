@@ -401,9 +401,8 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	arrival = &read->arrival;
 	waited = read->now - arrival->time;
 	total = arrival->stack_ns + waited;
-	read->wakeup = sched_wakeup(&flow->waiter, read->counter, arrival->time, read->now);
-	read->spent.app = read->wakeup == STAGE_ABSENT ? waited : waited - read->wakeup;
-	sched_spent(&flow->waiter, read->counter, read->now, read->wakeup, &read->spent);
+	read->wakeup =
+		sched_read(&flow->waiter, read->counter, arrival->time, read->now, &read->spent);
 	if (read->wakeup != STAGE_ABSENT)
 		account_stage(bank, read->group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
 	account_datagram(bank, read->group, DISTRIBUTION_UDP_STACK, STAGE_RX_STACK,

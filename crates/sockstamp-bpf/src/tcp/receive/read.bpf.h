@@ -179,7 +179,7 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 	}
 	if (evicted && !seq_after(read->end, rx->lost))
 		return LOOK_EVICTED;
-	index = arrivals_before(rx, grown, count, read->end - 1);
+	index = arrivals_search(rx, grown, count, read->end - 1);
 	arrival = arrival_at(rx, grown, index);
 	/* Beyond the last one are the bytes from before. */
 	if (index >= count || !arrival || seq_before(arrival->seq_end, read->end))
@@ -191,7 +191,7 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 	read->oldest = 0;
 	if (evicted && seq_before(read->start, rx->lost))
 		return LOOK_FOUND;
-	arrival = arrival_at(rx, grown, arrivals_before(rx, grown, count, read->start));
+	arrival = arrival_at(rx, grown, arrivals_search(rx, grown, count, read->start));
 	if (arrival && arrival->stack_ns != ARRIVAL_ADOPTED && arrival->stack_ns != ARRIVAL_WINDOW)
 		read->oldest = rx_stamped(arrival, read->start);
 	return LOOK_FOUND;
@@ -219,19 +219,29 @@ __noinline __u32 rx_look(struct flow *flow, struct read *read)
 											look;
 }
 
-__noinline enum verdict rx_match(struct flow *flow, struct read *read)
+__noinline enum look rx_look_again(struct flow *flow, struct read *read)
 {
-	for (int i = 0; i < LOOKS; i++) {
-		switch (rx_look(flow, read)) {
-		case LOOK_FOUND:
-			return VERDICT_VALID;
-		case LOOK_EVICTED:
-			return VERDICT_EVICTED;
-		case LOOK_NONE:
-			return VERDICT_LOST_EVENT;
-		}
+	enum look look = LOOK_AGAIN;
+
+	for (int i = 1; i < LOOKS && look == LOOK_AGAIN; i++)
+		look = rx_look(flow, read);
+	return look;
+}
+
+static __always_inline enum verdict rx_match(struct flow *flow, struct read *read)
+{
+	enum look look = rx_look(flow, read);
+
+	if (look == LOOK_AGAIN)
+		look = rx_look_again(flow, read);
+	switch (look) {
+	case LOOK_FOUND:
+		return VERDICT_VALID;
+	case LOOK_EVICTED:
+		return VERDICT_EVICTED;
+	default:
+		return VERDICT_LOST_EVENT;
 	}
-	return VERDICT_LOST_EVENT;
 }
 
 /* Apply --hol to a read whose last byte waited for a missing segment. */
@@ -322,13 +332,10 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, struct fl
 {
 	__u64 waited = read->now - read->ready;
 
-	read->wakeup = sched_wakeup(&flow->waiter, read->serial, read->ready, read->now);
-	read->spent.app = waited;
-	if (read->wakeup != STAGE_ABSENT) {
-		read->spent.app -= read->wakeup;
+	read->wakeup =
+		sched_read(&flow->waiter, read->serial, read->ready, read->now, &read->spent);
+	if (read->wakeup != STAGE_ABSENT)
 		account_stage(bank, group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
-	}
-	sched_spent(&flow->waiter, read->serial, read->now, read->wakeup, &read->spent);
 	account_stage(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
 	if (read->hol)
 		account_stage(bank, group, STAGE_RX_HOL, read->hol, read->weight);
