@@ -52,6 +52,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l rate-cap -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -116,6 +117,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l rate-cap -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -149,6 +151,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l rate-cap -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -203,6 +206,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l rate-cap
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -234,6 +238,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rate-cap 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -342,6 +347,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l rate-cap 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'

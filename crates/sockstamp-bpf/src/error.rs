@@ -41,6 +41,16 @@ pub enum Error {
     /// No callback for options of TCP.
     #[error("this host cannot tag segments: that needs BPF timestamping, Linux 6.15; omit --tag")]
     NoTags,
+    /// Nothing could lower the cost of measuring every message, and it is above the ceiling.
+    #[error(
+        "measuring every message takes {percent:.1} % of a core here, more than {ceiling} %: allow it with --max-cost none"
+    )]
+    TooDear {
+        /// The cost of the programs.
+        percent: f64,
+        /// What it may be.
+        ceiling: f64,
+    },
     /// A cgroup that does not exist, or is not one of version 2.
     #[error("{} is not a cgroup2 directory", path.display())]
     NotACgroup {

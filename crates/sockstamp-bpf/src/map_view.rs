@@ -1,10 +1,11 @@
 //! Turn bytes that the kernel wrote into typed values. These values are safe for any use.
 
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
+use sockstamp_model::stage::Direction;
 
 use crate::abi::raw::{group as Group, packet_record, rx_stamps, tx_stamps};
 use crate::abi::{Bank, Record};
@@ -33,20 +34,32 @@ impl Banks {
         (0..self.count).map(|bank| self.read_one(bank)).collect()
     }
 
+    /// Return the number of measured messages, without a copy of the banks.
+    pub fn measured(&self) -> u64 {
+        let first = offset_of!(Bank, measured) / size_of::<u64>();
+        let words = (0..self.count).flat_map(|bank| Direction::ALL.map(|way| (bank, first + way as usize)));
+        words.map(|(bank, word)| self.word(bank, word)).sum()
+    }
+
+    fn word(&self, bank: usize, word: usize) -> u64 {
+        assert!(bank < self.count && word < BANK_WORDS, "no such word");
+        let source = self.map.as_ptr().cast::<u64>();
+        // SAFETY: the address lies within the `count * size_of::<Bank>()` bytes that `map()` mapped
+        // and that stay mapped while `self` lives, as asserted. It is aligned: a mapping starts at
+        // a page, and the kernel rounds elements of an array map up to 8 bytes (array_map_alloc(),
+        // kernel/bpf/arraymap.c), which Bank, made of u64 alone, already is. The kernel changes
+        // these words while we read: hence atomic loads. The mapping is read-only, and `load` never
+        // writes.
+        unsafe {
+            AtomicU64::from_ptr(source.add(bank * BANK_WORDS + word).cast_mut()).load(Ordering::Relaxed)
+        }
+    }
+
     fn read_one(&self, index: usize) -> Bank {
         let mut copy = Bank::default();
-        let source = self.map.as_ptr().cast::<u64>();
         let target = (&raw mut copy).cast::<u64>();
         for word in 0..BANK_WORDS {
-            // SAFETY: `index < self.count`, so the address lies within the
-            // `count * size_of::<Bank>()` bytes that `map()` mapped and that stay mapped while
-            // `self` lives. It is aligned: a mapping starts at a page, and the kernel rounds
-            // elements of an array map up to 8 bytes (array_map_alloc(), kernel/bpf/arraymap.c),
-            // which Bank, made of u64 alone, already is. The kernel changes these words while we
-            // read: hence atomic loads. The mapping is read-only, and `load` never writes.
-            let value = unsafe {
-                AtomicU64::from_ptr(source.add(index * BANK_WORDS + word).cast_mut()).load(Ordering::Relaxed)
-            };
+            let value = self.word(index, word);
             // SAFETY: `word < BANK_WORDS`, so the address lies within `copy`, which is ours alone;
             // any value is valid for the integers that Bank consists of.
             unsafe { target.add(word).write(value) };

@@ -61,6 +61,21 @@ impl Sampling {
     pub const MOST_BITS: u32 = 30;
 }
 
+/// The most that a measurement may cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ceiling {
+    /// Millionths of one core's time.
+    pub millionths: NonZeroU32,
+    /// Measure TCP in windows where lower rates do not suffice: counts are estimates then.
+    pub windows: bool,
+}
+
+impl Ceiling {
+    pub(crate) fn cores(&self) -> f64 {
+        f64::from(self.millionths.get()) / 1e6
+    }
+}
+
 /// The treatment of a read's wait for a missing segment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum HolView {
@@ -104,6 +119,9 @@ pub struct Options {
     pub notable: bool,
     /// Measure TCP in windows, for one in so many of the time. None: all the time.
     pub windows: Option<NonZeroU32>,
+    /// What the measurement may cost: its rates are lowered where it would cost more. None: any
+    /// cost.
+    pub max_cost: Option<Ceiling>,
     /// The treatment of a read's wait for a missing segment.
     pub hol: HolView,
     /// Stamps per second, over the whole host, that NICs which stamp sends are asked for. None: no
@@ -149,6 +167,7 @@ impl Default for Options {
             slower_than: None,
             notable: false,
             windows: None,
+            max_cost: None,
             hol: HolView::Split,
             nic_stamps: None,
             sched: true,
@@ -164,6 +183,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Return whether there may be times in which TCP is not measured.
+    pub(crate) fn may_have_windows(&self) -> bool {
+        self.windows.is_some() || self.max_cost.is_some_and(|ceiling| ceiling.windows)
+    }
+
     /// Return the part of the options that a plan follows from.
     #[must_use]
     pub fn request(&self) -> Request {

@@ -2,27 +2,24 @@
 //! records read, and everything taken away at the end.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, Program};
 use sockstamp::ReceiveStamping;
-use sockstamp_host::cgroup::is_cgroup2;
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::group::{GroupKey, GroupSummary, Groups};
 use sockstamp_model::message::Message;
 use sockstamp_model::summary::Summary;
 
-use crate::abi::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::abi::{self, Record, Ring};
 use crate::clock::monotonic_now;
-use crate::cost::ProgramCost;
+use crate::cost::{Control, ProgramCost};
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
 use crate::facts::{Facts, Hook};
@@ -39,6 +36,7 @@ use crate::programs::{self, PROGRAMS};
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
+use crate::target::{comm_key, require_process, target_cgroup};
 use crate::udp;
 use crate::verified;
 use crate::wakeups::Wakeups;
@@ -62,8 +60,6 @@ pub struct Adopted {
     pub took: Duration,
 }
 
-const COMM_LENGTH: usize = RAW_COMM_LENGTH as usize;
-
 /// The program that sees flows close.
 const CLOSING: &str = "on_inet_sock_set_state";
 
@@ -75,6 +71,10 @@ pub struct Session {
     closing: Option<Link>,
     standby: Standby,
     windows: Option<Windows>,
+    cost: Option<Control>,
+    /// A program was not attached again, for the first time.
+    refusal: Option<Error>,
+    refused: bool,
     giving_up: Option<udp::GivingUp>,
     ring: Option<Ring>,
     wakeups: Wakeups,
@@ -167,11 +167,15 @@ impl Session {
             .flatten()
             .collect();
         let wakeups = Wakeups::new(&rings)?;
+        let programs = for_messages(skeleton.object()).tried("hold the programs")?;
         let mut session = Self {
             links: Vec::new(),
             closing: None,
             standby,
-            windows: options.windows.map(Windows::new),
+            windows: Windows::new(options, &plan),
+            cost: Control::new(options, &programs, &plan)?,
+            refusal: None,
+            refused: false,
             giving_up: None,
             ring,
             wakeups,
@@ -181,7 +185,7 @@ impl Session {
                 .tried("read the clocks")?
                 .offset,
             banks,
-            programs: for_messages(skeleton.object()).tried("hold the programs")?,
+            programs,
             skeleton,
             receive_stamping,
             adopted: Adopted::default(),
@@ -208,6 +212,9 @@ impl Session {
         session.started = Instant::now();
         session.adopt(&options.target)?;
         session.standby.run(&mut session.skeleton, &session.plan);
+        if let Some(cost) = &mut session.cost {
+            cost.admit(options.sampling)?;
+        }
         Ok(session)
     }
 
@@ -370,6 +377,7 @@ impl Session {
         let giving_up = self.giving_up.as_ref().map(udp::GivingUp::until_run);
         let standby = self.standby.until_run(&self.skeleton, &self.plan);
         let windows = self.windows.as_ref().map(Windows::until_run);
+        let cost = self.cost.as_ref().map(Control::until_run);
         let due = [
             timeout,
             self.until_records(on_message)?,
@@ -377,12 +385,14 @@ impl Session {
             giving_up,
             standby,
             windows,
+            cost,
         ];
         let stepped = self.wakeups.wait(due.into_iter().flatten().min(), others)?;
         if stepped {
             self.refresh_clock()?;
         }
-        self.run_windows()?;
+        self.run_windows();
+        self.hold_cost()?;
         self.standby.run(&mut self.skeleton, &self.plan);
         self.take_records(on_message)?;
         if let Some(giving_up) = &mut self.giving_up {
@@ -395,13 +405,45 @@ impl Session {
         Ok(())
     }
 
-    fn run_windows(&mut self) -> Result<(), Error> {
-        let Some(windows) = &mut self.windows else {
-            return Ok(());
-        };
+    fn run_windows(&mut self) {
+        let Some(windows) = &mut self.windows else { return };
         let (banks, plan) = (&self.banks, &self.plan);
         let in_flight = || histogram::summary(&banks.read(), plan).in_flight;
-        windows.run(&mut self.skeleton, plan, &mut self.standby, in_flight)
+        let run = windows.run(&mut self.skeleton, plan, &mut self.standby, in_flight);
+        // What is measured already stays right: go on without this window.
+        if let (Err(error), false) = (run, self.refused) {
+            self.refusal = Some(error);
+            self.refused = true;
+        }
+    }
+
+    /// Go on at a cost below the ceiling.
+    fn hold_cost(&mut self) -> Result<(), Error> {
+        let Some(cost) = &mut self.cost else { return Ok(()) };
+        let attached = self.windows.as_ref().is_none_or(Windows::are_attached);
+        let Some(step) = cost.run(attached, || self.banks.measured())? else {
+            return Ok(());
+        };
+        if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
+            data.rate_divisor = step.rate;
+        }
+        if let Some(windows) = &mut self.windows {
+            windows.want(step.one_of);
+        }
+        Ok(())
+    }
+
+    /// Return, once, why a program could not be attached again for a window. The next window tries
+    /// again, and the summary counts those that failed.
+    pub fn take_refusal(&mut self) -> Option<Error> {
+        self.refusal.take()
+    }
+
+    /// Return whether the cost is held below [`Options::max_cost`]; the kernel tells it with
+    /// CAP_SYS_ADMIN alone.
+    #[must_use]
+    pub fn holds_cost(&self) -> bool {
+        self.cost.is_some()
     }
 
     /// Return the time for which the ring needs no look. While no record comes, the next one wakes
@@ -459,7 +501,8 @@ impl Session {
         let banks = self.banks.read();
         let mut summary = histogram::summary(&banks, &self.plan);
         summary.interfaces = host_path::interfaces(&banks, &self.plan, &self.skeleton.maps.interfaces);
-        summary.windows = self.windows.as_ref().map(Windows::summary);
+        summary.windows = self.windows.as_ref().and_then(Windows::summary);
+        summary.cost = self.cost.as_ref().and_then(Control::summary);
         summary.tags = self.tags.then(|| histogram::tags(&banks));
         summary.nic_stamps = self.asks_nics.then(|| histogram::nic_stamps(&banks));
         summary.duration = Nanos::from(self.started.elapsed());
@@ -599,36 +642,6 @@ fn hand_over(
     }
 }
 
-pub(crate) fn require_process(pid: u32) -> Result<(), Error> {
-    let status = fs::read(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess { pid })?;
-    // The name of the process is in it, which may be any bytes.
-    let status = String::from_utf8_lossy(&status);
-    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    match group.and_then(|group| group.trim().parse().ok()) {
-        Some(group) if group != pid => Err(Error::IsThread { tid: pid, pid: group }),
-        _ => Ok(()),
-    }
-}
-
-/// Return a name as the kernel keeps it, truncated to TASK_COMM_LEN - 1 (`__set_task_comm()`,
-/// fs/exec.c).
-pub(crate) fn comm_key(name: &str) -> [u8; COMM_LENGTH] {
-    let mut key = [0; COMM_LENGTH];
-    let kept = name.len().min(COMM_LENGTH - 1);
-    key[..kept].copy_from_slice(&name.as_bytes()[..kept]);
-    key
-}
-
-pub(crate) fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
-    let path = target.cgroup.as_deref().unwrap_or(root);
-    if !is_cgroup2(path) {
-        return Err(Error::NotACgroup {
-            path: path.to_owned(),
-        });
-    }
-    File::open(path).tried(format!("open {}", path.display()))
-}
-
 /// Hold the loaded programs that messages make run, by name.
 fn for_messages(object: &Object) -> io::Result<Vec<(String, OwnedFd)>> {
     let for_messages = PROGRAMS.iter().filter(|program| program.hook.runs_for_messages());
@@ -674,18 +687,4 @@ fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File)
     }
     stop(skeleton, false);
     Ok(admits)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_is_found_whatever_it_calls_itself() {
-        let name = fs::read("/proc/self/comm").unwrap();
-        fs::write("/proc/self/comm", b"\xff\xfe").unwrap();
-        let found = require_process(std::process::id());
-        fs::write("/proc/self/comm", name).unwrap();
-        found.unwrap();
-    }
 }

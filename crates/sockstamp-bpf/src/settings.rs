@@ -76,7 +76,8 @@ pub(crate) fn apply(
         settings.setting_tag = options.tag;
         settings.setting_slower_ns = options.slower_than.map_or(0, |least| least.0);
         settings.setting_notable = options.notable;
-        settings.setting_windows = options.windows.is_some();
+        settings.setting_windows =
+            options.windows.is_some() || (options.may_have_windows() && plan.has_windows());
         settings.setting_hol = options.hol as u32;
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
     }

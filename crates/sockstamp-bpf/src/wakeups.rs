@@ -1,7 +1,6 @@
 //! Ends a session's wait: records, a step of the clock, or a descriptor of the caller's. Between
 //! these nothing runs.
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -11,6 +10,7 @@ use rustix::io::Errno;
 use sockstamp::clock::{ClockStepWatch, Watched};
 
 use crate::error::{Error, Tried};
+use crate::random::Random;
 
 /// Interval between reads of records while they come.
 const WHILE_RECORDS_COME: Duration = Duration::from_millis(50);
@@ -26,8 +26,7 @@ pub(crate) struct Wakeups {
     /// Rings and steps.
     epoll: OwnedFd,
     steps: ClockStepWatch,
-    random: RandomState,
-    waits: u64,
+    random: Random,
 }
 
 impl Wakeups {
@@ -40,8 +39,7 @@ impl Wakeups {
         Ok(Self {
             epoll,
             steps,
-            random: RandomState::new(),
-            waits: 0,
+            random: Random::default(),
         })
     }
 
@@ -83,9 +81,7 @@ impl Wakeups {
         }
         // A fixed period would fall in step with traffic that has one, and always disturb the same
         // messages.
-        self.waits += 1;
-        let drawn = self.random.hash_one(self.waits) % 512;
-        WHILE_RECORDS_COME.mul_f64(0.75 + f64::from(u16::try_from(drawn).unwrap_or(0)) / 1024.0)
+        WHILE_RECORDS_COME.mul_f64(self.random.jitter())
     }
 }
 

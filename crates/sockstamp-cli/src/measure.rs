@@ -18,7 +18,7 @@ use signal_hook::low_level::siginfo::Cause;
 use sockstamp_bpf::packets::{self, Lost};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::probe;
-use sockstamp_bpf::{Grouped, Options, Packets, Session, drop_capabilities};
+use sockstamp_bpf::{Ceiling, Grouped, Options, Packets, Sampling, Session, drop_capabilities};
 use sockstamp_host::quota::Quotas;
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 use sockstamp_model::group::Grouping;
@@ -100,6 +100,7 @@ impl<'a> Measurement<'a> {
             slower_than: self.recorded.slower_than().map(Nanos::from),
             tag: self.tag,
             windows: self.measuring.windows,
+            max_cost: self.ceiling(),
             hol: self.measuring.hol(),
             nic_stamps: self.measuring.nic_stamps.and_then(NonZeroU32::new),
             ..defaults
@@ -110,6 +111,15 @@ impl<'a> Measurement<'a> {
             options.ring_bytes = Recorded::NOTABLE_BYTES;
         }
         Ok(options)
+    }
+
+    /// A measurement that is asked for its messages keeps its rate, unless the user says otherwise.
+    /// Of a command there is nothing yet whose cost could be known.
+    fn ceiling(&self) -> Option<Ceiling> {
+        let sampling = self.measuring.sampling(self.recorded.slower_than());
+        let governed = matches!(self.recorded, Recorded::None | Recorded::Notable);
+        let limited = governed || sampling == Sampling::Every;
+        self.measuring.ceiling(limited && self.command.is_empty())
     }
 
     /// A command's first datagram may be its only one.
@@ -211,6 +221,9 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let signal = signals.get_read().as_fd();
         session.wait(left, &[signal], &mut |message| observer.message(&message))?;
+        if let Some(refusal) = session.take_refusal() {
+            complain_of(&refusal);
+        }
         if let Some(packets) = &mut packets {
             packets.wait(Some(Duration::ZERO), &[], &mut |packet| observer.packet(&packet))?;
         }
@@ -275,6 +288,14 @@ fn quotas_of(measurement: &Measurement<'_>) -> Quotas {
     Quotas::of_processes(&pids)
 }
 
+/// Say that a part of the time is not measured as it was to be.
+pub(crate) fn complain_of(refusal: &sockstamp_bpf::Error) {
+    let source = std::error::Error::source(refusal).map_or_else(String::new, |source| format!(": {source}"));
+    complain(format_args!(
+        "a window of measuring is left out: {refusal}{source}"
+    ));
+}
+
 /// Report connections that are silently left unmeasured.
 pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<()> {
     if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
@@ -285,6 +306,9 @@ pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> R
     }
     if let (true, Err(reason)) = (options.request().udp, &session.plan().udp) {
         complain(format_args!("UDP is not measured: {reason}"));
+    }
+    if options.max_cost.is_some_and(|ceiling| ceiling.windows) && !session.holds_cost() {
+        complain("any cost is taken: what programs cost is told with CAP_SYS_ADMIN alone");
     }
     if options.nic_stamps.is_some() && !session.plan().spares_nics() {
         complain("--nic-stamps changes nothing: no NIC stamps sends here");

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use sockstamp_bpf::{EntryHook, HolView, Sampling, plan};
+use sockstamp_bpf::{Ceiling, EntryHook, HolView, Sampling, plan};
 
 /// The heading of these options in `--help`.
 pub(crate) const HEADING: &str = "Measuring";
@@ -35,6 +35,15 @@ pub struct Measuring {
     /// acknowledgement, and a read or a copy that waits longer than 250 ms, is refused (`window`).
     #[arg(long, value_name = "1/N", value_parser = windows, help_heading = HEADING)]
     pub windows: Option<NonZeroU32>,
+    /// Let measuring cost up to this part of one core: a percentage, or none
+    ///
+    /// The cost is that of sockstamp's programs, which the kernel tells in short looks, and of its
+    /// process. While it would be more, the rate of --rate-cap is lowered, to a sixteenth at the
+    /// least, and where that does not suffice TCP is measured in windows, as with --windows. `stat`
+    /// and `top` try to keep to 1% by lower rates alone if this option is not given. Nothing lowers
+    /// the cost of --every and --slower-than: where they begin above the ceiling they are refused.
+    #[arg(long, value_name = "PERCENT", value_parser = max_cost, conflicts_with = "windows", help_heading = HEADING)]
+    pub max_cost: Option<MaxCost>,
     /// The hook for the entry of send calls
     #[arg(long, value_enum, default_value_t, help_heading = HEADING)]
     pub entry: Entry,
@@ -94,6 +103,21 @@ impl Measuring {
         }
     }
 
+    /// Return the ceiling of the cost. `limited`: there is one unless the user says otherwise.
+    pub(crate) fn ceiling(&self, limited: bool) -> Option<Ceiling> {
+        match self.max_cost {
+            Some(MaxCost(millionths)) => millionths.map(|millionths| Ceiling {
+                millionths,
+                windows: true,
+            }),
+            None if self.windows.is_some() || !limited => None,
+            None => NonZeroU32::new(ONE_PERCENT).map(|millionths| Ceiling {
+                millionths,
+                windows: false,
+            }),
+        }
+    }
+
     pub(crate) fn hol(&self) -> HolView {
         match (self.include_hol, self.exclude_hol) {
             (true, _) => HolView::Include,
@@ -147,6 +171,45 @@ impl From<Hooks> for sockstamp_bpf::Hooks {
     }
 }
 
+/// In millionths.
+const ONE_PERCENT: u32 = 10_000;
+
+/// The part of one core that measuring may cost, in millionths; `None` is any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxCost(pub Option<NonZeroU32>);
+
+impl MaxCost {
+    pub(crate) const ONE_PERCENT: Self = Self(NonZeroU32::new(ONE_PERCENT));
+}
+
+impl std::fmt::Display for MaxCost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(millionths) => write!(f, "{}%", f64::from(millionths.get()) / f64::from(ONE_PERCENT)),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+pub(crate) fn max_cost(text: &str) -> Result<MaxCost, String> {
+    const WRONG: &str = "it is from 0.01% to 100%, or none";
+    if text == "none" {
+        return Ok(MaxCost(None));
+    }
+    let percent = text.strip_suffix('%').unwrap_or(text);
+    let (whole, part) = percent.split_once('.').unwrap_or((percent, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if whole.is_empty() || part.len() > 4 || !digits(whole) || !digits(part) {
+        return Err(WRONG.to_owned());
+    }
+    let millionths = format!("{whole}{part:0<4}").parse().ok();
+    let millionths = millionths.filter(|millionths| (100..=100 * ONE_PERCENT).contains(millionths));
+    match millionths.and_then(NonZeroU32::new) {
+        None => Err(WRONG.to_owned()),
+        millionths => Ok(MaxCost(millionths)),
+    }
+}
+
 fn one_of(text: &str) -> Result<u32, String> {
     let count = text.strip_prefix("1/").ok_or("it is 1/N, such as 1/64")?;
     match count.parse() {
@@ -180,6 +243,35 @@ mod tests {
         assert_eq!(bits("2^30"), Ok(30));
         for wrong in ["16", "2^", "2^31", "2^-1", "64k"] {
             assert!(bits(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_cost_is_a_percentage_or_none() {
+        let of = |millionths| Ok(MaxCost(NonZeroU32::new(millionths)));
+        let costs = [
+            ("1%", 10_000),
+            ("0.25%", 2_500),
+            ("100%", 1_000_000),
+            ("2", 20_000),
+            ("none", 0),
+        ];
+        for (text, millionths) in costs {
+            assert_eq!(max_cost(text), of(millionths), "{text}");
+        }
+        assert_eq!(max_cost("0.25%").unwrap().to_string(), "0.25%");
+        for wrong in [
+            "0%",
+            "-1%",
+            "101%",
+            "nan%",
+            "%",
+            "",
+            "1e1%",
+            "0.00001%",
+            "99999999999",
+        ] {
+            assert!(max_cost(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -39,6 +39,7 @@ pub(crate) fn table(
         )?;
     }
     windows(output, summary)?;
+    cost(output, summary)?;
     if has_times(summary) {
         all_stages(output, summary, brush)?;
     }
@@ -65,11 +66,35 @@ fn windows(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         0 => String::new(),
         late => format!(", {late} of them late"),
     };
+    let failed = match windows.failed {
+        0 => String::new(),
+        failed => format!(", {failed} more left out"),
+    };
     writeln!(
         output,
-        " windows: TCP was measured for 1/{} of the time, in {} windows{late}: counts are estimates",
-        windows.one_of, windows.count
+        " windows: TCP was measured in {} windows{late}{failed}, 1/{} of the time at the end: counts are estimates",
+        windows.count, windows.one_of
     )
+}
+
+/// Say what the measurement costs, and what it does to cost no more.
+fn cost(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
+    let Some(cost) = &summary.cost else {
+        return Ok(());
+    };
+    let percent = |millionths: u32| format!("{:.2} %", f64::from(millionths) / 1e4);
+    let lowered = match (cost.lowered, cost.rate_cap) {
+        (true, Some(cap)) => {
+            format!("; to cost less, up to {cap} messages per second, flow and direction are measured")
+        }
+        _ => String::new(),
+    };
+    let over = match cost.over {
+        0 => String::new(),
+        over => format!("; above --max-cost in {over} of {} looks", cost.looks),
+    };
+    let total = percent(cost.programs.saturating_add(cost.process));
+    writeln!(output, " cost: {total} of a core{lowered}{over}")
 }
 
 /// Return true if any row of stages would have a figure.

@@ -179,7 +179,7 @@ fn measured(poor: Poor, subcommand: &str) -> (NamedTempFile, String) {
     let output = NamedTempFile::new().unwrap();
     let mut command = poor();
     command
-        .args([subcommand, "--every", "--format", "json", "-o"])
+        .args([subcommand, "--every", "--max-cost=none", "--format", "json", "-o"])
         .arg(output.path());
     command.args(["-p", &std::process::id().to_string()]);
     let mut process = Process::spawn(command).unwrap();

@@ -23,7 +23,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Start `sockstamp record --every`; return when it measures.
 fn record(output: &Path, options: &[&str], target: &[&str]) -> Process {
     let mut command = Command::new(common::sockstamp());
-    command.args(["record", "--every", "-o"]).arg(output);
+    command
+        .args(["record", "--every", "--max-cost=none", "-o"])
+        .arg(output);
     command.args(options).args(common::hooks()).args(target);
     let mut process = Process::spawn(command).unwrap();
     wait_attached(&mut process);

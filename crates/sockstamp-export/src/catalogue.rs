@@ -240,6 +240,30 @@ metrics! {
         "sockstamp_snapshots",
         "Times that the last minutes were to be kept.",
     ).by(&["result"]);
+    COST = gauge(
+        "sockstamp_cost_cores",
+        "CPU time that measuring takes, as a part of one core, by the last looks: of the programs and of the agent.",
+    ).by(&["part"]);
+    MAX_COST = gauge(
+        "sockstamp_max_cost_cores",
+        "The most that measuring is to cost, as a part of one core (max_cost).",
+    );
+    COST_LOOKS = counter(
+        "sockstamp_cost_looks",
+        "Looks at the cost, and those after which even the cheapest way of measuring cost more than max_cost.",
+    ).by(&["result"]);
+    RATE_CAP = gauge(
+        "sockstamp_rate_cap",
+        "Messages measured per second, flow and direction; lower than rate_cap where measuring would cost more than max_cost.",
+    );
+    WINDOWS = counter(
+        "sockstamp_windows",
+        "Windows in which TCP was measured, where all the time would cost more than max_cost; late or failed ones too.",
+    ).by(&["result"]);
+    WINDOWS_ONE_OF = gauge(
+        "sockstamp_windows_one_of",
+        "The inverse of the part of the time in which TCP is measured; above 1, counts of messages are estimates.",
+    );
     PROGRAM_RUNS = counter(
         "sockstamp_program_runs",
         "Runs of a BPF program, counted while kernel.bpf_stats_enabled is 1.",

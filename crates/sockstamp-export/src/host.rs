@@ -5,7 +5,8 @@ use sockstamp_model::summary::{Lost, Summary};
 use sockstamp_model::verdict::Verdict;
 
 use crate::catalogue::{
-    ADOPTED, CONNECTIONS, DROPS, FAILED_CONNECTIONS, LOST, OUT_OF_ORDER, PIPELINED, SYNS_AGAIN, VERDICTS,
+    ADOPTED, CONNECTIONS, COST_LOOKS, DROPS, FAILED_CONNECTIONS, LOST, OUT_OF_ORDER, PIPELINED, SYNS_AGAIN,
+    VERDICTS, WINDOWS,
 };
 use crate::counters::Count;
 
@@ -37,6 +38,19 @@ pub fn host_counters(summary: &Summary) -> Vec<Count> {
     for direction in Direction::ALL {
         let pipelined = summary.direction(direction).pipelined;
         counts.push(Count::new(&PIPELINED, Some(direction.name()), pipelined));
+    }
+    let cost = summary.cost.unwrap_or_default();
+    for (result, count) in [("below", cost.looks - cost.over), ("over", cost.over)] {
+        counts.push(Count::new(&COST_LOOKS, Some(result), count));
+    }
+    let windows = summary.windows.unwrap_or_default();
+    let in_time = windows.count - windows.late;
+    for (result, count) in [
+        ("in_time", in_time),
+        ("late", windows.late),
+        ("failed", windows.failed),
+    ] {
+        counts.push(Count::new(&WINDOWS, Some(result), count));
     }
     let losses = losses(&summary.lost);
     counts.extend(losses.map(|(reason, count)| Count::new(&LOST, Some(reason), count)));

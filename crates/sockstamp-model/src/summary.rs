@@ -398,10 +398,45 @@ impl fmt::Display for Tags {
 pub struct Windows {
     /// Windows so far.
     pub count: u64,
-    /// The inverse of the part of the time that they take: the weight of a message.
+    /// The inverse of the part of the time that they take at the end: the weight of a message then.
     pub one_of: u32,
     /// Windows that began later than was drawn, because their hooks were late.
     pub late: u64,
+    /// Windows that were left out, because the kernel refused to attach their hooks again.
+    pub failed: u64,
+    /// Time in which nothing was measured, because the part of the time changed: no message of it
+    /// is counted.
+    #[serde(rename = "unmeasured_ns")]
+    pub unmeasured: Nanos,
+    /// Time that attaching the hooks took, in all.
+    #[serde(rename = "attaching_ns")]
+    pub attaching: Nanos,
+    /// Time that detaching them took.
+    #[serde(rename = "detaching_ns")]
+    pub detaching: Nanos,
+}
+
+/// The cost of a measurement as its last looks found it, in millionths of one core's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Cost {
+    /// The most that it is to cost.
+    #[serde(rename = "ceiling_ppm")]
+    pub ceiling: u32,
+    /// The programs.
+    #[serde(rename = "programs_ppm")]
+    pub programs: u32,
+    /// The measuring process.
+    #[serde(rename = "process_ppm")]
+    pub process: u32,
+    /// Messages measured per second, flow and direction, before weights come in; `None` where no
+    /// rate limits them.
+    pub rate_cap: Option<u32>,
+    /// The rate was lowered, because of the ceiling.
+    pub lowered: bool,
+    /// Looks at the cost.
+    pub looks: u64,
+    /// Looks after which even the cheapest way of measuring cost more than the ceiling.
+    pub over: u64,
 }
 
 /// A CPU quota that was used up during the measurement.
@@ -455,6 +490,8 @@ pub struct Summary {
     pub tags: Option<Tags>,
     /// The windows, if messages of TCP are measured in windows.
     pub windows: Option<Windows>,
+    /// The cost, if it is held below a ceiling, after the first look at it.
+    pub cost: Option<Cost>,
     /// Of the CPU quotas that hold for the target, the one that was used up most often, if any was.
     pub throttled: Option<Throttled>,
     /// The listeners that dropped connections or had some waiting, those with most drops first.
@@ -513,6 +550,7 @@ impl Serialize for Summary {
         let grouped = if self.groups.is_some() { 5 } else { 0 };
         let asked = usize::from(self.nic_stamps.is_some());
         let held = usize::from(self.throttled.is_some()) + usize::from(self.windows.is_some());
+        let held = held + usize::from(self.cost.is_some());
         let listening = usize::from(!self.listeners.is_empty());
         let length = 10 + asked + held + listening + grouped;
         let mut object = serializer.serialize_struct("Summary", length)?;
@@ -531,6 +569,9 @@ impl Serialize for Summary {
         }
         if let Some(windows) = &self.windows {
             object.serialize_field("windows", windows)?;
+        }
+        if let Some(cost) = &self.cost {
+            object.serialize_field("cost", cost)?;
         }
         if let Some(throttled) = &self.throttled {
             object.serialize_field("throttled", throttled)?;

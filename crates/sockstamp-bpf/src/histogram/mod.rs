@@ -43,6 +43,7 @@ pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
         nic_stamps: None,
         tags: None,
         windows: None,
+        cost: None,
         throttled: None,
         listeners: Vec::new(),
     }

@@ -31,8 +31,8 @@ use crate::object;
 use crate::options::Target;
 use crate::plan::{Obstacle, no_btf, no_capability};
 use crate::probe;
-use crate::session::{comm_key, require_process, target_cgroup};
 use crate::skeleton::packets::{PacketsSkel, PacketsSkelBuilder};
+use crate::target::{comm_key, require_process, target_cgroup};
 use crate::verified;
 use crate::wakeups::Wakeups;
 

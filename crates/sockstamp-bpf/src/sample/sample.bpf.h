@@ -4,7 +4,7 @@
  * block, drawn before any of it is seen, is measured and stands for all N: its weight. Every
  * message is thus measured with probability 1/N, regardless of its properties, and weighted sums
  * are unbiased. N is fixed, or follows the rate of the flow: 1 up to `setting_rate_cap` messages
- * per second.
+ * per second. User space lowers the cap where measuring costs too much (cost/governor.rs).
  *
  * In step, datagrams are chosen by their bytes (udp/in_step.bpf.h), and so are messages of TCP:
  * those that hold a sequence number which is a multiple of `setting_in_step`. Both ends of a
@@ -18,6 +18,7 @@
 #include "bpf/common.bpf.h"
 
 const volatile __u32 setting_rate_cap; /* measured messages a second; 0: no cap */
+volatile __u32 rate_divisor; /* of the cap; 0 is 1: written by user space */
 const volatile __u32 setting_sample; /* one in so many; 0: by the cap */
 
 const volatile __u32 setting_in_step; /* a power of two; 0: messages are sampled as above */
@@ -36,7 +37,7 @@ struct sampler {
 	__u32 weight; /* N of the block with the next measured message */
 	__u32 seen; /* messages of this window */
 	__u32 measured; /* those of them that were measured, since N was last doubled */
-	__u32 padding;
+	__u32 cap; /* of this window: another one waits for its end */
 };
 
 static __always_inline bool sampling(void)
@@ -54,11 +55,19 @@ static __always_inline void sample_draw(struct sampler *sampler, __u32 rest, __u
 	sampler->rest = n - 1 - drawn;
 }
 
+static __always_inline __u32 sample_cap(void)
+{
+	__u32 divisor = rate_divisor;
+	__u32 cap = divisor ? setting_rate_cap / divisor : setting_rate_cap;
+
+	return cap ? cap : 1;
+}
+
 /* N for the rate of the window that ends now. */
 static __always_inline __u32 sample_weight(const struct sampler *sampler, __u64 elapsed)
 {
 	__u64 rate = (__u64)sampler->seen * SAMPLE_WINDOW_NS / elapsed;
-	__u64 weight = (rate + setting_rate_cap - 1) / setting_rate_cap;
+	__u64 weight = (rate + sampler->cap - 1) / sampler->cap;
 
 	if (weight > SAMPLE_WEIGHT_MAX)
 		return SAMPLE_WEIGHT_MAX;
@@ -76,6 +85,7 @@ static __always_inline void sample_refresh(struct sampler *sampler, __u64 now)
 
 	if (!setting_rate_cap || elapsed < (__s64)SAMPLE_WINDOW_NS)
 		return;
+	sampler->cap = sample_cap();
 	sample_draw(sampler, 0, sample_weight(sampler, elapsed));
 	sampler->window = now;
 	sampler->seen = 0;
@@ -108,11 +118,10 @@ static __always_inline __u32 sample_take(struct sampler *sampler)
 
 	if (!sampling())
 		return 1;
-	if (setting_rate_cap && ++sampler->measured >= setting_rate_cap &&
-	    weight < SAMPLE_WEIGHT_MAX) {
+	if (setting_rate_cap && ++sampler->measured >= sampler->cap && weight < SAMPLE_WEIGHT_MAX) {
 		/* Faster than the last window promised; a few more at each step up to the new N. */
 		next = weight * 2;
-		sampler->measured -= (setting_rate_cap + SAMPLE_STEPS - 1) / SAMPLE_STEPS;
+		sampler->measured -= (sampler->cap + SAMPLE_STEPS - 1) / SAMPLE_STEPS;
 	}
 	sample_draw(sampler, sampler->rest, next);
 	return weight;
@@ -153,8 +162,10 @@ static __always_inline __u32 stream_take(struct sampler *sampler, __u32 length)
 /* The first block begins with the flow. */
 static __always_inline void sample_start(struct sampler *sampler)
 {
-	if (sampling())
-		sample_draw(sampler, 0, setting_sample ? setting_sample : 1);
+	if (!sampling())
+		return;
+	sampler->cap = sample_cap();
+	sample_draw(sampler, 0, setting_sample ? setting_sample : 1);
 }
 
 #endif

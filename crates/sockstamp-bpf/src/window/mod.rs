@@ -1,20 +1,24 @@
 //! Measuring in windows: programs that messages of TCP alone need are attached for a part of the
 //! time, and gone in between (`window.bpf.h`).
 
+mod course;
 mod schedule;
 
 use std::num::NonZeroU32;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use libbpf_rs::Link;
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary;
 
-use self::schedule::Schedule;
+use self::course::{Course, NO_END};
 use crate::abi::raw::{WINDOW_LEAD_NS, WINDOW_NS, WINDOW_TAIL_NS};
 use crate::clock::monotonic_now;
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
 use crate::object;
+use crate::options::Options;
 use crate::plan::Plan;
 use crate::privilege::with_capabilities;
 use crate::programs::{self, Demand, Program};
@@ -24,11 +28,14 @@ const LEAD: u64 = WINDOW_LEAD_NS as u64;
 const LENGTH: u64 = WINDOW_NS as u64;
 const TAIL: u64 = WINDOW_TAIL_NS as u64;
 
-/// Looks for messages in flight after a window.
+/// Interval between looks for messages in flight after a window.
 const LOOK: u64 = 25_000_000;
 
 /// Initial guess of the time that attaching takes.
 const ATTACHING: u64 = 50_000_000;
+
+/// How much longer programs are attached than a window is open, in its length.
+pub(crate) const OVERHEAD: f64 = (LEAD + ATTACHING) as f64 / LENGTH as f64;
 
 /// The state of the programs; times are of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +54,8 @@ enum Phase {
 
 /// The windows of a measurement.
 pub(crate) struct Windows {
-    schedule: Schedule,
+    course: Course,
     phase: Phase,
-    /// When the next window opens as it was drawn, or the present one before its end.
-    opens: u64,
     /// In the order of attaching.
     links: Vec<(&'static str, Link)>,
     attaching: u64,
@@ -60,30 +65,43 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Windows for one in `one_of` of the time.
-    pub(crate) fn new(one_of: NonZeroU32) -> Self {
-        Self {
-            schedule: Schedule::new(LENGTH, one_of),
+    /// Return the windows that options ask for, or may come to.
+    pub(crate) fn new(options: &Options, plan: &Plan) -> Option<Self> {
+        if !options.may_have_windows() || !plan.has_windows() {
+            return None;
+        }
+        let one_of = options.windows.unwrap_or(NonZeroU32::MIN);
+        Some(Self {
+            course: Course::new(one_of, monotonic_now()),
             phase: Phase::Gone,
-            opens: 0,
             links: Vec::new(),
             attaching: ATTACHING,
             had_parts: false,
-            summary: summary::Windows {
-                one_of: one_of.get(),
-                ..summary::Windows::default()
-            },
+            summary: summary::Windows::default(),
+        })
+    }
+
+    /// Begin before anything is attached.
+    pub(crate) fn begin(&mut self, skeleton: &mut SockstampSkel<'static>) {
+        if self.course.is_whole() {
+            if let Some(data) = skeleton.maps.bss_data.as_mut() {
+                data.window.length = u64::MAX;
+                data.window.weight = 1;
+            }
+            self.phase = Phase::Attached { closes: u64::MAX };
+        } else {
+            self.open(skeleton);
         }
     }
 
-    /// Draw the first window, before anything is attached.
-    pub(crate) fn begin(&mut self, skeleton: &mut SockstampSkel<'static>) {
-        self.opens = self.schedule.first(monotonic_now());
-        if let Some(data) = skeleton.maps.bss_data.as_mut() {
-            data.window.length = LENGTH;
-            data.window.weight = self.summary.one_of;
-        }
-        self.open(skeleton, self.opens);
+    /// Measure for another part of the time as soon as that leaves estimates unbiased.
+    pub(crate) fn want(&mut self, one_of: NonZeroU32) {
+        self.course.want(one_of, monotonic_now());
+    }
+
+    /// Return whether the programs are there.
+    pub(crate) fn are_attached(&self) -> bool {
+        self.phase != Phase::Gone
     }
 
     /// Hold the link of a program that is gone between windows.
@@ -91,9 +109,13 @@ impl Windows {
         self.links.push((name, link));
     }
 
-    /// The windows so far.
-    pub(crate) fn summary(&self) -> summary::Windows {
-        self.summary
+    /// The windows so far; `None` if all was measured.
+    pub(crate) fn summary(&self) -> Option<summary::Windows> {
+        let one_of = self.course.one_of().get();
+        (self.summary.count > 0 || one_of > 1).then_some(summary::Windows {
+            one_of,
+            ..self.summary
+        })
     }
 
     /// Return the time until something is to be done.
@@ -103,7 +125,10 @@ impl Windows {
             Phase::Tail { look, .. } => look.min(self.attach_at()),
             Phase::Gone => self.attach_at(),
         };
-        Duration::from_nanos(due.saturating_sub(monotonic_now()))
+        Duration::from_nanos(
+            due.min(self.course.turns().unwrap_or(u64::MAX))
+                .saturating_sub(monotonic_now()),
+        )
     }
 
     /// Do what is due. `in_flight` counts measured messages that have not ended.
@@ -115,15 +140,18 @@ impl Windows {
         in_flight: impl Fn() -> u64,
     ) -> Result<(), Error> {
         let now = monotonic_now();
+        if self.course.turns().is_some_and(|turns| now >= turns) {
+            self.turn(skeleton, now);
+        }
         match self.phase {
             Phase::Attached { closes } if now >= closes => {
-                self.opens = self.schedule.next(self.opens);
+                self.course.draw_next(now);
                 self.phase = Phase::Tail {
                     look: now,
                     ends: closes + TAIL,
                 };
             }
-            Phase::Tail { .. } if now >= self.attach_at() => self.open(skeleton, self.opens),
+            Phase::Tail { .. } if now >= self.attach_at() => self.open(skeleton),
             Phase::Tail { look, ends } if now >= look => {
                 if now >= ends || in_flight() == 0 {
                     self.leave(skeleton, plan, standby);
@@ -145,18 +173,36 @@ impl Windows {
     }
 
     fn attach_at(&self) -> u64 {
-        self.opens.saturating_sub(LEAD + self.attaching)
+        self.course.opens.saturating_sub(LEAD + self.attaching)
     }
 
-    /// The programs are attached: let calls count that end from `opens` on.
-    fn open(&mut self, skeleton: &mut SockstampSkel<'static>, opens: u64) {
+    /// Go on with another part of the time. No window is open until programs that count by the old
+    /// one have ended and messages can be followed from their beginning.
+    fn turn(&mut self, skeleton: &mut SockstampSkel<'static>, now: u64) {
+        if let Phase::Attached { .. } = self.phase {
+            close(skeleton, now);
+            self.phase = Phase::Tail {
+                look: now,
+                ends: now + TAIL,
+            };
+        }
+        let begins = now + LEAD + self.attaching + ATTACHING;
+        self.summary.unmeasured = self.summary.unmeasured + Nanos(begins - now);
+        self.course.turn(begins);
+    }
+
+    /// The programs are attached, and no window is open: let calls count from the next one on.
+    fn open(&mut self, skeleton: &mut SockstampSkel<'static>) {
+        let Course { opens, closes, .. } = self.course;
+        let one_of = self.course.one_of();
         if let Some(data) = skeleton.maps.bss_data.as_mut() {
+            data.window.weight = one_of.get();
+            data.window.length = closes - opens;
+            fence(Ordering::SeqCst);
             data.window.opens = opens;
         }
         self.summary.count += 1;
-        self.phase = Phase::Attached {
-            closes: opens + LENGTH,
-        };
+        self.phase = Phase::Attached { closes };
     }
 
     fn come(
@@ -168,22 +214,30 @@ impl Windows {
         let begun = monotonic_now();
         if let Some(data) = skeleton.maps.bss_data.as_mut() {
             // No call counts before they are attached, and a while longer.
-            data.window.opens = u64::MAX - LENGTH;
+            data.window.opens = NEVER;
             data.window.number += 1;
             data.window.off = 0;
         }
-        with_capabilities(|| self.attach(skeleton, plan, |_| true))?;
+        if let Err(error) = with_capabilities(|| self.attach(skeleton, plan, |_| true)) {
+            self.summary.failed += 1;
+            let had_parts = self.had_parts;
+            self.leave(skeleton, plan, standby);
+            self.had_parts = had_parts;
+            self.course.draw_next(begun);
+            return Err(error);
+        }
         if self.had_parts {
             standby.meet_parts(skeleton, plan, true);
         }
         let attached = monotonic_now();
         self.attaching = (3 * self.attaching + (attached - begun)) / 4;
-        let mut opens = self.opens;
-        if opens < attached + LEAD {
-            opens = attached + LEAD;
+        self.summary.attaching = self.summary.attaching + Nanos(attached - begun);
+        let late = (attached + LEAD).saturating_sub(self.course.opens);
+        if late > 0 {
             self.summary.late += 1;
+            self.course.shift(late);
         }
-        self.open(skeleton, opens);
+        self.open(skeleton);
         Ok(())
     }
 
@@ -197,7 +251,9 @@ impl Windows {
         }
         let datagrams = Standby::is_met(skeleton, plan, Demand::Datagrams);
         let stays = |name: &str| datagrams && serves_datagrams(name, plan);
+        let begun = monotonic_now();
         self.links.retain(|(name, _)| stays(name));
+        self.summary.detaching = self.summary.detaching + Nanos(monotonic_now() - begun);
         self.phase = Phase::Gone;
     }
 
@@ -229,6 +285,21 @@ impl Windows {
                 .push((program.name, link.tried(format!("attach {}", program.name))?));
         }
         Ok(())
+    }
+}
+
+/// A time at which no window opens, so far ahead that none is open before.
+const NEVER: u64 = u64::MAX - NO_END;
+
+/// Let no call count any more.
+fn close(skeleton: &mut SockstampSkel<'static>, now: u64) {
+    let Some(data) = skeleton.maps.bss_data.as_mut() else {
+        return;
+    };
+    if now < data.window.opens {
+        data.window.opens = NEVER;
+    } else {
+        data.window.length = now - data.window.opens;
     }
 }
 

@@ -1,8 +1,9 @@
 //! When windows open: at times that follow no pattern, so that no traffic is in step with them.
 
-use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 use std::time::Duration;
+
+use crate::random::Random;
 
 /// Gaps differ from their mean by up to this part of it.
 const SPREAD: f64 = 0.75;
@@ -13,8 +14,7 @@ pub(super) struct Schedule {
     length: f64,
     /// Mean of a gap.
     gap: f64,
-    random: RandomState,
-    drawn: u64,
+    random: Random,
 }
 
 impl Schedule {
@@ -23,35 +23,27 @@ impl Schedule {
         Self {
             length: length as f64,
             gap: length as f64 * f64::from(one_of.get() - 1),
-            random: RandomState::new(),
-            drawn: 0,
+            random: Random::default(),
         }
     }
 
     /// Return when the window opens that is there at `now`, or the first one after it.
     pub(super) fn first(&mut self, now: u64) -> u64 {
         let cycle = self.length + self.gap;
-        let place = self.draw() * cycle;
+        let place = self.random.draw() * cycle;
         if place < self.length {
             return now.saturating_sub(whole(place));
         }
         // A moment is in a gap with a probability that is proportional to the gap's length.
         let (least, most) = (self.gap * (1.0 - SPREAD), self.gap * (1.0 + SPREAD));
-        let gap = (least * least + self.draw() * (most * most - least * least)).sqrt();
-        now + whole(self.draw() * gap)
+        let gap = (least * least + self.random.draw() * (most * most - least * least)).sqrt();
+        now + whole(self.random.draw() * gap)
     }
 
     /// Return when the window opens after the one that opened at `opened`.
     pub(super) fn next(&mut self, opened: u64) -> u64 {
-        let gap = self.gap * (1.0 + SPREAD * (2.0 * self.draw() - 1.0));
+        let gap = self.gap * (1.0 + SPREAD * (2.0 * self.random.draw() - 1.0));
         opened + whole(self.length + gap)
-    }
-
-    /// Return a number from 0 to below 1.
-    fn draw(&mut self) -> f64 {
-        self.drawn += 1;
-        // As many bits as a float keeps.
-        (self.random.hash_one(self.drawn) >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

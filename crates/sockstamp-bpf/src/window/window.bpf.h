@@ -9,6 +9,8 @@
  * messages are followed to their end. A message that began before the programs came, or takes
  * longer than they stay, is refused (`window`). Between windows nothing keeps a flow's state up to
  * date: its first event after a gap starts it anew (resume.bpf.h).
+ *
+ * A weight of 1 is for a window without an end: all messages are measured again.
  */
 #ifndef SOCKSTAMP_WINDOW_WINDOW_BPF_H
 #define SOCKSTAMP_WINDOW_WINDOW_BPF_H
@@ -16,7 +18,7 @@
 #include "bpf/common.bpf.h"
 
 struct window {
-	__u64 opens; /* calls that end from here on count; written alone while programs run */
+	__u64 opens; /* calls that end from here on count; written last while programs run */
 	__u64 length; /* ... for so long; ~0: to the end */
 	__u32 number; /* of the window; 0: the first, which begins with the measurement */
 	__u32 weight; /* messages that one in it stands for */
@@ -54,7 +56,7 @@ static __always_inline __u32 window_weight(void)
 /* Return true if a message took longer than the programs are attached for its sake. */
 static __always_inline bool window_exceeded(__u64 ns, __u64 bound)
 {
-	return setting_windows && window.number && ns > bound;
+	return setting_windows && window.number && window.weight > 1 && ns > bound;
 }
 
 struct flow;

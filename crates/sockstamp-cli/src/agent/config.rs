@@ -16,6 +16,7 @@ use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
 
 use super::rules::Rule;
+use crate::measuring::{MaxCost, max_cost};
 
 /// All settings. Keys that nobody knows are refused.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -31,6 +32,9 @@ pub(super) struct Config {
     pub(super) by: Vec<Dimension>,
     /// Messages measured per second, flow and direction.
     pub(super) rate_cap: NonZeroU32,
+    /// The part of one core that measuring may cost.
+    #[serde(deserialize_with = "cost", serialize_with = "percent")]
+    pub(super) max_cost: MaxCost,
     /// Connections and UDP sockets measured at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_flows: Option<NonZeroU32>,
@@ -65,6 +69,7 @@ impl Default for Config {
             token_file: None,
             by: vec![Dimension::Container],
             rate_cap: NonZeroU32::new(100).unwrap_or(NonZeroU32::MIN),
+            max_cost: MaxCost::ONE_PERCENT,
             max_flows: None,
             max_memory: 256,
             max_groups: 1000,
@@ -237,6 +242,15 @@ fn within<'de, D: Deserializer<'de>>(deserializer: D, least: u32, most: u32) -> 
     }
 }
 
+fn cost<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MaxCost, D::Error> {
+    max_cost(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn percent<S: Serializer>(cost: &MaxCost, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(cost)
+}
+
 fn memory<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     within(deserializer, 1, 65_536)
 }
@@ -317,6 +331,7 @@ mod tests {
             listen = "[::1]:0"
             by = ["container", "comm", "port"]
             rate_cap = 10
+            max_cost = "0.5%"
             expire = "1.5m"
             [target]
             filter = "tcp and not port 22"
@@ -350,6 +365,7 @@ mod tests {
         assert!(refusal("[hindsight]\ndirectory = \"/a\"\nkeep = \"0s\"").starts_with("3:8: "));
         assert!(refusal("[target]\nfilter = \"port x\"").starts_with("2:10: "));
         assert!(refusal("[target]\ncomm = [\"sixteen-letters-\"]").contains("15 bytes"));
+        assert!(refusal("max_cost = \"much\"").contains("from 0.01% to 100%"));
         assert!(refusal("listen =").starts_with("1:9: "));
     }
 }

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use sockstamp_bpf::Session;
-use sockstamp_export::catalogue::{ABSENT, DROPPED_CLIENTS, IN_FLIGHT, LOOK_TIME, LOOKS, RELOADS};
+use sockstamp_export::catalogue::{
+    ABSENT, COST, DROPPED_CLIENTS, IN_FLIGHT, LOOK_TIME, LOOKS, MAX_COST, RATE_CAP, RELOADS, WINDOWS_ONE_OF,
+};
 use sockstamp_export::counters::{Count, Counters};
 use sockstamp_export::ledger::{Ledger, Limits, Look, Naming};
 use sockstamp_export::{Exposition, Labels, Value, host_counters};
@@ -108,12 +110,27 @@ impl Figures {
         exposition
     }
 
+    fn expose_cost(&self, exposition: &mut Exposition) {
+        let one_of = self.summary.windows.map_or(1, |windows| windows.one_of);
+        exposition.add(&WINDOWS_ONE_OF, Labels::new(), Value::Count(u64::from(one_of)));
+        let Some(cost) = &self.summary.cost else { return };
+        for (part, millionths) in [("programs", cost.programs), ("agent", cost.process)] {
+            let labels = vec![("part".into(), part.to_owned())];
+            exposition.add(&COST, labels, Value::Real(cores(millionths)));
+        }
+        exposition.add(&MAX_COST, Labels::new(), Value::Real(cores(cost.ceiling)));
+        if let Some(cap) = cost.rate_cap {
+            exposition.add(&RATE_CAP, Labels::new(), Value::Count(u64::from(cap)));
+        }
+    }
+
     fn expose_own(&self, exposition: &mut Exposition, dropped_clients: u64) {
         let mut add = |metric, value| exposition.add(metric, Labels::new(), value);
         add(&IN_FLIGHT, Value::Count(self.summary.in_flight));
         add(&LOOKS, Value::Count(self.looks));
         add(&LOOK_TIME, Value::Real(self.looking.as_secs_f64()));
         add(&DROPPED_CLIENTS, Value::Count(dropped_clients));
+        self.expose_cost(exposition);
         for (result, count) in ["applied", "refused"].into_iter().zip(self.reloads) {
             let labels = vec![("result".into(), result.to_owned())];
             exposition.add(&RELOADS, labels, Value::Count(count));
@@ -126,6 +143,11 @@ impl Figures {
             exposition.add(&ABSENT, labels, Value::Count(1));
         }
     }
+}
+
+/// Return a part of one core.
+fn cores(millionths: u32) -> f64 {
+    f64::from(millionths) / 1e6
 }
 
 fn look_of(groups: Groups) -> Look {

@@ -27,7 +27,7 @@ use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1};
 use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::{
-    DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities, probe,
+    Ceiling, DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities, probe,
 };
 use sockstamp_export::{Exposition, Format, Pieces};
 use sockstamp_host::cgroup;
@@ -42,7 +42,7 @@ use self::rules::Namer;
 use self::server::{Answer, Question, Server, Want};
 use crate::escape::complain;
 use crate::filter::FilterWords;
-use crate::measure::{Signals, catch_signals, tell_what_is_left_alone};
+use crate::measure::{Signals, catch_signals, complain_of, tell_what_is_left_alone};
 use crate::target::{self, Target};
 
 /// A request to an agent that runs.
@@ -155,6 +155,10 @@ fn session_options(config: &Config) -> Result<SessionOptions> {
     Ok(SessionOptions {
         target: target::resolve(&target)?,
         sampling: Sampling::RateCap(config.rate_cap.get()),
+        max_cost: config.max_cost.0.map(|millionths| Ceiling {
+            millionths,
+            windows: true,
+        }),
         max_flows: config.max_flows.map(std::num::NonZeroU32::get),
         memory: u64::from(config.max_memory) << 20,
         groups: Some(config.grouped()),
@@ -215,6 +219,9 @@ impl Agent<'_> {
                     hindsight.push(&message);
                 }
             })?;
+            if let Some(refusal) = self.measuring.session.take_refusal() {
+                complain_of(&refusal);
+            }
             for origin in signals.pending() {
                 match origin.signal {
                     SIGHUP => self.reload(),

@@ -62,7 +62,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT]).context("cannot catch signals")?;
     let by = Grouping::new(options.by.iter().copied()).context("--by needs a dimension")?;
-    let wanted = Measurement {
+    let mut wanted = Measurement {
         target: &options.target,
         command: &[],
         duration: options.duration,
@@ -76,6 +76,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         tag: false,
     }
     .options()?;
+    wanted.max_cost = options.measuring.ceiling(true);
     Plan::new(&probe::facts(), &wanted.request())?;
     let feed = Feed::start(&wanted)?;
     let paint = Paint {

@@ -50,7 +50,7 @@ impl Agent {
     /// Measure every message of a host.
     pub fn of(host: &Host, more: &str) -> Agent {
         Agent::start(&format!(
-            "rate_cap = 1000000\n{more}\n[target]\nnetns = \"{}\"",
+            "rate_cap = 1000000\nmax_cost = \"none\"\n{more}\n[target]\nnetns = \"{}\"",
             host.netns_name()
         ))
     }

@@ -276,7 +276,15 @@ fn a_user_names_no_container_but_its_own() {
     for (name, index) in [("web", 0), ("hers", 1)] {
         let output = NamedTempFile::new().unwrap();
         let name = format!("{name}-{number}");
-        let mut arguments = vec!["trace", "--every", "--format", "json", "--container", &name];
+        let mut arguments = vec![
+            "trace",
+            "--every",
+            "--max-cost=none",
+            "--format",
+            "json",
+            "--container",
+            &name,
+        ];
         arguments.extend(["-o", output.path().to_str().unwrap()]);
         let hooks = common::hooks();
         arguments.extend(hooks.iter().map(String::as_str));

@@ -17,7 +17,7 @@ use sockstamp_bpf::probe;
 use tempfile::NamedTempFile;
 use testbed::{Host, Process};
 
-use crate::common::{Stat, messages, number, report, sockstamp};
+use crate::common::{Stat, messages, number, plan, report, skip, sockstamp};
 use crate::traced_hosts::{
     Connection, PATIENCE, bpf_objects, start, trace_into, wait_acknowledged, wait_until,
 };
@@ -163,6 +163,46 @@ fn a_duration_ends_the_measurement() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let measured = Duration::from_nanos(number(&report["duration_ns"]));
     assert!(measured >= Duration::from_millis(300), "{measured:?}");
+}
+
+/// The kernel refuses a link to a process that may have no more descriptors.
+#[test]
+fn a_window_whose_programs_the_kernel_refuses_is_said_and_counted() {
+    let name = "a_window_whose_programs_the_kernel_refuses_is_said_and_counted";
+    if !plan().has_windows() {
+        return skip(name, "no windows on this kernel");
+    }
+    let host = Host::new("refused").unwrap();
+    let options = [
+        "stat",
+        "--windows=1/4",
+        "--format",
+        "json",
+        "--netns",
+        host.netns_name(),
+    ];
+    let mut process = start(&options);
+    let limit = |descriptors: &str| {
+        let pid = process.id().to_string();
+        let descriptors = format!("--nofile={descriptors}");
+        let status = Command::new("prlimit")
+            .args(["--pid", &pid, &descriptors])
+            .status();
+        assert!(status.unwrap().success());
+    };
+    limit("8");
+    wait_until("it is said", || process.stderr().contains("Too many open files"));
+    limit("1024");
+    process.signal(Signal::SIGINT).unwrap();
+    assert!(process.wait_status(PATIENCE).unwrap().success());
+    let said = process.stderr();
+    assert_eq!(
+        said.matches("a window of measuring is left out").count(),
+        1,
+        "{said}"
+    );
+    let report: Value = serde_json::from_str(&process.stdout()).unwrap();
+    assert!(number(&report["windows"]["failed"]) > 0, "{}", report["windows"]);
 }
 
 /// With a command, a signal is the command's.

@@ -86,7 +86,9 @@ impl Scene {
     fn measured(&mut self, words: &[&str]) -> String {
         let output = NamedTempFile::new().unwrap();
         let mut command = Command::new(sockstamp());
-        command.args(words).args(["--every", "--cgroup", self.cgroup()]);
+        command
+            .args(words)
+            .args(["--every", "--max-cost=none", "--cgroup", self.cgroup()]);
         command.args(hooks()).arg("-o").arg(output.path());
         let mut process = Process::spawn(command).unwrap();
         wait_attached(&mut process);

@@ -399,7 +399,7 @@ fn tcp_is_measured_where_the_cgroup_admits_no_program_for_udp() {
         let mut command = Command::new(sockstamp());
         let output = NamedTempFile::new().unwrap();
         command
-            .args(["trace", "--every", "--format", "json", "-o"])
+            .args(["trace", "--every", "--max-cost=none", "--format", "json", "-o"])
             .arg(output.path());
         command.args(hooks()).arg("--cgroup").arg(cgroup.path());
         let mut process = Process::spawn(command).unwrap();

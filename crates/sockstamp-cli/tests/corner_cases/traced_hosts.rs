@@ -34,6 +34,7 @@ pub(crate) fn trace_into(output: &Path, host: &Host) -> Process {
     start(&[
         "trace",
         "--every",
+        "--max-cost=none",
         "--format",
         "json",
         "--netns",

@@ -28,7 +28,7 @@ pub(crate) fn last_line_on(host: &Host, command: &[&str]) -> String {
     let output = NamedTempFile::new().unwrap();
     let path = output.path().to_str().unwrap();
     let hooks = hooks();
-    let mut arguments = vec!["stat", "-o", path];
+    let mut arguments = vec!["stat", "--max-cost=none", "-o", path];
     arguments.extend(hooks.iter().map(String::as_str));
     arguments.push("--");
     arguments.extend(command);
@@ -41,7 +41,7 @@ pub(crate) fn last_line_while(target: &[&str], load: impl FnOnce()) -> String {
     let output = NamedTempFile::new().unwrap();
     let path = output.path().to_str().unwrap();
     let mut command = Command::new(sockstamp());
-    command.args(["stat", "-o", path]).args(hooks()).args(target);
+    command.args(["stat", "--max-cost=none", "-o", path]).args(hooks()).args(target);
     let mut stat = Process::spawn(command).unwrap();
     wait_attached(&mut stat);
     load();

@@ -37,7 +37,7 @@ fn the_table_names_the_causes() {
     let output = pair
         .client
         .command(sockstamp())
-        .args(["stat", "--every"])
+        .args(["stat", "--every", "--max-cost=none"])
         .args(hooks())
         .arg("--")
         .args([&client[..], &sending].concat())

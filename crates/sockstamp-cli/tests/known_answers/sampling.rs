@@ -1,6 +1,7 @@
 //! One message in 64 against every message, of the same traffic at the same time: quantiles and
 //! totals are those of all, but for the error that a sample of that size has.
 
+use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -111,6 +112,42 @@ fn a_read_that_waits_longer_than_windows_have_hooks_is_refused() {
         "{}",
         report["verdicts"]
     );
+}
+
+/// 1500 messages a second, each sent and read, cost more than a ten-thousandth of a core, and less
+/// than half of one.
+#[test]
+fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
+    let name = "a_ceiling_lowers_rates_and_then_measures_in_windows";
+    let pair = Pair::relay(LinkConfig::default(), Family::V4);
+    let host = pair.address.ip().to_string();
+    let to = ["--tcp", "-i", &host, "-p", "7000"];
+    let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
+    let rate = ["--reply-every", "1", "-t", "8", "--mps", "1500"];
+    let client = [&["sockperf", "under-load"], &to[..], &rate].concat();
+    let target = ["--netns", pair.client.netns_name()];
+    let every = [&["--every"], &target[..]].concat();
+    // So many that measured messages are a part of the cost.
+    let capped = [&["--rate-cap=100000"], &target[..]].concat();
+    let [low, high] = ["--max-cost=0.01%", "--max-cost=50%"].map(|cost| Stat::sampled(cost, &capped));
+    let refused = thread::scope(|scope| {
+        scope.spawn(|| pair.client.run("env", &client).unwrap());
+        thread::sleep(Duration::from_secs(3));
+        Stat::try_start("--max-cost=0.01%", &every).unwrap_err()
+    });
+    assert!(refused.contains("measuring every message takes"), "{refused}");
+    let (low, high) = (low.finish(), high.finish());
+    println!("{} {}, {}", low["cost"], low["windows"], high["cost"]);
+    assert!(low["cost"]["lowered"].as_bool().unwrap(), "{}", low["cost"]);
+    assert!(
+        high["windows"].is_null() && high["cost"]["lowered"] == false,
+        "{}",
+        high["cost"]
+    );
+    match plan().has_windows() {
+        true => assert!(number(&low["windows"]["one_of"]) >= 4, "{}", low["windows"]),
+        false => skip(name, "no windows on this kernel"),
+    }
 }
 
 fn windows_agree(messages: &[Value], report: &Value, direction: &str) -> Result<(), String> {

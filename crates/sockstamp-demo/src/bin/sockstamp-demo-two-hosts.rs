@@ -77,7 +77,14 @@ fn record(program: &Path, host: &Host, recording: &Path) -> Result<Process> {
         recording.file_stem().unwrap_or_default().display()
     );
     let mut command = Command::new(program);
-    command.args(["record", "--every", "--netns", host.netns_name(), "-o"]);
+    command.args([
+        "record",
+        "--every",
+        "--max-cost=none",
+        "--netns",
+        host.netns_name(),
+        "-o",
+    ]);
     command.arg(recording);
     let mut process = Process::spawn(command)?;
     wait_until_it_measures(&mut process)?;

@@ -1,0 +1,286 @@
+//! The way of measuring that keeps the cost below a ceiling. Pure.
+
+use std::num::NonZeroU32;
+
+use sockstamp_model::clock::Nanos;
+
+use crate::options::{Ceiling, Sampling};
+
+/// Divisors of the rate cap. Lower rates leave all counts exact: they come first.
+const RATES: [u32; 5] = [1, 2, 4, 8, 16];
+
+/// Parts of the time, as their inverse.
+const WINDOWS: [u32; 8] = [4, 6, 10, 16, 25, 40, 64, 100];
+
+/// Once measured messages are this part of the cost, lower rates would gain nothing.
+const SMALL: f64 = 0.1;
+
+/// A dearer way must cost less than this part of the ceiling: or the next look would take it back.
+const CALM: f64 = 0.7;
+
+/// The weight of a new look beside the earlier ones.
+const NEWEST: f64 = 0.5;
+
+/// The part of a measured message's cost that one which is passed over has not.
+const MEASURED: Nanos = Nanos(500);
+
+/// A way of measuring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// The divisor of the rate cap.
+    pub(crate) rate: u32,
+    /// The inverse of the part of the time; 1: all of it.
+    pub(crate) one_of: NonZeroU32,
+}
+
+impl Step {
+    const WHOLE: Self = Self {
+        rate: 1,
+        one_of: NonZeroU32::MIN,
+    };
+}
+
+/// The cost of measuring, in parts of one core's time.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Known {
+    /// Of the programs, while all are attached.
+    pub(super) attached: f64,
+    /// Of those that stay between windows.
+    pub(super) gap: f64,
+    /// Of the process.
+    pub(super) process: f64,
+    /// Messages measured per second, while all programs are attached.
+    pub(super) measured: f64,
+}
+
+/// Keeps the cost below a ceiling.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Governor {
+    ceiling: f64,
+    /// How much longer the programs are attached than a window is open, in its length.
+    overhead: f64,
+    rates: &'static [u32],
+    windows: &'static [u32],
+    step: Step,
+    over: bool,
+    known: Known,
+}
+
+impl Governor {
+    /// `windows`: whether this host can measure in windows.
+    pub(super) fn new(ceiling: &Ceiling, sampling: Sampling, windows: bool, overhead: f64) -> Self {
+        let rates = matches!(sampling, Sampling::RateCap(_));
+        let windows = ceiling.windows && windows && sampling != Sampling::Every;
+        Self {
+            ceiling: ceiling.cores(),
+            overhead,
+            rates: if rates { &RATES } else { &RATES[..1] },
+            windows: if windows { &WINDOWS } else { &[] },
+            step: Step::WHOLE,
+            over: false,
+            known: Known::default(),
+        }
+    }
+
+    pub(super) fn saw_attached(&mut self, cost: f64, measured: f64) {
+        self.known.attached = smoothed(self.known.attached, cost);
+        self.known.measured = smoothed(self.known.measured, measured);
+    }
+
+    pub(super) fn saw_gap(&mut self, cost: f64) {
+        self.known.gap = smoothed(self.known.gap, cost);
+    }
+
+    pub(super) fn saw_process(&mut self, cost: f64) {
+        self.known.process = smoothed(self.known.process, cost);
+    }
+
+    pub(super) fn step(&self) -> Step {
+        self.step
+    }
+
+    pub(super) fn process(&self) -> f64 {
+        self.known.process
+    }
+
+    /// Return the expected cost of measured messages, and of all that the programs do, while all
+    /// are attached.
+    fn attached(&self, rate: u32) -> (f64, f64) {
+        let rated = (self.known.measured * MEASURED.0 as f64 / 1e9).min(self.known.attached);
+        let expected = rated * f64::from(self.step.rate) / f64::from(rate);
+        (expected, self.known.attached - rated + expected)
+    }
+
+    /// Return the expected cost of the programs.
+    pub(super) fn programs(&self, step: Step) -> f64 {
+        let part = match step.one_of.get() {
+            1 => 1.0,
+            one_of => ((1.0 + self.overhead) / f64::from(one_of)).min(1.0),
+        };
+        self.attached(step.rate).1 * part + self.known.gap * (1.0 - part)
+    }
+
+    fn expected(&self, step: Step) -> f64 {
+        self.programs(step) + self.known.process
+    }
+
+    /// Return true if not even the cheapest way costs less than the ceiling.
+    pub(super) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Return true if the cost is nowhere near the ceiling.
+    pub(super) fn is_calm(&self) -> bool {
+        self.expected(self.step) < self.ceiling / 10.0
+    }
+
+    /// Choose the first way that costs less than the ceiling.
+    pub(super) fn choose(&mut self) -> Step {
+        let now = self.expected(self.step);
+        let fits = |step: &Step| {
+            let cost = self.expected(*step);
+            let share = if cost > now { CALM } else { 1.0 };
+            cost <= share * self.ceiling
+        };
+        let step = self.ways().find(fits);
+        self.over = step.is_none();
+        let step = step.or_else(|| self.ways().last()).unwrap_or(Step::WHOLE);
+        // What is known is of the present rate.
+        let ((rated, attached), (before, _)) = (self.attached(step.rate), self.attached(self.step.rate));
+        self.known.attached = attached;
+        if before > 0.0 {
+            self.known.measured *= rated / before;
+        }
+        self.step = step;
+        step
+    }
+
+    /// Return all ways, the first of which is to be taken that costs less than the ceiling; else
+    /// the last.
+    fn ways(&self) -> impl Iterator<Item = Step> {
+        let enough = |rate: &&u32| {
+            let (rated, attached) = self.attached(**rate);
+            rated <= SMALL * attached
+        };
+        let (rates, windows) = (self.rates, self.windows);
+        let useful = rates.iter().position(|rate| enough(&rate));
+        let lowest = useful.unwrap_or(rates.len() - 1);
+        let whole = rates[..=lowest].iter().map(|&rate| (rate, 1));
+        let last = rates[lowest];
+        let ways = whole.chain(windows.iter().map(move |&one_of| (last, one_of)));
+        ways.filter_map(|(rate, one_of)| {
+            Some(Step {
+                rate,
+                one_of: NonZeroU32::new(one_of)?,
+            })
+        })
+    }
+}
+
+fn smoothed(known: f64, cost: f64) -> f64 {
+    // The first look, or a sudden rise, counts in full.
+    if known == 0.0 || cost > 2.0 * known {
+        return cost;
+    }
+    known + NEWEST * (cost - known)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CAP: Sampling = Sampling::RateCap(100);
+
+    fn governor(windows: bool, sampling: Sampling) -> Governor {
+        let ceiling = Ceiling {
+            millionths: NonZeroU32::new(10_000).unwrap(),
+            windows,
+        };
+        Governor::new(&ceiling, sampling, true, 1.2)
+    }
+
+    #[test]
+    fn what_costs_less_than_the_ceiling_is_measured_in_full() {
+        let mut governor = governor(true, CAP);
+        governor.saw_attached(0.009, 5000.0);
+        assert_eq!(governor.choose(), Step::WHOLE);
+        assert!(!governor.is_over());
+    }
+
+    #[test]
+    fn rates_are_lowered_before_windows_are_used() {
+        let mut governor = governor(true, CAP);
+        // 20 000 messages of 500 ns are half of it.
+        governor.saw_attached(0.018, 20_000.0);
+        assert_eq!(governor.choose().rate, 8);
+        governor.saw_attached(0.03, 2500.0);
+        let step = governor.choose();
+        assert_eq!((step.rate, step.one_of.get()), (4, 10));
+    }
+
+    #[test]
+    fn rates_that_gain_nothing_stay() {
+        for (windows, one_of) in [(false, 1), (true, 16)] {
+            let mut governor = governor(windows, CAP);
+            // 200 messages of 500 ns are a thousandth of it.
+            governor.saw_attached(0.05, 200.0);
+            let step = governor.choose();
+            assert_eq!((step.rate, step.one_of.get()), (1, one_of));
+            assert_eq!(governor.is_over(), !windows);
+        }
+    }
+
+    #[test]
+    fn rates_alone_are_lowered_as_far_as_is_needed() {
+        let mut governor = governor(false, CAP);
+        governor.saw_attached(0.014, 20_000.0);
+        assert_eq!(governor.choose().rate, 2);
+        governor.saw_attached(0.06, 10_000.0);
+        assert_eq!((governor.choose().rate, governor.is_over()), (2, true));
+    }
+
+    #[test]
+    fn a_small_change_of_the_cost_changes_nothing() {
+        let mut governor = governor(true, CAP);
+        governor.saw_attached(0.05, 0.0);
+        // 2.2 windows of 0.05 each: 0.011 for 1/10, 0.0069 for 1/16.
+        let before = governor.choose();
+        assert_eq!(before.one_of.get(), 16);
+        governor.saw_attached(0.04, 0.0);
+        assert_eq!(governor.choose(), before);
+        for _ in 0..20 {
+            governor.saw_attached(0.001, 0.0);
+        }
+        assert_eq!(governor.choose(), Step::WHOLE);
+    }
+
+    #[test]
+    fn a_choice_of_the_user_stays() {
+        for (sampling, most) in [(Sampling::Every, 1), (Sampling::OneIn(8), 100)] {
+            let mut governor = governor(true, sampling);
+            governor.saw_attached(0.9, 1e6);
+            let step = governor.choose();
+            assert_eq!((step.rate, step.one_of.get()), (1, most));
+            assert!(governor.is_over());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_cost_stays_below_the_ceiling_where_some_way_does(
+            attached in 0.0..1.0_f64, gap in 0.0..0.02_f64, process in 0.0..0.002_f64,
+            measured in 0.0..1e6_f64,
+        ) {
+            let mut governor = governor(true, CAP);
+            governor.saw_attached(attached, measured);
+            governor.saw_gap(gap.min(attached));
+            governor.saw_process(process);
+            let chosen = governor.choose();
+            let expected = governor.expected(chosen);
+            prop_assert!(expected <= governor.ceiling * 1.000_001 || governor.is_over(), "{expected}");
+            prop_assert_eq!(governor.choose(), chosen);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The cost of a measurement, and the ceiling that it stays below.
+
+mod account;
+mod governor;
+mod meter;
+
+use std::os::fd::OwnedFd;
+use std::thread;
+use std::time::Duration;
+
+use sockstamp_model::summary;
+
+use self::governor::Governor;
+use self::meter::Meter;
+use crate::clock::monotonic_now;
+use crate::error::Error;
+use crate::options::{Ceiling, Options, Sampling};
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::window;
+
+pub use self::account::ProgramCost;
+pub(crate) use self::governor::Step;
+
+/// The length of a look at the programs' cost.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The look before a measurement whose cost nothing can lower.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
+
+/// Intervals between looks: the shortest, and the longest, while the cost is nowhere near the
+/// ceiling.
+const INTERVALS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+
+/// Keeps the cost of a measurement below a ceiling.
+pub(crate) struct Control {
+    ceiling: Ceiling,
+    /// Messages per second, flow and direction, where there is a cap.
+    rate_cap: Option<u32>,
+    governor: Governor,
+    meter: Meter,
+    random: Random,
+    interval: Duration,
+    /// When the next look begins, or the present one ends.
+    due: u64,
+    /// The programs that go between windows are attached in this look.
+    attached: bool,
+    /// Messages measured before the look.
+    measured: u64,
+    looks: u64,
+    over: u64,
+}
+
+impl Control {
+    /// Return the control of a measurement whose options ask for one; `None` also where the kernel
+    /// keeps no account for us.
+    pub(crate) fn new(
+        options: &Options,
+        programs: &[(String, OwnedFd)],
+        plan: &Plan,
+    ) -> Result<Option<Self>, Error> {
+        let Some(ceiling) = options.max_cost else {
+            return Ok(None);
+        };
+        let mut meter = Meter::new(programs.iter().map(|(_, program)| program))?;
+        if meter.begin().is_err() {
+            return Ok(None);
+        }
+        meter.discard();
+        // A part of the time that the user chose stays.
+        let windows = plan.has_windows() && options.windows.is_none();
+        Ok(Some(Self {
+            ceiling,
+            rate_cap: match options.sampling {
+                Sampling::RateCap(cap) => Some(cap),
+                _ => None,
+            },
+            governor: Governor::new(&ceiling, options.sampling, windows, window::OVERHEAD),
+            meter,
+            random: Random::default(),
+            interval: INTERVALS.0,
+            due: monotonic_now(),
+            attached: true,
+            measured: 0,
+            looks: 0,
+            over: 0,
+        }))
+    }
+
+    /// Where every message is to be measured, nothing lowers the cost: look at it before the
+    /// measurement goes on.
+    pub(crate) fn admit(&mut self, sampling: Sampling) -> Result<(), Error> {
+        if sampling != Sampling::Every {
+            return Ok(());
+        }
+        self.meter.begin()?;
+        thread::sleep(FIRST_LOOK);
+        let (cost, _) = self.meter.end().unwrap_or_default();
+        if cost > self.ceiling.cores() {
+            return Err(Error::TooDear {
+                percent: 100.0 * cost,
+                ceiling: 100.0 * self.ceiling.cores(),
+            });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn until_run(&self) -> Duration {
+        Duration::from_nanos(self.due.saturating_sub(monotonic_now()))
+    }
+
+    /// Look at the cost when that is due, and return the way to go on afterwards. `attached`: the
+    /// programs that go between windows are there. `measured` counts measured messages.
+    pub(crate) fn run(&mut self, attached: bool, measured: impl Fn() -> u64) -> Result<Option<Step>, Error> {
+        if attached != self.attached {
+            // A look is at one state.
+            self.meter.discard();
+            self.attached = attached;
+            self.begin(measured())?;
+        } else if monotonic_now() >= self.due {
+            match self.meter.is_looking() {
+                true => return Ok(self.end(measured())),
+                false => self.begin(measured())?,
+            }
+        }
+        Ok(None)
+    }
+
+    fn begin(&mut self, measured: u64) -> Result<(), Error> {
+        self.meter.begin()?;
+        self.measured = measured;
+        self.due_in(LOOK);
+        Ok(())
+    }
+
+    fn end(&mut self, measured: u64) -> Option<Step> {
+        let (cost, seconds) = self.meter.end()?;
+        let measured = measured.saturating_sub(self.measured) as f64 / seconds;
+        if self.attached {
+            self.governor.saw_attached(cost, measured);
+        } else {
+            self.governor.saw_gap(cost);
+        }
+        if let Some(process) = self.meter.process() {
+            self.governor.saw_process(process);
+        }
+        let before = self.governor.step();
+        let step = self.governor.choose();
+        self.looks += 1;
+        self.over += u64::from(self.governor.is_over());
+        self.interval = match self.governor.is_calm() {
+            true => (2 * self.interval).min(INTERVALS.1),
+            false => INTERVALS.0,
+        };
+        let interval = self.interval.mul_f64(self.random.jitter());
+        self.due_in(interval);
+        (step != before).then_some(step)
+    }
+
+    fn due_in(&mut self, time: Duration) {
+        self.due = monotonic_now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Return the cost so far; `None` before the first look.
+    pub(crate) fn summary(&self) -> Option<summary::Cost> {
+        let step = self.governor.step();
+        (self.looks > 0).then(|| summary::Cost {
+            ceiling: self.ceiling.millionths.get(),
+            programs: millionths(self.governor.programs(step)),
+            process: millionths(self.governor.process()),
+            rate_cap: self.rate_cap.map(|cap| (cap / step.rate).max(1)),
+            lowered: step.rate > 1,
+            looks: self.looks,
+            over: self.over,
+        })
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a saturating cast of a positive number"
+)]
+fn millionths(cores: f64) -> u32 {
+    (cores * 1e6).round() as u32
+}
+
+/// The governor, for tests of what follows its choices.
+#[cfg(test)]
+pub(crate) mod simulated {
+    use std::num::NonZeroU32;
+
+    use super::Governor;
+    use crate::options::{Ceiling, Sampling};
+
+    /// Below 1 %, on a host that can measure in windows.
+    pub(crate) fn governor() -> Governor {
+        let ceiling = Ceiling {
+            millionths: NonZeroU32::new(10_000).unwrap(),
+            windows: true,
+        };
+        Governor::new(&ceiling, Sampling::OneIn(1), true, 1.2)
+    }
+
+    /// Look at messages of which one costs half of the ceiling, ten five times of it.
+    pub(crate) fn look(governor: &mut Governor, messages: f64) -> NonZeroU32 {
+        governor.saw_attached(0.005 * messages, 0.0);
+        governor.choose().one_of
+    }
+}

@@ -1,0 +1,56 @@
+//! The target of a measurement, as the kernel knows it.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use sockstamp_host::cgroup::is_cgroup2;
+
+use crate::abi::raw::COMM_LENGTH as RAW_COMM_LENGTH;
+use crate::error::{Error, Tried};
+use crate::options::Target;
+
+const COMM_LENGTH: usize = RAW_COMM_LENGTH as usize;
+
+pub(crate) fn require_process(pid: u32) -> Result<(), Error> {
+    let status = fs::read(format!("/proc/{pid}/status")).map_err(|_| Error::NoProcess { pid })?;
+    // The name of the process is in it, which may be any bytes.
+    let status = String::from_utf8_lossy(&status);
+    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    match group.and_then(|group| group.trim().parse().ok()) {
+        Some(group) if group != pid => Err(Error::IsThread { tid: pid, pid: group }),
+        _ => Ok(()),
+    }
+}
+
+/// Return a name as the kernel keeps it, truncated to TASK_COMM_LEN - 1 (`__set_task_comm()`,
+/// fs/exec.c).
+pub(crate) fn comm_key(name: &str) -> [u8; COMM_LENGTH] {
+    let mut key = [0; COMM_LENGTH];
+    let kept = name.len().min(COMM_LENGTH - 1);
+    key[..kept].copy_from_slice(&name.as_bytes()[..kept]);
+    key
+}
+
+pub(crate) fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
+    let path = target.cgroup.as_deref().unwrap_or(root);
+    if !is_cgroup2(path) {
+        return Err(Error::NotACgroup {
+            path: path.to_owned(),
+        });
+    }
+    File::open(path).tried(format!("open {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_found_whatever_it_calls_itself() {
+        let name = fs::read("/proc/self/comm").unwrap();
+        fs::write("/proc/self/comm", b"\xff\xfe").unwrap();
+        let found = require_process(std::process::id());
+        fs::write("/proc/self/comm", name).unwrap();
+        found.unwrap();
+    }
+}
