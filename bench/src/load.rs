@@ -62,6 +62,7 @@ pub(crate) struct Outcome {
     /// Median of the time from a request to its answer; 0 if there were none.
     pub(crate) p50_ns: u64,
     pub(crate) p99_ns: u64,
+    pub(crate) p999_ns: u64,
 }
 
 impl Outcome {
@@ -285,8 +286,9 @@ impl Serving {
             transactions: self.times.len() as u64,
             bytes,
             seconds,
-            p50_ns: percentile(&self.times, 50),
-            p99_ns: percentile(&self.times, 99),
+            p50_ns: permille(&self.times, 500),
+            p99_ns: permille(&self.times, 990),
+            p999_ns: permille(&self.times, 999),
         })
     }
 }
@@ -305,9 +307,9 @@ fn settle(socket: &TcpStream) -> io::Result<()> {
     socket.set_recv_buffer_size(BUFFER)
 }
 
-fn percentile(sorted: &[Duration], percent: usize) -> u64 {
+fn permille(sorted: &[Duration], permille: usize) -> u64 {
     let value = sorted
-        .get(sorted.len() * percent / 100)
+        .get(sorted.len() * permille / 1000)
         .copied()
         .unwrap_or_default();
     u64::try_from(value.as_nanos()).unwrap_or(u64::MAX)

@@ -29,6 +29,7 @@ mod stamps;
 mod tags;
 mod throughput;
 mod user_space_pinger;
+mod windows;
 mod zerocopy;
 
 use std::io;
@@ -58,7 +59,7 @@ struct Cli {
     /// Only these benchmarks
     #[arg(long, value_enum, value_name = "NAME", num_args = 1..)]
     only: Vec<Benchmark>,
-    /// Of zerocopy, threshold, stamps and programs, only rows whose name contains this
+    /// Of zerocopy, threshold, stamps, windows and programs, only rows whose name contains this
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     part: String,
     /// A table as it grows, or one object at the end
@@ -123,6 +124,8 @@ enum Benchmark {
     Footprint,
     /// Kernel memory of 100 000 connections that are measured
     Memory,
+    /// Windows of measuring against every message, and their edges
+    Windows,
     /// Tags of TCP connections, over an option in every segment
     Tags,
     /// Real programs with sockstamp or tcpdump beside them
@@ -144,6 +147,7 @@ impl Benchmark {
             Self::Threshold => zerocopy::threshold(processors, effort, report),
             Self::Stamps => stamps::run(processors, effort, report),
             Self::Ping => pingers::run(effort, report),
+            Self::Windows => windows::run(load, effort, report),
             Self::Footprint => footprint::run(load, effort, report),
             Self::Memory => memory::run(load, effort, report),
             Self::Tags => tags::run(load, effort, report),

@@ -86,6 +86,15 @@ fn readers_of_recordings_are_timed() {
 }
 
 #[test]
+fn windows_come_and_go() {
+    let report = run(&["--only", "windows", "--part", "windows.switch"]);
+    for name in ["p999", "attach", "detach", "cpu"] {
+        let name = format!("windows.switch.{name}");
+        assert!(median(&report, &name) > 0.0, "{name}");
+    }
+}
+
+#[test]
 fn real_programs_are_compared_on_one_host_and_over_a_link() {
     let report = run(&["--only", "programs", "--part", "redis"]);
     for name in [

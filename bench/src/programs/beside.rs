@@ -80,10 +80,10 @@ impl Beside {
             }
             Self::Stat => sockstamp(&["stat"]),
             Self::StatServer => sockstamp(&["stat", "-p", &server.to_string()]),
-            Self::StatEvery => sockstamp(&["stat", "--every"]),
+            Self::StatEvery => sockstamp(&["stat", "--every", "--max-cost=none"]),
             Self::TraceEvery => {
                 let mut command = Command::new("sh");
-                command.args(["-c", "exec \"$0\" trace --every > /dev/null"]);
+                command.args(["-c", "exec \"$0\" trace --every --max-cost none > /dev/null"]);
                 command.arg(command::sockstamp()?.get_program());
                 Ok(Some(command))
             }

@@ -222,7 +222,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         let signal = signals.get_read().as_fd();
         session.wait(left, &[signal], &mut |message| observer.message(&message))?;
         if let Some(refusal) = session.take_refusal() {
-            complain_of(&refusal);
+            complain_of(refusal);
         }
         if let Some(packets) = &mut packets {
             packets.wait(Some(Duration::ZERO), &[], &mut |packet| observer.packet(&packet))?;
@@ -289,11 +289,9 @@ fn quotas_of(measurement: &Measurement<'_>) -> Quotas {
 }
 
 /// Say that a part of the time is not measured as it was to be.
-pub(crate) fn complain_of(refusal: &sockstamp_bpf::Error) {
-    let source = std::error::Error::source(refusal).map_or_else(String::new, |source| format!(": {source}"));
-    complain(format_args!(
-        "a window of measuring is left out: {refusal}{source}"
-    ));
+pub(crate) fn complain_of(refusal: sockstamp_bpf::Error) {
+    let refusal = anyhow::Error::from(refusal);
+    complain(format_args!("a window of measuring is left out: {refusal:#}"));
 }
 
 /// Report connections that are silently left unmeasured.

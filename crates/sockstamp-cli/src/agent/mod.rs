@@ -220,7 +220,7 @@ impl Agent<'_> {
                 }
             })?;
             if let Some(refusal) = self.measuring.session.take_refusal() {
-                complain_of(&refusal);
+                complain_of(refusal);
             }
             for origin in signals.pending() {
                 match origin.signal {

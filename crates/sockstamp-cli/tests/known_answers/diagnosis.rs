@@ -41,7 +41,10 @@ pub(crate) fn last_line_while(target: &[&str], load: impl FnOnce()) -> String {
     let output = NamedTempFile::new().unwrap();
     let path = output.path().to_str().unwrap();
     let mut command = Command::new(sockstamp());
-    command.args(["stat", "--max-cost=none", "-o", path]).args(hooks()).args(target);
+    command
+        .args(["stat", "--max-cost=none", "-o", path])
+        .args(hooks())
+        .args(target);
     let mut stat = Process::spawn(command).unwrap();
     wait_attached(&mut stat);
     load();

@@ -138,7 +138,7 @@ fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
     assert!(refused.contains("measuring every message takes"), "{refused}");
     let (low, high) = (low.finish(), high.finish());
     println!("{} {}, {}", low["cost"], low["windows"], high["cost"]);
-    assert!(low["cost"]["lowered"].as_bool().unwrap(), "{}", low["cost"]);
+    assert!(number(&low["cost"]["over"]) > 0, "{}", low["cost"]);
     assert!(
         high["windows"].is_null() && high["cost"]["lowered"] == false,
         "{}",
