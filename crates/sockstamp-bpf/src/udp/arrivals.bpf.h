@@ -126,25 +126,22 @@ __noinline int udp_tail_set(struct udp_flow *flow, __u64 tail)
 /* Looks of one search: more would let a user spend the reader's CPU with reads that are refused. */
 #define UDP_LOOKS (2 * UDP_ARRIVALS)
 
+/* It takes 32 bytes: with more, the stacks of calls are too large for v6.1. */
 struct udp_search {
-	struct udp_range range;
-	__u64 skb;
-	__u64 head;
-	__u64 found;
+	struct udp_range range; /* where it begins, then what it found */
+	__u64 skb; /* 0: it was found */
 	__u32 stamp;
 };
 
 static long udp_find_step(__u32 index, struct udp_search *search)
 {
 	__u64 counter = search->range.counter + index;
-	struct udp_arrival *arrival;
+	struct udp_arrival *arrival = udp_arrival_at(search->range.flow, counter);
 
-	if ((__s64)(counter - search->head) >= 0)
-		return 1;
-	arrival = udp_arrival_at(search->range.flow, counter);
 	if (!arrival || arrival->skb != search->skb || arrival->stamp != search->stamp)
 		return 0;
-	search->found = counter;
+	search->range.counter = counter;
+	search->skb = 0;
 	return 1;
 }
 
@@ -157,9 +154,9 @@ static long udp_find_step(__u32 index, struct udp_search *search)
 __noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u32 stamp, __u64 head,
 			  __u64 otherwise)
 {
-	struct udp_search search = {
-		.range = {.flow = flow}, .skb = skb, .stamp = stamp, .head = head};
+	struct udp_search search = {.range = {.flow = flow}, .skb = skb, .stamp = stamp};
 	__u64 from;
+	__s64 looks;
 
 	if (!flow)
 		return otherwise;
@@ -167,10 +164,11 @@ __noinline __u64 udp_find(struct udp_flow *flow, __u64 skb, __u32 stamp, __u64 h
 	if ((__s64)(flow->rx_sought - from) > 0 && (__s64)(head - flow->rx_sought) > 0)
 		from = flow->rx_sought;
 	search.range.counter = from;
-	search.found = head;
-	bpf_loop(UDP_LOOKS, udp_find_step, &search, 0);
-	flow->rx_sought = search.found == head ? from + UDP_LOOKS : 0;
-	return search.found == head ? otherwise : search.found;
+	looks = head - from;
+	if (looks > 0)
+		bpf_loop(looks < UDP_LOOKS ? looks : UDP_LOOKS, udp_find_step, &search, 0);
+	flow->rx_sought = search.skb ? from + UDP_LOOKS : 0;
+	return search.skb ? otherwise : search.range.counter;
 }
 
 #endif
