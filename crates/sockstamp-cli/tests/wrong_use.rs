@@ -114,6 +114,20 @@ fn commands_that_cannot_run() {
 }
 
 #[test]
+fn packets_cannot_be_chosen_by_the_age_of_their_connection() {
+    for arguments in [
+        &["pcap", "-w", "/dev/null"][..],
+        &["trace", "--packets"],
+        &["record", "--packets", "-o", "/dev/null"],
+    ] {
+        let output = sockstamp(arguments).arg("--new-only").output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains("cannot be used with"), "{stderr}");
+    }
+}
+
+#[test]
 fn targets_that_do_not_exist() {
     refused(sockstamp(&["stat", "-p", "4194305"]), 1, "no process 4194305");
     refused_thread();

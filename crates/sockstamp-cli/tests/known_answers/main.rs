@@ -11,6 +11,7 @@ mod cpu_hog;
 mod cumulative;
 mod diagnosis;
 mod dns;
+mod explained;
 mod faults;
 mod full_qdisc;
 mod full_send_buffer;

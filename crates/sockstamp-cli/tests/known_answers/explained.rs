@@ -1,0 +1,173 @@
+//! Faults that are there at times: `explain` names them first while it measures, in the words of
+//! docs/diagnosis.md.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use socket2::SockRef;
+use testbed::{Host, Process, within_attempts};
+
+use crate::common::{sockstamp, wait_attached};
+use crate::diagnosis::TIMEOUT;
+
+/// Five more than a conclusion needs.
+const FLOWS: usize = 25;
+/// Fast questions of a flow, in front of the one with the fault.
+const FAST: usize = 130;
+const FAULT: Duration = Duration::from_millis(50);
+const QUESTION: usize = 100;
+
+/// The server's part in a fault: the first byte of a question.
+#[derive(Clone, Copy)]
+enum Server {
+    IsFast,
+    AnswersLate,
+    ReadsLate,
+}
+
+/// Return a question of so many bytes, which begins with its length behind the first byte.
+fn question(server: Server, length: usize) -> Vec<u8> {
+    let mut question = vec![0; length];
+    question[0] = server as u8;
+    question[1..5].copy_from_slice(&u32::try_from(length).unwrap().to_le_bytes());
+    question
+}
+
+fn serve(mut socket: &TcpStream) {
+    let mut head = [0; 5];
+    while socket.read_exact(&mut head).is_ok() {
+        let length = u32::from_le_bytes([head[1], head[2], head[3], head[4]]) as usize;
+        let sleep_if = |server| {
+            if head[0] == server as u8 {
+                thread::sleep(FAULT);
+            }
+        };
+        sleep_if(Server::ReadsLate);
+        socket.read_exact(&mut vec![0; length - 5]).unwrap();
+        sleep_if(Server::AnswersLate);
+        socket.write_all(&[1; 50]).unwrap();
+    }
+}
+
+/// Return what `explain` says of a target while `work` runs.
+fn explained(target: &[&str], work: impl FnOnce()) -> String {
+    let mut command = Command::new(sockstamp());
+    command.args(["explain", "--every"]).args(target);
+    let mut process = Process::spawn(command).unwrap();
+    wait_attached(&mut process);
+    work();
+    process.signal(Signal::SIGINT).unwrap();
+    process.wait(TIMEOUT).unwrap()
+}
+
+/// Check that of messages of this kind a component is named first, with these words.
+fn names(text: &str, kind: &str, component: &str, words: &str) -> Result<(), String> {
+    let section = text.split(&format!(" {kind}:")).nth(1).unwrap_or_default();
+    let first = section.lines().find(|line| line.contains(" of the excess is "));
+    let said: Vec<_> = section.split_whitespace().collect();
+    let is_named = first.is_some_and(|line| line.contains(&format!("of the excess is {component}")));
+    match is_named && said.join(" ").contains(words) {
+        true => Ok(()),
+        false => Err(format!("{kind} {component}: {text}")),
+    }
+}
+
+/// Check what is said of connections whose last question is asked with a fault.
+fn of_connections(kind: &str, component: &str, words: &str, fault: impl Fn(&mut TcpStream)) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let port = address.port().to_string();
+    let ask = || {
+        for _ in 0..FLOWS {
+            let mut socket = TcpStream::connect(address).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            thread::scope(|scope| {
+                scope.spawn(move || serve(&server));
+                for _ in 0..FAST {
+                    socket.write_all(&question(Server::IsFast, QUESTION)).unwrap();
+                    socket.read_exact(&mut [0; 50]).unwrap();
+                }
+                fault(&mut socket);
+                socket.read_exact(&mut [0; 50]).unwrap();
+                drop(socket);
+            });
+        }
+    };
+    within_attempts(|| names(&explained(&["tcp", "port", &port], ask), kind, component, words));
+}
+
+#[test]
+fn a_slow_handler() {
+    of_connections(
+        "answers",
+        "peer.answer peer",
+        "usual cure: That of the peer",
+        |socket| {
+            socket
+                .write_all(&question(Server::AnswersLate, QUESTION))
+                .unwrap();
+        },
+    );
+}
+
+#[test]
+fn a_late_reader() {
+    of_connections("reads", "rx.app", "usual cure: ", |socket| {
+        socket.write_all(&question(Server::IsFast, QUESTION)).unwrap();
+        thread::sleep(FAULT);
+    });
+}
+
+/// The acknowledgement that the second write waits for is delayed.
+#[test]
+fn nagles_algorithm_and_a_delayed_acknowledgement() {
+    of_connections("sends", "tx.queue nagle", "TCP_NODELAY", |socket| {
+        let question = question(Server::IsFast, QUESTION);
+        socket.write_all(&question[..50]).unwrap();
+        socket.write_all(&question[50..]).unwrap();
+    });
+}
+
+#[test]
+fn a_send_buffer_that_the_peer_does_not_empty() {
+    of_connections("sends", "tx.copy sndbuf", "sndbuf_limited", |socket| {
+        SockRef::from(&*socket).set_send_buffer_size(10_000).unwrap();
+        socket.write_all(&question(Server::ReadsLate, 8_000_000)).unwrap();
+    });
+}
+
+#[test]
+fn a_slow_service_of_datagrams() {
+    let host = Host::new("dns").unwrap();
+    // The lower port is taken for that of the service.
+    let server = host.udp_bind("127.0.0.1:53".parse().unwrap()).unwrap();
+    let ask = || {
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut question = [0; QUESTION];
+                for number in 1..=FLOWS * FAST {
+                    let (_, from) = server.recv_from(&mut question).unwrap();
+                    if number % FAST == 0 {
+                        thread::sleep(FAULT);
+                    }
+                    server.send_to(&question[..50], from).unwrap();
+                }
+            });
+            for _ in 0..FLOWS {
+                let socket = host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
+                socket.connect("127.0.0.1:53").unwrap();
+                for _ in 0..FAST {
+                    socket.send(&[1; QUESTION]).unwrap();
+                    socket.recv(&mut [0; QUESTION]).unwrap();
+                }
+            }
+        });
+    };
+    let target = ["--netns", host.netns_name(), "udp"];
+    let words = "usual cure: That of the peer";
+    within_attempts(|| names(&explained(&target, ask), "answers", "peer.answer peer", words));
+}
