@@ -129,9 +129,10 @@ impl Governor {
         self.over
     }
 
-    /// Return true if the cost is nowhere near the ceiling.
+    /// Return true if the programs' cost is nowhere near the ceiling. Looks are a part of the
+    /// process's.
     pub(super) fn is_calm(&self) -> bool {
-        self.expected(self.step) < self.ceiling / 10.0
+        self.programs(self.step) < self.ceiling / 10.0
     }
 
     /// Choose the first way that costs less than the ceiling.
