@@ -111,15 +111,11 @@ step_generated() {
 rooted=(container::file::tests:: filter::tests::the_kernel_answers_as_the_model_does
 	filter::tests::the_longest_filters_load held_socket::tests:: privilege::tests:: sample::tests::)
 
-# Unit and property tests without root, side by side; with the tests of the programs that are named.
-in_parallel() { # [--test=PROGRAM]...
+# Unit and property tests without root, side by side.
+step_unit() {
 	local skipped
 	mapfile -t skipped < <(printf -- '--skip\n%s\n' "${rooted[@]}")
-	cargo test --locked --workspace --no-fail-fast --lib --bins "$@" -- --quiet "${skipped[@]}"
-}
-
-step_unit() {
-	in_parallel
+	cargo test --locked --workspace --no-fail-fast --lib --bins -- --quiet "${skipped[@]}"
 }
 
 # Programs in tests/ that measure nothing and touch nothing of the host.
@@ -132,22 +128,23 @@ live() {
 		grep -vxF "$(printf '%s\n' "${pure[@]}")"
 }
 
-# One at a time, by the watchdog: known-answer tests measure time, and would measure each other.
-one_by_one() { # ARGUMENT...
+# Run some of the programs of tests. The watchdog chooses: for a choice of its own, cargo would unite other features and build
+# the workspace once more.
+programs() { # only|except NAMES ARGUMENT...
 	local runner
 	runner=CARGO_TARGET_$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')_RUNNER
-	env "$runner=$PWD/scripts/watchdog.sh $patience" \
-		cargo test --locked --workspace --no-fail-fast "$@"
+	env "$runner=$PWD/scripts/watchdog.sh $patience $1" PROGRAMS="$2" \
+		cargo test --locked --workspace --no-fail-fast --tests -- "${@:3}"
 }
 
+# Live programs run one test at a time: known-answer tests measure time, and would measure each other.
 step_tests() {
-	local programs failed=0
-	mapfile -t programs < <(live)
-	# Without a name cargo would run each test once more.
-	[ -n "${programs[*]}" ]
-	in_parallel "${pure[@]/#/--test=}" || failed=1
-	one_by_one --lib --bins -- --test-threads=1 "${rooted[@]}" || failed=1
-	one_by_one "${programs[@]/#/--test=}" -- --test-threads=1 || failed=1
+	local live skipped failed=0
+	live=$(live)
+	mapfile -t skipped < <(printf -- '--skip\n%s\n' "${rooted[@]}")
+	programs except "$live" --quiet "${skipped[@]}" || failed=1
+	programs except "$live" --test-threads=1 "${rooted[@]}" || failed=1
+	programs only "$live" --test-threads=1 || failed=1
 	return "$failed"
 }
 
