@@ -9,7 +9,8 @@ use sockstamp_model::clock::Nanos;
 /// The cost of a program since it was loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProgramCost {
-    /// Runs, counted while `kernel.bpf_stats_enabled` is 1, or [`keep`] is in force.
+    /// Runs, counted while `kernel.bpf_stats_enabled` is 1 or a descriptor of BPF_ENABLE_STATS is
+    /// open.
     pub runs: u64,
     /// The time of these runs.
     pub time: Nanos,
