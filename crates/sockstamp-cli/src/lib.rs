@@ -220,10 +220,12 @@ pub fn run() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         escape::complain(format_args!("{error:#}"));
-        let status = error
-            .downcast_ref::<command::CannotRun>()
-            .map_or(failed, command::CannotRun::status);
-        ExitCode::from(status)
+        let cannot_run = error.downcast_ref::<command::CannotRun>();
+        let interrupted = error.downcast_ref::<progress::Interrupted>();
+        let status = cannot_run
+            .map(command::CannotRun::status)
+            .or(interrupted.map(progress::Interrupted::status));
+        ExitCode::from(status.unwrap_or(failed))
     })
 }
 

@@ -1,7 +1,14 @@
-//! Tell on a terminal how far a long read is.
+//! Tell on a terminal how far a long read is, and end it when it is asked to.
 
+use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
 
 /// Nothing is told of what takes less.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -10,11 +17,50 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Messages between two looks at the clock.
 const LOOK: u64 = 1 << 14;
 
+/// The signal that ended a read.
+#[derive(Debug)]
+pub(crate) struct Interrupted(u8);
+
+impl Interrupted {
+    /// Return the exit status that shells know of a signal.
+    pub(crate) const fn status(&self) -> u8 {
+        128 + self.0
+    }
+}
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted: not all messages were read")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// The last signal that asked to end, 0 if none did. From the first call on, signals do not kill
+/// unless they come twice.
+fn asked_to_end() -> Result<&'static AtomicUsize> {
+    static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
+    if LAST.get().is_none() {
+        let last = Arc::new(AtomicUsize::new(0));
+        let again = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // Actions run in the order of their registration.
+            flag::register_conditional_default(signal, Arc::clone(&again))
+                .and_then(|_| flag::register(signal, Arc::clone(&again)))
+                .and_then(|_| flag::register_usize(signal, Arc::clone(&last), signal.unsigned_abs() as usize))
+                .context("cannot catch signals")?;
+        }
+        return Ok(LAST.get_or_init(|| last));
+    }
+    LAST.get().map(Arc::as_ref).context("cannot catch signals")
+}
+
 /// A line on standard error, if that is a terminal; it is removed at the end.
 pub(crate) struct Progress {
     whole: u64,
     done: u64,
     told: Told,
+    signal: &'static AtomicUsize,
 }
 
 /// When to tell.
@@ -26,8 +72,8 @@ struct Told {
 
 impl Progress {
     /// Begin to read so many messages.
-    pub(crate) fn new(whole: u64) -> Self {
-        Self {
+    pub(crate) fn new(whole: u64) -> Result<Self> {
+        Ok(Self {
             whole,
             done: 0,
             told: Told {
@@ -35,15 +81,23 @@ impl Progress {
                 last: None,
                 is_terminal: io::stderr().is_terminal(),
             },
-        }
+            signal: asked_to_end()?,
+        })
     }
 
-    /// Count a message.
-    pub(crate) fn step(&mut self) {
+    /// Count a message. It fails soon after a signal asked to end.
+    pub(crate) fn step(&mut self) -> Result<()> {
         self.done += 1;
-        if self.done.is_multiple_of(LOOK) && self.told.is_due(Instant::now()) {
+        if !self.done.is_multiple_of(LOOK) && self.done != self.whole {
+            return Ok(());
+        }
+        if self.told.is_due(Instant::now()) {
             // Ignore the error: a broken standard error cannot be reported.
             let _ = write!(io::stderr(), "\r{}", line(self.done, self.whole));
+        }
+        match u8::try_from(self.signal.load(Ordering::Relaxed)) {
+            Ok(0) | Err(_) => Ok(()),
+            Ok(signal) => Err(Interrupted(signal).into()),
         }
     }
 }

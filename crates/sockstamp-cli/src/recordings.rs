@@ -19,10 +19,10 @@ impl Recordings {
 
     /// Pass each message.
     pub(crate) fn each(&self, mut take: impl FnMut(&Message) -> Result<()>) -> Result<()> {
-        let mut progress = Progress::new(self.0.iter().map(Reader::rows).sum());
+        let mut progress = Progress::new(self.0.iter().map(Reader::rows).sum())?;
         for message in self.0.iter().flat_map(Reader::messages) {
             take(&message?)?;
-            progress.step();
+            progress.step()?;
         }
         Ok(())
     }

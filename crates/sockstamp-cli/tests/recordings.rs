@@ -16,7 +16,7 @@ use sockstamp_record::Reader;
 use tempfile::tempdir;
 use testbed::Process;
 
-use common::{Stat, number, wait_attached};
+use common::{Stat, number, recording, wait_attached};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -391,4 +391,32 @@ fn what_is_no_recording_is_refused_in_one_line() {
         );
         assert_eq!(told.lines().count(), 1, "{told}");
     }
+}
+
+/// One that is named often enough takes long to read.
+#[test]
+fn a_signal_ends_a_long_read() {
+    const TIMES: usize = 200;
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("file");
+    recording::write(&file, &recording::population(20_000));
+    let files = format!("{} ", file.display()).repeat(TIMES);
+    let before = directory.path().read_dir().unwrap().count();
+    for (subcommand, signal, status) in [
+        ("report", Signal::SIGINT, 130),
+        ("report --html -o /dev/null", Signal::SIGTERM, 143),
+        ("explain", Signal::SIGINT, 130),
+    ] {
+        let words = format!("{subcommand} {files}");
+        let mut command = Command::new(common::sockstamp());
+        command.args(words.split_whitespace());
+        let mut process = Process::spawn(command).unwrap();
+        thread::sleep(Duration::from_millis(500));
+        process.signal(signal).unwrap();
+        let ended = process.wait_status(TIMEOUT).unwrap();
+        let errors = process.stderr();
+        assert_eq!(ended.code(), Some(status), "{subcommand}: {ended}: {errors}");
+        assert!(errors.contains("interrupted"), "{subcommand}: {errors}");
+    }
+    assert_eq!(directory.path().read_dir().unwrap().count(), before);
 }

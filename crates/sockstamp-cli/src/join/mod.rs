@@ -21,6 +21,7 @@ use sockstamp_record::Reader;
 
 use crate::duration::with_unit;
 use crate::output::Format;
+use crate::progress::Progress;
 use crate::recordings::{files, open};
 
 use lives::Lives;
@@ -147,6 +148,7 @@ impl Joined {
         };
         let mut messages =
             [&recordings[0], &recordings[1]].map(|recordings| recordings.iter().flat_map(Reader::messages));
+        let mut progress = Progress::new(rows(&recordings))?;
         let mut left = 2;
         while left > 0 {
             let host = join.needs();
@@ -156,6 +158,7 @@ impl Joined {
                 continue;
             };
             let message = message?;
+            progress.step()?;
             if message.is_life() {
                 bail!(
                     "{}: its messages are joined already",
@@ -179,12 +182,19 @@ impl Joined {
 /// Look for connections whose addresses differ between the hosts.
 fn translations(recordings: &[Vec<Reader>; 2]) -> Result<Translations> {
     let mut nat = Nat::default();
+    let mut progress = Progress::new(rows(recordings))?;
     for (host, recordings) in Host::ALL.into_iter().zip(recordings) {
         for message in recordings.iter().flat_map(Reader::messages) {
             nat.add(host, &message?);
+            progress.step()?;
         }
     }
     Ok(nat.translations())
+}
+
+/// Return the number of messages of both hosts.
+fn rows(recordings: &[Vec<Reader>; 2]) -> u64 {
+    recordings.iter().flatten().map(Reader::rows).sum()
 }
 
 /// Return true if all chose their messages by the same multiples.

@@ -35,14 +35,14 @@ pub(super) fn run(options: &Options, output: &Path) -> Result<ExitCode> {
         false => create_beside(output, &files)?,
     };
     let mut capture = Capture::start(output, options)?;
-    let mut progress = Progress::new(recordings.iter().map(PacketReader::rows).sum());
+    let mut progress = Progress::new(recordings.iter().map(PacketReader::rows).sum())?;
     for recording in &recordings {
         let mut events = Events::new(options.all_stages);
         for way in recording.ways() {
             let way = way?;
             events.before(Some(&way), &mut capture);
             events.add(way);
-            progress.step();
+            progress.step()?;
         }
         events.before(None, &mut capture);
     }
