@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use sockstamp_model::message::Message;
-use sockstamp_record::Reader;
+use sockstamp_record::{Detail, Reader};
 
 use crate::escape;
 use crate::progress::Progress;
@@ -17,14 +17,15 @@ impl Recordings {
         open(files).map(Self)
     }
 
-    /// Pass each message.
-    pub(crate) fn each(&self, mut take: impl FnMut(&Message) -> Result<()>) -> Result<()> {
+    /// Pass each message, with so much of it.
+    pub(crate) fn each(&self, detail: Detail, mut take: impl FnMut(&Message) -> Result<()>) -> Result<()> {
         let mut progress = Progress::new(self.0.iter().map(Reader::rows).sum())?;
-        for message in self.0.iter().flat_map(Reader::messages) {
-            take(&message?)?;
-            progress.step()?;
-        }
-        Ok(())
+        self.0.iter().try_for_each(|recording| {
+            recording.each(detail, |message| {
+                progress.step()?;
+                take(message)
+            })
+        })
     }
 }
 

@@ -88,9 +88,9 @@ impl Kind {
         if !message.verdict.is_valid() || message.is_life() != (self == Self::Life) {
             return None;
         }
-        let mut stages = message.stages.present().filter(|(stage, _)| self.has(*stage));
-        let (_, &first) = stages.next()?;
-        Some(stages.fold(first, |sum, (_, &stage)| sum + stage))
+        let mut stages = self.stages().filter_map(|stage| message.stages[stage]);
+        let first = stages.next()?;
+        Some(stages.fold(first, |sum, stage| sum + stage))
     }
 }
 

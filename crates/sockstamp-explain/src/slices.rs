@@ -47,26 +47,34 @@ pub enum Slice {
     Retransmitted,
 }
 
+/// The dimensions, in the order of [`Slice`].
+const DIMENSIONS: usize = 6;
+
 impl Slice {
-    fn all_of(message: &Message) -> impl Iterator<Item = Self> {
-        let flow = &message.flow;
-        let interface = message.interfaces.first.as_ref();
-        let by_eights = message.bytes.checked_ilog(8).unwrap_or(0);
-        let sent_again = message.direction == Direction::Tx && message.retransmits > 0;
-        [
-            Some(Self::Peer(canonical(flow.remote).ip())),
-            Some(Self::Port(flow.local.port().min(flow.remote.port()))),
-            Some(Self::Process(message.comm.clone())),
-            interface.map(|interface| Self::Interface(interface.name.clone())),
-            Some(Self::Bytes(8_u64.pow(by_eights))),
-            sent_again.then_some(Self::Retransmitted),
-        ]
-        .into_iter()
-        .flatten()
+    /// Return the slice of a dimension that has a message, if one does.
+    fn of(dimension: usize, message: &Message) -> Option<Self> {
+        Some(match dimension {
+            0 => Self::Peer(peer(message)),
+            1 => Self::Port(port(message)),
+            2 => Self::Process(message.comm.clone()),
+            3 => Self::Interface(message.interfaces.first.as_ref()?.name.clone()),
+            4 => Self::Bytes(bytes(message)),
+            _ => return was_sent_again(message).then_some(Self::Retransmitted),
+        })
     }
 
     pub(crate) fn has(&self, message: &Message) -> bool {
-        Self::all_of(message).any(|slice| slice == *self)
+        match self {
+            Self::Peer(address) => *address == peer(message),
+            Self::Port(number) => *number == port(message),
+            Self::Process(name) => *name == message.comm,
+            Self::Interface(name) => {
+                let first = message.interfaces.first.as_ref();
+                first.is_some_and(|interface| interface.name == *name)
+            }
+            Self::Bytes(least) => *least == bytes(message),
+            Self::Retransmitted => was_sent_again(message),
+        }
     }
 
     /// The dimension and the value, as in JSON.
@@ -99,6 +107,22 @@ impl fmt::Display for Slice {
             Self::Retransmitted => f.write_str("messages that were sent again"),
         }
     }
+}
+
+fn peer(message: &Message) -> IpAddr {
+    canonical(message.flow.remote).ip()
+}
+
+fn port(message: &Message) -> u16 {
+    message.flow.local.port().min(message.flow.remote.port())
+}
+
+fn bytes(message: &Message) -> u64 {
+    8_u64.pow(message.bytes.checked_ilog(8).unwrap_or(0))
+}
+
+fn was_sent_again(message: &Message) -> bool {
+    message.direction == Direction::Tx && message.retransmits > 0
 }
 
 /// A question for whom: one component of the slow messages of one kind.
@@ -174,9 +198,13 @@ pub(crate) fn second_of(message: &Message) -> u64 {
 pub struct Slices {
     question: Question,
     whole: Sums,
-    slices: HashMap<Slice, Sums>,
-    /// By dimension.
-    values: HashMap<std::mem::Discriminant<Slice>, usize>,
+    /// The place of each one's sums.
+    places: HashMap<Slice, usize>,
+    sums: Vec<Sums>,
+    /// The number of values of each dimension.
+    values: [usize; DIMENSIONS],
+    /// The last slice of each dimension, with its place: the next message is mostly of the same.
+    last: [Option<(Slice, usize)>; DIMENSIONS],
 }
 
 /// A slice, and what it adds.
@@ -221,8 +249,10 @@ impl Slices {
                 norm: explanation.norm(),
             },
             whole: Sums::default(),
-            slices: HashMap::new(),
-            values: HashMap::new(),
+            places: HashMap::new(),
+            sums: Vec::new(),
+            values: [0; DIMENSIONS],
+            last: [const { None }; DIMENSIONS],
         }
     }
 
@@ -238,30 +268,45 @@ impl Slices {
             return;
         };
         self.whole.add(message, answer);
-        for slice in Slice::all_of(message) {
-            if let Some(sums) = self.slices.get_mut(&slice) {
-                sums.add(message, answer);
-                continue;
-            }
-            let values = self.values.entry(std::mem::discriminant(&slice)).or_default();
-            if *values < MOST_VALUES {
-                *values += 1;
-                self.slices.entry(slice).or_default().add(message, answer);
+        for dimension in 0..DIMENSIONS {
+            if let Some(place) = self.place(dimension, message) {
+                self.sums[place].add(message, answer);
             }
         }
+    }
+
+    /// Return the place of the sums of a message's slice in a dimension, if it is looked at.
+    fn place(&mut self, dimension: usize, message: &Message) -> Option<usize> {
+        if let Some((last, place)) = &self.last[dimension]
+            && last.has(message)
+        {
+            return Some(*place);
+        }
+        let slice = Slice::of(dimension, message)?;
+        let place = match self.places.get(&slice) {
+            Some(place) => *place,
+            None if self.values[dimension] == MOST_VALUES => return None,
+            None => {
+                self.values[dimension] += 1;
+                self.places.insert(slice.clone(), self.sums.len());
+                self.sums.push(Sums::default());
+                self.sums.len() - 1
+            }
+        };
+        self.last[dimension] = Some((slice, place));
+        Some(place)
     }
 
     /// Return the comparison of the slices that add much for sure.
     #[must_use]
     pub fn compare(self) -> Comparison {
-        let tested = self.slices.len() as f64;
+        let tested = self.sums.len() as f64;
         // |Z| exceeds this in at most 5 % of cases, all slices together: exp(-z²/2) each.
         let side = (2.0 * (tested / 0.05).ln()).sqrt();
         let enough = self.whole.flows.len().max(self.whole.seconds.len()) >= CLUSTERS;
-        let mut additions: Vec<Addition> = self
-            .slices
-            .iter()
-            .filter_map(|(slice, sums)| self.addition(slice, sums, side))
+        let slices = self.places.iter();
+        let mut additions: Vec<Addition> = slices
+            .filter_map(|(slice, &place)| self.addition(slice, &self.sums[place], side))
             .filter(|addition| enough && addition.share - addition.margin >= LEAST_SHARE)
             .collect();
         additions.sort_by(|one, other| {

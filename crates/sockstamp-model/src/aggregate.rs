@@ -45,8 +45,12 @@ impl Aggregate {
         }
         match message.direction {
             Direction::Tx => {
-                let interface = self.interfaces.entry(message.interfaces.last.clone());
-                let count = interface.or_default();
+                let last = &message.interfaces.last;
+                // There are few, and many messages by each: do not copy its name.
+                let count = match self.interfaces.get_mut(last) {
+                    Some(count) => count,
+                    None => self.interfaces.entry(last.clone()).or_default(),
+                };
                 *count = count.saturating_add(weight);
             }
             Direction::Rx => self.record_read(message, weight),

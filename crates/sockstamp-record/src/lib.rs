@@ -19,6 +19,7 @@ pub mod batch;
 mod error;
 mod messages;
 pub mod packets;
+mod pages;
 pub mod pcapng;
 mod quiet;
 pub mod reader;
@@ -32,7 +33,7 @@ pub mod writer;
 pub use batch::Batch;
 pub use error::Error;
 pub use packets::{PacketReader, Packets};
-pub use reader::Reader;
+pub use reader::{Detail, Reader};
 pub use rows::Rows;
 pub use writer::FileWriter;
 

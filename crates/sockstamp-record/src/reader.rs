@@ -1,12 +1,12 @@
 //! Read messages out of a file that anybody may have written.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::flow::{CgroupId, Flow, NetnsInode, Protocol, SocketCookie};
-use sockstamp_model::message::{Interfaces, Message};
+use sockstamp_model::message::{Interfaces, Message, Stamps};
 use sockstamp_model::name::Name;
 use sockstamp_model::part::{Part, PartMap};
 use sockstamp_model::stage::{Direction, Stage, StageMap};
@@ -14,7 +14,7 @@ use sockstamp_model::verdict::Verdict;
 
 use crate::batch::Batch;
 use crate::error::Error;
-use crate::schema::{self, STAMPS, parts};
+use crate::schema::{self, Column, STAMPS, parts};
 use crate::stamps::{self, Stored};
 use crate::table::{Decoded, Table};
 
@@ -59,155 +59,260 @@ impl Reader {
     /// Iterate over the messages, row group by row group. Their group is `None`, and v4-mapped
     /// addresses are IPv4.
     pub fn messages(&self) -> impl Iterator<Item = Result<Message, Error>> {
-        self.0.groups().flat_map(move |(group, decoded)| {
-            let (rows, failed) = match decoded {
-                Ok(decoded) => (Some(Rows::new(decoded)), None),
+        self.rows_of(Detail::All).flat_map(move |(group, rows)| {
+            let (rows, failed) = match rows {
+                Ok(rows) => (Some(rows), None),
                 Err(error) => (None, Some(Err(error))),
             };
             let messages = rows.into_iter().flat_map(move |mut rows| {
                 (0..rows.decoded.count).map(move |row| {
-                    let message = rows.message(row);
+                    let message = rows.message(row).cloned();
                     message.map_err(|reason| self.0.damaged(group, reason))
                 })
             });
             messages.chain(failed)
         })
     }
+
+    /// Pass the messages in the same order, with so much of them; `take` may end it. This copies
+    /// none.
+    ///
+    /// # Errors
+    ///
+    /// If the file is damaged, and those of `take`.
+    pub fn each<E: From<Error>>(
+        &self,
+        detail: Detail,
+        mut take: impl FnMut(&Message) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for (group, rows) in self.rows_of(detail) {
+            let mut rows = rows?;
+            for row in 0..rows.decoded.count {
+                let message = rows.message(row);
+                take(message.map_err(|reason| self.0.damaged(group, reason))?)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rows_of(&self, detail: Detail) -> impl Iterator<Item = (usize, Result<Rows, Error>)> {
+        let decoded = self.0.groups(detail.columns());
+        decoded.map(move |(group, decoded)| (group, decoded.map(|decoded| Rows::new(decoded, detail))))
+    }
 }
 
-/// The values that were parsed last, by the places of their texts: rows of one flow are neighbours.
-#[derive(Debug, Default)]
-struct Parsed {
-    texts: Vec<Option<u32>>,
-    direction: Option<Direction>,
-    protocol: Option<Protocol>,
-    local: Option<IpAddr>,
-    remote: Option<IpAddr>,
-    verdict: Option<Verdict>,
+/// The part of messages that is read: columns that nobody looks at cost as much as others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Detail {
+    /// The socket's cookie, the time, the weight, the verdict, stages and parts. All else is empty
+    /// or zero.
+    Durations,
+    /// All but stamps, the age of the oldest byte, and what belongs to the connection.
+    Dimensions,
+    /// Everything.
+    All,
 }
+
+impl Detail {
+    const fn columns(self) -> fn(&Column) -> bool {
+        match self {
+            Self::Durations => schema::is_duration,
+            Self::Dimensions => schema::is_dimension,
+            Self::All => |_| true,
+        }
+    }
+}
+
+/// The places of columns.
+const FLAGS: usize = schema::OF_IDENTITY.len();
+const ALWAYS: usize = FLAGS + schema::FLAGS.len();
+const SOMETIMES: usize = ALWAYS + schema::ALWAYS.len();
+const STAGES: usize = SOMETIMES + schema::SOMETIMES.len();
+const PARTS: usize = STAGES + Stage::COUNT;
 
 /// The messages of a row group.
 #[derive(Debug)]
 struct Rows {
     decoded: Decoded,
-    parsed: Parsed,
+    detail: Detail,
+    /// Stages and parts that some rows have, with the places of their columns.
+    stages: Vec<(usize, Stage)>,
+    parts: Vec<(usize, Part)>,
+    /// Parts that are the rest of these stages.
+    rests: Vec<Part>,
+    /// The last message: the next one differs little.
+    message: Message,
+    /// The row whose flow, process, interfaces and verdict it has.
+    identified: Option<usize>,
 }
 
 impl Rows {
-    fn new(decoded: Decoded) -> Self {
+    fn new(decoded: Decoded, detail: Detail) -> Self {
+        let stages: Vec<_> = (STAGES..)
+            .zip(Stage::ALL)
+            .filter(|(column, _)| decoded.has(*column))
+            .collect();
+        let is_there = |part: &Part| stages.iter().any(|(_, stage)| *stage == part.stage());
         Self {
+            parts: (PARTS..)
+                .zip(parts())
+                .filter(|(column, _)| decoded.has(*column))
+                .collect(),
+            rests: Part::ALL
+                .into_iter()
+                .filter(|part| part.is_rest() && is_there(part))
+                .collect(),
+            stages,
             decoded,
-            parsed: Parsed::default(),
+            detail,
+            message: nothing(),
+            identified: None,
         }
     }
 
-    /// Parse the words of a row, unless they are those of the last one.
-    fn parse(&mut self, row: usize) -> Result<(), String> {
-        let words = [0, 1, 3, 5, 11];
-        let texts: Vec<_> = words
-            .iter()
-            .map(|&column| self.decoded.place(column, row))
-            .collect();
-        if self.parsed.texts != texts {
-            self.parsed = Parsed {
-                texts,
-                direction: Some(self.decoded.word(0, row)?),
-                protocol: Some(self.decoded.word(1, row)?),
-                local: Some(self.decoded.word(3, row)?),
-                remote: Some(self.decoded.word(5, row)?),
-                verdict: Some(self.decoded.word(11, row)?),
-            };
+    fn message(&mut self, row: usize) -> Result<&Message, String> {
+        let is_known = self
+            .identified
+            .is_some_and(|known| self.decoded.are_alike(0..FLAGS, known, row));
+        if !is_known {
+            self.identified = None;
+            self.identify(row)?;
+            self.identified = Some(row);
+        }
+        self.durations(row)?;
+        if self.detail >= Detail::Dimensions {
+            self.dimensions(row)?;
+        }
+        if self.detail == Detail::All {
+            self.rest(row)?;
+        }
+        Ok(&self.message)
+    }
+
+    fn identify(&mut self, row: usize) -> Result<(), String> {
+        let decoded = &self.decoded;
+        let message = &mut self.message;
+        let id = |column| Ok::<_, String>(decoded.number::<i64>(column, row)?.cast_unsigned());
+        message.flow.cookie = SocketCookie(id(7)?);
+        message.verdict = decoded.word(11, row)?;
+        if self.detail == Detail::Durations {
+            return Ok(());
+        }
+        message.direction = decoded.word(0, row)?;
+        message.flow = Flow {
+            protocol: decoded.word(1, row)?,
+            netns: NetnsInode(decoded.number(2, row)?),
+            local: SocketAddr::new(decoded.word(3, row)?, decoded.number(4, row)?),
+            remote: SocketAddr::new(decoded.word(5, row)?, decoded.number(6, row)?),
+            cookie: message.flow.cookie,
+        };
+        message.cgroup = CgroupId(id(8)?);
+        message.pid = decoded.number(9, row)?;
+        message.comm = Name::from(decoded.text(10, row).ok_or_else(|| decoded.wrong(10))?);
+        message.interfaces = Interfaces {
+            first: decoded.interface(12, row)?,
+            last: decoded.interface(15, row)?,
+        };
+        Ok(())
+    }
+
+    fn durations(&mut self, row: usize) -> Result<(), String> {
+        let (decoded, message) = (&self.decoded, &mut self.message);
+        let time: i64 = decoded.number(ALWAYS, row)?;
+        message.time = Timestamp::from_nanos(time.cast_unsigned());
+        message.weight = decoded.number(ALWAYS + 2, row)?;
+        message.clock_error = duration(decoded, SOMETIMES + 4, row);
+        for (column, stage) in &self.stages {
+            message.stages[*stage] = duration(decoded, *column, row);
+        }
+        for (column, part) in &self.parts {
+            message.parts[*part] = duration(decoded, *column, row);
+        }
+        let is_valid = message.verdict.is_valid();
+        for rest in &self.rests {
+            let parts = message.parts.of(rest.stage());
+            let others = parts.filter(|(part, _)| !part.is_rest());
+            let others: Nanos = others.map(|(_, duration)| *duration).sum();
+            let stage = message.stages[rest.stage()].filter(|_| is_valid);
+            message.parts[*rest] = stage.map(|stage| stage.saturating_sub(others));
         }
         Ok(())
     }
 
-    fn message(&mut self, row: usize) -> Result<Message, String> {
-        self.parse(row)?;
-        let parsed = &self.parsed;
-        let missing = || self.decoded.wrong(0);
-        let flags = schema::OF_IDENTITY.len();
-        let always = flags + schema::FLAGS.len();
-        let sometimes = always + schema::ALWAYS.len();
-        let first_stage = sometimes + schema::SOMETIMES.len();
-        let first_part = first_stage + Stage::COUNT;
-        let first_stamp = first_part + parts().count();
-
+    fn dimensions(&mut self, row: usize) -> Result<(), String> {
+        let (decoded, message) = (&self.decoded, &mut self.message);
         let flag = |index: usize| {
-            self.decoded
-                .flag(flags + index, row)
-                .ok_or_else(|| self.decoded.wrong(flags + index))
+            let flag = decoded.flag(FLAGS + index, row);
+            flag.ok_or_else(|| decoded.wrong(FLAGS + index))
         };
-        let duration = |column: usize| {
-            self.decoded
-                .integer(column, row)
-                .map(|nanos| Nanos(nanos.cast_unsigned()))
-        };
-        let time: i64 = self.decoded.number(always, row)?;
-        let stages = StageMap::from_fn(|stage| duration(first_stage + stage as usize));
-        let verdict = parsed.verdict.ok_or_else(missing)?;
-        let mut counted = PartMap::default();
-        for (column, part) in (first_part..).zip(parts()) {
-            counted[part] = duration(column);
-        }
+        message.coalesced = flag(0)?;
+        message.ack_with_data = flag(1)?;
+        message.pipelined = flag(2)?;
+        message.bytes = decoded.number::<i64>(ALWAYS + 1, row)?.cast_unsigned();
+        message.retransmits = decoded.number(ALWAYS + 3, row)?;
+        Ok(())
+    }
+
+    fn rest(&mut self, row: usize) -> Result<(), String> {
+        let (decoded, message) = (&self.decoded, &mut self.message);
+        let first_stamp = PARTS + parts().count();
         let stored = Stored {
-            came: self.decoded.number(always + 6, row)?,
-            clock_offset: self.decoded.integer(sometimes + 2, row),
+            came: decoded.number(ALWAYS + 6, row)?,
+            clock_offset: decoded.integer(SOMETIMES + 2, row),
             moved: std::array::from_fn::<_, STAMPS, _>(|index| {
-                self.decoded.integer(first_stamp + index, row).unwrap_or(0)
+                decoded.integer(first_stamp + index, row).unwrap_or(0)
             }),
         };
-        let mut stamps = stamps::load(&stored, time, &stages);
-        stamps.snd_hw = duration(sometimes + 3).map(|nanos| Timestamp::from_nanos(nanos.0));
-        let mut message = Message {
-            direction: parsed.direction.ok_or_else(missing)?,
-            flow: Flow {
-                netns: NetnsInode(self.decoded.number(2, row)?),
-                protocol: parsed.protocol.ok_or_else(missing)?,
-                local: SocketAddr::new(parsed.local.ok_or_else(missing)?, self.decoded.number(4, row)?),
-                remote: SocketAddr::new(parsed.remote.ok_or_else(missing)?, self.decoded.number(6, row)?),
-                cookie: SocketCookie(self.decoded.number::<i64>(7, row)?.cast_unsigned()),
-            },
-            cgroup: CgroupId(self.decoded.number::<i64>(8, row)?.cast_unsigned()),
-            group: None,
-            pid: self.decoded.number(9, row)?,
-            comm: Name::from(self.decoded.text(10, row).ok_or_else(|| self.decoded.wrong(10))?),
-            bytes: self.decoded.number::<i64>(always + 1, row)?.cast_unsigned(),
-            weight: self.decoded.number(always + 2, row)?,
-            retransmits: self.decoded.number(always + 3, row)?,
-            repeats: self.decoded.number(always + 4, row)?,
-            coalesced: flag(0)?,
-            ack_with_data: flag(1)?,
-            pipelined: flag(2)?,
-            min_rtt: duration(sometimes),
-            clock_error: duration(sometimes + 4),
-            seq_end: self.decoded.number(always + 5, row)?,
-            stages,
-            parts: completed(counted, &stages, verdict),
-            stamps,
-            oldest_age: None,
-            time: Timestamp::from_nanos(time.cast_unsigned()),
-            interfaces: Interfaces {
-                first: self.decoded.interface(12, row)?,
-                last: self.decoded.interface(15, row)?,
-            },
-            verdict,
-        };
-        message.oldest_age =
-            duration(sometimes + 1).map(|older| Nanos(older.0.wrapping_add(message.total().0)));
-        Ok(message)
+        let time = message.time.as_nanos().cast_signed();
+        message.stamps = stamps::load(&stored, time, &message.stages);
+        let snd_hw = duration(decoded, SOMETIMES + 3, row);
+        message.stamps.snd_hw = snd_hw.map(|nanos| Timestamp::from_nanos(nanos.0));
+        message.repeats = decoded.number(ALWAYS + 4, row)?;
+        message.seq_end = decoded.number(ALWAYS + 5, row)?;
+        message.min_rtt = duration(decoded, SOMETIMES, row);
+        let older = duration(decoded, SOMETIMES + 1, row);
+        message.oldest_age = older.map(|older| Nanos(older.0.wrapping_add(message.total().0)));
+        Ok(())
     }
 }
 
-/// Add the parts that are the rest of their stage, as messages have them.
-fn completed(
-    mut parts: PartMap<Option<Nanos>>,
-    stages: &StageMap<Option<Nanos>>,
-    verdict: Verdict,
-) -> PartMap<Option<Nanos>> {
-    for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
-        let others: Nanos = parts.of(rest.stage()).map(|(_, duration)| *duration).sum();
-        let stage = stages[rest.stage()].filter(|_| verdict.is_valid());
-        parts[rest] = stage.map(|stage| stage.saturating_sub(others));
+fn duration(decoded: &Decoded, column: usize, row: usize) -> Option<Nanos> {
+    let nanos = decoded.integer(column, row)?;
+    Some(Nanos(nanos.cast_unsigned()))
+}
+
+/// Return a message before anything of it is read.
+fn nothing() -> Message {
+    let nowhere = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+    Message {
+        direction: Direction::Tx,
+        flow: Flow {
+            netns: NetnsInode(0),
+            protocol: Protocol::Tcp,
+            local: nowhere,
+            remote: nowhere,
+            cookie: SocketCookie(0),
+        },
+        cgroup: CgroupId(0),
+        group: None,
+        pid: 0,
+        comm: Name::default(),
+        bytes: 0,
+        weight: 0,
+        retransmits: 0,
+        repeats: 0,
+        coalesced: false,
+        ack_with_data: false,
+        pipelined: false,
+        min_rtt: None,
+        seq_end: 0,
+        stages: StageMap::default(),
+        parts: PartMap::default(),
+        stamps: Stamps::default(),
+        oldest_age: None,
+        time: Timestamp::from_nanos(0),
+        interfaces: Interfaces::default(),
+        clock_error: None,
+        verdict: Verdict::Valid,
     }
-    parts
 }

@@ -130,6 +130,29 @@ pub(crate) fn optional_integers() -> Vec<String> {
     names
 }
 
+/// Return true for a column of [`Detail::Durations`](crate::Detail).
+pub(crate) fn is_duration(column: &Column) -> bool {
+    const OTHERS: [&str; 5] = ["cookie", "verdict", "time_ns", "weight", "clock_error_ns"];
+    let name = column.name.as_str();
+    OTHERS.contains(&name)
+        || Stage::ALL.into_iter().any(|stage| stage_column(stage) == name)
+        || parts().any(|part| part_column(part) == name)
+}
+
+/// Return true for a column of [`Detail::Dimensions`](crate::Detail).
+pub(crate) fn is_dimension(column: &Column) -> bool {
+    const REST: [&str; 7] = [
+        "repeats",
+        "seq_end",
+        "stamps",
+        "min_rtt_ns",
+        "older_ns",
+        "clock_offset_ns",
+        "snd_hw_ns",
+    ];
+    !REST.contains(&column.name.as_str()) && !column.name.ends_with("_moved_ns")
+}
+
 /// Return all columns, in their order in a file.
 #[must_use]
 pub fn columns() -> Vec<Column> {

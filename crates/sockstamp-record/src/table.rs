@@ -1,13 +1,14 @@
 //! Read row groups out of a file that anybody may have written.
 //!
 //! The metadata is checked before any row is decoded, so that a file cannot ask for more memory
-//! than a row group of ours does, but for one page: the decoder believes the page's own header.
+//! than a row group of ours does, nor may a page claim it.
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use parquet::column::reader::{ColumnReader, get_column_reader};
@@ -21,6 +22,7 @@ use sockstamp_model::name::Name;
 
 use crate::batch::ROWS;
 use crate::error::Error;
+use crate::pages::Pages;
 use crate::quiet;
 use crate::recover::{Footer, last_footer};
 use crate::rows::Rows;
@@ -28,8 +30,12 @@ use crate::schema::Column;
 
 /// Bytes of a column of one row group, decoded: 8 for an integer, and room for texts.
 const COLUMN_BYTES: i64 = 64 << 20;
+/// Threads that decode: each may hold a row group.
+const DECODERS: usize = 3;
 /// Row groups of a file.
 const GROUPS: usize = 100_000;
+
+const UNREADABLE: &str = "it cannot be decoded";
 
 /// A file that is read.
 #[derive(Debug)]
@@ -90,21 +96,48 @@ impl Table {
         fact.value.as_deref()
     }
 
-    /// Iterate over the row groups with their numbers. A thread decodes the next while one is used.
-    pub(crate) fn groups(self: &Arc<Self>) -> impl Iterator<Item = (usize, Result<Decoded, Error>)> {
-        let (decoded, groups) = sync_channel(1);
+    /// Iterate over the row groups with their numbers. Threads decode the next ones while one is
+    /// used. Columns that `wanted` is false for are absent.
+    pub(crate) fn groups(
+        self: &Arc<Self>,
+        wanted: fn(&Column) -> bool,
+    ) -> impl Iterator<Item = (usize, Result<Decoded, Error>)> {
+        let wanted: Arc<[bool]> = self.columns.iter().map(wanted).collect();
+        let count = self.footer.metadata.num_row_groups();
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let threads = threads.min(DECODERS).min(count);
+        let decoders: Result<Vec<_>, Error> = (0..threads)
+            .map(|first| self.decoder((first..count).step_by(threads), Arc::clone(&wanted)))
+            .collect();
+        let (decoders, failed) = match decoders {
+            Ok(decoders) => (decoders, None),
+            Err(error) => (Vec::new(), Some((0, Err(error)))),
+        };
+        let table = Arc::clone(self);
+        let numbers = 0..if failed.is_some() { 0 } else { count };
+        let groups = numbers.map(move |number| {
+            let received = decoders[number % threads].recv();
+            let decoded = received.unwrap_or_else(|_| Err(table.damaged(number, UNREADABLE.to_owned())));
+            (number, decoded)
+        });
+        failed.into_iter().chain(groups)
+    }
+
+    /// Start a thread that decodes these row groups, each once the one before is taken.
+    fn decoder(
+        self: &Arc<Self>,
+        mut numbers: impl Iterator<Item = usize> + Send + 'static,
+        wanted: Arc<[bool]>,
+    ) -> Result<Receiver<Result<Decoded, Error>>, Error> {
+        let (decoded, groups) = sync_channel(0);
         let table = Arc::clone(self);
         let decode = move || {
-            let numbers = 0..table.footer.metadata.num_row_groups();
             // Its user may have seen enough.
-            let _ = numbers
-                .map(|number| decoded.send((number, table.group(number))))
-                .find(Result::is_err);
+            let _ = numbers.find(|number| decoded.send(table.group(*number, &wanted)).is_err());
         };
         let started = thread::Builder::new().name("decoder".to_owned()).spawn(decode);
-        let failed = started.map_err(Error::system("start a thread to read", &self.path));
-        let failed = failed.err().map(|error| (0, Err(error)));
-        failed.into_iter().chain(groups)
+        started.map_err(Error::system("start a thread to read", &self.path))?;
+        Ok(groups)
     }
 
     /// Say that a row group has rows that cannot be.
@@ -116,7 +149,7 @@ impl Table {
         }
     }
 
-    fn group(&self, index: usize) -> Result<Decoded, Error> {
+    fn group(&self, index: usize, wanted: &[bool]) -> Result<Decoded, Error> {
         let group = self.footer.metadata.row_group(index);
         let mut rows = Decoded {
             // It is checked when the file is opened.
@@ -124,19 +157,19 @@ impl Table {
             names: Arc::clone(&self.columns),
             columns: Vec::new(),
         };
-        for (column, place) in self.columns.iter().zip(&self.places) {
-            let values = match place {
+        for ((column, place), wanted) in self.columns.iter().zip(&self.places).zip(wanted) {
+            let values = match place.filter(|_| *wanted) {
                 None => Values::Absent,
                 Some(place) => {
-                    let chunk = group.column(*place);
-                    let decoded = quiet::attempt(|| self.decode(column, group, *place, rows.count));
+                    let chunk = group.column(place);
+                    let decoded = quiet::attempt(|| self.decode(column, group, place, rows.count));
                     let damaged = |reason| Error::Damaged {
                         path: self.path.clone(),
                         offset: begin_of(chunk),
                         reason: format!("column {}: {reason}", column.name),
                     };
                     decoded
-                        .ok_or_else(|| "it cannot be decoded".to_owned())
+                        .ok_or_else(|| UNREADABLE.to_owned())
                         .and_then(|decoded| decoded.map_err(|error| error.to_string()))
                         .map_err(damaged)?
                 }
@@ -155,7 +188,9 @@ impl Table {
     ) -> Result<Values, ParquetError> {
         let chunk = group.column(place);
         let descriptor = group.schema_descr().column(place);
-        let pages = SerializedPageReader::new(Arc::clone(&self.file), chunk, rows, None)?;
+        let most = COLUMN_BYTES.unsigned_abs();
+        let pages = Pages::new(Arc::clone(&self.file), self.length, most);
+        let pages = SerializedPageReader::new(Arc::new(pages), chunk, rows, None)?;
         let mut levels = Vec::new();
         let wanted = column.optional.then_some(&mut levels);
         let short = || ParquetError::General("it has too few rows".to_owned());
@@ -371,6 +406,25 @@ impl Decoded {
         }
     }
 
+    /// Return true if some row may have a value.
+    pub(crate) fn has(&self, column: usize) -> bool {
+        match &self.columns[column] {
+            Values::Absent => false,
+            Values::Integers(integers) => !integers.values.is_empty(),
+            Values::Flags(_) | Values::Texts(_) => true,
+        }
+    }
+
+    /// Return true if two rows have the same values in these columns.
+    pub(crate) fn are_alike(&self, columns: Range<usize>, one: usize, other: usize) -> bool {
+        self.columns[columns].iter().all(|values| match values {
+            Values::Absent => true,
+            Values::Integers(integers) => integers.get(one) == integers.get(other),
+            Values::Flags(flags) => flags.get(one) == flags.get(other),
+            Values::Texts(texts) => texts.rows.get(one) == texts.rows.get(other),
+        })
+    }
+
     pub(crate) fn flag(&self, column: usize, row: usize) -> Option<bool> {
         match &self.columns[column] {
             Values::Flags(flags) => flags.get(row).copied(),
@@ -378,7 +432,7 @@ impl Decoded {
         }
     }
 
-    pub(crate) fn place(&self, column: usize, row: usize) -> Option<u32> {
+    fn place(&self, column: usize, row: usize) -> Option<u32> {
         match &self.columns[column] {
             Values::Texts(texts) => texts.rows.get(row).copied().flatten(),
             _ => None,

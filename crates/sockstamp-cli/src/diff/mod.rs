@@ -11,6 +11,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use sockstamp_explain::diff::{Change, Population, compare};
+use sockstamp_record::Detail;
 
 use crate::output::Format;
 use crate::recordings::{Recordings, files};
@@ -96,7 +97,7 @@ fn print(output: &mut dyn Write, difference: &Difference, format: Format) -> Res
 
 fn population(path: &Path) -> Result<Population> {
     let mut population = Population::new();
-    Recordings::open(&files(path)?)?.each(|message| {
+    Recordings::open(&files(path)?)?.each(Detail::Dimensions, |message| {
         population.add(message);
         Ok(())
     })?;

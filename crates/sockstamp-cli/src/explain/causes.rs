@@ -5,9 +5,15 @@ use sockstamp_explain::{
     Addition, Border, Cause, Claim, Comparison, Excess, Explanation, Kind, Lives, Slices, Times,
 };
 use sockstamp_model::message::Message;
+use sockstamp_record::Detail;
 
 /// Causes that are looked for in each kind of messages.
 const CAUSES: usize = 3;
+
+/// Passes all messages, with so much of them at least.
+pub(super) trait Each: Fn(Detail, &mut dyn FnMut(&Message)) -> Result<()> {}
+
+impl<T: Fn(Detail, &mut dyn FnMut(&Message)) -> Result<()>> Each for T {}
 
 /// The reasons of slow messages of a kind: the first slice, and those that cannot be told from
 /// it.
@@ -26,12 +32,9 @@ impl Explained {
     }
 }
 
-/// Explain each kind of messages; `each` passes all of them, several times. Further causes follow
-/// the first of their kind.
-pub(super) fn of(
-    border: Border,
-    each: impl Fn(&mut dyn FnMut(&Message)) -> Result<()>,
-) -> Result<Vec<Explained>> {
+/// Explain each kind of messages; `each` passes all of them, with so much of them, several times.
+/// Further causes follow the first of their kind.
+pub(super) fn of(border: Border, each: impl Each) -> Result<Vec<Explained>> {
     let mut all: Vec<Explained> = look(border, &Kind::ALL, &[], &each)?;
     let mut causes: Vec<Cause> = all.iter().filter_map(Explained::cause).collect();
     let mut kinds: Vec<Kind> = causes.iter().map(Cause::kind).collect();
@@ -56,18 +59,18 @@ pub(super) fn of(
 }
 
 /// Explain messages of these kinds that none of these causes covers.
-fn look(
-    border: Border,
-    kinds: &[Kind],
-    causes: &[Cause],
-    each: &impl Fn(&mut dyn FnMut(&Message)) -> Result<()>,
-) -> Result<Vec<Explained>> {
+fn look(border: Border, kinds: &[Kind], causes: &[Cause], each: &impl Each) -> Result<Vec<Explained>> {
+    // Other causes may cover messages of one peer only.
+    let durations = match causes {
+        [] => Detail::Durations,
+        _ => Detail::Dimensions,
+    };
     let is_left = |kind: Kind, message: &Message| {
         let mut causes = causes.iter().filter(|cause| cause.kind() == kind);
         !causes.any(|cause| cause.covers(message))
     };
     let mut times: Vec<(Kind, Times)> = kinds.iter().map(|&kind| (kind, Times::new(kind))).collect();
-    each(&mut |message| {
+    each(durations, &mut |message| {
         let left = times.iter_mut().filter(|(kind, _)| is_left(*kind, message));
         left.for_each(|(_, times)| times.add(message));
     })?;
@@ -75,14 +78,16 @@ fn look(
         .into_iter()
         .filter_map(|(kind, times)| Some((kind, Excess::new(kind, times.limits(border)?))))
         .collect();
-    each(&mut |message| {
+    each(durations, &mut |message| {
         let left = excesses.iter_mut().filter(|(kind, _)| is_left(*kind, message));
         left.for_each(|(_, excess)| excess.add(message));
     })?;
     let explanations = excesses.into_iter().map(|(_, excess)| excess.explanation());
     let explanations: Vec<_> = explanations.collect();
-    let found = slices(&explanations, |take| {
-        each(&mut |message| take(message, &|kind| is_left(kind, message)))
+    let found = slices(&explanations, |detail, take| {
+        each(detail, &mut |message| {
+            take(message, &|kind| is_left(kind, message))
+        })
     })?;
     let explained = explanations.into_iter().zip(found);
     Ok(explained
@@ -104,7 +109,7 @@ type Take<'a> = &'a mut dyn FnMut(&Message, &dyn Fn(Kind) -> bool);
 /// Find for whom the first components make messages slow, where one does, and slow messages.
 fn slices(
     explanations: &[Explanation],
-    each: impl Fn(Take<'_>) -> Result<()>,
+    each: impl Fn(Detail, Take<'_>) -> Result<()>,
 ) -> Result<Vec<(Vec<Addition>, Lives)>> {
     let slices_of = |explanation: &Explanation| {
         let first = explanation
@@ -117,7 +122,7 @@ fn slices(
     if slices.iter().flatten().next().is_none() {
         return Ok(explanations.iter().map(|_| Default::default()).collect());
     }
-    each(&mut |message, is_left| {
+    each(Detail::Dimensions, &mut |message, is_left| {
         let left = slices
             .iter_mut()
             .flatten()
@@ -128,7 +133,7 @@ fn slices(
         .into_iter()
         .map(|slices| slices.map(Slices::compare))
         .collect();
-    each(&mut |message, is_left| {
+    each(Detail::All, &mut |message, is_left| {
         let left = comparisons.iter_mut().flatten();
         let left = left.filter(|comparison| is_left(comparison.kind()));
         left.for_each(|comparison| comparison.add(message));

@@ -98,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             "{missing} messages came too many: they are left out"
         ));
     }
-    let each = |take: &mut dyn FnMut(&Message)| {
+    let each = |_, take: &mut dyn FnMut(&Message)| {
         kept.messages.iter().for_each(take);
         Ok(())
     };
@@ -113,8 +113,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 fn of_recordings(files: &[PathBuf], border: Border) -> Result<Vec<Explained>> {
     let recordings = Recordings::open(files)?;
-    causes::of(border, |take| {
-        recordings.each(|message| {
+    causes::of(border, |detail, take| {
+        recordings.each(detail, |message| {
             take(message);
             Ok(())
         })

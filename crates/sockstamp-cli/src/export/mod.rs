@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_model::clock::Nanos;
+use sockstamp_record::Detail;
 
 use crate::recordings::Recordings;
 use crate::{duration, escape, output};
@@ -38,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let output = output::create_beside(&options.output, &options.files)?;
     let least = options.slower_than.map_or(Nanos::ZERO, Nanos::from);
     let mut trace = perfetto::Trace::new(output);
-    recordings.each(|message| match message.total() >= least {
+    recordings.each(Detail::All, |message| match message.total() >= least {
         true => trace.add(message).context("cannot write the trace"),
         false => Ok(()),
     })?;

@@ -25,6 +25,7 @@ use crate::groups::{Sort, dimension_of, order, sort};
 use crate::recordings::Recordings;
 use crate::stat::Format;
 use crate::{duration, escape, output, text};
+use sockstamp_record::Detail;
 
 /// Options of `report`.
 #[derive(Debug, Args)]
@@ -141,7 +142,7 @@ impl Report {
         let mut aggregate = Aggregate::new();
         let mut sums = Sums::new(by.clone(), interval);
         let mut times: Option<(Timestamp<Realtime>, Timestamp<Realtime>)> = None;
-        Recordings::open(&options.files)?.each(|message| {
+        Recordings::open(&options.files)?.each(Detail::Dimensions, |message| {
             aggregate.record(message);
             sums.add(message);
             let (first, last) = times.unwrap_or((message.time, message.time));

@@ -29,6 +29,7 @@ use crate::line::time_of_day;
 use crate::output;
 use crate::record::utc;
 use crate::recordings::Recordings;
+use sockstamp_record::Detail;
 
 /// Messages that are shown one by one.
 const LIVES: usize = 200;
@@ -48,7 +49,7 @@ pub(super) fn run(options: &Options, path: &Path) -> Result<()> {
     let by = Grouping::new(by).or_else(|| Grouping::new([Dimension::Comm, Dimension::Port]));
     let by = by.context("no dimension")?;
     let page = Page::of(by, |take| {
-        recordings.each(|message| {
+        recordings.each(Detail::All, |message| {
             take(message);
             Ok(())
         })
