@@ -31,6 +31,11 @@ pub struct Target {
 }
 
 impl Target {
+    /// Return true if it names tasks, in any way: a sockstamp is one like others then.
+    pub(crate) fn names_tasks(&self) -> bool {
+        self.by_process() || self.cgroup.is_some()
+    }
+
     /// Return true if only messages of some processes are selected.
     pub(crate) fn by_process(&self) -> bool {
         !self.pids.is_empty() || !self.comms.is_empty()
@@ -200,6 +205,7 @@ impl Options {
             udp: self.udp && filter.is_none_or(|filter| filter.wants(Protocol::Udp)),
             existing: !self.new_only,
             by_process: self.target.by_process(),
+            spare_own: !self.target.names_tasks(),
             // Each datagram needs UDP's programs, and records are to be complete.
             on_demand: self.on_demand.is_some()
                 && (!self.record || self.notable)

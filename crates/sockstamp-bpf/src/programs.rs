@@ -151,7 +151,7 @@ pub const PROGRAMS: [Program; 47] = [
     program("on_sock_create",         Cgroup("cgroup/sock_create"),     Plan::measures_udp,      "every socket made in the target's cgroup"),
     program("on_sockops",             Sockops,                          Plan::uses_bit,          CALLBACKS),
     program("on_connections",         Sockops,                          |plan| !plan.uses_bit(), CALLBACKS),
-    program("mark_sockets",           Walk("task_file"),                |plan| plan.by_process,  FILES),
+    program("mark_sockets",           Walk("task_file"),                |plan| plan.by_process || plan.spare_own, FILES),
     program("mark_listening_subflows", Walk("tcp"),                     |plan| plan.by_process,  ONCE),
     program("adopt_flows",            Walk("tcp"),                      |plan| plan.existing,    ONCE),
     program("mark_datagram_sockets",  Walk("task_file"),                Plan::measures_udp,      FILES),

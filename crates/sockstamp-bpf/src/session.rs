@@ -273,6 +273,9 @@ impl Session {
         let begun = Instant::now();
         let programs = &self.skeleton.progs;
         let mut missed = 0;
+        if self.plan.spare_own {
+            flow::mark_sockets(&programs.mark_sockets)?;
+        }
         if self.plan.existing {
             if self.plan.measures_udp() {
                 udp::mark_existing(&programs.mark_datagram_sockets)?;

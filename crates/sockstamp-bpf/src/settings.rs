@@ -44,6 +44,7 @@ pub(crate) fn apply(
     if let Some(settings) = open.maps.rodata_data.as_mut() {
         settings.setting_record = options.record;
         settings.setting_by_pid = plan.by_process;
+        settings.setting_spare_own = plan.spare_own;
         settings.setting_pids = !target.pids.is_empty();
         settings.setting_comms = !target.comms.is_empty();
         settings.setting_adopt = plan.existing;

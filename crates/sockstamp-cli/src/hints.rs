@@ -2,9 +2,12 @@
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// Subcommands that take a filter expression and, but for `top`, a command.
-const MEASURING: [&str; 5] = ["stat", "trace", "top", "record", "pcap"];
+const MEASURING: [&str; 6] = ["stat", "trace", "top", "record", "pcap", "explain"];
+/// Those that take files in its place.
+const READING: [&str; 2] = ["pcap", "explain"];
 /// The first word of a filter is one of these: pcap-filter(7).
 pub(crate) const FILTER_WORDS: [&str; 13] = [
     "tcp",
@@ -28,12 +31,16 @@ pub(crate) fn of_arguments() -> Option<String> {
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
         .collect();
-    hint(&arguments, is_program)
+    hint(&arguments, is_program, |word| Path::new(word).exists())
 }
 
 /// Return a hint if the word after the subcommand begins no filter: the name of a program with
 /// arguments is a command, one alone a process.
-fn hint(arguments: &[String], is_program: impl Fn(&str) -> bool) -> Option<String> {
+fn hint(
+    arguments: &[String],
+    is_program: impl Fn(&str) -> bool,
+    is_file: impl Fn(&str) -> bool,
+) -> Option<String> {
     let [subcommand, word, rest @ ..] = arguments else {
         return None;
     };
@@ -48,6 +55,7 @@ fn hint(arguments: &[String], is_program: impl Fn(&str) -> bool) -> Option<Strin
         || word.starts_with('-')
         || FILTER_WORDS.contains(&word.as_str())
         || rest.iter().any(|argument| argument == "--")
+        || (READING.contains(&subcommand.as_str()) && is_file(word))
     {
         return None;
     }
@@ -79,7 +87,7 @@ mod tests {
 
     fn of(words: &str) -> Option<String> {
         let arguments: Vec<_> = words.split_whitespace().map(str::to_owned).collect();
-        hint(&arguments, |name| name == "curl")
+        hint(&arguments, |name| name == "curl", |name| name == "a.parquet")
     }
 
     #[test]
@@ -96,6 +104,11 @@ mod tests {
         assert_eq!(
             of("stat nginx").as_deref(),
             Some("is a filter word missing (host, net, port)? For a process: sockstamp stat --comm nginx")
+        );
+        assert!(
+            of("explain nginx")
+                .unwrap()
+                .ends_with("sockstamp explain --comm nginx")
         );
     }
 
@@ -118,6 +131,7 @@ mod tests {
             "stat --duration 2x",
             "ping nginx",
             "stat nginx -- true",
+            "explain a.parquet --duration 1s",
         ] {
             assert_eq!(of(words), None, "{words}");
         }

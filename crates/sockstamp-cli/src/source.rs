@@ -33,6 +33,11 @@ fn is_filter(words: &[&str]) -> bool {
     })
 }
 
+/// Return true if a word may be meant for the name of a process: it has no sign of a path.
+fn is_bare(word: &str) -> bool {
+    !word.contains(['/', '.'])
+}
+
 impl FromArgMatches for Source {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let words = matches.get_many::<String>(WORDS).unwrap_or_default();
@@ -42,6 +47,11 @@ impl FromArgMatches for Source {
                 files: Vec::new(),
                 target: Target::from_arg_matches(matches)?,
             });
+        }
+        let files: Vec<_> = words.iter().map(PathBuf::from).collect();
+        if is_bare(words[0]) && !files[0].exists() {
+            let reason = format!("no recording is named {:?}, and no filter begins so\n", words[0]);
+            return Err(Error::raw(ErrorKind::ValueValidation, reason));
         }
         let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let mut options = matches.ids().map(clap::Id::as_str).filter(given);
@@ -57,7 +67,7 @@ impl FromArgMatches for Source {
             return Err(Error::raw(ErrorKind::ArgumentConflict, reason));
         }
         Ok(Self {
-            files: words.into_iter().map(PathBuf::from).collect(),
+            files,
             target: Target::default(),
         })
     }

@@ -263,6 +263,19 @@ fn a_common_mistake_is_told_with_its_remedy() {
             "to run a command: sockstamp trace -- sh -c true",
         ),
         (
+            &["explain", "nginx"],
+            "For a process: sockstamp explain --comm nginx",
+        ),
+        (&["explain", "nginx"], "no recording is named \"nginx\""),
+        (
+            &["explain", "sh", "-c", "true"],
+            "to run a command: sockstamp explain -- sh -c true",
+        ),
+        (
+            &["pcap", "sst-nobody", "-w", "/dev/null"],
+            "For a process: sockstamp pcap --comm sst-nobody",
+        ),
+        (
             &["stat", "--comm", "systemd-networkd"],
             "the kernel keeps 15 bytes of a process name; of this one: \"systemd-network\"",
         ),

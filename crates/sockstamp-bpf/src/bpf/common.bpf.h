@@ -43,6 +43,8 @@
 
 #define TASK_RUNNING 0 /* include/linux/sched.h */
 
+#define CAP_BPF 39 /* include/uapi/linux/capability.h */
+
 #define IORING_SETUP_DEFER_TASKRUN (1U << 13) /* include/uapi/linux/io_uring.h */
 #define IO_CQ_WAKE_FORCE	   (-1U >> 1) /* io_uring/io_uring.h: nobody waits */
 
@@ -57,6 +59,7 @@ const volatile bool setting_adopt; /* connections that are there already, too */
 const volatile bool setting_by_pid; /* only messages of processes that were named, in either way: */
 const volatile bool setting_pids; /* by id, in `pids` */
 const volatile bool setting_comms; /* by name, in `comms` */
+const volatile bool setting_spare_own; /* not those of sockstamp's processes, this one or others */
 const volatile __u64 setting_ring_wakeup; /* bytes waiting that wake the reader */
 const volatile __u32 setting_netns; /* only flows of this network namespace; 0: any */
 const volatile __u32 setting_groups; /* enum group_by; 0: messages are not grouped */

@@ -671,6 +671,17 @@ struct sched_entity {
 	__u64 prev_sum_exec_runtime;
 };
 
+struct user_namespace {
+	struct user_namespace *parent;
+};
+
+struct cred {
+	struct {
+		u64 val;
+	} cap_permitted; /* two halves, the lower first, before v6.3 */
+	struct user_namespace *user_ns;
+};
+
 struct nsproxy {
 	struct net *net_ns;
 };
@@ -691,6 +702,7 @@ struct task_struct {
 	struct task_struct *group_leader;
 	char comm[16];
 	struct nsproxy *nsproxy;
+	const struct cred *cred;
 };
 
 /* on_cpu of newer kernels, seen in Debian's 7.2: a byte, where 6.18 has an int. */

@@ -83,7 +83,8 @@ static __always_inline void adopt(struct tcp_sock *tp)
 	__u8 directions;
 	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, tp, 0, 0);
 
-	if (mark ? mark->kind == MARK_SELECTED : setting_by_pid && !waits_for_accept(sk))
+	if (mark ? mark->kind == MARK_SELECTED || mark->kind == MARK_OWN :
+		   setting_by_pid && !waits_for_accept(sk))
 		return;
 	directions = cgroup_selected(sk) ? flow_directions(sk) : 0;
 	if (!directions)

@@ -25,6 +25,7 @@ enum mark_kind {
 	MARK_SELECTED,
 	MARK_HELD, /* a connection that a selected task has open: to be adopted */
 	MARK_DATAGRAM, /* a selected UDP socket */
+	MARK_OWN, /* of a sockstamp, not to be selected, and what a listener accepts neither */
 };
 
 #endif

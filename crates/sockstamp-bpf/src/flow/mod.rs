@@ -21,9 +21,9 @@ use crate::error::{Error, Tried};
 
 use walk::Walk;
 
-/// Marks the TCP sockets that a selected task holds.
+/// Marks the TCP sockets that a selected task holds, or one that is left out.
 pub(crate) fn mark_sockets(program: &ProgramMut<'_>) -> Result<(), Error> {
-    run_once(program, "look at the selected processes' sockets")
+    run_once(program, "look at the sockets that processes hold")
 }
 
 /// Run an iterator program once over everything that it can see without locking a socket.

@@ -186,13 +186,27 @@ static __always_inline void flow_forget(struct bpf_sock *sk)
 	}
 }
 
+/* Of a sockstamp: neither it nor what it accepts is selected, now or when sockets are walked. */
+static __always_inline void mark_own(void *sk)
+{
+	struct mark *mark =
+		bpf_sk_storage_get(&sockstamp_marks, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (mark)
+		mark->kind = MARK_OWN;
+	else
+		count_loss(LOSS_FLOW);
+}
+
 static __always_inline void flow_connect(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
 	struct bpf_sock *connecting = ctx->sk;
 
 	if (connecting)
 		flow_forget(connecting);
-	if (pid_selected(current_process()))
+	if (connecting && task_spared(bpf_get_current_task_btf()))
+		mark_own(connecting);
+	else if (pid_selected(current_process()))
 		flow_select(ctx, sk);
 }
 
@@ -216,10 +230,13 @@ static __always_inline void flow_connected(const struct sock *sk)
 static __always_inline void flow_accepted(struct bpf_sock_ops *ctx, const struct sock *sk)
 {
 	struct bpf_sock *accepted = ctx->sk;
+	struct mark *inherited = NULL;
 
 	if (!accepted)
 		return;
-	if (setting_by_pid && !bpf_sk_storage_get(&sockstamp_marks, accepted, 0, 0))
+	if (setting_by_pid || setting_spare_own)
+		inherited = bpf_sk_storage_get(&sockstamp_marks, accepted, 0, 0);
+	if (inherited ? inherited->kind == MARK_OWN : setting_by_pid)
 		return;
 	flow_select(ctx, sk);
 }
@@ -253,7 +270,11 @@ static __always_inline void flow_listen(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
 
-	if (setting_by_pid && sk && pid_selected(current_process()))
+	if (!sk)
+		return;
+	if (task_spared(bpf_get_current_task_btf()))
+		mark_own(sk);
+	else if (setting_by_pid && pid_selected(current_process()))
 		mark_listener(sk);
 }
 

@@ -81,13 +81,14 @@ static __always_inline void mark_held(struct sock *sk)
 		count_loss(LOSS_FLOW);
 }
 
-/* A socket that a selected task holds, its own or inherited. */
+/* A socket that a selected task holds, or one that is spared, its own or inherited. */
 static __always_inline void mark_socket(const struct task_struct *task, struct file *file)
 {
+	bool spared = task_spared(task);
 	struct socket *socket;
 	struct sock *sk;
 
-	if (!task_selected(task, task->tgid))
+	if (!spared && !(setting_by_pid && task_selected(task, task->tgid)))
 		return;
 	socket = bpf_sock_from_file(file);
 	if (!socket)
@@ -95,6 +96,10 @@ static __always_inline void mark_socket(const struct task_struct *task, struct f
 	sk = socket->sk;
 	if (!sk || (sk->sk_protocol != IPPROTO_TCP && sk->sk_protocol != IPPROTO_MPTCP))
 		return;
+	if (spared) {
+		mark_own(sk);
+		return;
+	}
 	switch (sk->__sk_common.skc_state) {
 	case TCP_CLOSE:
 		break;

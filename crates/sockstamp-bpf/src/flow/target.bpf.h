@@ -44,6 +44,32 @@ static __always_inline bool task_selected(const struct task_struct *task, __u32 
 }
 
 /*
+ * Return true if this is a process of a sockstamp, whose traffic is made by measuring. Anybody may
+ * take the name; who holds CAP_BPF in the first user namespace, as a sockstamp that measures does
+ * (it drops it from the effective set alone), needs no name to hide from BPF programs. A frame of
+ * its own: sockops programs have no room for the name.
+ */
+static __noinline bool task_is_sockstamp(const struct task_struct *task)
+{
+	const struct cred *cred = task->cred;
+	char comm[COMM_LENGTH] = {};
+	__u64 permitted = 0;
+
+	bpf_probe_read_kernel_str(comm, sizeof(comm), task->group_leader->comm);
+	if (bpf_strncmp(comm, sizeof(comm), "sockstamp"))
+		return false;
+	BPF_CORE_READ_INTO(&permitted, cred, cap_permitted);
+	return permitted >> CAP_BPF & 1 && !BPF_CORE_READ(cred, user_ns, parent);
+}
+
+/* Return true if no socket of this task is measured. Tests of two letters reject nearly all. */
+static __always_inline bool task_spared(const struct task_struct *task)
+{
+	return setting_spare_own && task->group_leader->comm[0] == 's' &&
+	       task->group_leader->comm[4] == 's' && task_is_sockstamp(task);
+}
+
+/*
  * Return true if the sockops program would run for this socket. `ancestors` holds a cgroup's path
  * from the root, itself included; a cgroup's id is that of its directory (cgroup_id(),
  * include/linux/cgroup.h).

@@ -102,6 +102,8 @@ pub struct Plan {
     pub namespaces: bool,
     /// Messages of some processes only are measured.
     pub by_process: bool,
+    /// Sockets that processes of sockstamp have made are left out.
+    pub spare_own: bool,
     /// Packets are followed through the host behind the last interface that calls back.
     pub host_path: bool,
     /// The reason why they cannot be, if so.
@@ -157,6 +159,7 @@ impl Plan {
             // setns(2)
             namespaces: facts.holds(Capability::SysAdmin),
             by_process: request.by_process,
+            spare_own: request.spare_own,
             host_path,
             host_path_obstacle,
             on_demand: request.on_demand,

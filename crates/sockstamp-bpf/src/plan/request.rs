@@ -42,6 +42,8 @@ pub struct Request {
     pub existing: bool,
     /// Measure messages of some processes only.
     pub by_process: bool,
+    /// Leave out sockets that processes of sockstamp have made.
+    pub spare_own: bool,
     /// Attach programs that few messages need when the first such message comes.
     pub on_demand: bool,
 }
@@ -56,6 +58,7 @@ impl Default for Request {
             udp: true,
             existing: true,
             by_process: false,
+            spare_own: true,
             on_demand: true,
         }
     }

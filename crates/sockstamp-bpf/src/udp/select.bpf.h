@@ -100,7 +100,8 @@ static __always_inline void udp_announced(const struct sock *sk)
 static __always_inline void udp_created(struct bpf_sock *sk)
 {
 	if (!stopping && sk->protocol == IPPROTO_UDP && sk->type == SOCK_DGRAM &&
-	    task_netns_selected() && pid_selected(bpf_get_current_pid_tgid() >> 32))
+	    task_netns_selected() && pid_selected(bpf_get_current_pid_tgid() >> 32) &&
+	    !task_spared(bpf_get_current_task_btf()))
 		udp_select(sk);
 }
 
@@ -133,7 +134,7 @@ static __always_inline void udp_held(const struct task_struct *task, struct file
 	struct mark *mark;
 	struct sock *sk;
 
-	if (setting_by_pid && !task_selected(task, task->tgid))
+	if (task_spared(task) || (setting_by_pid && !task_selected(task, task->tgid)))
 		return;
 	socket = bpf_sock_from_file(file);
 	if (!socket)

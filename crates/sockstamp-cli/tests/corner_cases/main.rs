@@ -20,6 +20,7 @@ mod limits;
 mod mptcp;
 mod names;
 mod option_memory;
+mod own_traffic;
 mod paths;
 mod rx;
 mod selection;

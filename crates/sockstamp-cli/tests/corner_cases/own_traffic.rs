@@ -1,0 +1,152 @@
+//! Traffic that another sockstamp makes is left out, unless the target names tasks.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Stdio;
+
+use serde_json::Value;
+use testbed::{Host, Process};
+
+use crate::common::unprivileged::NOBODY;
+use crate::common::{Stat, Trace, number, sockstamp, wait_attached};
+use crate::traced_hosts::{Messages, PATIENCE, outline};
+
+const OLDER: &str = "127.0.0.1:9917";
+const NEWER: &str = "127.0.0.1:9918";
+
+fn agent(host: &Host, address: &str) -> Process {
+    let mut command = host.command(sockstamp());
+    command.args(["agent", "--listen", address]);
+    let mut agent = Process::spawn(command).unwrap();
+    wait_attached(&mut agent);
+    host.wait_for_port(address.parse().unwrap(), PATIENCE).unwrap();
+    agent
+}
+
+/// Ask an agent for its figures.
+fn scrape(mut connection: TcpStream) {
+    connection
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+fn connect(host: &Host, address: &str) -> TcpStream {
+    host.tcp_connect(address.parse().unwrap()).unwrap()
+}
+
+/// The datagrams that were sent in this namespace, as the kernel counts them.
+fn datagrams(host: &Host) -> u64 {
+    let table = host
+        .enter(|| fs::read_to_string("/proc/thread-self/net/snmp"))
+        .unwrap();
+    let mut lines = table.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, values) = (lines.next().unwrap(), lines.next().unwrap());
+    let mut fields = names.split(' ').zip(values.split(' '));
+    let (_, sent) = fields.find(|(name, _)| *name == "OutDatagrams").unwrap();
+    sent.parse().unwrap()
+}
+
+fn run(host: &Host, words: &[&str]) -> String {
+    host.spawn(sockstamp(), words).unwrap().wait(PATIENCE).unwrap()
+}
+
+fn names(report: &Value) -> BTreeSet<&str> {
+    let groups = report["groups"].as_array().unwrap().iter();
+    groups
+        .map(|group| group["key"]["comm"].as_str().unwrap())
+        .collect()
+}
+
+/// A start that looks at stamps, doctor's self-test, and agents that answer: the one was there
+/// before, the other comes later.
+#[test]
+fn what_another_sockstamp_sends_and_reads_is_left_out() {
+    let host = Host::new("corner").unwrap();
+    let _older = agent(&host, OLDER);
+    let connected_before = connect(&host, OLDER);
+    let stat = Stat::start(&["--netns", host.netns_name(), "--by", "comm"]);
+    let before = datagrams(&host);
+    scrape(connected_before);
+    scrape(connect(&host, OLDER));
+    let _newer = agent(&host, NEWER);
+    scrape(connect(&host, NEWER));
+    let doctor = run(&host, &["doctor"]);
+    assert!(
+        doctor.contains("40 of 40 messages over loopback valid"),
+        "{doctor}"
+    );
+    run(&host, &["stat", "--duration", "100ms"]);
+    assert!(datagrams(&host) >= before + 2);
+
+    let report = stat.finish();
+    let own = fs::read_to_string("/proc/self/comm").unwrap();
+    assert_eq!(names(&report), BTreeSet::from([own.trim_end()]), "{report}");
+    assert_eq!(number(&report["tx"]["messages"]), 3, "{report}");
+    assert_eq!(number(&report["lost"]["datagrams"]), 0, "{report}");
+}
+
+#[test]
+fn a_target_that_names_it_measures_a_sockstamp() {
+    let host = Host::new("corner").unwrap();
+    let agent = agent(&host, OLDER);
+    for target in [["--comm", "sockstamp"], ["-p", &agent.id().to_string()]] {
+        let stat = Stat::start(&[&["--netns", host.netns_name(), "tcp"], &target[..]].concat());
+        scrape(connect(&host, OLDER));
+        let report = stat.finish();
+        assert!(number(&report["tx"]["messages"]) > 0, "{target:?}: {report}");
+    }
+}
+
+/// Takes the name, becomes a user if one is given, sends to a port and waits until the peer closes.
+const NAMED: &str = "
+import encodings.idna, os, socket, sys
+open('/proc/self/comm', 'w').write('sockstamp')
+for user in sys.argv[2:]:
+    os.setuid(int(user))
+s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))
+print(s.getsockname()[1], flush=True)
+s.sendall(b'x' * 100)
+s.recv(1)
+";
+
+/// Run it by these words, as this user; return the address that it had.
+fn send_named(host: &Host, listener: &TcpListener, by: &[&str], user: Option<u32>) -> SocketAddr {
+    let port = listener.local_addr().unwrap().port().to_string();
+    let mut command = host.command(by[0]);
+    command.args(&by[1..]).args(["python3", "-c", NAMED, &port]);
+    command.args(user.map(|user| user.to_string()));
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let (mut server, client) = listener.accept().unwrap();
+    server.read_exact(&mut [0; 100]).unwrap();
+    drop(server);
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    assert_eq!(line.trim(), client.port().to_string());
+    assert!(child.wait().unwrap().success());
+    client
+}
+
+/// Anybody may take the name. It hides those alone that could hide without it.
+#[test]
+fn no_user_hides_by_the_name() {
+    let host = Host::new("corner").unwrap();
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let trace = Trace::start(&["--netns", host.netns_name()]);
+    let user = send_named(&host, &listener, &["env"], Some(NOBODY));
+    let unshare = ["unshare", "--user", "--map-root-user"];
+    let own_namespace = send_named(&host, &listener, &unshare, None);
+    let root = send_named(&host, &listener, &["env"], None);
+
+    let messages = Messages::new(trace.finish());
+    for client in [user, own_namespace] {
+        assert_eq!(outline(&messages.sent_from(client)), [(100, "valid")]);
+    }
+    assert_eq!(outline(&messages.sent_from(root)), []);
+}
