@@ -113,7 +113,17 @@ impl Session {
     ///
     /// Everything in [`Error`]; nothing stays behind then.
     pub fn start(options: &Options) -> Result<Self, Error> {
-        let facts = probe::try_what_is_used(probe::facts(), &options.request());
+        Self::start_with(probe::facts(), options)
+    }
+
+    /// Do the same as [`Session::start`] with the facts of a look that preceded it: the kernel's
+    /// types are read only once.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::start`].
+    pub fn start_with(facts: Facts, options: &Options) -> Result<Self, Error> {
+        let facts = probe::try_what_is_used(facts, &options.request());
         Self::start_on(&facts, options)
     }
 

@@ -194,7 +194,8 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     let mut signals =
         catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]).context("cannot catch signals")?;
     // Check this first, so that an unprivileged user is told about privileges, not about a cgroup.
-    Plan::new(&probe::facts(), &options.request())?;
+    let facts = probe::facts();
+    Plan::new(&facts, &options.request())?;
     let prepared = match measurement.command {
         [] => None,
         words => Some(Prepared::new(words)?),
@@ -204,7 +205,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
         None => options.target.cgroup,
     };
     let quotas = Quotas::of_host();
-    let mut session = Session::start(&options)?;
+    let mut session = Session::start_with(facts, &options)?;
     tell_what_is_left_alone(&session, &options)?;
     let mut packets = match observer.wants_packets() {
         true => Some(Packets::start(&packets_of(&options))?),

@@ -3,7 +3,6 @@
 #[expect(unsafe_code, reason = "the one system call that no crate here wraps")]
 mod timer;
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::hint;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -34,36 +33,55 @@ impl WakeFunctions {
         Ok(Self::parse(BufReader::new(symbols)))
     }
 
-    fn parse(symbols: impl BufRead) -> Self {
-        let mut found = HashMap::from([
-            ("woken_wake_function", NO_FUNCTION),
-            ("receiver_wake_function", NO_FUNCTION),
-            ("pollwake", NO_FUNCTION),
-            ("ep_poll_callback", NO_FUNCTION),
-            ("io_poll_wake", NO_FUNCTION),
-        ]);
-        for line in symbols.lines().map_while(Result::ok) {
-            if let Some((address, name)) = symbol(&line)
-                && let Some(place) = found.get_mut(name)
+    /// Stop at the last of them: the kernel makes each line anew, for a hundred thousand symbols.
+    fn parse(mut symbols: impl BufRead) -> Self {
+        const NAMES: [&[u8]; 5] = [
+            b"woken_wake_function",
+            b"receiver_wake_function",
+            b"pollwake",
+            b"ep_poll_callback",
+            b"io_poll_wake",
+        ];
+        let mut found = [NO_FUNCTION; NAMES.len()];
+        let mut line = Vec::new();
+        while found.contains(&NO_FUNCTION) && symbols.read_until(b'\n', &mut line).is_ok_and(|read| read > 0)
+        {
+            if let Some(symbol) = Symbol::parse(&line)
+                && let Some(place) = NAMES.iter().position(|name| *name == symbol.name)
             {
-                *place = address;
+                found[place] = symbol.address().unwrap_or(NO_FUNCTION);
             }
+            line.clear();
         }
+        let [stream, datagram, poll, epoll, uring] = found;
         Self {
-            stream: found["woken_wake_function"],
-            datagram: found["receiver_wake_function"],
-            poll: found["pollwake"],
-            epoll: found["ep_poll_callback"],
-            uring: found["io_poll_wake"],
+            stream,
+            datagram,
+            poll,
+            epoll,
+            uring,
         }
     }
 }
 
-/// Address and name: `ffffffff816db080 t pollwake`, with `[module]` behind the name of a module's.
-fn symbol(line: &str) -> Option<(u64, &str)> {
-    let mut fields = line.split_ascii_whitespace();
-    let address = u64::from_str_radix(fields.next()?, 16).ok()?;
-    Some((address, fields.nth(1)?))
+/// A line such as `ffffffff816db080 t pollwake`, with `[module]` after the name of a module's.
+struct Symbol<'line> {
+    digits: &'line [u8],
+    name: &'line [u8],
+}
+
+impl<'line> Symbol<'line> {
+    fn parse(line: &'line [u8]) -> Option<Self> {
+        let mut fields = line.split(u8::is_ascii_whitespace);
+        Some(Self {
+            digits: fields.next()?,
+            name: fields.nth(1)?,
+        })
+    }
+
+    fn address(&self) -> Option<u64> {
+        u64::from_str_radix(str::from_utf8(self.digits).ok()?, 16).ok()
+    }
 }
 
 /// Return whether the kernel shows us where its functions are: to others it shows zeros
@@ -77,10 +95,11 @@ pub(crate) fn symbols_are_shown() -> Option<bool> {
         }
         opened => opened.ok()?,
     };
-    let lines = BufReader::new(symbols).lines().map_while(Result::ok);
-    let shown = lines
-        .take(ENOUGH)
-        .any(|line| symbol(&line).is_some_and(|(address, _)| address != 0));
+    let lines = BufReader::new(symbols).split(b'\n').map_while(Result::ok);
+    let shown = lines.take(ENOUGH).any(|line| {
+        let address = Symbol::parse(&line).and_then(|symbol| symbol.address());
+        address.is_some_and(|address| address != 0)
+    });
     Some(shown)
 }
 

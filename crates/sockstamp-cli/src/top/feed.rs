@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use sockstamp_bpf::facts::Facts;
 use sockstamp_bpf::{DroppedCapabilities, Options, Session, drop_capabilities};
 use sockstamp_model::group::GroupKey;
 use sockstamp_model::message::Message;
@@ -18,8 +19,8 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub(super) fn start(options: &Options) -> Result<Self> {
-        let mut session = Session::start(options)?;
+    pub(super) fn start(facts: Facts, options: &Options) -> Result<Self> {
+        let mut session = Session::start_with(facts, options)?;
         tell_what_is_left_alone(&session, options)?;
         session.record(false);
         Ok(Self {

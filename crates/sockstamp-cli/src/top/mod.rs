@@ -77,8 +77,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     .options()?;
     wanted.max_cost = options.measuring.ceiling(true);
-    Plan::new(&probe::facts(), &wanted.request())?;
-    let feed = Feed::start(&wanted)?;
+    let facts = probe::facts();
+    Plan::new(&facts, &wanted.request())?;
+    let feed = Feed::start(facts, &wanted)?;
     let paint = Paint {
         colours: !options.no_color && colour::wanted(),
     };
