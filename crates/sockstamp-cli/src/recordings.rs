@@ -9,6 +9,9 @@ use sockstamp_record::{Detail, Reader};
 use crate::escape;
 use crate::progress::Progress;
 
+/// The extension of files with packets.
+pub(crate) const PACKETS: &str = "packets";
+
 /// Recordings that are read, several times if needed.
 pub(crate) struct Recordings(Vec<Reader>);
 

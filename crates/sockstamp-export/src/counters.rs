@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::catalogue::Metric;
-use crate::family::{Exposition, Labels, Value};
+use crate::exposition::Exposition;
+use crate::point::{Labels, Value};
 
 /// A count at one look.
 #[derive(Debug, Clone, PartialEq)]

@@ -16,11 +16,8 @@ use sockstamp_model::stage::Stage;
 
 use crate::buckets::BUCKETS;
 use crate::catalogue::{EXPIRED, GROUPS, REFUSED_GROUPS};
-use crate::family::{Exposition, Labels, Value};
-
-mod series;
-
-pub(crate) use series::GROUPED;
+use crate::exposition::Exposition;
+use crate::point::{Labels, Value};
 
 /// The label of the overflow: OpenTelemetry, "Metrics SDK", section "Overflow attribute", as
 /// Prometheus writes it.

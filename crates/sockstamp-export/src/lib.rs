@@ -11,15 +11,18 @@
 pub mod buckets;
 pub mod catalogue;
 pub mod counters;
-mod family;
+mod exposition;
 mod format;
+mod grouped;
 mod host;
 pub mod ledger;
 mod pieces;
+mod point;
 mod protobuf;
 mod text;
 
-pub use family::{Exposition, Labelled, Labels, Point, Value};
+pub use exposition::{Exposition, Labelled};
 pub use format::Format;
 pub use host::host_counters;
 pub use pieces::Pieces;
+pub use point::{Labels, Point, Value};

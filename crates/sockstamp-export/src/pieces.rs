@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::catalogue::Metric;
-use crate::family::Exposition;
+use crate::exposition::Exposition;
 use crate::format::Format;
 use crate::{protobuf, text};
 

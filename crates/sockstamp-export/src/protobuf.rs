@@ -12,7 +12,7 @@ use sockstamp_model::histogram::ZERO_THRESHOLD_SECONDS;
 
 use crate::buckets;
 use crate::catalogue::{Kind, Metric};
-use crate::family::{Point, Value};
+use crate::point::{Point, Value};
 use crate::text::seconds;
 
 /// 2^2 buckets per power of two.
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
     use crate::catalogue::{IN_FLIGHT, VERDICTS};
-    use crate::family::Exposition;
+    use crate::exposition::Exposition;
     use crate::format::Format;
 
     fn of(latencies: &[(u64, u64)]) -> GroupHistogram {

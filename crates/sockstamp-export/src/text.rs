@@ -8,8 +8,8 @@ use sockstamp_model::group::GroupHistogram;
 
 use crate::buckets::{self, BUCKETS};
 use crate::catalogue::{Kind, Metric};
-use crate::family::{Point, Value};
 use crate::format::Format;
+use crate::point::{Point, Value};
 
 /// Write what stands before the series of a metric.
 pub(crate) fn head(bytes: &mut Vec<u8>, metric: &Metric, format: Format) {
@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
     use crate::catalogue::{IN_FLIGHT, STAGE, VERDICTS};
-    use crate::family::Exposition;
+    use crate::exposition::Exposition;
 
     fn text(exposition: Exposition, format: Format) -> Vec<String> {
         let bytes: Vec<_> = format.pieces(Arc::new(exposition)).flatten().collect();

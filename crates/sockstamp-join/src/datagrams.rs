@@ -12,9 +12,9 @@ use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 
-use crate::join::Key;
-use crate::life::{Host, Read, Sent};
+use crate::life::{Read, Sent};
 use crate::pairs::Pair;
+use crate::sides::{Host, Key};
 use crate::unmatched::Reason;
 
 /// The sender, both ports, the number and the length.

@@ -1,7 +1,6 @@
 //! Join messages of two hosts as they are read from recordings.
 
 use std::collections::{HashMap, VecDeque};
-use std::net::SocketAddr;
 
 use sockstamp_model::clock::{ClockOffset, Delta, Nanos, Timestamp};
 use sockstamp_model::flow::{Protocol, canonical};
@@ -10,10 +9,10 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 
 use crate::clocks::{Clocks, Estimate, Evidence, Quality, Side, WINDOW};
 use crate::datagrams::Datagrams;
-use crate::life::{End, Host, Life, RECEIVING, SENDING};
+use crate::life::{End, Life, RECEIVING, SENDING};
 use crate::nat::Translations;
 use crate::pairs::{Found, Pair, Stream};
-use crate::sides::{self, First, Offset, Reader, Sender, Stamp};
+use crate::sides::{self, First, Host, Key, Offset, Reader, Sender, Stamp};
 use crate::unmatched::{Reason, Unmatched};
 
 /// Nanoseconds between two sweeps over what waits for its other end.
@@ -22,9 +21,6 @@ const SWEEP: u64 = 2_000_000_000;
 /// Nanoseconds within which a row comes behind one that is later: rows of a row group are ordered
 /// by their flow.
 const DISORDER: u64 = 4_000_000_000;
-
-/// A direction of a connection: the sender's address, then the reader's.
-pub(crate) type Key = (Host, SocketAddr, SocketAddr);
 
 /// Both ends of a message, until the offset of the clocks at its time is known.
 #[derive(Debug)]

@@ -38,6 +38,7 @@ pub mod unmatched;
 
 pub use clocks::{Clocks, Estimate, Quality};
 pub use join::{Clamped, Join, Settings, Trust};
-pub use life::{End, Host, Life};
+pub use life::{End, Life};
 pub use nat::{Nat, Translations};
+pub use sides::Host;
 pub use unmatched::{Reason, Unmatched};

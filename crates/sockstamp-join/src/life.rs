@@ -13,30 +13,7 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
 
 use crate::clocks::Estimate;
-use crate::sides::{Reader, Sender, Stamp, Wall};
-
-/// The host that a message comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Host {
-    /// The one whose recordings are given first.
-    First,
-    /// The other one.
-    Second,
-}
-
-impl Host {
-    /// Both hosts.
-    pub const ALL: [Self; 2] = [Self::First, Self::Second];
-
-    /// The host at the other end.
-    #[must_use]
-    pub const fn peer(self) -> Self {
-        match self {
-            Self::First => Self::Second,
-            Self::Second => Self::First,
-        }
-    }
-}
+use crate::sides::{Host, Reader, Sender, Stamp, Wall};
 
 /// The stages before the network.
 pub(crate) const SENDING: [Stage; 4] = [Stage::TxCopy, Stage::TxQueue, Stage::TxQdisc, Stage::TxNic];

@@ -13,8 +13,7 @@ use sockstamp_model::flow::{Protocol, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 
-use crate::join::Key;
-use crate::life::Host;
+use crate::sides::{Host, Key};
 
 /// Messages of a direction that are kept at an end.
 const KEPT: usize = 64;

@@ -4,9 +4,35 @@
 //! hosts that is differs by message; the offset between the clocks is one of [`First`] and
 //! [`Second`]. [`Offset`] goes from these to those.
 
+use std::net::SocketAddr;
+
 use sockstamp_model::clock::{ClockOffset, Monotonic, Of, Realtime, Timestamp};
 
-use crate::life::Host;
+/// The host that a message comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Host {
+    /// The one whose recordings are given first.
+    First,
+    /// The other one.
+    Second,
+}
+
+impl Host {
+    /// Both hosts.
+    pub const ALL: [Self; 2] = [Self::First, Self::Second];
+
+    /// The host at the other end.
+    #[must_use]
+    pub const fn peer(self) -> Self {
+        match self {
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
+
+/// A direction of a connection: the sender's address, then the reader's.
+pub(crate) type Key = (Host, SocketAddr, SocketAddr);
 
 macro_rules! sides {
     ($($(#[$doc:meta])* $side:ident;)*) => {

@@ -14,7 +14,7 @@ use super::{Options, create, tell};
 use crate::escape::complain;
 use crate::output::create_beside;
 use crate::progress::Progress;
-use crate::record::PACKETS;
+use crate::recordings::PACKETS;
 
 pub(super) fn run(options: &Options, output: &Path) -> Result<ExitCode> {
     let files: Vec<_> = options.source.files.iter().map(|file| of_packets(file)).collect();

@@ -15,6 +15,7 @@ use clap::Args;
 use crate::duration::{self, duration};
 use crate::measure::{self, Measurement, Recorded};
 use crate::measuring::{self, Measuring};
+use crate::recordings::PACKETS;
 use crate::target::Target;
 use crate::{command, escape};
 
@@ -78,9 +79,6 @@ pub struct Options {
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["pids", "cgroup", "container", "netns"])]
     pub command: Vec<OsString>,
 }
-
-/// The extension of files with packets.
-pub(crate) const PACKETS: &str = "packets";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if options.packets

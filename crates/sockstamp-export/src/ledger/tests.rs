@@ -5,8 +5,9 @@ use sockstamp_model::part::PartSummary;
 
 use super::*;
 use crate::catalogue::{MESSAGES, Metric, STAGE};
-use crate::family::Point;
 use crate::format::Format;
+use crate::grouped::GROUPED;
+use crate::point::Point;
 
 /// Groups are named by their port; those above 1000 are gone.
 struct Ports;

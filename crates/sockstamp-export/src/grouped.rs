@@ -4,7 +4,7 @@ use sockstamp_model::group::GroupSummary;
 use sockstamp_model::stage::Direction;
 
 use crate::catalogue::{BYTES, MEASURED, MESSAGE, MESSAGES, Metric, PART, REFUSED, RETRANSMITS, STAGE};
-use crate::family::Value;
+use crate::point::Value;
 use crate::text::seconds;
 
 /// Takes the values of the metric's own labels, and that of the series.

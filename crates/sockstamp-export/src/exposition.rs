@@ -3,52 +3,13 @@
 //! The series of a group are made one by one where they are written: there may be a hundred
 //! thousand.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use sockstamp_model::group::{GroupHistogram, GroupSummary};
+use sockstamp_model::group::GroupSummary;
 
 use crate::catalogue::Metric;
-use crate::ledger::GROUPED;
-
-/// Names and values, in the order in which they are printed.
-pub type Labels = Vec<(Cow<'static, str>, String)>;
-
-/// The value of a series.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Value<'a> {
-    /// A whole number: a count, or a size.
-    Count(u64),
-    /// A number of seconds, or a share.
-    Real(f64),
-    /// A distribution of times.
-    Histogram(&'a GroupHistogram),
-}
-
-/// One series.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Point<'a> {
-    /// The labels of its group, or all of them.
-    pub group: &'a Labels,
-    /// The names of further labels, and their values.
-    pub names: &'static [&'static str],
-    /// One value per name.
-    pub values: &'a [&'static str],
-    /// The value.
-    pub value: Value<'a>,
-}
-
-impl<'a> Point<'a> {
-    /// Return all labels.
-    pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let group = self
-            .group
-            .iter()
-            .map(|(name, value)| (name.as_ref(), value.as_str()));
-        let own = self.names.iter().zip(self.values);
-        group.chain(own.map(|(&name, &value)| (name, value)))
-    }
-}
+use crate::grouped::GROUPED;
+use crate::point::{Labels, Point, Value};
 
 /// A group with the labels of its series.
 pub type Labelled = (Arc<Labels>, Arc<GroupSummary>);
