@@ -81,6 +81,11 @@ impl Stat {
         Stat::sampled("--every", target)
     }
 
+    /// Start one per host, with the same filter, and load them side by side.
+    pub fn start_in<const N: usize>(hosts: [&Host; N], filter: &[&str]) -> [Stat; N] {
+        Background::start_in("stat", hosts, filter).map(Stat)
+    }
+
     /// Do the same as [`Stat::start`], with an option for sampling.
     pub fn sampled(option: &str, target: &[&str]) -> Stat {
         Stat::try_start(option, target).unwrap()
@@ -117,6 +122,11 @@ impl Trace {
     /// Starts it and returns when it measures: every message from here on is in it.
     pub fn start(target: &[&str]) -> Trace {
         Trace::sampled("--every", target)
+    }
+
+    /// Start one per host, with the same filter, and load them side by side.
+    pub fn start_in<const N: usize>(hosts: [&Host; N], filter: &[&str]) -> [Trace; N] {
+        Background::start_in("trace", hosts, filter).map(Trace)
     }
 
     /// Do the same as [`Trace::start`], with an option for sampling.
@@ -335,6 +345,24 @@ struct Background {
 
 impl Background {
     fn start(subcommand: &[&str], target: &[&str]) -> Result<Background, String> {
+        let mut loading = Background::spawn(subcommand, target);
+        try_wait_attached(&mut loading.process)?;
+        Ok(loading)
+    }
+
+    fn start_in<const N: usize>(subcommand: &str, hosts: [&Host; N], filter: &[&str]) -> [Background; N] {
+        let mut loading = hosts.map(|host| {
+            let target = [&["--netns", host.netns_name()], filter].concat();
+            Background::spawn(&measuring(subcommand, "--every"), &target)
+        });
+        for one in &mut loading {
+            wait_attached(&mut one.process);
+        }
+        loading
+    }
+
+    /// Return at once: it measures later.
+    fn spawn(subcommand: &[&str], target: &[&str]) -> Background {
         let output = NamedTempFile::new().unwrap();
         let mut command = Command::new(sockstamp());
         command
@@ -343,9 +371,8 @@ impl Background {
             .arg(output.path())
             .args(hooks());
         command.args(target);
-        let mut process = Process::spawn(command).unwrap();
-        try_wait_attached(&mut process)?;
-        Ok(Background { process, output })
+        let process = Process::spawn(command).unwrap();
+        Background { process, output }
     }
 
     /// The output, and the text on standard error.

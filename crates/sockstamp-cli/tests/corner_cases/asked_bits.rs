@@ -3,6 +3,7 @@
 
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener};
+use std::thread;
 
 use nix::sys::signal::Signal;
 use sockstamp_bpf::plan::Stamps;
@@ -152,16 +153,17 @@ fn of_two_measurements_the_last_gives_the_bits_back() {
     if uses_no_bits("of_two_measurements_the_last_gives_the_bits_back") {
         return;
     }
-    for (entries, signals) in [
-        (["callback", "callback"], &[Signal::SIGINT][..]),
-        (["callback", "tracepoint"], &[Signal::SIGINT, Signal::SIGKILL]),
-        (["tracepoint", "callback"], &[Signal::SIGINT]),
+    for (entries, signal) in [
+        (["callback", "callback"], Signal::SIGINT),
+        (["callback", "tracepoint"], Signal::SIGINT),
+        (["callback", "tracepoint"], Signal::SIGKILL),
+        (["tracepoint", "callback"], Signal::SIGINT),
     ] {
-        for &signal in signals {
+        thread::scope(|scope| {
             for first_to_end in [0, 1] {
-                two_measurements(entries, first_to_end, signal);
+                scope.spawn(move || two_measurements(entries, first_to_end, signal));
             }
-        }
+        });
     }
 }
 

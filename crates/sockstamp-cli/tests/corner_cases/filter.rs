@@ -170,7 +170,7 @@ fn counters_beside_messages_follow_the_filters_direction() {
     let port = listener.local_addr().unwrap().port();
     for (selected, counted) in [("dst", true), ("src", false)] {
         let filter = format!("{selected} port {port}");
-        let stats = [&client, &server].map(|host| Stat::start(&["--netns", host.netns_name(), &filter]));
+        let stats = Stat::start_in([&client, &server], &[&filter]);
         let mut connection = Connection::to(&client, &listener, address);
         talk(&mut connection);
         link.lose_next_data(Direction::AToB, 1).unwrap();

@@ -49,7 +49,7 @@ fn over_link(join: impl Fn(&Host, &Host) -> Link) {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let link = join(&client, &server);
     for family in FAMILIES {
-        let traces = [&client, &server].map(|host| Trace::start(&["--netns", host.netns_name()]));
+        let traces = Trace::start_in([&client, &server], &[]);
         let mut connection = Connection::new(&client, &server, link.address_b(family));
         talk(&mut connection);
         let messages = Messages::new(traces.into_iter().flat_map(Trace::finish).collect());
@@ -84,7 +84,7 @@ fn messages_over_loopback_are_measured() {
 fn a_v4_mapped_socket_is_shown_as_ipv4() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let link = Link::veth(&client, &server).unwrap();
-    let traces = [&client, &server].map(|host| Trace::start(&["--netns", host.netns_name()]));
+    let traces = Trace::start_in([&client, &server], &[]);
     let any = SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), 0);
     let listener = server.tcp_listen(any).unwrap();
     let mut connection = Connection::to(&client, &listener, link.address_b(Family::V4));

@@ -127,8 +127,7 @@ fn disturbed(test: &str, words: &str, expected: impl Fn(&Counts) -> Result<(), S
     };
     let _back = Qdisc::new(test, server, back, "netem delay 40ms");
     within_attempts(|| {
-        let [sent, received] =
-            [client, server].map(|side| Stat::start(&["--netns", side.netns_name(), "tcp"]));
+        let [sent, received] = Stat::start_in([client, server], &["tcp"]);
         let retransmits = kernel_counter(client, "TcpRetransSegs");
         let out_of_order = kernel_counter(server, "TcpExtTCPOFOQueue");
         // Neither the beginning nor the end of the connection is disturbed.

@@ -41,7 +41,7 @@ fn check(family: Family) {
     // Before any is measured: the link's ends have to find each other's hardware address.
     Answers::of(&client, address, &["one.test"]);
     within_attempts(|| {
-        let traces = [&client, &server].map(|host| Trace::start(&["--netns", host.netns_name(), "udp"]));
+        let traces = Trace::start_in([&client, &server], &["udp"]);
         let answers = Answers::of(&client, address, &["-f", questions.to_str().unwrap()]);
         let [asked, served] = traces.map(Trace::finish);
         assert_eq!(answers.sizes.len(), QUESTIONS);

@@ -145,7 +145,7 @@ fn lockstep(family: Family, connected: bool) -> Result<(), String> {
         send();
         read(&socket);
         let capture = Capture::start(&scene.a, scene.link.interface_a(), "udp port 53");
-        let traces = [&scene.a, &scene.b].map(|host| Trace::start(&["--netns", host.netns_name(), "udp"]));
+        let traces = Trace::start_in([&scene.a, &scene.b], &["udp"]);
         let exchange = |_| {
             let begun = now();
             send();
