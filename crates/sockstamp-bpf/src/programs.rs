@@ -84,6 +84,7 @@ const fn tp(tracepoint: Tracepoint) -> Hook {
 const SENDMSG: Function = Function::TcpSendmsgLocked;
 
 const TCP_SEND: &str = "every TCP send";
+const SIGNAL: &str = "every signal that a task is interrupted for";
 const SEND: &str = "every send call";
 const SEGMENT: &str = "every segment that arrives on an established TCP connection";
 const DATA_READY: &str = "every wake-up of a socket's readers";
@@ -109,10 +110,11 @@ const FILES: &str =
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 47] = [
+pub const PROGRAMS: [Program; 48] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
+    program("on_signal_deliver",      tp(Tracepoint::SignalDeliver),    entry_tracepoint,        SIGNAL).in_windows(),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
-    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   |plan| entry_tracepoint(plan) || udp_calls(plan), SEND).in_windows(),
+    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_calls,               SEND).on_demand(followed),
     program("on_tcp_retransmit_skb",  tp(Tracepoint::TcpRetransmitSkb), |plan| plan.retransmits, "every TCP retransmission"),
     program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         |plan| plan.segments,    SEGMENT).in_windows(),
     program("on_rcv_state_process",   Entry(TcpRcvStateProcess),        |plan| plan.half_closed, "every segment of TCP handshakes and closes"),
@@ -186,7 +188,7 @@ fn taken(plan: &Plan) -> &'static [Demand] {
 
 /// Return whether datagrams, too, need a program that is gone between windows.
 pub(crate) fn serves_datagrams(program: &Program, plan: &Plan) -> bool {
-    udp_calls(plan) && ["on_sock_send_length", "on_sock_recv_length"].contains(&program.name)
+    udp_calls(plan) && program.name == "on_sock_recv_length"
 }
 
 fn entry_tracepoint(plan: &Plan) -> bool {

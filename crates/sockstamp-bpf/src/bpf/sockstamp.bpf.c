@@ -251,8 +251,14 @@ int BPF_PROG(on_sock_send_length, struct sock *sk, int result)
 {
 	if (udp_called(sk) && demand_met(DEMAND_DATAGRAMS))
 		udp_sent(sk, result);
-	else if (sock_selected(sk) && (result < 0 || tx_layered(sk)))
-		tx_failed(sk);
+	return 0;
+}
+
+/* For few tasks a signal is frequent, and for none of them a message is. */
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(on_signal_deliver)
+{
+	task_interrupted();
 	return 0;
 }
 

@@ -510,6 +510,7 @@ struct sock {
 	int sk_wmem_queued;
 	refcount_t sk_wmem_alloc;
 	int sk_sndbuf;
+	long sk_sndtimeo;
 	unsigned long sk_tsq_flags;
 	struct sk_buff_head sk_write_queue;
 	struct rb_root tcp_rtx_queue;
@@ -521,6 +522,7 @@ struct sock {
 
 struct inet_sock {
 	struct sock sk;
+	unsigned long inet_flags; /* v6.6 */
 };
 
 struct udp_sock {

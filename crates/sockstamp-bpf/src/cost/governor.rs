@@ -40,6 +40,15 @@ impl Step {
     };
 }
 
+/// The programs' cost, beside the ceiling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Distance {
+    Near,
+    Calm,
+    /// Almost nothing runs them.
+    Idle,
+}
+
 /// The cost of measuring, in parts of one core's time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Known {
@@ -129,10 +138,16 @@ impl Governor {
         self.over
     }
 
-    /// Return true if the programs' cost is nowhere near the ceiling. Looks are a part of the
-    /// process's.
-    pub(super) fn is_calm(&self) -> bool {
-        self.programs(self.step) < self.ceiling / 10.0
+    /// Return how near the programs' cost is to the ceiling. Looks are a part of the process's.
+    pub(super) fn distance(&self) -> Distance {
+        let share = self.programs(self.step) / self.ceiling;
+        if share < 0.01 {
+            Distance::Idle
+        } else if share < 0.1 {
+            Distance::Calm
+        } else {
+            Distance::Near
+        }
     }
 
     /// Choose the first way that costs less than the ceiling.
@@ -208,6 +223,20 @@ mod tests {
         governor.saw_attached(0.009, 5000.0);
         assert_eq!(governor.choose(), Step::WHOLE);
         assert!(!governor.is_over());
+    }
+
+    #[test]
+    fn the_distance_to_the_ceiling_is_that_of_the_programs_alone() {
+        for (cost, distance) in [
+            (0.00009, Distance::Idle),
+            (0.0009, Distance::Calm),
+            (0.0011, Distance::Near),
+        ] {
+            let mut governor = governor(true, CAP);
+            governor.saw_process(0.005);
+            governor.saw_attached(cost, 0.0);
+            assert_eq!(governor.distance(), distance, "{cost}");
+        }
     }
 
     #[test]

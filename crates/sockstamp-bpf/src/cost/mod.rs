@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sockstamp_model::summary;
 
-use self::governor::Governor;
+use self::governor::{Distance, Governor};
 use self::meter::Meter;
 use crate::clock::monotonic_now;
 use crate::error::Error;
@@ -28,9 +28,19 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The look before a measurement whose cost nothing can lower.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 
-/// Intervals between looks: the shortest, and the longest, while the cost is nowhere near the
-/// ceiling.
-const INTERVALS: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
+/// The shortest interval between looks.
+const OFTEN: Duration = Duration::from_secs(2);
+
+/// The longest one, while the cost is nowhere near the ceiling.
+const SELDOM: Duration = Duration::from_secs(30);
+
+/// The interval while almost nothing runs the programs. A look takes two million instructions: the
+/// kernel rewrites each place that runs a program, before and after.
+const RARELY: Duration = Duration::from_secs(60);
+
+/// As many measured messages end a rest: their cost is a part of what a ceiling of 1 % allows in
+/// [`OFTEN`].
+const STIR: u64 = 2000;
 
 /// Keeps the cost of a measurement below a ceiling.
 pub(crate) struct Control {
@@ -45,7 +55,7 @@ pub(crate) struct Control {
     due: u64,
     /// The programs that go between windows are attached in this look.
     attached: bool,
-    /// Messages measured before the look.
+    /// Messages measured before the look, or at its end.
     measured: u64,
     looks: u64,
     over: u64,
@@ -78,7 +88,7 @@ impl Control {
             governor: Governor::new(&ceiling, options.sampling, windows, window::OVERHEAD),
             meter,
             random: Random::default(),
-            interval: INTERVALS.0,
+            interval: OFTEN,
             due: monotonic_now(),
             attached: true,
             measured: 0,
@@ -106,7 +116,12 @@ impl Control {
     }
 
     pub(crate) fn until_run(&self) -> Duration {
-        Duration::from_nanos(self.due.saturating_sub(monotonic_now()))
+        let due = Duration::from_nanos(self.due.saturating_sub(monotonic_now()));
+        if self.rests() { due.min(OFTEN) } else { due }
+    }
+
+    fn rests(&self) -> bool {
+        self.interval == RARELY && !self.meter.is_looking()
     }
 
     /// Look at the cost when that is due, and return the way to go on afterwards. `attached`: the
@@ -117,13 +132,18 @@ impl Control {
             self.meter.discard();
             self.attached = attached;
             self.begin(measured())?;
-        } else if monotonic_now() >= self.due {
+        } else if monotonic_now() >= self.due || self.stirs(&measured) {
             match self.meter.is_looking() {
                 true => return Ok(self.end(measured())),
                 false => self.begin(measured())?,
             }
         }
         Ok(None)
+    }
+
+    /// Return true if messages come after a time without any.
+    fn stirs(&self, measured: &impl Fn() -> u64) -> bool {
+        self.rests() && measured() > self.measured + STIR
     }
 
     fn begin(&mut self, measured: u64) -> Result<(), Error> {
@@ -135,7 +155,8 @@ impl Control {
 
     fn end(&mut self, measured: u64) -> Option<Step> {
         let (cost, seconds) = self.meter.end()?;
-        let measured = measured.saturating_sub(self.measured) as f64 / seconds;
+        let before = std::mem::replace(&mut self.measured, measured);
+        let measured = measured.saturating_sub(before) as f64 / seconds;
         if self.attached {
             self.governor.saw_attached(cost, measured);
         } else {
@@ -148,9 +169,10 @@ impl Control {
         let step = self.governor.choose();
         self.looks += 1;
         self.over += u64::from(self.governor.is_over());
-        self.interval = match self.governor.is_calm() {
-            true => (2 * self.interval).min(INTERVALS.1),
-            false => INTERVALS.0,
+        self.interval = match self.governor.distance() {
+            Distance::Near => OFTEN,
+            Distance::Calm => (2 * self.interval).min(SELDOM),
+            Distance::Idle => RARELY,
         };
         let interval = self.interval.mul_f64(self.random.jitter());
         self.due_in(interval);

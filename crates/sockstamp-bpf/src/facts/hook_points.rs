@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
 pub enum Tracepoint {
+    SignalDeliver,
     TcpSendmsgLocked,
     SockSendLength,
     TcpRetransmitSkb,
@@ -18,7 +19,8 @@ pub enum Tracepoint {
 
 impl Tracepoint {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
+        Self::SignalDeliver,
         Self::TcpSendmsgLocked,
         Self::SockSendLength,
         Self::TcpRetransmitSkb,
@@ -35,6 +37,7 @@ impl Tracepoint {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::SignalDeliver => "signal_deliver",
             Self::TcpSendmsgLocked => "tcp_sendmsg_locked",
             Self::SockSendLength => "sock_send_length",
             Self::TcpRetransmitSkb => "tcp_retransmit_skb",

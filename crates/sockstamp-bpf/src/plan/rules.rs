@@ -167,8 +167,8 @@ fn entry_obstacle(facts: &Facts, entry: Entry) -> Option<Reason> {
 
 /// Return why no tracepoint shows the entry of sends, if so.
 fn entry_tracepoint(facts: &Facts) -> Option<Reason> {
-    // Without the second, the entry of a failed send would be taken for the next one's.
-    lacks_any(facts, &[Tracepoint::TcpSendmsgLocked, Tracepoint::SockSendLength])
+    // Without the second, the entry of an interrupted send could be taken for the next one's.
+    lacks_any(facts, &[Tracepoint::TcpSendmsgLocked, Tracepoint::SignalDeliver])
 }
 
 /// Return why no callback comes when a send call begins, if so.

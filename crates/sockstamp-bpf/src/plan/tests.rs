@@ -273,8 +273,8 @@ fn without_both_its_tracepoints_the_entry_of_sends_is_seen_by_the_callback() {
     for (tracepoint, reason) in [
         (Tracepoint::TcpSendmsgLocked, Reason::Needs(Release(6, 16))),
         (
-            Tracepoint::SockSendLength,
-            Reason::NeedsTracepoint(Tracepoint::SockSendLength),
+            Tracepoint::SignalDeliver,
+            Reason::NeedsTracepoint(Tracepoint::SignalDeliver),
         ),
     ] {
         let facts = without(|facts| {

@@ -15,7 +15,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use sockstamp_bpf::probe;
 use tempfile::NamedTempFile;
-use testbed::{Host, Process};
+use testbed::{Host, Process, within_attempts};
 
 use crate::common::{Stat, messages, number, plan, report, skip, sockstamp};
 use crate::traced_hosts::{
@@ -137,6 +137,41 @@ fn a_daemon_that_the_command_leaves_behind_lives_on() {
     let daemon = Stray::of(&String::from_utf8(output.stdout).unwrap());
     assert!(daemon.is_alive());
     assert_eq!(cgroup_of(daemon.0), cgroup_of(std::process::id()));
+}
+
+/// Return the times that a process was woken, and its CPU time.
+fn activity(process: &Process) -> (u64, Duration) {
+    let read = |file| fs::read_to_string(format!("/proc/{}/{file}", process.id())).unwrap();
+    let status = read("status");
+    let woken = status
+        .lines()
+        .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    let time = read("schedstat").split(' ').next().unwrap().parse().unwrap();
+    (woken.unwrap().trim().parse().unwrap(), Duration::from_nanos(time))
+}
+
+/// By default stat keeps its cost below a ceiling, and looks at it now and then.
+#[test]
+fn an_idle_stat_sleeps() {
+    const TIME: Duration = Duration::from_secs(10);
+    /// Once a second, and twice for a look every two seconds, where others keep the host busy.
+    const WAKINGS: u64 = 30;
+    const CPU: Duration = Duration::from_millis(10);
+    let host = Host::new("idle").unwrap();
+    let process = start(&["stat", "--netns", host.netns_name(), "--format", "json"]);
+    // The first look is at once.
+    thread::sleep(Duration::from_secs(1));
+    within_attempts(|| {
+        let before = activity(&process);
+        thread::sleep(TIME);
+        let after = activity(&process);
+        let (woken, time) = (after.0 - before.0, after.1 - before.1);
+        println!("{woken} times, {time:?}");
+        match woken <= WAKINGS && time <= CPU {
+            true => Ok(()),
+            false => Err(format!("woken {woken} times, for {time:?}")),
+        }
+    });
 }
 
 #[test]

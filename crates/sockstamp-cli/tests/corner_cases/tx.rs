@@ -244,6 +244,87 @@ fn a_send_that_finds_the_buffer_full_leaves_no_entry_to_the_next() {
     assert!(last.stage("tx.copy") < PAUSE, "{last:?}");
 }
 
+#[test]
+fn a_send_that_waits_before_its_first_byte_begins_before_the_wait() {
+    let scene = Loopback::new();
+    let mut connection = scene.connect();
+    SockRef::from(&connection.client)
+        .set_send_buffer_size(16 << 10)
+        .unwrap();
+    let filled = fill(&connection.client);
+    let client = connection.client.try_clone().unwrap();
+    let sender = thread::spawn(move || (&client).write_all(&[0; 10]).unwrap());
+    pause();
+    connection.server.read_exact(&mut vec![0; filled]).unwrap();
+    sender.join().unwrap();
+    connection.server.read_exact(&mut [0; 10]).unwrap();
+    wait_acknowledged(&connection.client);
+
+    let messages = scene.finish();
+    let sent = messages.sent_from(connection.client_address);
+    let last = sent.last().unwrap();
+    assert_eq!((last.bytes(), last.verdict()), (10, "valid"));
+    assert!(last.stage("tx.copy") > PAUSE / 2, "{last:?}");
+    assert!(last.part("tx.copy", "sndbuf") > PAUSE / 2, "{last:?}");
+}
+
+/// Wait in vain for room, and send the same bytes when there is some.
+const GIVE_UP: &str = "
+import signal, socket, struct, sys, time
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.socket()
+client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16 << 10)
+client.connect(listener.getsockname())
+server, _ = listener.accept()
+for _ in range(10):
+    try:
+        while True:
+            client.send(bytes(1 << 16), socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        time.sleep(0.02)
+def stop(*_):
+    raise InterruptedError
+if sys.argv[1] == 'time':
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack('ll', 0, 300000))
+else:
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+try:
+    client.send(b'x' * 100)
+    sys.exit('it was sent')
+except (BlockingIOError, InterruptedError):
+    pass
+server.settimeout(0.3)
+try:
+    while True:
+        server.recv(1 << 20)
+except TimeoutError:
+    pass
+client.send(b'x' * 100)
+assert server.recv(200) == b'x' * 100
+time.sleep(0.1)
+";
+
+/// Nothing shows that the first send is over: the second one is refused, or has its own time.
+#[test]
+fn a_send_that_gave_up_adds_no_wait_to_the_next_one() {
+    for reason in ["time", "signal"] {
+        let host = Host::new("corner").unwrap();
+        let trace = Trace::start(&["--netns", host.netns_name()]);
+        let program = host.spawn("python3", &["-c", GIVE_UP, reason]).unwrap();
+        program.wait(PATIENCE).unwrap();
+
+        let messages = Messages::new(trace.finish());
+        let sent = messages.sent();
+        let last = sent.last().unwrap();
+        assert_eq!(last.bytes(), 100, "{reason}: {sent:?}");
+        match last.verdict() {
+            "valid" => assert!(last.stage("tx.copy") < PAUSE, "{reason}: {last:?}"),
+            verdict => assert_eq!(verdict, "no-entry", "{reason}: {last:?}"),
+        }
+    }
+}
+
 /// Address 0 is not mapped: the kernel copies nothing and the call fails with EFAULT.
 const BAD_POINTER: &str = "
 import ctypes, errno, socket, sys, time

@@ -4,6 +4,7 @@
 #define SOCKSTAMP_TCP_SEND_ENTRY_BPF_H
 
 #include "flow/select.bpf.h"
+#include "tcp/send/interrupted.bpf.h"
 
 /* tcp_notsent_lowat(): without one of its own, the socket has that of its network namespace. */
 static __always_inline __u32 tx_notsent_lowat(const struct tcp_sock *tp)
@@ -88,25 +89,125 @@ static __always_inline void tx_refresh(const struct tcp_sock *tp, struct flow *f
 }
 
 /*
- * Return true if a task's noted entry is of an earlier call, which failed unseen: kTLS, sockmap and
- * io_uring call tcp_sendmsg_locked() themselves and keep its result. A call that may not wait takes
- * its second turn only after it has queued a byte.
+ * Return the task's slot for its entry. An earlier unused note of the task belongs to no send; nor
+ * do notes of others, if no task waits inside send. The socket is locked.
  */
-static __always_inline bool entry_is_stale(const struct tcp_sock *tp, const struct flow *flow,
-					   const struct msghdr *msg)
+static __always_inline struct sender *entry_place(const struct sock *sk, struct flow *flow,
+						  __u32 tid)
 {
-	return msg->msg_flags & MSG_DONTWAIT && tp->write_seq == flow->tx_seq;
+	struct sender *sender = entry_of_task(flow, tid);
+
+	if (!sender)
+		sender = entry_of_task(flow, 0);
+	if (!sender && !sk->sk_write_pending)
+		sender = &flow->senders[0];
+	return sender;
+}
+
+/* include/net/inet_sock.h, v6.6. */
+#define INET_FLAGS_RECVERR  (1UL << 9)
+#define INET_FLAGS_RECVERR6 (1UL << 26)
+/* include/linux/sched.h, v6.18: tasks that leave a call without a return to user space. */
+#define PF_IO_WORKER   0x00000010
+#define PF_USER_WORKER 0x00004000
+#define PF_KTHREAD     0x00200000
+/* include/linux/sched.h */
+#define MAX_SCHEDULE_TIMEOUT ((long)(~0UL >> 1))
+
+enum standing {
+	ENTRY_CONTINUES, /* of the call that takes another turn */
+	ENTRY_ENDED, /* of an earlier call, which queued nothing */
+	ENTRY_DOUBTFUL,
+};
+
+/*
+ * Return true if something lies between send calls and TCP (kTLS, sockmap): a call may then succeed
+ * where tcp_sendmsg_locked() has failed.
+ */
+static __always_inline bool tx_layered(const struct sock *sk)
+{
+	return tcp_of(sk)->inet_conn.icsk_ulp_ops || sk->sk_user_data;
 }
 
 /*
- * Return true if a task's noted entry may be of an earlier call, which waited and failed unseen: a
- * sockmap (sk_user_data) lets a call on one socket send by another, and of that call only the first
- * socket is shown (tcp_bpf_sendmsg_redir(), net/ipv4/tcp_bpf.c, v6.18).
+ * Return true if a call that waits for memory may give up, and be forgotten, while the connection
+ * goes on: sk_stream_wait_memory(), v6.18. It does so for a signal, which is delivered before the
+ * task can call again, when its time is over, and for an error that ICMP reported. Without a time
+ * limit a call that a signal without a handler interrupts begins again by itself (ERESTARTSYS): it
+ * is the same one. A sockmap (sk_user_data) lets a call on one socket wait for another, with the
+ * first one's limit: tcp_bpf_sendmsg_redir(), net/ipv4/tcp_bpf.c, v6.18.
  */
-static __always_inline bool entry_is_doubtful(const struct sock *sk, const struct flow *flow,
-					      const struct sender *sender)
+static __always_inline bool tx_may_give_up(const struct sock *sk, const struct sender *sender)
 {
-	return sk->sk_user_data && sender->full && tcp_of(sk)->write_seq == flow->tx_seq;
+	const struct inet_sock *inet = cast_kernel(sk, struct inet_sock);
+	const struct task_struct *task = bpf_get_current_task_btf();
+
+	return sk->sk_sndtimeo != MAX_SCHEDULE_TIMEOUT || tx_layered(sk) ||
+	       inet->inet_flags & (INET_FLAGS_RECVERR | INET_FLAGS_RECVERR6) ||
+	       task->flags & (PF_KTHREAD | PF_IO_WORKER | PF_USER_WORKER) ||
+	       interrupted_since(sender->tid, sender->entry);
+}
+
+/*
+ * Tell a later turn of a call from the first one of the next, where the call between queued nothing
+ * and failed: a call that queued something takes its entry away when it ends (SENDMSG). A turn that
+ * finds room queues bytes, or fails. One that finds none waits until there is room, and takes the
+ * next turn with as many bytes; or it fails, at once if it may not wait.
+ */
+static __always_inline enum standing entry_standing(const struct sock *sk, const struct flow *flow,
+						    const struct sender *sender, __u32 flags,
+						    __u64 left, bool will_wait)
+{
+	bool nothing_queued = tcp_of(sk)->write_seq == flow->tx_seq;
+
+	/* A turn without any progress lets the backlog in: sk_flush_backlog(). */
+	if (!sender->full && left <= sender->left && !nothing_queued)
+		return ENTRY_CONTINUES;
+	if (left != sender->left || flags & MSG_DONTWAIT || sender->flags & SENDER_NOWAIT)
+		return ENTRY_ENDED;
+	if (will_wait)
+		return ENTRY_ENDED;
+	/* Only where memory is short it waits although there was room. */
+	if (!sender->full || tx_may_give_up(sk, sender))
+		return ENTRY_DOUBTFUL;
+	return ENTRY_CONTINUES;
+}
+
+/* A turn of a task that has an entry. Return true if it is the first one of its call. */
+static __always_inline bool tx_turn(const struct sock *sk, struct flow *flow, struct sender *sender,
+				    const struct msghdr *msg, bool will_wait)
+{
+	__u64 left = msg->msg_iter.count;
+
+	switch (entry_standing(sk, flow, sender, msg->msg_flags, left, will_wait)) {
+	case ENTRY_ENDED:
+		return true;
+	case ENTRY_DOUBTFUL:
+		sender->tid = 0;
+		flow->tx_crowded = TX_CROWDED;
+		return false;
+	case ENTRY_CONTINUES:
+		if (will_wait || sender->full)
+			tx_wait(sender, will_wait, bpf_ktime_get_ns());
+		sender->left = left;
+	}
+	return false;
+}
+
+/*
+ * A turn that is about to wait, of a message that is not to be measured: the next one must not be
+ * taken for the entry of one that is, nor for a later turn of an earlier call.
+ */
+static __always_inline void tx_turn_unmeasured(const struct sock *sk, struct flow *flow,
+					       const struct msghdr *msg)
+{
+	struct sender *sender = entry_of_task(flow, bpf_get_current_pid_tgid());
+	__u64 left = msg->msg_iter.count;
+
+	flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
+	if (sender &&
+	    entry_standing(sk, flow, sender, msg->msg_flags, left, true) != ENTRY_CONTINUES)
+		sender->tid = 0;
 }
 
 /*
@@ -129,53 +230,33 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 	will_wait = tx_will_wait(sk, tail, size_goal);
 	tx_refresh(tcp_of(sk), flow);
 	if (stream_passes(&flow->tx_sampler)) {
-		/* Its next turn must not be taken for the entry of one that is to be measured. */
 		if (will_wait)
-			flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
+			tx_turn_unmeasured(sk, flow, msg);
 		return;
 	}
 	task = bpf_get_current_pid_tgid();
 	sender = entry_of_task(flow, task);
-	if (sender && !entry_is_stale(tcp_of(sk), flow, msg)) {
-		if (entry_is_doubtful(sk, flow, sender)) {
-			sender->tid = 0;
-			flow->tx_crowded = TX_CROWDED;
-			return;
-		}
-		if (will_wait || sender->full)
-			tx_wait(sender, will_wait, bpf_ktime_get_ns());
+	if (sender && !tx_turn(sk, flow, sender, msg, will_wait))
 		return;
-	}
 	if (!pid_selected(task >> 32))
 		return;
 	if (!sender)
-		sender = entry_of_task(flow, 0);
+		sender = entry_place(sk, flow, task);
 	if (!sender) {
 		flow->tx_crowded = flow->tx_crowded ?: TX_CROWDED;
 		return;
 	}
-	if (flow->tx_crowded)
+	if (flow->tx_crowded) {
+		sender->tid = 0;
 		return;
+	}
 	entry_note(sk, flow, sender, task);
 	sender->full = will_wait ? sender->entry : 0;
+	sender->left = msg->msg_iter.count;
 	if (msg->msg_flags & MSG_MORE)
 		sender->flags |= SENDER_MORE;
-}
-
-/*
- * Return the task's slot for its entry. An earlier unused note of the task belongs to no send; nor
- * do notes of others, if no task waits inside send. The socket is locked.
- */
-static __always_inline struct sender *entry_place(const struct sock *sk, struct flow *flow,
-						  __u32 tid)
-{
-	struct sender *sender = entry_of_task(flow, tid);
-
-	if (!sender)
-		sender = entry_of_task(flow, 0);
-	if (!sender && !sk->sk_write_pending)
-		sender = &flow->senders[0];
-	return sender;
+	if (msg->msg_flags & MSG_DONTWAIT)
+		sender->flags |= SENDER_NOWAIT;
 }
 
 /*
@@ -311,27 +392,6 @@ static __always_inline void tx_sender(const struct tcp_sock *tp, struct flow *fl
 	sender->entry = now;
 	tx_serve(tp, flow, sender);
 	remember_task(flow, sender->pid);
-}
-
-/*
- * Return true if something lies between send calls and TCP (kTLS, sockmap): a call may then succeed
- * where tcp_sendmsg_locked() has failed.
- */
-static __always_inline bool tx_layered(const struct sock *sk)
-{
-	return tcp_of(sk)->inet_conn.icsk_ulp_ops || sk->sk_user_data;
-}
-
-/*
- * A send that failed has copied nothing (tcp_sendmsg_locked() returns the count otherwise), so no
- * SENDMSG callback took its entry away.
- */
-static __always_inline void tx_failed(const struct sock *sk)
-{
-	struct flow *flow = flow_lookup(sk);
-
-	if (flow)
-		tx_take_entry(flow);
 }
 
 #endif

@@ -48,8 +48,12 @@ struct sender {
 	__u64 service; /* as tx_message's */
 	__u64 full; /* since when it waits for room in the send buffer; 0: it does not */
 	__u64 sndbuf; /* how long it has waited for room */
-	__u64 call; /* address of its struct msghdr, which lives as long as the call; 0: it has none
-		     */
+	union {
+		__u64 left; /* bytes that its call had not queued when its last turn began */
+		/* Where functions are traced: address of its struct msghdr, which lives as long as
+		 * the call; 0: it has none. */
+		__u64 call;
+	};
 	__u32 tid; /* 0: free */
 	__u32 pid;
 	__u32 flags; /* SENDER_ and MESSAGE_PIPELINED */
@@ -66,6 +70,7 @@ enum crowded {
 	TX_ADOPTED, /* some were when the flow was adopted */
 	TX_WINDOW, /* some may have been when a window's programs came */
 };
-#define SENDER_MORE (1 << 16) /* MSG_MORE */
+#define SENDER_MORE   (1 << 16) /* MSG_MORE */
+#define SENDER_NOWAIT (1 << 17) /* MSG_DONTWAIT */
 
 #endif
