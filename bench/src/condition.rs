@@ -81,7 +81,7 @@ impl Condition {
             },
             Self::Empty => State::Floor(Box::new(Floor::attach(load.elsewhere())?)),
             Self::EmptySelected => State::Floor(Box::new(Floor::attach(load.cgroup())?)),
-            Self::NaiveTags => State::Naive(Box::new(Naive::attach(load.cgroup())?)),
+            Self::NaiveTags => State::Naive(Box::new(Naive::attach(load.cgroup(), None)?)),
             _ => State::Session(Box::new(self.session(load)?)),
         })
     }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
 use sockstamp_bpf::object;
+use sockstamp_model::flow::NetnsInode;
 
 use crate::skeleton::naive::{NaiveSkel, NaiveSkelBuilder};
 
@@ -24,13 +25,18 @@ impl std::fmt::Debug for Naive {
 }
 
 impl Naive {
-    /// Attach to a cgroup, for connections that are made from now on.
+    /// Attach to a cgroup, for connections that are made from now on: all, or those of a network
+    /// namespace.
     ///
     /// # Errors
     ///
     /// Where the kernel refuses.
-    pub fn attach(cgroup: &Path) -> Result<Self> {
-        let skeleton = object::open(NaiveSkelBuilder::default())?
+    pub fn attach(cgroup: &Path, netns: Option<NetnsInode>) -> Result<Self> {
+        let mut open = object::open(NaiveSkelBuilder::default())?;
+        if let (Some(settings), Some(netns)) = (open.maps.rodata_data.as_mut(), netns) {
+            settings.naive_netns = netns.0;
+        }
+        let skeleton = open
             .load()
             .context("cannot load the program that writes options")?;
         let cgroup = File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;

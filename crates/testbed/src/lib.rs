@@ -63,7 +63,7 @@ pub use leftovers::clean_up_leftovers;
 pub use link::{Direction, Family, Link};
 pub use link_config::LinkConfig;
 pub use middlebox::Experiments;
-pub use peer::{peer_program, set_max_pacing_rate};
+pub use peer::{peer_program, set_max_pacing_rate, set_signature_key};
 pub use process::Process;
 pub use statistics::{DirectionStatistics, Lateness, RelayStatistics};
 pub use tcp_info::TcpInfo;

@@ -17,7 +17,7 @@ use crate::nat::Nat;
 use crate::process::{self, POLL_INTERVAL};
 use crate::relay::{Relay, Shared};
 use crate::statistics::RelayStatistics;
-use crate::sys;
+use crate::sys::{self, Offload};
 
 /// An IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -270,6 +270,21 @@ impl Link {
     pub fn shift_sequence(&self, by: u32) -> Result<()> {
         for direction in [Direction::AToB, Direction::BToA] {
             self.way(direction)?.shared.shift.store(by, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Have host a send no packet of several segments, and host b put segments together that come
+    /// in a row (GRO). For a veth pair.
+    pub fn coalesce(&self) -> Result<()> {
+        for (end, offload, on) in [
+            (&self.a, Offload::Segmentation, false),
+            (&self.b, Offload::Coalescing, true),
+        ] {
+            let set = || sys::set_offload(&end.interface, offload, on);
+            end.namespace
+                .enter(set)
+                .context("set an offload of", &end.interface)?;
         }
         Ok(())
     }

@@ -26,6 +26,8 @@ pub enum Experiments {
     Strip,
     /// They are dropped.
     Drop,
+    /// They pass with another number in the option.
+    Alter,
 }
 
 /// A TCP segment with its virtio header.
@@ -80,6 +82,16 @@ impl<'a> Segment<'a> {
         for word in (at..at + length).step_by(2) {
             self.replace(word, [NO_OPERATION; 2]);
         }
+    }
+
+    /// Change the last word of an experimental option.
+    pub(crate) fn alter(&mut self) {
+        let Some((at, length)) = self.option(|kind| EXPERIMENTS.contains(&kind)) else {
+            return;
+        };
+        let word = at + length - 2;
+        let [high, low] = [self.tcp[word], self.tcp[word + 1]];
+        self.replace(word, [!high, !low]);
     }
 
     /// Return place and length of the first option of a kind.
@@ -179,6 +191,15 @@ mod tests {
         assert_eq!(number(tcp, SEQUENCE), 0x8000_000c);
         assert_eq!(number(tcp, ACKNOWLEDGEMENT), 50);
         assert_eq!([number(tcp, 24), number(tcp, 28)], [150, 250]);
+        assert_eq!(sum(tcp), 0xffff);
+    }
+
+    #[test]
+    fn the_number_in_an_experimental_option_is_altered() {
+        let mut frame = frame();
+        Segment::in_frame(&mut frame).unwrap().alter();
+        let tcp = &frame[VNET_HEADER_LEN + 20..];
+        assert_eq!(number(tcp, 36), 0xfff8);
         assert_eq!(sum(tcp), 0xffff);
     }
 

@@ -72,6 +72,9 @@ impl Shared {
         };
         segment.shift(leaves, self.shift.load(Ordering::Relaxed));
         let experiments = self.experiments.load(Ordering::Relaxed);
+        if experiments == Experiments::Alter as u8 {
+            segment.alter();
+        }
         if experiments == Experiments::Strip as u8 {
             segment.strip();
         }

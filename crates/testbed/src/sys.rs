@@ -114,6 +114,92 @@ pub(crate) fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> i
     })
 }
 
+/// `struct tcp_md5sig` with an address of IPv4 or IPv6: include/uapi/linux/tcp.h.
+#[repr(C)]
+struct SignatureKey {
+    address: socket2::SockAddrStorage,
+    flags: u8,
+    prefix_length: u8,
+    key_length: u16,
+    interface: libc::c_int,
+    key: [u8; 80],
+}
+
+/// Has segments to and from a peer signed: TCP_MD5SIG (RFC 2385). Keys have up to 80 bytes.
+pub(crate) fn set_signature_key(socket: impl AsFd, peer: socket2::SockAddr, key: &[u8]) -> io::Result<()> {
+    let mut signature = SignatureKey {
+        address: peer.as_storage(),
+        flags: 0,
+        prefix_length: 0,
+        key_length: u16::try_from(key.len()).map_err(io::Error::other)?,
+        interface: 0,
+        key: [0; 80],
+    };
+    let room = signature.key.get_mut(..key.len());
+    room.ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(key);
+    let len = libc::socklen_t::try_from(size_of_val(&signature)).expect("it is small");
+    // SAFETY: the kernel reads `len` bytes from the pointer, which points at a live local of that
+    // size without padding.
+    check(unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_MD5SIG,
+            (&raw const signature).cast(),
+            len,
+        )
+    })
+}
+
+/// `struct ifreq` as SIOCETHTOOL reads it: a name, and a pointer to the command.
+#[repr(C)]
+struct DeviceRequest {
+    name: [u8; libc::IFNAMSIZ],
+    command: *mut DeviceFlag,
+    padding: [u8; 16],
+}
+
+const _: () = assert!(size_of::<DeviceRequest>() == size_of::<libc::ifreq>());
+
+/// `struct ethtool_value`: include/uapi/linux/ethtool.h.
+#[repr(C)]
+struct DeviceFlag {
+    command: u32,
+    value: u32,
+}
+
+/// What a device does with segments.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(crate) enum Offload {
+    /// It cuts packets of several segments: `ETHTOOL_STSO`.
+    Segmentation = 0x1f,
+    /// It puts segments that come together: `ETHTOOL_SGRO`.
+    Coalescing = 0x2c,
+}
+
+/// Switches an offload of a device of the calling thread's network namespace.
+pub(crate) fn set_offload(device: &str, offload: Offload, on: bool) -> io::Result<()> {
+    const SIOCETHTOOL: u32 = 0x8946;
+    if device.len() >= libc::IFNAMSIZ {
+        return Err(io::Error::from_raw_os_error(libc::ENAMETOOLONG));
+    }
+    let mut flag = DeviceFlag {
+        command: offload as u32,
+        value: on.into(),
+    };
+    let mut request = DeviceRequest {
+        name: [0; libc::IFNAMSIZ],
+        command: &raw mut flag,
+        padding: [0; 16],
+    };
+    request.name[..device.len()].copy_from_slice(device.as_bytes());
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
+    // SAFETY: the kernel reads a struct ifreq, and reads and writes a struct ethtool_value. Both
+    // pointers point at live locals of these sizes.
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL.into(), &raw mut request) })
+}
+
 /// A page of memory that never comes: whatever reads it waits, also inside the kernel.
 #[derive(Debug)]
 pub(crate) struct AbsentPage {

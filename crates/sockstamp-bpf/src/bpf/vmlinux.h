@@ -580,6 +580,7 @@ struct tcp_sock {
 	u8 syn_data_acked : 1;
 	bool is_mptcp;
 	struct request_sock *fastopen_rsk;
+	struct tcp_ao_info *ao_info; /* with CONFIG_TCP_AO, since v6.7 */
 };
 
 struct mptcp_sock {

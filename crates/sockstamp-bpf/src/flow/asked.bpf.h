@@ -5,7 +5,8 @@
  * has to give back: those that it set, and those that it found set by another sockstamp, which has
  * them in its own mark. The last mark that has a bit clears it. A bit that was set before all of
  * them is in no mark, and stays. A program that sets a bit which one of ours has set already
- * changes nothing that could be seen, and loses it with ours.
+ * changes nothing that could be seen, and loses it with ours; but for one that writes options
+ * beside a tag (tcp/tag).
  *
  * The socket is locked in all of this, so no two sockstamps look at one at a time.
  */

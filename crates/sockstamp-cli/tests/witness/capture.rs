@@ -119,6 +119,10 @@ pub(crate) struct Segment {
     pub(crate) sack: [Option<(u32, u32)>; 4],
     /// The number in a tag: RFC 6994, kind 253, experiment 0x5353.
     pub(crate) tag: Option<u32>,
+    /// It has the option of the naive program in testbed-bpf, experiment 0x4e4e.
+    pub(crate) is_naive: bool,
+    /// It has a signature by MD5: RFC 2385, kind 19.
+    pub(crate) is_signed: bool,
 }
 
 /// The packets in a file that tcpdump wrote on a little-endian machine: pcap-savefile(5).
@@ -236,7 +240,9 @@ fn with_transport(mut packet: Packet, bytes: &[u8]) -> Packet {
             flags: bytes[13],
             window: be16(bytes, 14),
             sack: sack(&bytes[20..header]),
-            tag: tag(&bytes[20..header]),
+            tag: experiment(&bytes[20..header], [0x53; 2]),
+            is_naive: experiment(&bytes[20..header], [0x4e; 2]).is_some(),
+            is_signed: option(&bytes[20..header], |option| option[0] == 19).is_some(),
         });
     }
     packet
@@ -245,32 +251,35 @@ fn with_transport(mut packet: Packet, bytes: &[u8]) -> Packet {
 /// The blocks of the SACK option.
 fn sack(options: &[u8]) -> [Option<(u32, u32)>; 4] {
     const SACK: u8 = 5;
-    let Some(option) = option(options, SACK) else {
+    let Some(option) = option(options, |option| option[0] == SACK) else {
         return [None; 4];
     };
     let block = |at: usize| (at + 8 <= option.len()).then(|| (be32(option, at), be32(option, at + 4)));
     [2, 10, 18, 26].map(block)
 }
 
-fn tag(options: &[u8]) -> Option<u32> {
+/// The number in an option for experiments.
+fn experiment(options: &[u8], id: [u8; 2]) -> Option<u32> {
     const EXPERIMENT: u8 = 253;
-    let tag = option(options, EXPERIMENT)?;
-    (tag[1..4] == [8, 0x53, 0x53]).then(|| be32(tag, 4))
+    let wanted = |option: &[u8]| option[0] == EXPERIMENT && option[1] == 8 && option[2..4] == id;
+    Some(be32(option(options, wanted)?, 4))
 }
 
-/// The first option of a kind, from its kind on.
-fn option(mut options: &[u8], wanted: u8) -> Option<&[u8]> {
+/// The first option that is wanted, from its kind on.
+fn option(mut options: &[u8], wanted: impl Fn(&[u8]) -> bool) -> Option<&[u8]> {
     const END: u8 = 0;
     const PADDING: u8 = 1;
-    while let [kind, rest @ ..] = options {
-        options = match (*kind, rest) {
-            (END, _) | (_, []) => return None,
-            (PADDING, _) => rest,
-            (kind, [length, ..]) if kind == wanted => return options.get(..usize::from(*length)),
-            (_, [length, ..]) => &options[usize::from(*length)..],
+    loop {
+        let (option, rest) = match *options {
+            [] | [_] | [END, ..] => return None,
+            [PADDING, ..] => (&[][..], &options[1..]),
+            [_, length, ..] => options.split_at_checked(usize::from(length))?,
         };
+        if !option.is_empty() && wanted(option) {
+            return Some(option);
+        }
+        options = rest;
     }
-    None
 }
 
 fn le32(bytes: &[u8], at: usize) -> u32 {

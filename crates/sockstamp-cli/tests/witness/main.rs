@@ -19,6 +19,8 @@ mod send;
 mod sending;
 mod streams;
 mod tagged;
+mod tagged_beside;
+mod tagged_coalesced;
 mod udp;
 mod udp_calls;
 mod udp_queue;

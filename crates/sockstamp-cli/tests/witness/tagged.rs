@@ -22,27 +22,27 @@ use crate::capture::{Capture, Packet};
 use crate::common::{self, number};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
-const MESSAGES: usize = 200;
+pub(crate) const MESSAGES: usize = 200;
 const BYTES: usize = 700;
 /// One message in about three.
 const IN_STEP: [&str; 2] = ["--in-step", "2^11"];
 /// Added to the first host's numbers: no multiple of 2^11, and beyond the half of all numbers.
-const SHIFT: u32 = 0x8765_4321;
+pub(crate) const SHIFT: u32 = 0x8765_4321;
 
 /// Two hosts and the link between them.
-struct Hosts {
+pub(crate) struct Hosts {
     family: Family,
-    hosts: [Host; 2],
-    link: Link,
+    pub(crate) hosts: [Host; 2],
+    pub(crate) link: Link,
     directory: TempDir,
 }
 
 impl Hosts {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::over(Family::V4)
     }
 
-    fn over(family: Family) -> Self {
+    pub(crate) fn over(family: Family) -> Self {
         let hosts = [Host::new("first").unwrap(), Host::new("second").unwrap()];
         let link = Link::relay(&hosts[0], &hosts[1], LinkConfig::default()).unwrap();
         let directory = tempdir().unwrap();
@@ -54,7 +54,7 @@ impl Hosts {
         }
     }
 
-    fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         SocketAddr::new(self.link.address_b(self.family), 7000)
     }
 
@@ -62,7 +62,7 @@ impl Hosts {
         self.directory.path().join(["first", "second"][host])
     }
 
-    fn record(&self, host: usize, options: &[&str]) -> Process {
+    pub(crate) fn record(&self, host: usize, options: &[&str]) -> Process {
         let mut command = Command::new(common::sockstamp());
         command.arg("record").args(IN_STEP).args(options);
         command.arg("-o").arg(self.path(host)).args(common::hooks());
@@ -72,12 +72,12 @@ impl Hosts {
         process
     }
 
-    fn capture(&self) -> [Capture; 2] {
+    pub(crate) fn capture(&self) -> [Capture; 2] {
         let interfaces = [self.link.interface_a(), self.link.interface_b()];
         [0, 1].map(|host| Capture::start(&self.hosts[host], interfaces[host], "tcp"))
     }
 
-    fn connect(&self) -> [TcpStream; 2] {
+    pub(crate) fn connect(&self) -> [TcpStream; 2] {
         let listener = self.hosts[1].tcp_listen(self.address()).unwrap();
         let client = self.hosts[0].tcp_connect(self.address()).unwrap();
         let (server, _) = listener.accept().unwrap();
@@ -88,7 +88,7 @@ impl Hosts {
         [client, server]
     }
 
-    fn join(&self, options: &[&str]) -> Value {
+    pub(crate) fn join(&self, options: &[&str]) -> Value {
         let mut command = Command::new(common::sockstamp());
         command.args(["join", "--format", "json"]).args(options);
         let output = command.args([self.path(0), self.path(1)]).output().unwrap();
@@ -98,7 +98,7 @@ impl Hosts {
 }
 
 /// Ask and answer, one after the other.
-fn exchange(ends: &mut [TcpStream; 2], messages: usize) {
+pub(crate) fn exchange(ends: &mut [TcpStream; 2], messages: usize) {
     for _ in 0..messages {
         for (from, to) in [(0, 1), (1, 0)] {
             ends[from].write_all(&[7; BYTES]).unwrap();
@@ -108,7 +108,7 @@ fn exchange(ends: &mut [TcpStream; 2], messages: usize) {
 }
 
 /// End a recording. Return what it said.
-fn stop(mut process: Process) -> String {
+pub(crate) fn stop(mut process: Process) -> String {
     process.signal(Signal::SIGINT).unwrap();
     let status = process.wait_status(TIMEOUT).unwrap();
     let said = process.stderr();
@@ -118,7 +118,7 @@ fn stop(mut process: Process) -> String {
 }
 
 /// End a recording. Return its figures of tags by name.
-fn end(process: Process) -> impl Fn(&str) -> u64 {
+pub(crate) fn end(process: Process) -> impl Fn(&str) -> u64 {
     let said = stop(process);
     move |name: &str| {
         let line = said.lines().find_map(|line| line.split_once("tags: "));
@@ -128,11 +128,11 @@ fn end(process: Process) -> impl Fn(&str) -> u64 {
     }
 }
 
-fn joined_messages(joined: &Value) -> [u64; 2] {
+pub(crate) fn joined_messages(joined: &Value) -> [u64; 2] {
     [0, 1].map(|direction| number(&joined["directions"][direction]["total"]["count"]))
 }
 
-fn tagged(packets: &[Packet]) -> Vec<&Packet> {
+pub(crate) fn tagged(packets: &[Packet]) -> Vec<&Packet> {
     let is_tagged = |packet: &&Packet| packet.tcp.is_some_and(|segment| segment.tag.is_some());
     packets.iter().filter(is_tagged).collect()
 }
@@ -216,6 +216,24 @@ fn numbers_are_the_senders(packets: &[Vec<Packet>; 2], hosts: &Hosts) {
             );
         }
     }
+}
+
+/// A tag that contradicts an earlier one is counted: the numbers of one of them are wrong.
+#[test]
+fn tags_that_contradict_each_other_are_counted() {
+    let hosts = Hosts::new();
+    let recorders = [0, 1].map(|host| hosts.record(host, &["--tag"]));
+    let mut ends = hosts.connect();
+    exchange(&mut ends, 10);
+    let [first, second] = recorders;
+    drop(stop(second));
+    thread::sleep(Duration::from_millis(1_100));
+    hosts.link.treat_experiments(Experiments::Alter).unwrap();
+    let newcomer = hosts.record(1, &["--tag"]);
+    exchange(&mut ends, MESSAGES);
+    let [first, newcomer] = [first, newcomer].map(end);
+    assert_eq!([first("read"), first("changed")], [2, 1]);
+    assert_eq!([newcomer("read"), newcomer("changed")], [1, 0]);
 }
 
 /// A host without sockstamp says nothing, and gets one tag from a connection.

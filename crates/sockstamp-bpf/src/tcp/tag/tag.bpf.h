@@ -91,10 +91,19 @@ static __always_inline bool tag_suspicious(const struct sock *sk)
 	return resent && *resent >= TAG_SUSPICION;
 }
 
+/*
+ * TCP-AO (RFC 5925) signs options, and the kernel does so before programs write theirs: the peer
+ * would drop the segment (__tcp_transmit_skb(), v7.2). Signatures by MD5 leave options out.
+ */
+static __always_inline bool tag_breaks_signature(const struct tcp_sock *tp)
+{
+	return bpf_core_field_exists(tp->ao_info) && tp->ao_info;
+}
+
 /* Have the next segment with room tagged. `socket` is the argument of bpf_setsockopt() here. */
 static __always_inline void tag_wish(void *socket, const struct sock *sk, struct mark *mark)
 {
-	if (tag_suspicious(sk)) {
+	if (tag_suspicious(sk) || tag_breaks_signature(tcp_of(sk))) {
 		tags_count(TAGS_WITHHELD);
 		return;
 	}
@@ -137,8 +146,8 @@ static __always_inline bool tag_suits(struct bpf_sock_ops *ctx, const struct soc
 		return false;
 	if (ctx->skb_tcp_flags & ~(TCP_FLAG_ACK | TCP_FLAG_PSH) || skb_tcp(skb)->seq != tp->snd_nxt)
 		return false;
-	/* The last segment of the handshake is an acknowledgement as well. */
-	return skb->len || tp->data_segs_in || tp->data_segs_out;
+	/* In the last one of the handshake, an acknowledgement, the peer looks for no option. */
+	return skb->len || tp->data_segs_in;
 }
 
 /* As tcp_current_mss() and tcp_established_options() reckon (net/ipv4/tcp_output.c, v6.18). */
@@ -186,6 +195,10 @@ static __always_inline void tag_write(struct bpf_sock_ops *ctx, struct bpf_sock_
 	/* Another program's options. */
 	if (!mark || mark->tag.state != TAG_RESERVED)
 		return;
+	/* A program that runs later has reserved room, too: it loses its own if we have the kernel
+	 * rest. */
+	if (kern->remaining_opt_len > TAG_LENGTH)
+		mark->asked &= ~ASKED_ENTRY;
 	option.seq = bpf_htonl(cb->seq);
 	if (bpf_store_hdr_opt(ctx, &option, sizeof(option), 0)) {
 		tags_count(TAGS_NO_ROOM);
