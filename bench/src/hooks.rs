@@ -53,15 +53,29 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn take(load: &mut Load, condition: Condition, traffic: Traffic) -> Result<Self> {
+        Self::over(load, condition, traffic, ROUND)
+    }
+
+    /// As long as `round`.
+    pub(crate) fn over(
+        load: &mut Load,
+        condition: Condition,
+        traffic: Traffic,
+        round: Duration,
+    ) -> Result<Self> {
         let mut state = condition.enter(load)?;
-        Self::of_state(load, &mut state, traffic)
+        Self::of_round(load, &mut state, traffic, round)
     }
 
     /// On a connection of its own.
     pub(crate) fn of_state(load: &mut Load, state: &mut State, traffic: Traffic) -> Result<Self> {
+        Self::of_round(load, state, traffic, ROUND)
+    }
+
+    fn of_round(load: &mut Load, state: &mut State, traffic: Traffic, round: Duration) -> Result<Self> {
         load.open(traffic)?;
         let before = state.account()?;
-        let outcome = load.run(ROUND, state.session())?;
+        let outcome = load.run(round, state.session())?;
         let programs = program_statistics::since(state.account()?, &before);
         load.close()?;
         Ok(Self {

@@ -11,6 +11,7 @@ mod hol;
 mod hooks;
 mod idle;
 mod interrupt;
+mod joins;
 mod latency;
 mod load;
 mod machine;

@@ -16,14 +16,15 @@ use sockstamp_record::{Batch, Rows, Writer};
 
 use crate::Effort;
 use crate::command::sockstamp;
+use crate::joins;
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::report::{Budget, Report};
 
-const MESSAGES: u64 = 10_000_000;
+pub(crate) const MESSAGES: u64 = 10_000_000;
 /// Enough to see that it works.
-const FEW: u64 = 50_000;
+pub(crate) const FEW: u64 = 50_000;
 /// As many as a busy service has.
-const FLOWS: u64 = 400;
+pub(crate) const FLOWS: u64 = 400;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The subcommands, with the seconds that they may take.
@@ -34,7 +35,7 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
     let path = std::env::temp_dir().join(format!("sockstamp-bench-{}.parquet", std::process::id()));
     let measured = write(&path, messages).and_then(|()| {
         let readers = READERS.map(|(reader, _)| reader);
-        in_turn(effort.rounds(1), readers, |reader| read(reader, &path))
+        in_turn(effort.rounds(1), readers, |reader| timed(reader, &[&path]))
     });
     fs::remove_file(&path).context("cannot remove the recording")?;
     for ((reader, seconds), rounds) in READERS.into_iter().zip(measured?) {
@@ -44,15 +45,15 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
         let memory = Spread::of(&values(&rounds, |round| round.1));
         report.add(figure("memory"), "MB", memory, Some(Budget::AtMost(500.0)));
     }
-    Ok(())
+    joins::run(effort, report)
 }
 
-/// Run a subcommand; return its seconds and its megabytes.
-fn read(reader: &str, path: &Path) -> Result<(f64, f64)> {
+/// Run a subcommand with recordings; return its seconds and its megabytes.
+pub(crate) fn timed(reader: &str, paths: &[&Path]) -> Result<(f64, f64)> {
     let began = Instant::now();
     let mut process = sockstamp()?
         .arg(reader)
-        .arg(path)
+        .args(paths)
         .stdout(Stdio::null())
         .spawn()
         .context("cannot start sockstamp")?;
@@ -132,7 +133,7 @@ fn message(number: u64) -> Message {
 }
 
 /// The same numbers in every run (SplitMix64: Steele et al., OOPSLA 2014).
-fn mixed(number: u64) -> u64 {
+pub(crate) fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -79,7 +79,7 @@ fn missing_segments_and_idle_connections_are_there_to_be_compared() {
 #[test]
 fn readers_of_recordings_are_timed() {
     let report = run(&["--only", "recordings"]);
-    for reader in ["report", "explain"] {
+    for reader in ["report", "explain", "join"] {
         assert!(median(&report, &format!("recordings.{reader}.time")) > 0.0);
         assert!(median(&report, &format!("recordings.{reader}.memory")) > 1.0);
     }

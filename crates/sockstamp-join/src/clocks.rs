@@ -413,6 +413,35 @@ mod tests {
 
     use super::*;
 
+    /// Return the quality of a window with these bounds, each a millisecond after the one before.
+    fn quality(bounds: &[(i64, Side, Evidence)]) -> Quality {
+        let mut clocks = Clocks::default();
+        for (time, &(offset, side, evidence)) in (1..).zip(bounds) {
+            let time = Timestamp::from_nanos(time * 20_000_000);
+            clocks.observe(time, ClockOffset::new(Delta(offset)), side, evidence);
+        }
+        clocks.settle(Timestamp::from_nanos(WINDOW));
+        let estimate = clocks.at(Timestamp::from_nanos(30_000_000));
+        let is_known = estimate.quality > Quality::Incomplete && estimate.quality < Quality::Failed;
+        assert_eq!(estimate.error != Nanos::MAX, is_known, "{estimate:?}");
+        estimate.quality
+    }
+
+    #[test]
+    fn each_quality_is_told_by_its_evidence() {
+        use Evidence::{Acknowledgement, Data};
+        use Side::{Least, Most};
+        assert_eq!(quality(&[]), Quality::Absent);
+        assert_eq!(quality(&[(5_000, Most, Data); 2]), Quality::Incomplete);
+        let one_way = [(5_000, Most, Data), (1_000, Least, Acknowledgement)];
+        assert_eq!(quality(&one_way), Quality::Approximate);
+        let both_ways = [(5_000, Most, Data), (1_000, Least, Data)];
+        assert_eq!(quality(&both_ways), Quality::Accurate);
+        // At most 5 µs, at least a second, and so on.
+        let contradicting: Vec<_> = [(5_000, Most, Data), (1_000_000_000, Least, Data)].repeat(4);
+        assert_eq!(quality(&contradicting), Quality::Failed);
+    }
+
     #[test]
     fn a_bound_of_a_window_that_is_decided_on_is_counted_as_late() {
         let mut clocks = Clocks::default();

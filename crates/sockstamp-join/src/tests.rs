@@ -446,6 +446,46 @@ fn datagrams(truths: &[Truth], skew: Skew) -> [Vec<Message>; 2] {
     rows
 }
 
+/// Datagrams of one direction bound the clocks to one side alone.
+#[test]
+fn messages_without_an_offset_of_the_clocks_are_counted() {
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut truths = exchange(&mut random, 5, [60_000, 60_000]);
+    truths.retain(|truth| truth.from == Host::First);
+    let skew = Skew {
+        offset: 1_000,
+        drift: 0,
+        step: NO_STEP,
+    };
+    let (lives, join) = joined(datagrams(&truths, skew), Trust::Messages);
+    assert_eq!(lives.len(), 0);
+    assert_eq!(join.unmatched()[Reason::NoClock], truths.len() as u64);
+}
+
+/// Clocks that are trusted, and are a millisecond apart.
+#[test]
+fn messages_that_arrive_before_they_leave_are_counted() {
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut truths = exchange(&mut random, 5, [60_000, 60_000]);
+    truths.retain(|truth| truth.from == Host::First && truth.forward < 900_000);
+    let skew = Skew {
+        offset: 0,
+        drift: 0,
+        step: NO_STEP,
+    };
+    let mut rows = rows(&truths, skew);
+    for row in rows
+        .iter_mut()
+        .flatten()
+        .filter(|row| row.direction == Direction::Rx)
+    {
+        row.time = row.time.before(Nanos(1_000_000)).unwrap();
+    }
+    let (lives, join) = joined(rows, Trust::Clocks);
+    assert_eq!(lives.len(), 0);
+    assert_eq!(join.unmatched()[Reason::Contradiction], truths.len() as u64);
+}
+
 #[test]
 fn datagrams_are_joined_by_their_numbers() {
     let mut random = fastrand::Rng::with_seed(15);
