@@ -38,6 +38,7 @@ mod record;
 mod recordings;
 mod recover;
 mod report;
+mod service;
 mod source;
 mod stat;
 mod target;

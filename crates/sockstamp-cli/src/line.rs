@@ -64,9 +64,30 @@ pub(crate) fn write(line: &mut Vec<u8>, message: &Message, namespaces: &mut Name
     }
 }
 
+/// Break a line between its items where it is wider than the terminal, and indent the rest.
+pub(crate) fn folded(line: &[u8], width: usize) -> String {
+    const INDENT: &str = "                ";
+    let line = String::from_utf8_lossy(line);
+    let (mut text, mut column) = (String::new(), 0);
+    for item in line.split("  ") {
+        let length = item.chars().count();
+        if column > 0 && column + 2 + length > width {
+            text += "\n";
+            text += INDENT;
+            column = INDENT.len();
+        } else if column > 0 {
+            text += "  ";
+            column += 2;
+        }
+        text += item;
+        column += length;
+    }
+    text
+}
+
 /// A connection has no bytes and no total.
 fn connection(line: &mut Vec<u8>, message: &Message) {
-    let mut separator = "";
+    let mut separator = " ";
     for (stage, duration) in message.stages.present() {
         time(line, separator, stage.name(), *duration);
         separator = "  ";
@@ -166,6 +187,18 @@ fn way(line: &mut Vec<u8>, message: &Message, namespaces: &mut Namespaces) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_is_folded_between_its_items() {
+        let line = "head 127.0.0.1:80  rx.stack 3 µs  rx.app 5 µs (running 4 µs)  total 8 µs";
+        let folded = folded(line.as_bytes(), 40);
+        assert_eq!(
+            folded,
+            "head 127.0.0.1:80  rx.stack 3 µs\n                rx.app 5 µs (running 4 µs)\n                total 8 µs"
+        );
+        let wide = super::folded(line.as_bytes(), 80);
+        assert_eq!(wide, line);
+    }
 
     #[test]
     fn a_time_of_day_has_microseconds() {

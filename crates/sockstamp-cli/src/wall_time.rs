@@ -20,6 +20,7 @@ use sockstamp_model::verdict::Verdict;
 use crate::diagnosis::Owners;
 use crate::measure::Observer;
 use crate::paragraph;
+use crate::service::Service;
 
 /// Most waits that are kept: 40 MB.
 const MOST_WAITS: usize = 1 << 20;
@@ -229,13 +230,13 @@ fn earlier(time: Timestamp<Monotonic>, by: Nanos) -> Timestamp<Monotonic> {
     Timestamp::from_nanos(time.as_nanos().saturating_sub(by.0))
 }
 
-/// ` 635 ms: 602 ms waiting for 10.88.1.2:53, 33.0 ms own`, on as many lines as that takes.
+/// ` 635 ms: 602 ms waiting for 10.88.1.2:53 (DNS), 33.0 ms own`, on as many lines as that takes.
 impl fmt::Display for WallTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (named, others) = self.waits.split_at(self.waits.len().min(NAMED));
         let mut items: Vec<_> = named
             .iter()
-            .map(|Waited { kind, peer, ns }| format!("{ns} {kind} {peer}"))
+            .map(|Waited { kind, peer, ns }| format!("{ns} {kind} {}", Service(*peer)))
             .collect();
         if !others.is_empty() {
             let ns: Nanos = others.iter().map(|waited| waited.ns).sum();
@@ -289,7 +290,7 @@ mod tests {
         let waits = [wait(10, 20, 53), wait(30, 60, 80), wait(70, 75, 53)];
         assert_eq!(
             divided(&waits, 100),
-            "100 ms: 30.0 ms waiting for 10.0.0.1:80, 15.0 ms waiting for 10.0.0.1:53, 55.0 ms own"
+            "100 ms: 30.0 ms waiting for 10.0.0.1:80, 15.0 ms waiting for 10.0.0.1:53 (DNS), 55.0 ms own"
         );
     }
 

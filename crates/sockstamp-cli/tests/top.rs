@@ -162,6 +162,27 @@ fn keys_lead_through_the_views() {
     terminal.assert_ended();
 }
 
+/// In a terminal a line of `trace` takes as many as it needs, of whole items.
+#[test]
+fn trace_fits_a_terminal_of_80_columns() {
+    let scene = Scene::new("trace-width");
+    let terminal = Terminal::new();
+    let trace = format!("{} trace {} --", sockstamp(), hooks().join(" "));
+    let netns = scene.host.netns_name();
+    let ping = "redis-cli ping";
+    terminal
+        .0
+        .type_line(&format!(
+            "clear; ip netns exec {netns} {trace} {ping}; echo status $?"
+        ))
+        .unwrap();
+    let screen = terminal.sees("status 0");
+    let lines: Vec<_> = screen.lines().collect();
+    let first = lines.iter().position(|line| line.contains(" rx ")).unwrap();
+    assert!(lines[first + 1].starts_with("                "), "{screen}");
+    assert!(lines[first + 1].chars().count() < 80, "{screen}");
+}
+
 #[test]
 fn messages_are_shown_as_waterfalls() {
     let scene = Scene::new("top-waterfall");

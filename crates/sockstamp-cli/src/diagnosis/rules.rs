@@ -7,6 +7,7 @@ use sockstamp_model::verdict::Verdict;
 
 use super::figures::{Answers, Figures, Slowest, Sum};
 use super::{Cause, Finding};
+use crate::service::Service;
 use crate::text::share;
 
 /// A condition on a measurement, and what to tell if it holds.
@@ -466,9 +467,9 @@ fn peer(figures: &Figures) -> Option<Finding> {
     }
     let (answered, way) = (whole.mean(), network.mean());
     let takes = match (of_one, slowest) {
-        (Some((peer, _)), _) => format!("{peer} takes {answered} to answer"),
+        (Some((peer, _)), _) => format!("{} takes {answered} to answer", Service(peer)),
         (None, Some(Slowest { peer, .. })) => {
-            format!("peers take {answered} to answer, most of it {peer}")
+            format!("peers take {answered} to answer, most of it {}", Service(peer))
         }
         (None, None) => format!("peers take {answered} to answer"),
     };
@@ -476,7 +477,7 @@ fn peer(figures: &Figures) -> Option<Finding> {
         takes
     } else if network.ns * 2 > whole.ns {
         let (of, to) = match of_one {
-            Some((peer, _)) => (format!(" of {peer}"), ""),
+            Some((peer, _)) => (format!(" of {}", Service(peer)), ""),
             None => (String::new(), " to the peers"),
         };
         format!("answers{of} take {answered}, of which the path{to} is {way} at the least")

@@ -280,7 +280,10 @@ fn of_some_answers_the_average_is_that_of_all() {
     let peer = SocketAddr::from(([10, 0, 0, 1], 53));
     owners.add(peer, Nanos(90 * MS), Nanos(0), 3);
     let sentence = of(&summary, &owners).unwrap();
-    assert_eq!(sentence, "peers take 60.0 ms to answer, most of it 10.0.0.1:53");
+    assert_eq!(
+        sentence,
+        "peers take 60.0 ms to answer, most of it 10.0.0.1:53 (DNS)"
+    );
 }
 
 #[test]
@@ -303,7 +306,7 @@ fn a_peer_that_has_most_of_the_time_is_named() {
         owners
     };
     let sentence = of(&summary, &owners([90, 10])).unwrap();
-    assert_eq!(sentence, "10.0.0.1:53 takes 60.0 ms to answer");
+    assert_eq!(sentence, "10.0.0.1:53 (DNS) takes 60.0 ms to answer");
     let sentence = of(&summary, &owners([50, 50])).unwrap();
     assert_eq!(sentence, "peers take 60.0 ms to answer");
 }

@@ -91,6 +91,8 @@ struct Printer {
     ways: Option<Ways>,
     format: Format,
     flush_lines: bool,
+    /// Columns of the terminal that it is printed to.
+    width: Option<usize>,
     failure: Option<io::Error>,
 }
 
@@ -100,13 +102,19 @@ impl Printer {
             Some(path) => output::create(path)?,
             None => Box::new(BufWriter::with_capacity(BATCH, unbuffered_stdout()?)),
         };
+        let terminal = options.output.is_none() && io::stdout().is_terminal();
+        let columns = terminal.then(crossterm::terminal::size);
         Ok(Self {
             output,
             line: Vec::new(),
             namespaces: Namespaces::look(),
             ways: options.packets.then(Ways::default),
             format: options.format,
-            flush_lines: options.output.is_none() && io::stdout().is_terminal(),
+            flush_lines: terminal,
+            width: columns
+                .and_then(Result::ok)
+                .map(|(columns, _)| columns.into())
+                .filter(|&columns| columns > 0),
             failure: None,
         })
     }
@@ -116,8 +124,7 @@ impl Printer {
             Format::Text => {
                 self.line.clear();
                 line::write(&mut self.line, message, &mut self.namespaces);
-                self.line.push(b'\n');
-                self.output.write_all(&self.line)?;
+                self.text()?;
             }
             Format::Json => {
                 escape::json(&mut self.output, message)?;
@@ -130,14 +137,22 @@ impl Printer {
         Ok(())
     }
 
+    /// Write the line: in a terminal on as many of its lines as it takes.
+    fn text(&mut self) -> io::Result<()> {
+        if let Some(width) = self.width {
+            self.line = line::folded(&self.line, width).into_bytes();
+        }
+        self.line.push(b'\n');
+        self.output.write_all(&self.line)
+    }
+
     fn packets(&mut self, ways: Vec<Way>) -> io::Result<()> {
         for way in ways {
             match self.format {
                 Format::Text => {
                     self.line.clear();
                     packets::text(&mut self.line, &way);
-                    self.line.push(b'\n');
-                    self.output.write_all(&self.line)?;
+                    self.text()?;
                 }
                 Format::Json => {
                     escape::json(&mut self.output, &packets::json(&way))?;

@@ -44,7 +44,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()
 ";
 
-fn run_peer_on(pair: &Pair, words: &str) -> String {
+pub(crate) fn run_peer_on(pair: &Pair, words: &str) -> String {
     let (address, peer) = (pair.address.to_string(), peer());
     let words: Vec<_> = words.split_whitespace().collect();
     last_line_on(
@@ -285,7 +285,42 @@ fn slow_dns() {
             &host,
             &["dig", "-r", "@127.0.0.1", "+tries=1", "+noedns", "one.test"],
         );
-        tells(line, "127.0.0.1:53 takes ")
+        tells(line, "127.0.0.1:53 (DNS) takes ")
+    });
+}
+
+/// dig's question by TCP to dnsmasq, over a path of 60 ms.
+#[test]
+fn dns_by_tcp_on_a_long_path() {
+    let line = LinkConfig::default().delay(Duration::from_millis(30));
+    let pair = Pair::relay(line, Family::V4);
+    let address = pair.address.ip().to_string();
+    let listen = format!("--listen-address={address}");
+    let words = [
+        "--keep-in-foreground",
+        "--conf-file=/dev/null",
+        "--no-resolv",
+        "--no-hosts",
+    ];
+    let more = [
+        "--user=root",
+        "--pid-file=",
+        "--bind-interfaces",
+        "--host-record=one.test,192.0.2.1",
+    ];
+    let _server = pair
+        .server
+        .spawn("dnsmasq", &[&words[..], &more, &[&listen]].concat())
+        .unwrap();
+    let dns = SocketAddr::new(pair.address.ip(), 53);
+    pair.server.wait_for_port(dns, TIMEOUT).unwrap();
+    let server = format!("@{address}");
+    within_attempts(|| {
+        let dig = ["dig", "-r", &server, "+tcp", "+tries=1", "one.test"];
+        tells(
+            last_line_on(&pair.client, &dig),
+            &format!("answers of {dns} (DNS) take 6"),
+        )
     });
 }
 

@@ -21,6 +21,7 @@ mod kernel_counts;
 mod late_acks;
 mod late_reader;
 mod limited_sending;
+mod limits_here;
 mod lossy_link;
 mod missing_segments;
 mod out_of_order;

@@ -1,0 +1,95 @@
+//! Faults of full buffers and windows, late readers and held locks: the last line of `stat` names
+//! them.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use testbed::{Family, HeldSocket, Host, LinkConfig, within_attempts};
+
+use crate::diagnosis::{last_line_while, tells};
+use crate::faults::{run_peer_on, wait_for_file};
+use crate::support::Pair;
+
+/// Leaves its datagrams alone for a second, and has room for all of them.
+const SLEEPING_DATAGRAMS: &str = "
+import socket, sys, time
+server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+SO_RCVBUFFORCE = 33
+server.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 16 << 20)
+server.bind(('127.0.0.1', 5000))
+open(sys.argv[1], 'w').close()
+server.recv(2000)
+time.sleep(1)
+while True:
+    server.recv(2000)
+";
+
+#[test]
+fn a_reader_too_far_behind() {
+    let host = Host::new("behind").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let ready = folder.path().join("ready");
+    let arguments = ["-c", SLEEPING_DATAGRAMS, ready.to_str().unwrap()];
+    let mut server = host.spawn("python3", &arguments).unwrap();
+    wait_for_file(&ready, &mut server);
+    let process = server.id().to_string();
+    let sender = host.udp_bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let line = last_line_while(&["-p", &process, "--attach-all"], || {
+        for _ in 0..6000 {
+            sender.send_to(&[0; 100], "127.0.0.1:5000").unwrap();
+        }
+        thread::sleep(Duration::from_secs(3));
+    });
+    tells(line, "the reader falls behind: ").unwrap();
+}
+
+/// The first ten packets leave at once, and each round trip twice as many.
+#[test]
+fn a_congestion_window_on_a_long_path() {
+    let line = LinkConfig::default().delay(Duration::from_millis(80));
+    let pair = Pair::relay(line, Family::V4);
+    let _sink = pair.serve(&["sink"]);
+    within_attempts(|| {
+        let words = "blast --sends 1 --size 60000 --sndbuf 1000000";
+        tells(run_peer_on(&pair, words), "a full congestion window")
+    });
+}
+
+#[test]
+fn a_send_buffer_that_is_full() {
+    let line = LinkConfig::default()
+        .rate_bits_per_second(20_000_000)
+        .offload(false);
+    let pair = Pair::relay(line, Family::V4);
+    let _sink = pair.serve(&["sink"]);
+    within_attempts(|| {
+        let words = "blast --sends 4 --size 1000000 --sndbuf 65536";
+        tells(run_peer_on(&pair, words), "the wait for room in the send buffer")
+    });
+}
+
+/// Another thread sends from memory that does not come, as of a file on a slow file system: it has
+/// the socket's lock meanwhile, and what arrives waits in the backlog.
+#[test]
+fn a_receive_path_that_is_held_up() {
+    let host = Host::new("backlog").unwrap();
+    let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    let line = last_line_while(&["--netns", host.netns_name()], || {
+        for _ in 0..5 {
+            delayed(&mut client, &mut server);
+        }
+    });
+    tells(line, "the kernel's receive path (rx.stack)").unwrap();
+}
+
+fn delayed(client: &mut TcpStream, server: &mut TcpStream) {
+    let lock = HeldSocket::hold(server.try_clone().unwrap()).unwrap();
+    client.write_all(&[0; 100]).unwrap();
+    thread::sleep(Duration::from_millis(60));
+    drop(lock);
+    server.read_exact(&mut [0; 100]).unwrap();
+}
