@@ -240,6 +240,10 @@ metrics! {
         "sockstamp_snapshots",
         "Times that the last minutes were to be kept.",
     ).by(&["result"]);
+    OTLP_ITEMS = counter(
+        "sockstamp_otlp_items",
+        "Series and spans for the receiver of OpenTelemetry's protocol, by their fate; docs/agent.md has a table.",
+    ).by(&["signal", "result"]);
     COST = gauge(
         "sockstamp_cost_cores",
         "CPU time that measuring takes, as a part of one core, by the last looks: of the programs and of the agent.",

@@ -4,6 +4,7 @@
 //! thousand.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sockstamp_model::group::GroupSummary;
 
@@ -12,7 +13,15 @@ use crate::grouped::GROUPED;
 use crate::point::{Labels, Point, Value};
 
 /// A group with the labels of its series.
-pub type Labelled = (Arc<Labels>, Arc<GroupSummary>);
+#[derive(Debug, Clone, PartialEq)]
+pub struct Labelled {
+    /// The labels.
+    pub labels: Arc<Labels>,
+    /// The counts.
+    pub counts: Arc<GroupSummary>,
+    /// The time from the beginning of all series to that of these.
+    pub since: Duration,
+}
 
 /// The series of one metric that has no groups.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,14 +66,15 @@ impl Exposition {
     pub fn points(&self, metric: usize, group: usize, each: &mut dyn FnMut(&Point<'_>)) -> bool {
         match GROUPED.get(metric) {
             Some(&(metric, points)) => {
-                let Some((labels, group)) = self.groups.get(group) else {
+                let Some(group) = self.groups.get(group) else {
                     return false;
                 };
-                points(group, &mut |values, value| {
+                points(&group.counts, &mut |values, value| {
                     each(&Point {
-                        group: labels,
+                        group: &group.labels,
                         names: metric.labels,
                         values,
+                        since: group.since,
                         value,
                     });
                 });
@@ -79,6 +89,7 @@ impl Exposition {
                         group: labels,
                         names: &[],
                         values: &[],
+                        since: Duration::ZERO,
                         value: *value,
                     });
                 }

@@ -16,12 +16,12 @@ use sockstamp_model::stage::Stage;
 
 use crate::buckets::BUCKETS;
 use crate::catalogue::{EXPIRED, GROUPS, REFUSED_GROUPS};
-use crate::exposition::Exposition;
+use crate::exposition::{Exposition, Labelled};
 use crate::point::{Labels, Value};
 
 /// The label of the overflow: OpenTelemetry, "Metrics SDK", section "Overflow attribute", as
 /// Prometheus writes it.
-const OVERFLOW: &str = "otel_metric_overflow";
+pub(crate) const OVERFLOW: &str = "otel_metric_overflow";
 
 /// The series that one group may need of the largest metric: each stage's buckets, sum and count.
 pub const SERIES_PER_GROUP: usize = Stage::OF_ONE_HOST * (BUCKETS + 2);
@@ -59,6 +59,8 @@ struct Series {
     /// The group that was counted last, and when.
     key: GroupKey,
     grown: Duration,
+    /// The look before its first: nothing was counted until then.
+    since: Duration,
 }
 
 /// The series of all groups.
@@ -70,6 +72,7 @@ pub struct Ledger {
     /// The counts at the last look.
     last: BTreeMap<GroupKey, GroupSummary>,
     last_rest: GroupSummary,
+    looked: Duration,
     refused: u64,
     expired: u64,
 }
@@ -84,6 +87,7 @@ impl Ledger {
             overflow: GroupSummary::default(),
             last: BTreeMap::new(),
             last_rest: GroupSummary::default(),
+            looked: Duration::ZERO,
             refused: 0,
             expired: 0,
         }
@@ -126,6 +130,7 @@ impl Ledger {
         add_up(&mut self.overflow, &look.rest.since(&self.last_rest));
         self.last = live;
         self.last_rest = look.rest;
+        self.looked = now;
         self.expire(now, naming);
     }
 
@@ -156,6 +161,7 @@ impl Ledger {
                     key: more.key.clone(),
                     total: Arc::new(more),
                     grown: now,
+                    since: self.looked,
                 });
             }
             Entry::Vacant(_) => {
@@ -175,11 +181,18 @@ impl Ledger {
 
     /// Add the series to an exposition, which shares their counts until they grow.
     pub fn expose(&self, exposition: &mut Exposition) {
-        let series = self.series.iter();
-        exposition.add_groups(series.map(|(labels, series)| (Arc::clone(labels), Arc::clone(&series.total))));
+        exposition.add_groups(self.series.iter().map(|(labels, series)| Labelled {
+            labels: Arc::clone(labels),
+            counts: Arc::clone(&series.total),
+            since: series.since,
+        }));
         if !is_empty(&self.overflow) {
             let labels = vec![(OVERFLOW.into(), "true".to_owned())];
-            exposition.add_groups([(Arc::new(labels), Arc::new(self.overflow.clone()))]);
+            exposition.add_groups([Labelled {
+                labels: Arc::new(labels),
+                counts: Arc::new(self.overflow.clone()),
+                since: Duration::ZERO,
+            }]);
         }
         exposition.add(&GROUPS, Vec::new(), Value::Count(self.series.len() as u64));
         exposition.add(&REFUSED_GROUPS, Vec::new(), Value::Count(self.refused));

@@ -4,6 +4,8 @@
 //! - [`ledger`]: the messages of groups, as series that only grow, in a bounded number.
 //! - [`counters`]: the same for single counters.
 //! - [`buckets`]: the bounds of classic histograms, which are bounds of the kernel's buckets.
+//! - [`otlp`]: the same for OpenTelemetry.
+//! - [`wire`]: messages of Protocol Buffers.
 //! - [`Format`]: OpenMetrics, the older text format, and Protocol Buffers with native histograms.
 
 #![forbid(unsafe_code)]
@@ -16,10 +18,12 @@ mod format;
 mod grouped;
 mod host;
 pub mod ledger;
+pub mod otlp;
 mod pieces;
 mod point;
 mod protobuf;
 mod text;
+pub mod wire;
 
 pub use exposition::{Exposition, Labelled};
 pub use format::Format;

@@ -1,6 +1,7 @@
 //! One series at one moment: its labels and its value.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use sockstamp_model::group::GroupHistogram;
 
@@ -27,6 +28,8 @@ pub struct Point<'a> {
     pub names: &'static [&'static str],
     /// One value per name.
     pub values: &'a [&'static str],
+    /// The time from the beginning of all series to that of this one.
+    pub since: Duration,
     /// The value.
     pub value: Value<'a>,
 }

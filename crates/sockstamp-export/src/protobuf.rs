@@ -14,9 +14,10 @@ use crate::buckets;
 use crate::catalogue::{Kind, Metric};
 use crate::point::{Point, Value};
 use crate::text::seconds;
+use crate::wire::{Fields, varint, zigzag};
 
 /// 2^2 buckets per power of two.
-const SCHEMA: i32 = 2;
+const SCHEMA: i64 = 2;
 /// Index of the bucket of slot 1, which ends at 2^(-24 + 1/4) s.
 const FIRST_INDEX: i32 = -95;
 
@@ -27,73 +28,51 @@ pub(crate) fn head(bytes: &mut Vec<u8>, metric: &Metric, length: usize) {
         Kind::Gauge => 1,
         Kind::Histogram => 4,
     };
-    let mut message = Message::default();
-    message.text(1, &metric.series());
-    message.text(2, metric.help);
-    message.number(3, kind);
-    varint(bytes, (message.0.len() + length) as u64);
-    bytes.extend(message.0);
+    let message = Fields::new()
+        .text(1, &metric.series())
+        .text(2, metric.help)
+        .number(3, kind);
+    varint(bytes, (message.bytes().len() + length) as u64);
+    bytes.extend(message.bytes());
 }
 
 /// Write a series: a `Metric` of the `MetricFamily`.
 pub(crate) fn point(bytes: &mut Vec<u8>, kind: Kind, point: &Point<'_>) {
-    let message = of_point(point, kind);
-    varint(bytes, 4 << 3 | 2);
-    varint(bytes, message.0.len() as u64);
-    bytes.extend(message.0);
+    bytes.extend(Fields::new().message(4, &of_point(point, kind)).bytes());
 }
 
-fn of_point(point: &Point<'_>, kind: Kind) -> Message {
-    let mut message = Message::default();
-    for (name, value) in point.labels() {
-        let mut label = Message::default();
-        label.text(1, name);
-        label.text(2, value);
-        message.message(1, &label);
-    }
+fn of_point(point: &Point<'_>, kind: Kind) -> Fields {
+    let message = point.labels().fold(Fields::new(), |message, (name, value)| {
+        message.message(1, &Fields::new().text(1, name).text(2, value))
+    });
     let value = match point.value {
-        Value::Histogram(histogram) => {
-            message.message(7, &of_histogram(histogram));
-            return message;
-        }
+        Value::Histogram(histogram) => return message.message(7, &of_histogram(histogram)),
         Value::Count(count) => count as f64,
         Value::Real(value) => value,
     };
-    let mut inner = Message::default();
-    inner.real(1, value);
     // `gauge` is 2, `counter` is 3.
-    message.message(if kind == Kind::Gauge { 2 } else { 3 }, &inner);
-    message
+    let field = if kind == Kind::Gauge { 2 } else { 3 };
+    message.message(field, &Fields::new().real(1, value))
 }
 
 /// `Histogram`: the classic buckets and the native ones.
-fn of_histogram(histogram: &GroupHistogram) -> Message {
-    let mut message = Message::default();
-    message.number(1, histogram.count());
-    message.real(2, seconds(histogram.sum_ns()));
-    for bucket in buckets::cumulative(histogram) {
-        let mut inner = Message::default();
-        inner.number(1, bucket.count);
-        inner.real(2, bucket.bound);
-        message.message(3, &inner);
-    }
-    message.signed(5, SCHEMA);
-    message.real(6, ZERO_THRESHOLD_SECONDS);
+fn of_histogram(histogram: &GroupHistogram) -> Fields {
+    let head = Fields::new()
+        .number(1, histogram.count())
+        .real(2, seconds(histogram.sum_ns()));
+    let classic = buckets::cumulative(histogram).fold(head, |message, bucket| {
+        message.message(3, &Fields::new().number(1, bucket.count).real(2, bucket.bound))
+    });
     let zero = histogram.slots().find(|&(slot, _)| slot == 0);
-    message.number(7, zero.map_or(0, |(_, count)| count));
+    let native = classic
+        .signed(5, SCHEMA)
+        .real(6, ZERO_THRESHOLD_SECONDS)
+        .number(7, zero.map_or(0, |(_, count)| count));
     let (spans, deltas) = positive(histogram);
-    for (offset, length) in &spans {
-        let mut span = Message::default();
-        span.signed(1, *offset);
-        span.number(2, *length);
-        message.message(12, &span);
-    }
-    let mut packed = Vec::new();
-    for delta in deltas {
-        varint(&mut packed, zigzag(delta));
-    }
-    message.bytes(13, &packed);
-    message
+    let spanned = spans.iter().fold(native, |message, &(offset, length)| {
+        message.message(12, &Fields::new().signed(1, offset.into()).number(2, length))
+    });
+    spanned.packed(13, deltas.into_iter().map(zigzag))
 }
 
 /// Return runs of buckets, each with its distance from the last, and the difference of each
@@ -119,57 +98,6 @@ fn positive(histogram: &GroupHistogram) -> (Vec<(i32, u64)>, Vec<i64>) {
 }
 
 const _: () = assert!(SLOTS == 122, "the last slot is the first bucket above 64 s");
-
-/// A message's bytes: Protocol Buffers, "Encoding".
-#[derive(Debug, Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn key(&mut self, field: u64, wire_type: u64) {
-        varint(&mut self.0, field << 3 | wire_type);
-    }
-
-    fn number(&mut self, field: u64, value: u64) {
-        self.key(field, 0);
-        varint(&mut self.0, value);
-    }
-
-    fn signed(&mut self, field: u64, value: i32) {
-        self.number(field, zigzag(value.into()));
-    }
-
-    fn real(&mut self, field: u64, value: f64) {
-        self.key(field, 1);
-        self.0.extend(value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, field: u64, value: &[u8]) {
-        self.key(field, 2);
-        varint(&mut self.0, value.len() as u64);
-        self.0.extend(value);
-    }
-
-    fn text(&mut self, field: u64, value: &str) {
-        self.bytes(field, value.as_bytes());
-    }
-
-    fn message(&mut self, field: u64, value: &Self) {
-        self.bytes(field, &value.0);
-    }
-}
-
-fn varint(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push(u8::try_from(value & 0x7f).unwrap_or(0) | 0x80);
-        value >>= 7;
-    }
-    bytes.push(u8::try_from(value).unwrap_or(0));
-}
-
-/// Small numbers of either sign become small ones.
-fn zigzag(value: i64) -> u64 {
-    (value << 1 ^ value >> 63).cast_unsigned()
-}
 
 #[cfg(test)]
 mod tests {
@@ -234,14 +162,5 @@ mod tests {
         assert_eq!(positive(&of(&latencies)), (spans, vec![7, -2, 4, -7, -1]));
         assert_eq!(positive(&of(&[(60, 1)])).0, [(FIRST_INDEX, 1)]);
         assert_eq!(positive(&of(&[(59, 1)])), (vec![(0, 0)], Vec::new()));
-    }
-
-    #[test]
-    fn long_and_negative_numbers_are_encoded() {
-        let mut bytes = Vec::new();
-        varint(&mut bytes, 300);
-        assert_eq!(bytes, [0xac, 0x02]);
-        assert_eq!([0, -1, 1, -2, 2].map(zigzag), [0, 1, 2, 3, 4]);
-        assert_eq!(zigzag(i64::MIN), u64::MAX);
     }
 }

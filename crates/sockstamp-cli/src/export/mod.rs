@@ -2,7 +2,6 @@
 
 mod lanes;
 mod perfetto;
-mod protobuf;
 
 use std::io::Write;
 use std::path::PathBuf;

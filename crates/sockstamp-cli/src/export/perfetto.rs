@@ -10,13 +10,13 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use sockstamp_explain::timeline::{Placed, Span, Timeline};
+use sockstamp_export::wire::Fields;
 use sockstamp_model::flow::{Flow, canonical};
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::{Direction, Stage};
 
 use super::lanes::Lanes;
-use super::protobuf::Fields;
 
 /// Numbers of fields, by the name of their message and field.
 mod field {
