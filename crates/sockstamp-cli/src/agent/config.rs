@@ -15,7 +15,9 @@ use sockstamp_export::ledger::{Limits, SERIES_PER_GROUP};
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
 
+use super::otlp::{Endpoint, Protocol};
 use super::rules::Rule;
+use super::values::parsed;
 use crate::measuring::{MaxCost, max_cost};
 
 /// All settings. Keys that nobody knows are refused.
@@ -57,6 +59,9 @@ pub(super) struct Config {
     /// The last minutes on disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hindsight: Option<HindsightTable>,
+    /// The receiver of OpenTelemetry's protocol.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) otlp: Option<OtlpTable>,
     /// Labels of groups.
     #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub(super) rules: Vec<Rule>,
@@ -78,6 +83,7 @@ impl Default for Config {
             udp: true,
             target: TargetTable::default(),
             hindsight: None,
+            otlp: None,
             rules: Vec::new(),
         }
     }
@@ -126,6 +132,45 @@ pub(super) struct HindsightTable {
         serialize_with = "some_seconds"
     )]
     pub(super) slower_than: Option<Duration>,
+}
+
+/// The receiver of OpenTelemetry's protocol.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OtlpTable {
+    #[serde(deserialize_with = "parsed", serialize_with = "printed")]
+    pub(super) endpoint: Endpoint,
+    #[serde(default)]
+    pub(super) protocol: Protocol,
+    /// Time between series and series.
+    #[serde(
+        default = "one_minute",
+        deserialize_with = "interval",
+        serialize_with = "seconds"
+    )]
+    pub(super) interval: Duration,
+    /// The receiver wants the token in this file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) token_file: Option<PathBuf>,
+    /// Messages that took as long are sent as spans.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some_duration",
+        serialize_with = "some_seconds"
+    )]
+    pub(super) slower_than: Option<Duration>,
+    /// Messages sent per second, at most.
+    #[serde(default = "ten", deserialize_with = "spans")]
+    pub(super) spans_per_second: u32,
+}
+
+const fn one_minute() -> Duration {
+    Duration::from_secs(60)
+}
+
+const fn ten() -> u32 {
+    10
 }
 
 const fn ten_minutes() -> Duration {
@@ -192,15 +237,26 @@ impl Config {
 
     /// Read the token that clients must have.
     pub(super) fn token(&self) -> Result<Option<String>> {
-        let Some(path) = &self.token_file else {
-            return Ok(None);
-        };
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let token = text.trim();
-        if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            bail!("{} has no token: one line of visible characters", path.display());
+        token(self.token_file.as_deref())
+    }
+
+    /// Return the time that messages must have taken to be handed over one by one, if they are.
+    pub(super) fn slower_than(&self) -> Option<Duration> {
+        let recorded = self.hindsight.as_ref().map(|table| table.slower_than);
+        let sent = self.otlp.as_ref().and_then(|table| table.slower_than);
+        match recorded {
+            Some(recorded) => recorded.map(|recorded| sent.map_or(recorded, |sent| sent.min(recorded))),
+            None => sent,
         }
-        Ok(Some(token.to_owned()))
+    }
+
+    /// Return true if messages are handed over one by one.
+    pub(super) fn takes_messages(&self) -> bool {
+        self.hindsight.is_some()
+            || self
+                .otlp
+                .as_ref()
+                .is_some_and(|table| table.slower_than.is_some())
     }
 
     pub(super) fn limits(&self) -> Limits {
@@ -213,6 +269,19 @@ impl Config {
     pub(super) fn filter(&self) -> Option<Filter> {
         self.target.filter.as_ref()?.parse().ok()
     }
+}
+
+/// Read the token in a file.
+pub(super) fn token(path: Option<&Path>) -> Result<Option<String>> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let token = text.trim();
+    if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        bail!("{} has no token: one line of visible characters", path.display());
+    }
+    Ok(Some(token.to_owned()))
 }
 
 fn dimensions<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Dimension>, D::Error> {
@@ -284,6 +353,22 @@ fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error
         true => Ok(kept),
         false => Err(D::Error::custom("it is a time from 1s to 1440m")),
     }
+}
+
+fn interval<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let interval = duration(deserializer)?;
+    match (1..=3600).contains(&interval.as_secs()) {
+        true => Ok(interval),
+        false => Err(D::Error::custom("it is a time from 1s to 60m")),
+    }
+}
+
+fn spans<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    within(deserializer, 1, 10_000)
+}
+
+fn printed<S: Serializer>(value: &impl std::fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(value)
 }
 
 fn megabytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
@@ -365,6 +450,9 @@ mod tests {
         assert!(refusal("[hindsight]\ndirectory = \"/a\"\nkeep = \"0s\"").starts_with("3:8: "));
         assert!(refusal("[target]\nfilter = \"port x\"").starts_with("2:10: "));
         assert!(refusal("[target]\ncomm = [\"sixteen-letters-\"]").contains("15 bytes"));
+        assert!(refusal("[otlp]\nendpoint = \"https://a\"").starts_with("2:12: https is not supported"));
+        assert!(refusal("[otlp]\nendpoint = \"http://a\"\ninterval = \"0s\"").starts_with("3:12: "));
+        assert!(refusal("[otlp]\nendpoint = \"http://a\"\nprotocol = \"x\"").contains("`http` or `grpc`"));
         assert!(refusal("max_cost = \"much\"").contains("from 0.01% to 100%"));
         assert!(refusal("listen =").starts_with("1:9: "));
     }

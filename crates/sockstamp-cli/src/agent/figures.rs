@@ -14,7 +14,7 @@ use sockstamp_model::group::Groups;
 use sockstamp_model::summary::Summary;
 
 use super::hindsight::Totals;
-use super::own;
+use super::{otlp, own};
 
 /// Counters that only grow, from one session to the next.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub(super) struct Figures {
     reloads: [u64; 2],
     /// Counts of the messages of the last minutes, by their fate.
     pub(super) hindsight: Totals,
+    /// Counts of what was sent to a receiver.
+    pub(super) sent: otlp::Totals,
 }
 
 impl Figures {
@@ -45,7 +47,13 @@ impl Figures {
             looking: Duration::ZERO,
             reloads: [0; 2],
             hindsight: Totals::default(),
+            sent: otlp::Totals::default(),
         }
+    }
+
+    /// Return the moment when all counts were zero.
+    pub(super) const fn started(&self) -> SystemTime {
+        self.started
     }
 
     /// Set other bounds.
@@ -106,6 +114,7 @@ impl Figures {
         self.counters.expose(&mut exposition);
         self.expose_own(&mut exposition, dropped_clients);
         self.hindsight.expose(&mut exposition);
+        self.sent.expose(&mut exposition);
         own::expose(&mut exposition, self.started);
         exposition
     }

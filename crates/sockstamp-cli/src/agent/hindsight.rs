@@ -18,6 +18,7 @@ use sockstamp_export::catalogue::{
     HINDSIGHT_BYTES, HINDSIGHT_EARLY, HINDSIGHT_LOST, HINDSIGHT_MESSAGES, SNAPSHOTS,
 };
 use sockstamp_export::{Exposition, Labels, Value};
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_record::{Batch, Rows};
 use tokio::sync::oneshot;
@@ -87,6 +88,7 @@ pub(super) struct Hindsight {
     batch: Box<Batch>,
     /// The time of the batch's first message.
     since: Option<Instant>,
+    slower_than: Option<Nanos>,
     /// None once the thread is told to end.
     orders: Option<SyncSender<Order>>,
     thread: Option<JoinHandle<()>>,
@@ -117,14 +119,19 @@ impl Hindsight {
         Ok(Self {
             batch: Box::new(Batch::new()),
             since: None,
+            slower_than: table.slower_than.map(Nanos::from),
             orders: Some(orders),
             thread: Some(thread),
             totals: totals.clone(),
         })
     }
 
-    /// Add a message.
+    /// Add a message, if it took long enough: others than this may have asked for it.
     pub(super) fn push(&mut self, message: &Message) {
+        let least = self.slower_than;
+        if least.is_some_and(|least| !message.verdict.is_valid() || message.total() < least) {
+            return;
+        }
         self.since.get_or_insert_with(Instant::now);
         self.batch.push(message);
         if self.batch.len() >= BATCH {

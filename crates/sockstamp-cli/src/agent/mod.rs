@@ -8,6 +8,7 @@ mod config;
 mod figures;
 mod hindsight;
 mod notify;
+mod otlp;
 mod own;
 mod rules;
 mod server;
@@ -20,7 +21,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -29,6 +30,7 @@ use sockstamp_bpf::plan::Plan;
 use sockstamp_bpf::{
     Ceiling, DroppedCapabilities, Options as SessionOptions, Sampling, Session, drop_capabilities, probe,
 };
+use sockstamp_export::otlp::Origin;
 use sockstamp_export::{Exposition, Format, Pieces};
 use sockstamp_host::cgroup;
 use sockstamp_model::clock::Nanos;
@@ -38,6 +40,7 @@ use self::config::Config;
 use self::figures::Figures;
 use self::hindsight::Hindsight;
 use self::notify::Notifier;
+use self::otlp::Sender;
 use self::rules::Namer;
 use self::server::{Answer, Question, Server, Want};
 use crate::escape::complain;
@@ -100,6 +103,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let figures = Figures::new(config.limits());
     let agent = Agent {
         hindsight: start_hindsight(&config, &figures)?,
+        sender: start_sender(&config, &figures)?,
         figures,
         server: Server::start(listener, token)?,
         options,
@@ -132,6 +136,15 @@ fn start_hindsight(config: &Config, figures: &Figures) -> Result<Option<Hindsigh
         .transpose()
 }
 
+/// Agents of a host are told apart by their addresses.
+fn start_sender(config: &Config, figures: &Figures) -> Result<Option<Sender>> {
+    let table = config.otlp.as_ref();
+    let instance = config.listen.port().to_string();
+    table
+        .map(|table| Sender::start(table, &instance, &figures.sent))
+        .transpose()
+}
+
 fn read(options: &Options) -> Result<Config> {
     let config = Config::read(options.config.as_deref())?;
     Ok(Config {
@@ -151,7 +164,6 @@ fn session_options(config: &Config) -> Result<SessionOptions> {
         filter: FilterWords(config.filter()),
         ..Target::default()
     };
-    let slower_than = config.hindsight.as_ref().and_then(|table| table.slower_than);
     Ok(SessionOptions {
         target: target::resolve(&target)?,
         sampling: Sampling::RateCap(config.rate_cap.get()),
@@ -163,8 +175,8 @@ fn session_options(config: &Config) -> Result<SessionOptions> {
         memory: u64::from(config.max_memory) << 20,
         groups: Some(config.grouped()),
         udp: config.udp,
-        record: config.hindsight.is_some(),
-        slower_than: slower_than.map(Nanos::from),
+        record: config.takes_messages(),
+        slower_than: config.slower_than().map(Nanos::from),
         ..SessionOptions::default()
     })
 }
@@ -196,6 +208,8 @@ struct Agent<'a> {
     figures: Figures,
     /// The last minutes on disk, if they are wanted.
     hindsight: Option<Hindsight>,
+    /// The way to a receiver of OpenTelemetry's protocol, if there is one.
+    sender: Option<Sender>,
     server: Server,
     looked: Instant,
     /// The series of the last look.
@@ -208,15 +222,15 @@ struct Agent<'a> {
 impl Agent<'_> {
     fn work(mut self, mut signals: Signals) -> Result<()> {
         loop {
-            let hindsight = self.hindsight.as_mut();
-            let due = hindsight.and_then(Hindsight::tick).unwrap_or(UNASKED);
-            let due = due.min(UNASKED.saturating_sub(self.looked.elapsed()));
-            let due = self.notifier.alive().map_or(due, |alive| due.min(alive));
+            let due = self.due();
             let others = [signals.get_read().as_fd(), self.server.wake().as_fd()];
-            let hindsight = &mut self.hindsight;
+            let (hindsight, sender) = (&mut self.hindsight, &mut self.sender);
             self.measuring.session.wait(Some(due), &others, &mut |message| {
                 if let Some(hindsight) = hindsight {
                     hindsight.push(&message);
+                }
+                if let Some(sender) = sender {
+                    sender.push(&message);
                 }
             })?;
             if let Some(refusal) = self.measuring.session.take_refusal() {
@@ -226,7 +240,7 @@ impl Agent<'_> {
                 match origin.signal {
                     SIGHUP => self.reload(),
                     SIGUSR1 => self.snapshot(None),
-                    _ => return Ok(()),
+                    _ => return self.end(),
                 }
             }
             for question in self.server.questions() {
@@ -235,7 +249,44 @@ impl Agent<'_> {
             if self.looked.elapsed() >= UNASKED {
                 self.look()?;
             }
+            if self.sender.as_ref().is_some_and(Sender::is_due) {
+                self.send_series()?;
+            }
         }
+    }
+
+    /// Hand over what waited long enough, and return the time until something else is due.
+    fn due(&mut self) -> Duration {
+        let written = self.hindsight.as_mut().and_then(Hindsight::tick);
+        self.sender.as_mut().map(Sender::tick);
+        let dues = [
+            written,
+            self.sender.as_ref().map(Sender::wait),
+            self.notifier.alive(),
+        ];
+        let looked = UNASKED.saturating_sub(self.looked.elapsed());
+        dues.into_iter().flatten().fold(looked, Duration::min)
+    }
+
+    /// Send the last figures.
+    fn end(&mut self) -> Result<()> {
+        match self.sender {
+            Some(_) => self.send_series(),
+            None => Ok(()),
+        }
+    }
+
+    fn send_series(&mut self) -> Result<()> {
+        let origin = Origin {
+            resource: Vec::new(),
+            began: self.figures.started(),
+            now: SystemTime::now(),
+        };
+        let series = self.series()?;
+        if let Some(sender) = &mut self.sender {
+            sender.series(series, origin);
+        }
+        Ok(())
     }
 
     fn answer(&mut self, question: Question) -> Result<()> {
@@ -271,6 +322,11 @@ impl Agent<'_> {
         if format == Format::OpenMetrics && !std::mem::replace(&mut self.told_of_native, true) {
             complain("Prometheus takes classic histograms: docs/agent.md says how it takes native ones");
         }
+        Ok(format.pieces(self.series()?))
+    }
+
+    /// Return all series, as of 200 ms ago at most.
+    fn series(&mut self) -> Result<Arc<Exposition>> {
         if self.series.is_none() || self.looked.elapsed() >= FRESH {
             self.look()?;
         }
@@ -278,7 +334,7 @@ impl Agent<'_> {
         let series = self
             .series
             .get_or_insert_with(|| Arc::new(figures.exposition(server.dropped())));
-        Ok(format.pieces(Arc::clone(series)))
+        Ok(Arc::clone(series))
     }
 
     fn look(&mut self) -> Result<()> {
@@ -318,6 +374,10 @@ impl Agent<'_> {
             // The old one ends first: both may have the same directory.
             self.hindsight = None;
             self.hindsight = start_hindsight(&config, &self.figures)?;
+        }
+        if config.otlp != self.config.otlp {
+            // The new one first: it may be refused.
+            self.sender = start_sender(&config, &self.figures)?;
         }
         self.figures.set_limits(config.limits());
         if (&config.by, &config.rules) != (&self.config.by, &self.config.rules) {

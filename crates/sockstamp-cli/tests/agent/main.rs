@@ -5,6 +5,7 @@ mod common;
 mod configuration;
 mod hindsight;
 mod life;
+mod otlp;
 mod packaging;
 mod page;
 mod prometheus;

@@ -1,0 +1,300 @@
+//! Send requests to a receiver: OTLP over HTTP/1.1 and over gRPC.
+//!
+//! A request has a connection of its own: there are few a minute, and none is held open that a
+//! proxy might have forgotten.
+
+use std::error::Error;
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Collected, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, RETRY_AFTER, TE};
+use hyper::{Request, Response, StatusCode, Uri};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde::{Deserialize, Serialize};
+use sockstamp_export::wire;
+use sockstamp_model::name::Escaped;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// Time for one attempt.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of an answer: it has a sentence at most.
+const ANSWER: usize = 64 << 10;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+/// The way of sending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::agent) enum Protocol {
+    #[default]
+    Http,
+    Grpc,
+}
+
+/// Metrics, or spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Signal {
+    Metrics,
+    Spans,
+}
+
+impl Signal {
+    pub(super) const ALL: [Self; 2] = [Self::Metrics, Self::Spans];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Metrics => "metrics",
+            Self::Spans => "spans",
+        }
+    }
+
+    const fn path(self, protocol: Protocol) -> &'static str {
+        match (protocol, self) {
+            (Protocol::Http, Self::Metrics) => "/v1/metrics",
+            (Protocol::Http, Self::Spans) => "/v1/traces",
+            (Protocol::Grpc, Self::Metrics) => {
+                "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+            }
+            (Protocol::Grpc, Self::Spans) => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+        }
+    }
+}
+
+/// A receiver's address: `http://HOST[:PORT][/PATH]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::agent) struct Endpoint {
+    host: String,
+    port: Option<u16>,
+    /// What stands before `/v1/metrics`, without a slash at its end.
+    path: String,
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let uri: Uri = text
+            .parse()
+            .map_err(|error| format!("{text:?} is no address: {error}"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err("https is not supported: send to a collector on this host".to_owned());
+            }
+            _ => return Err(format!("{text:?} does not begin with http://")),
+        }
+        let authority = uri.authority().ok_or("there is no host")?;
+        if uri.query().is_some() || authority.as_str().contains('@') {
+            return Err("it is http://HOST:PORT, and a path at most".to_owned());
+        }
+        Ok(Self {
+            host: authority.host().to_owned(),
+            port: authority.port_u16(),
+            path: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}", self.host)?;
+        if let Some(port) = self.port {
+            write!(f, ":{port}")?;
+        }
+        f.write_str(&self.path)
+    }
+}
+
+/// The end of an attempt.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Taken, but for so many.
+    Taken { rejected: u64 },
+    /// Refused for good.
+    Refused(String),
+    /// Not taken now; perhaps later, and not before this time.
+    Later(String, Option<Duration>),
+}
+
+/// The way to a receiver.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) endpoint: Endpoint,
+    pub(super) protocol: Protocol,
+    pub(super) token: Option<String>,
+}
+
+impl Client {
+    /// Try once.
+    pub(super) async fn send(&self, signal: Signal, body: Bytes) -> Outcome {
+        match timeout(PATIENCE, self.exchange(signal, body)).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(error)) => Outcome::Later(error.to_string(), None),
+            Err(_) => Outcome::Later("no answer in time".to_owned(), None),
+        }
+    }
+
+    async fn exchange(&self, signal: Signal, body: Bytes) -> Result<Outcome, Failure> {
+        let port = self.endpoint.port.unwrap_or(match self.protocol {
+            Protocol::Http => 4318,
+            Protocol::Grpc => 4317,
+        });
+        // An address of IPv6 stands in brackets in a URI alone.
+        let host = self.endpoint.host.trim_matches(['[', ']']);
+        let stream = TokioIo::new(TcpStream::connect((host, port)).await?);
+        let request = self.request(signal, port, body)?;
+        match self.protocol {
+            Protocol::Http => {
+                let (mut sender, connection) = http1::handshake(stream).await?;
+                tokio::spawn(connection);
+                of_http(sender.send_request(request).await?).await
+            }
+            Protocol::Grpc => {
+                let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+                tokio::spawn(connection);
+                of_grpc(sender.send_request(request).await?).await
+            }
+        }
+    }
+
+    fn request(&self, signal: Signal, port: u16, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
+        let Endpoint { host, path, .. } = &self.endpoint;
+        let path = format!("{path}{}", signal.path(self.protocol));
+        let mut request = Request::post(match self.protocol {
+            Protocol::Http => path,
+            // HTTP/2 has scheme and host in fields of their own, made of the URI.
+            Protocol::Grpc => format!("http://{host}:{port}{path}"),
+        });
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = match self.protocol {
+            Protocol::Http => request
+                .header(HOST, format!("{host}:{port}"))
+                .header(CONTENT_TYPE, "application/x-protobuf")
+                .body(Full::new(body)),
+            Protocol::Grpc => request
+                .header(TE, "trailers")
+                .header(CONTENT_TYPE, "application/grpc")
+                .body(Full::new(framed(&body))),
+        };
+        Ok(request?)
+    }
+}
+
+/// A message of gRPC: not compressed, its length, itself (gRPC over HTTP2, "Requests").
+fn framed(body: &[u8]) -> Bytes {
+    let length = u32::try_from(body.len()).unwrap_or(u32::MAX).to_be_bytes();
+    [&[0], &length[..], body].concat().into()
+}
+
+async fn collected(body: Incoming) -> Result<Collected<Bytes>, Failure> {
+    Limited::new(body, ANSWER).collect().await
+}
+
+/// OTLP, "OTLP/HTTP Response": four codes are worth another attempt.
+async fn of_http(response: Response<Incoming>) -> Result<Outcome, Failure> {
+    let status = response.status();
+    if status == StatusCode::OK {
+        let body = collected(response.into_body()).await?.to_bytes();
+        let rejected = rejected(&body);
+        return Ok(Outcome::Taken { rejected });
+    }
+    let later = [
+        StatusCode::TOO_MANY_REQUESTS,
+        StatusCode::BAD_GATEWAY,
+        StatusCode::SERVICE_UNAVAILABLE,
+        StatusCode::GATEWAY_TIMEOUT,
+    ];
+    let wait = retry_after(response.headers());
+    Ok(match later.contains(&status) {
+        true => Outcome::Later(status.to_string(), wait),
+        false => Outcome::Refused(status.to_string()),
+    })
+}
+
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds))
+}
+
+/// An answer without a body has its status in the headers, another in the trailers.
+async fn of_grpc(response: Response<Incoming>) -> Result<Outcome, Failure> {
+    let status = response.status();
+    if status != StatusCode::OK {
+        return Ok(Outcome::Later(status.to_string(), None));
+    }
+    let headers = response.headers().clone();
+    let answer = collected(response.into_body()).await?;
+    let trailers = answer.trailers().cloned().unwrap_or(headers);
+    let field = |name: &str| trailers.get(name).map(|value| value.as_bytes());
+    let code = field("grpc-status").and_then(|code| str::from_utf8(code).ok()?.parse::<u32>().ok());
+    let told = Escaped(field("grpc-message").unwrap_or_default()).to_string();
+    let said = |code: u32| format!("gRPC status {code} {told}").trim_end().to_owned();
+    Ok(match code {
+        Some(0) => Outcome::Taken {
+            rejected: rejected(answer.to_bytes().get(5..).unwrap_or_default()),
+        },
+        // OTLP, "OTLP/gRPC Response": cancelled, deadline exceeded, resource exhausted, aborted, out
+        // of range, unavailable, data loss.
+        Some(code @ (1 | 4 | 8 | 10 | 11 | 14 | 15)) => Outcome::Later(said(code), None),
+        Some(code) => Outcome::Refused(said(code)),
+        None => Outcome::Later("an answer without a status".to_owned(), None),
+    })
+}
+
+/// Return the number of items that a receiver took the rest of: field 1 of `partial_success`, which
+/// is field 1 of the answer.
+fn rejected(answer: &[u8]) -> u64 {
+    let partial = wire::fields(answer).find(|(field, _)| *field == 1);
+    let Some((_, wire::Field::Bytes(partial))) = partial else {
+        return 0;
+    };
+    match wire::fields(partial).find(|(field, _)| *field == 1) {
+        Some((_, wire::Field::Number(count))) => count,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sockstamp_export::wire::Fields;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_checked_and_printed_as_they_were() {
+        for good in [
+            "http://127.0.0.1:4318",
+            "http://collector",
+            "http://[::1]:4317",
+            "http://a.b:1/otlp/x",
+        ] {
+            assert_eq!(good.parse::<Endpoint>().unwrap().to_string(), good);
+        }
+        let refused = |text: &str| text.parse::<Endpoint>().unwrap_err();
+        assert!(refused("https://a").contains("collector on this host"));
+        assert!(refused("127.0.0.1:4318").contains("does not begin with http://"));
+        assert!(refused("http://user:secret@a").contains("HOST:PORT"));
+        assert!(refused("http://a/?b=c").contains("HOST:PORT"));
+        assert!(refused("").contains("is no address"));
+    }
+
+    #[test]
+    fn items_that_the_receiver_rejects_are_read_from_its_answer() {
+        let partial = Fields::new().number(1, 300).text(2, "too old");
+        let answer = Fields::new().message(1, &partial);
+        assert_eq!(rejected(answer.bytes()), 300);
+        assert_eq!(rejected(Fields::new().text(2, "x").bytes()), 0);
+        assert_eq!(rejected(b""), 0);
+        for end in 0..answer.bytes().len() {
+            // Cut off anywhere: no panic.
+            let _ = rejected(&answer.bytes()[..end]);
+        }
+    }
+}

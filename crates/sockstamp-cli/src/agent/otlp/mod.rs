@@ -1,0 +1,388 @@
+//! Send figures and slow messages to a receiver of OpenTelemetry's protocol.
+//!
+//! A thread of its own sends. It never holds up the measuring one: what it cannot take in time is
+//! counted and left out. Sums are cumulative, so a batch of series that is lost takes no count with
+//! it, but a point in time.
+
+mod client;
+mod spans;
+
+use std::collections::hash_map::RandomState;
+use std::fs;
+use std::hash::{BuildHasher, Hasher};
+use std::iter;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use hyper::body::Bytes;
+use sockstamp_export::catalogue::OTLP_ITEMS;
+use sockstamp_export::otlp::{Origin, Request, Requests, request, scope};
+use sockstamp_export::wire::Fields;
+use sockstamp_export::{Exposition, Value};
+use sockstamp_model::message::Message;
+use sockstamp_model::name::Escaped;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+use self::client::{Client, Outcome, Signal};
+pub(super) use self::client::{Endpoint, Protocol};
+use self::spans::Ids;
+use super::config::{OtlpTable, token};
+use crate::escape::complain;
+
+/// Batches that wait for the thread: a batch of series keeps a copy of what has changed since.
+const WAITING: usize = 3;
+/// The longest time that a span waits to be sent, and the most that wait.
+const PATIENCE: Duration = Duration::from_secs(2);
+const SPANS: usize = 512;
+/// Pauses between attempts double from the first to the last.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(30);
+/// After this time a request is given up.
+const GIVE_UP: Duration = Duration::from_secs(300);
+
+/// The fate of series and spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Sent,
+    /// The receiver took the rest of the request.
+    Rejected,
+    /// The receiver refused the request.
+    Refused,
+    /// No attempt succeeded.
+    Failed,
+    /// The thread was behind.
+    Behind,
+    /// Above `spans_per_second`.
+    Rate,
+}
+
+impl Fate {
+    const ALL: [(Self, &'static str); 6] = [
+        (Self::Sent, "sent"),
+        (Self::Rejected, "rejected"),
+        (Self::Refused, "refused"),
+        (Self::Failed, "failed"),
+        (Self::Behind, "behind"),
+        (Self::Rate, "rate"),
+    ];
+}
+
+/// The counts of series and spans, by their fate, of all senders of an agent.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Totals(Arc<[[AtomicU64; Fate::ALL.len()]; Signal::ALL.len()]>);
+
+impl Totals {
+    fn count(&self, signal: Signal, fate: Fate, items: u64) {
+        self.0[signal as usize][fate as usize].fetch_add(items, Ordering::Relaxed);
+    }
+
+    /// Add the series to an exposition.
+    pub(super) fn expose(&self, exposition: &mut Exposition) {
+        for signal in Signal::ALL {
+            for (fate, name) in Fate::ALL {
+                let labels = vec![
+                    ("signal".into(), signal.name().to_owned()),
+                    ("result".into(), name.to_owned()),
+                ];
+                let count = self.0[signal as usize][fate as usize].load(Ordering::Relaxed);
+                exposition.add(&OTLP_ITEMS, labels, Value::Count(count));
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Batch {
+    Series(Requests),
+    Spans(Request),
+}
+
+/// The sender.
+#[derive(Debug)]
+pub(super) struct Sender {
+    table: OtlpTable,
+    resource: Vec<(&'static str, String)>,
+    /// When series are sent next.
+    due: Instant,
+    ids: Ids,
+    spans: Vec<Fields>,
+    /// The time of the first of them.
+    since: Option<Instant>,
+    allowance: Allowance,
+    /// None once the thread is told to end.
+    batches: Option<mpsc::Sender<Batch>>,
+    ending: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+    totals: Totals,
+}
+
+impl Sender {
+    /// Begin to send, as an instance of this name.
+    pub(super) fn start(table: &OtlpTable, instance: &str, totals: &Totals) -> Result<Self> {
+        let client = Client {
+            endpoint: table.endpoint.clone(),
+            protocol: table.protocol,
+            token: token(table.token_file.as_deref())?,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()
+            .context("cannot send")?;
+        let (batches, received) = mpsc::channel(WAITING);
+        let (ending, ended) = watch::channel(false);
+        let worker = Worker {
+            client,
+            ended,
+            totals: totals.clone(),
+            failing: false,
+        };
+        let thread = thread::Builder::new()
+            .name("otlp".to_owned())
+            .spawn(move || runtime.block_on(worker.work(received)))
+            .context("cannot start a thread")?;
+        Ok(Self {
+            resource: resource(instance),
+            // Once there is something to send, and not when all agents of a cluster do.
+            due: Instant::now() + jittered(table.interval),
+            ids: Ids::new()?,
+            spans: Vec::new(),
+            since: None,
+            allowance: Allowance::new(table.spans_per_second),
+            table: table.clone(),
+            batches: Some(batches),
+            ending,
+            thread: Some(thread),
+            totals: totals.clone(),
+        })
+    }
+
+    /// Return the time until there is something to hand over.
+    pub(super) fn wait(&self) -> Duration {
+        let spans = self.since.map(|since| since + PATIENCE);
+        let due = spans.map_or(self.due, |spans| spans.min(self.due));
+        due.saturating_duration_since(Instant::now())
+    }
+
+    /// Return true if series are to be sent now.
+    pub(super) fn is_due(&self) -> bool {
+        self.due <= Instant::now()
+    }
+
+    /// Send series.
+    pub(super) fn series(&mut self, exposition: Arc<Exposition>, origin: Origin) {
+        self.due = Instant::now() + self.table.interval;
+        let origin = Origin {
+            resource: self.resource.clone(),
+            ..origin
+        };
+        let requests = Requests::new(exposition, origin);
+        self.hand_over(Signal::Metrics, Batch::Series(requests));
+    }
+
+    /// Send a message, if it is slow.
+    pub(super) fn push(&mut self, message: &Message) {
+        let slow = self
+            .table
+            .slower_than
+            .is_some_and(|least| message.total() >= least.into());
+        if !slow || !message.verdict.is_valid() {
+            return;
+        }
+        let spans = match self.allowance.take() {
+            true => spans::spans(message, &mut self.ids).unwrap_or_default(),
+            false => {
+                self.totals.count(Signal::Spans, Fate::Rate, 1);
+                return;
+            }
+        };
+        self.spans.extend(spans);
+        self.since.get_or_insert_with(Instant::now);
+        if self.spans.len() >= SPANS {
+            self.flush();
+        }
+    }
+
+    /// Hand spans over that have waited long enough.
+    pub(super) fn tick(&mut self) {
+        if self.since.is_some_and(|since| since.elapsed() >= PATIENCE) {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        self.since = None;
+        if self.spans.is_empty() {
+            return;
+        }
+        let items = self.spans.len() as u64;
+        let spans = self.spans.drain(..);
+        let scoped = spans.fold(scope(), |scoped, span| scoped.message(2, &span));
+        let batch = Batch::Spans(request(&self.resource, &scoped, items));
+        self.hand_over(Signal::Spans, batch);
+    }
+
+    fn hand_over(&self, signal: Signal, batch: Batch) {
+        let Some(batches) = &self.batches else { return };
+        if let Err(mpsc::error::TrySendError::Full(batch) | mpsc::error::TrySendError::Closed(batch)) =
+            batches.try_send(batch)
+        {
+            self.totals.count(signal, Fate::Behind, items(batch));
+        }
+    }
+}
+
+fn items(batch: Batch) -> u64 {
+    match batch {
+        Batch::Series(requests) => requests.map(|request| request.items).sum(),
+        Batch::Spans(request) => request.items,
+    }
+}
+
+/// Send what there is, in one attempt.
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.flush();
+        self.ending.send_replace(true);
+        drop(self.batches.take());
+        // A panic of the thread was told when it happened.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Semantic conventions, "Service" and "Host".
+fn resource(instance: &str) -> Vec<(&'static str, String)> {
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim_end().to_owned();
+    vec![
+        ("service.name", "sockstamp".to_owned()),
+        ("service.version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("service.instance.id", format!("{host}:{instance}")),
+        ("host.name", host),
+    ]
+}
+
+/// Return a random part of a time, at least half of it.
+fn jittered(time: Duration) -> Duration {
+    let random = RandomState::new().build_hasher().finish();
+    time.mul_f64(0.5 + random as f64 / u64::MAX as f64 / 2.0)
+}
+
+/// Messages that may be sent: so many a second, and as many at once.
+#[derive(Debug)]
+struct Allowance {
+    rate: u32,
+    left: f64,
+    at: Instant,
+}
+
+impl Allowance {
+    fn new(rate: u32) -> Self {
+        Self {
+            rate,
+            left: rate.into(),
+            at: Instant::now(),
+        }
+    }
+
+    fn take(&mut self) -> bool {
+        let rate = f64::from(self.rate);
+        self.left = (self.left + self.at.elapsed().as_secs_f64() * rate).min(rate);
+        self.at = Instant::now();
+        let has = self.left >= 1.0;
+        self.left -= if has { 1.0 } else { 0.0 };
+        has
+    }
+}
+
+struct Worker {
+    client: Client,
+    ended: watch::Receiver<bool>,
+    totals: Totals,
+    /// The last request was not taken, and the log says so.
+    failing: bool,
+}
+
+impl Worker {
+    async fn work(mut self, mut batches: mpsc::Receiver<Batch>) {
+        while let Some(batch) = batches.recv().await {
+            match batch {
+                Batch::Series(requests) => {
+                    for request in requests {
+                        self.deliver(Signal::Metrics, request).await;
+                    }
+                }
+                Batch::Spans(request) => self.deliver(Signal::Spans, request).await,
+            }
+        }
+    }
+
+    async fn deliver(&mut self, signal: Signal, request: Request) {
+        // At the end one failure is enough.
+        if self.failing && *self.ended.borrow() {
+            return self.totals.count(signal, Fate::Failed, request.items);
+        }
+        let (begun, body) = (Instant::now(), Bytes::from(request.body));
+        let pauses = iter::successors(Some(FIRST_PAUSE), |last| Some((*last * 2).min(LAST_PAUSE)));
+        for pause in pauses {
+            match self.client.send(signal, body.clone()).await {
+                Outcome::Taken { rejected } => {
+                    let rejected = rejected.min(request.items);
+                    self.failing = false;
+                    self.totals.count(signal, Fate::Sent, request.items - rejected);
+                    return self.totals.count(signal, Fate::Rejected, rejected);
+                }
+                Outcome::Refused(why) => {
+                    self.complain(signal, &why);
+                    return self.totals.count(signal, Fate::Refused, request.items);
+                }
+                Outcome::Later(why, least) => {
+                    self.complain(signal, &why);
+                    let pause = jittered(pause).max(least.unwrap_or_default());
+                    let ended = timeout(pause, self.ended.wait_for(|ended| *ended)).await.is_ok();
+                    if ended || begun.elapsed() >= GIVE_UP {
+                        return self.totals.count(signal, Fate::Failed, request.items);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Once, until it works again.
+    fn complain(&mut self, signal: Signal, why: &str) {
+        if !std::mem::replace(&mut self.failing, true) {
+            let endpoint = &self.client.endpoint;
+            complain(format_args!(
+                "{endpoint} takes no {}: {}",
+                signal.name(),
+                Escaped(why.as_bytes())
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_are_never_in_step_and_never_short() {
+        let pauses: Vec<_> = (0..100).map(|_| jittered(FIRST_PAUSE)).collect();
+        let bounds = FIRST_PAUSE / 2..=FIRST_PAUSE;
+        assert!(pauses.iter().all(|pause| bounds.contains(pause)));
+        assert!(pauses.iter().any(|pause| *pause != pauses[0]));
+    }
+
+    #[test]
+    fn so_many_messages_pass_at_once_and_no_more() {
+        let mut allowance = Allowance::new(5);
+        let passed = (0..100).filter(|_| allowance.take()).count();
+        // A slow machine may take long enough for another one.
+        assert!((5..=8).contains(&passed), "{passed}");
+        assert!(!Allowance::new(0).take());
+    }
+}

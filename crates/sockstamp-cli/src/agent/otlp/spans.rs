@@ -1,0 +1,109 @@
+//! Slow messages as traces: a span for the message, one inside it for each stage.
+
+use std::fs::File;
+use std::io::{self, Read};
+
+use anyhow::{Context, Result};
+use sockstamp_explain::timeline::{Placed, Span, Timeline};
+use sockstamp_export::otlp::{number, text};
+use sockstamp_export::wire::Fields;
+use sockstamp_model::flow::canonical;
+use sockstamp_model::message::Message;
+use sockstamp_model::stage::Direction;
+
+/// `SPAN_KIND_INTERNAL`: whose client or server it is, a message does not say.
+const INTERNAL: u64 = 1;
+
+/// Names for traces and spans, that nobody else has.
+#[derive(Debug)]
+pub(super) struct Ids(File);
+
+impl Ids {
+    pub(super) fn new() -> Result<Self> {
+        let random = File::open("/dev/urandom").context("cannot open /dev/urandom")?;
+        Ok(Self(random))
+    }
+
+    fn take<const LENGTH: usize>(&mut self) -> io::Result<[u8; LENGTH]> {
+        let mut id = [0; LENGTH];
+        self.0.read_exact(&mut id)?;
+        Ok(id)
+    }
+}
+
+/// Return the spans of a message; none where it has no stage.
+pub(super) fn spans(message: &Message, ids: &mut Ids) -> io::Result<Vec<Fields>> {
+    let timeline = Timeline::of(message);
+    let stages: Vec<_> = timeline.between.iter().chain(&timeline.way).collect();
+    let begin = stages.iter().map(|placed| placed.span.begin).min();
+    let end = stages.iter().map(|placed| placed.span.end).max();
+    let Some((begin, end)) = begin.zip(end) else {
+        return Ok(Vec::new());
+    };
+    let (trace, root) = (ids.take::<16>()?, ids.take::<8>()?);
+    let whole = span(&trace, &root, None, name(message), Span { begin, end });
+    let mut spans = vec![with(whole, attributes(message))];
+    for placed in stages {
+        let id = ids.take::<8>()?;
+        let stage = span(&trace, &id, Some(&root), placed.stage.name(), placed.span);
+        spans.push(with(stage, parts(placed)));
+    }
+    Ok(spans)
+}
+
+/// `Span`.
+fn span(trace: &[u8; 16], id: &[u8; 8], parent: Option<&[u8; 8]>, name: &str, span: Span) -> Fields {
+    let mut fields = Fields::new().with_length(1, trace).with_length(2, id);
+    if let Some(parent) = parent {
+        fields = fields.with_length(4, parent);
+    }
+    fields
+        .text(5, name)
+        .number(6, INTERNAL)
+        .fixed(7, span.begin)
+        .fixed(8, span.end)
+}
+
+fn with(span: Fields, attributes: Vec<Fields>) -> Fields {
+    attributes
+        .iter()
+        .fold(span, |span, attribute| span.message(9, attribute))
+}
+
+fn name(message: &Message) -> &'static str {
+    match message.direction {
+        _ if message.is_connection() => "open connection",
+        Direction::Tx => "send",
+        Direction::Rx => "read",
+    }
+}
+
+/// Semantic conventions, "Network" and "Process"; what they lack begins with `sockstamp`.
+fn attributes(message: &Message) -> Vec<Fields> {
+    let [local, peer] = [message.flow.local, message.flow.remote].map(canonical);
+    let mut attributes = vec![
+        text("network.transport", &message.flow.protocol.to_string()),
+        text("network.local.address", &local.ip().to_string()),
+        number("network.local.port", local.port().into()),
+        text("network.peer.address", &peer.ip().to_string()),
+        number("network.peer.port", peer.port().into()),
+        number("process.pid", message.pid.into()),
+        text("thread.name", &message.comm.to_string()),
+        number("sockstamp.bytes", message.bytes),
+        number("sockstamp.weight", message.weight.into()),
+        number("sockstamp.retransmits", message.retransmits.into()),
+        number("sockstamp.socket.cookie", message.flow.cookie.0),
+    ];
+    if let Some(interface) = &message.interfaces.last {
+        attributes.push(text("network.interface.name", &interface.name.to_string()));
+    }
+    attributes
+}
+
+/// How the parts of a stage interleave is not measured, so they are no spans.
+fn parts(placed: &Placed) -> Vec<Fields> {
+    let parts = placed.parts.iter();
+    parts
+        .map(|(part, span)| number(&format!("sockstamp.{}_ns", part.name()), span.duration().0))
+        .collect()
+}

@@ -1,0 +1,317 @@
+//! OpenTelemetry's protocol: the published schema reads what the agent sends.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use testbed::{Host, Process};
+
+use crate::common::python;
+use crate::running::{Agent, Scrape, exchange, talk};
+
+const WAIT: Duration = Duration::from_secs(60);
+
+struct Collector {
+    process: Process,
+    port: u16,
+}
+
+impl Collector {
+    fn start(arguments: &[&str]) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/agent/collector.py");
+        let mut command = python();
+        command.arg(script).args(arguments);
+        let mut process = Process::spawn(command).unwrap();
+        process.wait_for_stdout("\n", WAIT).unwrap();
+        let said = process.stdout();
+        let port = said.lines().next().unwrap().strip_prefix("PORT ").unwrap();
+        Self {
+            port: port.parse().unwrap(),
+            process,
+        }
+    }
+
+    /// The requests so far that are whole.
+    fn requests(&self, kind: &str) -> Vec<Value> {
+        let said = self.process.stdout();
+        let complete = said.rsplit_once('\n').map_or("", |(complete, _)| complete);
+        let requests = complete
+            .lines()
+            .skip(1)
+            .map(|line| serde_json::from_str(line).unwrap());
+        requests
+            .filter(|request: &Value| request["kind"] == kind)
+            .collect()
+    }
+
+    fn wait_for(&self, kind: &str) -> Vec<Value> {
+        let start = Instant::now();
+        loop {
+            let requests = self.requests(kind);
+            if !requests.is_empty() {
+                return requests;
+            }
+            assert!(start.elapsed() < WAIT, "{}", self.process.stderr());
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn items<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The metrics of one batch, by their names.
+fn metrics(requests: &[Value]) -> BTreeMap<String, Value> {
+    let of_request = |request: &Value| {
+        let resources = items(&request["body"], "resourceMetrics").to_vec();
+        let scopes = resources
+            .into_iter()
+            .flat_map(|one| items(&one, "scopeMetrics").to_vec());
+        scopes
+            .flat_map(|scope| items(&scope, "metrics").to_vec())
+            .collect::<Vec<_>>()
+    };
+    let all = requests.iter().flat_map(of_request);
+    all.map(|metric| (metric["name"].as_str().unwrap().to_owned(), metric))
+        .collect()
+}
+
+/// The labels of a data point that the other formats have as well.
+fn labels(point: &Value) -> Vec<String> {
+    let of = |attribute: &Value| {
+        let (name, value) = (&attribute["key"], &attribute["value"]["stringValue"]);
+        format!(
+            "{}=\"{}\"",
+            name.as_str().unwrap(),
+            value.as_str().unwrap_or_default()
+        )
+    };
+    items(point, "attributes").iter().map(of).collect()
+}
+
+/// int64 is text in the JSON of Protocol Buffers.
+fn whole(value: &Value) -> u64 {
+    value.as_str().map_or(0, |text| text.parse().unwrap())
+}
+
+/// Compare each count of messages and each distribution with the text that Prometheus reads.
+#[track_caller]
+fn agree(metrics: &BTreeMap<String, Value>, scrape: &Scrape) {
+    let sums = items(&metrics["sockstamp_messages"]["sum"], "dataPoints");
+    assert!(!sums.is_empty());
+    for point in sums {
+        let labels = labels(point);
+        let labels: Vec<_> = labels.iter().map(String::as_str).collect();
+        let scraped = scrape.values("sockstamp_messages_total", &labels);
+        assert_eq!(scraped, [whole(&point["asInt"]) as f64], "{labels:?}");
+    }
+    let histograms = &metrics["sockstamp_stage_seconds"]["exponentialHistogram"];
+    assert_eq!(
+        histograms["aggregationTemporality"],
+        "AGGREGATION_TEMPORALITY_CUMULATIVE"
+    );
+    let points = items(histograms, "dataPoints");
+    assert!(points.len() >= 8, "{points:?}");
+    for point in points {
+        agree_on_distribution(point, scrape);
+    }
+}
+
+fn agree_on_distribution(point: &Value, scrape: &Scrape) {
+    let labels = labels(point);
+    let buckets = scraped_buckets(&labels, scrape);
+    let (count, zero) = (whole(&point["count"]), whole(&point["zeroCount"]));
+    assert_eq!(Some(&(f64::INFINITY, count)), buckets.last(), "{labels:?}");
+    let offset = point["positive"]["offset"].as_i64().unwrap_or(0);
+    let counts = items(&point["positive"], "bucketCounts");
+    assert_eq!(count, zero + counts.iter().map(whole).sum::<u64>(), "{labels:?}");
+    assert_eq!(point["scale"], 2);
+    // A bucket's upper end, by the specification: base^(index + 1), where base is 2^(2^-scale).
+    for (bound, scraped) in &buckets[..buckets.len() - 1] {
+        let ends = (offset + 1..).map(|end| 2_f64.powf(end as f64 / 4.0));
+        let below = counts.iter().zip(ends).filter(|(_, end)| *end <= bound * 1.01);
+        let below = zero + below.map(|(count, _)| whole(count)).sum::<u64>();
+        assert_eq!(below, *scraped, "{labels:?} {bound}");
+    }
+}
+
+/// The bounds and counts of a classic histogram.
+fn scraped_buckets(labels: &[String], scrape: &Scrape) -> Vec<(f64, u64)> {
+    let lines = scrape.0.lines().filter(|line| {
+        line.starts_with("sockstamp_stage_seconds_bucket{") && labels.iter().all(|label| line.contains(label))
+    });
+    let bucket = |line: &str| {
+        let (_, rest) = line.split_once("le=\"").unwrap();
+        let (bound, count) = rest.split_once("\"} ").unwrap();
+        (
+            bound.trim_start_matches('+').parse().unwrap(),
+            count.parse().unwrap(),
+        )
+    };
+    lines.map(bucket).collect()
+}
+
+fn settings(collector: &Collector, more: &str) -> String {
+    let port = collector.port;
+    format!("[otlp]\nendpoint = \"http://127.0.0.1:{port}/otlp\"\ninterval = \"1s\"\n{more}")
+}
+
+/// Have the last figures sent, with the scrape before them.
+fn finish(mut agent: Agent, collector: &Collector) -> (BTreeMap<String, Value>, Scrape, Vec<Value>) {
+    let scrape = agent.scrape();
+    let before = collector.requests("metrics").len();
+    agent.process.signal(Signal::SIGTERM).unwrap();
+    assert!(agent.process.wait_status(WAIT).unwrap().success());
+    let requests = collector.requests("metrics");
+    assert!(requests.len() > before, "the last figures are sent at the end");
+    (metrics(&requests[requests.len() - 1..]), scrape, requests)
+}
+
+#[test]
+fn series_arrive_by_http_as_they_are_scraped() {
+    let host = Host::new("otlp").unwrap();
+    let collector = Collector::start(&["http", "1"]);
+    let token = tempfile::NamedTempFile::new().unwrap();
+    write!(token.as_file(), "secret").unwrap();
+    let agent = Agent::of(
+        &host,
+        &settings(&collector, &format!("token_file = {:?}", token.path())),
+    );
+    talk(&host, 50, Duration::ZERO);
+    collector.wait_for("metrics");
+    let (last, scrape, requests) = finish(agent, &collector);
+    agree(&last, &scrape);
+    assert!(
+        requests
+            .iter()
+            .all(|request| request["authorization"] == "Bearer secret")
+    );
+    assert_eq!(collector.requests("refused").len(), 1);
+    let resource = &requests[0]["body"]["resourceMetrics"][0]["resource"];
+    assert!(
+        labels(resource).contains(&"service.name=\"sockstamp\"".to_owned()),
+        "{resource}"
+    );
+    let [sent, rejected] = ["sent", "rejected"].map(|fate| {
+        let labels = ["signal=\"metrics\"", &format!("result=\"{fate}\"")];
+        scrape.sum("sockstamp_otlp_items_total", &labels)
+    });
+    assert!(sent > 100.0 && rejected >= 1.0, "{sent} {rejected}");
+}
+
+#[test]
+fn series_and_slow_messages_arrive_by_grpc() {
+    let host = Host::new("otlp").unwrap();
+    let collector = Collector::start(&["grpc"]);
+    let more = "protocol = \"grpc\"\nslower_than = \"30ms\"";
+    let settings = settings(&collector, more).replace("/otlp", "");
+    let agent = Agent::of(&host, &settings);
+    // The server reads late: 60 ms each time.
+    let reads = 5;
+    read_late(&host, reads, Duration::from_millis(60));
+    let start = Instant::now();
+    let spans = loop {
+        let spans = spans(&collector.wait_for("spans"));
+        if spans.iter().filter(|span| span["name"] == "read").count() == reads {
+            break spans;
+        }
+        assert!(start.elapsed() < WAIT, "{spans:?}");
+        thread::sleep(Duration::from_millis(100));
+    };
+    for read in spans.iter().filter(|span| span["name"] == "read") {
+        stages_are_inside(read, &spans);
+    }
+    let (last, scrape, _) = finish(agent, &collector);
+    agree(&last, &scrape);
+}
+
+fn spans(requests: &[Value]) -> Vec<Value> {
+    let scopes = requests
+        .iter()
+        .map(|request| &request["body"]["resourceSpans"][0]["scopeSpans"][0]);
+    scopes.flat_map(|scope| items(scope, "spans").to_vec()).collect()
+}
+
+/// The wait before the read is in rx.app, and its times are those of this minute.
+fn stages_are_inside(read: &Value, spans: &[Value]) {
+    let of = |span: &Value| ["startTimeUnixNano", "endTimeUnixNano"].map(|name| whole(&span[name]));
+    let [begin, end] = of(read);
+    let inside = spans.iter().filter(|span| span["parentSpanId"] == read["spanId"]);
+    let inside: Vec<_> = inside.collect();
+    let names: BTreeSet<_> = inside.iter().map(|span| span["name"].as_str().unwrap()).collect();
+    assert!(names.contains("rx.app"), "{names:?}");
+    for stage in &inside {
+        assert_eq!(stage["traceId"], read["traceId"]);
+        let [first, last] = of(stage);
+        assert!(begin <= first && last <= end, "{stage} {read}");
+    }
+    let app = inside.iter().find(|span| span["name"] == "rx.app").unwrap();
+    let [first, last] = of(app);
+    assert!(last - first >= 55_000_000, "{app}");
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos();
+    assert!(now - u128::from(end) < 120_000_000_000, "{read}");
+    let attributes = read["attributes"].to_string();
+    assert!(
+        attributes.contains("127.0.0.1") && attributes.contains("network.peer.port"),
+        "{attributes}"
+    );
+}
+
+fn read_late(host: &Host, times: usize, late: Duration) {
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    for _ in 0..times {
+        client.write_all(&[0; 100]).unwrap();
+        thread::sleep(late);
+        server.read_exact(&mut [0; 100]).unwrap();
+    }
+}
+
+#[test]
+fn a_receiver_that_hangs_holds_up_nothing_and_what_is_lost_is_counted() {
+    let host = Host::new("otlp").unwrap();
+    // It accepts, and never answers.
+    let hung = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", hung.local_addr().unwrap());
+    let more = "slower_than = \"1ms\"\nspans_per_second = 1";
+    let settings = format!("[otlp]\nendpoint = \"{endpoint}\"\ninterval = \"1s\"\n{more}");
+    let mut agent = Agent::of(&host, &settings);
+    read_late(&host, 20, Duration::from_millis(5));
+    let start = Instant::now();
+    loop {
+        let asked = Instant::now();
+        let (head, _) = exchange(agent.address, "/readyz", "");
+        assert!(
+            head.contains(" 200 ") && asked.elapsed() < Duration::from_secs(5),
+            "{head}"
+        );
+        let scrape = agent.scrape();
+        let lost = |signal: &str, fate: &str| {
+            let labels = [format!("signal=\"{signal}\""), format!("result=\"{fate}\"")];
+            scrape.sum("sockstamp_otlp_items_total", &[&labels[0], &labels[1]])
+        };
+        if lost("metrics", "behind") > 0.0 && lost("spans", "rate") > 0.0 {
+            break;
+        }
+        assert!(start.elapsed() < WAIT, "{}", scrape.0);
+        thread::sleep(Duration::from_millis(200));
+    }
+    let ending = Instant::now();
+    agent.process.signal(Signal::SIGTERM).unwrap();
+    assert!(agent.process.wait_status(WAIT).unwrap().success());
+    assert!(
+        ending.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        ending.elapsed()
+    );
+    assert!(
+        agent.process.stderr().contains("takes no metrics: "),
+        "{}",
+        agent.process.stderr()
+    );
+}
