@@ -120,6 +120,8 @@ impl Display for Real {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use std::sync::Arc;
 
     use sockstamp_model::clock::Nanos;
@@ -163,6 +165,7 @@ mod tests {
             group: &labels,
             names: &[],
             values: &[],
+            since: Duration::ZERO,
             value: Value::Histogram(&histogram),
         };
         let mut bytes = Vec::new();
