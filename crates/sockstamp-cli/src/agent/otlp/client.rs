@@ -240,8 +240,8 @@ async fn of_grpc(response: Response<Incoming>) -> Result<Outcome, Failure> {
         Some(0) => Outcome::Taken {
             rejected: rejected(answer.to_bytes().get(5..).unwrap_or_default()),
         },
-        // OTLP, "OTLP/gRPC Response": cancelled, deadline exceeded, resource exhausted, aborted, out
-        // of range, unavailable, data loss.
+        // OTLP, "OTLP/gRPC Response": cancelled, deadline exceeded, resource exhausted, aborted,
+        // out of range, unavailable, data loss.
         Some(code @ (1 | 4 | 8 | 10 | 11 | 14 | 15)) => Outcome::Later(said(code), None),
         Some(code) => Outcome::Refused(said(code)),
         None => Outcome::Later("an answer without a status".to_owned(), None),
