@@ -174,7 +174,7 @@ step_doctests() {
 
 # From the same seed each time, as many inputs as take a minute; CONTRIBUTING.md says how to look for longer.
 step_fuzz() {
-	scripts/fuzz.sh -seed=1 -runs=20000
+	scripts/fuzz.sh -seed=1 -runs=20000 -max_total_time=60
 }
 
 # Check by Miri what the library does without a system call: undefined behaviour, leaks, and orders of memory accesses that

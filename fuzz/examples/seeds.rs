@@ -23,6 +23,7 @@ fn main() {
         ("error_reports", entries()),
         ("filter_expression", expressions()),
         ("probe_answers", answers()),
+        ("recording", changes()),
         ("tcp_statistics", vec![statistics()]),
     ];
     for (target, inputs) in seeds {
@@ -109,6 +110,20 @@ fn answers() -> Vec<Vec<u8>> {
     let bare = [reply, accepted, reset, syn(40_000, 443, 10, None)];
     let with_header = bare.clone().map(|packet| [&HEADER[..], &packet].concat());
     bare.into_iter().chain(with_header).collect()
+}
+
+/// Changes of recordings: none, of bytes at the begin, in the middle and at the end, and cuts.
+fn changes() -> Vec<Vec<u8>> {
+    let changes = [
+        &[0][..],
+        &[1],
+        &[2, 0, 1, 0],
+        &[3, 0, 2, 0],
+        &[0, 0, 0, 0, 4, 0, 0, 0xff, 0, 1, 0, 0x7f],
+        &[1, 0, 0, 0, 4, 0, 0, 0xff, 0, 1, 0, 0x7f],
+        &[0, 0, 0, 0, 0, 0x10, 0, 0xff, 0xff, 0xff, 0xff, 0],
+    ];
+    changes.map(<[u8]>::to_vec).into()
 }
 
 fn protocol() -> Vec<Vec<u8>> {

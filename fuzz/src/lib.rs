@@ -1,8 +1,17 @@
 //! Write control messages and attributes, for the fuzz targets and the seeds of their corpora.
 
+use std::fs;
 use std::net::IpAddr;
+use std::path::Path;
 
 use sockstamp::control::{Control, ExtendedError, Writer, space};
+
+use sockstamp_model::clock::{Nanos, Timestamp};
+use sockstamp_model::fixture;
+use sockstamp_model::message::Message;
+use sockstamp_model::packet::{MessageName, Packet, PacketStage, Way};
+use sockstamp_model::stage::{Direction, Stage};
+use sockstamp_record::{Batch, FileWriter, Packets, Rows};
 
 /// SO_TIMESTAMPING_NEW, SCM_TIMESTAMPING_OPT_STATS and SCM_TIMESTAMPING_PKTINFO of
 /// include/uapi/asm-generic/socket.h, v6.18.
@@ -104,4 +113,83 @@ pub fn attributes<'a>(values: impl IntoIterator<Item = (u16, &'a [u8])>) -> Vec<
 pub fn lies_within(part: &[u8], whole: &[u8]) -> bool {
     let (part, whole) = (part.as_ptr_range(), whole.as_ptr_range());
     whole.start <= part.start && part.end <= whole.end
+}
+
+/// Messages of each direction, so that row groups have some of both.
+const MESSAGES: u64 = 5;
+
+/// Return the bytes of a recording of messages and of one of packets, of two row groups each. They
+/// are written to this path.
+///
+/// # Panics
+///
+/// If there is no room for them.
+pub fn recordings(path: &Path) -> [Vec<u8>; 2] {
+    let mut batch = Batch::new();
+    let mut writer = FileWriter::create(path, &[]).expect("room for a file");
+    for _ in 0..2 {
+        messages().for_each(|message| batch.push(&message));
+        writer.write(&batch).expect("room for a row group");
+        batch.clear();
+    }
+    writer.finish().expect("room for the end");
+    let messages_file = fs::read(path).expect("it was written");
+
+    let mut packets = Packets::default();
+    let mut writer = FileWriter::create(path, &[]).expect("room for a file");
+    for _ in 0..2 {
+        messages().map(way).for_each(|way| packets.push(way));
+        writer.write(&packets).expect("room for a row group");
+        packets.clear();
+    }
+    writer.finish().expect("room for the end");
+    [messages_file, fs::read(path).expect("it was written")]
+}
+
+fn messages() -> impl Iterator<Item = Message> {
+    let messages = Direction::ALL.map(|direction| {
+        (0..MESSAGES).map(move |number| {
+            let mut message = fixture::message(direction);
+            message.bytes += number;
+            message.time = message.time + Nanos(number);
+            message.stamps.sched_last = Some(Timestamp::from_nanos(number));
+            message.stages[Stage::TxQdisc] = (number % 2 == 0).then_some(Nanos(number));
+            message
+        })
+    });
+    messages.into_iter().flatten()
+}
+
+fn way(message: Message) -> Way {
+    let stamp = Timestamp::from_nanos(message.bytes);
+    let mut way = Way::new(
+        message.bytes,
+        Packet {
+            stage: PacketStage::Sched,
+            direction: message.direction,
+            time: message.time,
+            stamp,
+            address: 0,
+            flow: message.flow,
+            cgroup: Some(message.cgroup),
+            cgroup_path: Some("/system.slice/nginx.service".into()),
+            pid: Some(message.pid),
+            comm: message.comm,
+            interface: sockstamp_model::interface::Interface {
+                name: "eth0".into(),
+                index: 2,
+                netns: message.flow.netns,
+            },
+            length: 1500,
+            segments: None,
+            bytes: vec![0x45; 40].into(),
+        },
+    );
+    way.stamps[PacketStage::Driver as usize] = Some(stamp + Nanos(7));
+    way.message = Some(MessageName {
+        cookie: message.flow.cookie,
+        time: message.time,
+        seq_end: Some(message.seq_end),
+    });
+    way
 }
