@@ -14,7 +14,7 @@ use crate::program_statistics::Accounting;
 use crate::report::{Budget, Report};
 
 /// A bulk flow has no room for the tag, and the kernel asks for it in each of its first 64
-/// segments: of a short round, that is a part.
+/// segments: a round is longer than those take.
 const ROUND: Duration = Duration::from_secs(3);
 
 const CONDITIONS: [Condition; 4] = [
