@@ -168,7 +168,7 @@ struct DeviceFlag {
     value: u32,
 }
 
-/// What a device does with segments.
+/// The way in which a device treats segments.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(crate) enum Offload {

@@ -20,7 +20,7 @@ const CHUNK: usize = 16_384;
 /// Bytes of a full segment: what is left of 1500 by IP, TCP and its time stamps.
 const SEGMENT: usize = 1_448;
 
-/// What writes options on the sender.
+/// The writer of options on the sender.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Options {
     /// Recorded without tags.
@@ -121,7 +121,7 @@ fn tags_leave_segments_together_that_an_option_in_each_keeps_apart() {
         let all = [Options::None, Options::Tags, Options::Naive];
         let [none, tags, naive] = all.map(|options| segments(options, Sent::One));
         assert!(naive < 1.1, "different options were put together: {naive}");
-        // How many come in a row varies from run to run.
+        // The length of a row varies from run to run.
         match none > 2.0 && tags > none * 0.5 {
             true => Ok(()),
             false => Err(format!("{none} segments together, {tags} with tags")),

@@ -70,7 +70,7 @@ impl Signal {
 pub(in crate::agent) struct Endpoint {
     host: String,
     port: Option<u16>,
-    /// What stands before `/v1/metrics`, without a slash at its end.
+    /// The part before `/v1/metrics`, without a slash at its end.
     path: String,
 }
 

@@ -100,7 +100,7 @@ fn attributes(message: &Message) -> Vec<Fields> {
     attributes
 }
 
-/// How the parts of a stage interleave is not measured, so they are no spans.
+/// Return the parts of a stage as attributes: their order within it is not measured.
 fn parts(placed: &Placed) -> Vec<Fields> {
     let parts = placed.parts.iter();
     parts

@@ -59,7 +59,7 @@ impl End {
         first: fn(&mut Self) -> Result<()>,
         second: fn(&mut Self) -> Result<()>,
     ) -> Result<()> {
-        // What else this machine does is none of the causes; the hog comes before it nevertheless.
+        // Other work of this machine is none of the causes; the hog comes before it nevertheless.
         run_first_on(self.processor).context("cannot choose a processor")?;
         for _ in 0..REQUESTS {
             first(&mut self)?;
