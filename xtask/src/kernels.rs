@@ -27,7 +27,9 @@ those of BPF timestamping.
 arm64 was tried by Debian 12's cross compiler, on an x86-64 host: `sockstamp-model`, `sockstamp` and
 `sockstamp-host` compile for it, and so do libbpf and the BPF programs. `sockstamp-bpf` refuses to compile,
 because what CPUs share is ordered for x86-64 alone; four conversions of C's `char`, unsigned there, would be
-left to write. No arm64 kernel was booted.
+left to write. On Debian's arm64 kernel 6.1, in QEMU, 100 of the library's 102 unit tests passed, its
+5 tests of allocations and 31 of 43 of zerocopy: the others need programs that the guest lacked. The
+known answers of its time stamps were not run there for the same reason.
 
 ";
 
