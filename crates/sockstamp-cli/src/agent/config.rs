@@ -17,6 +17,7 @@ use sockstamp_model::group::{Dimension, Grouping};
 
 use super::otlp::{Endpoint, Protocol};
 use super::rules::Rule;
+use super::tls::TlsTable;
 use super::values::parsed;
 use crate::measuring::{MaxCost, max_cost};
 
@@ -56,6 +57,9 @@ pub(super) struct Config {
     pub(super) udp: bool,
     /// The messages that are measured.
     pub(super) target: TargetTable,
+    /// The identity with which the agent serves HTTPS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tls: Option<TlsTable>,
     /// The last minutes on disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hindsight: Option<HindsightTable>,
@@ -82,6 +86,7 @@ impl Default for Config {
             expire: Duration::from_secs(300),
             udp: true,
             target: TargetTable::default(),
+            tls: None,
             hindsight: None,
             otlp: None,
             rules: Vec::new(),
@@ -152,6 +157,9 @@ pub(super) struct OtlpTable {
     /// The receiver wants the token in this file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) token_file: Option<PathBuf>,
+    /// The receiver's certificate comes from an authority in this file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ca_file: Option<PathBuf>,
     /// Messages that took as long are sent as spans.
     #[serde(
         default,
@@ -232,6 +240,14 @@ impl Config {
             limit: self.max_groups,
             keep_ended: true,
             ..Grouped::by(Grouping::with(Dimension::Cgroup, wanted))
+        }
+    }
+
+    /// The scheme of the addresses that the agent serves.
+    pub(super) const fn scheme(&self) -> &'static str {
+        match self.tls {
+            Some(_) => "https",
+            None => "http",
         }
     }
 
@@ -450,7 +466,8 @@ mod tests {
         assert!(refusal("[hindsight]\ndirectory = \"/a\"\nkeep = \"0s\"").starts_with("3:8: "));
         assert!(refusal("[target]\nfilter = \"port x\"").starts_with("2:10: "));
         assert!(refusal("[target]\ncomm = [\"sixteen-letters-\"]").contains("15 bytes"));
-        assert!(refusal("[otlp]\nendpoint = \"https://a\"").starts_with("2:12: https is not supported"));
+        assert!(refusal("[otlp]\nendpoint = \"ftp://a\"").starts_with("2:12: \"ftp://a\" does not begin"));
+        assert!(refusal("[tls]\nkey_file = \"/a\"").contains("missing field `certificate_file`"));
         assert!(refusal("[otlp]\nendpoint = \"http://a\"\ninterval = \"0s\"").starts_with("3:12: "));
         assert!(refusal("[otlp]\nendpoint = \"http://a\"\nprotocol = \"x\"").contains("`http` or `grpc`"));
         assert!(refusal("max_cost = \"much\"").contains("from 0.01% to 100%"));

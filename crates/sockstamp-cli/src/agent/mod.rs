@@ -13,6 +13,7 @@ mod own;
 mod rules;
 mod server;
 mod snapshot;
+mod tls;
 mod values;
 
 use std::io::Write;
@@ -43,6 +44,7 @@ use self::notify::Notifier;
 use self::otlp::Sender;
 use self::rules::Namer;
 use self::server::{Answer, Question, Server, Want};
+use self::tls::Identity;
 use crate::escape::complain;
 use crate::filter::FilterWords;
 use crate::measure::{Signals, catch_signals, complain_of, tell_what_is_left_alone};
@@ -89,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if options.action == Some(Action::Snapshot) {
-        return snapshot::ask(config.listen, config.token()?.as_deref());
+        return snapshot::ask(&config);
     }
     let signals =
         catch_signals(&[SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1]).context("cannot catch signals")?;
@@ -99,13 +101,15 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         TcpListener::bind(config.listen).with_context(|| format!("cannot listen on {}", config.listen))?;
     let address = listener.local_addr().context("cannot listen")?;
     let token = config.token()?;
+    let identity = identity(&config)?;
     let measuring = Measuring::start(&wanted)?;
     let figures = Figures::new(config.limits());
     let agent = Agent {
         hindsight: start_hindsight(&config, &figures)?,
         sender: start_sender(&config, &figures)?,
         figures,
-        server: Server::start(listener, token)?,
+        server: Server::start(listener, token, identity.as_ref())?,
+        identity,
         options,
         config,
         wanted,
@@ -116,17 +120,32 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         notifier: Notifier::new(),
     };
     if !address.ip().is_loopback() {
-        complain(match agent.config.token_file {
-            Some(_) => "the token and the figures cross the network without encryption",
-            None => {
-                "anybody who reaches the address can read the figures: there is neither encryption nor a token"
-            }
-        });
+        warn_of_the_network(&agent.config);
     }
-    complain(format_args!("listening on http://{address}"));
+    let scheme = agent.config.scheme();
+    complain(format_args!("listening on {scheme}://{address}"));
     agent.notifier.ready();
     agent.work(signals)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn identity(config: &Config) -> Result<Option<Arc<Identity>>> {
+    let table = config.tls.as_ref();
+    table.map(|table| Identity::read(table).map(Arc::new)).transpose()
+}
+
+/// Say what the network can see of an agent that others can reach.
+fn warn_of_the_network(config: &Config) {
+    match (&config.tls, &config.token_file) {
+        (Some(_), Some(_)) => {}
+        (Some(_), None) => {
+            complain("anybody who reaches the address can read the figures: there is no token")
+        }
+        (None, Some(_)) => complain("the token and the figures cross the network without encryption"),
+        (None, None) => complain(
+            "anybody who reaches the address can read the figures: there is neither encryption nor a token",
+        ),
+    }
 }
 
 fn start_hindsight(config: &Config, figures: &Figures) -> Result<Option<Hindsight>> {
@@ -211,6 +230,8 @@ struct Agent<'a> {
     /// The way to a receiver of OpenTelemetry's protocol, if there is one.
     sender: Option<Sender>,
     server: Server,
+    /// The certificate of the server, if it uses TLS.
+    identity: Option<Arc<Identity>>,
     looked: Instant,
     /// The series of the last look.
     series: Option<Arc<Exposition>>,
@@ -364,7 +385,11 @@ impl Agent<'_> {
         if config.token_file != self.config.token_file {
             bail!("the token changes only with a restart");
         }
+        if config.tls != self.config.tls {
+            bail!("the names of the files of [tls] change only with a restart, their content does not");
+        }
         config.hindsight.as_ref().map(hindsight::check).transpose()?;
+        let key = config.tls.as_ref().map(tls::certified).transpose()?;
         let wanted = session_options(&config)?;
         if wanted != self.wanted {
             self.replace(&wanted)?;
@@ -378,6 +403,9 @@ impl Agent<'_> {
         if config.otlp != self.config.otlp {
             // The new one first: it may be refused.
             self.sender = start_sender(&config, &self.figures)?;
+        }
+        if let Some((identity, key)) = self.identity.as_ref().zip(key) {
+            identity.replace(key);
         }
         self.figures.set_limits(config.limits());
         if (&config.by, &config.rules) != (&self.config.by, &self.config.rules) {

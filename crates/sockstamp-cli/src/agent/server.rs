@@ -29,10 +29,15 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use sockstamp_export::{Format, Pieces};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+
+use super::tls::Identity;
 
 /// Time for a client to send its request and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -121,8 +126,12 @@ pub(super) struct Server {
 
 impl Server {
     /// Serve on a thread of its own, which has the capabilities that the caller has in effect.
-    /// Clients must have the token, if there is one.
-    pub(super) fn start(listener: TcpListener, token: Option<String>) -> Result<Self> {
+    /// Clients must have the token, if there is one, and use TLS, if there is an identity.
+    pub(super) fn start(
+        listener: TcpListener,
+        token: Option<String>,
+        identity: Option<&Arc<Identity>>,
+    ) -> Result<Self> {
         listener.set_nonblocking(true).context("cannot listen")?;
         let (ask, questions) = mpsc::channel();
         let (wake, waker) = UnixStream::pair().context("cannot make a pipe")?;
@@ -131,6 +140,7 @@ impl Server {
         }
         let dropped = Arc::default();
         let asker = Asker { ask, waker, token };
+        let acceptor = identity.map(Identity::acceptor).transpose()?;
         let counter = Arc::clone(&dropped);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -141,7 +151,7 @@ impl Server {
             .name("http".to_owned())
             .spawn(move || {
                 let served = tokio::task::LocalSet::new();
-                served.block_on(&runtime, serve(listener, Rc::new(asker), &counter))
+                served.block_on(&runtime, serve(listener, acceptor, Rc::new(asker), &counter))
             })
             .context("cannot start a thread")?;
         Ok(Self {
@@ -197,9 +207,14 @@ impl Asker {
     }
 }
 
-async fn serve(listener: TcpListener, asker: Rc<Asker>, dropped: &AtomicU64) -> io::Result<Infallible> {
+async fn serve(
+    listener: TcpListener,
+    acceptor: Option<TlsAcceptor>,
+    asker: Rc<Asker>,
+    dropped: &AtomicU64,
+) -> io::Result<Infallible> {
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut connections = VecDeque::<JoinHandle<()>>::new();
+    let mut connections = VecDeque::<JoinHandle<Result<(), Elapsed>>>::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             sleep(REST).await;
@@ -210,12 +225,25 @@ async fn serve(listener: TcpListener, asker: Rc<Asker>, dropped: &AtomicU64) -> 
             connections.pop_front().inspect(JoinHandle::abort);
             dropped.fetch_add(1, Ordering::Relaxed);
         }
-        connections.push_back(tokio::task::spawn_local(attend(stream, Rc::clone(&asker))));
+        let attended = attend(stream, acceptor.clone(), Rc::clone(&asker));
+        connections.push_back(tokio::task::spawn_local(timeout(PATIENCE, attended)));
+    }
+}
+
+async fn attend(stream: TcpStream, acceptor: Option<TlsAcceptor>, asker: Rc<Asker>) {
+    match acceptor {
+        None => answer(stream, asker).await,
+        // A client that wants no encryption, or not ours, learns it by the protocol's own alert.
+        Some(acceptor) => {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                answer(stream, asker).await;
+            }
+        }
     }
 }
 
 /// Answer one request.
-async fn attend(stream: TcpStream, asker: Rc<Asker>) {
+async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, asker: Rc<Asker>) {
     let service = service_fn(|request| {
         let asker = Rc::clone(&asker);
         async move { Ok::<_, Infallible>(respond(&request, &asker).await) }
@@ -226,7 +254,7 @@ async fn attend(stream: TcpStream, asker: Rc<Asker>) {
         .max_buf_size(REQUEST_BYTES)
         .max_headers(HEADERS);
     // The client sees an error of its own making; nobody else is concerned.
-    let _ = timeout(PATIENCE, protocol.serve_connection(TokioIo::new(stream), service)).await;
+    let _ = protocol.serve_connection(TokioIo::new(stream), service).await;
 }
 
 async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer> {
@@ -327,7 +355,7 @@ mod tests {
     fn asking_for(token: Option<&str>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = Server::start(listener, token.map(str::to_owned)).unwrap();
+        let server = Server::start(listener, token.map(str::to_owned), None).unwrap();
         thread::spawn(move || {
             for question in &server.questions {
                 let text = format!("{:?} {}\n", question.want, server.dropped());

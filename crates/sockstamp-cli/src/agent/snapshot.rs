@@ -3,20 +3,27 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use sockstamp_model::name::Escaped;
+use tokio_rustls::rustls::{ClientConfig, ClientConnection, StreamOwned};
 
+use super::config::Config;
 use super::server::SNAPSHOT_HEADER;
+use super::tls;
 
 /// The agent's own limit is ten seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Ask, and print the directory.
-pub(super) fn ask(listen: SocketAddr, token: Option<&str>) -> Result<ExitCode> {
-    let address = reachable(listen);
-    let answer = exchange(address, token).with_context(|| format!("cannot ask the agent at {address}"))?;
+pub(super) fn ask(config: &Config) -> Result<ExitCode> {
+    let address = reachable(config.listen);
+    let token = config.token()?;
+    let encrypted = config.tls.as_ref().map(tls::trusting_itself).transpose()?;
+    let answer = exchange(address, token.as_deref(), encrypted)
+        .with_context(|| format!("cannot ask the agent at {address}"))?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     if head.split(' ').nth(1) != Some("200") {
         bail!("the agent at {address} has kept nothing: its log says why");
@@ -36,14 +43,27 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-fn exchange(address: SocketAddr, token: Option<&str>) -> io::Result<String> {
+fn exchange(
+    address: SocketAddr,
+    token: Option<&str>,
+    encrypted: Option<Arc<ClientConfig>>,
+) -> Result<String> {
     let token = token.map_or_else(String::new, |token| format!("Authorization: Bearer {token}\r\n"));
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let request =
+        format!("POST /snapshot HTTP/1.0\r\nHost: {address}\r\n{SNAPSHOT_HEADER}: 1\r\n{token}\r\n");
+    let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    write!(
-        stream,
-        "POST /snapshot HTTP/1.0\r\nHost: {address}\r\n{SNAPSHOT_HEADER}: 1\r\n{token}\r\n"
-    )?;
+    Ok(match encrypted {
+        None => talk(stream, &request)?,
+        Some(config) => {
+            let connection = ClientConnection::new(config, address.ip().into())?;
+            talk(StreamOwned::new(connection, stream), &request)?
+        }
+    })
+}
+
+fn talk(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
     let mut answer = String::new();
     stream.take(64 << 10).read_to_string(&mut answer)?;
     Ok(answer)

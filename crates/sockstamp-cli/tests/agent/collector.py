@@ -1,11 +1,13 @@
 """A receiver of OpenTelemetry's protocol, of others' making: the published schema and gRPC's own server.
 
-collector.py http|grpc [REFUSALS]: prints "PORT n", then a line of JSON for each request, `refused` for the first REFUSALS.
+collector.py http|grpc [REFUSALS [CERTIFICATE KEY]]: prints "PORT n", then a line of JSON for each request, `refused` for
+the first REFUSALS. With files of a certificate and a key it wants TLS.
 """
 
 import concurrent.futures
 import http.server
 import json
+import ssl
 import sys
 
 import grpc
@@ -16,6 +18,7 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as traces
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc as traces_grpc
 
 refusals = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+identity = sys.argv[3:5]
 
 
 def say(**what):
@@ -80,11 +83,19 @@ if sys.argv[1] == "grpc":
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
     metrics_grpc.add_MetricsServiceServicer_to_server(Metrics(), server)
     traces_grpc.add_TraceServiceServicer_to_server(Traces(), server)
-    port = server.add_insecure_port("127.0.0.1:0")
+    if identity:
+        certificate, key = (open(path, "rb").read() for path in identity)
+        port = server.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([(key, certificate)]))
+    else:
+        port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(f"PORT {port}", flush=True)
     server.wait_for_termination()
 else:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if identity:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(*identity)
+        server.socket = context.wrap_socket(server.socket, server_side=True)
     print(f"PORT {server.server_address[1]}", flush=True)
     server.serve_forever()

@@ -11,3 +11,4 @@ mod page;
 mod prometheus;
 mod running;
 mod scrape;
+mod tls;

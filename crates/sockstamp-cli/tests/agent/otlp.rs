@@ -10,7 +10,8 @@ use serde_json::Value;
 use testbed::{Host, Process};
 
 use crate::common::python;
-use crate::running::{Agent, Scrape, exchange, talk};
+use crate::running::{Agent, Scrape, exchange, talk, wait_for_line};
+use crate::tls::Authority;
 
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -314,4 +315,31 @@ fn a_receiver_that_hangs_holds_up_nothing_and_what_is_lost_is_counted() {
         "{}",
         agent.process.stderr()
     );
+}
+
+/// gRPC's own server takes TLS only with HTTP/2 agreed on in the handshake.
+#[test]
+fn a_receiver_is_sent_nothing_before_its_certificate_is_verified() {
+    let (host, authority, stranger) = (Host::new("otlp").unwrap(), Authority::new(), Authority::new());
+    let [certificate, key] = ["own.crt", "own.key"].map(|name| authority.file(name));
+    for protocol in ["http", "grpc"] {
+        let files = [&certificate, &key].map(|file| file.to_str().unwrap());
+        let collector = Collector::start(&[protocol, "0", files[0], files[1]]);
+        let settings = |trusted: &Authority| {
+            let (port, trusted) = (collector.port, trusted.file("ca.crt"));
+            let path = if protocol == "http" { "/otlp" } else { "" };
+            format!(
+                "[otlp]\nendpoint = \"https://localhost:{port}{path}\"\nprotocol = \"{protocol}\"\n\
+                 interval = \"1s\"\nca_file = {trusted:?}\n"
+            )
+        };
+        let target = format!("[target]\nnetns = \"{}\"\n", host.netns_name());
+        let agent = Agent::start(&format!("{}{target}", settings(&stranger)));
+        let why = wait_for_line(&agent.process, "takes no metrics: ");
+        assert!(why.contains("invalid peer certificate"), "{why}");
+        assert_eq!(collector.requests("metrics").len(), 0);
+        let said = agent.reload(&format!("{}{target}", settings(&authority)));
+        assert!(said.contains("read again"), "{said}");
+        assert!(!collector.wait_for("metrics").is_empty());
+    }
 }

@@ -19,7 +19,7 @@ use crate::running::{Agent, exchange, talk};
 const WAIT: Duration = Duration::from_secs(30);
 
 /// A Prometheus that scrapes one address.
-struct Prometheus {
+pub struct Prometheus {
     _process: Process,
     address: SocketAddr,
     _directory: TempDir,
@@ -27,11 +27,16 @@ struct Prometheus {
 
 impl Prometheus {
     fn start(target: SocketAddr, options: &[&str]) -> Prometheus {
+        Prometheus::scraping(target, "scheme: http", options)
+    }
+
+    /// Start one whose settings for the scrape have these as well.
+    pub fn scraping(target: SocketAddr, how: &str, options: &[&str]) -> Prometheus {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("prometheus.yml");
         let settings = format!(
             "global: {{scrape_interval: 250ms, scrape_timeout: 250ms}}\n\
-             scrape_configs: [{{job_name: sockstamp, static_configs: [{{targets: ['{target}']}}]}}]\n"
+             scrape_configs: [{{job_name: sockstamp, {how}, static_configs: [{{targets: ['{target}']}}]}}]\n"
         );
         fs::write(&file, settings).unwrap();
         // Somebody may take the port in between; nobody here does.
@@ -53,7 +58,7 @@ impl Prometheus {
     }
 
     /// The value of a query that has one, as soon as it has.
-    fn query(&self, query: &str, fits: impl Fn(f64) -> bool) -> f64 {
+    pub fn query(&self, query: &str, fits: impl Fn(f64) -> bool) -> f64 {
         let start = Instant::now();
         let mut last = None;
         while start.elapsed() < WAIT {

@@ -39,7 +39,12 @@ impl Agent {
             .arg(&file);
         let mut process = Process::spawn(command).unwrap();
         wait_attached(&mut process);
-        let address = wait_for_line(&process, "listening on http://").parse().unwrap();
+        let address = wait_for_line(&process, "listening on http");
+        let address = address
+            .trim_start_matches("s")
+            .trim_start_matches("://")
+            .parse()
+            .unwrap();
         Agent {
             process,
             address,
@@ -93,7 +98,7 @@ impl Agent {
 }
 
 /// The rest of the line on standard error that has this text.
-fn wait_for_line(process: &Process, text: &str) -> String {
+pub fn wait_for_line(process: &Process, text: &str) -> String {
     let start = Instant::now();
     loop {
         let errors = process.stderr();

@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Collected, Full, Limited};
@@ -17,8 +18,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde::{Deserialize, Serialize};
 use sockstamp_export::wire;
 use sockstamp_model::name::Escaped;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::pki_types::ServerName;
 
 /// Time for one attempt.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -65,9 +70,10 @@ impl Signal {
     }
 }
 
-/// A receiver's address: `http://HOST[:PORT][/PATH]`.
+/// A receiver's address: `http[s]://HOST[:PORT][/PATH]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::agent) struct Endpoint {
+    encrypted: bool,
     host: String,
     port: Option<u16>,
     /// The part before `/v1/metrics`, without a slash at its end.
@@ -81,18 +87,17 @@ impl FromStr for Endpoint {
         let uri: Uri = text
             .parse()
             .map_err(|error| format!("{text:?} is no address: {error}"))?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err("https is not supported: send to a collector on this host".to_owned());
-            }
-            _ => return Err(format!("{text:?} does not begin with http://")),
-        }
+        let encrypted = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(format!("{text:?} does not begin with http:// or https://")),
+        };
         let authority = uri.authority().ok_or("there is no host")?;
         if uri.query().is_some() || authority.as_str().contains('@') {
             return Err("it is http://HOST:PORT, and a path at most".to_owned());
         }
         Ok(Self {
+            encrypted,
             host: authority.host().to_owned(),
             port: authority.port_u16(),
             path: uri.path().trim_end_matches('/').to_owned(),
@@ -100,9 +105,22 @@ impl FromStr for Endpoint {
     }
 }
 
+impl Endpoint {
+    pub(super) const fn is_encrypted(&self) -> bool {
+        self.encrypted
+    }
+
+    const fn scheme(&self) -> &'static str {
+        match self.encrypted {
+            true => "https",
+            false => "http",
+        }
+    }
+}
+
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.host)?;
+        write!(f, "{}://{}", self.scheme(), self.host)?;
         if let Some(port) = self.port {
             write!(f, ":{port}")?;
         }
@@ -127,6 +145,18 @@ pub(super) struct Client {
     pub(super) endpoint: Endpoint,
     pub(super) protocol: Protocol,
     pub(super) token: Option<String>,
+    /// The authorities that are trusted, if the endpoint is encrypted.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+}
+
+impl Protocol {
+    /// The name by which TLS agrees on it (RFC 7301).
+    pub(super) const fn agreed(self) -> &'static str {
+        match self {
+            Self::Http => "http/1.1",
+            Self::Grpc => "h2",
+        }
+    }
 }
 
 impl Client {
@@ -146,8 +176,24 @@ impl Client {
         });
         // An address of IPv6 stands in brackets in a URI alone.
         let host = self.endpoint.host.trim_matches(['[', ']']);
-        let stream = TokioIo::new(TcpStream::connect((host, port)).await?);
+        let stream = TcpStream::connect((host, port)).await?;
         let request = self.request(signal, port, body)?;
+        match &self.tls {
+            None => self.post(stream, request).await,
+            Some(config) => {
+                let connector = TlsConnector::from(Arc::clone(config));
+                let name = ServerName::try_from(host.to_owned())?;
+                self.post(connector.connect(name, stream).await?, request).await
+            }
+        }
+    }
+
+    async fn post(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Outcome, Failure> {
+        let stream = TokioIo::new(stream);
         match self.protocol {
             Protocol::Http => {
                 let (mut sender, connection) = http1::handshake(stream).await?;
@@ -164,11 +210,12 @@ impl Client {
 
     fn request(&self, signal: Signal, port: u16, body: Bytes) -> Result<Request<Full<Bytes>>, Failure> {
         let Endpoint { host, path, .. } = &self.endpoint;
+        let scheme = self.endpoint.scheme();
         let path = format!("{path}{}", signal.path(self.protocol));
         let mut request = Request::post(match self.protocol {
             Protocol::Http => path,
             // HTTP/2 has scheme and host in fields of their own, made of the URI.
-            Protocol::Grpc => format!("http://{host}:{port}{path}"),
+            Protocol::Grpc => format!("{scheme}://{host}:{port}{path}"),
         });
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
@@ -272,14 +319,15 @@ mod tests {
         for good in [
             "http://127.0.0.1:4318",
             "http://collector",
+            "https://collector:4318",
             "http://[::1]:4317",
             "http://a.b:1/otlp/x",
         ] {
             assert_eq!(good.parse::<Endpoint>().unwrap().to_string(), good);
         }
         let refused = |text: &str| text.parse::<Endpoint>().unwrap_err();
-        assert!(refused("https://a").contains("collector on this host"));
         assert!(refused("127.0.0.1:4318").contains("does not begin with http://"));
+        assert!(refused("ftp://a").contains("does not begin with http://"));
         assert!(refused("http://user:secret@a").contains("HOST:PORT"));
         assert!(refused("http://a/?b=c").contains("HOST:PORT"));
         assert!(refused("").contains("is no address"));

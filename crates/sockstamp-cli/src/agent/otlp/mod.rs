@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use hyper::body::Bytes;
 use sockstamp_export::catalogue::OTLP_ITEMS;
 use sockstamp_export::otlp::{Origin, Request, Requests, request, scope};
@@ -26,11 +26,13 @@ use sockstamp_model::message::Message;
 use sockstamp_model::name::Escaped;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
+use tokio_rustls::rustls::ClientConfig;
 
 use self::client::{Client, Outcome, Signal};
 pub(super) use self::client::{Endpoint, Protocol};
 use self::spans::Ids;
 use super::config::{OtlpTable, token};
+use super::tls;
 use crate::escape::complain;
 
 /// Batches that wait for the thread: a batch of series keeps a copy of what has changed since.
@@ -127,6 +129,7 @@ impl Sender {
             endpoint: table.endpoint.clone(),
             protocol: table.protocol,
             token: token(table.token_file.as_deref())?,
+            tls: trusted(table)?,
         };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -233,6 +236,16 @@ impl Sender {
         {
             self.totals.count(signal, Fate::Behind, items(batch));
         }
+    }
+}
+
+/// Return the authorities that an encrypted endpoint needs.
+fn trusted(table: &OtlpTable) -> Result<Option<Arc<ClientConfig>>> {
+    let file = table.ca_file.as_deref();
+    match (table.endpoint.is_encrypted(), file) {
+        (true, _) => tls::trusting_authorities(file, table.protocol.agreed()).map(Some),
+        (false, None) => Ok(None),
+        (false, Some(_)) => bail!("ca_file of [otlp] has a meaning with an endpoint of https:// alone"),
     }
 }
 

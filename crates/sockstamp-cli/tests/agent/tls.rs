@@ -1,0 +1,231 @@
+//! Encryption, seen by curl, openssl, Prometheus and the bytes on the wire.
+
+use std::fs;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+use testbed::{Host, Process};
+
+use crate::common::sockstamp;
+use crate::prometheus::Prometheus;
+use crate::running::{Agent, talk, wait_for_line};
+
+const WAIT: Duration = Duration::from_secs(30);
+
+/// An authority that openssl made, and a certificate for localhost that it signed.
+pub struct Authority(TempDir);
+
+impl Authority {
+    pub fn new() -> Authority {
+        let authority = Authority(TempDir::new().unwrap());
+        authority.openssl(
+            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=test \
+             -keyout ca.key -out ca.crt",
+        );
+        authority.openssl(
+            "req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=agent \
+             -keyout own.key -out own.csr",
+        );
+        let names = authority.0.path().join("names");
+        fs::write(names, "subjectAltName=DNS:localhost,IP:127.0.0.1\n").unwrap();
+        authority.openssl(
+            "x509 -req -in own.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 1 -extfile names \
+             -out own.crt",
+        );
+        authority
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn openssl(&self, arguments: &str) {
+        let output = Command::new("openssl")
+            .args(arguments.split_whitespace())
+            .current_dir(self.0.path())
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{arguments}: {errors}");
+    }
+
+    fn settings(&self) -> String {
+        let [certificate, key] = ["own.crt", "own.key"].map(|name| self.file(name));
+        format!("[tls]\ncertificate_file = {certificate:?}\nkey_file = {key:?}\n")
+    }
+
+    /// Have curl fetch a page from an agent, trusting this authority alone.
+    fn curl(&self, agent: SocketAddr, path: &str, more: &[&str]) -> Output {
+        Command::new("curl")
+            .args(["--silent", "--show-error", "--max-time", "20", "--cacert"])
+            .arg(self.file("ca.crt"))
+            .args(more)
+            .arg(format!("https://localhost:{}{path}", agent.port()))
+            .output()
+            .unwrap()
+    }
+}
+
+#[track_caller]
+fn text(output: &Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn clients_verify_the_certificate_and_the_wire_shows_no_figure() {
+    let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
+    let agent = Agent::of(&host, &authority.settings());
+    assert!(agent.process.stderr().contains("listening on https://127.0.0.1:"));
+    let port = agent.address.port().to_string();
+    let capture = authority.file("capture");
+    let mut tcpdump = Command::new("tcpdump");
+    tcpdump
+        .args(["-i", "lo", "--immediate-mode", "-U", "-w"])
+        .arg(&capture)
+        .args(["port", &port]);
+    let mut tcpdump = Process::spawn(tcpdump).unwrap();
+    wait_for_line(&tcpdump, "listening on");
+
+    talk(&host, 5, Duration::ZERO);
+    let figures = text(&authority.curl(agent.address, "/metrics", &[]));
+    assert!(figures.contains("sockstamp_messages_total{"), "{figures}");
+    for version in ["-tls1_2", "-tls1_3"] {
+        let said = s_client(&authority, &port, version);
+        assert!(said.contains("Verification: OK"), "{said}");
+    }
+    // Another authority; no encryption; a version that is broken.
+    let stranger = Authority::new().curl(agent.address, "/metrics", &[]);
+    assert_eq!(stranger.status.code(), Some(60), "{stranger:?}");
+    let mut plain = Command::new("curl");
+    plain.args(["--silent", "--max-time", "20"]);
+    plain.arg(format!("http://localhost:{port}/metrics"));
+    assert!(!plain.output().unwrap().status.success());
+    assert!(!s_client(&authority, &port, "-tls1_1").contains("Verification: OK\n"));
+
+    tcpdump.signal(Signal::SIGINT).unwrap();
+    tcpdump.wait_status(WAIT).unwrap();
+    let bytes = fs::read(&capture).unwrap();
+    let has = |text: &[u8]| bytes.windows(text.len()).any(|window| window == text);
+    assert!(
+        has(b"localhost"),
+        "the name that the client asks for is not encrypted"
+    );
+    assert!(!has(b"sockstamp_"), "figures are");
+}
+
+/// The report of another implementation on its handshake.
+fn s_client(authority: &Authority, port: &str, version: &str) -> String {
+    let output = Command::new("openssl")
+        .args([
+            "s_client",
+            "-connect",
+            &format!("localhost:{port}"),
+            version,
+            "-brief",
+        ])
+        .args(["-verify_return_error", "-CAfile"])
+        .arg(authority.file("ca.crt"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+#[test]
+fn prometheus_scrapes_with_encryption_and_a_token() {
+    let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
+    let token = authority.file("token");
+    fs::write(&token, "secret\n").unwrap();
+    let settings = format!("token_file = {token:?}\n{}", authority.settings());
+    let agent = Agent::of(&host, &settings);
+    talk(&host, 20, Duration::ZERO);
+    let trusted = authority.file("ca.crt");
+    let how = format!(
+        "scheme: https, tls_config: {{ca_file: {}}}, authorization: {{credentials: secret}}",
+        trusted.display()
+    );
+    let prometheus = Prometheus::scraping(agent.address, &how, &[]);
+    prometheus.query("sum(sockstamp_messages_total{direction=\"tx\"})", |count| {
+        count == 40.0
+    });
+}
+
+/// A certificate that was renewed is shown from the next connection on; one that does not fit its
+/// key is never shown.
+#[test]
+fn a_renewed_certificate_is_shown_after_sighup() {
+    let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
+    let agent = Agent::of(&host, &authority.settings());
+    let settings = fs::read_to_string(agent.file()).unwrap();
+    let served = |by: &Authority| by.curl(agent.address, "/healthz", &[]).status.code();
+    let renewed = Authority::new();
+    fs::copy(renewed.file("own.crt"), authority.file("own.crt")).unwrap();
+    let said = agent.reload(&settings);
+    assert!(
+        said.contains("stays as it was") && said.contains("cannot use"),
+        "{said}"
+    );
+    assert_eq!((served(&authority), served(&renewed)), (Some(0), Some(60)));
+
+    fs::copy(renewed.file("own.key"), authority.file("own.key")).unwrap();
+    assert!(agent.reload(&settings).contains("read again"));
+    assert_eq!((served(&authority), served(&renewed)), (Some(60), Some(0)));
+}
+
+#[test]
+fn a_snapshot_is_asked_for_with_encryption_of_the_agent_itself_alone() {
+    let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
+    let directory = TempDir::new().unwrap();
+    let hindsight = format!("[hindsight]\ndirectory = {:?}\nmin_free = 1\n", directory.path());
+    let agent = Agent::of(&host, &format!("{}{hindsight}", authority.settings()));
+    let snapshot = || {
+        let mut command = Command::new(sockstamp());
+        command.args(["agent", "snapshot", "--listen", &agent.address.to_string()]);
+        command.arg("--config").arg(agent.file());
+        command.output().unwrap()
+    };
+    talk(&host, 5, Duration::ZERO);
+    let kept = text(&snapshot());
+    assert!(PathBuf::from(kept.trim_end()).is_dir(), "{kept}");
+
+    let other = Authority::new();
+    for name in ["own.crt", "own.key"] {
+        fs::copy(other.file(name), authority.file(name)).unwrap();
+    }
+    let refused = snapshot();
+    assert!(!refused.status.success(), "another one answered");
+    let errors = String::from_utf8_lossy(&refused.stderr);
+    assert!(errors.contains("invalid peer certificate"), "{errors}");
+}
+
+/// Clients that never end their handshake make room for others, as those do that never end their
+/// request.
+#[test]
+fn handshakes_that_never_end_stop_nobody() {
+    let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
+    let agent = Agent::of(&host, &authority.settings());
+    let mut silent = Vec::new();
+    for number in 0..200 {
+        let mut client = TcpStream::connect(agent.address).unwrap();
+        // The head of a handshake record of 512 bytes (RFC 8446, section 5.1), and no more.
+        if number % 2 == 0 {
+            client.write_all(&[22, 3, 1, 2, 0, 1]).unwrap();
+        }
+        silent.push(client);
+    }
+    let begun = Instant::now();
+    let figures = text(&authority.curl(agent.address, "/metrics", &[]));
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    let dropped = figures
+        .lines()
+        .find_map(|line| line.strip_prefix("sockstamp_dropped_clients_total "))
+        .map(|count| count.parse::<f64>().unwrap());
+    assert!(dropped.is_some_and(|count| count >= 100.0), "{dropped:?}");
+}
