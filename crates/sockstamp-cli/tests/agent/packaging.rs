@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use serde_json::Value;
 use sockstamp_export::catalogue::ALL;
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::common::{python, skip, sockstamp};
 
 fn packaging(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -137,4 +139,145 @@ fn a_pod_has_the_capabilities_of_the_unit() {
     let of_pod: BTreeSet<_> = added.trim_end_matches(']').split(", ").collect();
     assert_eq!(of_pod, of_unit);
     assert!(pods.contains("privileged: false") && pods.contains("drop: [ALL]"));
+}
+
+/// The objects of a chart's release, with these values.
+fn rendered(values: &[&str]) -> String {
+    run(helm()
+        .args([
+            "template",
+            "sockstamp",
+            "--namespace",
+            "sockstamp",
+            "--kube-version",
+            "1.37.0",
+        ])
+        .args(values)
+        .arg(packaging("helm/sockstamp")))
+}
+
+fn helm() -> Command {
+    Command::new(packaging("../scripts/helm.sh"))
+}
+
+/// PyYAML reads them.
+fn objects(yaml: &str) -> Vec<Value> {
+    let file = NamedTempFile::new().unwrap();
+    fs::write(&file, yaml).unwrap();
+    let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))";
+    let json = run(python().args(["-c", script]).arg(file.path()));
+    serde_json::from_str(&json).unwrap()
+}
+
+/// The published schemas of Kubernetes, which know no PodMonitor: that is a type of Prometheus'
+/// operator.
+fn compare_with_schemas(yaml: &str) -> Output {
+    let file = NamedTempFile::new().unwrap();
+    let known = yaml
+        .split("---\n")
+        .filter(|object| !object.contains("kind: PodMonitor"));
+    fs::write(&file, known.collect::<Vec<_>>().join("---\n")).unwrap();
+    let mut command = python();
+    command.args([
+        "-m",
+        "kubernetes_validate",
+        "--strict",
+        "--kubernetes-version",
+        "1.37",
+    ]);
+    command.arg(file.path()).output().unwrap()
+}
+
+#[track_caller]
+fn assert_fits(yaml: &str, objects: usize) {
+    let output = compare_with_schemas(yaml);
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert_eq!(said.matches(" passed for resource ").count(), objects, "{said}");
+}
+
+/// The settings in an object of these, as the agent checks them.
+fn are_good_settings(objects: &[Value]) {
+    let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind);
+    let settings = of_kind("ConfigMap").unwrap()["data"]["agent.toml"]
+        .as_str()
+        .unwrap();
+    let file = NamedTempFile::new().unwrap();
+    fs::write(&file, settings).unwrap();
+    run(Command::new(sockstamp())
+        .args(["agent", "--check", "--config"])
+        .arg(file.path()));
+}
+
+#[test]
+fn the_daemonset_fits_the_schemas_of_kubernetes() {
+    let text = fs::read_to_string(packaging("kubernetes/daemonset.yaml")).unwrap();
+    assert_fits(&text, 3);
+    are_good_settings(&objects(&text));
+    // A word that no pod has.
+    let wrong = text.replace("hostPID: true", "hostPids: true");
+    assert!(!compare_with_schemas(&wrong).status.success());
+}
+
+/// Without values, the chart is the plain file and what makes pods anew when settings change.
+#[test]
+fn the_chart_is_the_daemonset_with_values() {
+    if Command::new("go").arg("version").output().is_err() {
+        return skip(
+            "the_chart_is_the_daemonset_with_values",
+            "there is no Go to build Helm with",
+        );
+    }
+    run(helm().args(["lint", "--strict"]).arg(packaging("helm/sockstamp")));
+    let plain = fs::read_to_string(packaging("kubernetes/daemonset.yaml")).unwrap();
+    let plain: Vec<_> = objects(&plain);
+    let text = rendered(&[]);
+    assert_fits(&text, 2);
+    let mut released = objects(&text);
+    for object in &mut released {
+        let annotations = object.pointer_mut("/spec/template/metadata/annotations");
+        if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+            annotations.remove("sockstamp/settings").unwrap();
+        }
+    }
+    // Helm makes the namespace itself (`--create-namespace`).
+    assert_eq!(released, plain[1..]);
+}
+
+#[test]
+fn the_chart_has_secrets_and_settings_where_the_agent_reads_them() {
+    if Command::new("go").arg("version").output().is_err() {
+        let name = "the_chart_has_secrets_and_settings_where_the_agent_reads_them";
+        return skip(name, "there is no Go to build Helm with");
+    }
+    let settings = "settings=by = [\"container\"\\, \"port\"]\n[target]\nfilter = \"not port 22\"";
+    let text = rendered(&[
+        "--set=tokenSecret=token-of-agents,tlsSecret=identity,port=9000",
+        "--set=image.tag=1.2.3,image.pullPolicy=Always,podMonitor.enabled=true",
+        "--set-string",
+        settings,
+    ]);
+    assert_fits(&text, 2);
+    let objects = objects(&text);
+    are_good_settings(&objects);
+    let of_kind = |kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap();
+    let pod = of_kind("DaemonSet")["spec"]["template"]["spec"].clone();
+    let container = &pod["containers"][0];
+    assert_eq!(container["image"], "sockstamp:1.2.3");
+    assert_eq!(container["livenessProbe"]["httpGet"]["scheme"], "HTTPS");
+    let settings = of_kind("ConfigMap")["data"]["agent.toml"].as_str().unwrap();
+    for (name, file) in [("token", "/token"), ("tls", "/tls.crt"), ("tls", "/tls.key")] {
+        let mounts = container["volumeMounts"].as_array().unwrap();
+        let mount = mounts.iter().find(|mount| mount["name"] == name).unwrap();
+        let path = format!("\"{}{file}\"", mount["mountPath"].as_str().unwrap());
+        assert!(settings.contains(&path), "{path} is not in {settings}");
+        let volumes = pod["volumes"].as_array().unwrap();
+        assert!(volumes.iter().any(|volume| volume["name"] == name));
+    }
+    let endpoint = &of_kind("PodMonitor")["spec"]["podMetricsEndpoints"][0];
+    assert_eq!(
+        endpoint["authorization"]["credentials"]["name"],
+        "token-of-agents"
+    );
+    assert_eq!(endpoint["scheme"], "https");
 }
