@@ -60,6 +60,9 @@ pub(super) struct Config {
     /// The identity with which the agent serves HTTPS.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tls: Option<TlsTable>,
+    /// The page that the server has.
+    #[serde(skip_serializing_if = "PageTable::is_empty")]
+    pub(super) page: PageTable,
     /// The last minutes on disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) hindsight: Option<HindsightTable>,
@@ -87,6 +90,7 @@ impl Default for Config {
             udp: true,
             target: TargetTable::default(),
             tls: None,
+            page: PageTable::default(),
             hindsight: None,
             otlp: None,
             rules: Vec::new(),
@@ -110,6 +114,25 @@ pub(super) struct TargetTable {
     pub(super) interface: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "filter")]
     pub(super) filter: Option<String>,
+}
+
+/// The page.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct PageTable {
+    /// Show the last messages that took as long.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some_duration",
+        serialize_with = "some_seconds"
+    )]
+    pub(super) slower_than: Option<Duration>,
+}
+
+impl PageTable {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// The recording of the last minutes.
@@ -260,15 +283,17 @@ impl Config {
     pub(super) fn slower_than(&self) -> Option<Duration> {
         let recorded = self.hindsight.as_ref().map(|table| table.slower_than);
         let sent = self.otlp.as_ref().and_then(|table| table.slower_than);
+        let others = [sent, self.page.slower_than].into_iter().flatten().min();
         match recorded {
-            Some(recorded) => recorded.map(|recorded| sent.map_or(recorded, |sent| sent.min(recorded))),
-            None => sent,
+            Some(recorded) => recorded.map(|recorded| others.map_or(recorded, |least| least.min(recorded))),
+            None => others,
         }
     }
 
     /// Return true if messages are handed over one by one.
     pub(super) fn takes_messages(&self) -> bool {
         self.hindsight.is_some()
+            || self.page.slower_than.is_some()
             || self
                 .otlp
                 .as_ref()

@@ -12,6 +12,7 @@ mod otlp;
 mod own;
 mod rules;
 mod server;
+mod slow;
 mod snapshot;
 mod tls;
 mod values;
@@ -44,6 +45,7 @@ use self::notify::Notifier;
 use self::otlp::Sender;
 use self::rules::Namer;
 use self::server::{Answer, Question, Server, Want};
+use self::slow::Slow;
 use self::tls::Identity;
 use crate::escape::complain;
 use crate::filter::FilterWords;
@@ -104,12 +106,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let identity = identity(&config)?;
     let measuring = Measuring::start(&wanted)?;
     let figures = Figures::new(config.limits());
-    let agent = Agent {
+    let mut agent = Agent {
         hindsight: start_hindsight(&config, &figures)?,
         sender: start_sender(&config, &figures)?,
         figures,
         server: Server::start(listener, token, identity.as_ref())?,
         identity,
+        slow: Slow::default(),
         options,
         config,
         wanted,
@@ -119,6 +122,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         told_of_native: false,
         notifier: Notifier::new(),
     };
+    agent.slow.set(agent.config.page.slower_than);
     if !address.ip().is_loopback() {
         warn_of_the_network(&agent.config);
     }
@@ -229,6 +233,8 @@ struct Agent<'a> {
     hindsight: Option<Hindsight>,
     /// The way to a receiver of OpenTelemetry's protocol, if there is one.
     sender: Option<Sender>,
+    /// The last slow messages, for the page.
+    slow: Slow,
     server: Server,
     /// The certificate of the server, if it uses TLS.
     identity: Option<Arc<Identity>>,
@@ -245,7 +251,7 @@ impl Agent<'_> {
         loop {
             let due = self.due();
             let others = [signals.get_read().as_fd(), self.server.wake().as_fd()];
-            let (hindsight, sender) = (&mut self.hindsight, &mut self.sender);
+            let (hindsight, sender, slow) = (&mut self.hindsight, &mut self.sender, &mut self.slow);
             self.measuring.session.wait(Some(due), &others, &mut |message| {
                 if let Some(hindsight) = hindsight {
                     hindsight.push(&message);
@@ -253,6 +259,7 @@ impl Agent<'_> {
                 if let Some(sender) = sender {
                     sender.push(&message);
                 }
+                slow.push(&message);
             })?;
             if let Some(refusal) = self.measuring.session.take_refusal() {
                 complain_of(refusal);
@@ -320,6 +327,7 @@ impl Agent<'_> {
             Want::Config => toml::to_string(&self.config)
                 .context("cannot write the settings")?
                 .into(),
+            Want::Slow => self.slow.json().context("cannot write the slow messages")?.into(),
             Want::Metrics(format) => Answer::Series(self.metrics(format)?),
             Want::Snapshot => {
                 self.snapshot(Some(question.answer));
@@ -407,6 +415,7 @@ impl Agent<'_> {
         if let Some((identity, key)) = self.identity.as_ref().zip(key) {
             identity.replace(key);
         }
+        self.slow.set(config.page.slower_than);
         self.figures.set_limits(config.limits());
         if (&config.by, &config.rules) != (&self.config.by, &self.config.rules) {
             self.look()?;

@@ -61,6 +61,8 @@ const TEXT: &str = "text/plain; charset=utf-8";
 pub(super) enum Want {
     Metrics(Format),
     Config,
+    /// The last slow messages.
+    Slow,
     /// A sign of life.
     Ready,
     /// Keep the last minutes.
@@ -284,6 +286,7 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer>
         "/healthz" => return reply(StatusCode::OK, TEXT, "ok\n"),
         "/readyz" => (Want::Ready, TEXT),
         "/config" => (Want::Config, TEXT),
+        "/slow" => (Want::Slow, "application/json"),
         "/metrics" => {
             let format = accepted(request.headers());
             (Want::Metrics(format), format.content_type())
@@ -295,7 +298,7 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer>
             return reply(
                 StatusCode::NOT_FOUND,
                 TEXT,
-                "there is /metrics, /config, /healthz, /readyz\n",
+                "there is /metrics, /slow, /config, /healthz, /readyz\n",
             );
         }
     };

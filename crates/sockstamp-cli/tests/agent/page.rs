@@ -1,8 +1,11 @@
 //! The page in headless Chromium.
 
+use std::io::{Read, Write};
 use std::process::Command;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use serde_json::Value;
 use tempfile::TempDir;
 use testbed::Host;
 
@@ -45,6 +48,66 @@ fn the_page_shows_groups_stages_and_cost() {
     // 3 ms are in the bucket up to 3.9 ms, unless the machine was busy.
     assert!(page.contains(" ms</td>"), "{page}");
     assert!(!page.contains("No figures"), "{page}");
+}
+
+/// The reader of the fifth message slept before it read: its own clock is the witness.
+#[test]
+fn slow_messages_are_drawn_with_their_stages() {
+    let host = Host::new("agent").unwrap();
+    let agent = Agent::of(&host, "[page]\nslower_than = \"50ms\"");
+    assert_eq!(agent.get("/slow"), "[]");
+    let slept = read_one_late(&host);
+    let slow: Value = serde_json::from_str(&agent.get("/slow")).unwrap();
+    let read = slow
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|message| message["direction"] == "rx");
+    let read = read.unwrap_or_else(|| panic!("{slow}"));
+    let stages = read["stages"].as_array().unwrap();
+    let app = stages.iter().find(|stage| stage["name"] == "rx.app").unwrap();
+    let waited = Duration::from_nanos(app["ns"].as_u64().unwrap());
+    assert!(
+        waited <= slept && waited + Duration::from_millis(20) > slept,
+        "{read}"
+    );
+    let end = |stage: &Value| stage["after_ns"].as_u64().unwrap() + stage["ns"].as_u64().unwrap();
+    let last = stages.iter().map(end).max().unwrap();
+    assert!(last >= read["time_ns"].as_u64().unwrap(), "{read}");
+
+    // The sender's message was acknowledged late, but had left at once.
+    let sent = slow.as_array().unwrap();
+    assert!(sent.iter().all(|message| message["direction"] != "tx"), "{slow}");
+
+    let page = shown(&agent, &[]);
+    assert_eq!(page.matches("<details>").count(), slow.as_array().unwrap().len());
+    assert!(
+        page.contains("<span>rx.app (") || page.contains("<span>rx.app</span>"),
+        "{page}"
+    );
+    // With other settings those that are not slow enough go.
+    let said = agent.reload(&format!(
+        "rate_cap = 1000000\nmax_cost = \"none\"\n[page]\nslower_than = \"5m\"\n[target]\nnetns = \"{}\"",
+        host.netns_name()
+    ));
+    assert!(said.contains("read again"), "{said}");
+    assert_eq!(agent.get("/slow"), "[]");
+}
+
+/// Send five messages, the last of which waits for its reader; return for how long.
+fn read_one_late(host: &Host) -> Duration {
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
+    let (mut server, _) = listener.accept().unwrap();
+    for _ in 0..4 {
+        client.write_all(&[0; 100]).unwrap();
+        server.read_exact(&mut [0; 100]).unwrap();
+    }
+    let before = Instant::now();
+    client.write_all(&[0; 100]).unwrap();
+    thread::sleep(Duration::from_millis(120));
+    server.read_exact(&mut [0; 100]).unwrap();
+    before.elapsed()
 }
 
 /// Names are others' choice: in the page they are text.

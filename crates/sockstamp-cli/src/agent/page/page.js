@@ -170,6 +170,44 @@ function cost(now, growth, seconds) {
 	document.getElementById("cost").replaceChildren(...list);
 }
 
+// The stages of a message on one axis of time, and the causes within them.
+function waterfall({ stages }) {
+	const whole = Math.max(1, ...stages.map(({ after_ns, ns }) => after_ns + ns));
+	return stages.map(({ name, after_ns, ns, parts }) => {
+		const svg = shape("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" });
+		// The shortest is still seen.
+		svg.append(shape("rect", { x: (100 * after_ns) / whole, width: Math.max(0.2, (100 * ns) / whole), height: 10 }));
+		const causes = parts.filter(([, part]) => part > 0).map(([part, took]) => `${part} ${time(took / 1e9)}`);
+		const stage = causes.length > 0 ? `${name} (${causes.join(", ")})` : name;
+		const row = element("div", undefined, element("span", stage), svg, element("span", time(ns / 1e9)));
+		row.className = "row";
+		return row;
+	});
+}
+
+// Those that a reader has opened stay open, and none is drawn anew.
+const drawn = new Map();
+function slow(messages) {
+	const place = document.getElementById("slow");
+	if (messages === null) return place.replaceChildren(element("p", "None are kept: slower_than of [page] in the settings is not set."));
+	const known = new Set();
+	const rows = messages.map((message) => {
+		const { end_ms, direction, protocol, comm, pid, local, remote, bytes, time_ns } = message;
+		const key = JSON.stringify([end_ms, direction, pid, local, remote, time_ns]);
+		known.add(key);
+		if (!drawn.has(key)) {
+			const at = new Date(end_ms).toISOString().replace("T", " ").replace("Z", " UTC");
+			const words = ` ${direction} ${protocol} ${comm}/${pid} ${local} → ${remote}, ${bytes} B, ${at}`;
+			drawn.set(key, element("details", undefined, element("summary", undefined, element("b", time(time_ns / 1e9)), words), ...waterfall(message)));
+		}
+		return drawn.get(key);
+	});
+	for (const key of drawn.keys()) if (!known.has(key)) drawn.delete(key);
+	const focused = document.activeElement;
+	place.replaceChildren(...(rows.length > 0 ? rows : [element("p", "nothing")]));
+	if (place.contains(focused)) focused.focus();
+}
+
 let before;
 async function look() {
 	const state = document.getElementById("state");
@@ -190,6 +228,9 @@ async function look() {
 		for (const [reason, count] of sums(growth.get("sockstamp_losses_total"), (labels) => labels.reason)) refused.set(`lost: ${reason}`, count);
 		bars("refused", refused, (value) => String(value));
 		cost(now, growth, seconds);
+		const kept = await fetch("/slow");
+		if (!kept.ok) throw new Error(`the agent answers ${kept.status}`);
+		slow(await kept.json());
 		state.textContent = before ? `The last ${seconds.toFixed(0)} s` : "Since the start of the agent";
 		before = { series: now, at };
 	} catch (error) {
