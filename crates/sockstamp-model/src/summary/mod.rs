@@ -1,272 +1,28 @@
 //! The timelines of many messages.
 
+mod direction;
+mod measuring;
+
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use crate::clock::Nanos;
 use crate::group::Groups;
-use crate::histogram::Histogram;
 use crate::interface::InterfaceSummary;
 use crate::listener::ListenerSummary;
 use crate::message::Message;
 use crate::name::Name;
-use crate::part::{Part, PartMap, PartSummary};
-use crate::stage::{Direction, Stage, StageMap};
+use crate::stage::{Direction, Stage};
 use crate::verdict::Verdict;
+
+pub(crate) use self::direction::record_parts;
+pub use self::direction::{Cumulative, DirectionSummary, Reads, StageSummary};
+pub use self::measuring::{Cost, NicStamps, Tags, Windows};
 
 /// The version of the JSON of [`Summary`]; raised when a key changes its meaning or goes away.
 pub const JSON_VERSION: u32 = 1;
-
-/// The figures of one distribution. The quantiles are those of [`Histogram::quantile`], with its
-/// accuracy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StageSummary {
-    /// Messages, by weight.
-    pub count: u64,
-    /// Median; this and the other quantiles are `None` (JSON `null`) if there were no messages.
-    pub p50: Option<Nanos>,
-    /// 90 % of the messages took at most this long.
-    pub p90: Option<Nanos>,
-    /// 99 % of the messages took at most this long.
-    pub p99: Option<Nanos>,
-    /// 99.9 % of the messages took at most this long.
-    pub p999: Option<Nanos>,
-    /// The largest, exact.
-    pub max: Option<Nanos>,
-    /// Weighted sum in nanoseconds, exact.
-    pub sum_ns: u128,
-}
-
-impl From<&Histogram> for StageSummary {
-    fn from(histogram: &Histogram) -> Self {
-        Self {
-            count: histogram.count(),
-            p50: histogram.quantile(0.5),
-            p90: histogram.quantile(0.9),
-            p99: histogram.quantile(0.99),
-            p999: histogram.quantile(0.999),
-            max: histogram.max(),
-            sum_ns: histogram.sum_ns(),
-        }
-    }
-}
-
-impl Serialize for StageSummary {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("StageSummary", 7)?;
-        object.serialize_field("count", &self.count)?;
-        object.serialize_field("p50_ns", &self.p50)?;
-        object.serialize_field("p90_ns", &self.p90)?;
-        object.serialize_field("p99_ns", &self.p99)?;
-        object.serialize_field("p999_ns", &self.p999)?;
-        object.serialize_field("max_ns", &self.max)?;
-        object.serialize_field("sum_ns", &self.sum_ns)?;
-        object.end()
-    }
-}
-
-/// Reads of one protocol, by the time since the RX stamp of their last byte.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Reads {
-    /// Until the socket could be read, from the stamp of the packet that made it so.
-    pub enqueued: Histogram,
-    /// Until the read call returned.
-    pub read: Histogram,
-}
-
-/// The reads of each protocol that is measured.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Cumulative {
-    /// Reads of TCP.
-    pub tcp: Option<Reads>,
-    /// Reads of UDP.
-    pub udp: Option<Reads>,
-}
-
-impl Cumulative {
-    fn merge(&mut self, other: &Self) {
-        for (mine, theirs) in [(&mut self.tcp, &other.tcp), (&mut self.udp, &other.udp)] {
-            if let Some(theirs) = theirs {
-                let mine = mine.get_or_insert_default();
-                mine.enqueued.merge(&theirs.enqueued);
-                mine.read.merge(&theirs.read);
-            }
-        }
-    }
-}
-
-/// The messages of one direction. The distributions are those of the valid ones; the counters are
-/// of all.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DirectionSummary {
-    /// Messages of the selected flows, whatever became of them, measured or not.
-    pub messages: u64,
-    /// Measured messages. Each counts with its weight.
-    pub measured: u64,
-    /// Bytes of all messages.
-    pub bytes: u64,
-    /// Segments that the selected flows sent again, as `tcpi_total_retrans` counts them; always 0
-    /// for RX.
-    pub retransmits: u64,
-    /// Segments with data that the selected flows sent, those sent again included, as
-    /// `tcpi_data_segs_out` counts them. `None` for RX, during a measurement, of recordings, and
-    /// without BPF timestamping.
-    pub segments: Option<u64>,
-    /// Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8) counts them; always 0
-    /// for TX.
-    pub out_of_order: u64,
-    /// Messages whose request or answer is ambiguous, by weight. TX: sends with requests still
-    /// unread, without `app.service`; RX: answers while more than one request was in flight,
-    /// without `peer.answer`.
-    pub pipelined: u64,
-    /// Datagrams that reached sockets of the selected flows and were dropped there, mostly because
-    /// their receive buffer was full (UDP); always 0 for TX.
-    pub drops: u64,
-    /// The distribution of every stage; `None` where the stage is absent.
-    pub stages: StageMap<Option<Histogram>>,
-    /// The parts of the stages; `None` where the stage is absent.
-    pub parts: PartMap<Option<PartSummary>>,
-    /// TX: the distribution of the time until a message left the host; empty for RX.
-    pub sent: Histogram,
-    /// The distribution of the sum of a message's stages.
-    pub total: Histogram,
-    /// RX: the same reads for `--cumulative`, which tells the protocols apart. Not in the JSON of a
-    /// summary.
-    pub cumulative: Cumulative,
-}
-
-impl DirectionSummary {
-    /// Return the distribution that messages of this direction are judged by: of the time until
-    /// they left the host, or until they were read.
-    #[must_use]
-    pub fn time(&self, direction: Direction) -> &Histogram {
-        match direction {
-            Direction::Tx => &self.sent,
-            Direction::Rx => &self.total,
-        }
-    }
-
-    /// Adds a message as often as its weight says: to the counters, and to the distributions if it
-    /// is valid. Its direction is not looked at.
-    pub fn record(&mut self, message: &Message) {
-        let weight = u64::from(message.weight);
-        if message.is_connection() {
-            self.record_stages(message, weight);
-            if message.verdict.is_valid() {
-                record_parts(&mut self.parts, message, weight);
-            }
-            return;
-        }
-        self.messages = self.messages.saturating_add(weight);
-        self.measured = self.measured.saturating_add(1);
-        self.bytes = self.bytes.saturating_add(message.bytes.saturating_mul(weight));
-        self.retransmits = self
-            .retransmits
-            .saturating_add(u64::from(message.retransmits) * weight);
-        if !message.verdict.is_valid() {
-            return;
-        }
-        self.pipelined = self
-            .pipelined
-            .saturating_add(u64::from(message.pipelined) * weight);
-        self.record_stages(message, weight);
-        record_parts(&mut self.parts, message, weight);
-        if message.direction == Direction::Tx {
-            self.sent.record(message.time(), weight);
-        }
-        self.total.record(message.total(), weight);
-    }
-
-    fn record_stages(&mut self, message: &Message, weight: u64) {
-        for (stage, &duration) in message.stages.present() {
-            if message.verdict.is_valid() {
-                self.stages[stage]
-                    .get_or_insert_default()
-                    .record(duration, weight);
-            }
-        }
-    }
-
-    /// Adds everything that `other` has counted.
-    pub fn merge(&mut self, other: &Self) {
-        self.messages = self.messages.saturating_add(other.messages);
-        self.measured = self.measured.saturating_add(other.measured);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.retransmits = self.retransmits.saturating_add(other.retransmits);
-        self.segments = match (self.segments, other.segments) {
-            (Some(mine), Some(theirs)) => Some(mine.saturating_add(theirs)),
-            (mine, theirs) => mine.or(theirs),
-        };
-        self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
-        self.pipelined = self.pipelined.saturating_add(other.pipelined);
-        self.drops = self.drops.saturating_add(other.drops);
-        for (stage, histogram) in other.stages.present() {
-            self.stages[stage].get_or_insert_default().merge(histogram);
-        }
-        for (part, sum) in other.parts.iter() {
-            if let Some(sum) = sum {
-                self.parts[part].get_or_insert_default().merge(sum);
-            }
-        }
-        self.sent.merge(&other.sent);
-        self.total.merge(&other.total);
-        self.cumulative.merge(&other.cumulative);
-    }
-
-    /// Compute the parts that are the rest of their stage, for every stage with parts.
-    pub fn complete_parts(&mut self) {
-        for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
-            let Some(stage) = &self.stages[rest.stage()] else {
-                continue;
-            };
-            let others: u128 = self
-                .parts
-                .of(rest.stage())
-                .filter(|(part, _)| !part.is_rest())
-                .map(|(_, sum)| sum.sum_ns)
-                .sum();
-            self.parts[rest] = Some(PartSummary {
-                count: stage.count(),
-                sum_ns: stage.sum_ns().saturating_sub(others),
-                max_ns: None,
-            });
-        }
-    }
-}
-
-impl Serialize for DirectionSummary {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Stages<'a>(&'a StageMap<Option<Histogram>>);
-
-        impl Serialize for Stages<'_> {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_map(
-                    self.0
-                        .present()
-                        .map(|(stage, histogram)| (stage, StageSummary::from(histogram))),
-                )
-            }
-        }
-
-        let mut object = serializer.serialize_struct("DirectionSummary", 12)?;
-        object.serialize_field("messages", &self.messages)?;
-        object.serialize_field("measured", &self.measured)?;
-        object.serialize_field("bytes", &self.bytes)?;
-        object.serialize_field("retransmits", &self.retransmits)?;
-        object.serialize_field("segments", &self.segments)?;
-        object.serialize_field("out_of_order", &self.out_of_order)?;
-        object.serialize_field("pipelined", &self.pipelined)?;
-        object.serialize_field("drops", &self.drops)?;
-        object.serialize_field("stages", &Stages(&self.stages))?;
-        object.serialize_field("parts", &self.parts)?;
-        object.serialize_field("sent", &StageSummary::from(&self.sent))?;
-        object.serialize_field("total", &StageSummary::from(&self.total))?;
-        object.end()
-    }
-}
 
 /// Connections of the selected flows. Their times are the stages `conn.handshake` of sent and
 /// `conn.accept` of received messages.
@@ -345,98 +101,6 @@ pub struct Lost {
     /// Connections that existed at the start and were not looked at, because a task does not
     /// release the lock of one: that one and those that the kernel comes to after it.
     pub not_adopted: u64,
-}
-
-/// The NICs' own stamps, where NICs stamp sends and a measurement may ask them to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct NicStamps {
-    /// Sent messages for which the NIC was asked for a stamp.
-    pub asked: u64,
-    /// Sent messages for which it was not asked, because the rate was used up. They are measured
-    /// all the same.
-    pub spared: u64,
-}
-
-/// Tags of TCP connections: options that tell the other end which numbers bytes have here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tags {
-    /// Tags that were written.
-    pub written: u64,
-    /// Tags that were read.
-    pub read: u64,
-    /// Those that contradicted an earlier one of the same connection.
-    pub changed: u64,
-    /// Tags that were not written because no segment had room for one.
-    pub no_room: u64,
-    /// Tags on segments that were sent again.
-    pub resent: u64,
-    /// Tags that were not written because the last ones to the same peer had to be sent again.
-    pub withheld: u64,
-}
-
-impl fmt::Display for Tags {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            written,
-            read,
-            changed,
-            no_room,
-            resent,
-            withheld,
-        } = self;
-        write!(f, "tags: written {written}, read {read}, changed {changed}, ")?;
-        write!(
-            f,
-            "without room {no_room}, sent again {resent}, withheld {withheld}"
-        )
-    }
-}
-
-/// The parts of the time in which TCP was measured, where it was not all of it. Counts of messages
-/// are estimated then: a message in a window stands for `one_of`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Windows {
-    /// Windows so far.
-    pub count: u64,
-    /// The inverse of the part of the time that they take at the end: the weight of a message then.
-    pub one_of: u32,
-    /// Windows that began later than was drawn, because their hooks were late.
-    pub late: u64,
-    /// Windows that were left out, because the kernel refused to attach their hooks again.
-    pub failed: u64,
-    /// Time in which nothing was measured, because the part of the time changed: no message of it
-    /// is counted.
-    #[serde(rename = "unmeasured_ns")]
-    pub unmeasured: Nanos,
-    /// Time that attaching the hooks took, in all.
-    #[serde(rename = "attaching_ns")]
-    pub attaching: Nanos,
-    /// Time that detaching them took.
-    #[serde(rename = "detaching_ns")]
-    pub detaching: Nanos,
-}
-
-/// The cost of a measurement as its last looks found it, in millionths of one core's time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Cost {
-    /// The most that it is to cost.
-    #[serde(rename = "ceiling_ppm")]
-    pub ceiling: u32,
-    /// The programs.
-    #[serde(rename = "programs_ppm")]
-    pub programs: u32,
-    /// The measuring process.
-    #[serde(rename = "process_ppm")]
-    pub process: u32,
-    /// Messages measured per second, flow and direction, before weights come in; `None` where no
-    /// rate limits them.
-    pub rate_cap: Option<u32>,
-    /// The rate was lowered, because of the ceiling.
-    pub lowered: bool,
-    /// Looks at the cost.
-    pub looks: u64,
-    /// Looks after which even the cheapest way of measuring cost more than the ceiling.
-    pub over: u64,
 }
 
 /// A CPU quota that was used up during the measurement.
@@ -590,23 +254,11 @@ impl Serialize for Summary {
     }
 }
 
-/// Adds the parts of a message that took time, as often as its weight says.
-pub(crate) fn record_parts(parts: &mut PartMap<Option<PartSummary>>, message: &Message, weight: u64) {
-    for (part, &duration) in message.parts.iter() {
-        let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) else {
-            continue;
-        };
-        parts[part].get_or_insert_default().merge(&PartSummary {
-            count: weight,
-            sum_ns: u128::from(duration.0) * u128::from(weight),
-            max_ns: Some(duration),
-        });
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::histogram::Histogram;
+    use crate::part::{Part, PartSummary};
 
     #[test]
     fn a_quota_that_was_used_up_is_in_the_json() {

@@ -1,0 +1,304 @@
+//! Start a measurement: load the programs, select tasks, attach, and adopt what exists.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::skel::{OpenSkel, Skel};
+use libbpf_rs::{MapCore, MapFlags, Object, Program};
+use sockstamp::ReceiveStamping;
+
+use super::{Adopted, Session};
+use crate::abi::Ring;
+use crate::clock::monotonic_now;
+use crate::cost::Control;
+use crate::demand::Standby;
+use crate::error::{Error, Tried};
+use crate::facts::{Facts, Hook};
+use crate::flow;
+use crate::group;
+use crate::map_view::Banks;
+use crate::object;
+use crate::options::{Options, Target};
+use crate::plan::{Obstacle, Plan};
+use crate::programs::{self, PROGRAMS};
+use crate::sched;
+use crate::settings;
+use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
+use crate::target::{comm_key, require_process, target_cgroup};
+use crate::udp;
+use crate::wakeups::Wakeups;
+use crate::window::Windows;
+
+/// Longest time for the kernel to begin stamping packets.
+const STAMPING_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Time that connections are adopted after the last wait for the walk, which is repeated far more
+/// often.
+const ADOPTION_LEASE_NS: u64 = 1_000_000_000;
+
+/// The program that sees flows close.
+const CLOSING: &str = "on_inet_sock_set_state";
+
+impl Session {
+    /// Do the same as [`Session::start`] on a host with only these facts: for tests that remove
+    /// something.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::start`].
+    #[doc(hidden)]
+    pub fn start_on(facts: &Facts, options: &Options) -> Result<Self, Error> {
+        let mut plan = Plan::new(facts, &options.request())?;
+        if options.windows.is_some() && !plan.has_windows() {
+            return Err(Error::NoWindows);
+        }
+        if options.tag && !plan.uses_bit() {
+            return Err(Error::NoTags);
+        }
+        let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
+        let cgroup = target_cgroup(&options.target, cgroup2)?;
+        let receive_stamping = ReceiveStamping::enable()
+            .map_err(io::Error::from)
+            .tried("switch receive stamping on")?;
+        let cgroup_id = cgroup.metadata().tried("look at the cgroup")?.ino();
+        let mut skeleton = load(options, &plan, facts, cgroup_id)?;
+        if !admits_udp(&mut skeleton, &plan, &cgroup)? {
+            let mut facts = facts.clone();
+            facts.datagrams_refused = true;
+            plan = Plan::new(&facts, &options.request())?;
+            skeleton = load(options, &plan, &facts, cgroup_id)?;
+        }
+        let banks = Banks::map(&skeleton.maps.banks, facts.processors).tried("map the counters")?;
+        let ring = options
+            .record
+            .then(|| Ring::open(&skeleton.maps.records))
+            .transpose()?;
+        let groups = options
+            .groups
+            .as_ref()
+            .map(|grouped| group::Table::new(grouped, cgroup2, &skeleton.maps))
+            .transpose()?;
+        let standby = Standby::new(
+            cgroup.try_clone().tried("hold the cgroup")?,
+            &mut skeleton,
+            &plan,
+            options.on_demand.unwrap_or_default(),
+        )?;
+        let records = ring.as_ref().map(|_| skeleton.maps.records.as_fd());
+        let rings: Vec<_> = [Some(skeleton.maps.knocks.as_fd()), records]
+            .into_iter()
+            .flatten()
+            .collect();
+        let wakeups = Wakeups::new(&rings)?;
+        let programs = for_messages(skeleton.object()).tried("hold the programs")?;
+        let mut session = Self {
+            links: Vec::new(),
+            closing: None,
+            standby,
+            windows: Windows::new(options, &plan),
+            cost: Control::new(options, &programs, &plan)?,
+            refusal: None,
+            refused: false,
+            giving_up: None,
+            ring,
+            wakeups,
+            records_come: false,
+            offset: sockstamp::clock::measure()
+                .map_err(io::Error::from)
+                .tried("read the clocks")?
+                .offset,
+            banks,
+            programs,
+            skeleton,
+            receive_stamping,
+            adopted: Adopted::default(),
+            groups,
+            tags: options.tag,
+            asks_nics: options.nic_stamps.is_some() && plan.spares_nics(),
+            plan,
+            started: Instant::now(),
+            deselected: false,
+        };
+        if let Some(windows) = &mut session.windows {
+            windows.begin(&mut session.skeleton);
+        }
+        session.select_tasks(&options.target)?;
+        session.refresh_clock()?;
+        // Wait, because existing connections may be busy, and their reads are to be measured from
+        // the start. If it is unknown whether packets are stamped, their reads will tell.
+        let _ = session.receive_stamping.settle(STAMPING_PATIENCE);
+        session.record(options.record);
+        session.attach(&cgroup)?;
+        if let (true, Some(data)) = (session.plan.run_clock, &session.skeleton.maps.bss_data) {
+            sched::await_clock(&data.run_clock.at);
+        }
+        session.started = Instant::now();
+        session.adopt(&options.target)?;
+        session.standby.run(&mut session.skeleton, &session.plan);
+        if let Some(cost) = &mut session.cost {
+            cost.admit(options.sampling)?;
+        }
+        Ok(session)
+    }
+
+    fn select_tasks(&self, target: &Target) -> Result<(), Error> {
+        if !self.plan.by_process {
+            return Ok(());
+        }
+        for &pid in &target.pids {
+            require_process(pid)?;
+            self.skeleton
+                .maps
+                .pids
+                .update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
+                .tried(format!("select process {pid}"))?;
+        }
+        for comm in &target.comms {
+            self.skeleton
+                .maps
+                .comms
+                .update(&comm_key(comm), &[1], MapFlags::ANY)
+                .tried(format!("select processes called {comm}"))?;
+        }
+        self.mark_sockets(target)
+    }
+
+    /// Mark the open files of the selected tasks.
+    fn mark_sockets(&self, target: &Target) -> Result<(), Error> {
+        let programs = &self.skeleton.progs;
+        flow::mark_sockets(&programs.mark_sockets)?;
+        let counted = self.skeleton.maps.bss_data.as_ref();
+        match counted.map_or(0, |data| data.found_listening_subflows) {
+            0 => Ok(()),
+            _ => {
+                let mut visited = || counted.map_or(0, |data| data.visited_sockets);
+                let program = &programs.mark_listening_subflows;
+                flow::mark_listening_subflows(program, target.netns, &mut visited)
+            }
+        }
+    }
+
+    /// After the hooks are attached: a connection that is established meanwhile is theirs, or found
+    /// here.
+    fn adopt(&mut self, target: &Target) -> Result<(), Error> {
+        let begun = Instant::now();
+        let programs = &self.skeleton.progs;
+        let mut missed = 0;
+        if self.plan.spare_own {
+            flow::mark_sockets(&programs.mark_sockets)?;
+        }
+        if self.plan.existing {
+            if self.plan.measures_udp() {
+                udp::mark_existing(&programs.mark_datagram_sockets)?;
+            }
+            missed = self.adopt_flows(target)?;
+        }
+        if self.plan.by_process {
+            // Mark again: selected tasks may have accepted or opened sockets, and listeners, since.
+            self.mark_sockets(target)?;
+            if self.plan.existing {
+                missed = self.adopt_flows(target)?;
+            }
+        }
+        let counted = self.skeleton.maps.bss_data.as_ref();
+        self.adopted = Adopted {
+            connections: counted.map_or(0, |data| data.adopted_flows),
+            missed,
+            took: begun.elapsed(),
+        };
+        Ok(())
+    }
+
+    /// Returns how many connections it did not come to.
+    fn adopt_flows(&mut self, target: &Target) -> Result<u64, Error> {
+        let data = &mut self.skeleton.maps.bss_data;
+        let mut visited = || {
+            data.as_mut().map_or(0, |data| {
+                data.adopt_until_ns = monotonic_now().saturating_add(ADOPTION_LEASE_NS);
+                data.visited_sockets
+            })
+        };
+        let missed = flow::adopt(&self.skeleton.progs.adopt_flows, target.netns, &mut visited);
+        if let Some(data) = data.as_mut() {
+            data.adopt_until_ns = 0;
+        }
+        missed
+    }
+
+    fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
+        let at_once = |program: &&programs::Program| program.demands(&self.plan).is_empty();
+        for program in programs::needed(&self.plan).filter(at_once) {
+            let ours = object::find(&mut self.skeleton, program.name);
+            let link = match program.hook {
+                Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_) => ours.attach(),
+                Hook::Timer => sched::attach_clock(&ours),
+                Hook::Sockops | Hook::Cgroup(_) => ours.attach_cgroup(cgroup.as_raw_fd()),
+                Hook::Walk(_) => continue,
+            };
+            let link = link.tried(format!("attach {}", program.name))?;
+            if let (true, Some(windows)) = (program.is_windowed(), &mut self.windows) {
+                windows.keep(program.name, link);
+            } else if program.name == CLOSING && self.plan.uses_bit() {
+                self.closing = Some(link);
+            } else {
+                self.links.push(link);
+            }
+        }
+        if self.plan.measures_udp() {
+            let program = &self.skeleton.progs.give_up_datagrams;
+            self.giving_up = Some(udp::GivingUp::attach(program)?);
+        }
+        Ok(())
+    }
+}
+
+/// Hold the loaded programs that messages make run, by name.
+fn for_messages(object: &Object) -> io::Result<Vec<(String, OwnedFd)>> {
+    let for_messages = PROGRAMS.iter().filter(|program| program.hook.runs_for_messages());
+    let names: BTreeSet<_> = for_messages.map(|program| program.name).collect();
+    let loaded = object.progs().filter(Program::autoload);
+    loaded
+        .map(|program| (program.name().to_string_lossy().into_owned(), program))
+        .filter(|(name, _)| names.contains(name.as_str()))
+        .map(|(name, program)| Ok((name, program.as_fd().try_clone_to_owned()?)))
+        .collect()
+}
+
+fn load(
+    options: &Options,
+    plan: &Plan,
+    facts: &Facts,
+    cgroup_id: u64,
+) -> Result<SockstampSkel<'static>, Error> {
+    let mut open = object::open(SockstampSkelBuilder::default())?;
+    settings::apply(&mut open, options, plan, facts, cgroup_id)?;
+    open.load()
+        .tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
+}
+
+/// Return whether the cgroup admits the programs of UDP beside those of others: the kernel refuses
+/// them where one was attached without BPF_F_ALLOW_MULTI, to the cgroup or above
+/// (`hierarchy_allows_attach()` and `__cgroup_bpf_attach()`, kernel/bpf/cgroup.c, v6.18). They do
+/// nothing in this trial.
+fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File) -> Result<bool, Error> {
+    let stop = |skeleton: &mut SockstampSkel<'static>, stopping| {
+        if let Some(data) = skeleton.maps.bss_data.as_mut() {
+            data.stopping = stopping;
+        }
+    };
+    stop(skeleton, true);
+    let mut admits = true;
+    let of_udp = |program: &&programs::Program| matches!(program.hook, Hook::Cgroup(_));
+    for program in programs::needed(plan).filter(of_udp) {
+        match object::find(skeleton, program.name).attach_cgroup(cgroup.as_raw_fd()) {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::PermissionDenied => admits = false,
+            attached => drop(attached.tried(format!("attach {}", program.name))?),
+        }
+    }
+    stop(skeleton, false);
+    Ok(admits)
+}

@@ -1,0 +1,272 @@
+//! The figures of sends, or of reads.
+
+use serde::ser::SerializeStruct;
+use serde::{Serialize, Serializer};
+
+use crate::clock::Nanos;
+use crate::histogram::Histogram;
+use crate::message::Message;
+use crate::part::{Part, PartMap, PartSummary};
+use crate::stage::{Direction, StageMap};
+
+/// The figures of one distribution. The quantiles are those of [`Histogram::quantile`], with its
+/// accuracy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StageSummary {
+    /// Messages, by weight.
+    pub count: u64,
+    /// Median; this and the other quantiles are `None` (JSON `null`) if there were no messages.
+    pub p50: Option<Nanos>,
+    /// 90 % of the messages took at most this long.
+    pub p90: Option<Nanos>,
+    /// 99 % of the messages took at most this long.
+    pub p99: Option<Nanos>,
+    /// 99.9 % of the messages took at most this long.
+    pub p999: Option<Nanos>,
+    /// The largest, exact.
+    pub max: Option<Nanos>,
+    /// Weighted sum in nanoseconds, exact.
+    pub sum_ns: u128,
+}
+
+impl From<&Histogram> for StageSummary {
+    fn from(histogram: &Histogram) -> Self {
+        Self {
+            count: histogram.count(),
+            p50: histogram.quantile(0.5),
+            p90: histogram.quantile(0.9),
+            p99: histogram.quantile(0.99),
+            p999: histogram.quantile(0.999),
+            max: histogram.max(),
+            sum_ns: histogram.sum_ns(),
+        }
+    }
+}
+
+impl Serialize for StageSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("StageSummary", 7)?;
+        object.serialize_field("count", &self.count)?;
+        object.serialize_field("p50_ns", &self.p50)?;
+        object.serialize_field("p90_ns", &self.p90)?;
+        object.serialize_field("p99_ns", &self.p99)?;
+        object.serialize_field("p999_ns", &self.p999)?;
+        object.serialize_field("max_ns", &self.max)?;
+        object.serialize_field("sum_ns", &self.sum_ns)?;
+        object.end()
+    }
+}
+
+/// Reads of one protocol, by the time since the RX stamp of their last byte.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reads {
+    /// Until the socket could be read, from the stamp of the packet that made it so.
+    pub enqueued: Histogram,
+    /// Until the read call returned.
+    pub read: Histogram,
+}
+
+/// The reads of each protocol that is measured.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Cumulative {
+    /// Reads of TCP.
+    pub tcp: Option<Reads>,
+    /// Reads of UDP.
+    pub udp: Option<Reads>,
+}
+
+impl Cumulative {
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in [(&mut self.tcp, &other.tcp), (&mut self.udp, &other.udp)] {
+            if let Some(theirs) = theirs {
+                let mine = mine.get_or_insert_default();
+                mine.enqueued.merge(&theirs.enqueued);
+                mine.read.merge(&theirs.read);
+            }
+        }
+    }
+}
+
+/// The messages of one direction. The distributions are those of the valid ones; the counters are
+/// of all.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DirectionSummary {
+    /// Messages of the selected flows, whatever became of them, measured or not.
+    pub messages: u64,
+    /// Measured messages. Each counts with its weight.
+    pub measured: u64,
+    /// Bytes of all messages.
+    pub bytes: u64,
+    /// Segments that the selected flows sent again, as `tcpi_total_retrans` counts them; always 0
+    /// for RX.
+    pub retransmits: u64,
+    /// Segments with data that the selected flows sent, those sent again included, as
+    /// `tcpi_data_segs_out` counts them. `None` for RX, during a measurement, of recordings, and
+    /// without BPF timestamping.
+    pub segments: Option<u64>,
+    /// Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8) counts them; always 0
+    /// for TX.
+    pub out_of_order: u64,
+    /// Messages whose request or answer is ambiguous, by weight. TX: sends with requests still
+    /// unread, without `app.service`; RX: answers while more than one request was in flight,
+    /// without `peer.answer`.
+    pub pipelined: u64,
+    /// Datagrams that reached sockets of the selected flows and were dropped there, mostly because
+    /// their receive buffer was full (UDP); always 0 for TX.
+    pub drops: u64,
+    /// The distribution of every stage; `None` where the stage is absent.
+    pub stages: StageMap<Option<Histogram>>,
+    /// The parts of the stages; `None` where the stage is absent.
+    pub parts: PartMap<Option<PartSummary>>,
+    /// TX: the distribution of the time until a message left the host; empty for RX.
+    pub sent: Histogram,
+    /// The distribution of the sum of a message's stages.
+    pub total: Histogram,
+    /// RX: the same reads for `--cumulative`, which tells the protocols apart. Not in the JSON of a
+    /// summary.
+    pub cumulative: Cumulative,
+}
+
+impl DirectionSummary {
+    /// Return the distribution that messages of this direction are judged by: of the time until
+    /// they left the host, or until they were read.
+    #[must_use]
+    pub fn time(&self, direction: Direction) -> &Histogram {
+        match direction {
+            Direction::Tx => &self.sent,
+            Direction::Rx => &self.total,
+        }
+    }
+
+    /// Adds a message as often as its weight says: to the counters, and to the distributions if it
+    /// is valid. Its direction is not looked at.
+    pub fn record(&mut self, message: &Message) {
+        let weight = u64::from(message.weight);
+        if message.is_connection() {
+            self.record_stages(message, weight);
+            if message.verdict.is_valid() {
+                record_parts(&mut self.parts, message, weight);
+            }
+            return;
+        }
+        self.messages = self.messages.saturating_add(weight);
+        self.measured = self.measured.saturating_add(1);
+        self.bytes = self.bytes.saturating_add(message.bytes.saturating_mul(weight));
+        self.retransmits = self
+            .retransmits
+            .saturating_add(u64::from(message.retransmits) * weight);
+        if !message.verdict.is_valid() {
+            return;
+        }
+        self.pipelined = self
+            .pipelined
+            .saturating_add(u64::from(message.pipelined) * weight);
+        self.record_stages(message, weight);
+        record_parts(&mut self.parts, message, weight);
+        if message.direction == Direction::Tx {
+            self.sent.record(message.time(), weight);
+        }
+        self.total.record(message.total(), weight);
+    }
+
+    fn record_stages(&mut self, message: &Message, weight: u64) {
+        for (stage, &duration) in message.stages.present() {
+            if message.verdict.is_valid() {
+                self.stages[stage]
+                    .get_or_insert_default()
+                    .record(duration, weight);
+            }
+        }
+    }
+
+    /// Adds everything that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.messages = self.messages.saturating_add(other.messages);
+        self.measured = self.measured.saturating_add(other.measured);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.retransmits = self.retransmits.saturating_add(other.retransmits);
+        self.segments = match (self.segments, other.segments) {
+            (Some(mine), Some(theirs)) => Some(mine.saturating_add(theirs)),
+            (mine, theirs) => mine.or(theirs),
+        };
+        self.out_of_order = self.out_of_order.saturating_add(other.out_of_order);
+        self.pipelined = self.pipelined.saturating_add(other.pipelined);
+        self.drops = self.drops.saturating_add(other.drops);
+        for (stage, histogram) in other.stages.present() {
+            self.stages[stage].get_or_insert_default().merge(histogram);
+        }
+        for (part, sum) in other.parts.iter() {
+            if let Some(sum) = sum {
+                self.parts[part].get_or_insert_default().merge(sum);
+            }
+        }
+        self.sent.merge(&other.sent);
+        self.total.merge(&other.total);
+        self.cumulative.merge(&other.cumulative);
+    }
+
+    /// Compute the parts that are the rest of their stage, for every stage with parts.
+    pub fn complete_parts(&mut self) {
+        for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
+            let Some(stage) = &self.stages[rest.stage()] else {
+                continue;
+            };
+            let others: u128 = self
+                .parts
+                .of(rest.stage())
+                .filter(|(part, _)| !part.is_rest())
+                .map(|(_, sum)| sum.sum_ns)
+                .sum();
+            self.parts[rest] = Some(PartSummary {
+                count: stage.count(),
+                sum_ns: stage.sum_ns().saturating_sub(others),
+                max_ns: None,
+            });
+        }
+    }
+}
+
+impl Serialize for DirectionSummary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        struct Stages<'a>(&'a StageMap<Option<Histogram>>);
+
+        impl Serialize for Stages<'_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_map(
+                    self.0
+                        .present()
+                        .map(|(stage, histogram)| (stage, StageSummary::from(histogram))),
+                )
+            }
+        }
+
+        let mut object = serializer.serialize_struct("DirectionSummary", 12)?;
+        object.serialize_field("messages", &self.messages)?;
+        object.serialize_field("measured", &self.measured)?;
+        object.serialize_field("bytes", &self.bytes)?;
+        object.serialize_field("retransmits", &self.retransmits)?;
+        object.serialize_field("segments", &self.segments)?;
+        object.serialize_field("out_of_order", &self.out_of_order)?;
+        object.serialize_field("pipelined", &self.pipelined)?;
+        object.serialize_field("drops", &self.drops)?;
+        object.serialize_field("stages", &Stages(&self.stages))?;
+        object.serialize_field("parts", &self.parts)?;
+        object.serialize_field("sent", &StageSummary::from(&self.sent))?;
+        object.serialize_field("total", &StageSummary::from(&self.total))?;
+        object.end()
+    }
+}
+
+/// Add the parts of a message that took time, as often as its weight says.
+pub(crate) fn record_parts(parts: &mut PartMap<Option<PartSummary>>, message: &Message, weight: u64) {
+    for (part, &duration) in message.parts.iter() {
+        let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) else {
+            continue;
+        };
+        parts[part].get_or_insert_default().merge(&PartSummary {
+            count: weight,
+            sum_ns: u128::from(duration.0) * u128::from(weight),
+            max_ns: Some(duration),
+        });
+    }
+}

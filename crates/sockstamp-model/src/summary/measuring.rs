@@ -1,0 +1,99 @@
+//! How messages were measured, and for how much.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::clock::Nanos;
+
+/// The NICs' own stamps, where NICs stamp sends and a measurement may ask them to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct NicStamps {
+    /// Sent messages for which the NIC was asked for a stamp.
+    pub asked: u64,
+    /// Sent messages for which it was not asked, because the rate was used up. They are measured
+    /// all the same.
+    pub spared: u64,
+}
+
+/// Tags of TCP connections: options that tell the other end which numbers bytes have here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tags {
+    /// Tags that were written.
+    pub written: u64,
+    /// Tags that were read.
+    pub read: u64,
+    /// Those that contradicted an earlier one of the same connection.
+    pub changed: u64,
+    /// Tags that were not written because no segment had room for one.
+    pub no_room: u64,
+    /// Tags on segments that were sent again.
+    pub resent: u64,
+    /// Tags that were not written because the last ones to the same peer had to be sent again.
+    pub withheld: u64,
+}
+
+impl fmt::Display for Tags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            written,
+            read,
+            changed,
+            no_room,
+            resent,
+            withheld,
+        } = self;
+        write!(f, "tags: written {written}, read {read}, changed {changed}, ")?;
+        write!(
+            f,
+            "without room {no_room}, sent again {resent}, withheld {withheld}"
+        )
+    }
+}
+
+/// The parts of the time in which TCP was measured, where it was not all of it. Counts of messages
+/// are estimated then: a message in a window stands for `one_of`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Windows {
+    /// Windows so far.
+    pub count: u64,
+    /// The inverse of the part of the time that they take at the end: the weight of a message then.
+    pub one_of: u32,
+    /// Windows that began later than was drawn, because their hooks were late.
+    pub late: u64,
+    /// Windows that were left out, because the kernel refused to attach their hooks again.
+    pub failed: u64,
+    /// Time in which nothing was measured, because the part of the time changed: no message of it
+    /// is counted.
+    #[serde(rename = "unmeasured_ns")]
+    pub unmeasured: Nanos,
+    /// Time that attaching the hooks took, in all.
+    #[serde(rename = "attaching_ns")]
+    pub attaching: Nanos,
+    /// Time that detaching them took.
+    #[serde(rename = "detaching_ns")]
+    pub detaching: Nanos,
+}
+
+/// The cost of a measurement as its last looks found it, in millionths of one core's time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Cost {
+    /// The most that it is to cost.
+    #[serde(rename = "ceiling_ppm")]
+    pub ceiling: u32,
+    /// The programs.
+    #[serde(rename = "programs_ppm")]
+    pub programs: u32,
+    /// The measuring process.
+    #[serde(rename = "process_ppm")]
+    pub process: u32,
+    /// Messages measured per second, flow and direction, before weights come in; `None` where no
+    /// rate limits them.
+    pub rate_cap: Option<u32>,
+    /// The rate was lowered, because of the ceiling.
+    pub lowered: bool,
+    /// Looks at the cost.
+    pub looks: u64,
+    /// Looks after which even the cheapest way of measuring cost more than the ceiling.
+    pub over: u64,
+}
