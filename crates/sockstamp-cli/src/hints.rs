@@ -4,6 +4,10 @@ use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use clap::{Arg, Command, CommandFactory};
+
+use crate::Cli;
+
 /// Subcommands that take a filter expression and, but for `top`, a command.
 const MEASURING: [&str; 6] = ["stat", "trace", "top", "record", "pcap", "explain"];
 /// Those that take files in its place.
@@ -34,38 +38,74 @@ pub(crate) fn of_arguments() -> Option<String> {
     hint(&arguments, is_program, |word| Path::new(word).exists())
 }
 
-/// Return a hint if the word after the subcommand begins no filter: the name of a program with
-/// arguments is a command, one alone a process.
+/// Return a hint if the first word behind the subcommand and its options begins no filter: the
+/// name of a program with arguments is a command, one alone a process.
 fn hint(
     arguments: &[String],
     is_program: impl Fn(&str) -> bool,
     is_file: impl Fn(&str) -> bool,
 ) -> Option<String> {
-    let [subcommand, word, rest @ ..] = arguments else {
+    let [subcommand, behind @ ..] = arguments else {
         return None;
     };
-    if word == "--explain-words" {
+    if behind.first().is_some_and(|word| word == "--explain-words") {
         return Some("the words of all output are explained by: sockstamp --explain-words".to_owned());
     }
-    let is_word = word
+    if !MEASURING.contains(&subcommand.as_str()) || behind.iter().any(|argument| argument == "--") {
+        return None;
+    }
+    let (options, words) = behind.split_at(first_word(subcommand, behind)?);
+    let [word, rest @ ..] = words else {
+        return None;
+    };
+    let is_name = word
         .chars()
         .all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-    if !MEASURING.contains(&subcommand.as_str())
-        || !is_word
-        || word.starts_with('-')
+    if !is_name
         || FILTER_WORDS.contains(&word.as_str())
-        || rest.iter().any(|argument| argument == "--")
         || (READING.contains(&subcommand.as_str()) && is_file(word))
     {
         return None;
     }
+    let begin = [&["sockstamp".to_owned(), subcommand.clone()], options]
+        .concat()
+        .join(" ");
     if !rest.is_empty() && subcommand != "top" && is_program(word) {
-        let command = arguments[1..].join(" ");
-        return Some(format!("to run a command: sockstamp {subcommand} -- {command}"));
+        return Some(format!("to run a command: {begin} -- {}", words.join(" ")));
     }
     Some(format!(
-        "is a filter word missing (host, net, port)? For a process: sockstamp {subcommand} --comm {word}"
+        "is a filter word missing (host, net, port)? For a process: {begin} --comm {word}"
     ))
+}
+
+/// Return the place of the first argument that is neither an option nor the value of one.
+fn first_word(subcommand: &str, arguments: &[String]) -> Option<usize> {
+    let mut command = Cli::command();
+    command.build();
+    let command = command.find_subcommand(subcommand)?;
+    let mut place = 0;
+    while let Some(argument) = arguments.get(place).filter(|argument| argument.starts_with('-')) {
+        place += 1 + usize::from(has_value_behind(command, argument));
+    }
+    (place < arguments.len()).then_some(place)
+}
+
+/// Return true if the argument after this option is its value.
+fn has_value_behind(command: &Command, option: &str) -> bool {
+    let needs_value = |arg: &Arg| arg.get_num_args().is_some_and(|values| values.min_values() > 0);
+    if let Some(long) = option.strip_prefix("--") {
+        return command
+            .get_arguments()
+            .any(|arg| arg.get_long() == Some(long) && needs_value(arg));
+    }
+    // Short flags may be one word, and the last may have a value: -vp. One before has it in there.
+    let mut letters = option[1..].chars();
+    let valued = letters.find(|letter| {
+        command
+            .get_arguments()
+            .any(|arg| arg.get_short() == Some(*letter) && needs_value(arg))
+    });
+    valued.is_some() && letters.next().is_none()
 }
 
 /// Return true if a shell would find the program.
@@ -113,6 +153,31 @@ mod tests {
     }
 
     #[test]
+    fn options_before_the_word_are_kept() {
+        for (words, hint) in [
+            (
+                "stat --duration 2s nginx",
+                "sockstamp stat --duration 2s --comm nginx",
+            ),
+            (
+                "stat --duration=2s nginx",
+                "sockstamp stat --duration=2s --comm nginx",
+            ),
+            ("stat --every nginx", "sockstamp stat --every --comm nginx"),
+            ("trace -o lines nginx", "sockstamp trace -o lines --comm nginx"),
+            ("trace -olines nginx", "sockstamp trace -olines --comm nginx"),
+            (
+                "pcap -w a.pcapng nginx",
+                "sockstamp pcap -w a.pcapng --comm nginx",
+            ),
+            ("stat --every curl -s", "sockstamp stat --every -- curl -s"),
+        ] {
+            let found = of(words).unwrap_or_default();
+            assert!(found.ends_with(hint), "{words}: {found}");
+        }
+    }
+
+    #[test]
     fn words_are_explained_for_all_subcommands_at_once() {
         assert!(
             of("top --explain-words")
@@ -129,6 +194,9 @@ mod tests {
             "stat port",
             "stat port x",
             "stat --duration 2x",
+            "stat --duration nginx",
+            "stat --duration 2s port x",
+            "stat --nonsense",
             "ping nginx",
             "stat nginx -- true",
             "explain a.parquet --duration 1s",

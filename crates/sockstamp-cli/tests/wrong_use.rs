@@ -276,6 +276,14 @@ fn a_common_mistake_is_told_with_its_remedy() {
             "For a process: sockstamp pcap --comm sst-nobody",
         ),
         (
+            &["pcap", "sst-nobody"],
+            "For a process: sockstamp pcap --comm sst-nobody",
+        ),
+        (
+            &["stat", "--duration", "1s", "sst-nobody"],
+            "For a process: sockstamp stat --duration 1s --comm sst-nobody",
+        ),
+        (
             &["stat", "--comm", "systemd-networkd"],
             "the kernel keeps 15 bytes of a process name; of this one: \"systemd-network\"",
         ),
