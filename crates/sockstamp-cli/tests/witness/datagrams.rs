@@ -257,18 +257,20 @@ impl Evidence {
     }
 
     pub(crate) fn check_sends(&self) -> Result<(), String> {
-        self.none_is_wrong("tx");
+        self.none_is_wrong("tx")?;
         self.most_are_valid("tx")
     }
 
     pub(crate) fn check_reads(&self) -> Result<(), String> {
-        self.none_is_wrong("rx");
+        self.none_is_wrong("rx")?;
         self.most_are_valid("rx")?;
         self.few_wait_for_a_softirq()
     }
 
-    /// Every call of a direction is one message; each valid one is right, however busy the machine.
-    pub(crate) fn none_is_wrong(&self, direction: &str) {
+    /// Every call of a direction is one message, and each valid one is right. This may be tried
+    /// again: where the machine under this one stands still between a stamp and its witness's, one
+    /// is not.
+    pub(crate) fn none_is_wrong(&self, direction: &str) -> Result<(), String> {
         let calls = if direction == "tx" { &self.sent } else { &self.read };
         let messages = of_direction(&self.messages, direction);
         assert!(!calls.is_empty(), "nothing happened");
@@ -285,13 +287,15 @@ impl Evidence {
                 compared.err().map(|reason| format!("{reason}: {message}"))
             })
             .collect();
-        assert!(
-            wrong.is_empty(),
+        if wrong.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
             "{direction}: {} of {} valid messages are wrong:\n{}",
             wrong.len(),
             valid.len(),
             wrong[..wrong.len().min(5)].join("\n")
-        );
+        ))
     }
 
     /// Return how many messages of a direction have a verdict.

@@ -123,7 +123,7 @@ fn memory_that_is_lent_twice_at_once_has_right_times_or_none() {
         }
         thread::sleep(Duration::from_millis(10));
     }
-    scene.finish().none_is_wrong("tx");
+    scene.finish().none_is_wrong("tx").unwrap();
 }
 
 /// MSG_MORE: bytes wait for the call that sends them, and leave in one datagram with its own.

@@ -187,7 +187,7 @@ fn two_readers_of_a_socket_have_right_times_or_none() {
             }
         }
     });
-    scene.finish().none_is_wrong("rx");
+    scene.finish().none_is_wrong("rx").unwrap();
 }
 
 /// Two CPUs deliver to one queue, in an order that our hook need not have seen.
@@ -335,7 +335,7 @@ fn reads_of_what_came_before_the_start_are_refused_and_later_ones_right() {
     for _ in 0..103 {
         assert!(receiver.receive());
     }
-    scene.finish().none_is_wrong("rx");
+    scene.finish().none_is_wrong("rx").unwrap();
 }
 
 /// Almost as many as the default receive buffer takes: 768 bytes are counted for each.
@@ -383,7 +383,7 @@ fn datagrams_without_room_are_refused_and_later_ones_right() {
     let evidence = scene.finish();
     let refused = evidence.verdict_count("rx", "evicted");
     assert!((400..500).contains(&refused), "{refused} were evicted");
-    evidence.none_is_wrong("rx");
+    evidence.none_is_wrong("rx").unwrap();
     let valid = evidence.verdict_count("rx", "valid");
     assert!(valid + refused + 5 > evidence.read.len(), "{valid} are valid");
 }
