@@ -8,10 +8,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use sockstamp_model::flow::canonical;
-use sockstamp_model::message::Message;
-use sockstamp_model::stage::Direction;
-
+use crate::half::{Extent, Stamped};
 use crate::life::{Read, Sent};
 use crate::pairs::Pair;
 use crate::sides::{Host, Key};
@@ -50,26 +47,20 @@ impl Datagrams {
     }
 
     /// Take a datagram that has a number.
-    pub(crate) fn add(&mut self, host: Host, message: &Message) {
-        let (local, remote) = (canonical(message.flow.local), canonical(message.flow.remote));
-        let ends = [local, remote];
-        let (from, sender, reader) = match message.direction {
-            Direction::Tx => (host, local, remote),
-            Direction::Rx => (host.peer(), remote, local),
-        };
-        let name = (from, sender.port(), reader.port(), message.seq_end, message.bytes);
+    pub(crate) fn add(&mut self, (from, sender, reader): Key, extent: Extent, stamped: Stamped) {
+        let name = (from, sender.port(), reader.port(), extent.seq_end, extent.bytes);
         let seen = self.seen.entry(name).or_default();
-        seen.newest = seen.newest.max(message.time.as_nanos());
-        match message.direction {
-            Direction::Tx => {
+        seen.newest = seen.newest.max(extent.time);
+        match stamped {
+            Stamped::Sent(sent) => {
                 seen.sends += 1;
-                seen.sent = Sent::of(message).map(Box::new);
-                seen.of_sender = Some(ends);
+                seen.sent = sent;
+                seen.of_sender = Some([sender, reader]);
             }
-            Direction::Rx => {
+            Stamped::Read(read) => {
                 seen.reads += 1;
-                seen.read = Read::of(message).map(Box::new);
-                seen.of_reader = Some(ends);
+                seen.read = read;
+                seen.of_reader = Some([reader, sender]);
             }
         }
     }

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 
 use sockstamp_model::clock::{ClockOffset, Delta, Nanos, Timestamp};
-use sockstamp_model::flow::{Protocol, canonical};
-use sockstamp_model::message::Message;
-use sockstamp_model::stage::{Direction, Stage, StageMap};
+use sockstamp_model::flow::Protocol;
+use sockstamp_model::stage::{Stage, StageMap};
 
 use crate::clocks::{Clocks, Estimate, Evidence, Quality, Side, WINDOW};
 use crate::datagrams::Datagrams;
+use crate::half::{Half, Stamped};
 use crate::life::{End, Life, RECEIVING, SENDING};
 use crate::nat::Translations;
 use crate::pairs::{Found, Pair, Stream};
@@ -126,12 +126,11 @@ impl Join {
     }
 
     /// Take the next message of a host. Call `take` for each life that is complete with it.
-    pub fn add(&mut self, host: Host, message: &Message, take: &mut dyn FnMut(&Life)) {
+    pub fn add(&mut self, host: Host, message: impl Into<Half>, take: &mut dyn FnMut(&Life)) {
+        let half = message.into();
         let newest = &mut self.newest[host as usize];
-        *newest = (*newest).max(message.time.as_nanos());
-        if !message.is_connection() {
-            self.add_message(host, message);
-        }
+        *newest = (*newest).max(half.extent.time);
+        self.add_half(host, half);
         let complete = self.newest[0].min(self.newest[1]);
         if complete >= self.swept.saturating_add(SWEEP) {
             self.sweep(complete, take);
@@ -177,27 +176,29 @@ impl Join {
         self.clamped
     }
 
-    fn add_message(&mut self, host: Host, message: &Message) {
-        if message.flow.protocol == Protocol::Udp {
-            match message.seq_end {
+    fn add_half(&mut self, host: Host, half: Half) {
+        let Some(stamped) = half.stamped else {
+            return;
+        };
+        let key = match stamped {
+            Stamped::Sent(_) => (host, half.local, half.remote),
+            Stamped::Read(_) => (host.peer(), half.remote, half.local),
+        };
+        if half.protocol == Protocol::Udp {
+            match half.extent.seq_end {
                 0 => self.unmatched[Reason::Udp] += 1,
-                _ => self.datagrams.add(host, message),
+                _ => self.datagrams.add(key, half.extent, stamped),
             }
             return;
         }
-        let (local, remote) = (canonical(message.flow.local), canonical(message.flow.remote));
-        let (key, is_sent) = match message.direction {
-            Direction::Tx => ((host, local, remote), true),
-            Direction::Rx => ((host.peer(), remote, local), false),
-        };
         let Some(key) = self.translations.of(key) else {
             self.unmatched[Reason::Ambiguous] += 1;
             return;
         };
         let stream = self.streams.entry(key).or_default();
-        let found = match is_sent {
-            true => stream.sent(message),
-            false => stream.read(message),
+        let found = match stamped {
+            Stamped::Sent(sent) => stream.sent(half.extent, sent),
+            Stamped::Read(read) => stream.read(half.extent, read),
         };
         match found {
             Found::Nothing => {}

@@ -7,12 +7,14 @@
 //! last stamp of the sender to the first of the reader.
 //!
 //! Nothing here does I/O. Messages are passed to [`Join::add`] as they are read from recordings,
-//! alternately, the one that is behind first. What waits for its other end is kept for as long as
-//! the clocks of the hosts may be apart, and no longer.
+//! alternately, the one that is behind first, each as the [`Half`] of a life that it is. What
+//! waits for its other end is kept for as long as the clocks of the hosts may be apart, and no
+//! longer.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`join`] | messages in, lives out |
+//! | [`half`] | a message as one host saw it |
 //! | `pairs` | the read that belongs to a send |
 //! | `datagrams` | the same of UDP |
 //! | [`clocks`] | the offset between the clocks over time |
@@ -26,6 +28,7 @@
 
 pub mod clocks;
 mod datagrams;
+pub mod half;
 pub mod join;
 pub mod life;
 pub mod nat;
@@ -37,6 +40,7 @@ mod tests;
 pub mod unmatched;
 
 pub use clocks::{Clocks, Estimate, Quality};
+pub use half::Half;
 pub use join::{Clamped, Join, Settings, Trust};
 pub use life::{End, Life};
 pub use nat::{Nat, Translations};

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sockstamp_model::message::Message;
-
+use crate::half::Extent;
 use crate::life::{Read, Sent};
 use crate::unmatched::Reason;
 
@@ -26,9 +25,13 @@ enum Waiting<T> {
     No,
 }
 
-impl<T> Waiting<T> {
-    fn of(message: Option<T>) -> Self {
-        message.map_or(Self::Refused, |message| Self::Yes(Box::new(message)))
+impl<T> Range<T> {
+    fn of(end: u64, extent: Extent, message: Option<Box<T>>) -> Self {
+        Self {
+            begin: end.saturating_sub(extent.bytes),
+            time: extent.time,
+            waiting: message.map_or(Waiting::Refused, Waiting::Yes),
+        }
     }
 }
 
@@ -87,26 +90,16 @@ pub(crate) enum Found {
 
 impl Stream {
     /// Take a message that was sent.
-    pub(crate) fn sent(&mut self, message: &Message) -> Found {
-        let end = self.sender.of(&self.reader, message.seq_end);
-        let range = Range {
-            begin: end.saturating_sub(message.bytes),
-            time: message.time.as_nanos(),
-            waiting: Waiting::of(Sent::of(message)),
-        };
-        self.sends.insert(end, range);
+    pub(crate) fn sent(&mut self, extent: Extent, sent: Option<Box<Sent>>) -> Found {
+        let end = self.sender.of(&self.reader, extent.seq_end);
+        self.sends.insert(end, Range::of(end, extent, sent));
         self.pair(end)
     }
 
     /// Take a message that was read.
-    pub(crate) fn read(&mut self, message: &Message) -> Found {
-        let end = self.reader.of(&self.sender, message.seq_end);
-        let range = Range {
-            begin: end.saturating_sub(message.bytes),
-            time: message.time.as_nanos(),
-            waiting: Waiting::of(Read::of(message)),
-        };
-        self.reads.insert(end, range);
+    pub(crate) fn read(&mut self, extent: Extent, read: Option<Box<Read>>) -> Found {
+        let end = self.reader.of(&self.sender, extent.seq_end);
+        self.reads.insert(end, Range::of(end, extent, read));
         self.pair(end)
     }
 
@@ -126,18 +119,14 @@ impl Stream {
     /// Forget what ended before a moment, and tell of each that was not matched why. The reader's
     /// messages are told apart from the sender's by the reasons.
     pub(crate) fn forget(&mut self, before: u64, mut tell: impl FnMut(Reason)) {
-        for (&end, range) in self.sends.iter().filter(|(_, range)| range.time < before) {
-            if !matches!(range.waiting, Waiting::No) {
-                tell(self.why_unread(end));
-            }
+        for end in old_and_alone(&self.sends, before) {
+            tell(self.why_unread(end));
         }
-        for (&end, range) in self.reads.iter().filter(|(_, range)| range.time < before) {
-            if !matches!(range.waiting, Waiting::No) {
-                tell(self.why_unsent(end));
-            }
+        for end in old_and_alone(&self.reads, before) {
+            tell(self.why_unsent(end));
         }
-        self.sends.retain(|_, range| range.time >= before);
-        self.reads.retain(|_, range| range.time >= before);
+        remove_old(&mut self.sends, before);
+        remove_old(&mut self.reads, before);
     }
 
     fn why_unread(&self, end: u64) -> Reason {
@@ -163,5 +152,24 @@ impl Stream {
     /// Return true if nothing of it is kept.
     pub(crate) fn is_empty(&self) -> bool {
         self.sends.is_empty() && self.reads.is_empty()
+    }
+}
+
+/// The ranges before a moment, from the first byte on: where an earlier byte has a later time, what
+/// is behind it stays as long as it does. So a sweep looks at no more than what it removes.
+fn old<T>(ranges: &Ranges<T>, before: u64) -> impl Iterator<Item = (u64, &Range<T>)> {
+    let pairs = ranges.iter().map(|(&end, range)| (end, range));
+    pairs.take_while(move |(_, range)| range.time < before)
+}
+
+/// The ends of those that were not matched.
+fn old_and_alone<T>(ranges: &Ranges<T>, before: u64) -> impl Iterator<Item = u64> {
+    let alone = old(ranges, before).filter(|(_, range)| !matches!(range.waiting, Waiting::No));
+    alone.map(|(end, _)| end)
+}
+
+fn remove_old<T>(ranges: &mut Ranges<T>, before: u64) {
+    while let Some(first) = ranges.first_entry().filter(|first| first.get().time < before) {
+        first.remove();
     }
 }

@@ -1,5 +1,6 @@
 //! `sockstamp join`: whole lives of messages, from the recordings of both hosts.
 
+mod halves;
 mod json;
 mod lives;
 mod sums;
@@ -7,23 +8,24 @@ mod text;
 mod waterfall;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_join::sides::{First, Stamp};
 use sockstamp_join::{Host, Join, Life, Nat, Settings, Translations, Trust};
 use sockstamp_model::clock::{Nanos, Timestamp};
-use sockstamp_model::message::Message;
-use sockstamp_record::Reader;
+use sockstamp_record::{Detail, Reader};
 
 use crate::duration::with_unit;
 use crate::output::Format;
 use crate::progress::Progress;
 use crate::recordings::{files, open};
 
+use halves::{Halves, Recorded};
 use lives::Lives;
 use sums::Sums;
 
@@ -66,40 +68,11 @@ pub struct Options {
     pub format: Format,
 }
 
-impl Options {
-    fn path(&self, host: Host) -> &Path {
-        match host {
-            Host::First => &self.first,
-            Host::Second => &self.second,
-        }
-    }
-}
-
 /// All that is printed.
 struct Joined {
     hosts: [Recorded; 2],
     sums: [Sums; 2],
     join: Join,
-}
-
-/// A host's recording.
-#[derive(Default)]
-struct Recorded {
-    name: String,
-    messages: u64,
-    /// The monotonic clock at the first and the last message.
-    span: Option<(u64, u64)>,
-}
-
-impl Recorded {
-    fn add(&mut self, message: &Message) {
-        self.messages += 1;
-        let stamp = message.stamps.ack.or(message.stamps.read);
-        if let Some(stamp) = stamp.map(Timestamp::as_nanos) {
-            let (first, last) = self.span.unwrap_or((stamp, stamp));
-            self.span = Some((first.min(stamp), last.max(stamp)));
-        }
-    }
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
@@ -134,10 +107,7 @@ impl Joined {
         if options.nat {
             join = join.translated(translations(&recordings)?);
         }
-        let mut hosts = [&recordings[0], &recordings[1]].map(|recordings| Recorded {
-            name: name(recordings),
-            ..Recorded::default()
-        });
+        let mut hosts = [Recorded::default(), Recorded::default()];
         let mut sums = [Sums::new(options.slowest), Sums::new(options.slowest)];
         let mut failed = Ok(());
         let mut each = |life: &Life| {
@@ -146,28 +116,23 @@ impl Joined {
                 failed = take(life);
             }
         };
-        let mut messages =
-            [&recordings[0], &recordings[1]].map(|recordings| recordings.iter().flat_map(Reader::messages));
         let mut progress = Progress::new(rows(&recordings))?;
-        let mut left = 2;
-        while left > 0 {
-            let host = join.needs();
-            let Some(message) = messages[host as usize].next() else {
-                join.ends(host);
-                left -= 1;
-                continue;
-            };
-            let message = message?;
-            progress.step()?;
-            if message.is_life() {
-                bail!(
-                    "{}: its messages are joined already",
-                    options.path(host).display()
-                );
+        thread::scope(|scope| {
+            let mut halves =
+                [&recordings[0], &recordings[1]].map(|recordings| Some(Halves::of(scope, recordings)));
+            while halves.iter().any(Option::is_some) {
+                let host = join.needs();
+                let of_host = &mut halves[host as usize];
+                if let Some(half) = of_host.as_mut().and_then(Halves::next) {
+                    progress.step()?;
+                    join.add(host, half, &mut each);
+                } else if let Some(ended) = of_host.take() {
+                    hosts[host as usize] = ended.finish()?;
+                    join.ends(host);
+                }
             }
-            hosts[host as usize].add(&message);
-            join.add(host, &message, &mut each);
-        }
+            anyhow::Ok(())
+        })?;
         join.finish(&mut each);
         failed?;
         Ok(Self { hosts, sums, join })
@@ -184,9 +149,11 @@ fn translations(recordings: &[Vec<Reader>; 2]) -> Result<Translations> {
     let mut nat = Nat::default();
     let mut progress = Progress::new(rows(recordings))?;
     for (host, recordings) in Host::ALL.into_iter().zip(recordings) {
-        for message in recordings.iter().flat_map(Reader::messages) {
-            nat.add(host, &message?);
-            progress.step()?;
+        for recording in recordings {
+            recording.each(Detail::All, |message| {
+                nat.add(host, message);
+                progress.step()
+            })?;
         }
     }
     Ok(nat.translations())
@@ -205,12 +172,6 @@ fn are_in_step(recordings: &[Vec<Reader>; 2]) -> bool {
         .map(|recording| recording.fact("in_step"));
     let first = steps.next().flatten();
     first.is_some() && steps.all(|step| step == first)
-}
-
-/// Return the host's name, as the recording has it.
-fn name(recordings: &[Reader]) -> String {
-    let name = recordings.iter().find_map(|recording| recording.fact("host"));
-    name.unwrap_or("-").to_owned()
 }
 
 /// The middle of what both hosts recorded, by the first one's monotonic clock.
