@@ -64,13 +64,13 @@ impl Kind {
     }
 
     /// Return the stages and parts that add up to the time, in their order in time. A stage with
-    /// parts is these, but for `rx.app`, whose parts are known of some messages only.
+    /// parts is these, but for `rx.wakeup` and `rx.app`, whose parts are known of some messages only.
     #[must_use]
     pub fn components(self) -> Vec<Component> {
         let mut components = Vec::new();
         for stage in self.stages() {
             let before = components.len();
-            let parts = Part::of(stage).filter(|_| stage != Stage::RxApp);
+            let parts = Part::of(stage).filter(|_| !matches!(stage, Stage::RxWakeup | Stage::RxApp));
             components.extend(parts.map(|part| Component {
                 stage,
                 part: Some(part),

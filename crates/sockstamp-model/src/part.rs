@@ -2,12 +2,10 @@
 
 use std::fmt;
 use std::ops::{Index, IndexMut, Range};
-use std::str::FromStr;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::UnknownName;
 use crate::clock::Nanos;
 use crate::stage::Stage;
 
@@ -82,14 +80,26 @@ parts! {
         "The peer may have delayed the acknowledgement, until its answer or by its timer.";
     Excess = TxNetwork, "excess",
         "The rest beyond the path and a delayed acknowledgement: queues in the network, loss, a slow peer.";
+    Runqueue = RxWakeup, "runqueue",
+        "The waiting task waited for a CPU while others ran on it.";
+    WakeupThrottled = RxWakeup, "throttled",
+        "The cgroup of the waiting task had used up its CPU quota.";
+    WakeupUnknown = RxWakeup, "unknown",
+        "The rest: which of the two is not known, as where the task moved to another CPU.";
     Running = RxApp, "running",
         "The task that read was running, and had other work first.";
     Runnable = RxApp, "runnable",
-        "The task that read waited for a CPU, or for its CPU quota.";
+        "The task that read waited for a CPU while others ran on it.";
+    AppThrottled = RxApp, "throttled",
+        "The cgroup of the task that read had used up its CPU quota.";
     Blocked = RxApp, "blocked",
         "The task that read slept: it waited for something else.";
     Unknown = RxApp, "unknown",
         "The rest: what the task that read did is not known, as where another one had read before.";
+    ServiceThrottled = AppService, "throttled",
+        "The cgroup of the task that answers had used up its CPU quota.";
+    ServiceOther = AppService, "other",
+        "The rest: the application's own work, and what else it waited for.";
     Network = PeerAnswer, "network",
         "The smallest round-trip time of the connection.";
     Peer = PeerAnswer, "peer",
@@ -106,7 +116,14 @@ impl Part {
     pub const fn is_rest(self) -> bool {
         matches!(
             self,
-            Self::Copy | Self::Other | Self::Path | Self::Unknown | Self::Peer | Self::RoundTrip
+            Self::Copy
+                | Self::Other
+                | Self::Path
+                | Self::WakeupUnknown
+                | Self::Unknown
+                | Self::ServiceOther
+                | Self::Peer
+                | Self::RoundTrip
         )
     }
 
@@ -134,20 +151,6 @@ const OF_STAGE: [Range<usize>; Stage::COUNT] = {
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
-    }
-}
-
-impl FromStr for Part {
-    type Err = UnknownName;
-
-    fn from_str(name: &str) -> Result<Self, UnknownName> {
-        Self::ALL
-            .into_iter()
-            .find(|part| part.name() == name)
-            .ok_or_else(|| UnknownName {
-                what: "part of a stage",
-                name: name.to_owned(),
-            })
     }
 }
 
@@ -244,12 +247,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_round_trip_and_parts_come_in_the_order_of_stages() {
-        for part in Part::ALL {
-            assert_eq!(part.name().parse(), Ok(part));
-        }
+    fn parts_come_in_the_order_of_stages_and_have_names_of_their_own_there() {
         assert!(Part::ALL.is_sorted_by_key(|part| part.stage()));
-        assert!("cpu".parse::<Part>().is_err());
+        for stage in Stage::ALL {
+            let mut names: Vec<_> = Part::of(stage).map(Part::name).collect();
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count, "{stage}");
+        }
     }
 
     #[test]

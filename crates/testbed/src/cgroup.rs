@@ -125,6 +125,22 @@ impl Cgroup {
             .try_for_each(|pid| move_to(&path, pid))
     }
 
+    /// Return how long its processes have been held because its quota was used up, summed over
+    /// CPUs: `cpu.stat` of its own, in either version of cgroups.
+    pub fn cpu_throttled(&self) -> Result<Duration> {
+        let path = self.cpu_v1.as_ref().unwrap_or(&self.path).join("cpu.stat");
+        let statistics = fs::read_to_string(&path).context("read", text(&path))?;
+        let figure = |name: &str| {
+            let mut lines = statistics.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+        };
+        let micros = figure("throttled_usec ").map(Duration::from_micros);
+        let nanos = figure("throttled_time ").map(Duration::from_nanos);
+        micros.or(nanos).ok_or(Error::Missing(
+            "the time that a quota has held its cgroup in cpu.stat",
+        ))
+    }
+
     fn directories(&self) -> impl Iterator<Item = &Path> {
         [Some(&self.path), self.cpu_v1.as_ref()]
             .into_iter()

@@ -163,9 +163,14 @@ fn flag(record: &Record, flag: raw::message_flags::Type) -> bool {
 /// The part's place in the kernel's arrays; the rest of a stage has none.
 pub(crate) fn part_index(part: Part) -> Option<usize> {
     let index = match part {
-        Part::Copy | Part::Other | Part::Path | Part::Unknown | Part::Peer | Part::RoundTrip => {
-            return None;
-        }
+        Part::Copy
+        | Part::Other
+        | Part::Path
+        | Part::WakeupUnknown
+        | Part::Unknown
+        | Part::ServiceOther
+        | Part::Peer
+        | Part::RoundTrip => return None,
         Part::Sndbuf => raw::part::PART_SNDBUF,
         Part::Cwnd => raw::part::PART_CWND,
         Part::Rwnd => raw::part::PART_RWND,
@@ -178,9 +183,13 @@ pub(crate) fn part_index(part: Part) -> Option<usize> {
         Part::Excess => raw::part::PART_EXCESS,
         Part::Network => raw::part::PART_NETWORK,
         Part::SynAgain => raw::part::PART_SYN_AGAIN,
+        Part::Runqueue => raw::part::PART_RUNQUEUE,
+        Part::WakeupThrottled => raw::part::PART_WAKEUP_THROTTLED,
         Part::Running => raw::part::PART_RUNNING,
         Part::Runnable => raw::part::PART_RUNNABLE,
+        Part::AppThrottled => raw::part::PART_APP_THROTTLED,
         Part::Blocked => raw::part::PART_BLOCKED,
+        Part::ServiceThrottled => raw::part::PART_SERVICE_THROTTLED,
     };
     Some(index as usize)
 }

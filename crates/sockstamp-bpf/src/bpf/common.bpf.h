@@ -112,6 +112,12 @@ const volatile bool setting_casts = true;
 		kernel_value;                                              \
 	})
 
+/* The verifier does not calculate with a pointer that it knows, but with a word of some type. */
+static __always_inline __u64 word_at(const void *address)
+{
+	return kernel_read(address, struct timespec64, tv_sec);
+}
+
 /* The verifier lets skb->cb be read as anything: btf_struct_walk(), kernel/bpf/btf.c, v6.1. */
 static __always_inline struct tcp_skb_cb *skb_tcp(const struct sk_buff *skb)
 {

@@ -669,9 +669,17 @@ struct sched_info {
 	unsigned long long last_queued;
 };
 
+/* The tasks of one cgroup on one CPU. */
+struct cfs_rq {
+	int runtime_enabled; /* CONFIG_CFS_BANDWIDTH */
+	__u64 throttled_clock_self; /* CONFIG_CFS_BANDWIDTH, v6.6 */
+	__u64 throttled_clock_self_time;
+};
+
 struct sched_entity {
 	__u64 sum_exec_runtime;
 	__u64 prev_sum_exec_runtime;
+	struct cfs_rq *cfs_rq; /* CONFIG_FAIR_GROUP_SCHED */
 };
 
 struct user_namespace {
@@ -698,6 +706,7 @@ struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
 	int on_cpu; /* CONFIG_SMP */
+	int prio;
 	struct sched_entity se;
 	int pid;
 	int tgid;

@@ -96,12 +96,15 @@ static __always_inline void account_part(struct bank *bank, __u32 group, enum pa
 		group_part_add(group, part, ns, weight);
 }
 
-/* Add the parts of rx.app. */
+/* Add the parts of rx.wakeup and rx.app. */
 static __always_inline void account_spent(struct bank *bank, __u32 group, const struct spent *spent,
 					  __u32 weight)
 {
+	account_part(bank, group, PART_RUNQUEUE, spent->runqueue, weight);
+	account_part(bank, group, PART_WAKEUP_THROTTLED, spent->held, weight);
 	account_part(bank, group, PART_RUNNING, spent->running, weight);
 	account_part(bank, group, PART_RUNNABLE, spent->runnable, weight);
+	account_part(bank, group, PART_APP_THROTTLED, spent->throttled, weight);
 	account_part(bank, group, PART_BLOCKED, spent->blocked, weight);
 }
 

@@ -10,6 +10,8 @@
 #define SOCKSTAMP_SCHED_SCHED_BPF_H
 
 #include "bpf/common.bpf.h"
+#include "sched/quota.bpf.h"
+#include "sched/run_clock.bpf.h"
 
 /*
  * The task that is expected to read the latest arrival, as it was then. What it does from there to
@@ -49,42 +51,6 @@ const volatile __u64 setting_wake_epoll = NO_FUNCTION;
 const volatile __u64 setting_wake_uring = NO_FUNCTION;
 
 /*
- * The scheduler's clock is sched_clock(); a program cannot read it. The sample of a perf event
- * carries it (perf_event_clock(), kernel/events/core.c), so one that a timer takes on one CPU tells
- * how far CLOCK_MONOTONIC is from it. One writer; each field is one aligned word.
- */
-struct run_clock {
-	__s64 offset; /* CLOCK_MONOTONIC - sched_clock() */
-	__u64 at; /* when that was seen; 0: never */
-	__u64 doubts; /* samples in a row that looked interrupted */
-};
-volatile struct run_clock run_clock;
-
-/* Between its two clock reads a sample takes some 0.1 µs, and the clocks drift apart by less. */
-#define RUN_CLOCK_DOUBTFUL_NS 2000
-#define RUN_CLOCK_DOUBTS      3
-/*
- * Without a sample for so long the timer is dead: its CPU went offline. One that idles may take no
- * sample either (seen on v6.18); the clocks were seen to drift apart by 0.4 µs per second.
- */
-#define RUN_CLOCK_STALE_NS 10000000000ULL
-
-/* An interruption between the two reads makes a sample too large, and the next one tells. */
-static __always_inline void run_clock_sample(__u64 now, __u64 scheduler)
-{
-	__s64 offset = now - scheduler;
-
-	if (run_clock.at && offset - run_clock.offset > RUN_CLOCK_DOUBTFUL_NS &&
-	    run_clock.doubts < RUN_CLOCK_DOUBTS) {
-		run_clock.doubts++;
-		return;
-	}
-	run_clock.doubts = 0;
-	run_clock.offset = offset;
-	run_clock.at = now;
-}
-
-/*
  * Tasks that were woken but have not run yet have left their queue: epoll's at the wake-up
  * (ep_autoremove_wake_function(), fs/eventpoll.c), and on io_uring's only their state tells. They
  * are about to get data that comes then too. Slots are shared by hash and written without a lock: a
@@ -99,12 +65,6 @@ struct woken {
 /* Some 6 kB: as many epoll instances as are likely to be woken in one scheduling delay. */
 #define WOKEN_SLOTS 256
 struct woken woken[WOKEN_SLOTS];
-
-/* The verifier does not calculate with a pointer that it knows, but with a word of some type. */
-static __always_inline __u64 word_at(const void *address)
-{
-	return kernel_read(address, struct timespec64, tv_sec);
-}
 
 static __always_inline struct woken *woken_slot(__u64 queue)
 {
@@ -265,17 +225,6 @@ static __always_inline const struct task_struct *sock_waiter(const struct sock *
  */
 #define SPENT_SLACK_NS 50000
 
-/* Convert a time of the scheduler, if its clock is known. */
-static __always_inline __u64 run_clock_time(__u64 scheduler)
-{
-	return scheduler + run_clock.offset;
-}
-
-static __always_inline bool run_clock_known(__u64 now)
-{
-	return now - run_clock.at < RUN_CLOCK_STALE_NS;
-}
-
 static __always_inline bool task_on_cpu(const struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->on_cpu))
@@ -352,15 +301,20 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
 	if (waiter->asleep && task_runs(task) == waiter->runs) {
 		waiter->last = arrival;
 		reader->arrival = arrival;
+		quota_note(task, arrival, 0, now);
 		return;
 	}
 	task = sock_waiter(sk);
 	if (!task) {
 		/* The one that reads this socket has other work. */
-		reader_note(reader, (const struct task_struct *)reader->last, arrival, now);
+		task = (const struct task_struct *)reader->last;
+		reader_note(reader, task, arrival, now);
+		if (task)
+			quota_note(task, arrival, 0, now);
 		return;
 	}
 	reader_note(reader, task, arrival, now);
+	quota_note(task, arrival, 0, now);
 	runs = task_runs(task);
 	if (waiter->task != (__u64)task || waiter->runs != runs || waiter->last + 1 != arrival) {
 		waiter->task = (__u64)task;
@@ -401,20 +355,44 @@ static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
 	return (__u64)waited < now - ready ? waited : now - ready;
 }
 
-/* rx.app of a read, and what its task did meanwhile; the rest is not known. */
+/* rx.app of a read, and what its task did in it and in rx.wakeup; the rest is not known. */
 struct spent {
 	__u64 app;
 	__u64 running;
 	__u64 runnable;
+	__u64 throttled;
 	__u64 blocked;
+	/* In rx.wakeup. */
+	__u64 runqueue;
+	__u64 held;
 };
 
 static __always_inline void spent_record(struct message_record *record, const struct spent *spent)
 {
 	record->stages[STAGE_RX_APP] = spent->app;
+	record->parts[PART_RUNQUEUE] = spent->runqueue;
+	record->parts[PART_WAKEUP_THROTTLED] = spent->held;
 	record->parts[PART_RUNNING] = spent->running;
 	record->parts[PART_RUNNABLE] = spent->runnable;
+	record->parts[PART_APP_THROTTLED] = spent->throttled;
 	record->parts[PART_BLOCKED] = spent->blocked;
+}
+
+/* Tell waits for a CPU from those for the quota: rx.wakeup is the first of them. */
+static __always_inline void spent_divide(struct spent *spent, __u64 wakeup, __u64 throttled)
+{
+	__u64 runnable = spent->runnable;
+
+	spent->runnable = 0;
+	if (throttled == QUOTA_UNKNOWN)
+		return;
+	if (wakeup != STAGE_ABSENT) {
+		spent->held = throttled < wakeup ? throttled : wakeup;
+		spent->runqueue = wakeup - spent->held;
+		throttled -= spent->held;
+	}
+	spent->throttled = throttled < runnable ? throttled : runnable;
+	spent->runnable = runnable - spent->throttled;
 }
 
 static __always_inline void spent_compute(struct spent *spent, __u64 ran, __u64 delay)
@@ -487,6 +465,8 @@ __noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, _
 	if (wakeup != STAGE_ABSENT)
 		spent->app -= wakeup;
 	sched_spent(waiter, task, arrival, now, wakeup, spent);
+	if (spent->runnable || (wakeup != STAGE_ABSENT && wakeup))
+		spent_divide(spent, wakeup, quota_since(word_at(&task), arrival, now));
 	return wakeup;
 }
 

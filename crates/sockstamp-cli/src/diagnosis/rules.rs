@@ -157,8 +157,8 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "CPU quota",
-        condition: "The quota of a cgroup was used up in 10 % of its periods, and in 5; and `rx.wakeup`, `rx.app` or `app.service` is 2 ms on average.",
-        sentence: "the CPU quota of CGROUP was used up in N of M periods: its programs wait for the next one (STAGE T)",
+        condition: "The quota of a cgroup was used up in 10 % of its periods, and in 5; `rx.wakeup`, `rx.app` or `app.service` is 2 ms on average; and `throttled`, where it is known, is 10 % of the three.",
+        sentence: "the CPU quota of CGROUP was used up in N of M periods: its programs wait for the next one (N % of STAGE T)",
         check: "`cpu.stat` of the cgroup: nr_throttled; `cpu.max`, or `cpu.cfs_quota_us` (version 1).",
         cure: "A higher quota, or less work; a quota of the whole target, where the cgroup is not its own.",
         find: throttled,
@@ -398,23 +398,37 @@ fn refused(figures: &Figures) -> Option<Finding> {
 }
 
 /// A task is held up before it reads, or, as its system call ends, after it (v6.18): in any stage
-/// that ends with its work. Its share of them is unknown, so that the quota stands for all of it.
+/// that ends with its work. The quota stands for all of them, unless its share is known and small.
 fn throttled(figures: &Figures) -> Option<Finding> {
     let quota = figures.throttled.as_ref()?;
     if quota.throttled < 5 || quota.throttled * 10 < quota.periods {
         return None;
     }
-    let stages = [Stage::RxWakeup, Stage::RxApp, Stage::AppService];
-    let slow = stages.map(|stage| (stage, figures.stages[stage]));
-    let (stage, most) = slow.into_iter().max_by_key(|(_, sum)| sum.mean())?;
+    let parts = [Part::WakeupThrottled, Part::AppThrottled, Part::ServiceThrottled];
+    let slow = parts.map(|part| {
+        let stage = part.stage();
+        (stage, figures.stages[stage], figures.parts[part].ns)
+    });
+    let (stage, most, held) = slow
+        .into_iter()
+        .max_by_key(|(_, stage, held)| (*held, stage.mean()))?;
     if most.mean() < Nanos(2 * MS) {
         return None;
     }
+    let known: u128 = slow.iter().map(|(_, _, held)| held).sum();
+    let ns: u128 = slow.iter().map(|(_, stage, _)| stage.ns).sum();
+    if known > 0 && known * 10 < ns {
+        return None;
+    }
     let (cgroup, used, periods, time) = (&quota.cgroup, quota.throttled, quota.periods, most.mean());
+    let of = match held {
+        0 => String::new(),
+        held => format!("{} of ", share(held, most.ns)),
+    };
     Some(Finding {
-        ns: slow.into_iter().map(|(_, sum)| sum.ns).sum(),
+        ns,
         sentence: format!(
-            "the CPU quota of {cgroup} was used up in {used} of {periods} periods: its programs wait for the next one ({stage} {time})"
+            "the CPU quota of {cgroup} was used up in {used} of {periods} periods: its programs wait for the next one ({of}{stage} {time})"
         ),
         cause: Cause::Other,
     })

@@ -150,6 +150,18 @@ fn a_cpu_quota_is_named_where_its_programs_are_slow() {
     let mut summary = measured(&[]);
     summary.throttled = quota(42);
     assert_eq!(told(&summary), None, "nothing is slow");
+    for (held, expected) in [(30, "(50.0 % of app.service 60.0 ms)"), (5, "")] {
+        let mut summary = measured(&[(Stage::AppService, 60 * MS)]);
+        summary.throttled = quota(42);
+        summary.tx.parts[Part::ServiceThrottled] = Some(PartSummary {
+            count: 100,
+            sum_ns: u128::from(held * MS) * 100,
+            max_ns: Some(Nanos(held * MS)),
+        });
+        let sentence = told(&summary).unwrap_or_default();
+        assert!(sentence.ends_with(expected), "{sentence}");
+        assert_eq!(sentence.contains("quota"), held == 30, "{sentence}");
+    }
 }
 
 #[test]

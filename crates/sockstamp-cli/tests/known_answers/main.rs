@@ -8,6 +8,7 @@ mod behind_a_host;
 mod busy_reader;
 mod computing_reader;
 mod cpu_hog;
+mod cpu_quota;
 mod cumulative;
 mod diagnosis;
 mod dns;

@@ -346,6 +346,18 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, struct fl
 	answer_add(bank, group, &read->answer, read->weight);
 }
 
+/* A read ends: app.service begins. */
+static __always_inline void rx_served_from(struct flow *flow, __u64 now)
+{
+	const struct task_struct *task;
+
+	flow->rx_time = now;
+	if (!setting_sched)
+		return;
+	task = bpf_get_current_task_btf();
+	quota_note(task, now, task->sched_info.run_delay, now);
+}
+
 static __always_inline void rx_take(const struct sock *sk, struct bank *bank, struct flow *flow,
 				    struct read *read, __u32 group)
 {
@@ -354,7 +366,7 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 	remember_task(flow, read->pid);
 	if (!read->now)
 		read->now = bpf_ktime_get_ns();
-	flow->rx_time = read->now;
+	rx_served_from(flow, read->now);
 	read->weight = stream_take(&flow->rx_sampler, read->end - read->start) * window_weight();
 	if (flow_in_gap(flow))
 		verdict = VERDICT_WINDOW;
@@ -375,7 +387,10 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 /* A read that is not measured: the send that answers it may be. */
 static __always_inline void rx_passed_over(struct flow *flow)
 {
-	flow->rx_time = stream_passes(&flow->tx_sampler) ? 0 : bpf_ktime_get_ns();
+	if (stream_passes(&flow->tx_sampler))
+		flow->rx_time = 0;
+	else
+		rx_served_from(flow, bpf_ktime_get_ns());
 }
 
 static __always_inline void rx_message(const struct sock *sk, struct bank *bank, struct flow *flow,

@@ -14,6 +14,17 @@
 
 #define TCPHDR_ACK 0x10 /* RFC 9293, section 3.1 */
 
+/* Return what app.service has of waiting for the CPU quota, as far as it is known. */
+static __always_inline __u64 tx_service_throttled(const struct tx_message *message)
+{
+	struct quota_note note;
+
+	if (!(message->flags & MESSAGE_THROTTLED))
+		return 0;
+	note = quota_find(0, message->stamps.entry);
+	return note.event ? note.quota.throttled : 0;
+}
+
 static __always_inline void tx_record_stages(struct message_record *record,
 					     const struct tx_message *message)
 {
@@ -29,6 +40,7 @@ static __always_inline void tx_record_stages(struct message_record *record,
 	record->parts[PART_SNDBUF] = message->sndbuf;
 	for (int i = 0; i < CAUSE_COUNT; i++)
 		record->parts[CAUSE_FIRST + i] = cause_ns(message->waited[i]);
+	record->parts[PART_SERVICE_THROTTLED] = tx_service_throttled(message);
 	record->parts[PART_DELAYED_ACK] = network.delayed_ack;
 	record->parts[PART_EXCESS] = network.excess;
 }
@@ -58,7 +70,7 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record->repeats = message->repeats;
 	record_interface(&record->interface_first, message->interface_first);
 	record_interface(&record->interface_last, message->interface_last);
-	record->flags = message->flags;
+	record->flags = message->flags & ~MESSAGE_THROTTLED;
 	if (verdict == VERDICT_VALID)
 		tx_record_stages(record, message);
 	record_submit(record);
@@ -163,6 +175,7 @@ static __always_inline void tx_add_parts(struct bank *bank, const struct tx_mess
 	__u32 group = message->group;
 
 	account_part(bank, group, PART_SNDBUF, message->sndbuf, weight);
+	account_part(bank, group, PART_SERVICE_THROTTLED, tx_service_throttled(message), weight);
 	for (int i = 0; i < CAUSE_COUNT; i++)
 		account_part(bank, group, CAUSE_FIRST + i, cause_ns(message->waited[i]), weight);
 	account_part(bank, group, PART_DELAYED_ACK, network.delayed_ack, weight);

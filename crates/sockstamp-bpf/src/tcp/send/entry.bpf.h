@@ -40,6 +40,39 @@ static __always_inline void tx_wait(struct sender *sender, bool will_wait, __u64
 	sender->full = will_wait ? now : 0;
 }
 
+/*
+ * Keep what app.service has of waiting for the CPU quota until the message ends: few have any, and
+ * a flow has no room for it. The time of the entry names it.
+ */
+static __always_inline void tx_throttled(struct sender *sender, __u64 read)
+{
+	const struct task_struct *task;
+	struct quota_note note;
+	struct quota held;
+	__u64 address, delay;
+
+	if (!setting_sched || !quota_told())
+		return;
+	task = bpf_get_current_task_btf();
+	address = word_at(&task);
+	note = quota_find(address, read);
+	if (!note.event)
+		return;
+	held.queue = note.quota.queue;
+	held.throttled = quota_since(address, read, sender->entry);
+	delay = task->sched_info.run_delay - note.run_delay;
+	if (held.throttled == QUOTA_UNKNOWN)
+		return;
+	if (held.throttled > delay)
+		held.throttled = delay;
+	if (held.throttled > sender->service)
+		held.throttled = sender->service;
+	if (!held.throttled)
+		return;
+	quota_write(quota_slot(0, sender->entry), 0, sender->entry, 0, &held);
+	sender->flags |= MESSAGE_THROTTLED;
+}
+
 /* The present send answers the last read, if that took all unread data. */
 static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flow,
 				     struct sender *sender)
@@ -49,10 +82,12 @@ static __always_inline void tx_serve(const struct tcp_sock *tp, struct flow *flo
 	sender->service = STAGE_ABSENT;
 	if (!read || read > sender->entry)
 		return;
-	if (tp->copied_seq == tp->rcv_nxt)
-		sender->service = sender->entry - read;
-	else
+	if (tp->copied_seq != tp->rcv_nxt) {
 		sender->flags |= MESSAGE_PIPELINED;
+		return;
+	}
+	sender->service = sender->entry - read;
+	tx_throttled(sender, read);
 }
 
 /* The task's entry, or with task 0 a vacant place. */

@@ -135,7 +135,7 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 	message->stamps.entry = sender->entry;
 	message->sndbuf = sender->sndbuf;
 	message->service = sender->service;
-	message->flags = sender->flags & MESSAGE_PIPELINED;
+	message->flags = sender->flags & (MESSAGE_PIPELINED | MESSAGE_THROTTLED);
 	message->seq_start = start;
 	message->seq_last = key;
 	message->pid = sender->pid ?: bpf_get_current_pid_tgid() >> 32;

@@ -56,7 +56,7 @@ struct sender {
 	};
 	__u32 tid; /* 0: free */
 	__u32 pid;
-	__u32 flags; /* SENDER_ and MESSAGE_PIPELINED */
+	__u32 flags; /* SENDER_, MESSAGE_PIPELINED and MESSAGE_THROTTLED */
 	/* The message's group, once it is queued. */
 	__u32 group;
 	__u32 crowded; /* the flow's tx_crowded */
@@ -70,6 +70,9 @@ enum crowded {
 	TX_ADOPTED, /* some were when the flow was adopted */
 	TX_WINDOW, /* some may have been when a window's programs came */
 };
+/* Beside the flags of abi.h: `quota_notes` has a part of its app.service. */
+#define MESSAGE_THROTTLED (1 << 5)
+
 #define SENDER_MORE   (1 << 16) /* MSG_MORE */
 #define SENDER_NOWAIT (1 << 17) /* MSG_DONTWAIT */
 

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tell the time that tasks wait for the CPU quota of their cgroup. The scheduler keeps for each
+ * cgroup and CPU how long tasks have been held there, as cpu.stat.local shows it
+ * (throttled_clock_self_time, kernel/sched/fair.c, v6.6), but not for each task. A task that waits
+ * for its quota counts as waiting for a CPU: what its cgroup was held meanwhile, up to what the
+ * task waited, is the task's.
+ */
+#ifndef SOCKSTAMP_SCHED_QUOTA_BPF_H
+#define SOCKSTAMP_SCHED_QUOTA_BPF_H
+
+#include "bpf/common.bpf.h"
+#include "sched/run_clock.bpf.h"
+
+#define QUOTA_UNKNOWN (~0ULL)
+#define MAX_RT_PRIO   100 /* include/linux/sched/prio.h: no quota holds those below */
+
+/* How long tasks of one cgroup had waited for its quota on one CPU. */
+struct quota {
+	__u64 queue; /* address of their struct cfs_rq; 0: the time is unknown */
+	__u64 throttled;
+};
+
+/* What was noted at an event of a task, until the next one. */
+struct quota_note {
+	__u64 event; /* an arrival's serial number, or a time; 0: it is being written */
+	__u64 task;
+	__u64 run_delay;
+	struct quota quota;
+};
+
+/*
+ * Some 80 kB: as many messages as tasks with quotas may have under way. Slots are shared by hash
+ * and written without a lock; a lost note leaves a part unknown.
+ */
+#define QUOTA_NOTES 2048
+struct quota_note quota_notes[QUOTA_NOTES];
+
+static __always_inline struct quota_note *quota_slot(__u64 task, __u64 event)
+{
+	/* hash_64(), include/linux/hash.h */
+	return &quota_notes[((task + event) * 0x61C8864680B583EBULL >> 53) % QUOTA_NOTES];
+}
+
+/* Return true if the kernel keeps the time. Where it does not, it is in the wait for a CPU. */
+static __always_inline bool quota_told(void)
+{
+	return bpf_core_field_exists(((struct cfs_rq *)0)->throttled_clock_self_time) &&
+	       bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq);
+}
+
+static __always_inline void quota_look(struct quota *quota, const struct task_struct *task,
+				       __u64 now)
+{
+	__u64 queue = word_at(&task->se.cfs_rq);
+	const struct cfs_rq *tasks = (const struct cfs_rq *)queue;
+	__u64 since = kernel_read(tasks, struct cfs_rq, throttled_clock_self);
+
+	quota->queue = queue;
+	quota->throttled = kernel_read(tasks, struct cfs_rq, throttled_clock_self_time);
+	if (!since)
+		return;
+	since = run_clock_time(since);
+	if (!run_clock_known(now))
+		quota->queue = 0;
+	else if (now > since)
+		quota->throttled += now - since;
+}
+
+static __always_inline void quota_write(struct quota_note *note, __u64 task, __u64 event,
+					__u64 run_delay, const struct quota *quota)
+{
+	note->event = 0;
+	barrier();
+	note->task = task;
+	note->run_delay = run_delay;
+	note->quota = *quota;
+	barrier();
+	note->event = event;
+}
+
+/*
+ * Return true if tasks of the cgroup may be held, or have been. Of one that only a cgroup above it
+ * holds, the first time is missed.
+ */
+static __always_inline bool quota_matters(const struct quota *quota)
+{
+	const struct cfs_rq *tasks = (const struct cfs_rq *)quota->queue;
+
+	return quota->throttled || kernel_read(tasks, struct cfs_rq, runtime_enabled);
+}
+
+/* Note an event of a task that may be held. */
+static __always_inline void quota_note(const struct task_struct *task, __u64 event, __u64 run_delay,
+				       __u64 now)
+{
+	struct quota quota;
+	__u64 address;
+
+	if (!quota_told())
+		return;
+	quota_look(&quota, task, now);
+	if (!quota_matters(&quota))
+		return;
+	address = word_at(&task);
+	quota_write(quota_slot(address, event), address, event, run_delay, &quota);
+}
+
+/* Return the note of an event, copied; its `event` is 0 if there is none. */
+static __always_inline struct quota_note quota_find(__u64 task, __u64 event)
+{
+	const struct quota_note *slot = quota_slot(task, event);
+	struct quota_note note = *slot;
+
+	barrier();
+	if (slot->event != event || note.event != event || note.task != task)
+		note.event = 0;
+	return note;
+}
+
+/*
+ * Return how long the cgroup of a task was held since an event. It is a global function, so that
+ * the verifier walks it once.
+ */
+__noinline __u64 quota_since(__u64 address, __u64 event, __u64 now)
+{
+	const struct task_struct *task = (const struct task_struct *)address;
+	struct quota_note note;
+	struct quota quota;
+
+	if (!quota_told())
+		return 0;
+	quota_look(&quota, task, now);
+	if (!quota.queue)
+		return QUOTA_UNKNOWN;
+	note = quota_find(address, event);
+	if (!note.event)
+		return quota.throttled ? QUOTA_UNKNOWN : 0;
+	if (note.quota.queue != quota.queue)
+		return QUOTA_UNKNOWN;
+	if (kernel_read(task, struct task_struct, prio) < MAX_RT_PRIO)
+		return 0;
+	return quota.throttled - note.quota.throttled;
+}
+
+#endif

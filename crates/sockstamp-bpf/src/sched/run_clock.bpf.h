@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Keep the offset of the scheduler's clock, in which it notes what tasks do. */
+#ifndef SOCKSTAMP_SCHED_RUN_CLOCK_BPF_H
+#define SOCKSTAMP_SCHED_RUN_CLOCK_BPF_H
+
+#include "bpf/common.bpf.h"
+
+/*
+ * The scheduler's clock is sched_clock(); a program cannot read it. The sample of a perf event
+ * carries it (perf_event_clock(), kernel/events/core.c), so one that a timer takes on one CPU tells
+ * how far CLOCK_MONOTONIC is from it. One writer; each field is one aligned word.
+ */
+struct run_clock {
+	__s64 offset; /* CLOCK_MONOTONIC - sched_clock() */
+	__u64 at; /* when that was seen; 0: never */
+	__u64 doubts; /* samples in a row that looked interrupted */
+};
+volatile struct run_clock run_clock;
+
+/* Between its two clock reads a sample takes some 0.1 µs, and the clocks drift apart by less. */
+#define RUN_CLOCK_DOUBTFUL_NS 2000
+#define RUN_CLOCK_DOUBTS      3
+/*
+ * Without a sample for so long the timer is dead: its CPU went offline. One that idles may take no
+ * sample either (seen on v6.18); the clocks were seen to drift apart by 0.4 µs per second.
+ */
+#define RUN_CLOCK_STALE_NS 10000000000ULL
+
+/* An interruption between the two reads makes a sample too large, and the next one tells. */
+static __always_inline void run_clock_sample(__u64 now, __u64 scheduler)
+{
+	__s64 offset = now - scheduler;
+
+	if (run_clock.at && offset - run_clock.offset > RUN_CLOCK_DOUBTFUL_NS &&
+	    run_clock.doubts < RUN_CLOCK_DOUBTS) {
+		run_clock.doubts++;
+		return;
+	}
+	run_clock.doubts = 0;
+	run_clock.offset = offset;
+	run_clock.at = now;
+}
+
+/* Convert a time of the scheduler, if its clock is known. */
+static __always_inline __u64 run_clock_time(__u64 scheduler)
+{
+	return scheduler + run_clock.offset;
+}
+
+static __always_inline bool run_clock_known(__u64 now)
+{
+	return now - run_clock.at < RUN_CLOCK_STALE_NS;
+}
+
+#endif
