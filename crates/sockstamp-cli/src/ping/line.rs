@@ -44,8 +44,8 @@ pub(super) fn answered(
     remark: &str,
 ) -> io::Result<()> {
     let what = match answer.kind {
-        AnswerKind::EchoReply => format!("{} bytes", answer.bytes + ICMP_HEADER),
-        AnswerKind::UdpReply => format!("{} bytes", answer.bytes),
+        AnswerKind::EchoReply => format!("{} B", answer.bytes + ICMP_HEADER),
+        AnswerKind::UdpReply => format!("{} B", answer.bytes),
         AnswerKind::PortUnreachable => "port unreachable".to_owned(),
         AnswerKind::SynAck => "SYN-ACK".to_owned(),
         AnswerKind::Reset => "RST (port closed)".to_owned(),
@@ -77,7 +77,7 @@ fn times(output: &mut dyn Write, times: &Times) -> io::Result<()> {
     match times.fallback {
         None => write!(
             output,
-            " time={} tx.qdisc={} prober delay={}",
+            " time={} tx.qdisc={} prober={}",
             times.rtt,
             times.qdisc(),
             times.prober_delay()
@@ -166,8 +166,11 @@ mod tests {
     fn an_answer_has_both_views() {
         assert_eq!(
             line(Outcome::Answered(answer(10))),
-            "64 bytes from 10.0.0.2: seq=7 ttl=64 time=10.0 ms tx.qdisc=1.00 µs prober delay=99.0 µs\n"
+            "64 B from 10.0.0.2: seq=7 ttl=64 time=10.0 ms tx.qdisc=1.00 µs prober=99.0 µs\n"
         );
+        let loopback = Outcome::Answered(answer(10));
+        let line = printed(|output| super::outcome(output, &host("10.0.0.2", None), 100, &loopback));
+        assert!(line.trim_end().chars().count() <= 80, "{line}");
     }
 
     #[test]
@@ -179,7 +182,7 @@ mod tests {
     #[test]
     fn the_kind_of_answer_is_printed() {
         for (kind, start) in [
-            (AnswerKind::UdpReply, "56 bytes from "),
+            (AnswerKind::UdpReply, "56 B from "),
             (AnswerKind::PortUnreachable, "port unreachable from "),
             (AnswerKind::SynAck, "SYN-ACK from "),
             (AnswerKind::Reset, "RST (port closed) from "),
@@ -210,7 +213,7 @@ mod tests {
         };
         assert_eq!(
             printed(|output| answered(output, &host("10.0.0.2", None), 7, &answer, " duplicate")),
-            "64 bytes from 10.0.0.1 for 10.0.0.2: seq=7 ttl=64 time=10.0 ms tx.qdisc=1.00 µs prober delay=99.0 µs truncated by 20 bytes \
+            "64 B from 10.0.0.1 for 10.0.0.2: seq=7 ttl=64 time=10.0 ms tx.qdisc=1.00 µs prober=99.0 µs truncated by 20 bytes \
              reordered duplicate\n"
         );
     }
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!(
             line(Outcome::Refused(refusal())),
             "refused by 10.0.0.1 for 10.0.0.2: seq=7: time to live exceeded (ICMP type 11 code 0) time=1.00 ms \
-             tx.qdisc=1.00 µs prober delay=99.0 µs\n"
+             tx.qdisc=1.00 µs prober=99.0 µs\n"
         );
         let by_us = Refusal {
             kind: RefusalKind::TooBig { mtu: 1400 },

@@ -19,6 +19,8 @@ use super::screen::{self, Keys};
 use super::svg;
 
 const SMALL: Size = Size::new(80, 24);
+/// The narrowest in which flows show their local address.
+const MEDIUM: Size = Size::new(120, 40);
 const LARGE: Size = Size::new(160, 50);
 const PLAIN: Paint = Paint { colours: false };
 const COLOURED: Paint = Paint { colours: true };
@@ -101,8 +103,9 @@ fn drilled() -> App {
 }
 
 #[test]
-fn the_screen_of_groups_fits_both_sizes() {
+fn the_screen_of_groups_fits_each_size() {
     assert_screen("groups-80x24", &sample::app(), SMALL);
+    assert_screen("groups-120x40", &sample::app(), MEDIUM);
     assert_screen("groups-160x50", &sample::app(), LARGE);
 }
 
@@ -125,6 +128,32 @@ fn cells_show_medians_and_shares() {
 #[test]
 fn the_screen_of_flows_shows_the_last_interval() {
     assert_screen("flows-80x24", &drilled(), SMALL);
+    assert_screen("flows-120x40", &drilled(), MEDIUM);
+}
+
+/// Columns are aligned to the right, so a blank follows the end of each.
+#[test]
+fn no_two_cells_of_a_table_touch() {
+    for (app, name) in [(sample::app(), "group"), (drilled(), "flow")] {
+        for size in [SMALL, MEDIUM, LARGE] {
+            let screen = seen(&app, size);
+            let lines: Vec<Vec<char>> = screen.lines().map(|line| line.chars().collect()).collect();
+            let is_head = |line: &Vec<char>| line.iter().collect::<String>().trim().starts_with(name);
+            let place = lines.iter().position(is_head).unwrap();
+            let head = &lines[place];
+            let ends: Vec<usize> = (name.len() + 3..head.len())
+                .filter(|end| head[end - 1] != ' ' && head[*end] == ' ')
+                .collect();
+            assert!(ends.len() >= 6, "{screen}");
+            let rows = lines[place + 1..].iter().take_while(|line| !line.is_empty());
+            for row in rows {
+                assert!(
+                    ends.iter().all(|end| row.get(*end) == Some(&' ')),
+                    "{screen}\n{ends:?}"
+                );
+            }
+        }
+    }
 }
 
 #[test]
