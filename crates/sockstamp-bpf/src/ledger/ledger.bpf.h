@@ -96,16 +96,19 @@ static __always_inline void account_part(struct bank *bank, __u32 group, enum pa
 		group_part_add(group, part, ns, weight);
 }
 
-/* Add the parts of rx.wakeup and rx.app. */
+/* Add rx.app, and the parts of it and of rx.wakeup. */
 static __always_inline void account_spent(struct bank *bank, __u32 group, const struct spent *spent,
-					  __u32 weight)
+					  __u64 wakeup, __u32 weight)
 {
-	account_part(bank, group, PART_RUNQUEUE, spent->runqueue, weight);
-	account_part(bank, group, PART_WAKEUP_THROTTLED, spent->held, weight);
-	account_part(bank, group, PART_RUNNING, spent->running, weight);
-	account_part(bank, group, PART_RUNNABLE, spent->runnable, weight);
-	account_part(bank, group, PART_APP_THROTTLED, spent->throttled, weight);
-	account_part(bank, group, PART_BLOCKED, spent->blocked, weight);
+	if (wakeup != STAGE_ABSENT)
+		account_stage(bank, group, STAGE_RX_WAKEUP, wakeup, weight);
+	account_stage(bank, group, STAGE_RX_APP, spent->app, weight);
+	account_part(bank, group, PART_RUNQUEUE, spent_runqueue(spent, wakeup), weight);
+	account_part(bank, group, PART_WAKEUP_THROTTLED, spent_held(spent, wakeup), weight);
+	account_part(bank, group, PART_RUNNING, spent_running(spent), weight);
+	account_part(bank, group, PART_RUNNABLE, spent_runnable(spent, wakeup), weight);
+	account_part(bank, group, PART_APP_THROTTLED, spent_throttled(spent, wakeup), weight);
+	account_part(bank, group, PART_BLOCKED, spent_blocked(spent), weight);
 }
 
 #endif

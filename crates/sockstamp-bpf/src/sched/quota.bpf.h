@@ -106,16 +106,11 @@ static __always_inline void quota_note(const struct task_struct *task, __u64 eve
 	quota_write(quota_slot(address, event), address, event, run_delay, &quota);
 }
 
-/* Return the note of an event, copied; its `event` is 0 if there is none. */
-static __always_inline struct quota_note quota_find(__u64 task, __u64 event)
+/* Return true if this is the note of an event, also after its fields have been read. */
+static __always_inline bool quota_noted(const struct quota_note *note, __u64 task, __u64 event)
 {
-	const struct quota_note *slot = quota_slot(task, event);
-	struct quota_note note = *slot;
-
 	barrier();
-	if (slot->event != event || note.event != event || note.task != task)
-		note.event = 0;
-	return note;
+	return *(volatile __u64 *)&note->event == event && note->task == task;
 }
 
 /*
@@ -125,7 +120,8 @@ static __always_inline struct quota_note quota_find(__u64 task, __u64 event)
 __noinline __u64 quota_since(__u64 address, __u64 event, __u64 now)
 {
 	const struct task_struct *task = (const struct task_struct *)address;
-	struct quota_note note;
+	const struct quota_note *note = quota_slot(address, event);
+	__u64 queue = note->quota.queue, throttled = note->quota.throttled;
 	struct quota quota;
 
 	if (!quota_told())
@@ -133,14 +129,13 @@ __noinline __u64 quota_since(__u64 address, __u64 event, __u64 now)
 	quota_look(&quota, task, now);
 	if (!quota.queue)
 		return QUOTA_UNKNOWN;
-	note = quota_find(address, event);
-	if (!note.event)
+	if (!quota_noted(note, address, event))
 		return quota.throttled ? QUOTA_UNKNOWN : 0;
-	if (note.quota.queue != quota.queue)
+	if (queue != quota.queue)
 		return QUOTA_UNKNOWN;
 	if (kernel_read(task, struct task_struct, prio) < MAX_RT_PRIO)
 		return 0;
-	return quota.throttled - note.quota.throttled;
+	return quota.throttled - throttled;
 }
 
 #endif

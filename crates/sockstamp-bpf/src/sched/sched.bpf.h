@@ -355,44 +355,75 @@ static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
 	return (__u64)waited < now - ready ? waited : now - ready;
 }
 
-/* rx.app of a read, and what its task did in it and in rx.wakeup; the rest is not known. */
+#define SPENT_UNKNOWN (~0ULL)
+
+/* rx.app of a read, and what its task did in it and in rx.wakeup. Stacks have no room for more. */
 struct spent {
 	__u64 app;
-	__u64 running;
-	__u64 runnable;
-	__u64 throttled;
-	__u64 blocked;
-	/* In rx.wakeup. */
-	__u64 runqueue;
-	__u64 held;
+	__u64 running; /* SPENT_UNKNOWN: nothing is known of it */
+	__u64 runnable; /* waiting for a CPU, or for the quota */
+	__u64 quota; /* the cgroup was held, in rx.wakeup and rx.app; QUOTA_UNKNOWN */
 };
 
-static __always_inline void spent_record(struct message_record *record, const struct spent *spent)
+static __always_inline bool spent_known(const struct spent *spent)
 {
-	record->stages[STAGE_RX_APP] = spent->app;
-	record->parts[PART_RUNQUEUE] = spent->runqueue;
-	record->parts[PART_WAKEUP_THROTTLED] = spent->held;
-	record->parts[PART_RUNNING] = spent->running;
-	record->parts[PART_RUNNABLE] = spent->runnable;
-	record->parts[PART_APP_THROTTLED] = spent->throttled;
-	record->parts[PART_BLOCKED] = spent->blocked;
+	return spent->running != SPENT_UNKNOWN;
 }
 
-/* Tell waits for a CPU from those for the quota: rx.wakeup is the first of them. */
-static __always_inline void spent_divide(struct spent *spent, __u64 wakeup, __u64 throttled)
+/* rx.wakeup is the first wait. Return what it has of the quota's. */
+static __always_inline __u64 spent_held(const struct spent *spent, __u64 wakeup)
 {
-	__u64 runnable = spent->runnable;
+	if (wakeup == STAGE_ABSENT || spent->quota == QUOTA_UNKNOWN)
+		return 0;
+	return spent->quota < wakeup ? spent->quota : wakeup;
+}
 
-	spent->runnable = 0;
-	if (throttled == QUOTA_UNKNOWN)
-		return;
-	if (wakeup != STAGE_ABSENT) {
-		spent->held = throttled < wakeup ? throttled : wakeup;
-		spent->runqueue = wakeup - spent->held;
-		throttled -= spent->held;
-	}
-	spent->throttled = throttled < runnable ? throttled : runnable;
-	spent->runnable = runnable - spent->throttled;
+static __always_inline __u64 spent_runqueue(const struct spent *spent, __u64 wakeup)
+{
+	if (wakeup == STAGE_ABSENT || spent->quota == QUOTA_UNKNOWN)
+		return 0;
+	return wakeup - spent_held(spent, wakeup);
+}
+
+/* Return what rx.app has of the quota's. */
+static __always_inline __u64 spent_throttled(const struct spent *spent, __u64 wakeup)
+{
+	__u64 left;
+
+	if (!spent_known(spent) || spent->quota == QUOTA_UNKNOWN)
+		return 0;
+	left = spent->quota - spent_held(spent, wakeup);
+	return left < spent->runnable ? left : spent->runnable;
+}
+
+static __always_inline __u64 spent_runnable(const struct spent *spent, __u64 wakeup)
+{
+	if (!spent_known(spent) || spent->quota == QUOTA_UNKNOWN)
+		return 0;
+	return spent->runnable - spent_throttled(spent, wakeup);
+}
+
+static __always_inline __u64 spent_running(const struct spent *spent)
+{
+	return spent_known(spent) ? spent->running : 0;
+}
+
+static __always_inline __u64 spent_blocked(const struct spent *spent)
+{
+	return spent_known(spent) ? spent->app - spent->running - spent->runnable : 0;
+}
+
+static __always_inline void spent_record(struct message_record *record, const struct spent *spent,
+					 __u64 wakeup)
+{
+	record->stages[STAGE_RX_WAKEUP] = wakeup;
+	record->stages[STAGE_RX_APP] = spent->app;
+	record->parts[PART_RUNQUEUE] = spent_runqueue(spent, wakeup);
+	record->parts[PART_WAKEUP_THROTTLED] = spent_held(spent, wakeup);
+	record->parts[PART_RUNNING] = spent_running(spent);
+	record->parts[PART_RUNNABLE] = spent_runnable(spent, wakeup);
+	record->parts[PART_APP_THROTTLED] = spent_throttled(spent, wakeup);
+	record->parts[PART_BLOCKED] = spent_blocked(spent);
 }
 
 static __always_inline void spent_compute(struct spent *spent, __u64 ran, __u64 delay)
@@ -404,7 +435,6 @@ static __always_inline void spent_compute(struct spent *spent, __u64 ran, __u64 
 	spent->running = ran < app ? ran : app;
 	app -= spent->running;
 	spent->runnable = delay < app ? delay : app;
-	spent->blocked = app - spent->runnable;
 }
 
 /*
@@ -458,6 +488,9 @@ __noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, _
 	if (!spent)
 		return STAGE_ABSENT;
 	spent->app = now - ready;
+	spent->running = SPENT_UNKNOWN;
+	spent->runnable = 0;
+	spent->quota = 0;
 	if (!setting_sched || !waiter)
 		return STAGE_ABSENT;
 	task = bpf_get_current_task_btf();
@@ -466,7 +499,7 @@ __noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, _
 		spent->app -= wakeup;
 	sched_spent(waiter, task, arrival, now, wakeup, spent);
 	if (spent->runnable || (wakeup != STAGE_ABSENT && wakeup))
-		spent_divide(spent, wakeup, quota_since(word_at(&task), arrival, now));
+		spent->quota = quota_since(word_at(&task), arrival, now);
 	return wakeup;
 }
 

@@ -378,8 +378,7 @@ static __always_inline void udp_read_record(struct udp_flow *flow, const struct 
 		record->stamps.rx.ready = arrival->time;
 		record->stamps.rx.oldest = record->stamps.rx.software;
 		record->stages[STAGE_RX_STACK] = arrival->stack_ns;
-		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
-		spent_record(record, &read->spent);
+		spent_record(record, &read->spent, read->wakeup);
 		answer_record(record, &read->answer);
 	}
 	record_submit(record);
@@ -403,12 +402,9 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	total = arrival->stack_ns + waited;
 	read->wakeup =
 		sched_read(&flow->waiter, read->counter, arrival->time, read->now, &read->spent);
-	if (read->wakeup != STAGE_ABSENT)
-		account_stage(bank, read->group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
 	account_datagram(bank, read->group, DISTRIBUTION_UDP_STACK, STAGE_RX_STACK,
 			 arrival->stack_ns, read->weight);
-	account_stage(bank, read->group, STAGE_RX_APP, read->spent.app, read->weight);
-	account_spent(bank, read->group, &read->spent, read->weight);
+	account_spent(bank, read->group, &read->spent, read->wakeup, read->weight);
 	account_datagram(bank, read->group, DISTRIBUTION_UDP_TOTAL,
 			 DISTRIBUTION_TOTAL(DIRECTION_RX), total, read->weight);
 	read->answer = udp_answer_take(flow, read->counter);

@@ -169,7 +169,7 @@ mod tests {
             "64 B from 10.0.0.2: seq=7 ttl=64 time=10.0 ms tx.qdisc=1.00 µs prober=99.0 µs\n"
         );
         let loopback = Outcome::Answered(answer(10));
-        let line = printed(|output| super::outcome(output, &host("10.0.0.2", None), 100, &loopback));
+        let line = printed(|output| outcome(output, &host("10.0.0.2", None), 100, &loopback));
         assert!(line.trim_end().chars().count() <= 80, "{line}");
     }
 

@@ -96,6 +96,11 @@ impl Stat {
         Background::start(&measuring("stat", option), target).map(Stat)
     }
 
+    /// Do the same as [`Stat::start`], with no option but the target's: it keeps to its ceiling.
+    pub fn by_default(target: &[&str]) -> Stat {
+        Stat(Background::start(&["stat"], target).unwrap())
+    }
+
     /// Ends it as Ctrl-C does and returns its report.
     pub fn finish(self) -> Value {
         report(self.0.finish().0.path())

@@ -150,6 +150,39 @@ fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
     }
 }
 
+/// 16 000 messages a second cost more than the hundredth of a core that `stat` may take without
+/// the option. It lowers its rate and uses no windows, so it still counts every message, as
+/// sockperf does.
+#[test]
+fn without_the_option_rates_alone_are_lowered() {
+    let pair = Pair::veth(Family::V4);
+    let host = pair.address.ip().to_string();
+    let to = ["--tcp", "-i", &host, "-p", "7000"];
+    let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
+    let rate = ["--reply-every", "1", "-t", "8", "--mps", "8000"];
+    let client = [&["sockperf", "under-load"], &to[..], &rate].concat();
+    let stat = Stat::by_default(&["--rate-cap=1000000", "--netns", pair.client.netns_name()]);
+    let said = pair.client.run("env", &client).unwrap();
+    let report = stat.finish();
+    println!("{said}\n{} {}", report["cost"], report["tx"]["messages"]);
+    assert_eq!(report["cost"]["lowered"], true, "{}", report["cost"]);
+    assert!(
+        number(&report["cost"]["rate_cap"]) <= 500_000,
+        "{}",
+        report["cost"]
+    );
+    assert!(report["windows"].is_null(), "{}", report["windows"]);
+    let total = said.lines().find(|line| line.contains("[Total Run]")).unwrap();
+    let (_, sent) = total.split_once("SentMessages=").unwrap();
+    let (sent, _) = sent.split_once(';').unwrap();
+    assert_eq!(
+        number(&report["tx"]["messages"]),
+        sent.parse::<u64>().unwrap(),
+        "{total}"
+    );
+    assert!(report["tx"]["measured"].as_u64() < report["tx"]["messages"].as_u64());
+}
+
 fn windows_agree(messages: &[Value], report: &Value, direction: &str) -> Result<(), String> {
     let all = of_direction(messages, direction);
     let side = &report[direction];

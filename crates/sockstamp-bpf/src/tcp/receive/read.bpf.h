@@ -312,8 +312,7 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 			record->stamps.rx.filled = read->ready - read->stack_ns;
 			record->stages[STAGE_RX_HOL] = read->hol;
 		}
-		record->stages[STAGE_RX_WAKEUP] = read->wakeup;
-		spent_record(record, &read->spent);
+		spent_record(record, &read->spent, read->wakeup);
 	}
 	record_submit(record);
 }
@@ -334,13 +333,10 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, struct fl
 
 	read->wakeup =
 		sched_read(&flow->waiter, read->serial, read->ready, read->now, &read->spent);
-	if (read->wakeup != STAGE_ABSENT)
-		account_stage(bank, group, STAGE_RX_WAKEUP, read->wakeup, read->weight);
 	account_stage(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
 	if (read->hol)
 		account_stage(bank, group, STAGE_RX_HOL, read->hol, read->weight);
-	account_stage(bank, group, STAGE_RX_APP, read->spent.app, read->weight);
-	account_spent(bank, group, &read->spent, read->weight);
+	account_spent(bank, group, &read->spent, read->wakeup, read->weight);
 	account_stage(bank, group, DISTRIBUTION_TOTAL(DIRECTION_RX),
 		      read->stack_ns + read->hol + waited, read->weight);
 	answer_add(bank, group, &read->answer, read->weight);

@@ -17,12 +17,12 @@
 /* Return what app.service has of waiting for the CPU quota, as far as it is known. */
 static __always_inline __u64 tx_service_throttled(const struct tx_message *message)
 {
-	struct quota_note note;
+	const struct quota_note *note = quota_slot(0, message->stamps.entry);
+	__u64 throttled = note->quota.throttled;
 
-	if (!(message->flags & MESSAGE_THROTTLED))
+	if (!(message->flags & MESSAGE_THROTTLED) || !quota_noted(note, 0, message->stamps.entry))
 		return 0;
-	note = quota_find(0, message->stamps.entry);
-	return note.event ? note.quota.throttled : 0;
+	return throttled;
 }
 
 static __always_inline void tx_record_stages(struct message_record *record,

@@ -47,20 +47,19 @@ static __always_inline void tx_wait(struct sender *sender, bool will_wait, __u64
 static __always_inline void tx_throttled(struct sender *sender, __u64 read)
 {
 	const struct task_struct *task;
-	struct quota_note note;
-	struct quota held;
+	struct quota_note *note;
+	struct quota held = {};
 	__u64 address, delay;
 
 	if (!setting_sched || !quota_told())
 		return;
 	task = bpf_get_current_task_btf();
 	address = word_at(&task);
-	note = quota_find(address, read);
-	if (!note.event)
+	note = quota_slot(address, read);
+	delay = task->sched_info.run_delay - note->run_delay;
+	if (!quota_noted(note, address, read))
 		return;
-	held.queue = note.quota.queue;
 	held.throttled = quota_since(address, read, sender->entry);
-	delay = task->sched_info.run_delay - note.run_delay;
 	if (held.throttled == QUOTA_UNKNOWN)
 		return;
 	if (held.throttled > delay)
