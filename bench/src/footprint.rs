@@ -10,9 +10,9 @@ use anyhow::{Context, Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::Effort;
 use crate::command;
 use crate::condition::Condition;
+use crate::effort::Effort;
 use crate::load::{Load, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::report::{Budget, Report};

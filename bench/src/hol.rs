@@ -12,7 +12,7 @@ use sockstamp_bpf::{HolView, Options, Session, Target};
 use sockstamp_model::flow::NetnsInode;
 use testbed::{Family, Host, Link, LinkConfig};
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::program_statistics::{self, Accounting, Runs};
 use crate::report::{Budget, Report};

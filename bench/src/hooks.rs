@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::Effort;
 use crate::condition::{Condition, State};
+use crate::effort::Effort;
 use crate::load::{Load, Outcome, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::program_statistics::{self, Accounting, Runs};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::Effort;
 use crate::condition::{Condition, State};
+use crate::effort::Effort;
 use crate::hooks::Sample;
 use crate::load::{Load, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};

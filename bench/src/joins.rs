@@ -12,7 +12,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_record::{Batch, Rows, Writer};
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::paired::{Spread, in_turn, values};
 use crate::recordings::{FEW, FLOWS, MESSAGES, mixed, timed};
 use crate::report::{Budget, Report};

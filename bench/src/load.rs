@@ -151,13 +151,13 @@ impl Load {
         Ok(())
     }
 
-    /// Opens connections over which nothing goes, beside the one with traffic.
+    /// Open connections over which nothing goes, beside the one with traffic.
     pub(crate) fn open_idle(&mut self, count: usize) -> Result<()> {
         self.execute(&Order::Idle(count), None)?;
         Ok(())
     }
 
-    /// Sends a request and its answer over each of these connections.
+    /// Send a request and its answer over each of these connections.
     pub(crate) fn exchange_idle(&mut self) -> Result<()> {
         self.execute(&Order::Exchange, None)?;
         Ok(())

@@ -6,6 +6,7 @@
 mod command;
 mod condition;
 mod crowd;
+mod effort;
 mod footprint;
 mod hol;
 mod hooks;
@@ -40,6 +41,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::effort::Effort;
 use crate::load::Load;
 use crate::machine::Machine;
 use crate::processor::Processors;
@@ -153,34 +155,19 @@ impl Benchmark {
             Self::Memory => memory::run(load, effort, report),
             Self::Tags => tags::run(load, effort, report),
             Self::Programs => programs::run(effort, report),
-            Self::Recordings => recordings::run(effort, report),
+            Self::Recordings => {
+                recordings::run(effort, report)?;
+                joins::run(effort, report)
+            }
         }
     }
 }
 
-/// The length of the whole run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Effort {
-    Smoke,
-    Quick,
-    Full,
-}
-
-impl Effort {
-    fn of(cli: &Cli) -> Self {
-        match (cli.smoke, cli.full) {
-            (true, _) => Self::Smoke,
-            (_, true) => Self::Full,
-            _ => Self::Quick,
-        }
-    }
-
-    fn rounds(self, quick: usize) -> usize {
-        match self {
-            Self::Smoke => 1,
-            Self::Quick => quick,
-            Self::Full => quick * 6,
-        }
+fn effort(cli: &Cli) -> Effort {
+    match (cli.smoke, cli.full) {
+        (true, _) => Effort::Smoke,
+        (_, true) => Effort::Full,
+        _ => Effort::Quick,
     }
 }
 
@@ -209,7 +196,7 @@ fn main() -> ExitCode {
 
 fn bench(cli: &Cli) -> Result<()> {
     interrupt::catch()?;
-    let effort = Effort::of(cli);
+    let effort = effort(cli);
     let wanted = if cli.only.is_empty() {
         Benchmark::value_variants()
     } else {

@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 use sockstamp_bpf::{Options, Session, Target};
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::load::Load;
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::report::{Budget, Report};

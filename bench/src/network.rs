@@ -69,7 +69,7 @@ impl Network {
         Ok(())
     }
 
-    /// Return a socket that sends to another one, which nobody reads: datagrams without room are
+    /// Return a socket that sends to another one, which no task reads: datagrams without room are
     /// dropped.
     pub(crate) fn udp(&self, family: Family) -> Result<(UdpSocket, UdpSocket)> {
         let receiver = self

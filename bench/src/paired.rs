@@ -46,7 +46,7 @@ impl Spread {
     }
 }
 
-/// Runs each side once a round: A B, B A, A B, …, so that no side always comes first. Gives each
+/// Run each side once a round: A B, B A, A B, …, so that no side always comes first. Give each
 /// side's results, one a round.
 pub(crate) fn in_turn<const N: usize, S: Copy, T>(
     rounds: usize,

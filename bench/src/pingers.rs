@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use testbed::{Cgroup, Family, Host, Link, LinkConfig, Process};
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::interrupt;
 use crate::paired::Spread;
 use crate::report::{Budget, Report};

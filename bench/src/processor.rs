@@ -34,7 +34,7 @@ impl Processors {
     }
 }
 
-/// Keeps the calling thread, and those it starts, on one processor.
+/// Keep the calling thread, and those it starts, on one processor.
 pub(crate) fn stay_on(processor: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(processor).context("no such processor")?;

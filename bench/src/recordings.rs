@@ -14,9 +14,8 @@ use sockstamp_model::message::Message;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_record::{Batch, Rows, Writer};
 
-use crate::Effort;
 use crate::command::sockstamp;
-use crate::joins;
+use crate::effort::Effort;
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::report::{Budget, Report};
 
@@ -45,7 +44,7 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
         let memory = Spread::of(&values(&rounds, |round| round.1));
         report.add(figure("memory"), "MB", memory, Some(Budget::AtMost(500.0)));
     }
-    joins::run(effort, report)
+    Ok(())
 }
 
 /// Run a subcommand with recordings; return its seconds and its megabytes.

@@ -1,6 +1,6 @@
-//! Measure reading of records: fill the ring while nobody reads, then empty it against the clock on
-//! one CPU. Then check the account: every message is a record that was read, or one known to be
-//! lost.
+//! Measure reading of records: fill the ring while no task reads it, then empty it against the
+//! clock on one CPU. Then check the account: every message is a record that was read, or one known
+//! to be lost.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use sockstamp_bpf::{Options, Session, Target};
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::load::{Load, Traffic};
 use crate::paired::{Spread, in_turn, to_float};
 use crate::report::{Budget, Report};

@@ -17,7 +17,7 @@ use sockstamp::error_queue::{ErrorQueue, Report as Entry};
 use sockstamp::timestamping::Options;
 use testbed::Family;
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::network::{Network, Peer};
 use crate::paired::{Spread, in_turn, to_float};
 use crate::processor::Processors;

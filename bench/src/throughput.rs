@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::Effort;
 use crate::condition::Condition;
+use crate::effort::Effort;
 use crate::load::{Load, Outcome, Traffic};
 use crate::paired::{Spread, in_turn, values};
 use crate::report::Report;

@@ -22,7 +22,7 @@ const PAYLOAD: usize = 56;
 /// Bytes of an IPv4 header without options, which a raw socket receives.
 const IP_HEADER: usize = 20;
 
-/// Prints a line for each answer.
+/// Print a line for each answer.
 pub(crate) fn ping(address: IpAddr) -> Result<()> {
     ensure!(address.is_ipv4(), "it knows IPv4 alone");
     let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).context("no raw socket")?;

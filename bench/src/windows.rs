@@ -11,7 +11,7 @@ use sockstamp_bpf::{Options, Sampling, Session, Target};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary::{Summary, Windows};
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::load::{Load, Outcome, Traffic};
 use crate::paired::{Spread, in_turn, to_float, values};
 use crate::report::{Budget, Report};
@@ -101,7 +101,7 @@ fn agreement(load: &mut Load, one_of: u32, effort: Effort, report: &mut Report) 
     Ok(())
 }
 
-/// What the application sees, without a session and with one that comes and goes.
+/// The application's own figures, without a session and with one that comes and goes.
 struct Seen {
     outcome: Outcome,
     windows: Windows,

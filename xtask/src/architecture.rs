@@ -131,7 +131,7 @@ fn differences(table: &Known, manifests: &Known) -> Vec<String> {
         .filter_map(|path| match (table.get(path), manifests.get(path)) {
             (Some(said), Some(known)) if said == known => None,
             (Some(said), Some(known)) => Some(format!("{path} knows {}, not {}", list(known), list(said))),
-            (Some(_), None) => Some(format!("{path} is no crate")),
+            (Some(_), None) => Some(format!("{path} is not a crate")),
             (None, _) => Some(format!("{path} is missing")),
         })
         .collect()
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn the_table_of_crates_is_as_the_manifests_have_it() {
-        check(crate::root()).unwrap();
+        check(crate::files::root()).unwrap();
     }
 
     #[test]

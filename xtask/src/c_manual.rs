@@ -9,7 +9,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{Files, manual, root};
+use crate::files::{Files, root};
+use crate::manual;
 
 const HEADER: &str = "crates/sockstamp-capi/include/sockstamp.h";
 

@@ -4,18 +4,20 @@
 
 mod architecture;
 mod c_manual;
+mod files;
 mod kernels;
 mod manual;
 mod reference;
 mod root_page;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
+
+use crate::files::{Files, root};
 
 /// Development tasks of sockstamp.
 #[derive(Debug, Parser)]
@@ -29,9 +31,6 @@ enum Task {
         check: bool,
     },
 }
-
-/// The generated files: contents by path below the repository.
-type Files = BTreeMap<PathBuf, Vec<u8>>;
 
 /// Folders that hold nothing else, so that a file too many in them is noticed.
 const GENERATED_FOLDERS: [&str; 2] = [manual::PAGES, manual::COMPLETIONS];
@@ -112,14 +111,10 @@ fn superfluous(files: &Files) -> Vec<PathBuf> {
         .collect()
 }
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .unwrap_or(Path::new("."))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -9,7 +9,8 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use sockstamp_cli::Cli;
 
-use crate::{Files, root_page};
+use crate::files::Files;
+use crate::root_page;
 
 pub(crate) const PAGES: &str = "docs/man";
 pub(crate) const COMPLETIONS: &str = "docs/completions";

@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// The line that says that requests are answered from now on.
 pub(crate) const READY: &str = "ready";
 
-/// Answers until it is killed.
+/// Answer until it is killed.
 pub(crate) fn serve(address: SocketAddr) -> Result<()> {
     let socket = UdpSocket::bind(address)?;
     println!("{READY}");
@@ -26,7 +26,7 @@ pub(crate) fn serve(address: SocketAddr) -> Result<()> {
     }
 }
 
-/// Keeps `window` requests under way for a time, and prints one line of JSON.
+/// Keep `window` requests under way for a time, and print one line of JSON.
 pub(crate) fn ask(server: SocketAddr, window: usize, milliseconds: u64) -> Result<()> {
     let unspecified: SocketAddr = match server {
         SocketAddr::V4(_) => "0.0.0.0:0".parse()?,

@@ -15,7 +15,7 @@ use self::beside::Beside;
 use self::hosts::{Place, Scene};
 use self::output::Outcome;
 use self::workload::{Server, Workload};
-use crate::Effort;
+use crate::effort::Effort;
 use crate::paired::{Spread, in_turn, values};
 use crate::processor;
 use crate::report::{Budget, Report};

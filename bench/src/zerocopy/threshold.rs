@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use testbed::Family;
 
-use crate::Effort;
+use crate::effort::Effort;
 use crate::network::{Network, Peer};
 use crate::paired::{Spread, in_turn};
 use crate::processor::Processors;

@@ -188,7 +188,7 @@ fn taken(plan: &Plan) -> &'static [Demand] {
 
 /// Return whether datagrams, too, need a program that is gone between windows.
 pub(crate) fn serves_datagrams(program: &Program, plan: &Plan) -> bool {
-    udp_calls(plan) && program.name == "on_sock_recv_length"
+    udp_calls(plan) && program.hook == tp(Tracepoint::SockRecvLength)
 }
 
 fn entry_tracepoint(plan: &Plan) -> bool {

@@ -82,17 +82,17 @@ impl Listeners {
 
     /// Apply the filter to what is known of a listener: its own end.
     fn passes_filter(&self, (netns, cookie): &Key, listener: &Listener) -> bool {
-        let mut nobody = listener.local;
-        nobody.set_ip(match listener.local {
+        let mut unspecified = listener.local;
+        unspecified.set_ip(match listener.local {
             std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
             std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
         });
-        nobody.set_port(0);
+        unspecified.set_port(0);
         let flow = Flow {
             netns: *netns,
             protocol: Protocol::Tcp,
             local: listener.local,
-            remote: nobody,
+            remote: unspecified,
             cookie: SocketCookie(*cookie),
         };
         self.target.filter.as_ref().is_none_or(|filter| {

@@ -50,6 +50,6 @@ fn has_net_admin(pid: u32) -> Result<bool> {
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))
         .context("/proc has no CapEff")?;
-    let mask = u64::from_str_radix(mask.trim(), 16).context("CapEff is no number")?;
+    let mask = u64::from_str_radix(mask.trim(), 16).context("CapEff is not a number")?;
     Ok(mask & NET_ADMIN != 0)
 }

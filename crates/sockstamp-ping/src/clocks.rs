@@ -28,7 +28,7 @@ impl Reading {
         uncertainty: Nanos::MAX,
     };
 
-    /// Reads CLOCK_REALTIME between two readings of CLOCK_MONOTONIC.
+    /// Read CLOCK_REALTIME between two readings of CLOCK_MONOTONIC.
     pub(crate) fn take() -> Self {
         let mut best = Self::bracket();
         let at = best.at;

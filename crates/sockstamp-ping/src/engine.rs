@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -10,7 +9,7 @@ use sockstamp::ReceiveStamping;
 use sockstamp_model::Histogram;
 
 use crate::worker::{Command, Report, Setup, Shared, Worker};
-use crate::{Counters, Error, Event, Namespace, Result, Target, TargetId};
+use crate::{Counters, Error, Event, Namespace, Result, Sockets, Target, TargetId};
 
 /// Limits of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,33 +55,6 @@ struct Handle {
     thread: JoinHandle<()>,
 }
 
-/// The kind of sockets that probes a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Sockets {
-    /// Ping sockets: no privilege.
-    Ping,
-    /// Raw sockets of ICMP.
-    RawIcmp,
-    /// UDP.
-    Udp,
-    /// A raw socket that sends SYNs.
-    RawTcp,
-    /// connect(2), timed by user space.
-    Connect,
-}
-
-impl fmt::Display for Sockets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Ping => "ping sockets",
-            Self::RawIcmp => "raw ICMP sockets",
-            Self::Udp => "UDP sockets",
-            Self::RawTcp => "raw TCP sockets",
-            Self::Connect => "connections",
-        })
-    }
-}
-
 /// A target that was added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Added {
@@ -116,7 +88,7 @@ impl Engine {
         Ok((engine, Events(receiver)))
     }
 
-    /// Begins to probe a target. The first of a network namespace starts the thread that enters it,
+    /// Begin to probe a target. The first of a network namespace starts the thread that enters it,
     /// with CAP_SYS_ADMIN unless it is our own.
     ///
     /// # Errors
@@ -151,7 +123,7 @@ impl Engine {
         Ok(&self.workers[namespace])
     }
 
-    /// Ends a target: [`End::Removed`](crate::End::Removed), unless it has ended already.
+    /// End a target: [`End::Removed`](crate::End::Removed), unless it has ended already.
     pub fn remove(&mut self, target: TargetId) {
         for worker in self.workers.values() {
             worker.command(Command::Remove(target));
@@ -277,7 +249,7 @@ pub enum Next {
 }
 
 impl Events {
-    /// Waits for the next event, at most that long.
+    /// Wait for the next event, at most that long.
     pub fn next_within(&mut self, patience: Duration) -> Next {
         match self.0.recv_timeout(patience) {
             Ok(event) => Next::Event(event),

@@ -58,7 +58,7 @@ pub enum Error {
     Stamps(#[from] sockstamp::Error),
 
     /// No targets are taken after [`Engine::finish`](crate::Engine::finish).
-    #[error("the engine takes no more targets")]
+    #[error("the engine accepts no more targets")]
     Finished,
 
     /// The thread of a namespace has ended: its namespace is gone, or the engine was stopped.

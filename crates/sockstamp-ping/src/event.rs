@@ -28,7 +28,7 @@ pub enum Event {
         /// The result.
         outcome: Outcome,
     },
-    /// A probe was answered after it had been told lost.
+    /// A probe was answered after it had been reported lost.
     Late {
         /// The target.
         target: TargetId,

@@ -30,9 +30,9 @@ pub(crate) enum State {
     /// Waiting for an answer.
     Waiting,
     /// The answer is here, and stamps of the probe may still come.
-    Held(Heard, Arrival),
+    Held(Reply, Arrival),
     Answered,
-    /// The timeout has passed, and this was told.
+    /// The timeout has passed, and this was reported.
     Lost,
     /// Refused, not sent, or of a target that has ended.
     Over,
@@ -46,7 +46,7 @@ impl State {
 
 /// The meaning of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct Reply {
     pub(crate) kind: AnswerKind,
     pub(crate) from: IpAddr,
     pub(crate) hop_limit: Option<u8>,
@@ -142,7 +142,7 @@ impl Flights {
         newest.checked_sub(back)
     }
 
-    /// Notes that this one was answered; whether a later one was before.
+    /// Note that this one was answered, and return whether a later one was answered before.
     pub(crate) fn answered(&mut self, number: u64) -> bool {
         let overtaken = self.answered.is_some_and(|highest| number < highest);
         self.answered = self.answered.max(Some(number));

@@ -50,12 +50,13 @@ mod lane;
 mod namespace;
 mod pacing;
 mod packet;
+mod sockets;
 mod target;
 mod times;
 mod worker;
 
 pub use counters::Counters;
-pub use engine::{Added, Engine, Events, Limits, Next, Sockets};
+pub use engine::{Added, Engine, Events, Limits, Next};
 pub use error::{Error, Result};
 pub use event::{
     Answer, AnswerKind, End, Event, Fallback, Outcome, Refusal, RefusalKind, RxKind, Stray, TargetId, Times,
@@ -64,4 +65,5 @@ pub use event::{
 pub use namespace::Namespace;
 #[cfg(fuzzing)]
 pub use packet::fuzzing;
+pub use sockets::Sockets;
 pub use target::{MAX_IN_FLIGHT, MAX_PAYLOAD, Protocol, Settings, Target};

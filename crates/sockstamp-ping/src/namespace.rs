@@ -30,7 +30,7 @@ impl Namespace {
         Self::Path(format!("/proc/{pid}/ns/net").into())
     }
 
-    /// Moves the calling thread there, for good, and tells how to look whether it still exists.
+    /// Move the calling thread there, for good, and tell how to look whether it still exists.
     pub(crate) fn enter(&self) -> io::Result<Presence> {
         let Self::Path(path) = self else {
             return Ok(Presence(None));

@@ -3,16 +3,13 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use parquet::errors::ParquetError;
 use sockstamp_model::flow::{CgroupId, Flow};
 use sockstamp_model::message::{Interfaces, Message};
 use sockstamp_model::name::Name;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 
-use crate::messages;
-use crate::rows::{RowGroup, Rows};
-use crate::schema::{self, ALWAYS, Column, FLAGS, SOMETIMES, STAMPS, VERSION, VERSION_KEY, parts};
+use crate::schema::{ALWAYS, FLAGS, SOMETIMES, STAMPS, parts};
 use crate::stamps;
 
 /// The largest number of rows that a row group has: a bound on the memory of reading one.
@@ -105,42 +102,21 @@ impl Default for Batch {
     }
 }
 
-impl Rows for Batch {
-    const VERSION: (&'static str, u32) = (VERSION_KEY, VERSION);
-    // They grow within a flow, and flows are runs.
-    const GROWING: &'static [&'static str] = &["time_ns", "seq_end"];
-
-    fn columns() -> Vec<Column> {
-        schema::columns()
+impl Batch {
+    /// Form one without messages.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
     }
 
-    fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn is_full(&self) -> bool {
-        self.len() >= ROWS
-    }
-
-    fn clear(&mut self) {
+    /// Remove all rows; keep the room.
+    pub(crate) fn remove_all(&mut self) {
         self.known.clear();
         self.identities.clear();
         self.rows.clear();
         self.flags.iter_mut().for_each(Vec::clear);
         self.always.iter_mut().for_each(Vec::clear);
         self.sparse.iter_mut().for_each(Sparse::clear);
-    }
-
-    fn write(&self, group: &mut RowGroup<'_>) -> Result<(), ParquetError> {
-        messages::write(group, self)
-    }
-}
-
-impl Batch {
-    /// Form one without messages.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
     }
 
     /// Add a message. Its group is left out: that has a meaning to its session alone.

@@ -25,7 +25,7 @@ pub enum Error {
         reason: String,
     },
     /// The file has no footer: it is no Parquet file, or it was cut off before the first.
-    #[error("{}: no messages up to byte {length}: it is no recording, or it ends before its first rows", path.display())]
+    #[error("{}: no messages up to byte {length}: it is not a recording, or it ends before its first rows", path.display())]
     NoFooter {
         /// The file.
         path: PathBuf,

@@ -5,9 +5,9 @@ use parquet::errors::ParquetError;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::interface::Interface;
 
-use crate::batch::{Batch, Identity, Sparse};
-use crate::rows::RowGroup;
-use crate::schema::{Kind, OF_IDENTITY};
+use crate::batch::{Batch, Identity, ROWS, Sparse};
+use crate::rows::{RowGroup, Rows};
+use crate::schema::{self, Column, Kind, OF_IDENTITY, VERSION, VERSION_KEY};
 
 /// A value of an identity.
 enum Value {
@@ -52,8 +52,34 @@ fn values(identity: &Identity) -> [Value; OF_IDENTITY.len()] {
     ]
 }
 
+impl Rows for Batch {
+    const VERSION: (&'static str, u32) = (VERSION_KEY, VERSION);
+    // They grow within a flow, and flows are runs.
+    const GROWING: &'static [&'static str] = &["time_ns", "seq_end"];
+
+    fn columns() -> Vec<Column> {
+        schema::columns()
+    }
+
+    fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= ROWS
+    }
+
+    fn clear(&mut self) {
+        self.remove_all();
+    }
+
+    fn write(&self, group: &mut RowGroup<'_>) -> Result<(), ParquetError> {
+        write(group, self)
+    }
+}
+
 /// Write all columns of a batch.
-pub(crate) fn write(group: &mut RowGroup<'_>, batch: &Batch) -> Result<(), ParquetError> {
+fn write(group: &mut RowGroup<'_>, batch: &Batch) -> Result<(), ParquetError> {
     let order = batch.order();
     identities(group, batch)?;
     for flags in &batch.flags {

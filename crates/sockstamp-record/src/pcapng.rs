@@ -25,7 +25,7 @@ const STATISTICS_OS_DROP: u16 = 7;
 
 /// Times are nanoseconds: 10^-9 s.
 const NANOSECONDS: u8 = 9;
-/// Longest text of an option: its length is a number of two bytes, and nobody reads more.
+/// Longest text of an option: its length is a number of two bytes, and no reader reads more.
 const TEXT: usize = 4096;
 
 /// A packet.

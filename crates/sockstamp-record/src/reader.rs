@@ -1,4 +1,4 @@
-//! Read messages out of a file that anybody may have written.
+//! Read messages out of a file of unknown origin.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -101,7 +101,7 @@ impl Reader {
     }
 }
 
-/// The part of messages that is read: columns that nobody looks at cost as much as others.
+/// The part of messages that is read: unused columns cost as much as others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     /// The socket's cookie, the time, the weight, the verdict, stages and parts. All else is empty

@@ -1,4 +1,4 @@
-//! Read row groups out of a file that anybody may have written.
+//! Read row groups out of a file of unknown origin.
 //!
 //! The metadata is checked before any row is decoded, so that a file cannot ask for more memory
 //! than a row group of ours does, nor may a page claim it.
@@ -59,7 +59,7 @@ impl Table {
             reason,
         };
         if !metadata.is_file() {
-            return Err(foreign("it is no regular file".to_owned()));
+            return Err(foreign("it is not a regular file".to_owned()));
         }
         let length = metadata.len();
         let footer = last_footer(&file, length, path)?;
@@ -474,6 +474,6 @@ impl Decoded {
     /// Say that a column has a value that cannot be.
     pub(crate) fn wrong(&self, column: usize) -> String {
         let name = self.names.get(column).map_or("", |column| column.name.as_str());
-        format!("column {name}: it has a value that no recording has")
+        format!("column {name}: it has an impossible value")
     }
 }

@@ -184,7 +184,7 @@ impl<T> Drop for FileWriter<T> {
     /// Leave a file that can be read to its end, if `finish` was not called.
     fn drop(&mut self) {
         let described = self.describe_all();
-        // Nobody is left to be told.
+        // There is no caller left to report it to.
         let _ = self.cut_if_failed(described);
     }
 }

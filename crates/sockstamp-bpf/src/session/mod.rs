@@ -242,7 +242,7 @@ impl Session {
                 data.reader_sleeps = true;
             }
             fence(Ordering::SeqCst);
-            // Look again: records that came before this setting wake nobody.
+            // Look again: records that came before this setting wake no reader.
             self.take_records(on_message)?;
         }
         Ok(Some(self.wakeups.patience(self.records_come)))
@@ -336,7 +336,7 @@ impl Session {
         self.groups.as_ref()?.at(place)
     }
 
-    /// Waits until messages that are still in flight have completed, at most for `patience`.
+    /// Wait until messages that are still in flight have completed, at most for `patience`.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ use crate::clock::monotonic_now;
 use crate::cost::Control;
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
-use crate::facts::{Facts, Hook};
+use crate::facts::{Facts, Hook, Tracepoint};
 use crate::flow;
 use crate::group;
 use crate::map_view::Banks;
@@ -40,8 +40,8 @@ const STAMPING_PATIENCE: Duration = Duration::from_secs(1);
 /// often.
 const ADOPTION_LEASE_NS: u64 = 1_000_000_000;
 
-/// The program that sees flows close.
-const CLOSING: &str = "on_inet_sock_set_state";
+/// The hook whose program sees flows close.
+const CLOSING: Hook = Hook::Tracepoint(Tracepoint::InetSockSetState);
 
 impl Session {
     /// Do the same as [`Session::start`] on a host with only these facts: for tests that remove
@@ -64,7 +64,7 @@ impl Session {
         let receive_stamping = ReceiveStamping::enable()
             .map_err(io::Error::from)
             .tried("switch receive stamping on")?;
-        let cgroup_id = cgroup.metadata().tried("look at the cgroup")?.ino();
+        let cgroup_id = cgroup.metadata().tried("inspect the cgroup")?.ino();
         let mut skeleton = load(options, &plan, facts, cgroup_id)?;
         if !admits_udp(&mut skeleton, &plan, &cgroup)? {
             let mut facts = facts.clone();
@@ -83,7 +83,7 @@ impl Session {
             .map(|grouped| group::Table::new(grouped, cgroup2, &skeleton.maps))
             .transpose()?;
         let standby = Standby::new(
-            cgroup.try_clone().tried("hold the cgroup")?,
+            cgroup.try_clone().tried("keep the cgroup open")?,
             &mut skeleton,
             &plan,
             options.on_demand.unwrap_or_default(),
@@ -94,7 +94,7 @@ impl Session {
             .flatten()
             .collect();
         let wakeups = Wakeups::new(&rings)?;
-        let programs = for_messages(skeleton.object()).tried("hold the programs")?;
+        let programs = for_messages(skeleton.object()).tried("keep the programs open")?;
         let mut session = Self {
             links: Vec::new(),
             closing: None,
@@ -213,7 +213,7 @@ impl Session {
         Ok(())
     }
 
-    /// Returns how many connections it did not come to.
+    /// Return the number of connections that it did not reach.
     fn adopt_flows(&mut self, target: &Target) -> Result<u64, Error> {
         let data = &mut self.skeleton.maps.bss_data;
         let mut visited = || {
@@ -242,7 +242,7 @@ impl Session {
             let link = link.tried(format!("attach {}", program.name))?;
             if let (true, Some(windows)) = (program.is_windowed(), &mut self.windows) {
                 windows.keep(program.name, link);
-            } else if program.name == CLOSING && self.plan.uses_bit() {
+            } else if program.hook == CLOSING && self.plan.uses_bit() {
                 self.closing = Some(link);
             } else {
                 self.links.push(link);

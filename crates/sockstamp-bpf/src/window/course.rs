@@ -5,8 +5,11 @@
 
 use std::num::NonZeroU32;
 
-use super::LENGTH;
 use super::schedule::Schedule;
+use crate::abi::raw::WINDOW_NS;
+
+/// The length of a window.
+pub(super) const LENGTH: u64 = WINDOW_NS as u64;
 
 /// A window that only a change of the part of the time ends.
 pub(super) const NO_END: u64 = u64::MAX / 4;

@@ -1,5 +1,5 @@
-//! Measuring in windows: programs that messages of TCP alone need are attached for a part of the
-//! time, and gone in between (`window.bpf.h`).
+//! Measure in windows: programs that only TCP messages need are attached for a part of the time,
+//! and detached in between (`window.bpf.h`).
 
 mod course;
 mod schedule;
@@ -12,8 +12,8 @@ use libbpf_rs::Link;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::summary;
 
-use self::course::{Course, NO_END};
-use crate::abi::raw::{WINDOW_LEAD_NS, WINDOW_NS, WINDOW_TAIL_NS};
+use self::course::{Course, LENGTH, NO_END};
+use crate::abi::raw::{WINDOW_LEAD_NS, WINDOW_TAIL_NS};
 use crate::clock::monotonic_now;
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
@@ -25,7 +25,6 @@ use crate::programs::{self, Demand, Program};
 use crate::skeleton::sockstamp::SockstampSkel;
 
 const LEAD: u64 = WINDOW_LEAD_NS as u64;
-const LENGTH: u64 = WINDOW_NS as u64;
 const TAIL: u64 = WINDOW_TAIL_NS as u64;
 
 /// Interval between looks for messages in flight after a window.
@@ -34,7 +33,7 @@ const LOOK: u64 = 25_000_000;
 /// Initial guess of the time that attaching takes.
 const ATTACHING: u64 = 50_000_000;
 
-/// How much longer programs are attached than a window is open, in its length.
+/// The time that programs are attached beyond a window, in lengths of the window.
 pub(crate) const OVERHEAD: f64 = (LEAD + ATTACHING) as f64 / LENGTH as f64;
 
 /// The state of the programs; times are of CLOCK_MONOTONIC.

@@ -48,14 +48,14 @@ pub(super) fn condition(text: &str) -> Result<Condition, String> {
         .iter()
         .enumerate()
         .find_map(|(place, (name, _))| Some((place, figure.strip_suffix(name)?.strip_suffix('.')?)))
-        .ok_or_else(|| format!("{figure:?} has no p50, p90, p99 or p99.9 at its end: {shape}"))?;
+        .ok_or_else(|| format!("{figure:?} does not end with p50, p90, p99 or p99.9: {shape}"))?;
     Ok(Condition {
         text: text.to_owned(),
         measure: measure.parse()?,
         quantile: place,
         above,
         limit: read_limit(limit)
-            .ok_or_else(|| format!("{limit:?} is no signed percentage or time: {shape}"))?,
+            .ok_or_else(|| format!("{limit:?} is not a signed percentage or time: {shape}"))?,
     })
 }
 

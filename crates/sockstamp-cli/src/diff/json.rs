@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::Difference;
+use super::difference::Difference;
 use crate::escape;
 
 /// Raised when a key changes its meaning or goes away.

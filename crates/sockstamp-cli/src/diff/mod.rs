@@ -1,6 +1,7 @@
 //! `sockstamp diff`: what changed from one recording to another.
 
 mod condition;
+mod difference;
 mod json;
 mod text;
 
@@ -10,13 +11,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use sockstamp_explain::diff::{Change, Population, compare};
+use sockstamp_explain::diff::{Population, compare};
 use sockstamp_record::Detail;
 
 use crate::output::Format;
 use crate::recordings::{Recordings, files};
 
 use condition::{Condition, Held};
+use difference::Difference;
 
 /// The exit status if a condition of `--fail-if` holds.
 const HELD: u8 = 3;
@@ -43,15 +45,6 @@ pub struct Options {
     pub format: Format,
 }
 
-/// Both sides, and what changed.
-struct Difference {
-    before: Population,
-    after: Population,
-    changes: Vec<Change>,
-    /// The conditions that hold.
-    held: Vec<String>,
-}
-
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let [before, after] = [population(&options.before)?, population(&options.after)?];
     let changes = compare(&before, &after);
@@ -76,7 +69,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     }
     if !unknown.is_empty() {
         bail!(
-            "too few messages, or too few flows and seconds, to look at: {}",
+            "too few messages, or too few flows and seconds, to evaluate: {}",
             unknown.join(", ")
         );
     }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use sockstamp_explain::diff::Change;
 use sockstamp_model::clock::Nanos;
 
-use super::Difference;
+use super::difference::Difference;
 use crate::paragraph::wrapped;
 
 pub(super) fn all(output: &mut dyn Write, difference: &Difference) -> io::Result<()> {

@@ -5,8 +5,8 @@ use sockstamp::interface::InterfaceCapabilities;
 use sockstamp_bpf::facts::{Trial, TriedHook};
 use sockstamp_bpf::plan::{Plan, Reason, Way};
 
-use super::Report;
 use super::library::Library;
+use super::report::Report;
 use super::self_test::SelfTest;
 use crate::escape;
 
@@ -121,7 +121,7 @@ fn self_test(test: &SelfTest) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{capable, unprivileged};
+    use super::super::report::tests::{capable, unprivileged};
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! A live test: a few messages over the loopback interface, measured like anybody's.
+//! A live test: a few messages over the loopback interface, measured like all others.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};

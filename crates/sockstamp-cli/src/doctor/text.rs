@@ -8,8 +8,8 @@ use sockstamp_bpf::facts::{Capability, Trial, TriedHook};
 use sockstamp_bpf::plan::Stamps;
 use sockstamp_model::name::Escaped;
 
-use super::Report;
 use super::library::Library;
+use super::report::Report;
 use super::self_test::SelfTest;
 use crate::paragraph::wrapped;
 
@@ -193,7 +193,7 @@ const UNSTABLE: &str = "unstable between CPUs: rx.wakeup is the time in run queu
 /// Seen on v6.18, with the bit set on both subflows: no callback came for any send call, and reads
 /// pass the MPTCP socket, not the subflow. `tcp_tx_timestamp()`, which calls SENDMSG, is only in
 /// tcp_sendmsg_locked(), which net/mptcp/protocol.c does not use.
-const MPTCP: &str = "in this kernel: its connections are counted, not measured (no send callback comes)";
+const MPTCP: &str = "in this kernel: its connections are counted, not measured (they have no send callbacks)";
 
 fn receive_stamping(found: Option<bool>) -> &'static str {
     match found {
@@ -304,7 +304,7 @@ fn result(report: &Report) -> Vec<Line> {
 mod tests {
     use sockstamp_bpf::plan::{Plan, Request};
 
-    use super::super::tests::{capable, unprivileged};
+    use super::super::report::tests::{capable, unprivileged};
     use super::*;
     use crate::paragraph::WIDTH;
 

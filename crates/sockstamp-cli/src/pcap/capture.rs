@@ -16,8 +16,6 @@ use sockstamp_record::pcapng::{self, Writer};
 
 use crate::interfaces::{Namespaces, own_namespace};
 
-use super::Options;
-
 /// An interface of the file.
 type Place = (NetnsInode, u32, PacketStage);
 
@@ -37,15 +35,16 @@ pub(super) struct Capture {
 }
 
 impl Capture {
-    pub(super) fn start(output: Box<dyn Write>, options: &Options) -> Result<Self> {
+    /// Begin a file. After `count` packets it is over.
+    pub(super) fn start(output: Box<dyn Write>, all_stages: bool, count: Option<u64>) -> Result<Self> {
         let application = concat!("sockstamp ", env!("CARGO_PKG_VERSION"));
         let mut writer = Writer::new(output, application, &system()).context("cannot write")?;
         // Readers of a pipe, such as Wireshark, wait for it.
         writer.flush().context("cannot write")?;
         Ok(Self {
             writer,
-            all_stages: options.all_stages,
-            count: options.count,
+            all_stages,
+            count,
             ids: Ids::default(),
             places: HashMap::new(),
             namespaces: Namespaces::look(),

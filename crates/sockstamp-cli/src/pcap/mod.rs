@@ -1,11 +1,10 @@
 //! `sockstamp pcap`: every packet of the target, for Wireshark.
 
 mod capture;
+mod destination;
 mod recorded;
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus};
@@ -14,7 +13,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use sockstamp_bpf::packets::{self, Lost};
+use sockstamp_bpf::packets;
 use sockstamp_bpf::{Packets, drop_capabilities};
 
 use crate::command::Prepared;
@@ -22,10 +21,12 @@ use crate::duration::duration;
 use crate::escape::complain;
 use crate::measure::{catch_signals, interrupted, outlive};
 use crate::source::Source;
-use crate::target;
-use crate::{command, output};
+use crate::{command, target};
 
 use capture::Capture;
+use destination::{create, tell};
+
+pub(crate) use destination::tell_lost;
 
 /// Options of `pcap`.
 #[derive(Debug, Args)]
@@ -69,7 +70,9 @@ pub struct Options {
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     match (&options.write, &options.output) {
         (Some(output), _) => live(options, output),
-        (None, Some(output)) => recorded::run(options, output),
+        (None, Some(output)) => {
+            recorded::run(&options.source.files, output, options.all_stages, options.count)
+        }
         (None, None) => bail!("-w or -o is needed"),
     }
 }
@@ -95,7 +98,7 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
     if options.all_stages && !packets.sees_sockets() {
         complain("the stage `socket` is absent: it needs Linux 6.2");
     }
-    let mut capture = Capture::start(create(output)?, options)?;
+    let mut capture = Capture::start(create(output)?, options.all_stages, options.count)?;
     let mut running = prepared.map(Prepared::start).transpose()?;
     let dropped = drop_capabilities()?;
     let deadline = options.duration.map(|duration| Instant::now() + duration);
@@ -123,43 +126,4 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
         status = Some(outlive(running, &mut signals)?);
     }
     Ok(status.map_or(ExitCode::SUCCESS, |status: ExitStatus| command::exit_code(status)))
-}
-
-fn create(path: &Path) -> Result<Box<dyn Write>> {
-    if path != Path::new("-") {
-        return output::create(path);
-    }
-    let stdout = io::stdout();
-    if stdout.is_terminal() {
-        bail!("packets are no text: - needs a pipe or a file");
-    }
-    let stdout = stdout.as_fd().try_clone_to_owned().context("cannot write")?;
-    Ok(Box::new(BufWriter::new(File::from(stdout))))
-}
-
-fn tell(written: u64, lost: Lost) {
-    complain(format_args!("{written} packets written"));
-    tell_lost(lost);
-}
-
-/// Say how many packets are missing, by the reason.
-pub(crate) fn tell_lost(lost: Lost) {
-    let reasons = [
-        (lost.ring, "the buffer was full (--buffer)"),
-        (lost.headers, "their headers are not in one piece of memory"),
-        (
-            lost.fragments,
-            "they are fragments of which the first was not seen",
-        ),
-        (lost.flows, "there was no room for their flows"),
-    ];
-    for (count, reason) in reasons.into_iter().filter(|(count, _)| *count > 0) {
-        complain(format_args!("{count} packets are missing: {reason}"));
-    }
-    if lost.forgotten > 0 {
-        complain(format_args!(
-            "{} flows were forgotten, there were too many: packets may be missing until they are known again",
-            lost.forgotten
-        ));
-    }
 }

@@ -10,22 +10,28 @@ use sockstamp_model::packet::{MessageName, Packet, PacketStage, Way};
 use sockstamp_record::PacketReader;
 
 use super::capture::Capture;
-use super::{Options, create, tell};
+use super::destination::{create, tell};
 use crate::escape::complain;
 use crate::output::create_beside;
 use crate::progress::Progress;
 use crate::recordings::PACKETS;
 
-pub(super) fn run(options: &Options, output: &Path) -> Result<ExitCode> {
-    let files: Vec<_> = options.source.files.iter().map(|file| of_packets(file)).collect();
+/// Write the packets beside these recordings.
+pub(super) fn run(
+    recordings: &[PathBuf],
+    output: &Path,
+    all_stages: bool,
+    count: Option<u64>,
+) -> Result<ExitCode> {
+    let files: Vec<_> = recordings.iter().map(|file| of_packets(file)).collect();
     if files.is_empty() {
-        bail!("-o needs a recording that is read: `record --packets` makes one");
+        bail!("-o needs a recording to read: `record --packets` makes one");
     }
     let recordings: Result<Vec<_>, _> = files.iter().map(|file| PacketReader::open(file)).collect();
     let recordings = recordings?;
     for recording in recordings.iter().filter(|recording| recording.unread() > 0) {
         complain(format_args!(
-            "{}: its last {} bytes are of packets that were not finished: the recording was killed",
+            "{}: its last {} bytes belong to unfinished packets: the recording was killed",
             recording.path().display(),
             recording.unread()
         ));
@@ -34,10 +40,10 @@ pub(super) fn run(options: &Options, output: &Path) -> Result<ExitCode> {
         true => create(output)?,
         false => create_beside(output, &files)?,
     };
-    let mut capture = Capture::start(output, options)?;
+    let mut capture = Capture::start(output, all_stages, count)?;
     let mut progress = Progress::new(recordings.iter().map(PacketReader::rows).sum())?;
     for recording in &recordings {
-        let mut events = Events::new(options.all_stages);
+        let mut events = Events::new(all_stages);
         for way in recording.ways() {
             let way = way?;
             events.before(Some(&way), &mut capture);

@@ -9,7 +9,7 @@ use sockstamp_model::message::Message;
 use sockstamp_model::packet::{Headers, MessageName, PacketStage, Way};
 use sockstamp_model::stage::Direction;
 
-use super::{MESSAGES, Side, name, side};
+use super::side::{MESSAGES, Side, name, side};
 
 /// The stamps of a packet and its message are no further apart: programs, and, where fragments are
 /// put together, the receive path.

@@ -1,15 +1,15 @@
 //! Packets with all their stages, each with the message that it belongs to.
 
 mod datagrams;
+mod side;
 mod streams;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
-use sockstamp_model::flow::{Flow, NetnsInode, Protocol, canonical};
+use sockstamp_model::flow::Protocol;
 use sockstamp_model::message::Message;
-use sockstamp_model::packet::{Ids, MessageName, Packet, Way};
+use sockstamp_model::packet::{Ids, Packet, Way};
 use sockstamp_model::stage::Direction;
 
 use crate::measure;
@@ -22,29 +22,6 @@ use streams::Streams;
 const PATIENCE: Nanos = Nanos::from_secs(1);
 /// Packets that wait at most: some tens of megabytes.
 const WAITING: usize = 65_536;
-/// Messages of each protocol that are remembered: some ten megabytes.
-const MESSAGES: usize = 131_072;
-
-/// One direction of a flow.
-type Side = (NetnsInode, SocketAddr, SocketAddr, Direction);
-
-/// Datagrams of a socket that is bound to any address have none in their messages.
-fn side(flow: &Flow, direction: Direction) -> Side {
-    let local = canonical(flow.local);
-    let local = match flow.protocol {
-        Protocol::Tcp => local,
-        Protocol::Udp => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), local.port()),
-    };
-    (flow.netns, local, canonical(flow.remote), direction)
-}
-
-fn name(message: &Message, seq_end: Option<u32>) -> MessageName {
-    MessageName {
-        cookie: message.flow.cookie,
-        time: message.time,
-        seq_end,
-    }
-}
 
 /// Packets that wait for their further stages and their messages.
 #[derive(Debug, Default)]

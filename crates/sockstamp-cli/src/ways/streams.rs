@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use sockstamp_model::message::Message;
 use sockstamp_model::packet::{MessageName, Way};
 
-use super::{MESSAGES, Side, name, side};
+use super::side::{MESSAGES, Side, name, side};
 
 #[derive(Debug)]
 struct Range {

@@ -3,9 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::error::{FilterError, Found, Problem};
+use super::expression::{Expression, Pattern, Primitive, Version, Which};
 use super::net::Net;
 use super::table::{MAX_TESTS, tests_of};
-use super::{Expression, Pattern, Primitive, Version, Which};
 use crate::flow::Protocol;
 
 /// Parentheses and `not` within each other: more than anybody writes, and little enough for the

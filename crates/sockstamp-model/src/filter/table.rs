@@ -1,8 +1,8 @@
 //! Compile an expression into a list of tests that only jump forward, which the kernel can evaluate
 //! in bounded time.
 
+use super::expression::{Expression, Pattern, Primitive, Version, Which};
 use super::net::Net;
-use super::{Expression, Pattern, Primitive, Version, Which};
 use crate::flow::Protocol;
 
 /// The room in the kernel's copy.

@@ -2,6 +2,8 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use proptest::prelude::*;
 
+use super::expression::{Pattern, Primitive, Version, Which};
+use super::net::Net;
 use super::*;
 use crate::flow::{NetnsInode, SocketCookie};
 

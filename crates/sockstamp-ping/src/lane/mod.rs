@@ -244,7 +244,7 @@ impl Lane {
         }
     }
 
-    /// Writes the packet of an ICMP probe.
+    /// Write the packet of an ICMP probe.
     pub(crate) fn echo_request(&self, packet: &mut Vec<u8>, number: u64, cookie: u64, payload: usize) {
         let identifier = match self.kind {
             Kind::RawIcmp { identifier } => identifier,

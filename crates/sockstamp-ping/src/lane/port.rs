@@ -135,7 +135,7 @@ impl Port {
         sent.map(drop)
     }
 
-    /// Begins to count anew when nothing is awaited any more: ids begin at 0 when the option is set
+    /// Begin to count anew when nothing is awaited any more: ids begin at 0 when the option is set
     /// after it was not (`sock_set_timestamping()` in net/core/sock.c, v6.18).
     fn settle(&mut self, now: Timestamp<Monotonic>) {
         if let Ids::Kernels { uncertain, last } = &mut self.ids
@@ -150,7 +150,7 @@ impl Port {
         }
     }
 
-    /// Gives a stamp to its probe.
+    /// Give a stamp to its probe.
     pub(crate) fn stamp(&mut self, stamp: &TxStamp, mut give: impl FnMut(Probe)) -> Outcome {
         self.sends.stamp(stamp, |Match { message, .. }| give(*message))
     }

@@ -20,7 +20,7 @@ pub(crate) const V6: Types = Types {
     reply: 129,
 };
 
-/// Writes an echo request with this many bytes of payload. The checksum is that of IPv4; of IPv6
+/// Write an echo request with this many bytes of payload. The checksum is that of IPv4; of IPv6
 /// the kernel fills it in, as it does for both on ping sockets, with the identifier
 /// (`ping_v4_push_pending_frames()` in net/ipv4/ping.c, `rawv6_push_pending_frames()` in
 /// net/ipv6/raw.c, v6.18).

@@ -6,7 +6,7 @@ pub mod fuzzing;
 pub(crate) mod icmp;
 pub(crate) mod tcp;
 
-/// A number that a forger does not know, in front of each payload.
+/// A number that a forger does not know, at the start of each payload.
 pub(crate) const COOKIE: usize = 8;
 
 /// RFC 1071, of `parts` as if they were one; each but the last has an even length.

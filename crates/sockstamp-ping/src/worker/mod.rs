@@ -115,8 +115,8 @@ const CONNECTION: u64 = 1 << 63;
 /// Ports of a lane fit into these bits.
 const PORT: u32 = 8;
 
-/// Sockets that one call of epoll_wait(2) tells of.
-const TOLD: usize = 512;
+/// Sockets that one call of epoll_wait(2) reports as ready.
+const READY: usize = 512;
 
 /// Longest delay in noticing the end of a network namespace.
 const LOOK: Nanos = Nanos::from_millis(250);
@@ -179,9 +179,9 @@ impl Worker {
     /// Until there is nothing left to do, or the namespace is gone.
     pub(crate) fn run(mut self) {
         let mut inbox = Inbox::new();
-        let mut told = vec![EpollEvent::empty(); TOLD];
+        let mut ready = vec![EpollEvent::empty(); READY];
         while !self.is_done() {
-            let ended = match self.turn(&mut inbox, &mut told) {
+            let ended = match self.turn(&mut inbox, &mut ready) {
                 Ok(ended) => ended,
                 Err(error) => Some(Ended::Failed(error)),
             };
@@ -211,15 +211,15 @@ impl Worker {
         self.outbox.is_closed || (self.finishing && self.targets.is_empty())
     }
 
-    fn turn(&mut self, inbox: &mut Inbox, told: &mut [EpollEvent]) -> Result<Option<Ended>> {
+    fn turn(&mut self, inbox: &mut Inbox, ready: &mut [EpollEvent]) -> Result<Option<Ended>> {
         self.arm()?;
         self.asked = now();
-        let count = match self.epoll.wait(told, EpollTimeout::NONE) {
+        let count = match self.epoll.wait(ready, EpollTimeout::NONE) {
             Err(Errno::EINTR) => 0,
             count => count.map_err(Error::call("epoll_wait", "a prober"))?,
         };
         self.woken = now();
-        for event in &told[..count] {
+        for event in &ready[..count] {
             match event.data() {
                 WAKE => {
                     // Reset the eventfd: its value says only that there are commands.
@@ -349,12 +349,12 @@ impl Worker {
 
     fn run_timers(&mut self) -> Result<Option<Ended>> {
         let now = self.woken;
-        let mut unheard = Vec::new();
+        let mut unanswered = Vec::new();
         while let Some((time, timer)) = self.schedule.take(now + EARLY) {
             match timer {
                 // Receive first: a thread that was kept from running loses its time right here, and
                 // answers may have come meanwhile.
-                Timer::Expire(_) | Timer::GiveUp(_) if time > self.asked => unheard.push((time, timer)),
+                Timer::Expire(_) | Timer::GiveUp(_) if time > self.asked => unanswered.push((time, timer)),
                 Timer::Due(id) if self.targets.get(&id).is_some_and(|target| target.due == time) => {
                     self.schedule.is_ready(id);
                 }
@@ -370,7 +370,7 @@ impl Worker {
                 }
             }
         }
-        for (time, timer) in unheard {
+        for (time, timer) in unanswered {
             self.schedule.at(time, timer);
         }
         while let Some(id) = self.schedule.next_to_send(crate::clocks::now()) {
@@ -535,7 +535,7 @@ impl Worker {
         }
     }
 
-    /// Return the cookie of a probe, which nobody else can know.
+    /// Return the cookie of a probe, which no other process can know.
     fn cookie(&self, probe: Probe) -> u64 {
         cookie(&self.secret, probe)
     }

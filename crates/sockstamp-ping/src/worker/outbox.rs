@@ -28,7 +28,7 @@ impl Report {
 pub(crate) type Shared = Arc<Mutex<Report>>;
 
 /// Longest age of the published counters, while something happens.
-const TELL: Nanos = Nanos::from_millis(50);
+const REPORT_EVERY: Nanos = Nanos::from_millis(50);
 
 #[derive(Debug)]
 pub(super) struct Outbox {
@@ -40,7 +40,7 @@ pub(super) struct Outbox {
     pub(super) lateness: Histogram,
     shared: Shared,
     /// The time when the counters were last published.
-    told: Timestamp<Monotonic>,
+    reported: Timestamp<Monotonic>,
     /// The reader is gone.
     pub(super) is_closed: bool,
 }
@@ -53,7 +53,7 @@ impl Outbox {
             counters: Counters::default(),
             lateness: Histogram::new(),
             shared,
-            told: Timestamp::from_nanos(0),
+            reported: Timestamp::from_nanos(0),
             is_closed: false,
         }
     }
@@ -74,8 +74,8 @@ impl Outbox {
     /// Retry events without room, and publish the counters from time to time.
     pub(super) fn publish(&mut self, now: Timestamp<Monotonic>) {
         self.send_ends();
-        if now.since(self.told).is_some_and(|age| age >= TELL) {
-            self.told = now;
+        if now.since(self.reported).is_some_and(|age| age >= REPORT_EVERY) {
+            self.reported = now;
             self.tell();
         }
     }

@@ -8,7 +8,7 @@ use sockstamp::timestamping::{self, RxStamp, TxStamp};
 
 use crate::clocks::Reading;
 use crate::event::{Answer, AnswerKind, Refusal, RefusalKind, Stray};
-use crate::flights::{Heard, State};
+use crate::flights::{Reply, State};
 use crate::lane::{Kind, PORTS, Probe, low};
 use crate::packet::icmp::has_cookie;
 use crate::packet::tcp;
@@ -77,9 +77,9 @@ impl Worker {
             return;
         };
         match self.find(lane, index, from, incoming) {
-            Ok((probe, heard)) => {
+            Ok((probe, reply)) => {
                 let arrival = self.arrival(incoming.received.stamp, incoming.read);
-                self.answer(probe, heard, arrival, from.ip());
+                self.answer(probe, reply, arrival, from.ip());
             }
             Err((why, destination)) => self.stray(from.ip(), why, destination),
         }
@@ -101,10 +101,10 @@ impl Worker {
         index: usize,
         from: SocketAddr,
         incoming: &Incoming,
-    ) -> std::result::Result<(Probe, Heard), (Stray, Option<u32>)> {
+    ) -> std::result::Result<(Probe, Reply), (Stray, Option<u32>)> {
         let lane = self.lanes.get(&number).ok_or((Stray::Unknown, None))?;
         let head = incoming.head.bytes();
-        let mut heard = Heard {
+        let mut reply = Reply {
             kind: AnswerKind::EchoReply,
             from: from.ip(),
             hop_limit: incoming.received.hop_limit,
@@ -124,16 +124,16 @@ impl Worker {
                     Some(false) => return Err((Stray::Cookie, Some(destination))),
                     None => return Err((Stray::Truncated, Some(destination))),
                 }
-                heard.bytes = payload;
-                heard.missing = sent.saturating_sub(payload);
-                Ok((probe, heard))
+                reply.bytes = payload;
+                reply.missing = sent.saturating_sub(payload);
+                Ok((probe, reply))
             }
             Kind::Udp => {
                 let destination = self.destination_at(number, from.ip(), from.port())?;
-                heard.kind = AnswerKind::UdpReply;
-                heard.bytes = incoming.received.length;
+                reply.kind = AnswerKind::UdpReply;
+                reply.bytes = incoming.received.length;
                 let probe = self.datagram(destination, index, head)?;
-                Ok((probe, heard))
+                Ok((probe, reply))
             }
             Kind::RawTcp { ports, .. } => {
                 let segment = lane
@@ -148,11 +148,11 @@ impl Worker {
                 {
                     return Err((Stray::Cookie, Some(destination)));
                 }
-                heard.kind = match segment.reset {
+                reply.kind = match segment.reset {
                     true => AnswerKind::Reset,
                     false => AnswerKind::SynAck,
                 };
-                Ok((probe, heard))
+                Ok((probe, reply))
             }
             Kind::Connect => Err((Stray::Unknown, None)),
         }
@@ -211,7 +211,7 @@ impl Worker {
     }
 
     /// An answer came: now, late, or again.
-    fn answer(&mut self, probe: Probe, mut heard: Heard, arrival: Arrival, from: IpAddr) {
+    fn answer(&mut self, probe: Probe, mut reply: Reply, arrival: Arrival, from: IpAddr) {
         let Some(known) = self.destinations.get_mut(&probe.destination) else {
             return;
         };
@@ -224,9 +224,9 @@ impl Worker {
         match flight.state {
             State::Waiting => {
                 let waits = flight.departure.may_improve(&arrival.stamp);
-                heard.reordered = known.flights.answered(probe.number);
+                reply.reordered = known.flights.answered(probe.number);
                 if let Some(flight) = known.flights.get(probe.number) {
-                    flight.state = State::Held(heard, arrival);
+                    flight.state = State::Held(reply, arrival);
                 }
                 if waits {
                     self.schedule
@@ -237,12 +237,12 @@ impl Worker {
             }
             State::Lost => {
                 flight.state = State::Answered;
-                heard.reordered = known.flights.answered(probe.number);
-                self.late(probe, heard, &arrival);
+                reply.reordered = known.flights.answered(probe.number);
+                self.late(probe, reply, &arrival);
             }
             State::Held(..) | State::Answered => {
                 let (target, seq) = (flight.target, flight.seq);
-                let answer = heard.answer(times(&flight.departure, &arrival));
+                let answer = reply.answer(times(&flight.departure, &arrival));
                 self.outbox.counters.duplicate += 1;
                 self.outbox.send(Event::Duplicate { target, seq, answer });
             }
@@ -250,26 +250,26 @@ impl Worker {
         }
     }
 
-    /// Tells an answer with the stamps that have come.
+    /// Tell an answer with the stamps that have come.
     pub(super) fn release(&mut self, probe: Probe) {
         let Some(flight) = self.flight(probe) else { return };
-        let State::Held(heard, arrival) = flight.state else {
+        let State::Held(reply, arrival) = flight.state else {
             return;
         };
-        let answer = heard.answer(times(&flight.departure, &arrival));
+        let answer = reply.answer(times(&flight.departure, &arrival));
         let target = flight.target;
         let timeout = self.targets.get(&target).map(|target| target.settings.timeout);
         if timeout.is_some_and(|timeout| answer.times.rtt > timeout.into()) {
             self.conclude(probe, State::Answered, Outcome::Lost);
-            self.late(probe, heard, &arrival);
+            self.late(probe, reply, &arrival);
         } else {
             self.conclude(probe, State::Answered, Outcome::Answered(answer));
         }
     }
 
-    fn late(&mut self, probe: Probe, heard: Heard, arrival: &Arrival) {
+    fn late(&mut self, probe: Probe, reply: Reply, arrival: &Arrival) {
         let Some(flight) = self.flight(probe) else { return };
-        let answer = heard.answer(times(&flight.departure, arrival));
+        let answer = reply.answer(times(&flight.departure, arrival));
         let (target, seq) = (flight.target, flight.seq);
         self.outbox.counters.late += 1;
         self.outbox.counters.reordered += u64::from(answer.reordered);
@@ -296,7 +296,7 @@ impl Worker {
             error.offender,
             is_port_unreachable(error) && self.is_datagram(lane),
         ) {
-            let heard = Heard {
+            let reply = Reply {
                 kind: AnswerKind::PortUnreachable,
                 from,
                 hop_limit: None,
@@ -304,7 +304,7 @@ impl Worker {
                 missing: 0,
                 reordered: false,
             };
-            return self.answer(probe, heard, arrival, from);
+            return self.answer(probe, reply, arrival, from);
         }
         let Some(flight) = self.flight(probe) else { return };
         if !matches!(flight.state, State::Waiting) {
@@ -380,7 +380,7 @@ impl Worker {
                 return self.conclude(probe, State::Over, Outcome::NotSent(error));
             }
         };
-        let heard = Heard {
+        let reply = Reply {
             kind,
             from,
             hop_limit: None,
@@ -388,11 +388,11 @@ impl Worker {
             missing: 0,
             reordered: false,
         };
-        self.answer(probe, heard, arrival, from);
+        self.answer(probe, reply, arrival, from);
     }
 }
 
-impl Heard {
+impl Reply {
     fn answer(self, times: crate::Times) -> Answer {
         Answer {
             kind: self.kind,

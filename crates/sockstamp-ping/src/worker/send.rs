@@ -30,7 +30,7 @@ struct Sent {
 }
 
 impl Worker {
-    /// Sends the next probe of a target, and says when the one after it is due.
+    /// Send the next probe of a target, and say when the one after it is due.
     pub(super) fn send(&mut self, id: TargetId) -> Result<()> {
         let Some(target) = self.targets.get_mut(&id) else {
             return Ok(());
@@ -86,7 +86,7 @@ impl Worker {
         }
     }
 
-    /// Notes until when an answer is in time.
+    /// Note until when an answer is in time.
     fn expect(&mut self, id: TargetId, number: u64, sent: Timestamp<Monotonic>) {
         let Some(target) = self.targets.get_mut(&id) else {
             return;

@@ -51,7 +51,7 @@ impl Run {
         }
     }
 
-    /// Listens until it has come that far.
+    /// Listen until it has come that far.
     pub fn until(&mut self, is_there: impl Fn(&Story) -> bool) {
         let start = Instant::now();
         while !is_there(&self.story) {
@@ -64,7 +64,7 @@ impl Run {
         }
     }
 
-    /// Listens to the end.
+    /// Listen to the end.
     pub fn end(mut self) -> Story {
         self.engine.finish();
         let start = Instant::now();
@@ -81,7 +81,7 @@ impl Run {
     }
 }
 
-/// Probes the targets to their end.
+/// Probe the targets to their end.
 pub fn probe(targets: impl IntoIterator<Item = Target>) -> Story {
     Run::start(targets).end()
 }

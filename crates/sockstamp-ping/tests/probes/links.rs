@@ -59,7 +59,7 @@ fn only_probes_lost_by_the_link_are_lost() {
     assert_eq!(story.counters.late, 0);
 }
 
-/// Probes until there were that many answers, then with a link that does nothing, until all that it
+/// Probe until there were that many answers, then with a link that does nothing, until all that it
 /// did before has come.
 fn probe_over(near: &Host, link: &Link, config: LinkConfig, answers: usize) -> Story {
     let hold = config.reorder_hold;

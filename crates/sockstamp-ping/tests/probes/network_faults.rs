@@ -318,7 +318,7 @@ fn forger_sockets(host: &Host, other: Ipv4Addr) -> [Socket; 2] {
     [socket, elsewhere]
 }
 
-/// Answers echo requests with forgeries. Ends after as many as are sent.
+/// Answer echo requests with forgeries. Ends after as many as are sent.
 fn answer_wrongly([mut socket, elsewhere]: [Socket; 2], forgery: Forgery) {
     let mut packet = [0; 2_000];
     let mut answered = 0;

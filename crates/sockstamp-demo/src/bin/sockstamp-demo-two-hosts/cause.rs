@@ -33,7 +33,7 @@ impl Cause {
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Queue => {
-                "Interfaces send 500 kbit/s, and a datagram of another program is in front of each message."
+                "Interfaces send 500 kbit/s, and a datagram of another program is queued before each message."
             }
             Self::Network => "The network takes 20 ms each way.",
             Self::Processor => {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, anyhow};
 use testbed::{Hog, Host, run_first_on};
 
 use crate::cause::Cause;
-use crate::scene::Scene;
+use crate::topology::Topology;
 
 pub(crate) const REQUESTS: usize = 30;
 const BYTES: usize = 1_000;
@@ -25,13 +25,13 @@ struct End {
 }
 
 /// Ask and answer, one after the other.
-pub(crate) fn run(scene: &Scene, cause: Cause) -> Result<()> {
-    let [client, server] = &scene.hosts;
-    let listener = server.tcp_listen(scene.address())?;
-    let stream = client.tcp_connect(scene.address())?;
+pub(crate) fn run(topology: &Topology, cause: Cause) -> Result<()> {
+    let [client, server] = &topology.hosts;
+    let listener = server.tcp_listen(topology.address())?;
+    let stream = client.tcp_connect(topology.address())?;
     let (accepted, peer) = listener.accept()?;
     let of_server = End::new(server, accepted, peer, cause, 1)?;
-    let of_client = End::new(client, stream, scene.address(), cause, 0)?;
+    let of_client = End::new(client, stream, topology.address(), cause, 0)?;
     let asking = thread::spawn(move || of_client.turns(End::send, End::receive));
     let answering = thread::spawn(move || of_server.turns(End::receive, End::send));
     for end in [asking, answering] {

@@ -6,7 +6,7 @@
 mod cause;
 mod exchange;
 mod recording;
-mod scene;
+mod topology;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use sockstamp_demo::{need_root, sockstamp};
 
 use cause::Cause;
 use recording::{Recordings, print_lives, shares};
-use scene::Scene;
+use topology::Topology;
 
 fn main() -> ExitCode {
     match run() {
@@ -48,9 +48,9 @@ fn run() -> Result<()> {
 }
 
 fn show(program: &Path, cause: Cause) -> Result<()> {
-    let scene = Scene::build(cause)?;
-    let mut recordings = Recordings::start(program, &scene)?;
-    exchange::run(&scene, cause)?;
+    let topology = Topology::build(cause)?;
+    let mut recordings = Recordings::start(program, &topology)?;
+    exchange::run(&topology, cause)?;
     recordings.end()?;
     print_lives(program, &recordings)?;
     let [there, back] = shares(program, &recordings, cause.stage())?;

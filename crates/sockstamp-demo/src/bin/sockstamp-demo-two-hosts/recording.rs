@@ -11,7 +11,7 @@ use sockstamp_demo::wait_until_it_measures;
 use tempfile::TempDir;
 use testbed::Process;
 
-use crate::scene::Scene;
+use crate::topology::Topology;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const NAMES: [&str; 2] = ["client", "server"];
@@ -26,7 +26,7 @@ pub(crate) struct Recordings {
 
 impl Recordings {
     /// Begin, and return when both hosts measure.
-    pub(crate) fn start(program: &Path, scene: &Scene) -> Result<Self> {
+    pub(crate) fn start(program: &Path, topology: &Topology) -> Result<Self> {
         let directory = tempfile::tempdir().context("cannot make a directory")?;
         let start = |host: usize| {
             let mut command = Command::new("unshare");
@@ -34,7 +34,7 @@ impl Recordings {
                 .args(["--uts", "sh", "-c", NAMED, NAMES[host]])
                 .arg(program);
             command.args(["record", "--every", "--max-cost=none", "--netns"]);
-            command.args([scene.hosts[host].netns_name(), "-o"]);
+            command.args([topology.hosts[host].netns_name(), "-o"]);
             command.arg(path(&directory, host)).arg("tcp");
             println!(
                 "{}$ sockstamp record --every -o {}.parquet tcp",

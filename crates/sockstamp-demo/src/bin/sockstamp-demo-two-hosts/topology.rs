@@ -10,16 +10,16 @@ use crate::cause::Cause;
 
 const DELAY: Duration = Duration::from_millis(20);
 const PORT: u16 = 8080;
-/// Less than a message and a datagram in front of it, so that the message has to wait.
+/// Less than a message and a datagram before it, so that the message has to wait.
 const SLOW: [&str; 7] = ["tbf", "rate", "500kbit", "burst", "1200", "limit", "100000"];
 
 /// The hosts, by the side that they are on: the client, then the server.
-pub(crate) struct Scene {
+pub(crate) struct Topology {
     link: Link,
     pub(crate) hosts: [Host; 2],
 }
 
-impl Scene {
+impl Topology {
     /// Build it, with a cause that lies in the hosts' interfaces or between them.
     pub(crate) fn build(cause: Cause) -> Result<Self> {
         let hosts = [Host::new("client")?, Host::new("server")?];
