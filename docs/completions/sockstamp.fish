@@ -37,7 +37,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "report" -d 'Pri
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "diff" -d 'Find the stages that changed from one recording to another'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "join" -d 'Join the recordings of two hosts: each message from its send call to its read call'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "export" -d 'Convert recordings for other programs'
-complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings behind their last complete row group'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings after their last complete row group'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "ping" -d 'Probe hosts; print round-trip times by kernel stamps, and the prober\'s own delay'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Show what this kernel and this process can measure, and what is missing'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "agent" -d 'Measure all the time, and serve the figures to Prometheus'
@@ -103,7 +103,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l every -d 'M
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print times from a read\'s RX stamp to each point on its path, under netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -137,9 +137,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l every -d '
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l packets -d 'Print each packet of the target, too, with the time that it took between its stages'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l packets -d 'Also print each packet of the target, with the times between its stages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
@@ -176,7 +176,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l every -d 'Me
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and exit'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
@@ -217,7 +217,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-flow
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l duration -d 'Measure for this time: a number with ms, s (default) or m' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l worse-than -d 'Call messages slow that took longer: a percentile from p75 to p99.999, or a time with unit' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l worse-than -d 'Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l new-only -d 'Ignore connections that exist at the start'
@@ -225,7 +225,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l every -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
@@ -260,9 +260,9 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l every -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l packets -d 'Record each packet of the target, too, in a file of its own beside each with messages'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l packets -d 'Also record each packet of the target, in a file next to each file of messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l tag -d 'Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
@@ -272,8 +272,8 @@ port\t''
 peer\t''
 interface\t''
 flow\t''"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l interval -d 'Sum messages in intervals of this length, from whole multiples of it since 1970 on' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l top -d 'Print this many groups as text, of each interval' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l interval -d 'Sum messages in intervals of this length, which begin at multiples of it since 1970' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l top -d 'Print this many groups per interval as text' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l sort -d 'Sort groups by this figure, the largest first' -r -f -a "count\t''
 bytes\t''
 total\t''
@@ -303,13 +303,13 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l fail-if -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l apart -d 'Clocks of the hosts may differ by so much' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l apart -d 'Allow the clocks of the hosts to differ by up to this time' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l slowest -d 'Print the stages of this many of the slowest messages of each direction' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l lives -d 'Write each message that was joined to this file, a JSON object per line' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l lives -d 'Write each joined message to this file, one JSON object per line' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s o -l output -d 'Write them as a recording: `report`, `explain`, `diff` and SQL read whole lives as well' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Take CLOCK_REALTIME of both hosts for the same, because PTP keeps it so'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l nat -d 'Find connections whose addresses NAT changes, by the numbers and lengths of their messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand export" -l slower-than -d 'Leave out messages whose stages together took less than this: a number with ms, s or m' -r
@@ -364,7 +364,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l every -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l include-hol -d 'Count a read\'s wait for a missing segment as rx.stack, not as rx.hol'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l attach-all -d 'Attach at the start what is otherwise attached when it is needed first'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l config -d 'Read settings from this file, and again on SIGHUP; docs/agent.md lists them' -r -F
@@ -375,7 +375,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l sock
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l mode -d 'Permissions of the socket, in octal digits as for chmod(1)' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l group -d 'The group of the socket: a name or a number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l applications -d 'Serve up to N applications at once, and as many areas of memory' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l per-user -d 'Serve up to N applications per user at once; memory that a former one keeps still counts' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l per-user -d 'Serve up to N applications per user at once; memory that an earlier one keeps still counts' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l sockets -d 'Provide N slots for sockets per application, of 4672 bytes each' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -l status -d 'Print the use of the running service, and exit'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand completions" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -18,34 +18,37 @@ const PREFACE: &str = "\
 
 # What each kernel gives
 
-Output of `sockstamp doctor` on each kernel, on x86-64, the only supported architecture. 6.1, 6.12 and 7.2 are Debian's kernels for virtual machines, in QEMU:
-`make kernel-test` runs doctor and tests on them, and fails if the output differs. 6.18 is a kernel without
-fentry and kprobes. Features are detected by symbol: another kernel of the same version may give less or
-more. [How it works](how-it-works.md#before-linux-615) says how stamps by fentry and by packets differ from
-those of BPF timestamping.
+This is the output of `sockstamp doctor` on each kernel, on x86-64, the only supported architecture.
+6.1, 6.12 and 7.2 are Debian's kernels for virtual machines, in QEMU: `make kernel-test` runs doctor
+and tests on them, and fails if the output differs. 6.18 is a kernel without fentry and kprobes.
+Features are detected by symbol: another kernel of the same version may give less or more.
+[How it works](how-it-works.md#before-linux-615) describes how stamps by fentry and by packets
+differ from those of BPF timestamping.
 
-arm64 was tried by Debian 12's cross compiler, on an x86-64 host: `sockstamp-model`, `sockstamp` and
-`sockstamp-host` compile for it, and so do libbpf and the BPF programs. `sockstamp-bpf` refuses to compile,
-because what CPUs share is ordered for x86-64 alone; four conversions of C's `char`, unsigned there, would be
-left to write. On Debian's arm64 kernel 6.1, in QEMU, 100 of the library's 102 unit tests passed, its
-5 tests of allocations and 31 of 43 of zerocopy: the others need programs that the guest lacked. The
-known answers of its time stamps were not run there for the same reason.
+arm64 was tried with Debian 12's cross compiler, on an x86-64 host: `sockstamp-model`, `sockstamp`
+and `sockstamp-host` compile for it, and so do libbpf and the BPF programs. `sockstamp-bpf` refuses
+to compile, because data shared between CPUs is ordered for x86-64 only. Four conversions of C's
+`char`, which is unsigned there, remain to be written. On Debian's arm64 kernel 6.1, in QEMU, 100 of
+the library's 102 unit tests passed, all 5 tests of allocations, and 31 of 43 of zerocopy: the
+others need programs that the guest lacked. For the same reason, the known answers of its time
+stamps were not run there.
 
 ";
 
 const HOOKS: &str = "
 ## Hooks in use
 
-Each program runs for all events of its row, and its first test rejects unselected ones. A kernel's column is
-empty if its plan does not need the hook.
+Each program runs for all events of its row, and its first test rejects unselected ones. A kernel's
+column is empty if its plan does not need the hook.
 
 ";
 
 const LIBRARY: &str = "
 ## The library and the prober
 
-The C library has what the library has: both call the same code, and tests of both run on each of these
-kernels, as do those of `sockstamp ping`, which needs nothing that one of them lacks.
+The C library has the same features as the Rust library: both call the same code, and tests of both
+run on each of these kernels. So do those of `sockstamp ping`, which needs nothing that one of them
+lacks.
 
 ";
 

@@ -14,13 +14,13 @@ const PREFACE: &str = "\
 
 # Stages and verdicts
 
-A **message** is the bytes of one send call (TX) or one read call (RX). A **stage** is a stretch of its
-path between two **stamps**; its value is their difference, so the stages of a message add up to its
-total.
+A **message** is the bytes of one send call (TX) or one read call (RX). A **stage** is a stretch of
+its path between two **stamps**; its value is their difference, so the stages of a message add up to
+its total.
 
 Values are in nanoseconds in JSON and CSV, and have units in text. The clock is CLOCK_MONOTONIC: RX
-software stamps, which the kernel takes in CLOCK_REALTIME, are converted by the offset of the clocks at
-that time. `time_ns` of `sockstamp trace` is CLOCK_REALTIME. NICs have their own clocks: their stamps
+software stamps, which the kernel takes in CLOCK_REALTIME, are converted by the offset of the clocks
+at that time. `time_ns` of `sockstamp trace` is CLOCK_REALTIME. NICs have their own clocks: their stamps
 are reported, and never subtracted from others.
 
 A stage that this kernel or NIC cannot give is absent with a reason, never zero; `sockstamp doctor`
@@ -32,14 +32,14 @@ const DIAGNOSIS: &str = "\
 
 # Diagnosis
 
-The table of `sockstamp stat` ends with one sentence where a rule of this page applies: that of the
-cause that took the most time. Nothing is said where none applies. Averages are of the messages that
-have the stage or the part. The time until messages leave is `tx sent`; the time until data is read
-is `rx total`. A share of either is told only if that time is 1 ms on average.
+If a rule of this page applies, the table of `sockstamp stat` ends with one sentence: that of the
+cause that took the most time. Averages are over the messages that have the stage or the part. The
+time until messages leave is `tx sent`; the time until data is read is `rx total`. A share of either
+is reported only if that time is at least 1 ms on average.
 
-An acknowledgement is no cause: nobody waits for it unless data is held back, and that wait is a part
-of `tx.queue`. `app.service` has no rule, because a pause between an answer and the next question is
-no fault.
+An acknowledgement is not a cause: no task waits for it unless data is held back, and that wait is a
+part of `tx.queue`. `app.service` has no rule, because a pause between an answer and the next
+question is not a fault.
 ";
 
 /// Return a section per rule.
@@ -134,7 +134,7 @@ fn described(told: impl Fn(Stage) -> bool) -> impl Iterator<Item = (&'static str
 /// docs/causes.md has the rules.
 fn parts(text: &mut String) {
     text.push_str(
-        "\n## Parts of a stage\n\nParts break a stage down by cause, and add up to it; those of `tx.queue` are \
+        "\n## Parts of a stage\n\nParts break a stage down by cause, and add up to it; those of `tx.queue` are\n\
          the **causes** of waiting. [causes.md](causes.md) has the rules.\n\n| part | of | meaning |\n|---|---|---|\n",
     );
     for part in Part::ALL {

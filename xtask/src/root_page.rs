@@ -32,7 +32,7 @@ const EXAMPLES: [(&str, &str); 11] = [
         "sockstamp stat --container web --duration 10",
     ),
     (
-        "How long does what servers on port 443 send to one network take?",
+        "How long do messages from servers on port 443 to one network take?",
         "sockstamp stat src port 443 and net 10.0.0.0/8",
     ),
     (
@@ -44,7 +44,7 @@ const EXAMPLES: [(&str, &str); 11] = [
         "sockstamp top --netns blue",
     ),
     (
-        "Which packets went where, and who sent them? For Wireshark.",
+        "Which packets went where, and which processes sent them? For Wireshark.",
         "sockstamp pcap -w web.pcapng --container web --duration 10",
     ),
     (
@@ -80,7 +80,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
         "sockstamp trace --slower-than 10ms -p 4711",
     ),
     (
-        "Print what servers on port 443 send, as JSON, for one minute.",
+        "Print the messages that servers on port 443 send, as JSON, for one minute.",
         "sockstamp trace --format json --duration 1m src port 443",
     ),
     ("Show all programs and services of this host.", "sockstamp top"),
@@ -109,7 +109,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
         "sockstamp explain --duration 1m --comm nginx",
     ),
     (
-        "Answer it from recordings.",
+        "The same, from recordings.",
         "sockstamp explain monday.parquet tuesday.parquet",
     ),
     (
@@ -121,7 +121,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
         "sockstamp record -o monday.parquet --duration 60m --comm nginx",
     ),
     (
-        "Record always, in files of an hour, and keep the last 10 GB.",
+        "Record continuously, in hourly files, and keep the last 10 GB.",
         "sockstamp record -o /var/log/sockstamp/ --max-size 10000",
     ),
     (
@@ -157,7 +157,7 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
         "sockstamp join host1.parquet host2.parquet",
     ),
     (
-        "Make a recording readable for others whose writer was killed.",
+        "Make a recording readable for other programs after its writer was killed.",
         "sockstamp recover monday.parquet",
     ),
     ("Probe a host until Ctrl-C.", "sockstamp ping 192.0.2.1"),
@@ -174,13 +174,13 @@ const OF_SUBCOMMANDS: &[(&str, &str)] = &[
         "sockstamp doctor",
     ),
     (
-        "By which hooks would stat measure a container?",
+        "Which hooks would stat use to measure a container?",
         "sockstamp doctor --container web",
     ),
     ("The same for a program.", "sockstamp doctor --format json"),
     ("Serve the figures of this host to Prometheus.", "sockstamp agent"),
     (
-        "Is the file of settings good?",
+        "Is the configuration file valid?",
         "sockstamp agent --check --config agent.toml",
     ),
     ("Serve the applications of this host.", "sockstamp completions"),

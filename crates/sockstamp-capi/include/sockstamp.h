@@ -194,8 +194,8 @@ int sockstamp_interface_query(const char *name, struct sockstamp_interface *inte
  * @SOCKSTAMP_TX_SCHED: When a message is about to enter the packet scheduler.
  * @SOCKSTAMP_TX_ACK: When the peer has acknowledged the last byte of a message; TCP.
  * @SOCKSTAMP_OPT_CMSG: Stamps have the interface, with IP_PKTINFO and without SOCKSTAMP_OPT_TSONLY.
- * @SOCKSTAMP_OPT_TSONLY: Stamps come without a copy of their packets, which nobody reads here and
- * which takes memory.
+ * @SOCKSTAMP_OPT_TSONLY: Stamps come without a copy of their packets, which this library does not
+ * read and which takes memory.
  * @SOCKSTAMP_OPT_STATS: Stamps of TCP have the state of the connection. Brings
  * SOCKSTAMP_OPT_TSONLY.
  * @SOCKSTAMP_OPT_PKTINFO: Received hardware stamps have the interface and the packet's length.
@@ -995,8 +995,8 @@ struct sockstamp_how {
  * enum sockstamp_zerocopy_support - a socket's ability to send without a copy
  * @SOCKSTAMP_ZEROCOPY_AVAILABLE: It can.
  * @SOCKSTAMP_ZEROCOPY_UNSUPPORTED: It cannot: everything is copied.
- * @SOCKSTAMP_ZEROCOPY_IN_USE: SO_ZEROCOPY was set before, so completions may be of somebody else's
- * sends: everything is copied.
+ * @SOCKSTAMP_ZEROCOPY_IN_USE: SO_ZEROCOPY was set before, so completions may be those of
+ * other sends: everything is copied.
  */
 enum sockstamp_zerocopy_support {
 	SOCKSTAMP_ZEROCOPY_AVAILABLE = 1,
@@ -1014,7 +1014,7 @@ enum sockstamp_zerocopy_support {
  * lately.
  * @refused: Send calls that were copied since the kernel had no memory for one without.
  * @repeated: Ids that were reported again.
- * @foreign: Ids that no send of this sender has: somebody else sends with MSG_ZEROCOPY by the same
+ * @foreign: Ids that no send of this sender has: another sender uses MSG_ZEROCOPY on the same
  * socket. Sends are copied from then on.
  * @in_flight: Buffers that are the kernel's now.
  * @reports_lost: Reports beside completions that there was no room for.

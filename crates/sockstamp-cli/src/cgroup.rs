@@ -1,5 +1,5 @@
-//! The cgroup that a command runs in, so that its sockets and its children's can be told from all
-//! others.
+//! The cgroup that a command runs in, so that its sockets and its children's can be distinguished
+//! from all others.
 
 use std::ffi::OsStr;
 use std::io;
@@ -62,7 +62,7 @@ impl CommandCgroup {
         &self.path
     }
 
-    /// Starts the command in the cgroup. A child starts in its parent's cgroup, so we go there for
+    /// Start the command in the cgroup. A child starts in its parent's cgroup, so we go there for
     /// the moment: it makes no sockets, and nothing runs between fork and exec.
     pub(crate) fn spawn(&self, command: &mut Command) -> Result<io::Result<Child>> {
         enter(&self.path)?;

@@ -45,7 +45,7 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Makes the cgroup. `words` is not empty.
+    /// Make the cgroup. `words` is not empty.
     pub(crate) fn new(words: &[OsString]) -> Result<Self> {
         let (program, arguments) = words.split_first().context("no command")?;
         let mut command = Command::new(program);
@@ -87,7 +87,7 @@ impl Running {
         self.child.try_wait().context("cannot wait for the command")
     }
 
-    /// Hands a signal on.
+    /// Hand a signal on.
     pub(crate) fn signal(&self, signal: Signal) {
         // The process ids of Linux are positive i32; the child may have ended, which is no error.
         if let Ok(pid) = i32::try_from(self.child.id()) {

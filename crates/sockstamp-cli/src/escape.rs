@@ -22,7 +22,7 @@ pub(crate) fn complain_lines(text: &str) {
     }
 }
 
-/// Writes a JSON value. Its strings are exact; characters that do not show as themselves are
+/// Write a JSON value. Its strings are exact; characters that do not show as themselves are
 /// written `\uNNNN`, of which JSON itself demands the control characters of ASCII alone (RFC 8259,
 /// section 7).
 pub(crate) fn json(output: impl Write, value: &impl Serialize) -> serde_json::Result<()> {

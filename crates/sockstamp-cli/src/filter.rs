@@ -9,7 +9,7 @@ use sockstamp_model::filter::{Filter, FilterError};
 pub(crate) const HEADING: &str = "Target";
 
 const ID: &str = "filter";
-const HELP: &str = "Messages that go over such flows, in the words of pcap-filter(7): tcp, udp, ip, ip6, \
+const HELP: &str = "Messages of flows that match, in the syntax of pcap-filter(7): tcp, udp, ip, ip6, \
     [src|dst] host|net|port|portrange VALUE, and, or, not, parentheses; src is the end that sends a message";
 
 /// The parsed words; no words mean no filter.

@@ -102,10 +102,10 @@ pub enum Subcommand {
     Top(top::Options),
     /// Write every packet of the target as pcapng, for Wireshark
     ///
-    /// Packets are those that tcpdump shows, of connections and sockets that exist or are made,
+    /// Packets are those that tcpdump shows, of connections and sockets that exist or are created,
     /// with their process and container in a comment. Each is written once, where it is seen first:
     /// at the driver if it is sent, after GRO if it is received. With --all-stages it is written at
-    /// each stage, on an interface of its own. docs/pcap.md shows what Wireshark makes of it.
+    /// each stage, on an interface of its own. docs/pcap.md shows how to use it in Wireshark.
     Pcap(pcap::Options),
     /// Find the stages that make slow messages slow
     ///
@@ -123,29 +123,29 @@ pub enum Subcommand {
     /// Print the table of `stat` from recordings
     ///
     /// Counts, sums and distributions are those of the recorded messages by their weight, as `stat`
-    /// counts them. What recordings do not have is zero: messages in flight, losses, segments of
-    /// messages that were not measured. The time is that from the first message to the last.
-    /// Groups and intervals are summed on request.
+    /// counts them. Figures that recordings do not have are zero: messages in flight, losses,
+    /// segments of messages that were not measured. The duration is that from the first message to
+    /// the last. --by and --interval sum by group and by time.
     Report(report::Options),
     /// Find the stages that changed from one recording to another
     ///
-    /// Compare quantiles of each stage, with intervals of 95 % that hold for all together. What
-    /// changed for sure has a star. docs/diff.md has the method.
+    /// Compare quantiles of each stage, with 95 % intervals that hold for all together. A star
+    /// marks what changed for sure. docs/diff.md has the method.
     ///
     /// Exit status: 0 done, 3 if a condition of --fail-if holds.
     Diff(diff::Options),
     /// Join the recordings of two hosts: each message from its send call to its read call
     ///
-    /// TCP messages are matched by sequence numbers. `net.forward`, the way between the hosts,
+    /// TCP messages are matched by sequence numbers. `net.forward`, the path between the hosts,
     /// needs the offset of their clocks: it comes from the messages themselves, with the interval
     /// that they leave (± clocks). docs/join.md has the method.
     Join(join::Options),
     /// Convert recordings for other programs
     ///
-    /// A trace for Perfetto has the tracks of each flow below its process. On them are messages,
-    /// their stages and the parts of these, with times to the nanosecond.
+    /// A trace for Perfetto has the tracks of each flow below its process. They show messages,
+    /// their stages and the parts of stages, with times to the nanosecond.
     Export(export::Options),
-    /// Cut recordings behind their last complete row group
+    /// Cut recordings after their last complete row group
     ///
     /// A recording that was killed, or whose disk was full, may end with bytes that other readers
     /// of Parquet refuse. Complete files stay as they are.
@@ -163,8 +163,8 @@ pub enum Subcommand {
     Ping(ping::Options),
     /// Show what this kernel and this process can measure, and what is missing
     ///
-    /// Print the plan that `stat` would use with the same options, hook by hook. Only a few
-    /// messages of its own, over the loopback interface, are measured.
+    /// Print the plan that `stat` would use with the same options, hook by hook. It measures only a
+    /// few messages of its own, over the loopback interface.
     Doctor(doctor::Options),
     /// Measure all the time, and serve the figures to Prometheus
     ///
@@ -175,9 +175,9 @@ pub enum Subcommand {
     /// Publish zerocopy completions and stamps in memory of the applications that register
     ///
     /// An application registers its own sockets (library sockstamp, module completions). The
-    /// entries of their error queues are then also in memory that only this application can read,
-    /// without a system call. Run until Ctrl-C or SIGTERM, and log applications and refusals to
-    /// standard error.
+    /// entries of their error queues then also appear in memory, which only this application can
+    /// read, without a system call. Run until Ctrl-C or SIGTERM, and log applications and refusals
+    /// to standard error.
     Completions(completions::Options),
     /// Remove a command's cgroup once standard input ends
     #[command(hide = true)]

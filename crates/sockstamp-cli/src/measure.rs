@@ -193,7 +193,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     let mut options = measurement.options()?;
     let mut signals =
         catch_signals(&[SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGCHLD]).context("cannot catch signals")?;
-    // Check this first, so that an unprivileged user is told about privileges, not about a cgroup.
+    // Check this first, so that the error names the missing privileges, not a cgroup.
     let facts = probe::facts();
     Plan::new(&facts, &options.request())?;
     let prepared = match measurement.command {
@@ -307,7 +307,7 @@ pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> R
         complain(format_args!("UDP is not measured: {reason}"));
     }
     if options.max_cost.is_some_and(|ceiling| ceiling.windows) && !session.holds_cost() {
-        complain("any cost is taken: what programs cost is told with CAP_SYS_ADMIN alone");
+        complain("the cost is not limited: the kernel reports it only with CAP_SYS_ADMIN");
     }
     if options.nic_stamps.is_some() && !session.plan().spares_nics() {
         complain("--nic-stamps changes nothing: no NIC stamps sends here");
@@ -315,7 +315,7 @@ pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> R
     Ok(())
 }
 
-/// Waits for a command that the measurement did not last for; signals are still its.
+/// Wait for a command that the measurement did not last for; signals are still its.
 pub(crate) fn outlive(running: &mut Running, signals: &mut Signals) -> Result<ExitStatus> {
     loop {
         if let Some(status) = running.ended()? {

@@ -30,18 +30,19 @@ pub struct Measuring {
     pub every: bool,
     /// Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N
     ///
-    /// Between windows the hooks that every message of the host passes are gone. Windows open at
-    /// random. Counts of messages are estimates then. A send that takes longer than 1 s until its
-    /// acknowledgement, and a read or a copy that waits longer than 250 ms, is refused (`window`).
+    /// Between windows, the hooks on every message of the host are detached. Windows open at
+    /// random. Counts of messages are estimates. A send whose acknowledgement takes longer than 1
+    /// s, and a read or a copy that waits longer than 250 ms, is refused (`window`).
     #[arg(long, value_name = "1/N", value_parser = windows, help_heading = HEADING)]
     pub windows: Option<NonZeroU32>,
     /// Let measuring cost up to this part of one core: a percentage, or none
     ///
-    /// The cost is that of sockstamp's programs, which the kernel tells in short looks, and of its
-    /// process. While it would be more, the rate of --rate-cap is lowered, to a sixteenth at the
-    /// least, and where that does not suffice TCP is measured in windows, as with --windows. `stat`
-    /// and `top` try to keep to 1% by lower rates alone if this option is not given. Nothing lowers
-    /// the cost of --every and --slower-than: where they begin above the ceiling they are refused.
+    /// The cost is that of sockstamp's programs, which the kernel accounts for a short while, again
+    /// and again, and of its process. Above this ceiling, the rate of --rate-cap is lowered, to no
+    /// less than a sixteenth; if that does not suffice, TCP is measured in windows, as with
+    /// --windows. Without this option, `stat` and `top` try to stay below 1% by lower rates alone.
+    /// Nothing lowers the cost of --every and --slower-than: if they start above the ceiling, they
+    /// are refused.
     #[arg(long, value_name = "PERCENT", value_parser = max_cost, conflicts_with = "windows", help_heading = HEADING)]
     pub max_cost: Option<MaxCost>,
     /// The hook for the entry of send calls
@@ -75,11 +76,11 @@ pub struct Measuring {
     ///
     /// Where this host routes them, the kernel reports only the first interface, and later waits
     /// count as tx.network. With this option they count as tx.qdisc, including the time of
-    /// forwarding. It costs one test more per packet that this host sends.
-    /// Datagrams are not followed: theirs ends at the first interface.
+    /// forwarding. It costs one more test per packet that this host sends. Datagrams are not
+    /// followed: their tx.qdisc ends at the first interface.
     #[arg(long, help_heading = HEADING)]
     pub host_path: bool,
-    /// Attach at the start what is otherwise attached when it is needed first
+    /// Attach all hooks at the start, including those otherwise attached on first need
     ///
     /// Without this option `stat` does not measure the first messages that need such hooks, nor
     /// those after ten idle seconds: those of UDP (`lost: datagrams`), and those that TCP splits
@@ -213,7 +214,7 @@ pub(crate) fn max_cost(text: &str) -> Result<MaxCost, String> {
 fn one_of(text: &str) -> Result<u32, String> {
     let count = text.strip_prefix("1/").ok_or("it is 1/N, such as 1/64")?;
     match count.parse() {
-        Ok(0) | Err(_) => Err(format!("{count:?} is no whole number above 0")),
+        Ok(0) | Err(_) => Err(format!("{count:?} is not a whole number above 0")),
         Ok(count) => Ok(count),
     }
 }

@@ -29,7 +29,10 @@ pub(crate) fn create_beside(path: &Path, read: &[PathBuf]) -> Result<Box<dyn Wri
     let file = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
     let known = file(path);
     if known.is_some() && read.iter().any(|read| file(read) == known) {
-        bail!("{} is a recording that is read: write elsewhere", path.display());
+        bail!(
+            "{} is one of the recordings to read: write to another file",
+            path.display()
+        );
     }
     create(path)
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Nothing is told of what takes less.
+/// Shorter work is not reported.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The time between two lines.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -71,7 +71,7 @@ struct Told {
 }
 
 impl Progress {
-    /// Begin to read so many messages.
+    /// Begin to read this many messages.
     pub(crate) fn new(whole: u64) -> Result<Self> {
         Ok(Self {
             whole,
@@ -122,7 +122,7 @@ impl Told {
     }
 }
 
-/// Return the line; it has the same length whenever it is told.
+/// Return the line; it always has the same length.
 fn line(done: u64, whole: u64) -> String {
     let percent = done.saturating_mul(100) / whole.max(1);
     let width = whole.to_string().len();

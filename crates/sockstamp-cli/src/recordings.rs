@@ -43,7 +43,7 @@ pub(crate) fn open(files: &[PathBuf]) -> Result<Vec<Reader>> {
 fn tell_what_is_unread(recording: &Reader) {
     if recording.unread() > 0 {
         escape::complain(format_args!(
-            "{}: its last {} bytes are of messages that were not finished: the recording was killed",
+            "{}: its last {} bytes belong to unfinished messages: the recording was killed",
             recording.path().display(),
             recording.unread()
         ));
@@ -77,7 +77,7 @@ pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if files.is_empty() {
-        bail!("{}: no recording is in it", path.display());
+        bail!("{} contains no recording", path.display());
     }
     files.sort();
     Ok(files)

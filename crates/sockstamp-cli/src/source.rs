@@ -50,7 +50,10 @@ impl FromArgMatches for Source {
         }
         let files: Vec<_> = words.iter().map(PathBuf::from).collect();
         if is_bare(words[0]) && !files[0].exists() {
-            let reason = format!("no recording is named {:?}, and no filter begins so\n", words[0]);
+            let reason = format!(
+                "no recording is named {:?}, and no filter begins with it\n",
+                words[0]
+            );
             return Err(Error::raw(ErrorKind::ValueValidation, reason));
         }
         let given = |id: &&str| matches.value_source(id) == Some(ValueSource::CommandLine);
@@ -87,7 +90,7 @@ impl Args for Source {
                 .help("Recordings to read; or a filter expression, if the first word is one of its words")
                 .long_help(format!(
                     "Recordings to read; or a filter expression, if the first word is one of its \
-                     words.\n\nFilter: {help}.\n\nA file of such a name is ./NAME."
+                     words.\n\nFilter: {help}.\n\nWrite ./NAME for a file with such a name."
                 ))
         })
     }

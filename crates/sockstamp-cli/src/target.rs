@@ -56,7 +56,7 @@ pub(crate) fn process_name(text: &str) -> Result<String, String> {
             let whole_characters = (0..=LONGEST_NAME).rev().find(|&end| text.is_char_boundary(end));
             let kept = &text[..whole_characters.unwrap_or(0)];
             Err(format!(
-                "the kernel keeps {LONGEST_NAME} bytes of a process name; of this one: {kept:?}"
+                "the kernel keeps only {LONGEST_NAME} bytes of a process name; of this one, {kept:?}"
             ))
         }
     }

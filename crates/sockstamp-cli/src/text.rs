@@ -124,7 +124,7 @@ fn are_lives(summary: &Summary) -> bool {
     summary.tx.stages[Stage::NetForward].is_some()
 }
 
-/// The directions that are told of: whole lives alone have nothing received.
+/// The directions that are printed: recordings of whole lives have nothing received.
 fn directions(summary: &Summary) -> impl Iterator<Item = Direction> {
     let is_told = |direction: &Direction| match direction {
         Direction::Tx => true,

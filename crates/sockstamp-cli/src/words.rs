@@ -44,7 +44,7 @@ const COUNTS: &[(&str, &str)] = &[
     ),
     (
         "out of order",
-        "Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8).",
+        "Segments that arrived after a missing one, as TCPOFOQueue of nstat(8).",
     ),
     (
         "opened, accepted",
@@ -52,15 +52,12 @@ const COUNTS: &[(&str, &str)] = &[
     ),
     (
         "SYNs sent again",
-        "First segments of connections, sent again for want of an answer.",
+        "First segments of connections, sent again for lack of an answer.",
     ),
-    (
-        "pipelined",
-        "Messages of which nobody knows which request they answer.",
-    ),
+    ("pipelined", "Messages whose request or answer is ambiguous."),
     (
         "dropped",
-        "Datagrams that a socket did not take, mostly for want of buffer space.",
+        "Datagrams that a socket dropped, mostly for lack of buffer space.",
     ),
     (
         "share",
@@ -68,7 +65,7 @@ const COUNTS: &[(&str, &str)] = &[
     ),
     (
         "after",
-        "Time after a message left the host: nobody waits for it, so it has no share.",
+        "Time after a message left the host: no task waits for it, so it has no share.",
     ),
     (
         "in-flight",
@@ -95,7 +92,7 @@ const LOST: &[(&str, &str)] = &[
     ("mptcp", "Subflows of MPTCP, which are not measured."),
     (
         "host-path",
-        "Packets that the table of followed packets had no room for.",
+        "Packets without room in the table of followed packets.",
     ),
     (
         "skipped",
@@ -120,7 +117,7 @@ pub fn sections() -> [Section; 5] {
         },
         Section {
             title: "STAGES",
-            about: "Stretches of a message's way.",
+            about: "Stretches of a message's path.",
             words: Stage::ALL
                 .map(|stage| (stage.name(), stage.description()))
                 .to_vec(),
@@ -139,7 +136,7 @@ pub fn sections() -> [Section; 5] {
         },
         Section {
             title: "LOST",
-            about: "What could not be measured, or not kept.",
+            about: "Messages and events that could not be measured or kept.",
             words: LOST.to_vec(),
         },
     ]

@@ -170,7 +170,7 @@ metrics! {
     );
     OUT_OF_ORDER = counter(
         "sockstamp_out_of_order_segments",
-        "Segments that arrived behind a missing one.",
+        "Segments that arrived after a missing one.",
     );
     DROPS = counter(
         "sockstamp_dropped_datagrams",
@@ -238,7 +238,7 @@ metrics! {
     );
     SNAPSHOTS = counter(
         "sockstamp_snapshots",
-        "Times that the last minutes were to be kept.",
+        "Requests to keep the last minutes.",
     ).by(&["result"]);
     OTLP_ITEMS = counter(
         "sockstamp_otlp_items",
@@ -250,7 +250,7 @@ metrics! {
     ).by(&["part"]);
     MAX_COST = gauge(
         "sockstamp_max_cost_cores",
-        "The most that measuring is to cost, as a part of one core (max_cost).",
+        "The ceiling for the cost of measuring, as a part of one core (max_cost).",
     );
     COST_LOOKS = counter(
         "sockstamp_cost_looks",
@@ -262,7 +262,7 @@ metrics! {
     );
     WINDOWS = counter(
         "sockstamp_windows",
-        "Windows in which TCP was measured, where all the time would cost more than max_cost; late or failed ones too.",
+        "Windows in which TCP was measured, because all the time would cost more than max_cost; late and failed ones included.",
     ).by(&["result"]);
     WINDOWS_ONE_OF = gauge(
         "sockstamp_windows_one_of",

@@ -22,7 +22,7 @@ pub fn mount() -> Option<PathBuf> {
     })
 }
 
-/// Takes CAP_SYS_ADMIN, and goes with its descriptor: fsmount(2).
+/// Mount it privately: that needs CAP_SYS_ADMIN, and ends with its descriptor (fsmount(2)).
 fn detached() -> rustix::io::Result<OwnedFd> {
     let context = fsopen("cgroup2", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(context.as_fd())?;

@@ -29,7 +29,7 @@ pub fn named(name: &str) -> Result<NetnsInode> {
 ///
 /// If /proc is not there.
 pub fn own() -> Result<NetnsInode> {
-    inode(Path::new("/proc/self/ns/net")).context("cannot look at our own network namespace")
+    inode(Path::new("/proc/self/ns/net")).context("cannot inspect our own network namespace")
 }
 
 /// Find the file of a namespace that there is, named as for [`named`].

@@ -190,7 +190,7 @@ mod tests {
             ("/new".into(), 10, 4)
         );
         assert_eq!(before.most_used_since(&before), None);
-        // One that may have been there before is not told.
+        // One that may have been there before is not reported.
         let cut = Quotas { cut: true, ..before };
         assert_eq!(after.most_used_since(&cut).unwrap().cgroup, "/old");
     }

@@ -55,7 +55,7 @@ macro_rules! parts {
 
 parts! {
     Copy = TxCopy, "copy",
-        "The send call copied the data, and did all else until its last byte was queued.";
+        "The send call copied the data, and did everything else until its last byte was queued.";
     Sndbuf = TxCopy, "sndbuf",
         "The send call waited for room in the send buffer.";
     Cwnd = TxQueue, "cwnd",
@@ -95,7 +95,7 @@ parts! {
     Blocked = RxApp, "blocked",
         "The task that read slept: it waited for something else.";
     Unknown = RxApp, "unknown",
-        "The rest: what the task that read did is not known, as where another one had read before.";
+        "The rest: what the reading task did is unknown, as when another task had read before.";
     ServiceThrottled = AppService, "throttled",
         "The cgroup of the task that answers had used up its CPU quota.";
     ServiceOther = AppService, "other",
@@ -234,7 +234,7 @@ pub struct PartSummary {
 }
 
 impl PartSummary {
-    /// Adds everything that `other` has counted.
+    /// Add everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);

@@ -94,7 +94,7 @@ verdicts! {
     Split = 22, "split",
         "TCP split the packet that carries the stamps, and the departure of the message's last byte was not seen.";
     Window = 23, "window",
-        "Measured in windows, the message began before the programs were attached, or took longer than they stay.";
+        "The message, measured in windows, began before the programs were attached, or took longer than they stay.";
     ConnectRefused = 24, "connect-refused",
         "The peer refused the connection: nothing listens on the port, or a firewall rejects it.";
     ConnectTimeout = 25, "connect-timeout",

@@ -12,7 +12,7 @@ pub(super) fn border(text: &str) -> Result<Border, String> {
     let Some(percent) = text.strip_prefix('p') else {
         return duration::with_unit(text).map(|time| Border::Time(time.into()));
     };
-    let wrong = || format!("{text:?} is no percentile from p75 to p99.999");
+    let wrong = || format!("{text:?} is not a percentile from p75 to p99.999");
     let (whole, fraction) = percent.split_once('.').unwrap_or((percent, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if whole.len() != 2 || fraction.len() > 3 || percent.ends_with('.') || !digits(whole) || !digits(fraction)

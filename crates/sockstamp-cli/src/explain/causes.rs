@@ -22,7 +22,7 @@ pub(super) struct Explained {
     pub(super) leaders: Vec<Addition>,
     /// Slow messages of the cause, the fastest first.
     pub(super) lives: Vec<Message>,
-    /// Messages of causes that are told before are left out.
+    /// Messages of causes that are reported before are left out.
     pub(super) rest: bool,
 }
 

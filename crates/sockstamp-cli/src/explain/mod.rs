@@ -39,7 +39,7 @@ pub struct Options {
     /// Measure for this time: a number with ms, s (default) or m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,
-    /// Call messages slow that took longer: a percentile from p75 to p99.999, or a time with unit
+    /// Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit
     #[arg(long, value_name = "p99|20ms", value_parser = border::border, default_value = "p99")]
     pub worse_than: Border,
     /// Output format
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let missing = kept.left_out + outcome.summary.lost.ring;
     if missing > 0 {
         escape::complain(format_args!(
-            "{missing} messages came too many: they are left out"
+            "{missing} messages did not fit into memory and are left out"
         ));
     }
     let each = |_, take: &mut dyn FnMut(&Message)| {

@@ -38,9 +38,9 @@ pub struct Options {
     /// The recording of the other host
     #[arg(value_name = "SECOND")]
     pub second: PathBuf,
-    /// Take CLOCK_REALTIME of both hosts for the same, because PTP keeps it so
+    /// Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it
     ///
-    /// Without, the offset of the clocks comes from the messages themselves, with an interval.
+    /// Otherwise the offset of the clocks comes from the messages themselves, with an interval.
     #[arg(long)]
     pub ptp: bool,
     /// Find connections whose addresses NAT changes, by the numbers and lengths of their messages
@@ -49,15 +49,15 @@ pub struct Options {
     /// read twice.
     #[arg(long)]
     pub nat: bool,
-    /// Clocks of the hosts may differ by so much
+    /// Allow the clocks of the hosts to differ by up to this time
     ///
-    /// Messages are kept for as long, until their other end is read.
+    /// Messages are kept for this long, until their other end is read.
     #[arg(long, value_name = "TIME", value_parser = with_unit, default_value = "10s")]
     pub apart: Duration,
     /// Print the stages of this many of the slowest messages of each direction
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub slowest: usize,
-    /// Write each message that was joined to this file, a JSON object per line
+    /// Write each joined message to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub lives: Option<PathBuf>,
     /// Write them as a recording: `report`, `explain`, `diff` and SQL read whole lives as well

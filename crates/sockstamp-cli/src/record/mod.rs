@@ -41,10 +41,10 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample", "in_step"],
           help_heading = measuring::HEADING)]
     pub slower_than: Option<Duration>,
-    /// Record each packet of the target, too, in a file of its own beside each with messages
+    /// Also record each packet of the target, in a file next to each file of messages
     ///
-    /// It has the same name with `.packets` in place of `.parquet`. `sockstamp pcap -o` makes
-    /// pcapng of it. A packet names the message whose bytes it carries.
+    /// It has the same name, with `.packets` in place of `.parquet`. `sockstamp pcap -o` converts
+    /// it to pcapng. A packet names the message whose bytes it carries.
     #[arg(long, conflicts_with_all = ["slower_than", "new_only"])]
     pub packets: bool,
     /// Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers
@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             .is_some_and(|extension| extension == PACKETS)
     {
         bail!(
-            "{} is the name of the file for packets: give that for messages",
+            "{} is the name of the file of packets: give that of the file of messages",
             options.output.display()
         );
     }

@@ -69,7 +69,7 @@ impl<T: Rows> Place<T> {
             files: 0,
             removed: 0,
         };
-        // A path that cannot be written is told before anything is measured.
+        // A path that cannot be written is reported before anything is measured.
         place.begin()?;
         place.check_free()?;
         Ok(place)

@@ -63,7 +63,7 @@ impl<T: Rows + Send + 'static> Recorder<T> {
         let writer = thread::Builder::new()
             .name("writer".to_owned())
             .spawn(move || write(place, what, &batches, &back))
-            .context("cannot start the thread that writes")?;
+            .context("cannot start the writer thread")?;
         Ok(Self {
             batch: Box::default(),
             since: None,
@@ -78,10 +78,10 @@ impl<T: Rows + Send + 'static> Recorder<T> {
     pub(crate) fn finish(mut self) -> Result<Recorded> {
         self.hand_over();
         drop(self.full.take());
-        let writer = self.writer.take().context("it was finished before")?;
+        let writer = self.writer.take().context("it is already finished")?;
         writer
             .join()
-            .map_err(|_| anyhow!("the thread that writes has failed"))?
+            .map_err(|_| anyhow!("the writer thread has failed"))?
     }
 
     fn hand_over(&mut self) {
@@ -91,7 +91,7 @@ impl<T: Rows + Send + 'static> Recorder<T> {
         let next = self.empty.try_recv().unwrap_or_default();
         let batch = mem::replace(&mut self.batch, next);
         self.since = None;
-        // If it takes none, it has ended: its error is told by `finish`.
+        // If it takes none, it has ended: `finish` reports its error.
         let taken = self.full.as_ref().is_some_and(|full| full.send(batch).is_ok());
         self.stopped |= !taken;
     }
@@ -127,7 +127,7 @@ fn write<T: Rows>(
     for mut batch in batches {
         place.write(&batch)?;
         batch.clear();
-        // Nobody takes it back at the end.
+        // At the end, no receiver takes it back.
         let _ = back.send(batch);
     }
     place.end()?;

@@ -40,10 +40,10 @@ pub struct Options {
     /// groups are summed as "other".
     #[arg(long, value_name = "DIMENSION", value_delimiter = ',', value_parser = dimension_of(groups::DIMENSIONS))]
     pub by: Vec<Dimension>,
-    /// Sum messages in intervals of this length, from whole multiples of it since 1970 on
+    /// Sum messages in intervals of this length, which begin at multiples of it since 1970
     #[arg(long, value_name = "TIME", value_parser = duration::interval)]
     pub interval: Option<Duration>,
-    /// Print this many groups as text, of each interval
+    /// Print this many groups per interval as text
     #[arg(long, value_name = "N", default_value_t = 10, requires = "by")]
     pub top: usize,
     /// Sort groups by this figure, the largest first

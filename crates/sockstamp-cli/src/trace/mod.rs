@@ -41,7 +41,7 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = duration::with_unit, conflicts_with_all = ["rate_cap", "sample", "in_step"],
           help_heading = measuring::HEADING)]
     pub slower_than: Option<Duration>,
-    /// Print each packet of the target, too, with the time that it took between its stages
+    /// Also print each packet of the target, with the times between its stages
     ///
     /// A packet is printed a second after it was seen, with the message whose bytes it carries, if
     /// that is measured and complete by then. docs/pcap.md describes the stages.

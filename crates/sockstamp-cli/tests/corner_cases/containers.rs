@@ -226,9 +226,9 @@ fn hostile_files_of_a_user_neither_block_nor_fill_nor_lead_elsewhere() {
     let claims = Claims::new();
     let web = format!("web-{}", claims.number);
     for (make, why) in [
-        ("mkfifo $list", "it is no regular file"),
-        ("mknod $list c 1 5", "it is no regular file"),
-        ("mkdir $list", "it is no regular file"),
+        ("mkfifo $list", "it is not a regular file"),
+        ("mknod $list c 1 5", "it is not a regular file"),
+        ("mkdir $list", "it is not a regular file"),
         ("truncate -s 1T $list", "it has more than"),
         ("ln -s /dev/zero $list", "Too many levels of symbolic links"),
         (

@@ -63,6 +63,6 @@ impl FromStr for Measure {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let found = Self::all().find(|measure| measure.name() == name);
-        found.ok_or_else(|| format!("{name:?} is no stage, and none of tx.sent, rx.total and life"))
+        found.ok_or_else(|| format!("{name:?} is not a stage, nor tx.sent, rx.total or life"))
     }
 }

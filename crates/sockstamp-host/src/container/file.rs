@@ -17,7 +17,7 @@ use nix::fcntl::{OFlag, OpenHow, ResolveFlag, openat2};
 /// A container takes some 2 kB in podman's list, and as much in docker's file of its own.
 const LARGEST: u64 = 4 << 20;
 
-/// Reads the file at the path `below` a directory, if both belong to `owner`: a regular file, on
+/// Read the file at the path `below` a directory, if both belong to `owner`: a regular file, on
 /// the way to which is no link and no other mount, which may be a FUSE server of the user's.
 pub(super) fn read(directory: &Path, below: &Path, owner: u32) -> io::Result<Vec<u8>> {
     let at_path = OFlag::O_PATH | OFlag::O_CLOEXEC;
@@ -36,7 +36,7 @@ pub(super) fn read(directory: &Path, below: &Path, owner: u32) -> io::Result<Vec
     belongs(&place, owner)?;
     let metadata = place.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
+        return Err(io::Error::other("it is not a regular file"));
     }
     // Reopen by the descriptor: O_PATH has opened nothing yet, and the descriptor refers to the
     // same file whatever its name now refers to. Use O_NONBLOCK, because open() would wait for a
@@ -67,7 +67,7 @@ fn belongs(file: &File, owner: u32) -> io::Result<()> {
     }
 }
 
-/// Does work that may last forever, as where a home is on a server that does not answer: it is left
+/// Do work that may last forever, as where a home is on a server that does not answer: it is left
 /// to itself, and ends with this process.
 pub(super) fn in_time<T: Send + 'static>(
     patience: Duration,
@@ -129,7 +129,7 @@ mod tests {
             let file = file.clone();
             move || OpenOptions::new().write(true).open(file)
         });
-        assert_eq!(outcome(home.path()).unwrap_err(), "it is no regular file");
+        assert_eq!(outcome(home.path()).unwrap_err(), "it is not a regular file");
         thread::sleep(Duration::from_millis(50));
         assert!(!writer.is_finished());
         let _reader = File::open(file).unwrap();
@@ -148,7 +148,7 @@ mod tests {
             }
             assert_eq!(
                 outcome(home.path()).unwrap_err(),
-                "it is no regular file",
+                "it is not a regular file",
                 "{kind:?}"
             );
         }
