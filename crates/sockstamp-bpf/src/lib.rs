@@ -1,4 +1,4 @@
-//! The eBPF programs of sockstamp and their loader. Nobody else knows libbpf.
+//! The eBPF programs of sockstamp and their loader. No other crate of the product knows libbpf.
 //!
 //! Facts first ([`facts`], gathered by [`probe`]), then rules ([`plan`]), then action
 //! ([`Session`]). A feature is a folder that holds its C and its Rust; `bpf/sockstamp.bpf.c` has

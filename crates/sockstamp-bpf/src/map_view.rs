@@ -20,7 +20,7 @@ pub struct Banks {
 const BANK_WORDS: usize = size_of::<Bank>() / size_of::<u64>();
 
 impl Banks {
-    /// Maps the `banks` array map (`BPF_F_MMAPABLE`) of `count` elements.
+    /// Map the `banks` array map (`BPF_F_MMAPABLE`) of `count` elements.
     pub fn map(banks: &impl AsFd, count: usize) -> std::io::Result<Self> {
         let map = MmapOptions::new()
             .len(count * size_of::<Bank>())

@@ -7,7 +7,7 @@ use libbpf_rs::{Link, PrintLevel, ProgramAttachType, ProgramMut, ProgramType};
 
 use crate::error::{Error, Tried};
 
-/// Opens programs that outlive this call. The skeleton borrows its object, so they need a place
+/// Open programs that outlive this call. The skeleton borrows its object, so they need a place
 /// that does, too: a few bytes each time that are never given back; the object in them is.
 ///
 /// # Errors
@@ -19,7 +19,7 @@ pub fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output, Error> {
     builder.open(place).tried("read our own programs")
 }
 
-/// Attaches what was loaded and says itself where it belongs.
+/// Attach the loaded programs whose sections name their hooks.
 ///
 /// # Errors
 ///

@@ -215,7 +215,7 @@ fn messages_without_a_slot_are_in_other_and_counted() {
     assert_eq!(groups.other.messages(), 32 * 6);
 }
 
-/// Polls for so long.
+/// Poll for so long.
 fn poll(session: &mut Session, time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {

@@ -42,7 +42,7 @@ static int read_request(int fd)
 	return -EMSGSIZE;
 }
 
-/* Fills buffers and sends them until the file ends. */
+/* Fill buffers and send them until the file ends. */
 static int send_file(struct sockstamp_sender *sender, int file)
 {
 	struct stat status;

@@ -92,12 +92,12 @@ pub(crate) fn guard_only(work: impl FnOnce() -> Result<()>) -> Status {
     guard(|| work().map(|()| 0))
 }
 
-/// Frees a handle.
+/// Free a handle.
 pub(crate) fn free<T>(handle: Option<Box<T>>) {
     let _ = catch(|| drop(handle));
 }
 
-/// The hook of panics has told of it on stderr.
+/// The panic hook has reported it on stderr.
 fn catch<T>(work: impl FnOnce() -> T) -> std::result::Result<T, Box<dyn Any + Send>> {
     // A handle may be in any state after a panic; sockstamp.h then allows only freeing it.
     catch_unwind(AssertUnwindSafe(work))

@@ -71,7 +71,7 @@ impl Matcher {
         }
     }
 
-    /// Writes as many as there is room for; how many there are.
+    /// Write as many as there is room for, and return how many there are.
     pub(crate) fn unfinished(&self, messages: &mut [MaybeUninit<u64>]) -> usize {
         for (place, message) in messages.iter_mut().zip(self.joiner.unfinished()) {
             place.write(*message);

@@ -21,7 +21,7 @@ impl Queue {
         }
     }
 
-    /// Fills `reports`, and `statistics` where there is room, unless the error queue ends before;
+    /// Fill `reports`, and `statistics` where there is room, unless the error queue ends before;
     /// how many.
     pub(crate) fn drain(
         &mut self,

@@ -1,4 +1,4 @@
-//! Stamps of received packets, before anybody asks.
+//! Stamps of received packets, before any program requests them.
 
 use std::time::Duration;
 

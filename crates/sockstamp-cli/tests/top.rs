@@ -42,7 +42,7 @@ impl Scene {
         }
     }
 
-    /// Requests until it is dropped.
+    /// Request until it is dropped.
     fn load(&self) -> Process {
         let arguments = ["-c", "2", "-l", "-q", "-t", "get"];
         self.host.spawn("redis-benchmark", &arguments).unwrap()

@@ -15,7 +15,7 @@ use testbed::Host;
 use common::leftovers::Leftovers;
 use common::unprivileged::Unprivileged;
 
-/// Runs `command`; it must end with `status`, say `text` in one line and leave nothing.
+/// Run `command`; it must end with `status`, say `text` in one line and leave nothing.
 fn refused(mut command: Command, status: i32, text: &str) {
     let before = Leftovers::before();
     let output = command.output().unwrap();

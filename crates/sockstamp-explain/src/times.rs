@@ -98,7 +98,7 @@ impl Times {
         })
     }
 
-    /// Return the smallest times that so many thousandths of a percent do not exceed.
+    /// Return the smallest times that are not exceeded by this many thousandths of a percent.
     fn percentiles<const N: usize>(&self, messages: u64, wanted: [u32; N]) -> Option<[Nanos; N]> {
         let mut order: [usize; N] = std::array::from_fn(|place| place);
         order.sort_by_key(|&place| wanted[place]);

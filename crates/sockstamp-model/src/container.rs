@@ -77,7 +77,7 @@ impl Container {
         }
     }
 
-    /// The id, in front of which stands whose claim it is: `user-1000/nginx.service`.
+    /// The id, prefixed with the user who claims it: `user-1000/nginx.service`.
     #[must_use]
     pub fn qualified_id(&self) -> String {
         match self.user {

@@ -332,7 +332,7 @@ impl GroupDirection {
         }
     }
 
-    /// Adds everything that `other` has counted.
+    /// Add everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         for (sum, more) in [
             (&mut self.messages, other.messages),
@@ -472,7 +472,7 @@ impl GroupSummary {
         self.tx.sent.sum_ns().saturating_add(self.rx.total.sum_ns())
     }
 
-    /// Adds everything that `other` has counted; its key is not looked at.
+    /// Add everything that `other` has counted; its key is not looked at.
     pub fn merge(&mut self, other: &Self) {
         self.tx.merge(&other.tx);
         self.rx.merge(&other.rx);

@@ -316,12 +316,12 @@ impl Histogram {
         }
     }
 
-    /// Counts a latency as `weight` messages; a weight of 0 changes nothing.
+    /// Count a latency as `weight` messages; a weight of 0 changes nothing.
     pub fn record(&mut self, latency: Nanos, weight: u64) {
         self.buckets[slot(latency.0)].record(latency.0, weight);
     }
 
-    /// Adds everything that `other` has counted.
+    /// Add everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         for (bucket, more) in self.buckets.iter_mut().zip(other.buckets.iter()) {
             bucket.merge(more);

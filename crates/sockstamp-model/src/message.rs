@@ -40,7 +40,7 @@ pub struct Stamps {
     pub ack: Option<Timestamp<Monotonic>>,
     /// RX: the kernel stamped the packet when the driver delivered it.
     pub rx_software: Option<Timestamp<Monotonic>>,
-    /// RX: as `rx_software`, of the segment that was missing in front of it.
+    /// RX: as `rx_software`, of the segment that was missing before it.
     pub filled: Option<Timestamp<Monotonic>>,
     /// RX: the socket could be read.
     pub ready: Option<Timestamp<Monotonic>>,

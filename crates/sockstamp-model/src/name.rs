@@ -25,8 +25,7 @@ use serde::{Serialize, Serializer};
 pub struct Name(Box<[u8]>);
 
 impl Name {
-    /// The bytes in front of the first zero, which ends a string of C; all of them if there is
-    /// none.
+    /// The bytes before the first zero, which ends a string of C; all of them if there is none.
     #[must_use]
     pub fn from_c(bytes: &[u8]) -> Self {
         Self(bytes.split(|&byte| byte == 0).next().unwrap_or_default().into())
@@ -120,7 +119,8 @@ impl Serialize for Name {
     }
 }
 
-/// Bytes whose text has nothing that a terminal would obey or a reader would not see; see [`Name`].
+/// Bytes whose text has nothing that a terminal would interpret or a reader would not see; see
+/// [`Name`].
 #[derive(Debug, Clone, Copy)]
 pub struct Escaped<'a>(pub &'a [u8]);
 

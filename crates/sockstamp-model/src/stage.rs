@@ -79,11 +79,11 @@ pub enum Stage {
     RxNic = 5,
     /// Stamped by the kernel → the socket can be read.
     RxStack = 6,
-    /// Arrived → the segment missing in front of it arrived.
+    /// Arrived → the segment missing before it arrived.
     RxHol = 7,
     /// Readable → the waiting reader runs. Only messages whose reader was waiting have it.
     RxWakeup = 8,
-    /// Readable while nobody waits, or the waiting reader runs → the read call.
+    /// Readable while no task waits, or the waiting reader runs → the read call.
     RxApp = 9,
     /// Last read → next send on the same socket.
     AppService = 10,
@@ -212,8 +212,8 @@ impl Stage {
     }
 
     /// Return true for a stage of the time that a message is judged by: until it left the host, or
-    /// until it was read. An acknowledgement delays nobody by itself; where one was waited for, the
-    /// wait is in `tx.queue`.
+    /// until it was read. An acknowledgement delays no task by itself; where one was waited for,
+    /// the wait is in `tx.queue`.
     #[must_use]
     pub const fn has_share(self) -> bool {
         !self.is_between_messages() && !matches!(self, Self::TxNetwork | Self::NetBack)

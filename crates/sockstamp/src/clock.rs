@@ -47,11 +47,11 @@ impl RealtimeOffset {
     }
 }
 
-/// Measures how far CLOCK_REALTIME and CLOCK_TAI are from CLOCK_MONOTONIC now.
+/// Measure how far CLOCK_REALTIME and CLOCK_TAI are from CLOCK_MONOTONIC now.
 ///
 /// Each attempt reads CLOCK_REALTIME between two readings of CLOCK_MONOTONIC. It was read at some
 /// moment of that bracket, so the middle is off by at most half of it; the narrowest of several
-/// brackets is taken. Takes some microseconds.
+/// brackets is taken. It takes some microseconds.
 ///
 /// Source: clock_gettime(2).
 ///
@@ -128,7 +128,8 @@ pub enum Watched {
 ///
 /// A step is every change that is not a matter of speed: clock_settime(2), settimeofday(2),
 /// ADJ_SETOFFSET of adjtimex(2), a leap second, and the end of a suspend, during which
-/// CLOCK_MONOTONIC stands still. Slewing is none. Several steps between two waits are told once.
+/// CLOCK_MONOTONIC stands still. Slewing is none. Several steps between two waits are reported
+/// once.
 ///
 /// It is a timer that never expires, but that a step cancels; its descriptor ([`AsFd`]) is readable
 /// from then until [`wait`](Self::wait) has reported it, so that it can be polled together with
@@ -142,7 +143,7 @@ pub struct ClockStepWatch {
 }
 
 impl ClockStepWatch {
-    /// Begins to watch. Needs no privilege.
+    /// Begin to watch. Needs no privilege.
     ///
     /// # Errors
     ///
@@ -164,7 +165,7 @@ impl ClockStepWatch {
         }
     }
 
-    /// Waits for a step, at most `timeout`; returns at once if there was one since the last call. A
+    /// Wait for a step, at most `timeout`; return at once if there was one since the last call. A
     /// timeout that is no multiple of a millisecond may be exceeded by the rest of that
     /// millisecond; one too long for the clock is none.
     ///

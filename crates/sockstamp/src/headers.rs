@@ -88,7 +88,7 @@ fn kind_name(kind: TxKind) -> &'static str {
     }
 }
 
-/// Compiles a program that is wrong where a constant differs.
+/// Compile a program that is wrong where a constant differs.
 fn compile(constants: &[(&str, i64)]) -> Output {
     let mut source: String = HEADERS
         .iter()

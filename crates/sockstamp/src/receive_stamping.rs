@@ -29,7 +29,7 @@ pub struct ReceiveStamping {
 }
 
 impl ReceiveStamping {
-    /// Opens the socket and asks for stamps on it. Needs no privilege.
+    /// Open the socket and request stamps on it. It needs no privilege.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl ReceiveStamping {
         Ok(Self { _socket: stamped })
     }
 
-    /// Waits until packets are stamped, at most for `patience` and the time of one probe; whether
+    /// Wait until packets are stamped, at most for `patience` and the time of one probe; whether
     /// they are.
     ///
     /// # Errors

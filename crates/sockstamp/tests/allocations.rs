@@ -66,7 +66,7 @@ fn tcp_pair() -> (TcpStream, TcpStream) {
     (client, listener.accept().unwrap().0)
 }
 
-/// Drains until the stamp of this kind came.
+/// Drain until the stamp of this kind came.
 fn drains(socket: impl AsFd, queue: &mut ErrorQueue, last: TxKind, mut each: impl FnMut(&TxStamp)) {
     let mut came = false;
     while !came {

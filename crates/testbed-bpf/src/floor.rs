@@ -25,7 +25,7 @@ impl std::fmt::Debug for Floor {
 }
 
 impl Floor {
-    /// Attaches to every hook of a [`sockstamp_bpf::Session`]; sockets of `cgroup` are selected.
+    /// Attach to every hook of a [`sockstamp_bpf::Session`]; sockets of `cgroup` are selected.
     ///
     /// # Errors
     ///

@@ -40,7 +40,7 @@ impl std::fmt::Debug for Points {
 }
 
 impl Points {
-    /// Attaches to every function of these that the kernel has: static ones may be inlined.
+    /// Attach to every function of these that the kernel has: static ones may be inlined.
     ///
     /// # Errors
     ///

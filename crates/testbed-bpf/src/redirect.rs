@@ -31,7 +31,7 @@ impl std::fmt::Debug for Redirect {
 }
 
 impl Redirect {
-    /// Has these bytes of `from` leave by `to` from now on. Both are connected TCP sockets.
+    /// Have these bytes of `from` leave by `to` from now on. Both are connected TCP sockets.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use sockstamp_bpf::object;
 
 use crate::skeleton::sink::SinkSkelBuilder;
 
-/// Has UDP and TCP's payload dropped that arrive at `interface`, of the calling thread's network
+/// Have UDP and TCP's payload dropped that arrive at `interface`, of the calling thread's network
 /// namespace, from now on, until the interface is gone. TCP is acknowledged up to each segment of
 /// at most 2048 bytes; handshakes pass, and so does all else.
 ///

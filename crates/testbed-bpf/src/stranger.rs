@@ -41,7 +41,7 @@ impl std::fmt::Debug for Stranger {
 }
 
 impl Stranger {
-    /// Sets the bits on each connection from or to `port` that is made in `netns` from now on,
+    /// Set the bits on each connection from or to `port` that is made in `netns` from now on,
     /// before any program does that is attached to the same cgroup later.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// Creates a cgroup named `sst-PID-STARTTIME-N-NAME` below the root of the v2 hierarchy.
+    /// Create a cgroup named `sst-PID-STARTTIME-N-NAME` below the root of the v2 hierarchy.
     ///
     /// `name` is 1 to 64 ASCII letters, digits and hyphens. It need not be unique.
     pub fn new(name: &str) -> Result<Cgroup> {
@@ -65,13 +65,13 @@ impl Cgroup {
         processes_in(&self.path)
     }
 
-    /// Moves a process into it, with all its threads.
+    /// Move a process into it, with all its threads.
     pub fn add(&self, pid: u32) -> Result<()> {
         self.directories()
             .try_for_each(|directory| move_to(directory, pid))
     }
 
-    /// Lets `command` start its program in this cgroup: the program has not run a single
+    /// Let `command` start its program in this cgroup: the program has not run a single
     /// instruction outside.
     ///
     /// Call [`Cgroup::set_cpu_quota`] before.
@@ -93,7 +93,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Lets its processes together use `quota` of CPU time in each `period`.
+    /// Let its processes together use `quota` of CPU time in each `period`.
     ///
     /// Where the kernel has real-time group scheduling, a process with a real-time thread cannot be
     /// added afterwards, and a process with a [`Link::relay`](crate::Link::relay) has such threads.

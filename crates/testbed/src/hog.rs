@@ -43,14 +43,14 @@ impl Hog {
         }
     }
 
-    /// Waits for its end. When it gave the processor back, by CLOCK_MONOTONIC.
+    /// Wait for its end. When it gave the processor back, by CLOCK_MONOTONIC.
     pub fn finish(self) -> Result<Duration> {
         let result = self.0.join().expect("the hog does not panic");
         result.context("keep", "a processor busy")
     }
 }
 
-/// Lets the calling thread run on one processor alone, before all ordinary tasks; a [`Hog`] it lets
+/// Let the calling thread run on one processor alone, before all ordinary tasks; a [`Hog`] it lets
 /// finish first.
 pub fn run_first_on(processor: usize) -> io::Result<()> {
     let mut set = CpuSet::new();

@@ -43,7 +43,7 @@ impl Namespace {
 }
 
 impl Host {
-    /// Creates a namespace named `sst-PID-STARTTIME-N-NAME` with its loopback interface up.
+    /// Create a namespace named `sst-PID-STARTTIME-N-NAME` with its loopback interface up.
     ///
     /// `name` is 1 to 64 ASCII letters, digits and hyphens. It need not be unique.
     pub fn new(name: &str) -> Result<Host> {
@@ -86,21 +86,21 @@ impl Host {
         command
     }
 
-    /// Runs `program` inside this namespace to its end and returns its standard output.
+    /// Run `program` inside this namespace to its end and return its standard output.
     pub fn run(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<String> {
         let mut command = self.command(program);
         command.args(arguments);
         process::run(command)
     }
 
-    /// Starts `program` inside this namespace.
+    /// Start `program` inside this namespace.
     pub fn spawn(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Result<Process> {
         let mut command = self.command(program);
         command.args(arguments);
         Process::spawn(command)
     }
 
-    /// Runs `f` on a new thread inside this namespace. Sockets that it creates stay there wherever
+    /// Run `f` on a new thread inside this namespace. Sockets that it creates stay there wherever
     /// they are used afterwards.
     ///
     /// # Panics
@@ -133,7 +133,7 @@ impl Host {
             .context("bind to", address.to_string())
     }
 
-    /// Sets a sysctl below `net.` of this namespace, for example `net.ipv4.tcp_congestion_control`.
+    /// Set a sysctl below `net.` of this namespace, for example `net.ipv4.tcp_congestion_control`.
     ///
     /// Setting it here accepts only what `tcp_allowed_congestion_control` of the initial namespace
     /// lists (EPERM otherwise); the socket option TCP_CONGESTION accepts any, from a privileged
@@ -143,7 +143,7 @@ impl Host {
         self.enter(|| fs::write(&path, value)).context("write", &path)
     }
 
-    /// Waits until a TCP socket listens on `address` (or on its port at the unspecified address).
+    /// Wait until a TCP socket listens on `address` (or on its port at the unspecified address).
     ///
     /// Look into the socket table without connecting, so that the server sees no stray connection.
     pub fn wait_for_port(&self, address: SocketAddr, timeout: Duration) -> Result<()> {

@@ -84,7 +84,7 @@ pub(crate) fn lock() -> Result<Flock<File>> {
         .context("lock", LOCK)
 }
 
-/// Removes the namespaces and cgroups whose creating process is dead, with the processes in them.
+/// Remove the namespaces and cgroups whose creating process is dead, with the processes in them.
 ///
 /// Interfaces need no search: this crate creates each one inside a namespace of its own, and it
 /// goes with it. [`Host::new`](crate::Host::new) and [`Cgroup::new`](crate::Cgroup::new) call this
@@ -102,7 +102,7 @@ pub fn clean_up_leftovers() -> Result<()> {
     Ok(())
 }
 
-/// Calls [`clean_up_leftovers`] the first time it is called in this process.
+/// Call [`clean_up_leftovers`] the first time it is called in this process.
 pub(crate) fn clean_up_once() -> Result<()> {
     static CLEAN: Once = Once::new();
     let mut cleaned = Ok(());

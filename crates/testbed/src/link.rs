@@ -95,7 +95,7 @@ impl Way {
 const OUTSIDE: u8 = 77;
 
 impl Link {
-    /// Joins two hosts by a relay with the same configuration in both directions.
+    /// Join two hosts by a relay with the same configuration in both directions.
     pub fn relay(a: &Host, b: &Host, config: LinkConfig) -> Result<Link> {
         config.check()?;
         let mtu = config.mtu;
@@ -157,7 +157,7 @@ impl Link {
         Ok(link)
     }
 
-    /// Joins two hosts by a plain veth pair.
+    /// Join two hosts by a plain veth pair.
     pub fn veth(a: &Host, b: &Host) -> Result<Link> {
         let (number, a, b) = ends(a, b);
         process::ip(&format!(
@@ -242,7 +242,7 @@ impl Link {
         }
     }
 
-    /// Changes both directions while the link runs. The random numbers start anew from the seed;
+    /// Change both directions while the link runs. The random numbers start anew from the seed;
     /// packets that already wait keep the time they are due, and later ones stay behind them. The
     /// MTU stays as it is.
     pub fn set_config(&self, config: LinkConfig) -> Result<()> {
@@ -250,7 +250,7 @@ impl Link {
         self.set_direction(Direction::BToA, config)
     }
 
-    /// Lets the second host see another address of the first one from now on, as NAT does. Returns
+    /// Let the second host see another address of the first one from now on, as NAT does. Return
     /// it.
     pub fn translate(&self) -> Result<IpAddr> {
         let IpAddr::V4(inside) = self.address_a(Family::V4) else {
@@ -298,7 +298,7 @@ impl Link {
         Ok(())
     }
 
-    /// Changes one direction, as [`Link::set_config`] does both.
+    /// Change one direction, as [`Link::set_config`] does both.
     pub fn set_direction(&self, direction: Direction, config: LinkConfig) -> Result<()> {
         self.way(direction)?.set_config(config)
     }

@@ -9,12 +9,12 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Context, Error, Result};
 use crate::{process, sys};
 
-/// Lets the kernel send no faster on this socket: SO_MAX_PACING_RATE.
+/// Let the kernel send no faster on this socket: SO_MAX_PACING_RATE.
 pub fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> Result<()> {
     sys::set_max_pacing_rate(socket, bytes_per_second).context("set the pacing rate of", "a socket")
 }
 
-/// Has segments to and from the peer signed, with a key that it has, too: TCP_MD5SIG. A listener
+/// Have segments to and from the peer signed, with a key that it has, too: TCP_MD5SIG. A listener
 /// has keys for those that connect.
 pub fn set_signature_key(socket: impl AsFd, peer: IpAddr, key: &[u8]) -> Result<()> {
     let peer = SocketAddr::new(peer, 0).into();

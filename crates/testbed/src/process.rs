@@ -25,7 +25,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command` with its output captured and no input.
+    /// Start `command` with its output captured and no input.
     pub fn spawn(mut command: Command) -> Result<Process> {
         let text = describe(&command);
         let mut child = command
@@ -59,7 +59,7 @@ impl Process {
         self.stderr.text()
     }
 
-    /// Sends a signal.
+    /// Send a signal.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         kill(as_pid(self.id()), signal).context("signal", &self.command)
     }
@@ -73,7 +73,7 @@ impl Process {
             .is_none())
     }
 
-    /// Waits until standard output contains `text`.
+    /// Wait until standard output contains `text`.
     pub fn wait_for_stdout(&mut self, text: &str, timeout: Duration) -> Result<()> {
         let start = Instant::now();
         while !self.stdout().contains(text) {
@@ -95,7 +95,7 @@ impl Process {
         Ok(())
     }
 
-    /// Waits for its end, `timeout` at most, whatever the exit status.
+    /// Wait for its end, `timeout` at most, whatever the exit status.
     pub fn wait_status(&mut self, timeout: Duration) -> Result<ExitStatus> {
         let start = Instant::now();
         loop {
@@ -113,7 +113,7 @@ impl Process {
         }
     }
 
-    /// Waits for its successful end, `timeout` at most, and returns its standard output.
+    /// Wait for its successful end, `timeout` at most, and return its standard output.
     pub fn wait(mut self, timeout: Duration) -> Result<String> {
         let status = self.wait_status(timeout)?;
         if status.success() {
@@ -193,7 +193,7 @@ impl Output {
     }
 }
 
-/// Runs `command` to its end and returns its standard output.
+/// Run `command` to its end and return its standard output.
 pub(crate) fn run(mut command: Command) -> Result<String> {
     let text = describe(&command);
     let output = command.stdin(Stdio::null()).output().context("start", &text)?;
@@ -208,7 +208,7 @@ pub(crate) fn run(mut command: Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs `ip` with `arguments`, which hold no white space within one argument.
+/// Run `ip` with `arguments`, which hold no white space within one argument.
 pub(crate) fn ip(arguments: &str) -> Result<String> {
     let mut command = Command::new("ip");
     command.args(arguments.split_whitespace());

@@ -81,7 +81,7 @@ impl Shared {
         experiments == Experiments::Drop as u8 && segment.is_experimental()
     }
 
-    /// Takes one of the requested losses, if one is left.
+    /// Take one of the requested losses, if one is left.
     fn take_loss(&self) -> bool {
         self.lose_next.load(Ordering::Relaxed) > 0
             && self
@@ -137,7 +137,7 @@ impl Schedule {
         }
     }
 
-    /// Takes a new configuration for the packets to come. Those before stay in front.
+    /// Take a new configuration for the packets to come. Earlier ones stay ahead of them.
     fn reconfigure(&mut self, config: LinkConfig, stream: u64) {
         let (last_due, line_free) = (self.last_due, self.line_free);
         *self = Schedule {
@@ -212,7 +212,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Runs until the link is dropped.
+    /// Run until the link is dropped.
     pub(crate) fn run(self) -> io::Result<()> {
         let real_time = sys::become_real_time(REAL_TIME_PRIORITY).is_ok();
         if !real_time {
@@ -330,7 +330,7 @@ impl Relay {
         }
     }
 
-    /// Waits for a packet or for the time `due`. False: the link has been dropped.
+    /// Wait for a packet or for the time `due`. False: the link has been dropped.
     fn wait(&self, due: Option<Instant>) -> io::Result<bool> {
         let remaining = due.map(|due| due.saturating_duration_since(Instant::now()));
         let timeout = remaining.map(|remaining| TimeSpec::from_duration(remaining.saturating_sub(SPIN)));
@@ -388,7 +388,7 @@ impl Queue {
         Some(packet)
     }
 
-    /// Notes a delivery; true if a later packet was delivered before.
+    /// Note a delivery; true if a later packet was delivered before.
     fn delivered(&mut self, number: u64) -> bool {
         let overtaken = number < self.delivered;
         self.delivered = self.delivered.max(number + 1);

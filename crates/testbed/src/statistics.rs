@@ -39,7 +39,7 @@ pub struct DirectionStatistics {
     pub reordered: u64,
     /// Second copies made because the configuration asks for duplication.
     pub duplicated: u64,
-    /// Packets dropped because the queue in front of the configured line rate was full.
+    /// Packets dropped because the queue before the configured line rate was full.
     pub queue_drops: u64,
     /// Packets the sender's interface dropped because the relay did not take them in time.
     pub device_drops: u64,
@@ -241,7 +241,7 @@ impl Counters {
     }
 }
 
-/// Adds without a locked instruction, which the single writer of each counter does not need.
+/// Add without a locked instruction, which the single writer of each counter does not need.
 pub(crate) fn add(counter: &AtomicU64, value: u64) {
     counter.store(counter.load(Ordering::Relaxed) + value, Ordering::Relaxed);
 }

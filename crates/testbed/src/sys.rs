@@ -17,7 +17,7 @@ struct InterfaceRequest {
 // The kernel copies sizeof(struct ifreq) bytes from user space whatever the request.
 const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>());
 
-/// Makes `file`, an open `/dev/net/tun`, the queue of a new TUN interface in the namespace of the
+/// Make `file`, an open `/dev/net/tun`, the queue of a new TUN interface in the namespace of the
 /// calling thread. Every packet is preceded by a `struct virtio_net_hdr` of [`VNET_HEADER_LEN`]
 /// bytes.
 pub(crate) fn tun_create(file: &File, name: &str) -> io::Result<()> {
@@ -40,7 +40,7 @@ pub(crate) fn tun_create(file: &File, name: &str) -> io::Result<()> {
 /// `tun_set_iff()` sets for a new device, drivers/net/tun.c in v6.18.
 pub(crate) const VNET_HEADER_LEN: usize = 10;
 
-/// Lets the kernel hand over packets of up to 64 KB that are not yet cut into segments and carry no
+/// Let the kernel hand over packets of up to 64 KB that are not yet cut into segments and carry no
 /// checksum yet (true), or none such (false).
 pub(crate) fn tun_set_offload(file: &File, offload: bool) -> io::Result<()> {
     let flags = if offload {
@@ -52,7 +52,7 @@ pub(crate) fn tun_set_offload(file: &File, offload: bool) -> io::Result<()> {
     check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, libc::c_ulong::from(flags)) })
 }
 
-/// Puts the calling thread into SCHED_FIFO. Its children fall back to the ordinary policy.
+/// Put the calling thread into SCHED_FIFO. Its children fall back to the ordinary policy.
 pub(crate) fn become_real_time(priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param {
         sched_priority: priority,
@@ -68,7 +68,7 @@ pub(crate) fn become_real_time(priority: i32) -> io::Result<()> {
     })
 }
 
-/// Lets the child of `command` call `hook` after the fork and before the exec.
+/// Let the child of `command` call `hook` after the fork and before the exec.
 ///
 /// `hook` runs in a forked copy of a process that may have other threads: it may make system calls,
 /// but must not allocate nor take a lock. All callers are in this crate and call one `setns` or
@@ -98,7 +98,7 @@ pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<Vec<u8>> {
     Ok(bytes[..len as usize].to_vec())
 }
 
-/// Sets SO_MAX_PACING_RATE, in bytes per second: socket(7).
+/// Set SO_MAX_PACING_RATE, in bytes per second: socket(7).
 pub(crate) fn set_max_pacing_rate(socket: impl AsFd, bytes_per_second: u64) -> io::Result<()> {
     let len = libc::socklen_t::try_from(size_of_val(&bytes_per_second)).expect("8 fits");
     // SAFETY: the kernel reads `len` bytes from the pointer, which points at a live local of that
@@ -125,7 +125,7 @@ struct SignatureKey {
     key: [u8; 80],
 }
 
-/// Has segments to and from a peer signed: TCP_MD5SIG (RFC 2385). Keys have up to 80 bytes.
+/// Have segments to and from a peer signed: TCP_MD5SIG (RFC 2385). Keys have up to 80 bytes.
 pub(crate) fn set_signature_key(socket: impl AsFd, peer: socket2::SockAddr, key: &[u8]) -> io::Result<()> {
     let mut signature = SignatureKey {
         address: peer.as_storage(),
@@ -247,7 +247,7 @@ impl AbsentPage {
         Ok((page, faults))
     }
 
-    /// Sends the page.
+    /// Send the page.
     pub(crate) fn send(&self, socket: impl AsFd) -> io::Result<()> {
         // SAFETY: the kernel alone reads the page, which stays mapped for as long as `self` lives.
         let sent = unsafe {

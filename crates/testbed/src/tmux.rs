@@ -55,7 +55,7 @@ impl Tmux {
         self.run(&["capture-pane", "-p", "-e"])
     }
 
-    /// Waits until `text` is seen; returns the screen.
+    /// Wait until `text` is seen; returns the screen.
     pub fn wait_for(&self, text: &str, timeout: Duration) -> Result<String> {
         let start = Instant::now();
         loop {
@@ -82,7 +82,7 @@ impl Tmux {
             .to_owned())
     }
 
-    /// Changes the size.
+    /// Change the size.
     pub fn resize(&self, width: u16, height: u16) -> Result<()> {
         let (width, height) = (width.to_string(), height.to_string());
         self.run(&["resize-window", "-x", &width, "-y", &height])

@@ -43,7 +43,7 @@ impl Flow {
         Flow { sender, receiver }
     }
 
-    /// Sends a datagram and returns the times before and after.
+    /// Send a datagram and return the times before and after.
     fn send(&self, number: u32, len: usize) -> [Duration; 2] {
         let mut datagram = vec![0; len];
         datagram[..4].copy_from_slice(&number.to_ne_bytes());
@@ -93,7 +93,7 @@ fn settle(link: &Link, before: &RelayStatistics, received: u64) -> RelayStatisti
     }
 }
 
-/// Sends `count` datagrams over a link from a to b and returns the numbers in their order of
+/// Send `count` datagrams over a link from a to b and return the numbers in their order of
 /// arrival. Half a queue at a time: on a busy machine the relay may not run for as long as it takes
 /// to send them all, and the device drops what its queue does not hold.
 fn carry(config: LinkConfig, count: u32, spacing: Duration) -> (Vec<u32>, RelayStatistics) {

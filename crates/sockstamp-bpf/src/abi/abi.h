@@ -242,7 +242,7 @@ enum message_flags {
 	MESSAGE_RESENT = 1 << 1, /* its last byte was transmitted more than once */
 	MESSAGE_ACK_WITH_DATA = 1 << 2, /* the ACK may have waited for the peer's answer */
 	MESSAGE_ACK_DELAYED = 1 << 3, /* it came alone, and late enough for the peer's timer */
-	MESSAGE_PIPELINED = 1 << 4, /* nobody knows which request it answers, or is answered by */
+	MESSAGE_PIPELINED = 1 << 4, /* unknown which request it answers, or is answered by */
 };
 
 struct tx_stamps {

@@ -16,7 +16,7 @@ struct {
 	__uint(max_entries, RING_SIZE);
 } records SEC(".maps");
 
-/* Written by user space while the programs run: whether anybody looks at records just now. */
+/* Written by user space while the programs run: true while it wants records. */
 volatile bool recording;
 
 /* Set by user space before it sleeps until the next record, taken back by the first that comes. */

@@ -62,7 +62,7 @@ static __always_inline void flow_close(const struct sock *sk)
 	read = rx_in_step(sk, tp->rcv_nxt, flow->rx.done);
 	/*
 	 * Keep the state while bytes can still be read; it goes with the socket. A closed socket
-	 * has thrown away what was not read: tcp_close(), v6.18. One that nobody accepted has no
+	 * has thrown away what was not read: tcp_close(), v6.18. One that was never accepted has no
 	 * reader.
 	 */
 	if (!read && sk->sk_socket &&

@@ -83,7 +83,7 @@ static __always_inline struct area *area_of(const struct completions_mark *mark)
 }
 
 /*
- * Makes the element visible. Fully ordered, as every atomic operation that returns a value
+ * Make the element visible. Fully ordered, as every atomic operation that returns a value
  * (Documentation/bpf/standardization/instruction-set.rst, Documentation/atomic_t.txt): a reader
  * that sees the count sees the element, and one that sees its successor in the ring sees the count.
  */

@@ -25,7 +25,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens at `path`, whose directory is made if there is none.
+    /// Listen at `path`, whose directory is made if there is none.
     ///
     /// # Errors
     ///

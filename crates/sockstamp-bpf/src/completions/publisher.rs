@@ -62,7 +62,7 @@ pub(super) struct Written {
 }
 
 impl Publisher {
-    /// Loads and attaches, with room for so many applications of so many sockets each.
+    /// Load and attach, with room for this many applications of this many sockets each.
     ///
     /// # Errors
     ///
@@ -134,12 +134,12 @@ impl Publisher {
         )
         .tried("make memory for an application")?;
         memory.freeze().tried("make an application's memory read-only")?;
-        let about = memory.info().tried("look at an application's memory")?;
+        let about = memory.info().tried("inspect an application's memory")?;
         self.place_memory(application, &memory)?;
         Ok((memory, about.info.id))
     }
 
-    /// Returns once no program runs any more that began before: a map of maps waits for them
+    /// Return once no program runs any more that began before: a map of maps waits for them
     /// whenever it is updated (`maybe_wait_bpf_programs()`, kernel/bpf/syscall.c, v6.1 and v7.2).
     pub(super) fn place_memory(&self, application: u32, memory: &MapHandle) -> Result<(), Error> {
         let descriptor = memory.as_fd().as_raw_fd();
@@ -220,7 +220,7 @@ impl Publisher {
         Ok(Some(registration))
     }
 
-    /// Writes nothing into a place any more, but for programs that run already.
+    /// Write nothing into a place any more, but for programs that run already.
     pub(super) fn unmark(&self, place: u32) -> Result<(), Error> {
         self.set_registration(place, 0)
     }
@@ -236,7 +236,7 @@ impl Publisher {
             .maps
             .registrations
             .lookup(place, MapFlags::ANY)
-            .tried("look at a registration")?;
+            .tried("inspect a registration")?;
         Ok(current.is_some_and(|current| current == registration))
     }
 
@@ -244,7 +244,7 @@ impl Publisher {
         let marks = &self.skeleton.maps.sockstamp_marks;
         marks
             .lookup(&socket.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-            .tried("look at the socket")
+            .tried("inspect the socket")
     }
 
     /// Return true if TCP sends can be stamped without error-queue entries.

@@ -30,7 +30,7 @@ pub struct Limits {
     pub of_a_user: u32,
 }
 
-/// Time without accepting connections after one failed for want of descriptors or memory.
+/// Time without accepting connections after one failed for lack of descriptors or memory.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Serves applications that connect.
@@ -66,8 +66,7 @@ struct Ready {
 }
 
 impl Server {
-    /// Takes capabilities out of effect for as long as it serves; `log` gets a line for whatever is
-    /// done.
+    /// Take capabilities out of effect while it serves; `log` gets a line for whatever is done.
     ///
     /// # Errors
     ///
@@ -95,7 +94,7 @@ impl Server {
         })
     }
 
-    /// Serves until `stop` can be read.
+    /// Serve until `stop` can be read.
     ///
     /// # Errors
     ///

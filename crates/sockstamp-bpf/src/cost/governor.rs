@@ -15,7 +15,8 @@ const WINDOWS: [u32; 8] = [4, 6, 10, 16, 25, 40, 64, 100];
 /// Once measured messages are this part of the cost, lower rates would gain nothing.
 const SMALL: f64 = 0.1;
 
-/// A dearer way must cost less than this part of the ceiling: or the next look would take it back.
+/// A costlier way must cost less than this part of the ceiling, or the next look would take it
+/// back.
 const CALM: f64 = 0.7;
 
 /// The weight of a new look beside the earlier ones.
@@ -66,7 +67,7 @@ pub(super) struct Known {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Governor {
     ceiling: f64,
-    /// How much longer the programs are attached than a window is open, in its length.
+    /// The time that programs are attached beyond a window, in lengths of the window.
     overhead: f64,
     rates: &'static [u32],
     windows: &'static [u32],

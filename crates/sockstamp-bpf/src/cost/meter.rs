@@ -38,7 +38,7 @@ impl Meter {
     pub(super) fn new<'a>(programs: impl Iterator<Item = &'a OwnedFd>) -> Result<Self, Error> {
         let programs = programs.map(OwnedFd::try_clone).collect::<io::Result<_>>();
         Ok(Self {
-            programs: programs.tried("hold the programs")?,
+            programs: programs.tried("keep the programs open")?,
             look: None,
             process: (monotonic_now(), process_now()),
         })

@@ -21,7 +21,7 @@ use crate::error::{Error, Tried};
 
 use walk::Walk;
 
-/// Marks the TCP sockets that a selected task holds, or one that is left out.
+/// Mark the TCP sockets that a selected task holds, or one that is left out.
 pub(crate) fn mark_sockets(program: &ProgramMut<'_>) -> Result<(), Error> {
     run_once(program, "look at the sockets that processes hold")
 }
@@ -36,7 +36,7 @@ pub(crate) fn run_once(program: &ProgramMut<'_>, step: &str) -> Result<(), Error
     run(&link).tried(step)
 }
 
-/// Marks the subflows by which MPTCP sockets of the selected tasks listen. A walk comes to
+/// Mark the subflows by which MPTCP sockets of the selected tasks listen. A walk comes to
 /// listeners first.
 pub(crate) fn mark_listening_subflows(
     program: &ProgramMut<'_>,
@@ -89,7 +89,7 @@ fn walk_where_wanted(
     Ok(missed)
 }
 
-/// Takes the selecting bit off every socket of ours, in every network namespace. Where a task does
+/// Take the selecting bit off every socket of ours, in every network namespace. Where a task does
 /// not release the lock of one, a process stays behind until it does. `visited` counts the sockets
 /// that the program has seen.
 pub(crate) fn deselect(program: &ProgramMut<'_>, visited: &mut dyn FnMut() -> u64) {
@@ -111,7 +111,7 @@ fn walk_in(inode: u64, namespace: &Path, link: &Link, visited: &mut dyn FnMut() 
     walk::run(iterator, visited).ok()
 }
 
-/// Does something in another network namespace, on a thread that ends there: one that went
+/// Do something in another network namespace, on a thread that ends there: one that went
 /// elsewhere must not be used for anything else. The path is a process's, and may be another's by
 /// now.
 fn enter<T: Send>(inode: u64, namespace: &Path, work: impl FnOnce() -> T + Send) -> Option<T> {
@@ -126,7 +126,7 @@ fn enter<T: Send>(inode: u64, namespace: &Path, work: impl FnOnce() -> T + Send)
     thread::scope(|scope| scope.spawn(inside).join().ok()?)
 }
 
-/// Does something in this network namespace, and in each other that can be entered.
+/// Do something in this network namespace, and in each other that can be entered.
 pub(crate) fn in_each_namespace<T: Send>(work: impl Fn() -> T + Send + Sync) -> Vec<T> {
     let own = own_namespace().unwrap_or_default();
     let mut done = vec![work()];
@@ -138,7 +138,7 @@ pub(crate) fn in_each_namespace<T: Send>(work: impl Fn() -> T + Send + Sync) -> 
     done
 }
 
-/// Does something in each of these network namespaces that can be entered, with what is given for
+/// Do something in each of these network namespaces that can be entered, with what is given for
 /// it.
 pub(crate) fn in_namespaces<G: Sync, T: Send>(
     given: &BTreeMap<u64, G>,

@@ -75,7 +75,7 @@ __u64 live_flows;
 __u64 live_state;
 
 enum opened_by {
-	OPENED_BEFORE, /* nobody saw by whom */
+	OPENED_BEFORE, /* by which end, is unknown */
 	OPENED_BY_US,
 	OPENED_BY_PEER,
 };
@@ -207,7 +207,7 @@ static __always_inline bool flow_wants(const struct flow *flow, enum direction d
 
 /*
  * Return true if the service is at the other end: this one connected to it. Of connections that
- * existed before, nobody knows: the lower port is taken for the service's, for ephemeral ones are
+ * existed before, it is unknown: the lower port is taken for the service's, for ephemeral ones are
  * high (ip(7), ip_local_port_range). An unconnected socket of UDP has no remote port.
  */
 static __always_inline bool flow_asks(const struct sock *sk, const struct mark *mark)

@@ -45,9 +45,9 @@ static __always_inline bool task_selected(const struct task_struct *task, __u32 
 
 /*
  * Return true if this is a process of a sockstamp, whose traffic is made by measuring. Anybody may
- * take the name; who holds CAP_BPF in the first user namespace, as a sockstamp that measures does
- * (it drops it from the effective set alone), needs no name to hide from BPF programs. A frame of
- * its own: sockops programs have no room for the name.
+ * take the name; holding CAP_BPF in the first user namespace, as a sockstamp that measures does (it
+ * drops it from the effective set alone), needs no name to hide from BPF programs. A frame of its
+ * own: sockops programs have no room for the name.
  */
 static __noinline bool task_is_sockstamp(const struct task_struct *task)
 {

@@ -78,7 +78,7 @@ impl Grouped {
     }
 }
 
-/// Sets the maps' sizes before they are made.
+/// Set the maps' sizes before they are made.
 pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, grouped: Option<&Grouped>) -> Result<(), Error> {
     let places = grouped.map_or(1, Grouped::places);
     for map in [
@@ -143,7 +143,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Gives every place its first token and all but one to the programs.
+    /// Give every place its first token and all but one to the programs.
     pub(crate) fn new(grouped: &Grouped, cgroup2: &Path, maps: &SockstampMaps<'_>) -> Result<Self, Error> {
         for place in 0..grouped.places() {
             set_slot(maps, place, 1 << raw::GROUP_INDEX_BITS | place, false)?;
@@ -323,7 +323,7 @@ impl Table {
         Ok(())
     }
 
-    /// Frees the retired places that no message in flight holds any more.
+    /// Free the retired places that no message in flight holds any more.
     fn collect(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<(), Error> {
         wait_for_programs(maps)?;
         let mut waiting = Vec::new();
@@ -405,7 +405,7 @@ fn in_flight(group: &Group) -> u64 {
         .saturating_sub(group.tx_ended)
 }
 
-/// Returns when every program that runs now has ended. Programs run inside RCU read sections, and
+/// Return when every program that runs now has ended. Programs run inside RCU read sections, and
 /// the kernel waits for a grace period when a map of maps is updated, so that no program uses the
 /// map that was there before. membarrier(2) would wait for one, too, but not on a host with
 /// `nohz_full` (kernel/sched/membarrier.c, v6.18: EINVAL).
@@ -468,7 +468,7 @@ fn read_group_bytes(maps: &SockstampMaps<'_>, place: u32) -> Result<Vec<u8>, Err
 fn read_group(maps: &SockstampMaps<'_>, place: u32) -> Result<Box<Group>, Error> {
     let bytes = read_group_bytes(maps, place)?;
     let group = map_view::group(&bytes).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData));
-    group.tried("read a group: it has another size than ours")
+    group.tried("read a group: its size is not the expected one")
 }
 
 /// An element of an array is always there.

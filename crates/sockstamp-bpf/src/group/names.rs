@@ -109,7 +109,7 @@ impl Names {
     }
 }
 
-/// Find the paths of these cgroups in a walk of at most so many directories. A cgroup's number is
+/// Find the paths of these cgroups in a walk of at most this many directories. A cgroup's number is
 /// the inode of its directory (`kernfs_ino()`, include/linux/kernfs.h, v6.18).
 ///
 /// Directories of the hierarchy's owner come first, those near the root before others: users' own

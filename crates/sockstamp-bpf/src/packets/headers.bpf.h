@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Read the headers of a packet: who sends it to whom, and where its payload begins. */
+/* Read the headers of a packet: its source and destination, and where its payload begins. */
 #ifndef SOCKSTAMP_PACKETS_HEADERS_BPF_H
 #define SOCKSTAMP_PACKETS_HEADERS_BPF_H
 

@@ -178,7 +178,7 @@ impl Packets {
                 data.packet_reader_sleeps = true;
             }
             fence(Ordering::SeqCst);
-            // Look again: records that came before this setting wake nobody.
+            // Look again: records that came before this setting wake no reader.
             self.read()?;
         }
         let patience = match self.more {
@@ -293,7 +293,7 @@ fn try_load(
 ) -> Result<PacketsSkel<'static>, Error> {
     let mut open = object::open(PacketsSkelBuilder::default())?;
     let target = &options.target;
-    let cgroup = cgroup.metadata().tried("look at the cgroup")?.ino();
+    let cgroup = cgroup.metadata().tried("inspect the cgroup")?.ino();
     if let Some(settings) = open.maps.rodata_data.as_mut() {
         settings.setting_casts = facts.casts == Some(true);
         settings.setting_paged = paged;

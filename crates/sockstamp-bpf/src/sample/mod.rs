@@ -207,7 +207,7 @@ mod tests {
         covered
     }
 
-    /// Cut a stream of so many bytes in another way.
+    /// Cut a stream of this many bytes in another way.
     fn cut_again(length: u64, cuts: &[u32]) -> Vec<u32> {
         let mut left = length;
         let mut lengths = Vec::new();

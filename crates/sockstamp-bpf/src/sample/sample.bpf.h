@@ -45,7 +45,7 @@ static __always_inline bool sampling(void)
 	return setting_rate_cap || setting_sample;
 }
 
-/* Opens a block of N messages, behind the `rest` of the last one. */
+/* Open a block of N messages, behind the `rest` of the last one. */
 static __always_inline void sample_draw(struct sampler *sampler, __u32 rest, __u32 n)
 {
 	__u32 drawn = n > 1 ? bpf_get_prandom_u32() % n : 0;

@@ -109,7 +109,7 @@ pub(crate) fn clock_is_shown() -> bool {
     timer::open().is_ok()
 }
 
-/// Lets the program see the scheduler's clock again and again.
+/// Let the program see the scheduler's clock again and again.
 pub(crate) fn attach_clock(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> {
     let event = timer::open()?;
     // The link closes it: bpf_link_perf_detach(), libbpf.

@@ -11,7 +11,7 @@ use nix::libc;
 /// rare enough to cost its CPU less than a ten-thousandth.
 const PERIOD_NS: u64 = 20_000_000;
 
-/// Counts time on the CPU that we run on, and takes a sample each period. It belongs to that CPU
+/// Count time on the CPU that we run on, and take a sample each period. It belongs to that CPU
 /// and to no task: while any task has an event, every context switch of the host looks for events
 /// to switch (`perf_sched_events`, kernel/events/core.c, v6.18).
 pub(super) fn open() -> io::Result<OwnedFd> {

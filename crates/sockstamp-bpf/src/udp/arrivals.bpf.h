@@ -63,7 +63,9 @@ static __always_inline bool udp_arrival_insert(struct udp_flow *flow, __u64 coun
 	/* One that was dropped had the counter before. */
 	else if (bpf_map_update_elem(&udp_behind, &key, &value, BPF_EXIST))
 		return false;
-	/* The reader, or the end of the socket, has passed it meanwhile: nobody else deletes it. */
+	/*
+	 * The reader, or the end of the socket, has passed it meanwhile: nothing else deletes it.
+	 */
 	if ((__s64)(counter - __sync_fetch_and_add(&flow->rx_tail, 0)) < 0 ||
 	    flow->account == UDP_RELEASED)
 		udp_arrival_delete(flow, counter);

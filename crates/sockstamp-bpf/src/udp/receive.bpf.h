@@ -150,7 +150,7 @@ struct udp_read {
 	__u32 stamp; /* ... and its own, as the arrival's */
 	__u64 head;
 	__u64 counter; /* of the arrival, as rx_head */
-	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
+	__u64 wakeup; /* STAGE_ABSENT: no task waited */
 	struct spent spent; /* rx.app, with its parts */
 	__u32 pid;
 	__u32 tid;
@@ -269,7 +269,7 @@ static __always_inline bool udp_arrival_copy(struct udp_flow *flow, struct udp_r
 	return *(volatile __u64 *)&arrival->place == read->counter + 1;
 }
 
-/* Finds the arrival of the datagram that was read. */
+/* Find the arrival of the datagram that was read. */
 __noinline int udp_match(struct udp_flow *flow, struct udp_read *read)
 {
 	__u64 tail, counter, following;
@@ -412,7 +412,7 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	return 0;
 }
 
-/* Counts the message if it is the target's, and measures it if it is its turn. */
+/* Count the message if it is the target's, and measure it if it is its turn. */
 static __always_inline void udp_read_message(struct udp_flow *flow, const struct sock *sk,
 					     struct udp_read *read, enum verdict verdict)
 {

@@ -322,7 +322,7 @@ static __always_inline void udp_complete_if_over(struct bank *bank, struct udp_f
 		udp_complete(bank, flow, slot);
 }
 
-/* Ends one that waits for a packet whose leaving was missed. */
+/* End one that waits for a packet whose leaving was missed. */
 static __always_inline void udp_end_missed(struct bank *bank, struct udp_flow *flow, __u32 slot)
 {
 	struct udp_send *send = udp_send_at(flow, slot);

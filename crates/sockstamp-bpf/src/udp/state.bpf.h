@@ -59,7 +59,7 @@ struct udp_packet_name {
 	__u64 tail; /* where its last page's bytes end; 0: it has no pages */
 	__u32 segments; /* there are some: the address may be another's by the time that they leave
 			 */
-	__u32 borrowed; /* the pages are the user's, who may send them again */
+	__u32 borrowed; /* the pages are the user's, and may be sent again */
 };
 
 struct udp_send {
@@ -102,7 +102,7 @@ struct udp_exchange {
 	__u64 state; /* 1 + counter of the answer's arrival; 0: it was read */
 	__u64 peer; /* udp_peer_name() */
 	__s32 in_flight; /* questions without an answer */
-	bool pipelined; /* nobody knows which question the next answer is for */
+	bool pipelined; /* unknown which question the next answer is for */
 };
 
 /*

@@ -44,7 +44,7 @@ impl Installed {
         self.folder.path().join(below)
     }
 
-    /// Compiles a program with the flags of the .pc file.
+    /// Compile a program with the flags of the .pc file.
     pub(crate) fn compile(&self, source: &Path, linkage: Linkage, flags: &[&str], program: &Path) {
         let library = match linkage {
             Linkage::Shared => self.pkg_config(&["--libs"]),
@@ -84,7 +84,7 @@ fn cargo(arguments: &[&str]) {
         .current_dir(root()));
 }
 
-/// Builds the archive of the library and the program `sockstamp`, which tests do not link. With the
+/// Build the archive of the library and the program `sockstamp`, which tests do not link. With the
 /// whole workspace: for a package alone, dependencies have fewer features, and are built once more.
 pub(crate) fn built() {
     cargo(&["build", "--workspace", "--all-targets"]);

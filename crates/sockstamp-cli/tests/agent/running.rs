@@ -28,7 +28,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Starts one with these settings and returns when it measures.
+    /// Start one with these settings and return when it measures.
     pub fn start(settings: &str) -> Agent {
         let directory = TempDir::new().unwrap();
         let file = directory.path().join("agent.toml");

@@ -20,7 +20,7 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Looks at what there is.
+    /// Look at what there is.
     pub fn before() -> Leftovers {
         Leftovers {
             programs: programs(),

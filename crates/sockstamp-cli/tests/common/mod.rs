@@ -76,7 +76,7 @@ pub fn peer() -> String {
 pub struct Stat(Background);
 
 impl Stat {
-    /// Starts it and returns when it measures: every message from here on is in it.
+    /// Start it and return when it measures: every message from here on is in it.
     pub fn start(target: &[&str]) -> Stat {
         Stat::sampled("--every", target)
     }
@@ -101,7 +101,7 @@ impl Stat {
         Stat(Background::start(&["stat"], target).unwrap())
     }
 
-    /// Ends it as Ctrl-C does and returns its report.
+    /// End it as Ctrl-C does and return its report.
     pub fn finish(self) -> Value {
         report(self.0.finish().0.path())
     }
@@ -124,7 +124,7 @@ fn measuring<'a>(subcommand: &'a str, option: &'a str) -> Vec<&'a str> {
 pub struct Trace(Background);
 
 impl Trace {
-    /// Starts it and returns when it measures: every message from here on is in it.
+    /// Start it and return when it measures: every message from here on is in it.
     pub fn start(target: &[&str]) -> Trace {
         Trace::sampled("--every", target)
     }
@@ -144,19 +144,19 @@ impl Trace {
         Background::start(&measuring("trace", option), target).map(Trace)
     }
 
-    /// Ends it as Ctrl-C does and returns its messages, whose stages add up.
+    /// End it as Ctrl-C does and return its messages, whose stages add up.
     pub fn finish(self) -> Vec<Value> {
         messages(self.0.finish().0.path())
     }
 
-    /// Ends it and returns its messages and the packets of `--packets`.
+    /// End it and return its messages and the packets of `--packets`.
     pub fn finish_with_packets(self) -> (Vec<Value>, Vec<Value>) {
         let mut all = lines(self.0.finish().0.path());
         all.retain(|line| !is_connection(line));
         all.into_iter().partition(|line| line["packet"].is_null())
     }
 
-    /// Ends it and returns the connections that were opened and accepted.
+    /// End it and return the connections that were opened and accepted.
     pub fn finish_connections(self) -> Vec<Value> {
         let mut all = lines(self.0.finish().0.path());
         all.retain(is_connection);
@@ -253,7 +253,7 @@ pub struct Measured {
     pub report: Value,
 }
 
-/// Runs a command in a host under `sockstamp stat` to its end.
+/// Run a command in a host under `sockstamp stat` to its end.
 pub fn stat_command(host: &Host, words: &[&str]) -> Measured {
     let output = NamedTempFile::new().unwrap();
     let mut command = host.command(sockstamp());
@@ -335,7 +335,7 @@ pub fn of_direction<'a>(messages: &'a [Value], direction: &str) -> Vec<&'a Value
         .collect()
 }
 
-/// Says why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
+/// Say why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
 /// keeps to itself.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIP {test}: {reason}\n");
@@ -390,7 +390,7 @@ impl Background {
     }
 }
 
-/// Waits until the sockstamp in `process` measures.
+/// Wait until the sockstamp in `process` measures.
 pub fn wait_attached(process: &mut Process) {
     try_wait_attached(process).unwrap();
 }

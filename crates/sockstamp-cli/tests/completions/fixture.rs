@@ -78,7 +78,7 @@ impl Service {
         self.process.stderr()
     }
 
-    /// Waits for its end.
+    /// Wait for its end.
     pub fn wait(&mut self) {
         assert!(self.process.wait_status(PATIENCE).unwrap().success());
     }
@@ -89,7 +89,7 @@ impl Service {
     }
 }
 
-/// Waits until it is so.
+/// Wait until it is so.
 pub fn until(mut so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !so() {
@@ -273,7 +273,7 @@ pub fn counts(ranges: &[ZeroCopyRange]) -> Vec<u32> {
     counts
 }
 
-/// Adds what is new in memory, until all of the first `sends` are complete.
+/// Add what is new in memory, until all of the first `sends` are complete.
 pub fn completed(registration: &mut Registration, ranges: &mut Vec<ZeroCopyRange>, sends: u32) {
     until(|| {
         registration.completed(|range| ranges.push(range));

@@ -43,7 +43,7 @@ fn send<S: AsFd>(sender: &mut Buffers<S>, number: u32) {
     }
 }
 
-/// Adds those that are back by now; none has come before.
+/// Add those that are back by now; none has come before.
 fn take<S: AsFd>(sender: &mut Buffers<S>, back: &mut BTreeSet<u32>) {
     while let Some(returned) = sender.next_returned() {
         assert!(

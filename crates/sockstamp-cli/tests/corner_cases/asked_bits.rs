@@ -102,7 +102,7 @@ impl Scene {
     }
 }
 
-/// Ends a measurement; its marks are gone when this returns.
+/// End a measurement; its marks are gone when this returns.
 fn end(mut process: Process, signal: Signal) {
     let objects = bpf_objects(&process);
     process.signal(signal).unwrap();

@@ -23,7 +23,7 @@ const LARGE: usize = 16 << 10;
 /// The header, the nonce and the tag of a record: RFC 5246 and RFC 5288.
 const RECORD: u64 = 5 + 8 + 16;
 
-/// Has the kernel seal what is written, with some key: the reader opens nothing. Returns false if
+/// Have the kernel seal what is written, with some key: the reader opens nothing. Return false if
 /// it has no TLS.
 fn seal(socket: &TcpStream) -> bool {
     match setsockopt(socket, TcpUlp::default(), b"tls") {
@@ -44,7 +44,7 @@ fn seal(socket: &TcpStream) -> bool {
     true
 }
 
-/// Writes until the send buffer is full.
+/// Write until the send buffer is full.
 fn fill(mut socket: &TcpStream) {
     loop {
         match socket.write(&[7; LARGE]) {
@@ -55,7 +55,7 @@ fn fill(mut socket: &TcpStream) {
     }
 }
 
-/// Reads until nothing comes any more.
+/// Read until nothing comes any more.
 fn drain(mut socket: &TcpStream) {
     let mut buffer = vec![0; 1 << 16];
     while socket.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
@@ -136,7 +136,7 @@ impl Proxied {
         }
     }
 
-    /// Has sends fail for a while, twice, and tries again much later.
+    /// Have sends fail for a while, twice, and try again much later.
     fn stall(&self) {
         /// As much as fills the buffers between.
         const WRITES: usize = 64;

@@ -255,7 +255,7 @@ fn a_signal_is_passed_to_the_command() {
     assert_eq!(number(&report(output.path())["version"]), 1);
 }
 
-/// Runs a command under a measurement whose own output goes elsewhere.
+/// Run a command under a measurement whose own output goes elsewhere.
 fn run(subcommand: &str, words: &[&str], input: &str) -> Output {
     let mut child = Command::new(sockstamp())
         .args([subcommand, "-o", "/dev/null", "--"])

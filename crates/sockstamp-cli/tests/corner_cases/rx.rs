@@ -17,7 +17,7 @@ use crate::traced_hosts::{
     Connection, Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, outline, pause, wait_acknowledged,
 };
 
-/// Sends one message after another, each of which arrives by itself.
+/// Send one message after another, each of which arrives by itself.
 fn send_apart(mut client: &TcpStream, messages: usize, bytes: usize, apart: Duration) {
     for message in 0..messages {
         if message > 0 {

@@ -60,7 +60,7 @@ impl Client {
         self.0.id().to_string()
     }
 
-    /// Lets it connect and talk; gives the address that it had.
+    /// Let it connect and talk, and return the address that it had.
     fn talk(mut self, listener: &TcpListener) -> SocketAddr {
         self.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         let (mut server, address) = listener.accept().unwrap();

@@ -44,7 +44,7 @@ pub(crate) fn trace_into(output: &Path, host: &Host) -> Process {
     ])
 }
 
-/// Starts sockstamp and waits until it measures.
+/// Start sockstamp and wait until it measures.
 pub(crate) fn start(arguments: &[&str]) -> Process {
     let mut command = Command::new(sockstamp());
     command.arg(arguments[0]).args(hooks()).args(&arguments[1..]);
@@ -134,13 +134,13 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to a fresh port of `address`.
+    /// Connect to a fresh port of `address`.
     pub(crate) fn new(client: &Host, server: &Host, address: IpAddr) -> Connection {
         let listener = server.tcp_listen(SocketAddr::new(address, 0)).unwrap();
         Connection::to(client, &listener, address)
     }
 
-    /// Connects to `address` at the port of `listener`.
+    /// Connect to `address` at the port of `listener`.
     pub(crate) fn to(client: &Host, listener: &TcpListener, address: IpAddr) -> Connection {
         let port = listener.local_addr().unwrap().port();
         let client = client.tcp_connect(SocketAddr::new(address, port)).unwrap();
@@ -161,7 +161,7 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Waits until everything that was sent has been acknowledged.
+/// Wait until everything that was sent has been acknowledged.
 pub(crate) fn wait_acknowledged(socket: impl AsFd) {
     wait_until("everything is acknowledged", || {
         let info = TcpInfo::of(&socket).unwrap();
@@ -169,7 +169,7 @@ pub(crate) fn wait_acknowledged(socket: impl AsFd) {
     });
 }
 
-/// Looks again and again until it is so.
+/// Look again and again until it is so.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {

@@ -14,7 +14,7 @@ use crate::traced_hosts::{
     Loopback, Message, Messages, ONE_WAY, PATIENCE, PAUSE, Wire, outline, pause, wait_acknowledged,
 };
 
-/// Reads whatever comes until the end.
+/// Read whatever comes until the end.
 fn drain(mut stream: TcpStream) -> JoinHandle<()> {
     thread::spawn(move || {
         let mut chunk = vec![0; 65536];
@@ -26,7 +26,7 @@ fn coalesced(messages: &[&Message]) -> Vec<bool> {
     messages.iter().map(|message| message.is_coalesced()).collect()
 }
 
-/// Ends the sending side in order, so that nothing is in flight any more.
+/// End the sending side in order, so that nothing is in flight any more.
 fn end(client: TcpStream, reader: JoinHandle<()>) {
     wait_acknowledged(&client);
     client.shutdown(Shutdown::Write).unwrap();
@@ -206,7 +206,7 @@ fn a_send_of_nothing_is_no_message_and_leaves_no_entry() {
     assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
 }
 
-/// Sends without waiting until the buffer is full; how many bytes it took.
+/// Send without waiting until the buffer is full, and return how many bytes it took.
 fn fill(mut stream: &TcpStream) -> usize {
     stream.set_nonblocking(true).unwrap();
     let mut filled = 0;
@@ -497,7 +497,7 @@ fn more_messages_in_flight_than_there_are_slots_are_refused() {
     );
 }
 
-/// Starts threads one after another that each send `bytes` on the same socket; how long each was in
+/// Start threads one after another that each send `bytes` on the same socket; how long each was in
 /// its call.
 fn send_together(client: &TcpStream, threads: usize, bytes: usize) -> Vec<JoinHandle<Duration>> {
     let start = |_| {

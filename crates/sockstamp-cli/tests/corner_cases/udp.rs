@@ -35,7 +35,7 @@ fn run(host: &Host, program: &str) -> String {
     process.wait(PATIENCE).unwrap()
 }
 
-/// Runs a program in a host of its own under `trace`.
+/// Run a program in a host of its own under `trace`.
 fn trace(program: &str) -> Vec<Value> {
     let host = Host::new("udp").unwrap();
     let trace = Trace::start(&["--netns", host.netns_name(), "udp"]);

@@ -10,7 +10,7 @@ use socket2::SockRef;
 
 use crate::traced_hosts::{Loopback, PAUSE, outline, pause, wait_acknowledged};
 
-/// Runs one operation to its end; what it names is borrowed by the caller until then.
+/// Run one operation to its end. The caller keeps everything that it names borrowed until then.
 fn complete(operation: &squeue::Entry) -> i32 {
     let mut ring = IoUring::new(1).unwrap();
     // SAFETY: what the operation names must stay valid until it is complete. Both callers hold a

@@ -42,7 +42,7 @@ enum Way {
 }
 
 impl Way {
-    /// Waits for data, computes for `thinking`, and takes it. Where waiting and reading are one,
+    /// Wait for data, compute for `thinking`, and take it. Where waiting and reading are one,
     /// the computing is left out.
     fn receive(self, mut socket: &TcpStream, thinking: Duration) -> usize {
         match self {
@@ -105,7 +105,7 @@ fn compute(time: Duration) {
     }
 }
 
-/// Runs `reader` where readers run, and returns when it has had time to wait. Nothing ordinary
+/// Run `reader` where readers run, and return when it has had time to wait. Nothing ordinary
 /// disturbs it.
 fn start<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let (started, has_started) = mpsc::channel();
@@ -119,7 +119,7 @@ fn start<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> Join
     reader
 }
 
-/// Sends one message by each of two connections, while readers are kept from running. When they no
+/// Send one message by each of two connections, while readers are kept from running. When they no
 /// longer were.
 fn send_while_held(first: &Connection, second: &Connection) -> Duration {
     let send = || {

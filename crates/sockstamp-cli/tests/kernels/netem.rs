@@ -159,7 +159,7 @@ fn disturbed(test: &str, words: &str, expected: impl Fn(&Counts) -> Result<(), S
     });
 }
 
-/// Sends messages, and waits until all of them are acknowledged.
+/// Send messages, and wait until all of them are acknowledged.
 fn stream(mut connection: &TcpStream) {
     for _ in 0..SENDS {
         connection.write_all(&[1; 64]).unwrap();
@@ -172,7 +172,7 @@ fn stream(mut connection: &TcpStream) {
     }
 }
 
-/// Waits until no connection of the host has anything left to send.
+/// Wait until no connection of the host has anything left to send.
 fn wait_closed(host: &Host) {
     let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
     let start = Instant::now();

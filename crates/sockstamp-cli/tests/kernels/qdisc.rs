@@ -28,7 +28,7 @@ impl Qdisc<'_> {
         }
     }
 
-    /// Changes its parameters.
+    /// Change its parameters.
     pub(crate) fn change(&self, words: &str) {
         let root = ["qdisc", "change", "dev", self.device, "root"];
         let words = root.into_iter().chain(words.split_whitespace());

@@ -131,7 +131,7 @@ impl Clients {
         })
     }
 
-    /// Measures `target`, which holds so many ends of each connection.
+    /// Measure `target`, which holds so many ends of each connection.
     fn check(&mut self, target: &[&str], ends: u64) {
         let (busy, _) = self.connections.split_at_mut(BUSY);
         let asked = AtomicU64::new(0);

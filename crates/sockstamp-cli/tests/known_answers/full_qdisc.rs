@@ -42,7 +42,7 @@ fn check(family: Family) {
     });
 }
 
-/// Keeps the send buffer of a UDP socket full while `f` runs. What it has sent is in the packet
+/// Keep the send buffer of a UDP socket full while `f` runs. What it has sent is in the packet
 /// scheduler, so the backlog there stays the same to a packet or two.
 ///
 /// A sender that blocks would be woken when half of it is gone only: `sock_def_write_space()`,

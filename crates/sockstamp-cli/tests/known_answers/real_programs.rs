@@ -143,7 +143,7 @@ struct Run {
 }
 
 impl Run {
-    /// Runs the two command lines, a server's and a client's, that `words` gives for the server's
+    /// Run the two command lines, a server's and a client's, that `words` gives for the server's
     /// address.
     fn of(family: Family, port: u16, words: impl Fn(IpAddr) -> [String; 2]) -> Run {
         let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());

@@ -1,5 +1,5 @@
-//! What `stat -- COMMAND` says of psql and ssh: they waited for their servers for as long as they,
-//! or the servers, say by clocks of their own.
+//! Check what `stat -- COMMAND` prints for psql and ssh: they waited for their servers for as long
+//! as they, or the servers, say by clocks of their own.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;

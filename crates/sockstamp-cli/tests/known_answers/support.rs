@@ -94,7 +94,7 @@ impl Pair {
         pair
     }
 
-    /// Gives the client's route to the server `metrics` of ip-route(8), in force for connections to
+    /// Give the client's route to the server `metrics` of ip-route(8), in force for connections to
     /// come.
     pub(crate) fn route(&self, metrics: &str) {
         let (to, device) = (self.address.ip().to_string(), self.link.interface_a());

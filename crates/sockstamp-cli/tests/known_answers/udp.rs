@@ -42,7 +42,7 @@ fn check(family: Family) {
     });
 }
 
-/// Sends a burst, then reads it with a pause before each read. Lengths tell the datagrams apart.
+/// Send a burst, then read it with a pause before each read. Lengths tell the datagrams apart.
 /// Bounds of each one's time in flight, measured from outside.
 fn exchange(sender: &UdpSocket, receiver: &UdpSocket) -> Vec<RangeInclusive<Duration>> {
     let to = receiver.local_addr().unwrap();

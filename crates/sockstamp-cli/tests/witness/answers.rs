@@ -66,7 +66,7 @@ impl Scene {
         }
     }
 
-    /// Connects to a server that answers each request with so many bytes, while `ask` runs.
+    /// Connect to a server that answers each request with so many bytes, while `ask` runs.
     fn with_server<T>(&self, family: Family, answer: usize, ask: impl FnOnce(&TcpStream) -> T) -> T {
         let address = SocketAddr::new(self.link.address_b(family), 0);
         let listener = self.b.tcp_listen(address).unwrap();

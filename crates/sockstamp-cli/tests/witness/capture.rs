@@ -30,7 +30,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Starts it on an interface of `host` and returns when it captures what matches `filter` of
+    /// Start it on an interface of `host` and return when it captures what matches `filter` of
     /// pcap-filter(7).
     pub(crate) fn start(host: &Host, interface: &str, filter: &str) -> Capture {
         let file = NamedTempFile::new().unwrap();
@@ -56,7 +56,7 @@ impl Capture {
         Capture { process, file }
     }
 
-    /// Ends it. The packets in the order in which they passed, none missing.
+    /// End it, and return the packets in the order in which they passed, none missing.
     pub(crate) fn finish(mut self) -> Vec<Packet> {
         let length = || fs::metadata(self.file.path()).unwrap().len();
         let mut before = length();
@@ -216,7 +216,7 @@ fn ipv6(ip: &[u8], time: u64) -> Packet {
     with_transport(packet, &rest[FRAGMENT_HEADER..])
 }
 
-/// Adds what the header of TCP or UDP says. `bytes` may go on behind the packet: Ethernet pads
+/// Add what the header of TCP or UDP says. `bytes` may go on behind the packet: Ethernet pads
 /// short ones.
 fn with_transport(mut packet: Packet, bytes: &[u8]) -> Packet {
     let bytes = &bytes[..bytes.len().min(packet.length as usize)];

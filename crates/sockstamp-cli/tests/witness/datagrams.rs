@@ -91,7 +91,7 @@ impl Scene {
         }
     }
 
-    /// Puts a token bucket (tc-tbf(8)) in front of host a's end.
+    /// Put a token bucket (tc-tbf(8)) in front of host a's end.
     pub(crate) fn shape(&self, bucket: &str) {
         let device = self.link.interface_a();
         let words = format!("qdisc replace dev {device} root tbf {bucket}");
@@ -133,7 +133,7 @@ impl Scene {
         self.read.lock().unwrap().push(call);
     }
 
-    /// Ends it all: what was done, seen on the wire, and measured.
+    /// End it all: what was done, seen on the wire, and measured.
     pub(crate) fn finish(self) -> Evidence {
         let messages = self.trace.finish();
         let [at_a, at_b] = self.captures.map(Capture::finish);
@@ -155,7 +155,7 @@ pub(crate) struct Socket<'scene> {
 }
 
 impl Socket<'_> {
-    /// Sends datagram `number`, to `to` where the socket is not connected.
+    /// Send datagram `number`, to `to` where the socket is not connected.
     pub(crate) fn send(&self, number: u64, bytes: usize, to: Option<SocketAddr>) {
         let data = datagram(number, bytes);
         let begun = now();
@@ -168,12 +168,12 @@ impl Socket<'_> {
         self.sent(number, bytes, begun, ended);
     }
 
-    /// Notes a send that was done otherwise.
+    /// Note a send that was done otherwise.
     pub(crate) fn sent(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
         self.scene.note_sent(self.call(number, bytes, begun, ended));
     }
 
-    /// Notes a read that was done otherwise.
+    /// Note a read that was done otherwise.
     pub(crate) fn read(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
         self.scene.note_read(self.call(number, bytes, begun, ended));
     }
@@ -189,7 +189,7 @@ impl Socket<'_> {
         }
     }
 
-    /// Reads one datagram; none came for [`SILENCE`] if false.
+    /// Read one datagram; none came for [`SILENCE`] if false.
     pub(crate) fn receive(&self) -> bool {
         let mut buffer = vec![0; 1 << 16];
         let begun = now();
@@ -205,7 +205,7 @@ impl Socket<'_> {
         }
     }
 
-    /// Returns when nothing waits to be read.
+    /// Return when nothing waits to be read.
     pub(crate) fn wait_until_read(&self) {
         let waiting = || {
             let mut set = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
@@ -216,7 +216,7 @@ impl Socket<'_> {
         }
     }
 
-    /// Reads with `pause` before each read, until nothing comes any more.
+    /// Read with `pause` before each read, until nothing comes any more.
     pub(crate) fn receive_all(&self, mut pause: impl FnMut() -> Duration) {
         loop {
             thread::sleep(pause());
@@ -249,7 +249,7 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
-    /// Compares each valid message with the wire and with the clock of its call. Every call is a
+    /// Compare each valid message with the wire and with the clock of its call. Every call is a
     /// message, and most are valid.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.check_sends()?;

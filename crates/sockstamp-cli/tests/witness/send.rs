@@ -40,7 +40,7 @@ fn pause(milliseconds: u64) {
     thread::sleep(Duration::from_millis(milliseconds));
 }
 
-/// Checks one kind of traffic over both families.
+/// Check one kind of traffic over both families.
 fn over_both_families(config: &LinkConfig, send: impl Fn(&mut Stream<'_>)) {
     within_attempts(|| {
         let scene = Scene::new(config.clone());

@@ -66,7 +66,7 @@ impl Scene {
         self.b.tcp_listen(address).unwrap()
     }
 
-    /// Connects host a to a listener of host b.
+    /// Connect host a to a listener of host b.
     pub(crate) fn connect(&self, listener: &TcpListener) -> Stream<'_> {
         let socket = self.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
         Stream {
@@ -92,7 +92,7 @@ impl Scene {
         });
     }
 
-    /// Compares each valid message with the wire. Every call is a message, and most are valid: a
+    /// Compare each valid message with the wire. Every call is a message, and most are valid: a
     /// busy machine may have missed that. No machine makes a valid message wrong.
     pub(crate) fn check(self) -> Result<(), String> {
         let messages = self.trace.finish();
@@ -153,7 +153,7 @@ impl Stream<'_> {
         self.call(|mut socket| socket.write(&data).unwrap());
     }
 
-    /// Sends by `call`, which returns how many bytes it sent.
+    /// Send by `call`, which returns how many bytes it sent.
     pub(crate) fn call(&mut self, call: impl FnOnce(&TcpStream) -> usize) {
         let begun = now();
         let bytes = call(&self.socket);
@@ -168,7 +168,7 @@ impl Stream<'_> {
         self.socket.read_exact(&mut vec![0; bytes]).unwrap();
     }
 
-    /// Ends the stream when the peer has acknowledged all of it. A FIN in front of that would be
+    /// End the stream when the peer has acknowledged all of it. A FIN in front of that would be
     /// another state.
     pub(crate) fn drain(&mut self) {
         let all_acknowledged = |info: TcpInfo| info.unacked == 0 && info.notsent_bytes == 0;

@@ -66,7 +66,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// Reads to the end. The calls that returned bytes.
+    /// Read to the end. The calls that returned bytes.
     fn read(self, stream: &TcpStream) -> Vec<Read> {
         let mut reads = Vec::new();
         let mut offset = 0;
@@ -128,7 +128,7 @@ pub(crate) struct Stream {
     pub(crate) reader: Reader,
 }
 
-/// Lets all of them run together over a link and compares each valid read with the wire and the
+/// Let all of them run together over a link and compare each valid read with the wire and the
 /// reader's clock. All reads are messages, and of those of each stream most are valid: a busy
 /// machine may have missed that. No machine makes a valid read wrong.
 pub(crate) fn compare(config: LinkConfig, streams: &[Stream]) -> Result<(), String> {

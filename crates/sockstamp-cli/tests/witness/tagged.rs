@@ -255,7 +255,7 @@ fn a_peer_that_is_silent_gets_one_tag() {
     assert_eq!(tagged(&packets[1]).len(), 1);
 }
 
-/// Both ends learn the numbers of a connection that is older than either, whoever comes first.
+/// Both ends learn the numbers of a connection that is older than either, whichever measures first.
 #[test]
 fn the_numbers_of_an_older_connection_are_told_to_each_newcomer() {
     let hosts = Hosts::over(Family::V6);
@@ -276,8 +276,8 @@ fn the_numbers_of_an_older_connection_are_told_to_each_newcomer() {
     }
 }
 
-/// What has the option is lost: TCP sends it again without, and after three times no peer of that
-/// address gets another.
+/// Segments with the option are lost: TCP sends it again without, and after three times no peer of
+/// that address gets another.
 #[test]
 fn tags_that_are_dropped_on_the_way_are_given_up() {
     const CONNECTIONS: u64 = 5;
@@ -295,7 +295,7 @@ fn tags_that_are_dropped_on_the_way_are_given_up() {
     assert_eq!([tagged(&packets[0]).len(), tagged(&packets[1]).len()], [3, 0]);
 }
 
-/// What has no option any more says nothing, and breaks nothing.
+/// A segment without the option tells nothing, and breaks nothing.
 #[test]
 fn tags_that_are_stripped_on_the_way_cost_nothing_more() {
     let hosts = Hosts::new();

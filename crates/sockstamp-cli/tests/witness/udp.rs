@@ -60,7 +60,7 @@ fn kinds() -> impl Iterator<Item = (Family, bool)> {
         .flat_map(|family| [(family, true), (family, false)])
 }
 
-/// Sends datagrams of these numbers in bursts of twenty, to a reader that pauses before each read,
+/// Send datagrams of these numbers in bursts of twenty, to a reader that pauses before each read,
 /// and never has more of them waiting than there is room for (`UDP_ARRIVALS`).
 fn exchange(scene: &Scene, family: Family, connected: bool, numbers: Range<u64>, pause: Duration) {
     let (sender, receiver) = (scene.sender(family), scene.receiver(family));

@@ -203,7 +203,7 @@ fn datagrams_of_one_call_are_timed_one_by_one() {
     });
 }
 
-/// Runs one operation to its end; what it names is borrowed by the caller until then.
+/// Run one operation to its end. The caller keeps everything that it names borrowed until then.
 fn complete(ring: &mut IoUring, operation: &squeue::Entry) -> usize {
     // SAFETY: what the operation names must stay valid until it is complete. Both callers hold it
     // during this call, which returns after the completion.

@@ -20,7 +20,7 @@ use crate::datagrams::{Scene, Socket, datagram, number_of};
 /// A pause that stands out from what a read takes.
 const GAP: Duration = Duration::from_millis(20);
 
-/// Sends a datagram whose checksum is wrong, and that is too long for the kernel to look before it
+/// Send a datagram whose checksum is wrong, and that is too long for the kernel to look before it
 /// is read (`CHECKSUM_BREAK`, include/linux/skbuff.h).
 fn send_damaged(host: &Host, from: SocketAddr, to: SocketAddr) {
     const BYTES: u16 = 300;

@@ -38,7 +38,7 @@ impl Buckets {
         self.counts[place - self.first] += weight;
     }
 
-    /// Add all that another one has, so many times.
+    /// Add all that another one has, this many times.
     pub(super) fn merge(&mut self, other: &Self, times: u64) {
         if times == 0 || other.counts.is_empty() {
             return;
@@ -50,7 +50,7 @@ impl Buckets {
         }
     }
 
-    /// Make room for so many buckets.
+    /// Make room for this many buckets.
     fn extend_to(&mut self, first: usize, buckets: usize) {
         if self.counts.is_empty() {
             self.first = first;

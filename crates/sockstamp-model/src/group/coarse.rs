@@ -94,7 +94,7 @@ impl GroupHistogram {
             .unwrap_or(0)
     }
 
-    /// Counts a latency as `weight` messages; a weight of 0 changes nothing.
+    /// Count a latency as `weight` messages; a weight of 0 changes nothing.
     pub fn record(&mut self, latency: Nanos, weight: u64) {
         if weight == 0 {
             return;
@@ -114,7 +114,7 @@ impl GroupHistogram {
         }
     }
 
-    /// Adds everything that `other` has counted.
+    /// Add everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         if self.counts.is_empty() {
             self.clone_from(other);
@@ -132,7 +132,7 @@ impl GroupHistogram {
         }
     }
 
-    /// Makes room for so many slots from `first` on.
+    /// Make room for this many slots from `first` on.
     fn extend_to(&mut self, first: usize, slots: usize) {
         if slots == 0 {
             return;

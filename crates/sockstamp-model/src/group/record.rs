@@ -6,7 +6,7 @@ use crate::stage::Direction;
 use crate::summary::record_parts;
 
 impl GroupDirection {
-    /// Adds a message as often as its weight says: to the counters, and to the distributions if it
+    /// Add a message as often as its weight says: to the counters, and to the distributions if it
     /// is valid. Its direction is not looked at.
     pub fn record(&mut self, message: &Message) {
         let weight = u64::from(message.weight);

@@ -66,8 +66,8 @@ struct Large {
 }
 
 /// The ids of packets. A packet keeps its id from the packet scheduler to the socket that receives
-/// it, as long as it stays within this host; the segments that it is cut into in front of a driver
-/// have it too. A retransmission is another packet.
+/// it, as long as it stays within this host; the segments into which it is cut before a driver have
+/// it too. A retransmission is another packet.
 #[derive(Debug, Default)]
 pub struct Ids {
     last: u64,

@@ -138,7 +138,7 @@ impl DirectionSummary {
         }
     }
 
-    /// Adds a message as often as its weight says: to the counters, and to the distributions if it
+    /// Add a message as often as its weight says: to the counters, and to the distributions if it
     /// is valid. Its direction is not looked at.
     pub fn record(&mut self, message: &Message) {
         let weight = u64::from(message.weight);
@@ -179,7 +179,7 @@ impl DirectionSummary {
         }
     }
 
-    /// Adds everything that `other` has counted.
+    /// Add everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
         self.messages = self.messages.saturating_add(other.messages);
         self.measured = self.measured.saturating_add(other.measured);

@@ -1,4 +1,4 @@
-//! How messages were measured, and for how much.
+//! The method of measuring, and its cost.
 
 use std::fmt;
 

@@ -83,7 +83,7 @@ pub struct Lost {
     pub flows: u64,
     /// MPTCP subflows: the kernel calls no callback for their messages.
     pub mptcp: u64,
-    /// Packets that could not be followed through the host for want of room (`--host-path`): their
+    /// Packets that could not be followed through the host for lack of room (`--host-path`): their
     /// messages have the SND stamp of the last interface that called back for the socket.
     pub host_path: u64,
     /// Connections whose messages are not counted, since as many as may be had state

@@ -67,7 +67,7 @@ struct Position {
 }
 
 impl Position {
-    /// Hands the elements from `next` on to `each`, oldest first, and counts those that are gone.
+    /// Hand the elements from `next` on to `each`, oldest first, and count those that are gone.
     fn read<const LENGTH: usize>(
         &mut self,
         written: &AtomicU64,
@@ -180,7 +180,7 @@ impl StampReader {
         }
     }
 
-    /// Hands the new stamps to `each`.
+    /// Hand the new stamps to `each`.
     pub(super) fn read(
         &mut self,
         area: &[AtomicU64],

@@ -49,7 +49,7 @@ struct Joined {
 }
 
 impl Completions {
-    /// Connects to the service that listens at `path`, and maps this application's memory.
+    /// Connect to the service that listens at `path`, and map this application's memory.
     ///
     /// # Errors
     ///
@@ -144,8 +144,8 @@ impl Registration {
         }
     }
 
-    /// Hands the sends that completed since the last time to `each`: reads memory only, and never
-    /// waits.
+    /// Hand the sends that completed since the last time to `each`, from memory only and without
+    /// waiting.
     ///
     /// A range may come again, in whole or in part. A completion that stays missing and is not in
     /// [`lost`](Self::lost) is in the error queue.
@@ -153,7 +153,7 @@ impl Registration {
         self.ranges.read(area(&self.joined, self.at), each);
     }
 
-    /// Hands the stamps since the last time to `each`: reads memory only, and never waits.
+    /// Hand the stamps since the last time to `each`, from memory only and without waiting.
     ///
     /// A stamp may come again. Those of TCP without error-queue entries have ids as with OPT_ID_TCP
     /// ([`Origin`](crate::timestamping::Origin)): the first byte after the registration is 0. They
@@ -219,9 +219,9 @@ impl Registration {
     }
 }
 
-/// Has a program of the service run with the socket, which asks for stamps: only a program can, and
-/// the service must not wait for the socket's lock. The kernel refuses the value afterwards, since
-/// no packet lives that long (`do_ip_setsockopt()`, net/ipv4/ip_sockglue.c, v6.18).
+/// Make a program of the service run with the socket, which requests stamps: only a program can,
+/// and the service must not wait for the socket's lock. The kernel refuses the value afterwards,
+/// since no packet lives that long (`do_ip_setsockopt()`, net/ipv4/ip_sockglue.c, v6.18).
 fn ask_for_stamps(socket: impl AsFd) {
     const IMPOSSIBLE: i32 = 256;
     let _ = options::set(socket, libc::IPPROTO_IP, libc::IP_TTL, &IMPOSSIBLE);

@@ -24,7 +24,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begins at the start of `bytes`; [`space`] says how many a message takes.
+    /// Begin at the start of `bytes`; [`space`] says how many a message takes.
     #[must_use]
     pub fn new(bytes: &'a mut [u8]) -> Self {
         Self { bytes, length: 0 }

@@ -52,7 +52,7 @@ impl AsyncErrorQueue {
         })
     }
 
-    /// Waits until the queue has entries, and drains it as [`ErrorQueue::drain`] does. How many
+    /// Wait until the queue has entries, and drain it as [`ErrorQueue::drain`] does. How many
     /// were taken, 1 at least.
     ///
     /// Cancel safe: entries that it takes are reported before it waits again. It waits forever if

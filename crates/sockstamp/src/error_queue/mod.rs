@@ -31,7 +31,7 @@
 //!   ([`only_stamps`](crate::timestamping::Options::only_stamps)).
 //! - **One queue, one reader.** Stamps, completions and errors come mixed, so a part of a program
 //!   that reads the queue for itself takes the others' entries away.
-//! - An ICMP error is told by the next system call on the socket as well (ECONNREFUSED and the
+//! - An ICMP error is reported by the next system call on the socket as well (ECONNREFUSED and the
 //!   like), if it has not been drained before.
 
 #[cfg(feature = "tokio")]
@@ -118,7 +118,7 @@ impl ErrorQueue {
         self.counters
     }
 
-    /// Takes all entries out of the error queue of `socket` and gives each to `report`; how many
+    /// Take all entries out of the error queue of `socket` and give each to `report`; how many
     /// were taken, among them those that [`Counters::lost`] counts.
     ///
     /// Never blocks: an empty queue is 0. One system call takes up to 32 entries, and it is
@@ -180,7 +180,7 @@ impl ErrorQueue {
         }
     }
 
-    /// Takes at most `room` entries, of 1 to [`BATCH`], in one call. As many mean that there may be
+    /// Take at most `room` entries, of 1 to [`BATCH`], in one call. As many mean that there may be
     /// more.
     pub(crate) fn take(
         &mut self,
@@ -199,7 +199,7 @@ impl ErrorQueue {
         Ok(count)
     }
 
-    /// Reports one of the entries that were taken.
+    /// Report one of the entries that were taken.
     fn hand_out(&mut self, place: usize, report: impl FnOnce(Report<'_>)) {
         self.counters.entries += 1;
         match understand(self.received[place], &self.control[place]) {
@@ -261,7 +261,7 @@ mod tests {
         (socket, nowhere)
     }
 
-    /// Has got that many errors.
+    /// Return a socket that has received that many errors.
     fn refused(address: &str, sends: usize) -> UdpSocket {
         let (socket, nowhere) = deaf(address);
         for _ in 0..sends {

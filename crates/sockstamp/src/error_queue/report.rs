@@ -39,7 +39,7 @@ pub struct ZeroCopyRange {
     pub copied: bool,
 }
 
-/// An error that the network told, or this host in its place.
+/// An error that the network reported, or this host in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NetworkError {
     /// [`Origin::Icmp`], [`Origin::Icmp6`] or [`Origin::Local`].
@@ -83,7 +83,7 @@ pub enum Unreported {
 }
 
 impl<'a> Report<'a> {
-    /// Reads the control messages of one entry, for programs that call recvmsg(2) for themselves.
+    /// Read the control messages of one entry, for programs that call recvmsg(2) for themselves.
     /// They look for MSG_CTRUNC before.
     ///
     /// # Errors

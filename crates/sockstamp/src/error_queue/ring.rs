@@ -90,13 +90,13 @@ impl StampRing {
             .map_err(Error::call("io_uring_enter(ASYNC_CANCEL)", "a socket"))
     }
 
-    /// Gives all stamps that have come to `report`; how many reports there were. Makes no system
+    /// Give all stamps that have come to `report`; how many reports there were. Makes no system
     /// call.
     pub fn read(&mut self, mut report: impl FnMut(RingReport)) -> usize {
         self.ring.read(|completion| report(understand(&completion)))
     }
 
-    /// Waits until a report is there, at most `longest`.
+    /// Wait until a report is there, at most `longest`.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 /// The most messages that one call of [`receive_many`] takes.
 pub(crate) const BATCH: usize = 32;
 
-/// Sends `parts` as one message. `to` is a socket address as bytes, empty for none.
+/// Send `parts` as one message. `to` is a socket address as bytes, empty for none.
 pub(crate) fn send(
     socket: impl AsFd,
     parts: &[IoSlice<'_>],
@@ -37,7 +37,7 @@ pub(crate) fn send(
     Errno::result(sent).map(isize::unsigned_abs)
 }
 
-/// Sends `parts` as [`send`] does, with `control`, into which some kernel may write.
+/// Send `parts` as [`send`] does, with `control`, into which some kernel may write.
 pub(crate) fn send_returning(
     socket: impl AsFd,
     parts: &[IoSlice<'_>],
@@ -99,7 +99,7 @@ impl Received {
     }
 }
 
-/// Receives one message.
+/// Receive one message.
 pub(crate) fn receive(socket: impl AsFd, buffers: &mut Buffers<'_>, flags: i32) -> nix::Result<Received> {
     let socket = socket.as_fd();
     let mut what = Received::room(buffers);

@@ -49,7 +49,7 @@ const _: () = assert!(size_of::<Memory>() == 36);
 // SAFETY: repr(C), nine integers of four bytes in a size of 36 leave no padding.
 unsafe impl Plain for Memory {}
 
-/// Sets an option to all bytes of `value`.
+/// Set an option to all bytes of `value`.
 pub(crate) fn set<T: Plain>(socket: impl AsFd, level: i32, name: i32, value: &T) -> nix::Result<()> {
     let socket = socket.as_fd();
     // SAFETY: the kernel reads `length` bytes at `value`, which is borrowed for the call and has
@@ -67,7 +67,7 @@ pub(crate) fn set<T: Plain>(socket: impl AsFd, level: i32, name: i32, value: &T)
     Errno::result(result).map(drop)
 }
 
-/// Gives the kernel `value`, which some options read, and returns it as the kernel left it, with
+/// Give the kernel `value`, which some options read, and return it as the kernel left it, with
 /// the number of bytes that the kernel says it has written.
 pub(crate) fn get<T: Plain>(
     socket: impl AsFd,

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Waits for EPOLLERR of `socket`, in the runtime that this is called in.
+/// Wait for EPOLLERR of `socket`, in the runtime that this is called in.
 ///
 /// # Panics
 ///

@@ -95,7 +95,7 @@ impl SendRing {
             && probe.is_supported(opcode::SendMsgZc::CODE)
     }
 
-    /// Sends without a copy. Never blocks. Notifications that are found by the way are given to
+    /// Send without a copy. Never blocks. Notifications that are found by the way are given to
     /// `notify`.
     pub(crate) fn send(
         &mut self,
@@ -125,7 +125,7 @@ impl SendRing {
         self.outcome(name, notify)
     }
 
-    /// Gives each notification that has come to `notify`.
+    /// Give each notification that has come to `notify`.
     pub(crate) fn reap(&mut self, notify: impl FnMut(Notification)) -> nix::Result<()> {
         let submission = self.ring.submission();
         let enter = submission.cq_overflow() || submission.taskrun();
@@ -137,7 +137,7 @@ impl SendRing {
         Ok(())
     }
 
-    /// Waits until a notification is there or `longest` is over.
+    /// Wait until a notification is there or `longest` is over.
     pub(crate) fn wait(&mut self, longest: Duration) -> nix::Result<()> {
         if let Some(errno) = self.broken {
             return Err(errno);

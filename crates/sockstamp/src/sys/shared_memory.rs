@@ -15,7 +15,7 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Maps the first `words` words of `file`, a BPF array map whose whole length is asked for: the
+    /// Map the first `words` words of `file`, a BPF array map whose whole length is asked for: the
     /// kernel refuses to map more than there is (remap_vmalloc_range_partial(), mm/vmalloc.c,
     /// v6.18), and such a map does not shrink.
     pub(crate) fn map(file: impl AsFd, words: NonZeroUsize) -> nix::Result<Self> {

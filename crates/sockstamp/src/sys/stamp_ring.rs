@@ -49,7 +49,7 @@ impl StampRing {
         Ok(Self { ring })
     }
 
-    /// Asks for the stamps of `socket`. The kernel holds the socket until the watch ends.
+    /// Ask for the stamps of `socket`. The kernel holds the socket until the watch ends.
     pub(crate) fn watch(&mut self, socket: impl AsFd, name: u64) -> nix::Result<()> {
         let socket = types::Fd(socket.as_fd().as_raw_fd());
         self.submit(
@@ -59,7 +59,7 @@ impl StampRing {
         )
     }
 
-    /// Ends a watch.
+    /// End a watch.
     pub(crate) fn cancel(&mut self, name: u64) -> nix::Result<()> {
         self.submit(opcode::AsyncCancel::new(name).build().user_data(UNNAMED))
     }
@@ -81,7 +81,7 @@ impl StampRing {
         }
     }
 
-    /// Gives each completion to `each`; how many. Makes no system call.
+    /// Give each completion to `each`, and return how many there were, without a system call.
     pub(crate) fn read(&mut self, mut each: impl FnMut(Completion)) -> usize {
         let mut count = 0;
         for entry in self
@@ -100,7 +100,7 @@ impl StampRing {
         count
     }
 
-    /// Waits until a completion is there or `longest` is over.
+    /// Wait until a completion is there or `longest` is over.
     pub(crate) fn wait(&mut self, longest: Duration) -> nix::Result<()> {
         let longest = types::Timespec::from(longest);
         let arguments = types::SubmitArgs::new().timespec(&longest);

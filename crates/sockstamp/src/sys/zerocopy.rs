@@ -139,7 +139,7 @@ impl ReceiveMapping {
         // SAFETY: the kernel reads and writes `length` bytes at `request`, which has that size
         // (asserted above), is alive and not otherwise borrowed, and of which any bytes are valid.
         // It takes pages out of the mapping at `address` and puts others there, within `length`
-        // bytes: nobody looks at them, as what `bytes` gave was borrowed from `self`, which is
+        // bytes: nothing reads them, as what `bytes` gave was borrowed from `self`, which is
         // borrowed mutably. It writes at most `copybuf_len` bytes at `copybuf_address`, which are
         // `copy`, borrowed mutably. It keeps no pointer. The descriptor is open, as it is borrowed
         // for the call.
@@ -173,7 +173,7 @@ impl ReceiveMapping {
         unsafe { slice::from_raw_parts(self.mapping.start().cast(), self.mapped) }
     }
 
-    /// Gives the pages back to the kernel.
+    /// Give the pages back to the kernel.
     pub(crate) fn clear(&mut self) {
         self.mapped = 0;
         // SAFETY: the range is a mapping of ours (invariant), of which nothing is borrowed, as

@@ -199,7 +199,7 @@ impl<T> Matcher<T> {
         unfinished.then_some(oldest.message)
     }
 
-    /// Gives `stamp` to its message, and on a stream to all earlier ones that lack it, oldest
+    /// Give `stamp` to its message, and on a stream to all earlier ones that lack it, oldest
     /// first.
     pub fn stamp(&mut self, stamp: &TxStamp, matched: impl FnMut(Match<'_, T>)) -> Outcome {
         let outcome = match self.extended(stamp.id) {

@@ -71,7 +71,7 @@ impl MessageOptions {
         Self { id: Some(id), ..self }
     }
 
-    /// Does not block (MSG_DONTWAIT).
+    /// Do not block (MSG_DONTWAIT).
     pub const fn dont_wait(self) -> Self {
         Self {
             dont_wait: true,
@@ -144,7 +144,7 @@ impl Destination {
     }
 }
 
-/// Sends `parts` as one message, to the peer of the socket or, unconnected, to `to`. How many bytes
+/// Send `parts` as one message, to the peer of the socket or, unconnected, to `to`. How many bytes
 /// were sent.
 ///
 /// Never raises SIGPIPE.

@@ -38,7 +38,7 @@ impl Options {
         }
     }
 
-    /// Sets one flag, and nothing else.
+    /// Set one flag, and nothing else.
     pub const fn with(mut self, flag: Flag) -> Self {
         self.flags |= flag.bit();
         self

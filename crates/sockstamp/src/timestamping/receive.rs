@@ -71,7 +71,7 @@ impl Received {
     }
 }
 
-/// Receives one message, with its stamps. Blocks as the socket does.
+/// Receive one message, with its stamps. Blocks as the socket does.
 ///
 /// Source: recvmsg(2); `__sock_recv_timestamp()` in net/socket.c, v6.18.
 ///

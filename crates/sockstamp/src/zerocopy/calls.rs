@@ -130,7 +130,7 @@ impl Ids {
 }
 
 impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
-    /// Sets SO_ZEROCOPY on `socket`. Where it cannot be set, all is copied:
+    /// Set SO_ZEROCOPY on `socket`. Where it cannot be set, all is copied:
     /// [`support`](Self::support) tells.
     ///
     /// # Errors
@@ -218,7 +218,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         self.transport.memory.as_ref().map(Memory::registration)
     }
 
-    /// Hands the stamps that came into memory since the last time to `each`: none where memory is
+    /// Hand the stamps that came into memory since the last time to `each`: none where memory is
     /// not in use. Those that the socket asked for by SO_TIMESTAMPING come again from
     /// [`drain`](Self::drain).
     pub fn stamps(&mut self, each: impl FnMut(TxStamp)) {
@@ -303,7 +303,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         ranges
     }
 
-    /// Matches a range of completed sends, from whatever source; a range may be told twice.
+    /// Match a range of completed sends, from whatever source; a range may be reported twice.
     pub fn complete(&mut self, range: ZeroCopyRange) {
         self.complete_returned();
         let calls = &mut self.transport;
@@ -342,7 +342,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         Ok(self.next_returned())
     }
 
-    /// Waits until nothing is in flight or `timeout` is over, reading the error queue until then.
+    /// Wait until nothing is in flight or `timeout` is over, reading the error queue until then.
     /// `true`: nothing is in flight.
     ///
     /// This does not send bytes that a stream socket has not taken yet; they count as in flight.
@@ -407,7 +407,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         Ok(())
     }
 
-    /// Looks at memory for as long as a sleep and a wake-up take, or until something is `done` or
+    /// Look at memory for as long as a sleep and a wake-up take, or until something is `done` or
     /// nothing more can complete.
     fn watch_memory(&mut self, done: &impl Fn(&Self) -> bool) -> bool {
         const SLEEP_AND_WAKE_UP: Duration = Duration::from_micros(10);
@@ -425,7 +425,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         }
     }
 
-    /// Reads the error queue until something is `done` or nothing more can complete, or to its end.
+    /// Read the error queue until something is `done` or nothing more can complete, or to its end.
     fn read_queue(
         &mut self,
         queue: &mut ErrorQueue,
@@ -473,7 +473,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
 }
 
 impl<S: AsFd> Calls<S> {
-    /// Looks after the service as well.
+    /// Look after the service as well.
     fn queue_is_due(&mut self) -> bool {
         let Some(memory) = &mut self.memory else {
             let due = self.queue_due || self.ids.unsettled > 0;
@@ -551,7 +551,7 @@ pub(super) fn send(to: impl AsFd, bytes: &[u8], how: &How, flags: i32) -> nix::R
     }
 }
 
-/// Sets SO_ZEROCOPY.
+/// Set SO_ZEROCOPY.
 fn enable(socket: impl AsFd) -> nix::Result<Support> {
     let (before, _) = match options::get(&socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 0_i32) {
         Err(Errno::ENOPROTOOPT) => return Ok(Support::Unsupported),

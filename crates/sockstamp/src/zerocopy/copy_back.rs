@@ -111,7 +111,7 @@ impl ReturnedBySends {
         self.filled == 0
     }
 
-    /// Sends `bytes`, and keeps the ranges that come back.
+    /// Send `bytes`, and keep the ranges that come back.
     pub(super) fn send(
         &mut self,
         socket: impl AsFd,

@@ -74,7 +74,7 @@ impl<B: StableBuffer> Held<B> {
         self.give_back(slot);
     }
 
-    /// Takes the buffer out, unless some of it is in flight.
+    /// Take the buffer out, unless some of it is in flight.
     pub(super) fn take_idle(&mut self, slot: Slot) -> Option<B> {
         if self.at(slot).sends > 0 {
             return None;

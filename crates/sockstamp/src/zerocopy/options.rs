@@ -57,7 +57,7 @@ pub struct How {
 }
 
 impl How {
-    /// Sends a datagram to `address`.
+    /// Send a datagram to `address`.
     #[must_use]
     pub fn to(self, address: SocketAddr) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl How {
         }
     }
 
-    /// Tells the kernel that more follows: MSG_MORE. A datagram is sent with the first buffer that
+    /// Tell the kernel that more follows: MSG_MORE. A datagram is sent with the first buffer that
     /// goes without it; its buffers stay in flight until then.
     #[must_use]
     pub fn more(self) -> Self {

@@ -42,7 +42,7 @@ impl<T> Window<T> {
         }
     }
 
-    /// Makes room for one more send, so that the next [`issue`](Self::issue) allocates nothing.
+    /// Make room for one more send, so that the next [`issue`](Self::issue) allocates nothing.
     /// `false`: there are too many.
     pub(super) fn reserve(&mut self) -> bool {
         self.slots.reserve(1);
@@ -68,7 +68,7 @@ impl<T> Window<T> {
         if ahead.cast_signed() > 0 { ahead } else { 0 }
     }
 
-    /// Hands each send of `range` that was in flight until now to `each`, in order.
+    /// Hand each send of `range` that was in flight until now to `each`, in order.
     ///
     /// Take one step per id of the range in the window. The kernel reports an id once, so this is
     /// amortised constant time per send.

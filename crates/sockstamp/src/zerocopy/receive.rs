@@ -84,7 +84,7 @@ impl<'a> Received<'a> {
 }
 
 impl<S: AsFd> ZeroCopyReceiver<S> {
-    /// Makes room for mapping `window` bytes at a time, rounded up to whole pages, and for copying
+    /// Make room for mapping `window` bytes at a time, rounded up to whole pages, and for copying
     /// `copy` bytes, at least a page.
     ///
     /// The kernel copies `copy` bytes or fewer, and maps none.
@@ -138,7 +138,7 @@ impl<S: AsFd> ZeroCopyReceiver<S> {
         }))
     }
 
-    /// Gives the pages that are mapped back to the kernel. The next [`receive`](Self::receive) does
+    /// Give the pages that are mapped back to the kernel. The next [`receive`](Self::receive) does
     /// so as well; until then they stay in memory.
     pub fn release(&mut self) {
         self.mapping.clear();

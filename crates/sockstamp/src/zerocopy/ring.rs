@@ -79,7 +79,7 @@ impl Notices {
 }
 
 impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
-    /// Makes a ring for the sends of `socket`. `notifications` is how many completions it has room
+    /// Make a ring for the sends of `socket`. `notifications` is how many completions it has room
     /// for: as many as sends will be in flight is best.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
         &self.transport.socket
     }
 
-    /// Matches the completions that have come. Mostly without a system call; never blocks.
+    /// Match the completions that have come. Mostly without a system call; never blocks.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Ring<S>, B> {
         Ok(self.next_returned())
     }
 
-    /// Waits until nothing is in flight or `timeout` is over. `true`: nothing is in flight.
+    /// Wait until nothing is in flight or `timeout` is over. `true`: nothing is in flight.
     ///
     /// This does not send bytes that a stream socket has not taken yet; they count as in flight.
     ///
@@ -224,7 +224,7 @@ impl<S: AsFd> Transport for Ring<S> {
     }
 }
 
-/// Asks by a send on a socket that cannot: a kernel that knows the request and its flags says
+/// Ask by a send on a socket that cannot: a kernel that knows the request and its flags says
 /// EOPNOTSUPP, any other EINVAL.
 fn support(ring: &mut SendRing) -> Result<Support> {
     if !ring.knows_sends() {

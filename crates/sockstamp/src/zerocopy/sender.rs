@@ -125,7 +125,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         }
     }
 
-    /// Sends `buffer` to where the socket is connected.
+    /// Send `buffer` to where the socket is connected.
     ///
     /// Blocks as the socket does.
     ///
@@ -136,7 +136,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         self.send_by(buffer, How::default())
     }
 
-    /// Sends `buffer` to an address, in segments, or as a part of a datagram.
+    /// Send `buffer` to an address, in segments, or as a part of a datagram.
     ///
     /// # Errors
     ///
@@ -221,7 +221,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         bytes > 0 && bytes >= self.ledger.options.threshold && !self.ledger.stopped && self.transport.lends()
     }
 
-    /// Begins anew to ask, after [`Options::stop_when_copied`] ended it: the route may be another
+    /// Begin anew to ask, after [`Options::stop_when_copied`] ended it: the route may be another
     /// now.
     pub fn ask_again(&mut self) {
         self.ledger.stopped = false;
@@ -238,7 +238,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         self.ledger.counters.lent == self.ledger.counters.completed
     }
 
-    /// Sends all that is left of a buffer; `rest` tells how far it came.
+    /// Send all that is left of a buffer; `rest` tells how far it came.
     fn push(&mut self, rest: &mut Rest) -> nix::Result<()> {
         loop {
             rest.sent += self.send_once(*rest)?;

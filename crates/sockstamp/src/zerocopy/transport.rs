@@ -15,12 +15,12 @@ pub trait Transport: Sized {
     #[doc(hidden)]
     fn lends(&self) -> bool;
 
-    /// Sends without a copy. Where that succeeds with [`Taken::in_flight`], `slot` is handed out
+    /// Send without a copy. Where that succeeds with [`Taken::in_flight`], `slot` is handed out
     /// once, on completion.
     #[doc(hidden)]
     fn lend(&mut self, bytes: &[u8], how: &How, slot: Slot) -> nix::Result<Taken>;
 
-    /// Sends a copy; how many bytes of it.
+    /// Send a copy, and return how many bytes were taken.
     #[doc(hidden)]
     fn copy(&mut self, bytes: &[u8], how: &How) -> nix::Result<usize>;
 }

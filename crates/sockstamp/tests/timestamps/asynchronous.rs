@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::common::{FAMILIES, PATIENCE, SND, loopback, send_to};
 
-/// Waits until `count` stamps have come; their ids and kinds.
+/// Wait until `count` stamps have come, and return their ids and kinds.
 async fn drained(queue: &mut AsyncErrorQueue, count: usize) -> Vec<(u32, TxKind)> {
     let mut seen = Vec::new();
     while seen.len() < count {

@@ -27,7 +27,7 @@ pub const SCHED_AND_SND: Options = Options::new().tx_sched().tx_software().id();
 /// A protocol number for experiments (RFC 3692), which has no listener.
 const PROTOCOL: i32 = 253;
 
-/// Says why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
+/// Say why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
 /// keeps to itself.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIP {test}: {reason}\n");
@@ -277,7 +277,7 @@ pub fn software(stamp: &TxStamp) -> u64 {
     }
 }
 
-/// Drains the error queue until `count` stamps have come, and once more; [`PATIENCE`] ends the
+/// Drain the error queue until `count` stamps have come, and once more; [`PATIENCE`] ends the
 /// wait.
 pub fn stamps(socket: impl AsFd, count: usize) -> Vec<TxStamp> {
     let mut queue = ErrorQueue::new();

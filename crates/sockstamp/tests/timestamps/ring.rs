@@ -7,7 +7,7 @@ use sockstamp::timestamping::{MessageOptions, Options, TxKind, TxStamp};
 
 use crate::common::{FAMILIES, Kind, PATIENCE, Sender, host, now, skip, software};
 
-/// Reads until `count` stamps have come. The error that ended the watch if the kernel has none.
+/// Read until `count` stamps have come. The error that ended the watch if the kernel has none.
 fn read(ring: &mut StampRing, count: usize) -> Result<Vec<(u64, TxStamp)>, i32> {
     let (mut stamps, mut ended) = (Vec::new(), None);
     let start = Instant::now();

@@ -60,7 +60,7 @@ fn ids(case: &Case) -> Vec<u32> {
         .collect()
 }
 
-/// Sends [`MESSAGES`] messages, and gives the stamps of each, which must lie between the send and
+/// Send [`MESSAGES`] messages, and give the stamps of each, which must lie between the send and
 /// now, in this order.
 fn check(host: &Host, case: &Case, kinds: &[TxKind]) {
     // A new one each time: the ids of TCP begin at the oldest byte that is not acknowledged.

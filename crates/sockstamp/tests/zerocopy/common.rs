@@ -19,7 +19,7 @@ pub fn skip(test: &str, reason: &str) {
     io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// Leaves the sockets of `host` 3000 bytes for options, of which each send without a copy takes
+/// Leave the sockets of `host` 3000 bytes for options, of which each send without a copy takes
 /// some 500 (`sock_omalloc()`).
 pub fn leave_little_memory(host: &Host, test: &str) -> bool {
     let set = host.set_sysctl("net.core.optmem_max", "3000").is_ok();
@@ -29,7 +29,7 @@ pub fn leave_little_memory(host: &Host, test: &str) -> bool {
     set
 }
 
-/// Asks for every send without a copy.
+/// Ask for every send without a copy.
 pub fn always() -> Options {
     Options::default().threshold(0)
 }
@@ -66,7 +66,7 @@ pub fn udp_pair(address: IpAddr) -> (UdpSocket, UdpSocket) {
     (sender, receiver)
 }
 
-/// Reads to the end on a thread and compares; how many bytes came.
+/// Read to the end on a thread and compare; return how many bytes came.
 pub fn reads_stream(mut stream: TcpStream, seed: u64) -> JoinHandle<usize> {
     thread::spawn(move || {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -86,7 +86,7 @@ pub fn reads_stream(mut stream: TcpStream, seed: u64) -> JoinHandle<usize> {
     })
 }
 
-/// Sends a buffer that the socket blocks for; it is back when it was copied.
+/// Send a buffer that the socket blocks for; it is back when it was copied.
 pub fn send<S: AsFd>(sender: &mut Buffers<S>, buffer: Vec<u8>, how: How) -> Option<Vec<u8>> {
     match sender.send_by(buffer, how).unwrap() {
         Sent::InFlight => None,
@@ -95,7 +95,7 @@ pub fn send<S: AsFd>(sender: &mut Buffers<S>, buffer: Vec<u8>, how: How) -> Opti
     }
 }
 
-/// Waits until nothing is in flight; everything that came back.
+/// Wait until nothing is in flight, and return everything that came back.
 pub fn all_back<S: AsFd>(sender: &mut Buffers<S>) -> Vec<Returned<Vec<u8>>> {
     let mut queue = ErrorQueue::new();
     let idle = sender

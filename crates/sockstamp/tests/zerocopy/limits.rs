@@ -62,7 +62,7 @@ fn a_stream_without_memory_for_completions_is_copied_and_arrives() {
     }
 }
 
-/// Sends more than is taken without a copy before anybody reads.
+/// Send more than is taken without a copy before anybody reads.
 fn assert_refused_and_arrives(client: TcpStream, server: TcpStream) {
     // Beyond net.core.wmem_max, which is too little for all of it on some kernels.
     setsockopt(&client, sockopt::SndBufForce, &20_000_000).unwrap();

@@ -26,7 +26,7 @@ fn receives_all(stream: TcpStream, seed: u64) -> ReceiveCounters {
     receiver.counters()
 }
 
-/// Receives to the end and compares with the stream of `seed`, from a place in it.
+/// Receive to the end and compare with the stream of `seed`, from a place in it.
 fn receives_rest(receiver: &mut ZeroCopyReceiver<TcpStream>, seed: u64, mut at: usize) {
     loop {
         readable(receiver.socket().as_fd());

@@ -409,7 +409,7 @@ fn blast(mut options: Options) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the peer has acknowledged everything; how long after `since` that was.
+/// Wait until the peer has acknowledged everything, and return how long after `since` that was.
 fn wait_until_acked(connection: &TcpStream, since: Instant) -> Result<(TcpInfo, Duration)> {
     const POLL_INTERVAL: Duration = Duration::from_micros(200);
     const TIMEOUT: Duration = Duration::from_secs(120);
@@ -451,7 +451,7 @@ fn dual_stack(kind: Type, port: u16) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Runs `handler` in a thread of its own for each connection. Connections end as the peer wants
+/// Run `handler` in a thread of its own for each connection. Connections end as the peer wants
 /// them to.
 fn accept(
     listener: TcpListener,
