@@ -20,8 +20,8 @@ its total.
 
 Values are in nanoseconds in JSON and CSV, and have units in text. The clock is CLOCK_MONOTONIC: RX
 software stamps, which the kernel takes in CLOCK_REALTIME, are converted by the offset of the clocks
-at that time. `time_ns` of `sockstamp trace` is CLOCK_REALTIME. NICs have their own clocks: their stamps
-are reported, and never subtracted from others.
+at that time. `time_ns` of `sockstamp trace` is CLOCK_REALTIME. NICs have their own clocks: their
+stamps are reported, and never subtracted from others.
 
 A stage that this kernel or NIC cannot give is absent with a reason, never zero; `sockstamp doctor`
 prints the reason.

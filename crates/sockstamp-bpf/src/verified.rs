@@ -19,8 +19,8 @@ pub(crate) fn of(object: &Object) -> Result<Vec<(String, u32)>, Error> {
     loaded.map(of_one).collect()
 }
 
-/// Instructions, those counted again that it came to on several ways. 1,000,000 is the limit
-/// (BPF_COMPLEXITY_LIMIT_INSNS, include/linux/bpf.h, v6.18).
+/// Return the instructions, counted once per path on which the verifier processed them. 1,000,000
+/// is the limit (BPF_COMPLEXITY_LIMIT_INSNS, include/linux/bpf.h, v6.18).
 fn instructions(program: BorrowedFd<'_>) -> io::Result<u32> {
     // bpf_prog_show_fdinfo(), kernel/bpf/syscall.c, since v5.16.
     let text = fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))?;

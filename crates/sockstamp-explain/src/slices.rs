@@ -1,8 +1,8 @@
 //! Find for whom slow messages are slow: the peer, the process, … whose messages carry the excess.
 //!
-//! A **slice** is all messages with one value of one dimension. What it **adds** is the excess that
-//! would vanish if its messages were slow as often, and by as much, as all others. Slices overlap,
-//! and a process may look slow because it alone talks to a slow peer: a slice whose addition halves
+//! A **slice** is all messages with one value of one dimension. It **adds** the excess that would
+//! vanish if its messages were slow as often, and by as much, as all others. Slices overlap, and a
+//! process may look slow because it alone talks to a slow peer: a slice whose addition halves
 //! within and without another slice yields to that one. Two that halve each other cannot be told
 //! apart, and both are named.
 
@@ -21,7 +21,7 @@ use crate::excess::{Carried, Explanation, LEAST, LEAST_SHARE};
 use crate::lives::Lives;
 use crate::times::Limits;
 
-/// Values of a dimension that are looked at: the first that occur.
+/// Values of a dimension that are considered: the first that occur.
 const MOST_VALUES: usize = 4096;
 /// A slice with more of all messages is no answer to the question for whom.
 const MOST_COMMON: f64 = 0.6;
@@ -275,7 +275,7 @@ impl Slices {
         }
     }
 
-    /// Return the place of the sums of a message's slice in a dimension, if it is looked at.
+    /// Return the place of the sums of a message's slice in a dimension, if it is considered.
     fn place(&mut self, dimension: usize, message: &Message) -> Option<usize> {
         if let Some((last, place)) = &self.last[dimension]
             && last.has(message)

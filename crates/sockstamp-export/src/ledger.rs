@@ -2,8 +2,8 @@
 //!
 //! A look at the kernel gives what each group has counted since measuring began. The ledger adds
 //! the difference to the last look to the **series** of the group's labels, so a series goes on
-//! when a group ends and comes again, and when measuring begins anew. Only so many series may
-//! exist. What finds no room is in one more, the **overflow**: nothing is left out.
+//! when a group ends and comes again, and when measuring begins anew. The number of series is
+//! bounded. Groups without room are in one more, the **overflow**: nothing is left out.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::quiet;
 
 const MAGIC: &[u8; 4] = b"PAR1";
-/// Magic bytes that are looked at, of those that may be the end of a footer: one made up may have
+/// Magic bytes that are examined, of those that may be the end of a footer: one made up may have
 /// them everywhere.
 const LOOKS: usize = 1000;
 /// The longest footer that is read: one of 20,000 row groups.

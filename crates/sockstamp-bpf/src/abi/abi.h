@@ -105,14 +105,14 @@ enum part {
 #define CAUSE_FIRST PART_CWND
 #define CAUSE_COUNT (PART_RETRANSMIT - PART_CWND + 1)
 
-/* Losses on the way to user space or for want of room. */
+/* Losses on the way to user space or for lack of room. */
 enum loss {
 	LOSS_RING, /* records that found no room in the ring buffer */
 	LOSS_EVICTED, /* arrivals overwritten before the application read them */
 	LOSS_UNMATCHED, /* stamps whose message was no longer known */
 	LOSS_FLOW, /* flows that could not be selected: no memory, or the kernel refused */
 	LOSS_MPTCP, /* MPTCP subflows: the kernel calls no send callback for them */
-	LOSS_HOST_PATH, /* packets that could not be followed through the host for want of room */
+	LOSS_HOST_PATH, /* packets that could not be followed through the host for lack of room */
 	LOSS_TURNED_AWAY, /* connections and UDP sockets beyond --max-flows or --max-memory */
 	LOSS_GROUP, /* looks for a group that found no room: its messages are in GROUP_OTHER */
 	LOSS_DATAGRAM, /* UDP messages, and connects, before its programs were attached */
@@ -124,7 +124,7 @@ enum tags {
 	TAGS_WRITTEN,
 	TAGS_READ,
 	TAGS_CHANGED, /* read, and contradicting an earlier one of the connection */
-	TAGS_NO_ROOM, /* not written, for want of a segment with room */
+	TAGS_NO_ROOM, /* not written, for lack of a segment with room */
 	TAGS_RESENT, /* on segments that were sent again */
 	TAGS_WITHHELD, /* from peers to which several in a row were sent again */
 	TAGS_COUNT,

@@ -77,7 +77,7 @@ impl Names {
     }
 
     /// End the rest: what is learned next is the last. Capabilities are back by then, so namespaces
-    /// that could not be entered are looked at again.
+    /// that could not be entered are tried again.
     pub(crate) fn wake(&mut self) {
         self.interfaces.retain(|_, name| name.is_some());
         self.rests_until = Instant::now();

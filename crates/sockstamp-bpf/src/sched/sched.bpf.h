@@ -14,8 +14,8 @@
 #include "sched/run_clock.bpf.h"
 
 /*
- * The task that is expected to read the latest arrival, as it was then. What it does from there to
- * its read is the difference.
+ * The task that is expected to read the latest arrival, with its counters at that time. Their
+ * difference to those at its read tells what it did in between.
  */
 struct reader {
 	__u64 last; /* address of the task that read last */
@@ -199,7 +199,7 @@ __noinline __u64 entry_waiter(__u64 link)
 	return 0;
 }
 
-/* Entries of a socket's queue that are looked at: there are rarely two. */
+/* Entries of a socket's queue that are examined: there are rarely two. */
 #define WAITERS_MAX 4
 
 /* The first to wait, of several. The queue may change meanwhile: every read is safe. */

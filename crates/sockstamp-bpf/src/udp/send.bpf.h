@@ -7,9 +7,9 @@
  * a neighbour's address (ARP) come later and from another context: such a message is refused.
  *
  * The times of a message are those of its last byte, so of the packet that carries it: the last
- * fragment, the last segment. From the scheduler to the driver that packet is known by where it is
- * in memory, and of the others none needs to be. What takes the memory of a packet that left unseen
- * is noticed when it is queued: the message that waited for that packet is refused.
+ * fragment, the last segment. From the scheduler to the driver that packet is identified by its
+ * address in memory; the others need not be. A packet that reuses the memory of one that left
+ * unseen is noticed when it is queued: the message that waited for the earlier packet is refused.
  */
 #ifndef SOCKSTAMP_UDP_SEND_BPF_H
 #define SOCKSTAMP_UDP_SEND_BPF_H

@@ -69,7 +69,7 @@ pub struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     if let (true, Some(path)) = (options.html, &options.output) {
-        html::run(options, path)?;
+        html::run(&options.files, &options.by, path)?;
         return Ok(ExitCode::SUCCESS);
     }
     let report = Report::of(options)?;

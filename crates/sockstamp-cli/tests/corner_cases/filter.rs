@@ -246,7 +246,7 @@ for port in (7001, 7002):
 
 /// The words of the filter need no quotes, and the command's come after them.
 #[test]
-fn a_filter_and_a_command() {
+fn a_filter_before_a_command_needs_no_quotes() {
     let host = Host::new("filter").unwrap();
     let output = NamedTempFile::new().unwrap();
     let mut command = host.command(sockstamp());

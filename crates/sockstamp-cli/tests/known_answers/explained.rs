@@ -101,7 +101,7 @@ fn of_connections(kind: &str, component: &str, words: &str, fault: impl Fn(&mut 
 }
 
 #[test]
-fn a_slow_handler() {
+fn a_slow_handler_is_explained() {
     of_connections(
         "answers",
         "peer.answer peer",
@@ -115,7 +115,7 @@ fn a_slow_handler() {
 }
 
 #[test]
-fn a_late_reader() {
+fn a_late_reader_is_explained() {
     of_connections("reads", "rx.app", "usual cure: ", |socket| {
         socket.write_all(&question(Server::IsFast, QUESTION)).unwrap();
         thread::sleep(FAULT);
@@ -124,7 +124,7 @@ fn a_late_reader() {
 
 /// The acknowledgement that the second write waits for is delayed.
 #[test]
-fn nagles_algorithm_and_a_delayed_acknowledgement() {
+fn nagles_algorithm_and_a_delayed_acknowledgement_are_explained() {
     of_connections("sends", "tx.queue nagle", "TCP_NODELAY", |socket| {
         let question = question(Server::IsFast, QUESTION);
         socket.write_all(&question[..50]).unwrap();
@@ -133,7 +133,7 @@ fn nagles_algorithm_and_a_delayed_acknowledgement() {
 }
 
 #[test]
-fn a_send_buffer_that_the_peer_does_not_empty() {
+fn a_send_buffer_that_the_peer_does_not_empty_is_explained() {
     of_connections("sends", "tx.copy sndbuf", "sndbuf_limited", |socket| {
         SockRef::from(&*socket).set_send_buffer_size(10_000).unwrap();
         socket.write_all(&question(Server::ReadsLate, 8_000_000)).unwrap();
@@ -141,7 +141,7 @@ fn a_send_buffer_that_the_peer_does_not_empty() {
 }
 
 #[test]
-fn a_slow_service_of_datagrams() {
+fn a_slow_service_of_datagrams_is_explained() {
     let host = Host::new("dns").unwrap();
     // The lower port is taken for that of the service.
     let server = host.udp_bind("127.0.0.1:53".parse().unwrap()).unwrap();

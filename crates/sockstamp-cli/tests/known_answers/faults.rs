@@ -54,7 +54,7 @@ pub(crate) fn run_peer_on(pair: &Pair, words: &str) -> String {
 }
 
 #[test]
-fn loss() {
+fn loss_is_diagnosed() {
     let line = LinkConfig::default()
         .delay(Duration::from_millis(5))
         .loss(0.05)
@@ -68,7 +68,7 @@ fn loss() {
 }
 
 #[test]
-fn a_reader_at_the_peer_that_is_slow() {
+fn a_slow_reader_at_the_peer_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
     let _sink = pair.serve(&["sink", "--rate-limit", "200000", "--rcvbuf", "20000"]);
     within_attempts(|| {
@@ -81,7 +81,7 @@ fn a_reader_at_the_peer_that_is_slow() {
 }
 
 #[test]
-fn a_receive_window_at_the_peer_that_is_small() {
+fn a_small_receive_window_at_the_peer_is_diagnosed() {
     let line = LinkConfig::default().delay(Duration::from_millis(15));
     let pair = Pair::relay(line, Family::V4);
     let _sink = pair.serve(&["sink", "--rcvbuf", "4000"]);
@@ -92,7 +92,7 @@ fn a_receive_window_at_the_peer_that_is_small() {
 }
 
 #[test]
-fn a_reader_here_that_is_slow() {
+fn a_slow_reader_here_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
     // It knows of a request by poll(2), and reads it 30 ms later.
     let server = pair.serve(&["serve", "--think", "30"]);
@@ -107,7 +107,7 @@ fn a_reader_here_that_is_slow() {
 
 /// The path is slow since another flow of the server's fills the queue of its uplink.
 #[test]
-fn a_queue_that_is_full_on_the_way_back() {
+fn a_full_queue_on_the_way_back_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
     let device = pair.link.interface_b();
     let tbf = ["root", "tbf", "rate", "10mbit", "burst", "10kb", "limit", "1mb"];
@@ -136,7 +136,7 @@ fn a_queue_that_is_full_on_the_way_back() {
 
 /// On one CPU with a neighbour that has forty times the server's weight.
 #[test]
-fn a_neighbour_on_the_cpu() {
+fn a_neighbour_on_the_cpu_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
     let port = pair.address.port().to_string();
     let on_one_cpu = |nice: &str, words: &[&str]| {
@@ -159,7 +159,7 @@ fn a_neighbour_on_the_cpu() {
 }
 
 #[test]
-fn a_slow_handler() {
+fn a_slow_handler_is_diagnosed() {
     let host = Host::new("web").unwrap();
     let _server = host.spawn("python3", &["-c", SLOW_WEB, "8081"]).unwrap();
     host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8081)), TIMEOUT)
@@ -196,7 +196,7 @@ fn knock(host: &Host, address: SocketAddr, count: usize) -> Vec<Socket> {
 }
 
 #[test]
-fn an_accept_queue_that_is_full() {
+fn a_full_accept_queue_is_diagnosed() {
     let host = Host::new("queue").unwrap();
     let (_listener, address) = listen(&host, 1);
     let line = last_line_while(&["--netns", host.netns_name()], || {
@@ -208,7 +208,7 @@ fn an_accept_queue_that_is_full() {
 
 /// Its SYN finds the queue full, and the next one, a second later, room.
 #[test]
-fn a_connect_that_waits_for_room_in_an_accept_queue() {
+fn a_connect_that_waits_for_an_accept_queue_is_diagnosed() {
     let host = Host::new("queue").unwrap();
     let (listener, address) = listen(&host, 0);
     within_attempts(|| {
@@ -239,7 +239,7 @@ fn dropped(host: &Host) -> u64 {
 }
 
 #[test]
-fn a_slow_upstream_behind_a_proxy() {
+fn a_slow_upstream_behind_a_proxy_is_diagnosed() {
     let host = Host::new("proxy").unwrap();
     let _upstream = host.spawn("python3", &["-c", SLOW_WEB, "8081"]).unwrap();
     host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8081)), TIMEOUT)
@@ -274,7 +274,7 @@ pub(crate) fn wait_for_file(path: &std::path::Path, server: &mut Process) {
 }
 
 #[test]
-fn slow_dns() {
+fn slow_dns_is_diagnosed() {
     let host = Host::new("dns").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
@@ -292,7 +292,7 @@ fn slow_dns() {
 
 /// dig's question by TCP to dnsmasq, over a path of 60 ms.
 #[test]
-fn dns_by_tcp_on_a_long_path() {
+fn dns_by_tcp_on_a_long_path_is_diagnosed() {
     let line = LinkConfig::default().delay(Duration::from_millis(30));
     let pair = Pair::relay(line, Family::V4);
     let address = pair.address.ip().to_string();
@@ -326,7 +326,7 @@ fn dns_by_tcp_on_a_long_path() {
 }
 
 #[test]
-fn loss_on_the_way_here() {
+fn loss_on_the_way_here_is_diagnosed() {
     let line = LinkConfig::default()
         .delay(Duration::from_millis(10))
         .loss(0.05)
@@ -355,7 +355,7 @@ while True:
 ";
 
 #[test]
-fn a_server_that_accepts_late() {
+fn a_server_that_accepts_late_is_diagnosed() {
     let host = Host::new("late").unwrap();
     let server = host.spawn("python3", &["-c", ONE_BY_ONE, "8081"]).unwrap();
     host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8081)), TIMEOUT)
@@ -372,7 +372,7 @@ fn a_server_that_accepts_late() {
 }
 
 #[test]
-fn a_port_where_nothing_listens() {
+fn a_port_where_nothing_listens_is_diagnosed() {
     let host = Host::new("closed").unwrap();
     // curl fails with status 7.
     let script = "curl -s http://127.0.0.1:8081/ || true";
@@ -393,7 +393,7 @@ while True:
 ";
 
 #[test]
-fn a_receive_buffer_that_overflows() {
+fn a_receive_buffer_that_overflows_is_diagnosed() {
     let host = Host::new("overflow").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
@@ -414,7 +414,7 @@ fn a_receive_buffer_that_overflows() {
 }
 
 #[test]
-fn a_queue_that_is_full_at_the_sender() {
+fn a_full_queue_at_the_sender_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
     let device = pair.link.interface_a();
     let tbf = ["root", "tbf", "rate", "10mbit", "burst", "10kb", "limit", "1mb"];
@@ -438,7 +438,7 @@ fn a_queue_that_is_full_at_the_sender() {
 }
 
 #[test]
-fn a_program_that_holds_back() {
+fn a_program_that_holds_data_back_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
     let _serve = pair.serve(&["serve", "--request", "128"]);
     within_attempts(|| {

@@ -21,7 +21,7 @@ fn localhost(port: u16) -> SocketAddr {
 }
 
 #[test]
-fn an_idle_host() {
+fn an_idle_host_has_no_diagnosis() {
     let host = Host::new("idle").unwrap();
     let target = ["--netns", host.netns_name()];
     let line = last_line_while(&target, || thread::sleep(Duration::from_millis(100)));
@@ -29,7 +29,7 @@ fn an_idle_host() {
 }
 
 #[test]
-fn redis_benchmark() {
+fn redis_benchmark_has_no_diagnosis() {
     let host = Host::new("redis").unwrap();
     let words = ["--save", "", "--appendonly", "no"];
     let _server = host.spawn("redis-server", &words).unwrap();
@@ -41,7 +41,7 @@ fn redis_benchmark() {
 }
 
 #[test]
-fn iperf3() {
+fn iperf3_has_no_diagnosis() {
     let pair = Pair::veth(Family::V4);
     let _server = pair.server.spawn("iperf3", &["-s"]).unwrap();
     let address = pair.address.ip();
@@ -55,7 +55,7 @@ fn iperf3() {
 }
 
 #[test]
-fn a_web_server() {
+fn a_web_server_has_no_diagnosis() {
     let host = Host::new("web").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
@@ -74,7 +74,7 @@ fn a_web_server() {
 }
 
 #[test]
-fn a_chat() {
+fn a_chat_has_no_diagnosis() {
     let pair = Pair::veth(Family::V4);
     let _serve = pair.serve(&["serve"]);
     let (address, peer) = (pair.address.to_string(), crate::common::peer());
@@ -88,7 +88,7 @@ fn a_chat() {
 }
 
 #[test]
-fn dns_at_a_rate() {
+fn dns_at_a_rate_has_no_diagnosis() {
     let host = Host::new("dns").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let configuration = folder.path().join("dnsmasq.conf");

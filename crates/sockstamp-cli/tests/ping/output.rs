@@ -60,7 +60,7 @@ fn a_line_a_probe_with_both_views() {
 /// The keys that others rely on come first, in this order, and the stages add up to what user space
 /// saw.
 #[test]
-fn an_object_a_probe() {
+fn each_probe_is_one_object() {
     let (prober, _target, link) = scene(DELAY);
     let address = link.address_b(Family::V4).to_string();
     let run = json(ping(&prober, &["-c", "3", "-i", "20ms", "-D", &address]));

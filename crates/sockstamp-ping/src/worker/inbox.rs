@@ -9,8 +9,8 @@ use sockstamp::timestamping::{ReceiveBatch, Received, TxStamp};
 
 use crate::clocks::Reading;
 
-/// Bytes of a packet that are looked at: the longest header of IPv4 (60), one of TCP (20), or one
-/// of ICMP and the cookie (16).
+/// Bytes of a packet that are examined: the longest header of IPv4 (60), one of TCP (20), or one of
+/// ICMP and the cookie (16).
 const HEAD: usize = 96;
 /// The largest datagram.
 const LARGEST: usize = 1 << 16;

@@ -95,7 +95,7 @@ impl SendRing {
             && probe.is_supported(opcode::SendMsgZc::CODE)
     }
 
-    /// Send without a copy. Never blocks. Notifications that are found by the way are given to
+    /// Send without a copy. Never blocks. Notifications that are found meanwhile are given to
     /// `notify`.
     pub(crate) fn send(
         &mut self,

@@ -63,7 +63,7 @@ pub(super) struct Memory {
     /// The queue was read because this much time had passed.
     timed: Duration,
     lost: u64,
-    /// Stamps in the queue from which on the fill of the receive buffer is looked at.
+    /// The number of stamps in the queue from which on the fill of the receive buffer is checked.
     stamps_allowed: u64,
 }
 
@@ -126,7 +126,7 @@ struct ReceiveBuffer {
     size: u32,
 }
 
-/// Return how many stamps may be in the queue before the receive buffer is looked at again, with
+/// Return how many stamps may be in the queue before the receive buffer is checked again, with
 /// `stamps` in it now: as many again take as much space again. Return none if that would be too
 /// much.
 fn stamps_allowed(stamps: u64, buffer: Option<ReceiveBuffer>) -> u64 {

@@ -11,7 +11,7 @@ mod view;
 mod waterfall;
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use sockstamp_explain::Kind;
@@ -24,7 +24,6 @@ use self::census::{Census, Shown};
 use self::figures::Place;
 use self::markup::Text;
 use self::view::{Life, Lives, View};
-use super::Options;
 use crate::line::time_of_day;
 use crate::output;
 use crate::record::utc;
@@ -43,9 +42,10 @@ const SCRIPT_HASH: &str = include_str!("page.js.sha256");
 /// Nothing is loaded, and no script runs but ours, whatever a name contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-HASH'; base-uri 'none'; form-action 'none'";
 
-pub(super) fn run(options: &Options, path: &Path) -> Result<()> {
-    let recordings = Recordings::open(&options.files)?;
-    let by = options.by.iter().copied();
+/// Write the page of these recordings, with groups by these dimensions.
+pub(super) fn run(files: &[PathBuf], by: &[Dimension], path: &Path) -> Result<()> {
+    let recordings = Recordings::open(files)?;
+    let by = by.iter().copied();
     let by = Grouping::new(by).or_else(|| Grouping::new([Dimension::Comm, Dimension::Port]));
     let by = by.context("no dimension")?;
     let page = Page::of(by, |take| {
@@ -54,7 +54,7 @@ pub(super) fn run(options: &Options, path: &Path) -> Result<()> {
             Ok(())
         })
     })?;
-    let mut output = output::create_beside(path, &options.files)?;
+    let mut output = output::create_beside(path, files)?;
     page.write(&mut output).context("cannot write the page")
 }
 
