@@ -398,7 +398,7 @@ int sockstamp_received_parse(const void *control, size_t length,
  */
 
 /**
- * enum sockstamp_kind - where on its way a message was stamped
+ * enum sockstamp_kind - where on its path a message was stamped
  * @SOCKSTAMP_KIND_SND: The driver gave it to the hardware or, with a time of SOCKSTAMP_CLOCK_PHC,
  * the hardware sent it.
  * @SOCKSTAMP_KIND_SCHED: It was about to enter the packet scheduler.

@@ -12,7 +12,7 @@ use sockstamp_model::summary::{Cumulative, StageSummary, Summary};
 use crate::colour::Brush;
 use crate::text;
 
-/// A point on a message's way, called as netstacklat calls its hook there.
+/// A point on a message's path, called as netstacklat calls its hook there.
 type Hook = &'static str;
 
 const NO_TRACEPOINT: &str = "no tracepoint between the stamp and the socket";

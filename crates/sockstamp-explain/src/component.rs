@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// Return the stages of the way of such a message, in their order in time.
+    /// Return the stages of the path of such a message, in their order in time.
     const fn way(self) -> &'static [Stage] {
         match self {
             Self::Sent => &SENT,

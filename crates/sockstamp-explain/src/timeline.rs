@@ -62,7 +62,7 @@ pub struct Placed {
 /// completion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
-    /// Stages of its way, in the order of time; they do not overlap.
+    /// Stages of its path, in the order of time; they do not overlap.
     pub way: Vec<Placed>,
     /// The stage before it, or that of a connection.
     pub between: Option<Placed>,

@@ -6,7 +6,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`stage`] | the stages of a message's way and arrays indexed by them |
+//! | [`stage`] | the stages of a message's path and arrays indexed by them |
 //! | [`part`] | the parts of a stage that are told apart, causes of waiting among them |
 //! | [`verdict`] | why a measured message is valid, or was refused |
 //! | [`clock`] | durations and points in time that cannot be mixed up |

@@ -14,7 +14,7 @@ use crate::verdict::Verdict;
 /// The version of the JSON of [`Message`]; raised when a key changes its meaning or goes away.
 pub const JSON_VERSION: u32 = 1;
 
-/// The moments of a message's way that its stages are the differences of; `None` where a stamp did
+/// The moments of a message's path that its stages are the differences of; `None` where a stamp did
 /// not come.
 ///
 /// All are CLOCK_MONOTONIC; stamps of another clock were converted before, except `snd_hw`: the
@@ -49,7 +49,7 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// Every stamp of CLOCK_MONOTONIC with its name, in the order of a message's way.
+    /// Every stamp of CLOCK_MONOTONIC with its name, in the order of a message's path.
     #[must_use]
     pub fn named(&self) -> [(&'static str, Option<Timestamp<Monotonic>>); 11] {
         [

@@ -1,4 +1,4 @@
-//! The stages of a message's way.
+//! The stages of a message's path.
 
 use std::fmt;
 use std::ops::{Index, IndexMut};
@@ -107,7 +107,7 @@ impl Stage {
     /// The number of stages that one host measures: the first ones.
     pub const OF_ONE_HOST: usize = 14;
 
-    /// The stages of a message's way from the send call to the read call, in their order.
+    /// The stages of a message's path from the send call to the read call, in their order.
     pub const WAY: [Self; 10] = [
         Self::TxCopy,
         Self::TxQueue,
@@ -121,7 +121,7 @@ impl Stage {
         Self::RxApp,
     ];
 
-    /// Every stage, in the order of the discriminants: that of a message's way, on one host.
+    /// Every stage, in the order of the discriminants: that of a message's path, on one host.
     pub const ALL: [Self; Self::COUNT] = [
         Self::TxCopy,
         Self::TxQueue,

@@ -10,7 +10,7 @@ use sockstamp_model::stage::{Stage, StageMap};
 
 use crate::schema::STAMPS;
 
-/// The places of stamps in [`Stamps::named`], from the last of a message's way to its first, each
+/// The places of stamps in [`Stamps::named`], from the last of a message's path to its first, each
 /// with the stages that lie between it and the one before it in this list.
 const BACKWARDS: [(usize, &[Stage]); STAMPS] = [
     (10, &[]),

@@ -13,7 +13,7 @@
 #include <linux/types.h>
 #endif
 
-/* The stages in the order of the message's way. The names users see are in sockstamp-model. */
+/* The stages in the order of the message's path. The names users see are in sockstamp-model. */
 enum stage {
 	STAGE_TX_COPY,
 	STAGE_TX_QUEUE,

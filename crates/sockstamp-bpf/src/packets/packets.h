@@ -8,7 +8,7 @@
 
 #include "abi/abi.h"
 
-/* Where a packet is seen, in the order of its way. */
+/* Where a packet is seen, in the order of its path. */
 enum packet_stage {
 	PACKET_SCHED, /* it enters a packet scheduler */
 	PACKET_DRIVER, /* a driver takes it */

@@ -266,7 +266,7 @@ impl Message {
         Duration::from_nanos(number(&self.0["stamps"][stamp]))
     }
 
-    /// The name and namespace of the "first" or "last" interface of its way.
+    /// The name and namespace of the "first" or "last" interface of its path.
     pub(crate) fn interface(&self, which: &str) -> (&str, u64) {
         let interface = &self.0["interfaces"][which];
         (interface["name"].as_str().unwrap(), number(&interface["netns"]))

@@ -81,7 +81,7 @@ fn a_trace_for_perfetto_has_each_stage_of_each_message() {
         let inside = words(&slice["inside"]);
         let name = slice["name"].as_str().unwrap();
         refused += u64::from(slice["instant"] == true);
-        // A part is in its stage, and that in its message if it is of its way.
+        // A part is in its stage, and that in its message if it is of its path.
         let name = match inside[..] {
             [.., stage] if stage.contains('.') => format!("{stage} {name}"),
             _ if name.contains('.') => name.to_owned(),

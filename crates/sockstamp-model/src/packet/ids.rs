@@ -1,4 +1,4 @@
-//! Give a packet one id at all stages of its way.
+//! Give a packet one id at all stages of its path.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;

@@ -16,7 +16,7 @@ use crate::interface::Interface;
 use crate::name::Name;
 use crate::stage::Direction;
 
-/// Where a packet was seen, in the order of its way.
+/// Where a packet was seen, in the order of its path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PacketStage {
     /// It enters the packet scheduler of an interface.

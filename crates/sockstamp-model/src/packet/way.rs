@@ -15,7 +15,7 @@ pub struct MessageName {
     pub seq_end: Option<u32>,
 }
 
-/// A packet's way through the host, in one direction.
+/// A packet's path through the host, in one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Way {
     /// The same for a packet that is sent and received on this host.

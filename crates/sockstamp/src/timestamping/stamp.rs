@@ -17,7 +17,7 @@ pub enum TxKind {
 }
 
 impl TxKind {
-    /// All of them, in the order of a message's way.
+    /// All of them, in the order of a message's path.
     pub const ALL: [Self; 4] = [Self::Sched, Self::Snd, Self::Completion, Self::Ack];
 
     /// SCM_TSTAMP_* of include/uapi/linux/errqueue.h.
