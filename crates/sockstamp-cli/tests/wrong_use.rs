@@ -252,7 +252,7 @@ fn an_empty_filter_selects_everything() {
 
 /// The hint stands beside the error.
 #[test]
-fn a_common_mistake_is_told_with_its_remedy() {
+fn a_common_mistake_is_reported_with_its_remedy() {
     for (arguments, hint) in [
         (
             &["stat", "nginx"] as &[&str],
@@ -285,7 +285,7 @@ fn a_common_mistake_is_told_with_its_remedy() {
         ),
         (
             &["stat", "--comm", "systemd-networkd"],
-            "the kernel keeps 15 bytes of a process name; of this one: \"systemd-network\"",
+            "the kernel keeps only 15 bytes of a process name; of this one, \"systemd-network\"",
         ),
         (&["trace", "--slower-than", "5"], "it needs a unit: 5ms or 5s"),
     ] {
@@ -297,7 +297,7 @@ fn a_common_mistake_is_told_with_its_remedy() {
 }
 
 #[test]
-fn a_name_that_no_process_has_is_told_and_a_silent_target_is_one_line() {
+fn a_name_that_no_process_has_is_reported_and_a_silent_target_is_one_line() {
     let output = sockstamp(&["stat", "--comm", "sst-nobody", "--duration", "10ms"])
         .output()
         .unwrap();
