@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc msrv deny generated tests kernels series doctests fuzz miri)
+all=(rustfmt clang-format clippy doc deny generated tests msrv fuzz miri kernels series doctests)
 
 # Retries of a run that nothing explains: more say that a bound is wrong, or the product. A quiet machine has none to three.
 most_retries=5
@@ -22,8 +22,11 @@ most_stolen=20
 # Seconds that a test binary may be silent, which is what its longest test takes, some four times over.
 patience=400
 
+# Steps that measure nothing run beside `tests`, in what it leaves of the processors, if it is to run.
+beside=(msrv fuzz miri)
+
 # Seconds after which a step that hangs, or waits for a network, has failed.
-declare -A limits=([tests]=7200 [kernels]=3600 [series]=3600)
+declare -A limits=([tests]=7200 [kernels]=3600 [series]=3600 [msrv]=3600 [fuzz]=3600 [miri]=3600)
 limit=1200
 
 # One step, as the loop below calls this script again: what a step starts ends with it.
@@ -217,8 +220,8 @@ logs=$(mktemp -d)
 # Under sudo: what was built here must stay the user's.
 # shellcheck disable=SC2153
 finish() {
-	# It is in a process group of its own, which a key at the terminal does not reach.
-	[ -z "${running:-}" ] || kill "$running"
+	# They are in process groups of their own, which a key at the terminal does not reach.
+	[ ${#running[@]} = 0 ] || kill "${running[@]}"
 	rm -rf "$logs"
 	if [ -n "${SUDO_UID:-}" ]; then
 		find "$target" ${RUSTUP_HOME:+"$RUSTUP_HOME"} -uid 0 -exec chown -h "$SUDO_UID:$SUDO_GID" {} + || true
@@ -233,19 +236,20 @@ if [ $# = 0 ]; then
 fi
 
 failed=0
+declare -A running=() began=()
 : >"$logs/summary"
-for step in "${steps[@]}"; do
-	printf '\n== %s\n' "$step"
-	began=$SECONDS
-	set +e
-	timeout --kill-after=30 "${limits[$step]:-$limit}" "$0" --step "$step" > >(tee "$logs/$step.log") 2>&1 &
-	running=$!
-	wait "$running"
-	status=$?
-	running=
-	sleep 0.2 # tee may have some left.
-	set -e
-	result=ok
+
+start() { # STEP COMMAND...
+	began[$1]=$SECONDS
+	timeout --kill-after=30 "${limits[$1]:-$limit}" "${@:2}" "$0" --step "$1" &
+	running[$1]=$!
+}
+
+# Wait for a step, and note how it ended.
+end() { # STEP
+	local status=0 result=ok
+	wait "${running[$1]}" || status=$?
+	unset "running[$1]"
 	if [ "$status" != 0 ]; then
 		result=FAILED
 		failed=1
@@ -253,7 +257,37 @@ for step in "${steps[@]}"; do
 	if [ "$status" = 124 ]; then
 		result=TIMEOUT
 	fi
-	printf '%-8s %-14s %4d s\n' "$result" "$step" $((SECONDS - began)) >>"$logs/summary"
+	printf '%-8s %-14s %4d s\n' "$result" "$1" $((SECONDS - began[$1])) >>"$logs/summary"
+}
+
+is_beside() { # STEP
+	[[ " ${steps[*]} " == *" tests "* && " ${beside[*]} " == *" $1 "* ]]
+}
+
+# Other tasks go first, whatever these do: chrt(1).
+start_beside() {
+	local step
+	for step in "${steps[@]}"; do
+		if is_beside "$step"; then
+			start "$step" chrt --idle 0 >"$logs/$step.log" 2>&1
+		fi
+	done
+}
+
+for step in "${steps[@]}"; do
+	printf '\n== %s\n' "$step"
+	if is_beside "$step"; then
+		[ -n "${running[$step]:-}" ] || start_beside
+		end "$step"
+		cat "$logs/$step.log"
+		continue
+	fi
+	if [ "$step" = tests ]; then
+		start_beside
+	fi
+	start "$step" > >(tee "$logs/$step.log") 2>&1
+	end "$step"
+	sleep 0.2 # tee may have some left.
 done
 
 printf '\n== summary\n'
