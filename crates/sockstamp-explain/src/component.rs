@@ -64,7 +64,8 @@ impl Kind {
     }
 
     /// Return the stages and parts that add up to the time, in their order in time. A stage with
-    /// parts is these, but for `rx.wakeup` and `rx.app`, whose parts are known of some messages only.
+    /// parts is these, but for `rx.wakeup` and `rx.app`: their parts are known of some messages
+    /// only.
     #[must_use]
     pub fn components(self) -> Vec<Component> {
         let mut components = Vec::new();

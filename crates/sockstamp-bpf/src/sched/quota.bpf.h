@@ -49,6 +49,12 @@ static __always_inline bool quota_told(void)
 	       bpf_core_field_exists(((struct sched_entity *)0)->cfs_rq);
 }
 
+/* Return the address of a task as a number. */
+static __always_inline __u64 task_address(const struct task_struct *task)
+{
+	return word_at(&task);
+}
+
 static __always_inline void quota_look(struct quota *quota, const struct task_struct *task,
 				       __u64 now)
 {
@@ -102,7 +108,7 @@ static __always_inline void quota_note(const struct task_struct *task, __u64 eve
 	quota_look(&quota, task, now);
 	if (!quota_matters(&quota))
 		return;
-	address = word_at(&task);
+	address = task_address(task);
 	quota_write(quota_slot(address, event), address, event, run_delay, &quota);
 }
 
@@ -114,12 +120,13 @@ static __always_inline bool quota_noted(const struct quota_note *note, __u64 tas
 }
 
 /*
- * Return how long the cgroup of a task was held since an event. It is a global function, so that
- * the verifier walks it once.
+ * Return how long the cgroup of the running task was held since an event of it. It is a global
+ * function, so that the verifier walks it once.
  */
-__noinline __u64 quota_since(__u64 address, __u64 event, __u64 now)
+__noinline __u64 quota_since(__u64 event, __u64 now)
 {
-	const struct task_struct *task = (const struct task_struct *)address;
+	const struct task_struct *task = bpf_get_current_task_btf();
+	__u64 address = task_address(task);
 	const struct quota_note *note = quota_slot(address, event);
 	__u64 queue = note->quota.queue, throttled = note->quota.throttled;
 	struct quota quota;

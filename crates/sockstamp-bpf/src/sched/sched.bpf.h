@@ -476,8 +476,9 @@ static __always_inline void sched_spent(struct waiter *waiter, const struct task
 }
 
 /*
- * Split the time from `ready` to a read into rx.wakeup, which is returned, and rx.app. A global
- * function, so that the verifier walks it once and not once per path through the read.
+ * Split the time from `ready` to a read into rx.wakeup, which is returned, and rx.app. `spent`
+ * comes as zeros. A global function, so that the verifier walks it once and not once per path
+ * through the read.
  */
 __noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now,
 			    struct spent *spent)
@@ -489,8 +490,6 @@ __noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, _
 		return STAGE_ABSENT;
 	spent->app = now - ready;
 	spent->running = SPENT_UNKNOWN;
-	spent->runnable = 0;
-	spent->quota = 0;
 	if (!setting_sched || !waiter)
 		return STAGE_ABSENT;
 	task = bpf_get_current_task_btf();
@@ -498,9 +497,17 @@ __noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, _
 	if (wakeup != STAGE_ABSENT)
 		spent->app -= wakeup;
 	sched_spent(waiter, task, arrival, now, wakeup, spent);
-	if (spent->runnable || (wakeup != STAGE_ABSENT && wakeup))
-		spent->quota = quota_since(word_at(&task), arrival, now);
 	return wakeup;
+}
+
+/*
+ * Find how long the reader waited for its quota. The caller of sched_read() does it: the stack has
+ * no room for one more frame below that.
+ */
+static __always_inline void sched_quota(struct spent *spent, __u32 arrival, __u64 wakeup, __u64 now)
+{
+	if (setting_sched && (spent->runnable || (wakeup != STAGE_ABSENT && wakeup)))
+		spent->quota = quota_since(arrival, now);
 }
 
 #endif

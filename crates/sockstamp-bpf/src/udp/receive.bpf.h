@@ -402,6 +402,7 @@ __noinline int udp_measure(struct bank *bank, struct udp_flow *flow, struct udp_
 	total = arrival->stack_ns + waited;
 	read->wakeup =
 		sched_read(&flow->waiter, read->counter, arrival->time, read->now, &read->spent);
+	sched_quota(&read->spent, read->counter, read->wakeup, read->now);
 	account_datagram(bank, read->group, DISTRIBUTION_UDP_STACK, STAGE_RX_STACK,
 			 arrival->stack_ns, read->weight);
 	account_spent(bank, read->group, &read->spent, read->wakeup, read->weight);

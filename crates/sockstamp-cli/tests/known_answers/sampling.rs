@@ -161,7 +161,7 @@ fn without_the_option_rates_alone_are_lowered() {
     let _server = pair.serve_with(&[&["sockperf", "server"], &to[..]].concat());
     let rate = ["--reply-every", "1", "-t", "8", "--mps", "8000"];
     let client = [&["sockperf", "under-load"], &to[..], &rate].concat();
-    let stat = Stat::by_default(&["--rate-cap=1000000", "--netns", pair.client.netns_name()]);
+    let stat = Stat::by_default(&["--rate-cap=16000", "--netns", pair.client.netns_name()]);
     let said = pair.client.run("env", &client).unwrap();
     let report = stat.finish();
     println!("{said}\n{} {}", report["cost"], report["tx"]["messages"]);

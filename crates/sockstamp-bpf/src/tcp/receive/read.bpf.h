@@ -333,6 +333,7 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, struct fl
 
 	read->wakeup =
 		sched_read(&flow->waiter, read->serial, read->ready, read->now, &read->spent);
+	sched_quota(&read->spent, read->serial, read->wakeup, read->now);
 	account_stage(bank, group, STAGE_RX_STACK, read->stack_ns, read->weight);
 	if (read->hol)
 		account_stage(bank, group, STAGE_RX_HOL, read->hol, read->weight);

@@ -54,12 +54,12 @@ static __always_inline void tx_throttled(struct sender *sender, __u64 read)
 	if (!setting_sched || !quota_told())
 		return;
 	task = bpf_get_current_task_btf();
-	address = word_at(&task);
+	address = task_address(task);
 	note = quota_slot(address, read);
 	delay = task->sched_info.run_delay - note->run_delay;
 	if (!quota_noted(note, address, read))
 		return;
-	held.throttled = quota_since(address, read, sender->entry);
+	held.throttled = quota_since(read, sender->entry);
 	if (held.throttled == QUOTA_UNKNOWN)
 		return;
 	if (held.throttled > delay)
