@@ -33,14 +33,6 @@ pub enum Error {
         /// Their number.
         records: u64,
     },
-    /// Programs that cannot go between windows of measuring.
-    #[error(
-        "this host cannot measure in windows: that needs the tracepoints and callbacks of Linux 6.16; omit --windows"
-    )]
-    NoWindows,
-    /// No callback for options of TCP.
-    #[error("this host cannot tag segments: that needs BPF timestamping, Linux 6.15; omit --tag")]
-    NoTags,
     /// Nothing could lower the cost of measuring every message, and it is above the ceiling.
     #[error(
         "measuring every message takes {percent:.1} % of a core here, more than {ceiling} %: allow it with --max-cost none"

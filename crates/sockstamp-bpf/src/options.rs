@@ -210,6 +210,8 @@ impl Options {
             on_demand: self.on_demand.is_some()
                 && (!self.record || self.notable)
                 && filter.is_none_or(|filter| filter.wants(Protocol::Tcp)),
+            windows: self.windows.is_some(),
+            tag: self.tag,
         }
     }
 }

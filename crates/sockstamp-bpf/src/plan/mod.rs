@@ -230,8 +230,11 @@ pub fn obstacles(facts: &Facts, request: &Request) -> Vec<Obstacle> {
         no_capability(facts),
         rules::nothing_to_measure(facts),
     ];
+    let outlook = Plan::outlook(facts, request);
     let asked = [
         rules::no_entry(facts, request.entry),
+        (request.windows && !outlook.has_windows()).then_some(Obstacle::NoWindows),
+        (request.tag && !outlook.uses_bit()).then_some(Obstacle::NoTags),
         request
             .host_path
             .then(|| rules::host_path_obstacle(facts))

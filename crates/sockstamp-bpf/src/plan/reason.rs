@@ -126,6 +126,14 @@ pub enum Obstacle {
     /// The host does not let packets be followed behind the last interface that calls back.
     #[error("packets cannot be followed through this host: {0}; omit --host-path")]
     NoHostPath(Reason),
+    /// Programs that cannot go between windows of measuring.
+    #[error(
+        "this host cannot measure in windows: that needs the tracepoints and callbacks of Linux 6.16; omit --windows"
+    )]
+    NoWindows,
+    /// No callback for options of TCP.
+    #[error("this host cannot tag segments: that needs BPF timestamping, Linux 6.15; omit --tag")]
+    NoTags,
 }
 
 fn list(capabilities: &[Capability]) -> String {

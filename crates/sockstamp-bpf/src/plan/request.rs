@@ -46,6 +46,10 @@ pub struct Request {
     pub spare_own: bool,
     /// Attach programs that few messages need when the first such message comes.
     pub on_demand: bool,
+    /// Measure for a part of the time, in windows.
+    pub windows: bool,
+    /// Tell the peer's sockstamp the numbers of bytes in options of TCP.
+    pub tag: bool,
 }
 
 impl Default for Request {
@@ -60,6 +64,8 @@ impl Default for Request {
             by_process: false,
             spare_own: true,
             on_demand: true,
+            windows: false,
+            tag: false,
         }
     }
 }

@@ -641,3 +641,22 @@ fn a_nic_that_stamps_is_not_called_missing() {
     let plan = plan_of(&without(|facts| facts.nic_clock = Some(true)));
     assert_eq!(plan.stages[Stage::TxNic], Way::Absent(Reason::UnusedNicClock));
 }
+
+/// What is asked for and cannot be had is an obstacle, which doctor prints as well.
+#[test]
+fn windows_and_tags_are_obstacles_where_selected_sockets_do_not_call_back() {
+    let older = Facts::complete().of_an_older_kernel();
+    for (windows, tag, obstacle) in [
+        (true, false, Obstacle::NoWindows),
+        (false, true, Obstacle::NoTags),
+    ] {
+        let request = Request {
+            windows,
+            tag,
+            ..Request::default()
+        };
+        assert_eq!(obstacles(&Facts::complete(), &request), []);
+        assert_eq!(obstacles(&older, &request), std::slice::from_ref(&obstacle));
+        assert_eq!(Plan::new(&older, &request), Err(obstacle));
+    }
+}

@@ -53,12 +53,6 @@ impl Session {
     #[doc(hidden)]
     pub fn start_on(facts: &Facts, options: &Options) -> Result<Self, Error> {
         let mut plan = Plan::new(facts, &options.request())?;
-        if options.windows.is_some() && !plan.has_windows() {
-            return Err(Error::NoWindows);
-        }
-        if options.tag && !plan.uses_bit() {
-            return Err(Error::NoTags);
-        }
         let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, cgroup2)?;
         let receive_stamping = ReceiveStamping::enable()
