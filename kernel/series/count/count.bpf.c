@@ -78,6 +78,13 @@ int on_fentry(void *ctx)
 }
 
 /* Receiving without callbacks is measured by these. */
+SEC("tp_btf/tcp_probe")
+int on_segment(void *ctx)
+{
+	runs++;
+	return 0;
+}
+
 SEC("tp_btf/sk_data_ready")
 int on_data_ready(void *ctx)
 {
@@ -85,14 +92,7 @@ int on_data_ready(void *ctx)
 	return 0;
 }
 
-SEC("tp_btf/skb_copy_datagram_iovec")
-int on_copy(void *ctx)
-{
-	runs++;
-	return 0;
-}
-
-SEC("tp_btf/tcp_rcv_space_adjust")
+SEC("tp_btf/sock_recv_length")
 int on_read(void *ctx)
 {
 	runs++;

@@ -390,7 +390,7 @@ static struct count *load(const struct row *row)
 	bpf_program__set_autoload(skel->progs.on_fentry, row->hook == FENTRY);
 	bpf_program__set_autoload(skel->progs.select_udp, row->hook == SELECT_UDP);
 	bpf_program__set_autoload(skel->progs.on_data_ready, row->hook == RX_TRACEPOINTS);
-	bpf_program__set_autoload(skel->progs.on_copy, row->hook == RX_TRACEPOINTS);
+	bpf_program__set_autoload(skel->progs.on_segment, row->hook == RX_TRACEPOINTS);
 	bpf_program__set_autoload(skel->progs.on_read, row->hook == RX_TRACEPOINTS);
 	skel->rodata->cb_flags = row->cb_flags;
 	skel->rodata->option_len = row->option_len;
@@ -419,9 +419,9 @@ static bool attach(struct count *skel, enum hook hook, int cgroup)
 		return skel->links.on_fentry;
 	case RX_TRACEPOINTS:
 		skel->links.on_data_ready = bpf_program__attach(skel->progs.on_data_ready);
-		skel->links.on_copy = bpf_program__attach(skel->progs.on_copy);
+		skel->links.on_segment = bpf_program__attach(skel->progs.on_segment);
 		skel->links.on_read = bpf_program__attach(skel->progs.on_read);
-		return skel->links.on_data_ready && skel->links.on_copy && skel->links.on_read;
+		return skel->links.on_data_ready && skel->links.on_segment && skel->links.on_read;
 	default:
 		return true;
 	}
