@@ -92,6 +92,7 @@ const READ: &str = "every read call";
 const TCP_READ: &str = "every TCP read";
 const PACKET: &str = "every packet that an interface sends";
 const CONNECT: &str = "every connect() in the target's cgroup";
+const BIND: &str = "every bind() in the target's cgroup";
 const DROP: &str = "every packet that the kernel drops";
 const UDP_SEND: &str = "every UDP send";
 const DATAGRAM: &str = "every UDP datagram that is queued";
@@ -110,13 +111,13 @@ const FILES: &str =
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 48] = [
+pub const PROGRAMS: [Program; 52] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_signal_deliver",      tp(Tracepoint::SignalDeliver),    entry_tracepoint,        SIGNAL).in_windows(),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
-    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_calls,               SEND).on_demand(followed),
+    program("on_sock_send_length",    tp(Tracepoint::SockSendLength),   udp_send_ends,           SEND).on_demand(followed),
     program("on_tcp_retransmit_skb",  tp(Tracepoint::TcpRetransmitSkb), |plan| plan.retransmits, "every TCP retransmission"),
-    program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         |plan| plan.segments,    SEGMENT).in_windows(),
+    program("on_tcp_probe",           tp(Tracepoint::TcpProbe),         probe,                   SEGMENT).in_windows(),
     program("on_rcv_state_process",   Entry(TcpRcvStateProcess),        |plan| plan.half_closed, "every segment of TCP handshakes and closes"),
     program("on_sk_data_ready",       tp(Tracepoint::SkDataReady),      read_tracepoints,        DATA_READY).in_windows(),
     program("on_sock_def_readable",   Entry(SockDefReadable),           read_functions,          DATA_READY),
@@ -143,10 +144,12 @@ pub const PROGRAMS: [Program; 48] = [
     program("on_udp_send_begun",      Entry(UdpSendmsg),                udp_functions,           UDP_SEND),
     program("on_udpv6_send_begun",    Entry(Udpv6Sendmsg),              udp_functions,           UDP_SEND),
     program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               "every packet that arrives at a socket of the target's cgroup").on_demand(followed),
-    program("on_connect4",            Cgroup("cgroup/connect4"),        udp_calls,               CONNECT),
-    program("on_connect6",            Cgroup("cgroup/connect6"),        udp_calls,               CONNECT),
-    program("on_sendmsg4",            Cgroup("cgroup/sendmsg4"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
-    program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        udp_calls,               "every send of an unconnected UDP socket in the target's cgroup"),
+    program("on_bind4",               Cgroup("cgroup/bind4"),           udp_callbacks,           BIND),
+    program("on_bind6",               Cgroup("cgroup/bind6"),           udp_callbacks,           BIND),
+    program("on_connect4",            Cgroup("cgroup/connect4"),        udp_send_ends,           CONNECT),
+    program("on_connect6",            Cgroup("cgroup/connect6"),        udp_send_ends,           CONNECT),
+    program("on_sendmsg4",            Cgroup("cgroup/sendmsg4"),        udp_send_ends,               "every send of an unconnected UDP socket in the target's cgroup"),
+    program("on_sendmsg6",            Cgroup("cgroup/sendmsg6"),        udp_send_ends,               "every send of an unconnected UDP socket in the target's cgroup"),
     program("on_getpeername4",        Cgroup("cgroup/getpeername4"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
     program("on_getpeername6",        Cgroup("cgroup/getpeername6"),    |plan| plan.stages[Stage::ConnAccept].is_measured(), PEER_NAME),
     program("on_sock_release",        Cgroup("cgroup/sock_release"),    ends,                    "every socket closed in the target's cgroup"),
@@ -157,8 +160,10 @@ pub const PROGRAMS: [Program; 48] = [
     program("mark_listening_subflows", Walk("tcp"),                     |plan| plan.by_process,  ONCE),
     program("adopt_flows",            Walk("tcp"),                      |plan| plan.existing,    ONCE),
     program("mark_datagram_sockets",  Walk("task_file"),                Plan::measures_udp,      FILES),
+    program("ask_datagram_sockets",   Walk("udp"),                      udp_callbacks,           ONCE),
     program("give_up_datagrams",      Walk("task_file"),                Plan::measures_udp,      FILES),
     program("deselect_flows",         Walk("tcp"),                      Plan::uses_bit,          ONCE),
+    program("deselect_datagram_sockets", Walk("udp"),                   udp_callbacks,           ONCE),
 ];
 
 /// Return the programs that a plan needs, in the order in which they are attached.
@@ -168,7 +173,7 @@ pub(crate) fn needed(plan: &Plan) -> impl Iterator<Item = &'static Program> {
 
 /// Programs on packets that only messages of UDP need.
 fn followed(plan: &Plan) -> &'static [Demand] {
-    if plan.on_demand && udp_calls(plan) && !plan.looks_at_packets() {
+    if plan.on_demand && (udp_callbacks(plan) || udp_calls(plan) && !plan.looks_at_packets()) {
         &[Demand::Datagrams]
     } else {
         &[]
@@ -180,6 +185,7 @@ fn taken(plan: &Plan) -> &'static [Demand] {
     match plan.udp {
         _ if !plan.on_demand || plan.looks_at_packets() => &[],
         Ok(Datagrams::Functions { .. }) => &[],
+        Ok(Datagrams::Callbacks) => &[Demand::Parts],
         Ok(Datagrams::Tracepoints) if plan.untagged => &[Demand::Datagrams, Demand::Parts],
         Ok(Datagrams::Tracepoints) => &[Demand::Datagrams],
         Err(_) => &[Demand::Parts],
@@ -205,7 +211,12 @@ fn tcp_packets(plan: &Plan) -> bool {
 }
 
 fn packets(plan: &Plan) -> bool {
-    plan.looks_at_packets() || plan.measures_udp()
+    plan.looks_at_packets() || (plan.measures_udp() && !udp_callbacks(plan))
+}
+
+/// Segments of selected sockets alone call back where the kernel can do that.
+fn probe(plan: &Plan) -> bool {
+    plan.segments && plan.rx != Some(Reads::Callbacks)
 }
 
 fn read_tracepoints(plan: &Plan) -> bool {
@@ -218,6 +229,15 @@ fn read_functions(plan: &Plan) -> bool {
 
 fn udp_calls(plan: &Plan) -> bool {
     plan.udp == Ok(Datagrams::Tracepoints)
+}
+
+fn udp_callbacks(plan: &Plan) -> bool {
+    plan.udp == Ok(Datagrams::Callbacks)
+}
+
+/// The end of a send call is seen by a tracepoint.
+fn udp_send_ends(plan: &Plan) -> bool {
+    udp_calls(plan) || udp_callbacks(plan)
 }
 
 fn udp_functions(plan: &Plan) -> bool {

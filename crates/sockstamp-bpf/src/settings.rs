@@ -13,7 +13,7 @@ use crate::filter;
 use crate::group;
 use crate::limits::{Limits, Sizes};
 use crate::options::{Options, Sampling};
-use crate::plan::{Datagrams, Entry, Plan};
+use crate::plan::{Datagrams, Entry, Plan, Reads};
 use crate::programs;
 use crate::sched::WakeFunctions;
 use crate::skeleton::sockstamp::OpenSockstampSkel;
@@ -28,6 +28,19 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
         settings.setting_half_closed = plan.half_closed;
         settings.setting_on_demand = plan.on_demand;
         settings.setting_udp_functions = matches!(plan.udp, Ok(Datagrams::Functions { .. }));
+        if let Some(callbacks) = facts
+            .receive_callbacks
+            .filter(|_| plan.rx == Some(Reads::Callbacks))
+        {
+            settings.setting_receive_bit = callbacks.bit;
+            settings.setting_segment_callback = callbacks.segment;
+            settings.setting_ready_callback = callbacks.ready;
+            settings.setting_read_callback = callbacks.read;
+        }
+        if plan.udp == Ok(Datagrams::Callbacks) {
+            settings.setting_packet_bit = facts.packet_bit.unwrap_or_default();
+            settings.setting_datagram_callback = facts.begin_callback.unwrap_or_default();
+        }
     }
 }
 

@@ -55,6 +55,16 @@ const volatile bool setting_by_packets; /* stamps of TCP are taken where its pac
 const volatile bool setting_entry; /* the entry of send calls is seen */
 const volatile bool setting_entry_callback; /* ... by the callback for header options */
 const volatile __u32 setting_begin_callback; /* ... by the one of this number, of kernel/series */
+/*
+ * Numbers and bits that kernel/series adds: those of the running kernel, 0 where they are not used.
+ * The callbacks of receiving replace the tracepoints that every segment and every read passes.
+ */
+const volatile __u32 setting_receive_bit; /* SK_BPF_CB_RX_TIMESTAMPING */
+const volatile __u32 setting_segment_callback;
+const volatile __u32 setting_ready_callback;
+const volatile __u32 setting_read_callback;
+const volatile __u32 setting_packet_bit; /* SK_BPF_CB_TX_EVERY_SKB: messages of UDP by callbacks */
+const volatile __u32 setting_datagram_callback; /* a send call of UDP begins */
 const volatile bool setting_adopt; /* connections that are there already, too */
 const volatile bool setting_by_pid; /* only messages of processes that were named, in either way: */
 const volatile bool setting_pids; /* by id, in `pids` */

@@ -14,29 +14,35 @@
 #include "udp/send.bpf.h"
 #include "window/resume.bpf.h"
 
-static __always_inline void on_stamp(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern)
+/*
+ * Callbacks that need much of the stack are functions of their own, so that what each needs does
+ * not add up: the verifier allows 512 bytes for a program and what it calls.
+ */
+static __noinline int on_stamp(struct bpf_sock_ops *ctx)
 {
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 	struct bpf_sock *sk = ctx->sk;
 	struct flow *flow;
 
 	if (!sk)
-		return;
+		return 0;
 	/* Messages that are still under way end, all the same. */
 	if (window_off() && ctx->op != BPF_SOCK_OPS_TSTAMP_ACK_CB)
-		return;
+		return 0;
 	flow = bpf_sk_storage_get(&flows, sk, 0, 0);
 	/* Where no hook shows the entry of a send, this may be the flow's first event. */
 	if (!flow && !setting_entry && ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
 		flow = flow_create(kern->sk, tcp_of(kern->sk)->copied_seq);
 	/* Another user of BPF timestamping selected this socket. */
 	if (!flow)
-		return;
+		return 0;
 	if (ctx->op == BPF_SOCK_OPS_TSTAMP_SENDMSG_CB)
 		tx_sendmsg(kern, flow);
 	else if (!setting_by_packets)
 		tx_callback(kern, ctx->op, flow);
 	else if (setting_nic_interval && ctx->op == BPF_SOCK_OPS_TSTAMP_SND_HW_CB)
 		tx_snd_hardware(kern->skb, flow);
+	return 0;
 }
 
 static __always_inline void flow_close(const struct sock *sk)
@@ -124,17 +130,86 @@ static __always_inline void on_segment(const struct sock *sk, const struct sk_bu
 	tx_segment(sk, flow, skb, cb);
 }
 
-SEC("sockops")
-int on_sockops(struct bpf_sock_ops *ctx)
+/* A selected UDP socket calls back (kernel/series). */
+static __noinline int on_datagram_callback(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+	const struct sk_buff *skb = kern->skb;
+	struct sock *sk = kern->sk;
+
+	if (!udp_selectable(sk))
+		return 0;
+	if (ctx->op == setting_datagram_callback) {
+		udp_entered(sk);
+	} else if (ctx->op == setting_ready_callback) {
+		udp_arrived(sk, NULL, skb, sk);
+	} else if (ctx->op == setting_read_callback) {
+		if (!ctx->args[1])
+			udp_consumed(sk, skb, ctx->args[0]);
+	} else if (demand_met(DEMAND_DATAGRAMS)) {
+		if (ctx->op == BPF_SOCK_OPS_TSTAMP_SCHED_CB)
+			udp_queued(sk, skb);
+		else if (ctx->op == BPF_SOCK_OPS_TSTAMP_SND_SW_CB)
+			udp_started(sk, skb, skb->dev);
+	}
+	return 0;
+}
+
+/* The callback where tcp_probe is (kernel/series), or for the options of a segment. */
+static __noinline int on_segment_callback(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
 
-	if (on_connection(ctx, kern->sk))
-		return 1;
-	if (setting_begin_callback && ctx->op == setting_begin_callback) {
-		tx_entry_begins(kern->sk, ctx->args[1]);
-		return 1;
-	}
+	on_segment(kern->sk, kern->skb);
+	return 0;
+}
+
+/* The callback before sk_data_ready() (kernel/series). */
+static __noinline int on_ready_callback(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	rx_ready(kern->sk);
+	return 0;
+}
+
+/* The callback at the end of a read (kernel/series). */
+static __noinline int on_read_callback(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	if (!ctx->args[1])
+		rx_read(kern->sk, ctx->args[0]);
+	return 0;
+}
+
+/* A connection begins, as in on_connections(). */
+static __noinline int on_connection_callback(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	return on_connection(ctx, kern->sk);
+}
+
+/* Return true if the event was a callback of receiving, with the socket locked. */
+static __always_inline bool on_receive(struct bpf_sock_ops *ctx)
+{
+	if (ctx->op == setting_segment_callback)
+		on_segment_callback(ctx);
+	else if (ctx->op == setting_ready_callback)
+		on_ready_callback(ctx);
+	else if (ctx->op == setting_read_callback)
+		on_read_callback(ctx);
+	else
+		return false;
+	return true;
+}
+
+/* Callbacks that are not for messages, and those for options. */
+static __noinline int on_other_callback(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_STATE_CB:
 		flow_state_changes(ctx, kern->sk);
@@ -142,7 +217,7 @@ int on_sockops(struct bpf_sock_ops *ctx)
 	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
 		/* Those of an established connection are tcp_probe's. */
 		if (sock_transfers_unprobed(kern->sk))
-			on_segment(kern->sk, kern->skb);
+			on_segment_callback(ctx);
 		if (setting_tag)
 			tag_read(ctx, kern);
 		break;
@@ -156,12 +231,46 @@ int on_sockops(struct bpf_sock_ops *ctx)
 		if (setting_tag)
 			tag_write(ctx, kern);
 		break;
+	}
+	return 0;
+}
+
+/* A send call begins (kernel/series). */
+static __noinline int on_begin_callback(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	tx_entry_begins(kern->sk, ctx->args[1]);
+	return 0;
+}
+
+SEC("sockops")
+int on_sockops(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock_ops_kern *kern = bpf_cast_to_kern_ctx(ctx);
+
+	if (setting_packet_bit && kern->sk->sk_protocol == IPPROTO_UDP) {
+		on_datagram_callback(ctx);
+		return 1;
+	}
+	if (on_connection_callback(ctx))
+		return 1;
+	if (setting_receive_bit && on_receive(ctx))
+		return 1;
+	if (setting_begin_callback && ctx->op == setting_begin_callback) {
+		on_begin_callback(ctx);
+		return 1;
+	}
+	switch (ctx->op) {
 	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
 	case BPF_SOCK_OPS_TSTAMP_SND_SW_CB:
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
-		on_stamp(ctx, kern);
+		on_stamp(ctx);
+		break;
+	default:
+		on_other_callback(ctx);
 	}
 	return 1;
 }
@@ -319,7 +428,7 @@ int BPF_PROG(on_sock_recv_length, struct sock *sk, int result, int flags)
 		udp_read_unfollowed(sk, result);
 	else if (udp_called(sk))
 		udp_read(sk, result);
-	else if (result > 0 && sock_selected(sk) && tcp_known(sk))
+	else if (!setting_receive_bit && result > 0 && sock_selected(sk) && tcp_known(sk))
 		rx_read(tcp_known(sk), result);
 	return 0;
 }
@@ -381,9 +490,24 @@ int on_sock_release(struct bpf_sock *ctx)
 	return 1;
 }
 
+SEC("cgroup/bind4")
+int on_bind4(struct bpf_sock_addr *ctx)
+{
+	udp_comes_up(ctx);
+	return 1;
+}
+
+SEC("cgroup/bind6")
+int on_bind6(struct bpf_sock_addr *ctx)
+{
+	udp_comes_up(ctx);
+	return 1;
+}
+
 SEC("cgroup/connect4")
 int on_connect4(struct bpf_sock_addr *ctx)
 {
+	udp_comes_up(ctx);
 	if (ctx->sk)
 		udp_connected(ctx->sk);
 	return 1;
@@ -392,6 +516,7 @@ int on_connect4(struct bpf_sock_addr *ctx)
 SEC("cgroup/connect6")
 int on_connect6(struct bpf_sock_addr *ctx)
 {
+	udp_comes_up(ctx);
 	if (ctx->sk)
 		udp_connected(ctx->sk);
 	return 1;
@@ -400,7 +525,8 @@ int on_connect6(struct bpf_sock_addr *ctx)
 SEC("cgroup/sendmsg4")
 int on_sendmsg4(struct bpf_sock_addr *ctx)
 {
-	if (ctx->sk)
+	/* The callback at the begin of the call came before the socket was asked for it. */
+	if (ctx->sk && (!setting_packet_bit || udp_comes_up(ctx)))
 		udp_entered(ctx->sk);
 	return 1;
 }
@@ -408,7 +534,8 @@ int on_sendmsg4(struct bpf_sock_addr *ctx)
 SEC("cgroup/sendmsg6")
 int on_sendmsg6(struct bpf_sock_addr *ctx)
 {
-	if (ctx->sk)
+	/* The callback at the begin of the call came before the socket was asked for it. */
+	if (ctx->sk && (!setting_packet_bit || udp_comes_up(ctx)))
 		udp_entered(ctx->sk);
 	return 1;
 }
@@ -440,7 +567,7 @@ int BPF_PROG(on_net_dev_queue, const struct sk_buff *skb)
 
 	if (!sk)
 		return 0;
-	if (udp_followed(sk))
+	if (udp_packets_followed(sk))
 		udp_queued(sk, skb);
 	else if (setting_by_packets && sock_selected(sk) && (sk = tcp_known(sk)))
 		tx_packet_queued(sk, skb);
@@ -463,7 +590,7 @@ int BPF_PROG(on_net_dev_start_xmit, const struct sk_buff *skb, const struct net_
 
 	if (!sk)
 		return 0;
-	if (udp_followed(sk))
+	if (udp_packets_followed(sk))
 		udp_started(sk, skb, device);
 	else if (sock_selected(sk) && (sk = tcp_known(sk)))
 		tx_taken(sk, skb, device);
@@ -590,6 +717,26 @@ int give_up_datagrams(struct bpf_iter__task_file *ctx)
 
 	if (task && file)
 		udp_give_up_held(file);
+	return 0;
+}
+
+SEC("iter/udp")
+int ask_datagram_sockets(struct bpf_iter__udp *ctx)
+{
+	struct udp_sock *udp = ctx->udp_sk;
+
+	if (udp)
+		udp_asked(udp);
+	return 0;
+}
+
+SEC("iter/udp")
+int deselect_datagram_sockets(struct bpf_iter__udp *ctx)
+{
+	struct udp_sock *udp = ctx->udp_sk;
+
+	if (udp)
+		udp_deselect(udp);
 	return 0;
 }
 

@@ -647,6 +647,10 @@ struct bpf_sock_ops_kern {
 	u8 remaining_opt_len; /* v5.10 */
 };
 
+struct bpf_sock_addr_kern {
+	struct sock *sk;
+};
+
 struct page;
 
 struct iov_iter {
@@ -755,6 +759,11 @@ struct bpf_iter__bpf_map {
 struct bpf_iter__tcp {
 	struct bpf_iter_meta *meta;
 	struct sock_common *sk_common;
+};
+
+struct bpf_iter__udp {
+	struct bpf_iter_meta *meta;
+	struct udp_sock *udp_sk;
 };
 
 #pragma clang attribute pop

@@ -48,6 +48,19 @@ impl fmt::Display for Capability {
     }
 }
 
+/// The numbers of the callbacks of receiving, and the bit by which a socket asks for them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveCallbacks {
+    /// `SK_BPF_CB_RX_TIMESTAMPING`
+    pub bit: u32,
+    /// `BPF_SOCK_OPS_TSTAMP_RCV_CB`
+    pub segment: u32,
+    /// `BPF_SOCK_OPS_TSTAMP_DATA_READY_CB`
+    pub ready: u32,
+    /// `BPF_SOCK_OPS_TSTAMP_RECVMSG_CB`
+    pub read: u32,
+}
+
 /// Everything that a plan follows from. Each field was looked at, not concluded from a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
@@ -78,6 +91,11 @@ pub struct Facts {
     /// The number of the callback that a send call begins with, if the kernel has it:
     /// `BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB`, which `kernel/series` proposes.
     pub begin_callback: Option<u32>,
+    /// The callbacks of receiving, if the kernel has them, which `kernel/series` proposes.
+    pub receive_callbacks: Option<ReceiveCallbacks>,
+    /// The bit of `sk_bpf_cb_flags` by which a socket calls back for each packet that it sends, if
+    /// the kernel has it: `SK_BPF_CB_TX_EVERY_SKB`, which `kernel/series` proposes.
+    pub packet_bit: Option<u32>,
     /// An skb tells the clock of its stamp (`tstamp_type`, v6.11; `mono_delivery_time`, v5.18).
     pub stamp_clock: Option<bool>,
     /// Programs may give memory a type (`bpf_rdonly_cast`, v6.2).
@@ -134,6 +152,8 @@ impl Facts {
         self.socket_bit = Some(false);
         self.tx_timestamping = Some(false);
         self.begin_callback = None;
+        self.receive_callbacks = None;
+        self.packet_bit = None;
         for tracepoint in [
             Tracepoint::TcpSendmsgLocked,
             Tracepoint::SockSendLength,
@@ -164,6 +184,20 @@ impl Facts {
 /// Sample facts for tests.
 #[cfg(any(test, feature = "fixtures"))]
 impl Facts {
+    /// Add what `kernel/series` does.
+    #[must_use]
+    pub fn with_series(mut self) -> Self {
+        self.begin_callback = Some(21);
+        self.receive_callbacks = Some(ReceiveCallbacks {
+            bit: 4,
+            segment: 22,
+            ready: 23,
+            read: 24,
+        });
+        self.packet_bit = Some(2);
+        self
+    }
+
     /// Return a host that lacks nothing that a plan needs, and has no more than that.
     #[must_use]
     pub fn complete() -> Self {
@@ -187,6 +221,8 @@ impl Facts {
             socket_bit: YES,
             tx_timestamping: YES,
             begin_callback: None,
+            receive_callbacks: None,
+            packet_bit: None,
             stamp_clock: YES,
             casts: YES,
             drops_tell_receiver: YES,

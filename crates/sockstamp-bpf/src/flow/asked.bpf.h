@@ -67,14 +67,41 @@ static __always_inline int callbacks_of(__u8 bits)
 	return callbacks;
 }
 
-static __always_inline __u8 bits_on(const struct tcp_sock *tp)
+/* Bits that are in sk_bpf_cb_flags; the others are of TCP alone. */
+#define ASKED_OF_SOCKET (ASKED_STAMPS | ASKED_READS | ASKED_PACKETS)
+
+static __always_inline int flags_of(__u8 bits)
 {
-	const struct sock *sk = (const struct sock *)tp;
-	int callbacks = tp->bpf_sock_ops_cb_flags;
+	int flags = 0;
+
+	if (bits & ASKED_STAMPS)
+		flags |= SK_BPF_CB_TX_TIMESTAMPING;
+	if (bits & ASKED_READS)
+		flags |= setting_receive_bit;
+	if (bits & ASKED_PACKETS)
+		flags |= setting_packet_bit;
+	return flags;
+}
+
+static __always_inline __u8 bits_on_socket(const struct sock *sk)
+{
+	int flags = sk->sk_bpf_cb_flags;
 	__u8 bits = 0;
 
-	if (sk->sk_bpf_cb_flags & SK_BPF_CB_TX_TIMESTAMPING)
+	if (flags & SK_BPF_CB_TX_TIMESTAMPING)
 		bits |= ASKED_STAMPS;
+	if (flags & setting_receive_bit)
+		bits |= ASKED_READS;
+	if (flags & setting_packet_bit)
+		bits |= ASKED_PACKETS;
+	return bits;
+}
+
+static __always_inline __u8 bits_on(const struct tcp_sock *tp)
+{
+	__u8 bits = bits_on_socket((const struct sock *)tp);
+	int callbacks = tp->bpf_sock_ops_cb_flags;
+
 	if (callbacks & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)
 		bits |= ASKED_ENTRY;
 	if (callbacks & BPF_SOCK_OPS_STATE_CB_FLAG)
@@ -86,20 +113,29 @@ static __always_inline __u8 bits_on(const struct tcp_sock *tp)
 	return bits;
 }
 
-/* Switch these bits on or off, and no others. `socket` is the argument of bpf_setsockopt() here. */
+/*
+ * Switch these bits of a socket of any protocol on or off, and no others. `socket` is the argument
+ * of bpf_setsockopt() here.
+ */
+static __always_inline bool flags_switch(void *socket, const struct sock *sk, __u8 bits, bool on)
+{
+	int flags = sk->sk_bpf_cb_flags & ~flags_of(bits);
+
+	if (on)
+		flags |= flags_of(bits);
+	return !bpf_setsockopt(socket, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags));
+}
+
+/* The same of a TCP socket, which has more bits. */
 static __always_inline bool bits_switch(void *socket, const struct tcp_sock *tp, __u8 bits, bool on)
 {
-	int stamps = ((const struct sock *)tp)->sk_bpf_cb_flags & ~SK_BPF_CB_TX_TIMESTAMPING;
 	int callbacks = tp->bpf_sock_ops_cb_flags & ~callbacks_of(bits);
 
-	if (on) {
-		stamps |= SK_BPF_CB_TX_TIMESTAMPING;
+	if (on)
 		callbacks |= callbacks_of(bits);
-	}
-	if (bits & ASKED_STAMPS &&
-	    bpf_setsockopt(socket, SOL_SOCKET, SK_BPF_CB_FLAGS, &stamps, sizeof(stamps)))
+	if (bits & ASKED_OF_SOCKET && !flags_switch(socket, (const struct sock *)tp, bits, on))
 		return false;
-	return !(bits & ~ASKED_STAMPS) ||
+	return !(bits & ~ASKED_OF_SOCKET) ||
 	       !bpf_setsockopt(socket, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &callbacks,
 			       sizeof(callbacks));
 }
@@ -119,6 +155,20 @@ static __always_inline bool bits_ask(void *socket, const struct tcp_sock *tp, __
 	return true;
 }
 
+/* The same of a UDP socket. */
+static __always_inline bool flags_ask(void *socket, const struct sock *sk, __u8 wanted, __u8 *asked)
+{
+	__u8 found = bits_on_socket(sk) & wanted;
+	__u8 missing = wanted & ~found;
+
+	if (found)
+		*asked |= found & asked_by_marks(sk);
+	if (missing && !flags_switch(socket, sk, missing, true))
+		return false;
+	*asked |= missing;
+	return true;
+}
+
 /* Clear the bits of a deleted mark, except those of other marks. */
 static __always_inline void bits_give_back(void *socket, const struct tcp_sock *tp, __u8 asked)
 {
@@ -126,6 +176,15 @@ static __always_inline void bits_give_back(void *socket, const struct tcp_sock *
 
 	if (last)
 		bits_switch(socket, tp, last, false);
+}
+
+/* The same of a UDP socket. */
+static __always_inline void flags_give_back(void *socket, const struct sock *sk, __u8 asked)
+{
+	__u8 last = asked & ~asked_by_marks(sk);
+
+	if (last)
+		flags_switch(socket, sk, last, false);
 }
 
 #endif

@@ -57,6 +57,15 @@ pub(crate) fn adopt(
     walk_where_wanted(program, netns, "look at existing connections", visited)
 }
 
+/// Has marked UDP sockets that can receive call back.
+pub(crate) fn ask_datagram_sockets(
+    program: &ProgramMut<'_>,
+    netns: Option<NetnsInode>,
+    visited: &mut dyn FnMut() -> u64,
+) -> Result<(), Error> {
+    walk_where_wanted(program, netns, "look at UDP sockets that exist", visited).map(drop)
+}
+
 /// Walks over the sockets of this network namespace or of all that can be entered. Returns how many
 /// connections it did not come to.
 fn walk_where_wanted(

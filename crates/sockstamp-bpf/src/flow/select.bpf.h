@@ -94,6 +94,8 @@ static __always_inline bool mark_asks(struct mark *mark, void *socket, const str
 {
 	__u8 wanted = ASKED_STAMPS | ASKED_STATES;
 
+	if (setting_receive_bit)
+		wanted |= ASKED_READS;
 	if (setting_entry_callback)
 		wanted |= ASKED_ENTRY;
 	if (half_closed(((const struct sock *)tp)->__sk_common.skc_state))

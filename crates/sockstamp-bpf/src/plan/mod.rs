@@ -47,6 +47,8 @@ pub enum Entry {
 /// The hooks that show when data came and when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reads {
+    /// Sockops callbacks, which selected sockets alone make (`kernel/series`).
+    Callbacks,
     /// Tracepoints `sk_data_ready` and `sock_recv_length`.
     Tracepoints,
     /// The functions that these are in.
@@ -56,6 +58,9 @@ pub enum Reads {
 /// The hooks that show messages of UDP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Datagrams {
+    /// Sockops callbacks, which selected sockets alone make (`kernel/series`), and the tracepoint
+    /// at the end of send calls.
+    Callbacks,
     /// Tracepoints of socket calls, and hooks of the cgroup.
     Tracepoints,
     /// The functions that send, queue and read. Without `drops_tell_receiver`, only datagrams
@@ -149,7 +154,7 @@ impl Plan {
             pages: packets && can_trace(Function::DoTcpSendpages),
             half_closed: packets && can_trace(Function::TcpRcvStateProcess),
             rx: rx.ok(),
-            segments: (tx.is_ok() || rx.is_ok()) && has(Tracepoint::TcpProbe),
+            segments: rx == Ok(Reads::Callbacks) || (tx.is_ok() || rx.is_ok()) && has(Tracepoint::TcpProbe),
             sched: rx.is_ok() && sched.is_ok(),
             run_clock: rx.is_ok() && sched == Ok(Point::SchedInfo),
             untagged: tx == Ok(Stamps::Callbacks) && has(Tracepoint::NetDevStartXmit),

@@ -130,6 +130,10 @@ pub(super) fn reads(facts: &Facts) -> Result<Reads, Reason> {
     if !known(facts.stamp_clock) {
         return Err(Reason::Needs(CLOCK_OF_STAMPS));
     }
+    // They spare all other sockets a hook per segment, per wake-up and per read.
+    if facts.receive_callbacks.is_some() && callbacks(facts).is_none() {
+        return Ok(Reads::Callbacks);
+    }
     if lacks_any(facts, &[Tracepoint::SkDataReady, Tracepoint::SockRecvLength]).is_none() {
         return Ok(Reads::Tracepoints);
     }
@@ -235,19 +239,28 @@ pub(super) fn datagrams(facts: &Facts, wanted: bool) -> Result<Datagrams, Reason
         return Err(Reason::NoFurtherProgram);
     }
     let packets = [
+        Tracepoint::KfreeSkb,
         Tracepoint::NetDevQueue,
         Tracepoint::NetDevStartXmit,
-        Tracepoint::KfreeSkb,
     ];
     let missing = selection(facts)
         .or_else(|| (!known(facts.stamp_clock)).then_some(Reason::Needs(CLOCK_OF_STAMPS)))
-        .or_else(|| lacks_any(facts, &packets));
+        .or_else(|| lacks(facts, Tracepoint::KfreeSkb));
     if let Some(reason) = missing {
         return Err(reason);
     }
-    let calls = [Tracepoint::SockSendLength, Tracepoint::SockRecvLength];
     let drops_tell_receiver = known(facts.drops_tell_receiver);
-    if lacks_any(facts, &calls).is_none() && known(facts.casts) && drops_tell_receiver {
+    let newest = known(facts.casts) && drops_tell_receiver;
+    let calls_end = lacks(facts, Tracepoint::SockSendLength).is_none();
+    let called_back = facts.packet_bit.is_some() && begin_callback(facts).is_none();
+    if newest && calls_end && called_back && reads(facts) == Ok(Reads::Callbacks) {
+        return Ok(Datagrams::Callbacks);
+    }
+    if let Some(reason) = lacks_any(facts, &packets) {
+        return Err(reason);
+    }
+    let calls = [Tracepoint::SockSendLength, Tracepoint::SockRecvLength];
+    if lacks_any(facts, &calls).is_none() && newest {
         return Ok(Datagrams::Tracepoints);
     }
     let functions = [
@@ -384,6 +397,7 @@ fn copying(facts: &Facts, asked: EntryHook) -> Result<Way, Reason> {
 
 fn ready(rx: Reads) -> Point {
     match rx {
+        Reads::Callbacks => Point::Callback(Callback::TstampDataReady),
         Reads::Tracepoints => Point::Tracepoint(Tracepoint::SkDataReady),
         Reads::Functions => Point::Entry(Function::SockDefReadable),
     }
@@ -391,14 +405,16 @@ fn ready(rx: Reads) -> Point {
 
 fn read(rx: Reads) -> Point {
     match rx {
+        Reads::Callbacks => Point::Callback(Callback::TstampRecvmsg),
         Reads::Tracepoints => Point::Tracepoint(Tracepoint::SockRecvLength),
         Reads::Functions => Point::Return(Function::TcpRecvmsg),
     }
 }
 
 fn head_of_line(facts: &Facts) -> Result<Way, Reason> {
-    reads(facts)?;
+    let rx = reads(facts)?;
     match lacks(facts, Tracepoint::TcpProbe) {
+        _ if rx == Reads::Callbacks => Ok(Way::ReceiveStampsAt(Point::Callback(Callback::TstampRcv))),
         Some(reason) => Err(reason),
         None => Ok(Way::ReceiveStampsAt(Point::Tracepoint(Tracepoint::TcpProbe))),
     }

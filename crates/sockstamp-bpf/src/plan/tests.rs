@@ -2,6 +2,8 @@ use std::collections::BTreeMap;
 
 use super::rules::{lacks, lacks_function};
 use super::*;
+use crate::facts::Hook;
+use crate::programs;
 
 fn plan_of(facts: &Facts) -> Plan {
     Plan::outlook(facts, &Request::default())
@@ -349,6 +351,73 @@ fn reads_need_both_their_tracepoints() {
         assert_eq!(plan.tx, Some(Stamps::Callbacks));
         assert_eq!(plan.rx, Some(Reads::Functions));
     }
+}
+
+#[test]
+fn callbacks_of_receiving_come_before_hooks_that_all_sockets_pass() {
+    let facts = Facts::complete().with_series();
+    let plan = plan_of(&facts);
+    assert_eq!(plan.rx, Some(Reads::Callbacks));
+    assert_eq!(plan.udp, Ok(Datagrams::Callbacks));
+    assert!(plan.segments && plan.sched && !plan.has_windows());
+    let ways = [
+        (Stage::RxStack, "RX software stamp → sockops TSTAMP_DATA_READY"),
+        (Stage::RxHol, "RX software stamps at sockops TSTAMP_RCV"),
+        (Stage::RxWakeup, "sockops TSTAMP_DATA_READY → task sched_info"),
+        (Stage::RxApp, "sockops TSTAMP_DATA_READY → TSTAMP_RECVMSG"),
+        (Stage::AppService, "sockops TSTAMP_RECVMSG → the next send"),
+    ];
+    for (stage, way) in ways {
+        assert_eq!(plan.stages[stage].to_string(), way);
+    }
+    assert_eq!(
+        plan.udp.unwrap().to_string(),
+        "sockops TSTAMP_SENDMSG_ENTRY, TSTAMP_SCHED, TSTAMP_SND_SW; \
+         sockops TSTAMP_DATA_READY → TSTAMP_RECVMSG"
+    );
+    // Neither is selected without the bit on the socket.
+    let plan = plan_of(&Facts {
+        tx_timestamping: Some(false),
+        ..facts.clone()
+    });
+    assert_eq!(plan.rx, Some(Reads::Tracepoints));
+    assert_eq!(plan.udp, Ok(Datagrams::Tracepoints));
+    let plan = plan_of(&facts.of_an_older_kernel());
+    assert_eq!(plan.rx, Some(Reads::Functions));
+}
+
+#[test]
+fn udp_calls_back_where_its_packets_do_as_well() {
+    let takes: [fn(&mut Facts); 3] = [
+        |facts| facts.packet_bit = None,
+        |facts| facts.begin_callback = None,
+        |facts| facts.receive_callbacks = None,
+    ];
+    for take in takes {
+        let mut facts = Facts::complete().with_series();
+        take(&mut facts);
+        assert_eq!(plan_of(&facts).udp, Ok(Datagrams::Tracepoints));
+    }
+}
+
+#[test]
+fn no_hook_of_all_sockets_shows_sends_or_reads_where_selected_ones_call_back() {
+    /// Those that neither a send nor a read runs into.
+    const RARE: [Tracepoint; 3] = [
+        Tracepoint::TcpRetransmitSkb,
+        Tracepoint::InetSockSetState,
+        Tracepoint::KfreeSkb,
+    ];
+    let plan = plan_of(&Facts::complete().with_series());
+    let at_once = programs::needed(&plan).filter(|program| program.demands(&plan).is_empty());
+    let of_all_sockets: Vec<_> = at_once
+        .map(|program| program.hook)
+        .filter(|hook| matches!(hook, Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_)))
+        .filter(|&hook| !RARE.map(Hook::Tracepoint).contains(&hook))
+        .collect();
+    // A send that waits for room in its buffer.
+    let waits = Function::SkStreamWaitMemory;
+    assert_eq!(of_all_sockets, [Hook::Return(waits), Hook::Entry(waits)]);
 }
 
 #[test]

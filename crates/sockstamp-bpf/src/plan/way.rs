@@ -18,6 +18,9 @@ pub enum Callback {
     TstampSched,
     TstampSnd,
     TstampAck,
+    TstampRcv,
+    TstampDataReady,
+    TstampRecvmsg,
 }
 
 impl Callback {
@@ -34,6 +37,9 @@ impl Callback {
             Self::TstampSched => "TSTAMP_SCHED",
             Self::TstampSnd => "TSTAMP_SND_SW",
             Self::TstampAck => "TSTAMP_ACK",
+            Self::TstampRcv => "TSTAMP_RCV",
+            Self::TstampDataReady => "TSTAMP_DATA_READY",
+            Self::TstampRecvmsg => "TSTAMP_RECVMSG",
         }
     }
 }
@@ -129,6 +135,13 @@ impl fmt::Display for Datagrams {
         let packets = [Tracepoint::NetDevQueue, Tracepoint::NetDevStartXmit].map(Tracepoint::name);
         let packets = format!("tp {}", packets.join(", "));
         match self {
+            Self::Callbacks => {
+                let sent = Point::Callback(Callback::TstampSendmsgEntry);
+                let names = [Callback::TstampSched, Callback::TstampSnd].map(Callback::name);
+                let ready = Point::Callback(Callback::TstampDataReady);
+                let read = Callback::TstampRecvmsg.name();
+                write!(f, "{sent}, {}; {ready} → {read}", names.join(", "))
+            }
             Self::Tracepoints => {
                 let read = Point::Tracepoint(Tracepoint::SockRecvLength);
                 write!(f, "{packets}; cgroup_skb ingress → {read}")

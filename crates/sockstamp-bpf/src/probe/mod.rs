@@ -16,7 +16,7 @@ pub(crate) use self::hooks::obstacle;
 pub use self::hooks::{functions_can_be_traced, try_all, try_what_is_used};
 
 use self::btf::KernelTypes;
-use crate::facts::{Capability, Facts, Function, Tracepoint};
+use crate::facts::{Capability, Facts, Function, ReceiveCallbacks, Tracepoint};
 use crate::{flow, privilege, sched};
 
 /// Gather the facts that can be had by looking. Needs no privilege; nothing on the host is changed.
@@ -43,6 +43,8 @@ pub fn facts() -> Facts {
         socket_bit: types.have_field("sock", &["sk_bpf_cb_flags"]),
         tx_timestamping: types.have_function("bpf_sock_ops_enable_tx_tstamp"),
         begin_callback: types.enumerator("BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB"),
+        receive_callbacks: receive_callbacks(&types),
+        packet_bit: types.enumerator("SK_BPF_CB_TX_EVERY_SKB"),
         stamp_clock: types.have_field("sk_buff", &["tstamp_type", "mono_delivery_time"]),
         casts: types.have_function("bpf_rdonly_cast"),
         drops_tell_receiver: types.have_argument(Tracepoint::KfreeSkb, 3),
@@ -60,6 +62,16 @@ pub fn facts() -> Facts {
             .collect(),
         processors: processors(),
     }
+}
+
+/// All of them, or none: reads are followed by all three.
+fn receive_callbacks(types: &KernelTypes) -> Option<ReceiveCallbacks> {
+    Some(ReceiveCallbacks {
+        bit: types.enumerator("SK_BPF_CB_RX_TIMESTAMPING")?,
+        segment: types.enumerator("BPF_SOCK_OPS_TSTAMP_RCV_CB")?,
+        ready: types.enumerator("BPF_SOCK_OPS_TSTAMP_DATA_READY_CB")?,
+        read: types.enumerator("BPF_SOCK_OPS_TSTAMP_RECVMSG_CB")?,
+    })
 }
 
 /// The kernel tells by the verifier alone which programs may use a helper.

@@ -27,7 +27,7 @@ use crate::histogram;
 use crate::host_path;
 use crate::map_view::Banks;
 use crate::options::Options;
-use crate::plan::Plan;
+use crate::plan::{Datagrams, Plan};
 use crate::probe;
 use crate::skeleton::sockstamp::SockstampSkel;
 use crate::udp;
@@ -355,6 +355,9 @@ impl Session {
             let data = &self.skeleton.maps.bss_data;
             let mut visited = || data.as_ref().map_or(0, |data| data.visited_sockets);
             flow::deselect(&self.skeleton.progs.deselect_flows, &mut visited);
+            if self.plan.udp == Ok(Datagrams::Callbacks) {
+                flow::deselect(&self.skeleton.progs.deselect_datagram_sockets, &mut visited);
+            }
         }
         self.closing = None;
     }

@@ -23,7 +23,7 @@ use crate::group;
 use crate::map_view::Banks;
 use crate::object;
 use crate::options::{Options, Target};
-use crate::plan::{Obstacle, Plan};
+use crate::plan::{Datagrams, Obstacle, Plan};
 use crate::programs::{self, PROGRAMS};
 use crate::sched;
 use crate::settings;
@@ -188,6 +188,11 @@ impl Session {
         if self.plan.existing {
             if self.plan.measures_udp() {
                 udp::mark_existing(&programs.mark_datagram_sockets)?;
+            }
+            if self.plan.udp == Ok(Datagrams::Callbacks) {
+                let counted = self.skeleton.maps.bss_data.as_ref();
+                let mut visited = || counted.map_or(0, |data| data.visited_sockets);
+                flow::ask_datagram_sockets(&programs.ask_datagram_sockets, target.netns, &mut visited)?;
             }
             missed = self.adopt_flows(target)?;
         }

@@ -12,7 +12,8 @@
  * another order, parallel readers, or datagrams queued before the start thus cost refusals, never a
  * wrong time.
  *
- * Where functions are traced, one of them shows the skb, and the order does not matter.
+ * Where functions are traced, or the socket calls back (kernel/series), the skb is shown, and the
+ * order does not matter.
  */
 #ifndef SOCKSTAMP_UDP_RECEIVE_BPF_H
 #define SOCKSTAMP_UDP_RECEIVE_BPF_H
@@ -57,7 +58,8 @@ static __always_inline __u32 udp_length(const struct sk_buff *skb)
 static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *ctx,
 					const struct sk_buff *skb, const struct sock *sk)
 {
-	struct udp_flow *flow = udp_flow_at(receiver, skb);
+	/* The memory of skb->dev holds other things once it is queued: udp_set_dev_scratch(). */
+	struct udp_flow *flow = udp_flow_at(receiver, skb->skb_iif);
 	struct udp_arrival arrival = {};
 	__u64 counter;
 
@@ -65,7 +67,8 @@ static __always_inline void udp_arrived(const void *receiver, struct __sk_buff *
 		return;
 	counter = __sync_fetch_and_add(&flow->rx_head, 1);
 	arrival.time = bpf_ktime_get_ns();
-	demand_used(DEMAND_DATAGRAMS, arrival.time);
+	if (!setting_packet_bit)
+		demand_used(DEMAND_DATAGRAMS, arrival.time);
 	arrival.stack_ns = clock_since_stamp(skb, arrival.time);
 	arrival.length = udp_length(skb);
 	arrival.skb = udp_name(sk, skb);
@@ -487,9 +490,10 @@ static __always_inline void udp_read_unfollowed(struct sock *sk, int result)
 }
 
 /*
- * skb_consume_udp(), with which udp_recvmsg() and udpv6_recvmsg() end: the datagram is copied, and
- * `current` is the reader. Of one that was only looked at (MSG_PEEK) the length is negated, and it
- * is in the queue still. One that could not be copied does not come here (net/ipv4/udp.c, v6.1).
+ * The callback at the end of a read (kernel/series), or skb_consume_udp(), with which udp_recvmsg()
+ * and udpv6_recvmsg() end: the datagram is copied, and `current` is the reader. Of one that was
+ * only looked at (MSG_PEEK) the length is negated, and it is in the queue still. One that could not
+ * be copied does not come here (net/ipv4/udp.c, v6.1).
  */
 static __always_inline void udp_consumed(const struct sock *sk, const struct sk_buff *skb,
 					 int length)

@@ -9,6 +9,7 @@
 #define SOCKSTAMP_UDP_SELECT_BPF_H
 
 #include "flow/select.bpf.h"
+#include "flow/sockets.bpf.h"
 #include "udp/arrivals.bpf.h"
 
 static __always_inline void udp_select(void *sk)
@@ -33,6 +34,17 @@ static __always_inline bool task_netns_selected(void)
 	       bpf_get_current_task_btf()->nsproxy->net_ns->ns.inum == setting_netns;
 }
 
+/*
+ * Have a marked socket call back, where the kernel has what that takes (kernel/series). `socket` is
+ * the argument of bpf_setsockopt() here.
+ */
+static __always_inline void udp_asks(void *socket, const struct sock *sk, struct mark *mark)
+{
+	if (setting_packet_bit &&
+	    !flags_ask(socket, sk, ASKED_STAMPS | ASKED_READS | ASKED_PACKETS, &mark->asked))
+		count_loss(LOSS_FLOW);
+}
+
 /* Return the mark of a selected UDP socket; NULL if this is none of ours. */
 static __always_inline struct mark *udp_mark(const void *sk)
 {
@@ -54,8 +66,11 @@ static __always_inline void udp_unfollowed(void *sk)
 		count_loss(LOSS_DATAGRAM);
 	if (!flow)
 		return;
-	udp_tail_set(flow, flow->rx_head);
-	flow->rx_proven = false;
+	/* Where the socket calls back, all arrivals and reads are followed. */
+	if (!setting_packet_bit) {
+		udp_tail_set(flow, flow->rx_head);
+		flow->rx_proven = false;
+	}
 	flow->exchange.asked = 0;
 	flow->exchange.in_flight = 0;
 	flow->exchange.state = 0;
@@ -67,7 +82,7 @@ static __always_inline void udp_unfollowed(void *sk)
  */
 static __always_inline void udp_holds(struct mark *mark)
 {
-	if (!setting_on_demand || mark->holds)
+	if (!setting_on_demand || setting_packet_bit || mark->holds)
 		return;
 	mark->holds = true;
 	demand_hold(DEMAND_DATAGRAMS, 1);
@@ -84,9 +99,34 @@ static __always_inline void udp_connected(struct bpf_sock *sk)
 	mark = udp_mark(sk);
 	if (!mark)
 		return;
+	/* Its sends call back. */
+	if (setting_packet_bit) {
+		demand_raise(DEMAND_DATAGRAMS);
+		return;
+	}
 	if (!mark->holds && !demand_met(DEMAND_DATAGRAMS))
 		udp_unfollowed(sk);
 	udp_holds(mark);
+}
+
+/*
+ * bind(2), connect(2), or a send without a peer: from here on the socket can receive, and is in the
+ * table that a walk at the end goes over. Return true if it calls back from now on.
+ */
+static __always_inline bool udp_comes_up(struct bpf_sock_addr *ctx)
+{
+	const struct bpf_sock_addr_kern *kern;
+	struct bpf_sock *sk = ctx->sk;
+	struct mark *mark;
+
+	if (!setting_packet_bit || !sk || sk->protocol != IPPROTO_UDP)
+		return false;
+	kern = bpf_cast_to_kern_ctx(ctx);
+	mark = udp_mark(sk);
+	if (!mark || mark->asked)
+		return false;
+	udp_asks(ctx, kern->sk, mark);
+	return true;
 }
 
 /* A datagram can be read, and its arrival was not noted. */
@@ -103,6 +143,30 @@ static __always_inline void udp_created(struct bpf_sock *sk)
 	    task_netns_selected() && pid_selected(bpf_get_current_pid_tgid() >> 32) &&
 	    !task_spared(bpf_get_current_task_btf()))
 		udp_select(sk);
+}
+
+/* A socket that is there already and can receive, with its lock held: iter/udp. */
+static __always_inline void udp_asked(struct udp_sock *udp)
+{
+	struct mark *mark = udp_mark(udp);
+
+	visited_sockets++;
+	if (mark && !mark->asked)
+		udp_asks(udp, (const struct sock *)udp, mark);
+}
+
+/* The end: clear the bits, as of TCP. */
+static __always_inline void udp_deselect(struct udp_sock *udp)
+{
+	struct mark *mark = bpf_sk_storage_get(&sockstamp_marks, udp, 0, 0);
+	__u8 asked;
+
+	visited_sockets++;
+	if (!setting_packet_bit || !mark || !mark->asked)
+		return;
+	asked = mark->asked;
+	bpf_sk_storage_delete(&sockstamp_marks, udp);
+	flags_give_back(udp, (const struct sock *)udp, asked);
 }
 
 /* The last descriptor of a socket is closed: inet_release(), net/ipv4/af_inet.c, v6.1. */

@@ -415,7 +415,7 @@ static __always_inline void udp_give_up_held(struct file *file)
 /* net_dev_queue(): __dev_queue_xmit() of each device on the way, in the sender's task. */
 static __always_inline void udp_queued(const struct sock *sk, const struct sk_buff *skb)
 {
-	struct udp_flow *flow = udp_flow_at(sk, skb);
+	struct udp_flow *flow = udp_flow_at(sk, skb->dev->ifindex);
 	struct bank *bank = this_bank();
 	struct udp_packet packet = {};
 	struct udp_send *send;

@@ -175,6 +175,12 @@ static __always_inline bool udp_followed(const struct sock *sk)
 	return udp_selectable(sk) && demand_met(DEMAND_DATAGRAMS);
 }
 
+/* Return true if its packets are followed where those of all sockets pass. */
+static __always_inline bool udp_packets_followed(const struct sock *sk)
+{
+	return !setting_packet_bit && udp_followed(sk);
+}
+
 /*
  * Return true if udp_sendmsg() is its whole send call: on an IPv6 socket it is a part of
  * udpv6_sendmsg() (v4-mapped peers, net/ipv6/udp.c, v6.12).
@@ -223,14 +229,14 @@ static __always_inline struct udp_flow *udp_flow_create(const void *sk)
 }
 
 /*
- * Return the state, for hooks that see a packet: a socket belongs to an interface if its first
- * packet does.
+ * Return the state, for hooks that see a packet, and with it an interface: a socket belongs to one
+ * if its first packet does.
  */
-static __always_inline struct udp_flow *udp_flow_at(const void *sk, const struct sk_buff *skb)
+static __always_inline struct udp_flow *udp_flow_at(const void *sk, __u32 interface)
 {
 	struct udp_flow *flow = bpf_sk_storage_get(&udp_flows, (void *)sk, 0, 0);
 
-	if (flow || (setting_interface && skb->dev->ifindex != setting_interface))
+	if (flow || (setting_interface && interface != setting_interface))
 		return flow;
 	return udp_flow_create(sk);
 }

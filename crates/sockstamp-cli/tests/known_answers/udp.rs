@@ -93,9 +93,10 @@ fn sends_are_counted(sent: &[&Value]) {
     }
 }
 
-/// Return true if a hook shows where a connected send begins: a function does, no tracepoint does.
+/// Return true if a hook shows where a connected send begins: a function does, and a callback, no
+/// tracepoint does.
 fn connected_sends_begin() -> bool {
-    matches!(plan().udp, Ok(Datagrams::Functions { .. }))
+    matches!(plan().udp, Ok(Datagrams::Callbacks | Datagrams::Functions { .. }))
 }
 
 fn nanos(duration: Duration) -> u64 {

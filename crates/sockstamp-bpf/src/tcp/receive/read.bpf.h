@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RX of TCP. sk_data_ready() fires, with the socket locked, each time more bytes can be read: it
- * notes "readable up to here, since now", with the stamp of the skb that brought them. A read call
- * takes bytes in order, so the arrival of its last byte is found by sequence number: no skb is
- * needed on the reading side, and coalescing and partial reads lose nothing.
+ * RX of TCP. sk_data_ready() fires, with the socket locked, each time more bytes can be read, or
+ * the socket calls back before it (kernel/series): that notes "readable up to here, since now",
+ * with the stamp of the skb that brought them. A read call takes bytes in order, so the arrival of
+ * its last byte is found by sequence number: no skb is needed on the reading side, and coalescing
+ * and partial reads lose nothing.
  */
 #ifndef SOCKSTAMP_TCP_RECEIVE_READ_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_READ_BPF_H
@@ -422,7 +423,8 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
 
 /*
  * sock_recv_length(): the read call is over, the socket no longer locked, `current` is the reader.
- * Two readers of one socket may have moved its position together; then neither is believed.
+ * Two readers of one socket may have moved its position together; then neither is believed. The
+ * callback (kernel/series) comes with the lock held, so that each is.
  */
 static __always_inline void rx_read(const struct sock *sk, __u32 length)
 {
