@@ -18,7 +18,21 @@ const TIME_LIMIT: Duration = Duration::from_secs(600);
 /// Runs a line of shell as root, beside the programs and scripts of `home`; its output, if it
 /// succeeds.
 pub(crate) fn run(kernel: &Kernel, home: &Path, time: Time, line: &str) -> Result<String> {
+    run_beside(kernel, home, None, time, line)
+}
+
+/// The same, with another program beside them.
+pub(crate) fn run_beside(
+    kernel: &Kernel,
+    home: &Path,
+    program: Option<&Path>,
+    time: Time,
+    line: &str,
+) -> Result<String> {
     let mut image = Image::new()?;
+    if let Some((program, name)) = program.and_then(|program| Some((program, program.file_name()?))) {
+        image.host_file(program, &Path::new("/series").join(name))?;
+    }
     image.host_file(Path::new(BASH), Path::new(BASH))?;
     let reading = || format!("cannot read {}", home.display());
     for entry in fs::read_dir(home).with_context(reading)? {
