@@ -161,7 +161,7 @@ step_kernels() {
 	"$target/debug/sockstamp-lab" test --host
 }
 
-# The kernel of kernel/series, its selftests, and its instructions. Built only when that folder has changed since.
+# The kernel of kernel/series, its selftests, its instructions, and sockstamp's tests on it. Built only when that folder has changed since.
 step_series() {
 	if ! grep -qx 'ID=debian' /etc/os-release || [ "$(uname -m)" != x86_64 ]; then
 		echo "SKIP series: its source is Debian's, from the mirror that its apt uses; this is another system"
@@ -169,6 +169,7 @@ step_series() {
 	fi
 	build
 	"$target/debug/sockstamp-lab" series
+	"$target/debug/sockstamp-lab" test --kernel patched
 }
 
 step_doctests() {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use sockstamp_bpf::programs::PROGRAMS;
 use sockstamp_model::stage::Stage;
 
-/// A file `VERSION.json` for each kernel.
+/// A file `VERSION.json` for each kernel, and `patched.json`.
 const RESULTS: &str = "kernel/lab/results";
 
 const PREFACE: &str = "\
@@ -21,9 +21,10 @@ const PREFACE: &str = "\
 This is the output of `sockstamp doctor` on each kernel, on x86-64, the only supported architecture.
 6.1, 6.12 and 7.2 are Debian's kernels for virtual machines, in QEMU: `make kernel-test` runs doctor
 and tests on them, and fails if the output differs. 6.18 is a kernel without fentry and kprobes.
-Features are detected by symbol: another kernel of the same version may give less or more.
-[How it works](how-it-works.md#before-linux-615) describes how stamps by fentry and by packets
-differ from those of BPF timestamping.
+`patched` is Linux 7.3 with the patches of [kernel/series](../kernel/series/README.md), which
+`make kernel-series` builds and boots. Features are detected by symbol: another kernel of the same
+version may give less or more. [How it works](how-it-works.md#before-linux-615) describes how stamps
+by fentry and by packets differ from those of BPF timestamping.
 
 arm64 was tried with Debian 12's cross compiler, on an x86-64 host: `sockstamp-model`, `sockstamp`
 and `sockstamp-host` compile for it, and so do libbpf and the BPF programs. `sockstamp-bpf` refuses
@@ -116,10 +117,15 @@ fn read(folder: &Path) -> Result<Kernels> {
             .with_context(reading)?;
         let text = fs::read_to_string(&path).with_context(reading)?;
         let report = serde_json::from_str(&text).with_context(reading)?;
-        let version = name.split('.').filter_map(|number| number.parse().ok());
-        kernels.insert(version.collect(), (name.to_owned(), report));
+        kernels.insert(version(name), (name.to_owned(), report));
     }
     Ok(kernels)
+}
+
+/// Return the numbers of a version. A kernel that is named otherwise comes last.
+fn version(name: &str) -> Vec<u32> {
+    let numbers = name.split('.').map(|number| number.parse().unwrap_or(u32::MAX));
+    numbers.collect()
 }
 
 fn page(kernels: &Kernels) -> String {
