@@ -21,6 +21,9 @@ pub struct Limits {
     pub stamp_wait: Duration,
     /// Time that [`Engine::start`] waits for the kernel to stamp received packets. Default: 500 ms.
     pub settle: Duration,
+    /// Longest delay in noticing the end of a network namespace, which its thread keeps alive so
+    /// long. Default: 250 ms.
+    pub look: Duration,
 }
 
 impl Default for Limits {
@@ -29,6 +32,7 @@ impl Default for Limits {
             events: 1 << 16,
             stamp_wait: Duration::from_millis(50),
             settle: Duration::from_millis(500),
+            look: Duration::from_millis(250),
         }
     }
 }
@@ -110,12 +114,7 @@ impl Engine {
     fn worker(&mut self, namespace: &Namespace) -> Result<&Handle> {
         let events = self.events.clone().ok_or(Error::Finished)?;
         // Its namespace was gone; there may be a new one of the same name.
-        let has_ended = |worker: &Handle| worker.thread.is_finished();
-        if self.workers.get(namespace).is_some_and(has_ended)
-            && let Some(ended) = self.workers.remove(namespace)
-        {
-            self.past.add(&ended.report());
-        }
+        self.release_ended();
         if !self.workers.contains_key(namespace) {
             let worker = Handle::start(namespace.clone(), events, &self.limits)?;
             self.workers.insert(namespace.clone(), worker);
@@ -128,6 +127,26 @@ impl Engine {
         for worker in self.workers.values() {
             worker.command(Command::Remove(target));
         }
+    }
+
+    /// Leave network namespaces without targets, and release what ended threads held. For engines
+    /// whose targets come and go.
+    pub fn retire_idle(&mut self) {
+        for worker in self.workers.values() {
+            worker.command(Command::Retire);
+        }
+        self.release_ended();
+    }
+
+    fn release_ended(&mut self) {
+        let past = &mut self.past;
+        self.workers.retain(|_, worker| {
+            let ended = worker.thread.is_finished();
+            if ended {
+                past.add(&worker.report());
+            }
+            !ended
+        });
     }
 
     /// No more targets come: the events end with the last one.
@@ -194,6 +213,7 @@ impl Handle {
             events,
             shared: Arc::clone(&shared),
             stamp_wait: limits.stamp_wait.into(),
+            look: limits.look.into(),
         };
         let (ready, is_ready) = mpsc::channel();
         let probe = move || match Worker::new(setup) {

@@ -8,8 +8,12 @@ use sockstamp_model::clock::{Monotonic, Nanos, Timestamp};
 pub(crate) fn phase(n: u64, interval: Nanos) -> Nanos {
     /// 2^64 divided by the golden ratio.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-    let share = n.wrapping_mul(STEP);
-    let nanos = (u128::from(share) * u128::from(interval.0)) >> 64;
+    part(n.wrapping_mul(STEP), interval)
+}
+
+/// Return a part of a time: `share` of 2^64.
+pub(crate) fn part(share: u64, time: Nanos) -> Nanos {
+    let nanos = (u128::from(share) * u128::from(time.0)) >> 64;
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 

@@ -70,6 +70,9 @@ pub struct Settings {
     pub count: Option<u64>,
     /// Time between probes. Default: 1 s.
     pub interval: Duration,
+    /// Delays each probe by a random time up to this, at most half of the interval, so that probes
+    /// fall into step with nothing. Default: 0.
+    pub jitter: Duration,
     /// A probe without an answer after this time is lost. Default: 1 s.
     pub timeout: Duration,
     /// Ends that long after the target was added, whatever is still in flight. Default: none.
@@ -97,6 +100,7 @@ impl Default for Settings {
         Self {
             count: None,
             interval: Duration::from_secs(1),
+            jitter: Duration::ZERO,
             timeout: Duration::from_secs(1),
             deadline: None,
             flood: false,
@@ -124,6 +128,9 @@ impl Target {
         }
         if settings.interval < SHORTEST_INTERVAL || settings.interval > LONGEST {
             return refuse("interval", "it is from 10 µs to 10^9 s");
+        }
+        if settings.jitter > settings.interval / 2 {
+            return refuse("jitter", "it is at most half of the interval");
         }
         if settings.timeout.is_zero() || settings.timeout > LONGEST {
             return refuse("timeout", "it is more than 0 and at most 10^9 s");
@@ -177,6 +184,10 @@ mod tests {
         assert_eq!(
             refused(|target| target.settings.interval = Duration::ZERO),
             "interval"
+        );
+        assert_eq!(
+            refused(|target| target.settings.jitter = Duration::from_millis(501)),
+            "jitter"
         );
         assert_eq!(
             refused(|target| target.settings.timeout = Duration::MAX),

@@ -44,6 +44,8 @@ use schedule::{Schedule, Timer};
 pub(crate) enum Command {
     Add(TargetId, Box<Target>, Sender<Result<Sockets>>),
     Remove(TargetId),
+    /// End now if there is no target.
+    Retire,
     /// No more targets: end with the last one.
     Finish,
     /// End now.
@@ -59,6 +61,7 @@ pub(crate) struct Setup {
     pub(crate) events: SyncSender<Event>,
     pub(crate) shared: Shared,
     pub(crate) stamp_wait: Nanos,
+    pub(crate) look: Nanos,
 }
 
 /// A target that is probed.
@@ -66,6 +69,8 @@ pub(crate) struct Setup {
 struct Watched {
     destination: u32,
     settings: Settings,
+    /// The time of the next probe without its jitter.
+    planned: Timestamp<Monotonic>,
     /// The time of the next probe; other timers of this kind are out of date.
     due: Timestamp<Monotonic>,
     sent: u64,
@@ -86,6 +91,8 @@ pub(crate) struct Worker {
     presence: Presence,
     support: Support,
     stamp_wait: Nanos,
+    /// Longest delay in noticing the end of the network namespace.
+    look: Nanos,
     lanes: HashMap<u32, Lane>,
     lane_of: HashMap<Key, u32>,
     destinations: HashMap<u32, Destination>,
@@ -118,8 +125,6 @@ const PORT: u32 = 8;
 /// Sockets that one call of epoll_wait(2) reports as ready.
 const READY: usize = 512;
 
-/// Longest delay in noticing the end of a network namespace.
-const LOOK: Nanos = Nanos::from_millis(250);
 /// Time until an end without room is tried again.
 const RETRY: Nanos = Nanos::from_millis(20);
 /// Serve a target at once if it is due this soon: it saves a wake-up.
@@ -157,6 +162,7 @@ impl Worker {
             presence,
             support: Support::probe()?,
             stamp_wait: setup.stamp_wait,
+            look: setup.look,
             lanes: HashMap::new(),
             lane_of: HashMap::new(),
             destinations: HashMap::new(),
@@ -172,7 +178,7 @@ impl Worker {
             woken: now(),
             finishing: false,
         };
-        worker.schedule.at(now() + LOOK, Timer::Look);
+        worker.schedule.at(now() + worker.look, Timer::Look);
         Ok(worker)
     }
 
@@ -260,6 +266,8 @@ impl Worker {
                     let _ = reply.send(self.add(id, &target));
                 }
                 Ok(Command::Remove(id)) => self.end(id, End::Removed),
+                Ok(Command::Retire) if self.targets.is_empty() => return Some(Ended::Stopped),
+                Ok(Command::Retire) => {}
                 Ok(Command::Finish) => self.finishing = true,
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => return Some(Ended::Stopped),
                 Err(TryRecvError::Empty) => return None,
@@ -289,6 +297,7 @@ impl Worker {
         let watched = Watched {
             destination,
             settings: settings.clone(),
+            planned: first,
             due: first,
             sent: 0,
             open: 0,
@@ -366,7 +375,7 @@ impl Worker {
                 Timer::Look if self.presence.is_gone() => return Ok(Some(Ended::NamespaceGone)),
                 Timer::Look => {
                     self.count_drops();
-                    self.schedule.at(now + LOOK, Timer::Look);
+                    self.schedule.at(now + self.look, Timer::Look);
                 }
             }
         }
@@ -446,7 +455,8 @@ impl Worker {
         if let Some(watched) = self.targets.get_mut(&target) {
             watched.open -= 1;
             if watched.settings.flood {
-                watched.due = now();
+                watched.planned = now();
+                watched.due = watched.planned;
                 self.schedule.at(watched.due, Timer::Due(target));
             }
         }

@@ -1,5 +1,6 @@
 //! Send the probe of a due target.
 
+use std::hash::BuildHasher;
 use std::io;
 use std::net::IpAddr;
 
@@ -45,12 +46,14 @@ impl Worker {
             false => target.settings.interval.into(),
         };
         self.outbox.lateness.record((now - target.due).abs(), 1);
-        let (due, skipped) = pacing::next(target.due, interval, now);
+        let (planned, skipped) = pacing::next(target.planned, interval, now);
         self.outbox.counters.skipped += skipped;
-        target.due = due;
         target.sent += 1;
         target.open += 1;
         let (seq, destination) = (target.sent, target.destination);
+        let random = self.secret.hash_one((destination, seq));
+        let due = planned + pacing::part(random, target.settings.jitter.into());
+        (target.planned, target.due) = (planned, due);
         if target.settings.count != Some(seq) {
             self.schedule.at(due, Timer::Due(id));
         }

@@ -1,11 +1,12 @@
 //! Probe over links that delay, lose, duplicate and reorder; the relay counts what it did to
 //! packets.
 
-use std::time::Duration;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 use sockstamp_model::clock::Nanos;
-use sockstamp_ping::{Event, Outcome, Protocol};
-use testbed::{Direction, Family, Host, Link, LinkConfig};
+use sockstamp_ping::{Engine, Event, Limits, Outcome, Protocol};
+use testbed::{Direction, Family, Host, Link, LinkConfig, within_attempts};
 
 use crate::common::{FAMILIES, Run, Story, assert_stamped, probe, target};
 
@@ -40,6 +41,35 @@ fn the_delay_of_the_link_is_the_round_trip_of_each_protocol() {
             answers.iter().for_each(assert_stamped);
         }
     }
+}
+
+/// The reader's clock is the witness. Of two uniform delays up to 10 ms, 64 % are more than 2 ms
+/// apart.
+#[test]
+fn jitter_moves_probes_and_keeps_their_rate() {
+    const PROBES: u32 = 200;
+    const INTERVAL: Duration = Duration::from_millis(20);
+    let host = Host::new("jitter").unwrap();
+    let mut target = target(&host, IpAddr::from([127, 0, 0, 1]), Protocol::Icmp, PROBES.into());
+    target.settings.interval = INTERVAL;
+    target.settings.jitter = INTERVAL / 2;
+    within_attempts(|| {
+        let (mut engine, events) = Engine::start(Limits::default()).unwrap();
+        engine.add(target.clone()).unwrap();
+        engine.finish();
+        let answers = events.filter(|event| matches!(event, Event::Probe { .. }));
+        let times: Vec<_> = answers.map(|_| Instant::now()).collect();
+        let moved = times.windows(2).filter(|pair| {
+            let gap = pair[1] - pair[0];
+            gap.abs_diff(INTERVAL) > Duration::from_millis(2)
+        });
+        let (moved, took) = (moved.count(), times[times.len() - 1] - times[0]);
+        let planned = INTERVAL * (PROBES - 1);
+        match (100..=155).contains(&moved) && took.abs_diff(planned) < INTERVAL {
+            true => Ok(()),
+            false => Err(format!("{moved} moved in {took:?}")),
+        }
+    });
 }
 
 #[test]

@@ -1,15 +1,16 @@
 //! Test faults: of the network, of the host, and by forgers.
 
+use std::fs;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use caps::{CapSet, Capability};
 use socket2::{Domain, Protocol as IpProtocol, Socket, Type};
 use sockstamp_ping::{
-    Answer, AnswerKind, End, Event, Fallback, Namespace, Outcome, Protocol, RefusalKind, Sockets, Stray,
-    TxKind,
+    Answer, AnswerKind, End, Engine, Event, Fallback, Limits, Namespace, Outcome, Protocol, RefusalKind,
+    Sockets, Stray, TxKind,
 };
 use testbed::{Family, Host, Link};
 
@@ -230,12 +231,41 @@ fn a_namespace_that_vanishes_ends_its_targets_and_no_others() {
     );
 }
 
+/// Threads and descriptors of this process that belong to probers.
+fn held() -> (usize, usize) {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    let threads = names.filter(|name| name.trim() == "sockstamp-ping").count();
+    (threads, fs::read_dir("/proc/self/fd").unwrap().count())
+}
+
+#[test]
+fn a_namespace_without_targets_is_left_when_asked() {
+    let (idle, busy) = (Host::new("idle").unwrap(), Host::new("busy").unwrap());
+    let lo = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let (mut engine, _events) = Engine::start(Limits::default()).unwrap();
+    engine.add(target(&busy, lo, Protocol::Icmp, u64::MAX)).unwrap();
+    let before = held();
+    let added = engine.add(target(&idle, lo, Protocol::Icmp, u64::MAX)).unwrap();
+    assert_eq!(held().0, before.0 + 1);
+    engine.remove(added.id);
+    let start = Instant::now();
+    while held() != before {
+        assert!(start.elapsed() < PATIENCE, "{:?} is not {before:?}", held());
+        engine.retire_idle();
+        thread::sleep(Duration::from_millis(5));
+    }
+    // The thread comes again with a target.
+    engine.add(target(&idle, lo, Protocol::Icmp, 1)).unwrap();
+    assert_eq!(held().0, before.0 + 1);
+}
+
 #[test]
 fn a_namespace_that_never_was_is_an_error() {
     let host = Host::new("x").unwrap();
     let mut target = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, 1);
     target.namespace = Namespace::named("never-was");
-    let (mut engine, _events) = sockstamp_ping::Engine::start(sockstamp_ping::Limits::default()).unwrap();
+    let (mut engine, _events) = Engine::start(Limits::default()).unwrap();
     let error = engine.add(target).unwrap_err();
     assert!(error.to_string().contains("/run/netns/never-was"), "{error}");
 }
@@ -252,8 +282,7 @@ fn a_connection_without_privilege_is_timed_in_user_space() {
         let story = host.enter(|| {
             // Drop it for this thread and its children only.
             caps::drop(None, CapSet::Effective, Capability::CAP_NET_RAW).unwrap();
-            let (mut engine, events) =
-                sockstamp_ping::Engine::start(sockstamp_ping::Limits::default()).unwrap();
+            let (mut engine, events) = Engine::start(Limits::default()).unwrap();
             let added = engine.add(target).unwrap();
             assert_eq!(added.sockets, Sockets::Connect);
             engine.finish();
