@@ -244,6 +244,34 @@ metrics! {
         "sockstamp_otlp_items",
         "Series and spans for the receiver of OpenTelemetry's protocol, by their fate; docs/agent.md has a table.",
     ).by(&["signal", "result"]);
+    CONTAINER_LATENCY = gauge(
+        "container_net_latency_seconds",
+        "Round trip of the last probe of a peer that a container has connections to; absent after a probe without answer.",
+    ).seconds().by(&["container_id", "destination_ip"]);
+    PROBE_TIME = histogram(
+        "container_net_probe_seconds",
+        "Round trips of probes of such peers.",
+    ).by(&["container_id", "destination_ip", "method"]);
+    PROBES = counter(
+        "container_net_probes",
+        "Probes of such peers, by their outcome: answered, lost, refused by the network, or not_sent.",
+    ).by(&["container_id", "destination_ip", "method", "result"]);
+    PROBED_PEERS = gauge(
+        "sockstamp_probed_peers",
+        "Peers of containers by the method that finds their round trip; docs/agent.md explains the methods.",
+    ).by(&["method"]);
+    UNPROBED_PEERS = gauge(
+        "sockstamp_unprobed_peers",
+        "Peers of containers that were left out at the last look, by reason.",
+    ).by(&["reason"]);
+    UNANSWERED_METHODS = counter(
+        "sockstamp_unanswered_probe_methods",
+        "Times that a peer answered none of the first probes of a method, and the next method was tried.",
+    ).by(&["method"]);
+    PROBE_LOSSES = counter(
+        "sockstamp_probe_losses",
+        "Probes that were skipped because the agent was late, and outcomes of probes that were dropped or never known.",
+    ).by(&["reason"]);
     COST = gauge(
         "sockstamp_cost_cores",
         "CPU time that measuring takes, as a part of one core, by the last looks: of the programs and of the agent.",

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sockstamp_model::group::GroupSummary;
+use sockstamp_model::group::{GroupHistogram, GroupSummary};
 
 use crate::catalogue::Metric;
 use crate::grouped::GROUPED;
@@ -27,7 +27,14 @@ pub struct Labelled {
 #[derive(Debug, Clone, PartialEq)]
 struct Single {
     metric: &'static Metric,
-    points: Vec<(Labels, Value<'static>)>,
+    points: Vec<(Labels, Kept)>,
+}
+
+/// A value that outlives its look.
+#[derive(Debug, Clone, PartialEq)]
+enum Kept {
+    Plain(Value<'static>),
+    Histogram(Arc<GroupHistogram>),
 }
 
 /// All that is handed over at once.
@@ -45,6 +52,15 @@ impl Exposition {
 
     /// Add a series; those of a metric are kept together.
     pub fn add(&mut self, metric: &'static Metric, labels: Labels, value: Value<'static>) {
+        self.keep(metric, labels, Kept::Plain(value));
+    }
+
+    /// Add a distribution, which the exposition shares until it grows.
+    pub fn add_histogram(&mut self, metric: &'static Metric, labels: Labels, times: Arc<GroupHistogram>) {
+        self.keep(metric, labels, Kept::Histogram(times));
+    }
+
+    fn keep(&mut self, metric: &'static Metric, labels: Labels, value: Kept) {
         let known = self.singles.iter_mut();
         match known.rev().find(|single| std::ptr::eq(single.metric, metric)) {
             Some(single) => single.points.push((labels, value)),
@@ -90,7 +106,10 @@ impl Exposition {
                         names: &[],
                         values: &[],
                         since: Duration::ZERO,
-                        value: *value,
+                        value: match value {
+                            Kept::Plain(value) => *value,
+                            Kept::Histogram(times) => Value::Histogram(times),
+                        },
                     });
                 }
             }

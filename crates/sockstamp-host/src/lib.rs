@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cgroup;
+pub mod connection;
 pub mod container;
 pub mod listener;
 pub mod netns;
 pub mod quota;
+mod sock_diag;

@@ -73,12 +73,8 @@ pub fn in_each<T: Send>(only: Option<NetnsInode>, work: impl Fn() -> T + Sync) -
     let wanted = |inode: &NetnsInode| only.is_none_or(|only| only == *inode);
     let own = own().ok();
     let mut done: BTreeMap<_, _> = own.filter(wanted).map(|own| (own, work())).into_iter().collect();
-    let processes = entries("/proc").map(|process| process.join("ns/net"));
-    for path in processes.chain(entries("/run/netns")) {
-        let Ok(namespace) = inode(&path) else { continue };
-        if !wanted(&namespace) || Some(namespace) == own || done.contains_key(&namespace) {
-            continue;
-        }
+    let others = files().into_iter();
+    for (namespace, path) in others.filter(|(inode, _)| wanted(inode) && Some(*inode) != own) {
         let inside = || {
             setns(File::open(&path).ok()?, CloneFlags::CLONE_NEWNET).ok()?;
             Some(work())
@@ -88,6 +84,20 @@ pub fn in_each<T: Send>(only: Option<NetnsInode>, work: impl Fn() -> T + Sync) -
         done.extend(there.ok().flatten().map(|there| (namespace, there)));
     }
     done
+}
+
+/// Return a file of each network namespace that has a name or a process: by its name, which outlives
+/// processes, if it has one.
+#[must_use]
+pub fn files() -> BTreeMap<NetnsInode, PathBuf> {
+    let mut files = BTreeMap::new();
+    let processes = entries("/proc").map(|process| process.join("ns/net"));
+    for path in entries("/run/netns").chain(processes) {
+        if let Ok(namespace) = inode(&path) {
+            files.entry(namespace).or_insert(path);
+        }
+    }
+    files
 }
 
 /// Return `@` and the name of a namespace, or its inode; nothing of the namespace `home`.

@@ -69,6 +69,8 @@ pub(super) struct Config {
     /// The receiver of OpenTelemetry's protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) otlp: Option<OtlpTable>,
+    /// Probes of the peers of containers.
+    pub(super) probe: ProbeTable,
     /// Labels of groups.
     #[serde(rename = "rule", skip_serializing_if = "Vec::is_empty")]
     pub(super) rules: Vec<Rule>,
@@ -93,6 +95,7 @@ impl Default for Config {
             page: PageTable::default(),
             hindsight: None,
             otlp: None,
+            probe: ProbeTable::default(),
             rules: Vec::new(),
         }
     }
@@ -160,6 +163,29 @@ pub(super) struct HindsightTable {
         serialize_with = "some_seconds"
     )]
     pub(super) slower_than: Option<Duration>,
+}
+
+/// Probes of the peers of containers.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ProbeTable {
+    pub(super) enabled: bool,
+    /// Time between two probes of a peer.
+    #[serde(deserialize_with = "interval", serialize_with = "seconds")]
+    pub(super) interval: Duration,
+    /// Peers that are probed, at most.
+    #[serde(deserialize_with = "targets")]
+    pub(super) max_targets: u32,
+}
+
+impl Default for ProbeTable {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            interval: Duration::from_secs(10),
+            max_targets: 100,
+        }
+    }
 }
 
 /// The receiver of OpenTelemetry's protocol.
@@ -408,6 +434,10 @@ fn spans<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     within(deserializer, 1, 10_000)
 }
 
+fn targets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    within(deserializer, 1, 10_000)
+}
+
 fn printed<S: Serializer>(value: &impl std::fmt::Display, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }
@@ -465,6 +495,9 @@ mod tests {
             directory = "/var/lib/sockstamp"
             keep = "5m"
             slower_than = "20ms"
+            [probe]
+            enabled = false
+            interval = "2s"
             [[rule]]
             match = { container = "nginx*", port = "80-443", peer = "10.0.0.0/8" }
             labels = { team = "web" }
@@ -495,6 +528,8 @@ mod tests {
         assert!(refusal("[tls]\nkey_file = \"/a\"").contains("missing field `certificate_file`"));
         assert!(refusal("[otlp]\nendpoint = \"http://a\"\ninterval = \"0s\"").starts_with("3:12: "));
         assert!(refusal("[otlp]\nendpoint = \"http://a\"\nprotocol = \"x\"").contains("`http` or `grpc`"));
+        assert!(refusal("[probe]\ninterval = \"0.5s\"").starts_with("2:12: "));
+        assert!(refusal("[probe]\nmax_targets = 0").contains("1 to 10000"));
         assert!(refusal("max_cost = \"much\"").contains("from 0.01% to 100%"));
         assert!(refusal("listen =").starts_with("1:9: "));
     }

@@ -10,6 +10,7 @@ mod hindsight;
 mod notify;
 mod otlp;
 mod own;
+mod prober;
 mod rules;
 mod server;
 mod slow;
@@ -43,6 +44,7 @@ use self::figures::Figures;
 use self::hindsight::Hindsight;
 use self::notify::Notifier;
 use self::otlp::Sender;
+use self::prober::Prober;
 use self::rules::Namer;
 use self::server::{Answer, Question, Server, Want};
 use self::slow::Slow;
@@ -104,6 +106,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let address = listener.local_addr().context("cannot listen")?;
     let token = config.token()?;
     let identity = identity(&config)?;
+    // First, with the capabilities that measuring drops.
+    let prober = Prober::start(probes(&config, &wanted))?;
     let measuring = Measuring::start(&wanted)?;
     let figures = Figures::new(config.limits());
     let mut agent = Agent {
@@ -113,6 +117,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         server: Server::start(listener, token, identity.as_ref())?,
         identity,
         slow: Slow::default(),
+        prober,
         options,
         config,
         wanted,
@@ -204,6 +209,14 @@ fn session_options(config: &Config) -> Result<SessionOptions> {
     })
 }
 
+fn probes(config: &Config, wanted: &SessionOptions) -> prober::Settings {
+    prober::Settings {
+        table: config.probe.clone(),
+        target: wanted.target.clone(),
+        expire: config.expire,
+    }
+}
+
 /// A session, and the capabilities that it does without while it runs.
 struct Measuring {
     // Dropped before the session, which needs its capabilities to clean up.
@@ -235,6 +248,7 @@ struct Agent<'a> {
     sender: Option<Sender>,
     /// The last slow messages, for the page.
     slow: Slow,
+    prober: Prober,
     server: Server,
     /// The certificate of the server, if it uses TLS.
     identity: Option<Arc<Identity>>,
@@ -359,10 +373,12 @@ impl Agent<'_> {
         if self.series.is_none() || self.looked.elapsed() >= FRESH {
             self.look()?;
         }
-        let (figures, server) = (&self.figures, &self.server);
-        let series = self
-            .series
-            .get_or_insert_with(|| Arc::new(figures.exposition(server.dropped())));
+        let (figures, server, prober) = (&self.figures, &self.server, &self.prober);
+        let series = self.series.get_or_insert_with(|| {
+            let mut exposition = figures.exposition(server.dropped());
+            prober.expose(&mut exposition);
+            Arc::new(exposition)
+        });
         Ok(Arc::clone(series))
     }
 
@@ -399,6 +415,7 @@ impl Agent<'_> {
         config.hindsight.as_ref().map(hindsight::check).transpose()?;
         let key = config.tls.as_ref().map(tls::certified).transpose()?;
         let wanted = session_options(&config)?;
+        let probed = probes(&self.config, &self.wanted);
         if wanted != self.wanted {
             self.replace(&wanted)?;
             self.wanted = wanted;
@@ -420,6 +437,10 @@ impl Agent<'_> {
         if (&config.by, &config.rules) != (&self.config.by, &self.config.rules) {
             self.look()?;
             self.figures.rename();
+        }
+        let probes = probes(&config, &self.wanted);
+        if probes != probed {
+            self.prober.set(probes);
         }
         self.config = config;
         self.series = None;

@@ -8,6 +8,7 @@ mod life;
 mod otlp;
 mod packaging;
 mod page;
+mod prober;
 mod prometheus;
 mod running;
 mod scrape;

@@ -7,16 +7,17 @@
 mod file;
 mod names;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use sockstamp_model::container::{Container, Runtime, container_of};
+use sockstamp_model::flow::CgroupId;
 use sockstamp_model::name::Name;
 
 use self::file::entries;
@@ -71,6 +72,35 @@ pub fn find(wanted: &str) -> Result<Found> {
         cgroup: root.join(&found.cgroup),
         claimed: found.is_claimed(),
     })
+}
+
+/// Return the containers and services by the ids of their cgroups: of those in a directory and
+/// below it, or of the host's.
+///
+/// # Errors
+///
+/// If no hierarchy is mounted, and none can be.
+pub fn by_cgroup(within: Option<&Path>) -> Result<HashMap<CgroupId, Container>> {
+    let root = cgroup::root()?;
+    let top = within.unwrap_or(&root);
+    let mut found = HashMap::new();
+    if let Ok(metadata) = fs::metadata(top) {
+        collect_ids(top, metadata.ino(), &root, &mut found);
+    }
+    Ok(found)
+}
+
+fn collect_ids(directory: &Path, id: u64, root: &Path, found: &mut HashMap<CgroupId, Container>) {
+    let path = directory.strip_prefix(root).unwrap_or(directory);
+    if let Some(container) = container_of(path.as_os_str().as_bytes()) {
+        found.insert(CgroupId(id), container);
+    }
+    // A cgroup that vanishes meanwhile has no container any more.
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect_ids(&entry.path(), entry.ino(), root, found);
+        }
+    }
 }
 
 /// Find a process in the cgroup or below it.
