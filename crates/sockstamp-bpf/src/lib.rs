@@ -54,7 +54,7 @@ mod window;
 
 pub use cost::ProgramCost;
 pub use error::Error;
-pub use group::Grouped;
+pub use group::{GroupCap, Grouped};
 pub use options::{Ceiling, HolView, Options, Sampling, Target};
 pub use packets::Packets;
 pub use plan::{EntryHook, Hooks};

@@ -49,6 +49,11 @@ pub trait Naming {
     /// Return the labels of a group. Groups with the same labels share their series.
     fn labels(&self, key: &GroupKey) -> Labels;
 
+    /// Return true if nobody wants series of the group.
+    fn is_left_out(&self, _: &GroupKey) -> bool {
+        false
+    }
+
     /// Return true if the group may still send or read.
     fn is_alive(&self, key: &GroupKey) -> bool;
 }
@@ -142,7 +147,7 @@ impl Ledger {
         naming: &impl Naming,
     ) {
         let last = last.unwrap_or_else(|| GroupSummary::new(counted.key.clone()));
-        if *counted != last {
+        if *counted != last && !naming.is_left_out(&counted.key) {
             self.grow(now, counted.since(&last), naming);
         }
     }

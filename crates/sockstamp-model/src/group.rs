@@ -16,7 +16,7 @@ use serde::ser::{SerializeMap, SerializeStruct};
 use serde::{Serialize, Serializer};
 
 use crate::UnknownName;
-use crate::flow::{Flow, NetnsInode, canonical};
+use crate::flow::{Flow, NetnsInode, Protocol, canonical};
 use crate::name::Name;
 use crate::part::{Part, PartMap, PartSummary};
 use crate::stage::{Direction, Stage, StageMap};
@@ -44,13 +44,17 @@ pub enum Dimension {
     Peer,
     /// The network interface that the socket's route leads to.
     Interface,
+    /// The transport protocol.
+    Proto,
+    /// The network namespace of the socket.
+    Netns,
     /// The socket.
     Flow,
 }
 
 impl Dimension {
     /// Every dimension, in the order in which a group's values are printed.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Pid,
         Self::Comm,
         Self::Cgroup,
@@ -58,6 +62,8 @@ impl Dimension {
         Self::Port,
         Self::Peer,
         Self::Interface,
+        Self::Proto,
+        Self::Netns,
         Self::Flow,
     ];
 
@@ -72,6 +78,8 @@ impl Dimension {
             Self::Port => "port",
             Self::Peer => "peer",
             Self::Interface => "interface",
+            Self::Proto => "proto",
+            Self::Netns => "netns",
             Self::Flow => "flow",
         }
     }
@@ -175,6 +183,16 @@ pub struct GroupInterface {
     pub place: Option<Name>,
 }
 
+/// A network namespace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct GroupNetns {
+    /// Its inode.
+    pub inode: NetnsInode,
+    /// Its name: of ip-netns(8), else of a container in it. `None` for our own, and where it has
+    /// none.
+    pub name: Option<Name>,
+}
+
 /// The common values of a group's messages, one per dimension of the [`Grouping`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupKey {
@@ -193,6 +211,10 @@ pub struct GroupKey {
     pub peer: Option<IpAddr>,
     /// The interface of the route.
     pub interface: Option<GroupInterface>,
+    /// The transport protocol.
+    pub proto: Option<Protocol>,
+    /// The network namespace of the socket.
+    pub netns: Option<GroupNetns>,
     /// The socket.
     pub flow: Option<Flow>,
 }
@@ -218,6 +240,11 @@ impl GroupKey {
             Dimension::Port => self.port.map(|port| port.to_string()),
             Dimension::Peer => self.peer.map(|peer| peer.to_canonical().to_string()),
             Dimension::Interface => self.interface.as_ref().map(interface_name),
+            Dimension::Proto => self.proto.map(|protocol| protocol.to_string()),
+            Dimension::Netns => self.netns.as_ref().map(|netns| match &netns.name {
+                Some(name) => name.to_string(),
+                None => netns.inode.to_string(),
+            }),
             Dimension::Flow => self.flow.map(|flow| flow.to_string()),
         }
     }
@@ -278,6 +305,8 @@ impl Serialize for GroupKey {
             self.peer.map(|peer| peer.to_canonical()).as_ref(),
         )?;
         entry(&mut map, Dimension::Interface, self.interface.as_ref())?;
+        entry(&mut map, Dimension::Proto, self.proto.as_ref())?;
+        entry(&mut map, Dimension::Netns, self.netns.as_ref())?;
         entry(&mut map, Dimension::Flow, self.flow.map(FlowObject).as_ref())?;
         map.end()
     }

@@ -10,8 +10,9 @@
 #include "bpf/common.bpf.h"
 #include "group/group.h"
 #include "histogram/histogram.bpf.h"
+#include "sample/sample.bpf.h"
 
-/* User space sets the size of the four maps: one more than there may be groups, or 1 if none. */
+/* User space sets the size of the five maps: one more than there may be groups, or 1 if none. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -25,6 +26,14 @@ struct {
 	__type(key, __u32);
 	__type(value, struct group_slot);
 } group_slots SEC(".maps");
+
+/* Measured messages per second, flow and direction; 0: setting_rate_cap. Written by user space. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} group_caps SEC(".maps");
 
 /* The places that no group has. */
 struct {
@@ -68,6 +77,23 @@ struct {
 static __always_inline struct group *group_at(__u32 index)
 {
 	return bpf_map_lookup_elem(&groups, &index);
+}
+
+/*
+ * Before each message of a group: a window that begins has the group's own cap. A group that user
+ * space has not looked at yet begins with everybody's.
+ */
+static __always_inline void group_sample_refresh(struct sampler *sampler, __u64 now, __u32 index)
+{
+	__u32 *own;
+
+	if (!sample_due(sampler, now))
+		return;
+	own = setting_groups ? bpf_map_lookup_elem(&group_caps, &index) : NULL;
+	if (own && *own == GROUP_OFF)
+		sample_rest(sampler, now);
+	else
+		sample_open(sampler, now, own ? *own : 0);
 }
 
 static __always_inline void group_messages(__u32 index, enum direction direction, __u32 bytes,

@@ -14,6 +14,8 @@ enum group_by {
 	GROUP_BY_PEER = 1 << 4,
 	GROUP_BY_INTERFACE = 1 << 5,
 	GROUP_BY_FLOW = 1 << 6,
+	GROUP_BY_PROTO = 1 << 7,
+	GROUP_BY_NETNS = 1 << 8,
 };
 
 /* The common values of a group's messages; zero except for the group's dimensions. */
@@ -38,6 +40,9 @@ struct group_slot {
 	__u32 token;
 	__u32 used; /* 1: a group is in this place */
 };
+
+/* The rate cap of a group that is not measured. */
+#define GROUP_OFF 0xffffffff
 
 /*
  * The layout of sockstamp-model's GroupHistogram: zero bucket, 120 exponential ones, overflow. It

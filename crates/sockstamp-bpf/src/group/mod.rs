@@ -14,8 +14,10 @@
 
 mod names;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::num::NonZeroU32;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -24,8 +26,8 @@ use libbpf_rs::{MapCore, MapFlags, MapImpl};
 use sockstamp_model::container::container_of;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::group::{
-    Dimension, GroupCgroup, GroupDirection, GroupHistogram, GroupInterface, GroupKey, GroupSummary, Grouping,
-    Groups, SLOTS,
+    Dimension, GroupCgroup, GroupDirection, GroupHistogram, GroupInterface, GroupKey, GroupNetns,
+    GroupSummary, Grouping, Groups, SLOTS,
 };
 use sockstamp_model::name::Name;
 use sockstamp_model::part::PartMap;
@@ -84,6 +86,7 @@ pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, grouped: Option<&Group
     for map in [
         &mut maps.groups,
         &mut maps.group_slots,
+        &mut maps.group_caps,
         &mut maps.group_free,
         &mut maps.group_tokens,
     ] {
@@ -107,7 +110,32 @@ fn bit(dimension: Dimension) -> u32 {
         Dimension::Port => raw::group_by::GROUP_BY_PORT,
         Dimension::Peer => raw::group_by::GROUP_BY_PEER,
         Dimension::Interface => raw::group_by::GROUP_BY_INTERFACE,
+        Dimension::Proto => raw::group_by::GROUP_BY_PROTO,
+        Dimension::Netns => raw::group_by::GROUP_BY_NETNS,
         Dimension::Flow => raw::group_by::GROUP_BY_FLOW,
+    }
+}
+
+/// The messages of a group that are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum GroupCap {
+    /// As many as of others, by [`Sampling`](crate::Sampling).
+    #[default]
+    Common,
+    /// Up to so many per second, flow and direction, where [`Sampling`](crate::Sampling) has a rate
+    /// cap; lowered with it.
+    Rate(NonZeroU32),
+    /// None.
+    Off,
+}
+
+impl GroupCap {
+    fn raw(self) -> u32 {
+        match self {
+            Self::Common => 0,
+            Self::Rate(cap) => cap.get().min(raw::GROUP_OFF - 1),
+            Self::Off => raw::GROUP_OFF,
+        }
     }
 }
 
@@ -131,6 +159,8 @@ pub(crate) struct Table {
     names: Names,
     /// The groups that were there at the last sweep, by place.
     seen: BTreeMap<u32, Seen>,
+    /// Those of them that nobody has taken.
+    fresh: Vec<u32>,
     /// Places whose messages in flight are waited for.
     retired: Vec<u32>,
     /// The groups at the last look, by place.
@@ -155,6 +185,7 @@ impl Table {
             grouped: grouped.clone(),
             names: Names::new(cgroup2),
             seen: BTreeMap::new(),
+            fresh: Vec::new(),
             retired: Vec::new(),
             keys: BTreeMap::new(),
             ended: GroupSummary::default(),
@@ -191,6 +222,24 @@ impl Table {
     /// Return the groups that ended since the last call, if they are kept.
     pub(crate) fn take_ended(&mut self) -> Vec<GroupSummary> {
         std::mem::take(&mut self.kept)
+    }
+
+    /// Return the groups that sweeps found since the last call, by place. They find groups that have
+    /// a cgroup, an interface or a network namespace.
+    pub(crate) fn take_fresh(&mut self) -> Vec<(u32, GroupKey)> {
+        let places = std::mem::take(&mut self.fresh);
+        let keys: Vec<_> = places
+            .into_iter()
+            .filter_map(|place| Some((place, self.seen.get(&place)?.key)))
+            .collect();
+        keys.into_iter()
+            .map(|(place, key)| (place, self.key(&key)))
+            .collect()
+    }
+
+    /// Have the next call of [`take_fresh`](Self::take_fresh) return all groups.
+    pub(crate) fn all_are_fresh(&mut self) {
+        self.fresh = self.seen.keys().copied().collect();
     }
 
     /// Return the final counts; nothing is read later.
@@ -233,14 +282,17 @@ impl Table {
     /// Return whether a name has to be learned while there is somebody to have it: a cgroup's path
     /// is gone with its last process, an interface's name with its namespace.
     fn names_go(&self) -> bool {
-        let named = raw::group_by::GROUP_BY_CGROUP | raw::group_by::GROUP_BY_INTERFACE;
+        let named = raw::group_by::GROUP_BY_CGROUP
+            | raw::group_by::GROUP_BY_INTERFACE
+            | raw::group_by::GROUP_BY_NETNS;
         setting(Some(&self.grouped)) & named != 0
     }
 
     /// Learn the names that these keys need, and no others.
     fn learn_names<'a>(&mut self, keys: impl Iterator<Item = &'a raw::group_key>) {
         let asked = setting(Some(&self.grouped));
-        let (mut cgroups, mut interfaces) = (BTreeSet::new(), BTreeSet::new());
+        let (mut cgroups, mut interfaces, mut namespaces) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for key in keys {
             if asked & raw::group_by::GROUP_BY_CGROUP != 0 {
                 cgroups.insert(key.identity.cgroup);
@@ -248,8 +300,11 @@ impl Table {
             if asked & raw::group_by::GROUP_BY_INTERFACE != 0 {
                 interfaces.insert((NetnsInode(key.identity.netns), key.ifindex));
             }
+            if asked & raw::group_by::GROUP_BY_NETNS != 0 {
+                namespaces.insert(NetnsInode(key.identity.netns));
+            }
         }
-        self.names.learn(&cgroups, &interfaces);
+        self.names.learn(&cgroups, &interfaces, &namespaces);
     }
 
     /// The places that hold a group, with its token.
@@ -292,9 +347,15 @@ impl Table {
                 activity,
                 since: now,
             };
-            let seen = self.seen.entry(place).or_insert_with(fresh);
-            if seen.activity != activity {
-                *seen = fresh();
+            match self.seen.entry(place) {
+                Entry::Vacant(place) => {
+                    self.fresh.push(*place.key());
+                    place.insert(fresh());
+                }
+                Entry::Occupied(mut seen) if seen.get().activity != activity => {
+                    seen.insert(fresh());
+                }
+                Entry::Occupied(_) => {}
             }
         }
         let keys: Vec<_> = self.seen.values().map(|seen| seen.key).collect();
@@ -380,6 +441,11 @@ impl Table {
                 name: self.names.interface((flow.netns, key.ifindex)),
                 place: self.names.place(flow.netns),
             }),
+            proto: has(Dimension::Proto).then_some(flow.protocol),
+            netns: has(Dimension::Netns).then(|| GroupNetns {
+                inode: flow.netns,
+                name: self.names.named(flow.netns),
+            }),
             flow: has(Dimension::Flow).then_some(flow),
         }
     }
@@ -431,7 +497,15 @@ fn clear(maps: &SockstampMaps<'_>, place: u32) -> Result<(), Error> {
         .tried("clear a group")?;
     let token = word(&read_slot(maps, place)?, 0);
     set_slot(maps, place, token, false)?;
+    set_cap(maps, place, GroupCap::Common)?;
     give_back(maps, place)
+}
+
+/// Measure so many messages of the group in this place, each flow from its next window on.
+pub(crate) fn set_cap(maps: &SockstampMaps<'_>, place: u32, cap: GroupCap) -> Result<(), Error> {
+    maps.group_caps
+        .update(&place.to_ne_bytes(), &cap.raw().to_ne_bytes(), MapFlags::ANY)
+        .tried("cap a group")
 }
 
 fn give_back(maps: &SockstampMaps<'_>, place: u32) -> Result<(), Error> {

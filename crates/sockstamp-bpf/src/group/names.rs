@@ -30,6 +30,8 @@ pub(crate) struct Names {
     directories: usize,
     cgroups: HashMap<u64, Option<Name>>,
     interfaces: HashMap<InterfaceIndex, Option<Name>>,
+    /// Names of network namespaces that groups differ by.
+    namespaces: HashMap<NetnsInode, Option<Name>>,
     own: Option<NetnsInode>,
     places: BTreeMap<NetnsInode, Name>,
     rests_until: Instant,
@@ -42,6 +44,7 @@ impl Names {
             directories: DIRECTORIES,
             cgroups: HashMap::new(),
             interfaces: HashMap::new(),
+            namespaces: HashMap::new(),
             own: netns::own().ok(),
             places: BTreeMap::new(),
             rests_until: Instant::now(),
@@ -50,8 +53,14 @@ impl Names {
 
     /// Learn the names of all these by one look at the host, and forget all others. While it rests
     /// it learns nothing new.
-    pub(crate) fn learn(&mut self, cgroups: &BTreeSet<u64>, interfaces: &BTreeSet<InterfaceIndex>) {
+    pub(crate) fn learn(
+        &mut self,
+        cgroups: &BTreeSet<u64>,
+        interfaces: &BTreeSet<InterfaceIndex>,
+        namespaces: &BTreeSet<NetnsInode>,
+    ) {
         self.cgroups.retain(|id, _| cgroups.contains(id));
+        self.namespaces.retain(|netns, _| namespaces.contains(netns));
         self.interfaces.retain(|index, _| interfaces.contains(index));
         let begun = Instant::now();
         if begun < self.rests_until {
@@ -73,7 +82,19 @@ impl Names {
                 self.places = netns::names();
             }
         }
+        self.learn_namespaces(namespaces);
         self.rests_until = Instant::now() + begun.elapsed() * REST;
+    }
+
+    fn learn_namespaces(&mut self, wanted: &BTreeSet<NetnsInode>) {
+        if wanted.iter().all(|netns| self.namespaces.contains_key(netns)) {
+            return;
+        }
+        self.places = netns::names();
+        for netns in wanted {
+            let name = || self.places.get(netns).cloned();
+            self.namespaces.entry(*netns).or_insert_with(name);
+        }
     }
 
     /// End the rest: what is learned next is the last. Capabilities are back by then, so namespaces
@@ -93,6 +114,12 @@ impl Names {
     /// the namespace.
     pub(crate) fn interface(&self, index: InterfaceIndex) -> Option<Name> {
         self.interfaces.get(&index).cloned().flatten()
+    }
+
+    /// Return the name of a network namespace; `None` for ours, and where it had none when it was
+    /// looked up.
+    pub(crate) fn named(&self, netns: NetnsInode) -> Option<Name> {
+        self.namespaces.get(&netns).cloned().flatten()
     }
 
     /// The name of a network namespace that is not ours, or its inode.
@@ -207,7 +234,11 @@ mod tests {
 
     fn learn(names: &mut Names, cgroups: &[u64]) {
         names.wake();
-        names.learn(&cgroups.iter().copied().collect(), &BTreeSet::new());
+        names.learn(
+            &cgroups.iter().copied().collect(),
+            &BTreeSet::new(),
+            &BTreeSet::new(),
+        );
     }
 
     #[test]
@@ -263,7 +294,11 @@ mod tests {
 
         let another = hierarchy.make("another");
         names.rests_until = Instant::now() + Duration::from_secs(3600);
-        names.learn(&BTreeSet::from([ids[0], another]), &BTreeSet::new());
+        names.learn(
+            &BTreeSet::from([ids[0], another]),
+            &BTreeSet::new(),
+            &BTreeSet::new(),
+        );
         assert_eq!(names.cgroup(ids[0]), Some("/0".into()));
         assert_eq!(names.cgroup(another), None);
         learn(&mut names, &[ids[0], another]);
@@ -276,7 +311,7 @@ mod tests {
         let own = NetnsInode(own.try_into().unwrap());
         let mut names = Names::new(Path::new("/nowhere"));
         let wanted = [(own, 1), (own, u32::MAX), (NetnsInode(1), 1)];
-        names.learn(&BTreeSet::new(), &wanted.into());
+        names.learn(&BTreeSet::new(), &wanted.into(), &BTreeSet::new());
         assert_eq!(names.interface(wanted[0]), Some("lo".into()));
         assert_eq!(names.interface(wanted[1]), None);
         assert_eq!(names.interface(wanted[2]), None);

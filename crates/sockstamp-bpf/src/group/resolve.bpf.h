@@ -107,10 +107,12 @@ static __always_inline void group_identify(struct group_key *key, const struct s
 		identity->remote_port = 0;
 		__builtin_memset(identity->local_address, 0, sizeof(identity->local_address));
 	}
-	if (setting_groups & GROUP_BY_INTERFACE) {
+	if (setting_groups & GROUP_BY_PROTO)
+		identity->protocol = sk->sk_protocol;
+	if (setting_groups & (GROUP_BY_INTERFACE | GROUP_BY_NETNS))
 		identity->netns = sk->__sk_common.skc_net.net->ns.inum;
+	if (setting_groups & GROUP_BY_INTERFACE)
 		key->ifindex = sk->sk_dst_cache->dev->ifindex;
-	}
 }
 
 static __always_inline __u16 group_port(const struct sock *sk)

@@ -250,7 +250,8 @@ impl Packets {
         let seen = self.cgroups.len();
         self.cgroups.extend(ready.iter().filter_map(Raw::cgroup));
         if self.cgroups.len() > seen {
-            self.names.learn(&self.cgroups, &BTreeSet::new());
+            self.names
+                .learn(&self.cgroups, &BTreeSet::new(), &BTreeSet::new());
         }
         for raw in ready {
             let path = raw.cgroup().and_then(|cgroup| self.names.cgroup(cgroup));

@@ -27,6 +27,9 @@ const volatile __u32 setting_in_step; /* a power of two; 0: messages are sampled
 /* Beyond this rate a flow would need more than 2^20 messages in a second for each measured one. */
 #define SAMPLE_WEIGHT_MAX (1U << 20)
 
+/* More messages than a flow has in a second. */
+#define SAMPLE_REST (1U << 30)
+
 /* The number of steps of the cap per doubling of N. */
 #define SAMPLE_STEPS 8
 
@@ -55,11 +58,14 @@ static __always_inline void sample_draw(struct sampler *sampler, __u32 rest, __u
 	sampler->rest = n - 1 - drawn;
 }
 
-static __always_inline __u32 sample_cap(void)
+/* `own`: of a group; 0: everybody's. */
+static __always_inline __u32 sample_cap(__u32 own)
 {
+	__u32 cap = own ? own : setting_rate_cap;
 	__u32 divisor = rate_divisor;
-	__u32 cap = divisor ? setting_rate_cap / divisor : setting_rate_cap;
 
+	if (divisor)
+		cap /= divisor;
 	return cap ? cap : 1;
 }
 
@@ -79,17 +85,40 @@ static __always_inline __u32 sample_weight(const struct sampler *sampler, __u64 
  * that is must depend on nothing that was drawn, or a message could be counted for by two blocks or
  * by none. `now` may be stale, so a clock that costs nothing will do.
  */
-static __always_inline void sample_refresh(struct sampler *sampler, __u64 now)
+static __always_inline bool sample_due(const struct sampler *sampler, __u64 now)
 {
 	__s64 elapsed = now - sampler->window;
 
-	if (!setting_rate_cap || elapsed < (__s64)SAMPLE_WINDOW_NS)
-		return;
-	sampler->cap = sample_cap();
-	sample_draw(sampler, 0, sample_weight(sampler, elapsed));
+	return setting_rate_cap && elapsed >= (__s64)SAMPLE_WINDOW_NS;
+}
+
+static __always_inline void sample_begin(struct sampler *sampler, __u64 now)
+{
 	sampler->window = now;
 	sampler->seen = 0;
 	sampler->measured = 0;
+}
+
+static __always_inline void sample_open(struct sampler *sampler, __u64 now, __u32 own)
+{
+	sampler->cap = sample_cap(own);
+	sample_draw(sampler, 0, sample_weight(sampler, now - sampler->window));
+	sample_begin(sampler, now);
+}
+
+/* A window without a measured message: no block ends in it. */
+static __always_inline void sample_rest(struct sampler *sampler, __u64 now)
+{
+	sampler->weight = SAMPLE_REST;
+	sampler->skip = SAMPLE_REST;
+	sampler->rest = 0;
+	sample_begin(sampler, now);
+}
+
+static __always_inline void sample_refresh(struct sampler *sampler, __u64 now)
+{
+	if (sample_due(sampler, now))
+		sample_open(sampler, now, 0);
 }
 
 /* Return true if the next message is to be skipped. */
@@ -164,7 +193,7 @@ static __always_inline void sample_start(struct sampler *sampler)
 {
 	if (!sampling())
 		return;
-	sampler->cap = sample_cap();
+	sampler->cap = sample_cap(0);
 	sample_draw(sampler, 0, setting_sample ? setting_sample : 1);
 }
 

@@ -23,6 +23,7 @@ use crate::error::{Error, Tried};
 use crate::facts::Facts;
 use crate::flow;
 use crate::group;
+use crate::group::GroupCap;
 use crate::histogram;
 use crate::host_path;
 use crate::map_view::Banks;
@@ -318,6 +319,30 @@ impl Session {
         self.groups
             .as_mut()
             .map_or_else(Vec::new, group::Table::take_ended)
+    }
+
+    /// Return the groups that came since the last call, with their places. They are looked for once
+    /// per second, if groups differ by cgroup, container, interface or network namespace.
+    pub fn take_new_groups(&mut self) -> Vec<(u32, GroupKey)> {
+        self.groups
+            .as_mut()
+            .map_or_else(Vec::new, group::Table::take_fresh)
+    }
+
+    /// Have [`take_new_groups`](Self::take_new_groups) return all groups once more.
+    pub fn renew_groups(&mut self) {
+        if let Some(groups) = &mut self.groups {
+            groups.all_are_fresh();
+        }
+    }
+
+    /// Measure so many messages of the group in a place. Each flow has the new cap within a second.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn cap_group(&self, place: u32, cap: GroupCap) -> Result<(), Error> {
+        group::set_cap(&self.skeleton.maps, place, cap)
     }
 
     /// Return the cost of each program that runs for messages, by its name.

@@ -428,7 +428,7 @@ static __always_inline void udp_read_message(struct udp_flow *flow, const struct
 		return;
 	read->group = udp_group(flow, sk, &read->arrival.remote);
 	account_message(bank, read->group, DIRECTION_RX, read->length);
-	udp_sample_refresh(&flow->rx_sampler, read->now);
+	udp_sample_refresh(&flow->rx_sampler, read->now, read->group);
 	/* Less of it may have been asked for. */
 	length = read->arrival.length ?: read->length;
 	if (datagram_skip(&flow->rx_sampler, read->arrival.number, length))

@@ -602,7 +602,7 @@ static __always_inline void udp_sent(const struct sock *sk, int result)
 	/* Its packet waits for the neighbour's address: of a connected socket the peer is known. */
 	if (slot != UDP_NO_SLOT && !send->sched && sk->__sk_common.skc_dport && !udp_pending(sk))
 		udp_ask(flow, udp_asks_peer(sk), bpf_ktime_get_ns());
-	udp_sample_refresh(&flow->tx_sampler, send->sched_last ?: bpf_ktime_get_ns());
+	udp_sample_refresh(&flow->tx_sampler, send->sched_last ?: bpf_ktime_get_ns(), group);
 	if (datagram_skip(&flow->tx_sampler, slot == UDP_NO_SLOT ? 0 : send->number, result)) {
 		if (slot != UDP_NO_SLOT)
 			udp_release(flow, slot);

@@ -252,9 +252,9 @@ static __always_inline struct udp_flow *udp_flow_of(const void *sk)
  * Tasks that send at once count in one sampler without a lock. Where they have run it below zero,
  * it begins anew.
  */
-static __always_inline void udp_sample_refresh(struct sampler *sampler, __u64 now)
+static __always_inline void udp_sample_refresh(struct sampler *sampler, __u64 now, __u32 group)
 {
-	sample_refresh(sampler, now);
+	group_sample_refresh(sampler, now, group);
 	if (sampling() && sampler->skip > 2 * sampler->weight)
 		sample_start(sampler);
 }

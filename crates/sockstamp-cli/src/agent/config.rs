@@ -18,7 +18,7 @@ use sockstamp_model::group::{Dimension, Grouping};
 use super::otlp::{Endpoint, Protocol};
 use super::rules::Rule;
 use super::tls::TlsTable;
-use super::values::parsed;
+use super::values::{duration, parsed, seconds, some_duration, some_seconds};
 use crate::measuring::{MaxCost, max_cost};
 
 /// All settings. Keys that nobody knows are refused.
@@ -81,7 +81,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 9776)),
             token_file: None,
-            by: vec![Dimension::Container],
+            by: vec![Dimension::Container, Dimension::Proto],
             rate_cap: NonZeroU32::new(100).unwrap_or(NonZeroU32::MIN),
             max_cost: MaxCost::ONE_PERCENT,
             max_flows: None,
@@ -309,7 +309,10 @@ impl Config {
     pub(super) fn slower_than(&self) -> Option<Duration> {
         let recorded = self.hindsight.as_ref().map(|table| table.slower_than);
         let sent = self.otlp.as_ref().and_then(|table| table.slower_than);
-        let others = [sent, self.page.slower_than].into_iter().flatten().min();
+        let wanted = self.takes_messages();
+        let rules = self.rules.iter().filter(|_| wanted).map(|rule| rule.slower_than);
+        let others = [sent, self.page.slower_than].into_iter().chain(rules);
+        let others = others.flatten().min();
         match recorded {
             Some(recorded) => recorded.map(|recorded| others.map_or(recorded, |least| least.min(recorded))),
             None => others,
@@ -405,15 +408,6 @@ fn series<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error>
     }
 }
 
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    crate::duration::with_unit(&text).map_err(D::Error::custom)
-}
-
-fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    duration(deserializer).map(Some)
-}
-
 fn kept<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let kept = duration(deserializer)?;
     match (1..=86_400).contains(&kept.as_secs()) {
@@ -444,17 +438,6 @@ fn printed<S: Serializer>(value: &impl std::fmt::Display, serializer: S) -> Resu
 
 fn megabytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     within(deserializer, 1, 1 << 24)
-}
-
-fn some_seconds<S: Serializer>(duration: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
-    match duration {
-        Some(duration) => seconds(duration, serializer),
-        None => serializer.serialize_none(),
-    }
-}
-
-fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&format!("{}s", duration.as_secs_f64()))
 }
 
 fn comms<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {

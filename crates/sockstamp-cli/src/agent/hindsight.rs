@@ -25,6 +25,7 @@ use tokio::sync::oneshot;
 
 use self::files::Files;
 use super::config::HindsightTable;
+use super::owners::Owner;
 use super::server::Answer;
 use crate::escape::complain;
 
@@ -127,8 +128,10 @@ impl Hindsight {
     }
 
     /// Add a message, if it took long enough: others than this may have asked for it.
-    pub(super) fn push(&mut self, message: &Message) {
-        let least = self.slower_than;
+    pub(super) fn push(&mut self, message: &Message, owner: &Owner) {
+        // Without a time all are recorded, but those of groups that have one of their own.
+        let least = owner.least(Some(self.slower_than.unwrap_or_default()));
+        let least = least.filter(|least| *least > Nanos::ZERO);
         if least.is_some_and(|least| !message.verdict.is_valid() || message.total() < least) {
             return;
         }

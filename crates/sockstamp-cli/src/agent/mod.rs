@@ -10,6 +10,7 @@ mod hindsight;
 mod notify;
 mod otlp;
 mod own;
+mod owners;
 mod prober;
 mod rules;
 mod server;
@@ -44,8 +45,9 @@ use self::figures::Figures;
 use self::hindsight::Hindsight;
 use self::notify::Notifier;
 use self::otlp::Sender;
+use self::owners::{Owner, Owners};
 use self::prober::Prober;
-use self::rules::Namer;
+use self::rules::{Namer, Rule};
 use self::server::{Answer, Question, Server, Want};
 use self::slow::Slow;
 use self::tls::Identity;
@@ -80,6 +82,8 @@ pub struct Options {
 
 /// Without a scrape the counters are looked at this often: groups that ended must not pile up.
 const UNASKED: Duration = Duration::from_secs(60);
+/// New groups are looked for this often, where rules may hold for them.
+const NEW_GROUPS: Duration = Duration::from_secs(1);
 /// Scrapes within this time get the same figures.
 const FRESH: Duration = Duration::from_millis(200);
 
@@ -117,6 +121,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         server: Server::start(listener, token, identity.as_ref())?,
         identity,
         slow: Slow::default(),
+        owners: Owners::default(),
         prober,
         options,
         config,
@@ -248,6 +253,7 @@ struct Agent<'a> {
     sender: Option<Sender>,
     /// The last slow messages, for the page.
     slow: Slow,
+    owners: Owners,
     prober: Prober,
     server: Server,
     /// The certificate of the server, if it uses TLS.
@@ -266,15 +272,18 @@ impl Agent<'_> {
             let due = self.due();
             let others = [signals.get_read().as_fd(), self.server.wake().as_fd()];
             let (hindsight, sender, slow) = (&mut self.hindsight, &mut self.sender, &mut self.slow);
+            let owners = &self.owners;
             self.measuring.session.wait(Some(due), &others, &mut |message| {
+                let owner = owners.of(&message);
                 if let Some(hindsight) = hindsight {
-                    hindsight.push(&message);
+                    hindsight.push(&message, owner);
                 }
                 if let Some(sender) = sender {
-                    sender.push(&message);
+                    sender.push(&message, owner);
                 }
-                slow.push(&message);
+                slow.push(&message, owner);
             })?;
+            self.meet_groups()?;
             if let Some(refusal) = self.measuring.session.take_refusal() {
                 complain_of(refusal);
             }
@@ -297,6 +306,22 @@ impl Agent<'_> {
         }
     }
 
+    /// Apply the rules to new groups.
+    fn meet_groups(&mut self) -> Result<()> {
+        let session = &mut self.measuring.session;
+        let new = session.take_new_groups();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let namer = namer(&self.config);
+        for (place, key) in new {
+            let rule = namer.rule(&key);
+            session.cap_group(place, Rule::cap(rule))?;
+            self.owners.set(place, Owner::new(&key, rule));
+        }
+        Ok(())
+    }
+
     /// Hand over what waited long enough, and return the time until something else is due.
     fn due(&mut self) -> Duration {
         let written = self.hindsight.as_mut().and_then(Hindsight::tick);
@@ -307,6 +332,11 @@ impl Agent<'_> {
             self.notifier.alive(),
         ];
         let looked = UNASKED.saturating_sub(self.looked.elapsed());
+        let looked = match self.config.rules.is_empty() {
+            true => looked,
+            // Rules hold for a new group soon.
+            false => looked.min(NEW_GROUPS),
+        };
         dues.into_iter().flatten().fold(looked, Duration::min)
     }
 
@@ -437,6 +467,7 @@ impl Agent<'_> {
         if (&config.by, &config.rules) != (&self.config.by, &self.config.rules) {
             self.look()?;
             self.figures.rename();
+            self.measuring.session.renew_groups();
         }
         let probes = probes(&config, &self.wanted);
         if probes != probed {
@@ -458,6 +489,7 @@ impl Agent<'_> {
                 return Err(error);
             }
         };
+        self.owners = Owners::default();
         self.figures.finish(old.session, &namer(&self.config))?;
         self.figures.begin(&mut self.measuring.session)
     }

@@ -1,37 +1,64 @@
-//! Rules: labels for groups that match.
+//! Rules: labels, rates and thresholds for groups that match.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::de::{Deserializer, Error as _};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
+use sockstamp_bpf::GroupCap;
 use sockstamp_export::Labels;
 use sockstamp_export::catalogue;
 use sockstamp_export::ledger::Naming;
 use sockstamp_model::group::{Dimension, GroupKey};
 
-use super::values::{parsed, refused};
+use super::values::{parsed, some_duration, some_seconds};
 
-/// A rule. The first that matches a group gives it its labels.
+/// A rule. The first that matches a group holds for it.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rule {
     #[serde(rename = "match")]
     pub(super) matches: Match,
-    #[serde(deserialize_with = "labels")]
+    #[serde(
+        default,
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "labels"
+    )]
     labels: BTreeMap<String, String>,
-    #[serde(default, skip_serializing, deserialize_with = "no_rate_cap")]
-    rate_cap: Option<Infallible>,
-    #[serde(default, skip_serializing, deserialize_with = "no_slower_than")]
-    slower_than: Option<Infallible>,
-    #[serde(default, skip_serializing, deserialize_with = "no_off")]
-    off: Option<Infallible>,
+    /// Messages measured per second, flow and direction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate_cap: Option<NonZeroU32>,
+    /// Messages are handed over one by one if they took as long, whatever other settings say.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "some_duration",
+        serialize_with = "some_seconds"
+    )]
+    pub(super) slower_than: Option<Duration>,
+    /// Nothing is measured, and there are no series.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    off: bool,
+}
+
+impl Rule {
+    /// Return the messages of a group that are measured.
+    pub(super) fn cap(rule: Option<&Self>) -> GroupCap {
+        match rule {
+            Some(Self { off: true, .. }) => GroupCap::Off,
+            Some(Self {
+                rate_cap: Some(cap), ..
+            }) => GroupCap::Rate(*cap),
+            _ => GroupCap::Common,
+        }
+    }
 }
 
 /// The conditions of a rule. All that are given must hold.
@@ -48,8 +75,8 @@ pub(super) struct Match {
     port: Option<Ports>,
     #[serde(skip_serializing_if = "Option::is_none")]
     peer: Option<Prefix>,
-    #[serde(default, skip_serializing, deserialize_with = "no_netns")]
-    netns: Option<Infallible>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    netns: Option<Pattern>,
 }
 
 impl Match {
@@ -61,6 +88,7 @@ impl Match {
             (Dimension::Comm, self.comm.is_some()),
             (Dimension::Port, self.port.is_some()),
             (Dimension::Peer, self.peer.is_some()),
+            (Dimension::Netns, self.netns.is_some()),
         ];
         looks
             .into_iter()
@@ -77,6 +105,7 @@ impl Match {
         text(&self.container, Dimension::Container)
             && text(&self.cgroup, Dimension::Cgroup)
             && text(&self.comm, Dimension::Comm)
+            && text(&self.netns, Dimension::Netns)
             && self
                 .port
                 .as_ref()
@@ -231,22 +260,6 @@ fn complaint(name: &str) -> Option<String> {
         .then(|| format!("the label {name} has a meaning of its own"))
 }
 
-fn no_rate_cap<'de, D: Deserializer<'de>>(_: D) -> Result<Option<Infallible>, D::Error> {
-    refused::<D>("one rate cap holds for the whole host: set rate_cap outside of rules")
-}
-
-fn no_slower_than<'de, D: Deserializer<'de>>(_: D) -> Result<Option<Infallible>, D::Error> {
-    refused::<D>("the agent counts messages of any time; `sockstamp trace --slower-than` shows slow ones")
-}
-
-fn no_off<'de, D: Deserializer<'de>>(_: D) -> Result<Option<Infallible>, D::Error> {
-    refused::<D>("a rule cannot leave messages out: use [target], such as filter = \"not port 22\"")
-}
-
-fn no_netns<'de, D: Deserializer<'de>>(_: D) -> Result<Option<Infallible>, D::Error> {
-    refused::<D>("groups do not know their network namespace: use netns of [target]")
-}
-
 /// The value that series show for a dimension; empty where there is none.
 fn label(key: &GroupKey, dimension: Dimension) -> String {
     let value = match dimension {
@@ -266,14 +279,24 @@ pub(super) struct Namer<'a> {
     pub(super) cgroups: PathBuf,
 }
 
+impl<'a> Namer<'a> {
+    /// Return the rule that holds for a group.
+    pub(super) fn rule(&self, key: &GroupKey) -> Option<&'a Rule> {
+        self.rules.iter().find(|rule| rule.matches.fits(key))
+    }
+}
+
 impl Naming for Namer<'_> {
+    fn is_left_out(&self, key: &GroupKey) -> bool {
+        self.rule(key).is_some_and(|rule| rule.off)
+    }
+
     fn labels(&self, key: &GroupKey) -> Labels {
         let own = self.by.iter();
         let mut labels: Labels = own
             .map(|&by| (Cow::Borrowed(by.name()), label(key, by)))
             .collect();
-        let rule = self.rules.iter().find(|rule| rule.matches.fits(key));
-        let added = rule.into_iter().flat_map(|rule| &rule.labels);
+        let added = self.rule(key).into_iter().flat_map(|rule| &rule.labels);
         labels.extend(added.map(|(name, value)| (Cow::Owned(name.clone()), value.clone())));
         labels
     }
@@ -289,6 +312,9 @@ impl Naming for Namer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use sockstamp_model::flow::NetnsInode;
+    use sockstamp_model::group::GroupNetns;
+
     use super::*;
     use crate::agent::config::Config;
 
@@ -377,16 +403,48 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_rules_say_so() {
-        let refusal = |line: &str| {
-            let text = format!("[[rule]]\nmatch = {{}}\nlabels = {{}}\n{line}");
-            toml::from_str::<Config>(&text).unwrap_err().message().to_owned()
+    fn the_first_rule_that_matches_sets_the_cap_and_the_threshold() {
+        let config = r#"
+            [[rule]]
+            match = { netns = "blue" }
+            off = true
+            [[rule]]
+            match = { port = 443 }
+            rate_cap = 5
+            slower_than = "20ms"
+        "#;
+        let config: Config = toml::from_str(config).unwrap();
+        assert_eq!(
+            toml::from_str::<Config>(&toml::to_string(&config).unwrap()).unwrap(),
+            config
+        );
+        let namer = Namer {
+            by: &config.by,
+            rules: &config.rules,
+            cgroups: PathBuf::new(),
         };
-        assert!(refusal("rate_cap = 5").contains("whole host"));
-        assert!(refusal("slower_than = \"1ms\"").contains("--slower-than"));
-        assert!(refusal("off = true").contains("[target]"));
-        let netns = toml::from_str::<Config>("[[rule]]\nmatch = { netns = \"a\" }\nlabels = {}");
-        assert!(netns.unwrap_err().message().contains("netns of [target]"));
+        let blue = GroupKey {
+            netns: Some(GroupNetns {
+                inode: NetnsInode(7),
+                name: Some("blue".into()),
+            }),
+            ..key("", 443, "10.0.0.1")
+        };
+        assert_eq!(Rule::cap(namer.rule(&blue)), GroupCap::Off);
+        assert!(namer.is_left_out(&blue));
+        let web = key("", 443, "10.0.0.1");
+        let rule = namer.rule(&web);
+        assert_eq!(Rule::cap(rule), GroupCap::Rate(NonZeroU32::new(5).unwrap()));
+        assert_eq!(
+            rule.and_then(|rule| rule.slower_than),
+            Some(Duration::from_millis(20))
+        );
+        let other = namer.rule(&key("", 80, "10.0.0.1"));
+        assert!(other.is_none() && Rule::cap(other) == GroupCap::Common);
+    }
+
+    #[test]
+    fn labels_keep_clear_of_names_with_a_meaning() {
         let label = |name: &str| {
             let text = format!("[[rule]]\nmatch = {{}}\nlabels = {{ {name} = \"x\" }}");
             toml::from_str::<Config>(&text).map_err(|error| error.message().to_owned())

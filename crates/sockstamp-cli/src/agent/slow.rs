@@ -10,6 +10,8 @@ use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
 
+use super::owners::Owner;
+
 /// Messages that are kept: some kilobytes each.
 const KEPT: usize = 100;
 
@@ -29,11 +31,9 @@ impl Slow {
             .retain(|message| least.is_some_and(|least| message.time() >= least));
     }
 
-    pub(super) fn push(&mut self, message: &Message) {
-        let is_slow = self
-            .slower_than
-            .is_some_and(|least| message.time() >= least.into());
-        if is_slow && message.verdict.is_valid() {
+    pub(super) fn push(&mut self, message: &Message, owner: &Owner) {
+        let least = owner.least(self.slower_than.map(Nanos::from));
+        if least.is_some_and(|least| message.time() >= least) && message.verdict.is_valid() {
             self.kept.truncate(KEPT - 1);
             self.kept.push_front(message.clone());
         }

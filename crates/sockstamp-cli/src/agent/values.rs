@@ -1,9 +1,10 @@
 //! Read values of the configuration.
 
-use std::convert::Infallible;
 use std::fmt::Display;
 use std::str::FromStr;
+use std::time::Duration;
 
+use serde::Serializer;
 use serde::de::{Deserialize, Deserializer, Error};
 
 /// Read a value of a type that is parsed from text.
@@ -14,7 +15,31 @@ pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
     text.parse().map_err(D::Error::custom)
 }
 
-/// Refuse a key that users may expect, with the reason.
-pub(super) fn refused<'de, D: Deserializer<'de>>(why: &str) -> Result<Option<Infallible>, D::Error> {
-    Err(D::Error::custom(why))
+/// Read a time with a unit.
+pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    crate::duration::with_unit(&text).map_err(D::Error::custom)
+}
+
+/// Read a time with a unit that may be left out.
+pub(super) fn some_duration<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Duration>, D::Error> {
+    duration(deserializer).map(Some)
+}
+
+/// Write a time that may be left out.
+pub(super) fn some_seconds<S: Serializer>(
+    duration: &Option<Duration>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match duration {
+        Some(duration) => seconds(duration, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+/// Write a time in seconds.
+pub(super) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&format!("{}s", duration.as_secs_f64()))
 }

@@ -4,20 +4,22 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use sockstamp_model::group::{
-    Dimension, GroupCgroup, GroupInterface, GroupKey, GroupSummary, Grouping, Groups,
+    Dimension, GroupCgroup, GroupInterface, GroupKey, GroupNetns, GroupSummary, Grouping, Groups,
 };
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 
 /// The dimensions that recordings have: the path of a cgroup, by which a container is known, is not
 /// recorded.
-pub(crate) const DIMENSIONS: [Dimension; 7] = [
+pub(crate) const DIMENSIONS: [Dimension; 9] = [
     Dimension::Pid,
     Dimension::Comm,
     Dimension::Cgroup,
     Dimension::Port,
     Dimension::Peer,
     Dimension::Interface,
+    Dimension::Proto,
+    Dimension::Netns,
     Dimension::Flow,
 ];
 
@@ -39,6 +41,12 @@ pub(crate) fn key(message: &Message, by: &Grouping) -> GroupKey {
         port: has(Dimension::Port).then(|| flow.local.port().min(flow.remote.port())),
         peer: has(Dimension::Peer).then(|| flow.remote.ip().to_canonical()),
         interface: has(Dimension::Interface).then(|| interface(message)),
+        proto: has(Dimension::Proto).then_some(flow.protocol),
+        // A recording may be another host's.
+        netns: has(Dimension::Netns).then_some(GroupNetns {
+            inode: flow.netns,
+            name: None,
+        }),
         flow: has(Dimension::Flow).then_some(flow),
     }
 }

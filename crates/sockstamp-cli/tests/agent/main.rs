@@ -10,6 +10,7 @@ mod packaging;
 mod page;
 mod prober;
 mod prometheus;
+mod rules;
 mod running;
 mod scrape;
 mod tls;

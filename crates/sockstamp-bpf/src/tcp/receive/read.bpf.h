@@ -413,7 +413,7 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
 	}
 	group = group_of_task(&flow->group, sk);
 	account_messages(bank, group, DIRECTION_RX, length, window_weight());
-	sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache);
+	group_sample_refresh(&flow->rx_sampler, tcp_of(sk)->tcp_clock_cache, group);
 	if (stream_skip(&flow->rx_sampler, rx_number(flow, read->start),
 			rx_number(flow, read->end)))
 		rx_passed_over(flow);

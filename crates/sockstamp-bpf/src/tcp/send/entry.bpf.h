@@ -116,10 +116,14 @@ static __always_inline void entry_note(const struct sock *sk, struct flow *flow,
  * A window may end while a message is copied. The new draw must not make a later turn of it an
  * entry, so draw only while no byte of a message is in the queue.
  */
-static __always_inline void tx_refresh(const struct tcp_sock *tp, struct flow *flow)
+static __always_inline void tx_refresh(const struct sock *sk, struct flow *flow)
 {
-	if (tp->write_seq == flow->tx_seq)
-		sample_refresh(&flow->tx_sampler, tp->tcp_clock_cache);
+	const struct tcp_sock *tp = tcp_of(sk);
+	struct sampler *sampler = &flow->tx_sampler;
+	__u64 now = tp->tcp_clock_cache;
+
+	if (tp->write_seq == flow->tx_seq && sample_due(sampler, now))
+		group_sample_refresh(sampler, now, group_of_task(&flow->group, sk));
 }
 
 /*
@@ -262,7 +266,7 @@ static __always_inline void tx_entry(const struct sock *sk, const struct msghdr 
 		return;
 	flow_enter(flow, false);
 	will_wait = tx_will_wait(sk, tail, size_goal);
-	tx_refresh(tcp_of(sk), flow);
+	tx_refresh(sk, flow);
 	if (stream_passes(&flow->tx_sampler)) {
 		if (will_wait)
 			tx_turn_unmeasured(sk, flow, msg);
@@ -315,7 +319,7 @@ static __always_inline void tx_entry_callback(const struct sock *sk)
 		return;
 	if (tcp_of(sk)->write_seq != flow->tx_seq)
 		return;
-	tx_refresh(tcp_of(sk), flow);
+	tx_refresh(sk, flow);
 	if (stream_passes(&flow->tx_sampler) || flow->tx_crowded)
 		return;
 	task = bpf_get_current_pid_tgid();
@@ -354,7 +358,7 @@ static __always_inline struct sender *tx_entry_function(const struct sock *sk, s
 
 	if (!flow_wants(flow, DIRECTION_TX))
 		return NULL;
-	tx_refresh(tcp_of(sk), flow);
+	tx_refresh(sk, flow);
 	if (stream_passes(&flow->tx_sampler) || flow->tx_crowded)
 		return NULL;
 	task = bpf_get_current_pid_tgid();

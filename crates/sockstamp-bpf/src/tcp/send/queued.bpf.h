@@ -204,7 +204,7 @@ static __always_inline bool tx_queued(const struct sock *sk, const struct sk_buf
 	group = group_of_task(&flow->group, sk);
 	account_messages(bank, group, DIRECTION_TX, key + 1 - start, window_weight());
 	if (!setting_entry)
-		sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache);
+		group_sample_refresh(&flow->tx_sampler, tcp_of(sk)->tcp_clock_cache, group);
 	if (stream_skip(&flow->tx_sampler, start, key + 1)) {
 		tx_passed_over(sk, flow);
 		return false;

@@ -22,6 +22,7 @@ use sockstamp_export::catalogue::OTLP_ITEMS;
 use sockstamp_export::otlp::{Origin, Request, Requests, request, scope};
 use sockstamp_export::wire::Fields;
 use sockstamp_export::{Exposition, Value};
+use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
 use sockstamp_model::name::Escaped;
 use tokio::sync::{mpsc, watch};
@@ -32,6 +33,7 @@ use self::client::{Client, Outcome, Signal};
 pub(super) use self::client::{Endpoint, Protocol};
 use self::spans::Ids;
 use super::config::{OtlpTable, token};
+use super::owners::Owner;
 use super::tls;
 use crate::escape::complain;
 
@@ -188,16 +190,13 @@ impl Sender {
     }
 
     /// Send a message, if it is slow.
-    pub(super) fn push(&mut self, message: &Message) {
-        let slow = self
-            .table
-            .slower_than
-            .is_some_and(|least| message.total() >= least.into());
-        if !slow || !message.verdict.is_valid() {
+    pub(super) fn push(&mut self, message: &Message, owner: &Owner) {
+        let least = owner.least(self.table.slower_than.map(Nanos::from));
+        if !least.is_some_and(|least| message.total() >= least) || !message.verdict.is_valid() {
             return;
         }
         let spans = match self.allowance.take() {
-            true => spans::spans(message, &mut self.ids).unwrap_or_default(),
+            true => spans::spans(message, owner, &mut self.ids).unwrap_or_default(),
             false => {
                 self.totals.count(Signal::Spans, Fate::Rate, 1);
                 return;

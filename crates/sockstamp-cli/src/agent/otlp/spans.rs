@@ -11,6 +11,8 @@ use sockstamp_model::flow::canonical;
 use sockstamp_model::message::Message;
 use sockstamp_model::stage::Direction;
 
+use crate::agent::owners::Owner;
+
 /// `SPAN_KIND_INTERNAL`: whose client or server it is, a message does not say.
 const INTERNAL: u64 = 1;
 
@@ -32,7 +34,7 @@ impl Ids {
 }
 
 /// Return the spans of a message; none where it has no stage.
-pub(super) fn spans(message: &Message, ids: &mut Ids) -> io::Result<Vec<Fields>> {
+pub(super) fn spans(message: &Message, owner: &Owner, ids: &mut Ids) -> io::Result<Vec<Fields>> {
     let timeline = Timeline::of(message);
     let stages: Vec<_> = timeline.between.iter().chain(&timeline.way).collect();
     let begin = stages.iter().map(|placed| placed.span.begin).min();
@@ -42,7 +44,7 @@ pub(super) fn spans(message: &Message, ids: &mut Ids) -> io::Result<Vec<Fields>>
     };
     let (trace, root) = (ids.take::<16>()?, ids.take::<8>()?);
     let whole = span(&trace, &root, None, name(message), Span { begin, end });
-    let mut spans = vec![with(whole, attributes(message))];
+    let mut spans = vec![with(whole, attributes(message, owner))];
     for placed in stages {
         let id = ids.take::<8>()?;
         let stage = span(&trace, &id, Some(&root), placed.stage.name(), placed.span);
@@ -78,8 +80,8 @@ fn name(message: &Message) -> &'static str {
     }
 }
 
-/// Semantic conventions, "Network" and "Process"; what they lack begins with `sockstamp`.
-fn attributes(message: &Message) -> Vec<Fields> {
+/// Semantic conventions, "Network", "Process" and "Container"; what they lack begins with `sockstamp`.
+fn attributes(message: &Message, owner: &Owner) -> Vec<Fields> {
     let [local, peer] = [message.flow.local, message.flow.remote].map(canonical);
     let mut attributes = vec![
         text("network.transport", &message.flow.protocol.to_string()),
@@ -96,6 +98,9 @@ fn attributes(message: &Message) -> Vec<Fields> {
     ];
     if let Some(interface) = &message.interfaces.last {
         attributes.push(text("network.interface.name", &interface.name.to_string()));
+    }
+    if let Some(container) = owner.container.as_ref().filter(|name| !name.is_empty()) {
+        attributes.push(text("container.id", &container.to_string()));
     }
     attributes
 }
