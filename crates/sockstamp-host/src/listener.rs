@@ -28,8 +28,8 @@ pub struct Listener {
 /// A socket for as long as it lives: its network namespace, and its cookie.
 pub type Key = (NetnsInode, u64);
 
-/// Position of `SK_MEMINFO_DROPS` in `INET_DIAG_SKMEMINFO`.
-const DROPS: usize = 8 * size_of::<u32>();
+/// Position of `SK_MEMINFO_DROPS`, the ninth word, in `INET_DIAG_SKMEMINFO`.
+const DROPS: usize = 32;
 
 /// Return the listeners of this network namespace and of all others that can be entered, or of one.
 /// Best effort: a namespace or a family that cannot be asked has none.

@@ -1,4 +1,6 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -8,7 +10,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use sockstamp::ReceiveStamping;
 use sockstamp_model::Histogram;
 
-use crate::worker::{Command, Report, Setup, Shared, Worker};
+use crate::worker::{Batch, Command, Report, Setup, Shared, Worker};
 use crate::{Counters, Error, Event, Namespace, Result, Sockets, Target, TargetId};
 
 /// Limits of an engine.
@@ -100,15 +102,50 @@ impl Engine {
     /// [`Error::Setting`] and [`Error::Refused`] for settings that cannot be, [`Error::Namespace`],
     /// [`Error::NoIcmpSocket`], [`Error::Finished`] after [`finish`](Self::finish).
     pub fn add(&mut self, target: Target) -> Result<Added> {
-        target.check()?;
         let namespace = target.namespace.clone();
-        let id = TargetId(self.next);
-        let worker = self.worker(&namespace)?;
+        let mut added = self.add_all([target]).map_err(|(_, error)| error)?;
+        added.pop().ok_or(Error::Ended(namespace))
+    }
+
+    /// Begin to probe targets. The probes of a network namespace begin when all of its targets are
+    /// there, so that adding many makes none late.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`add`](Self::add), with the address: then no target of that network namespace was
+    /// added.
+    pub fn add_all(
+        &mut self,
+        targets: impl IntoIterator<Item = Target>,
+    ) -> std::result::Result<Vec<Added>, (IpAddr, Error)> {
+        let mut batches: BTreeMap<u64, Batch> = BTreeMap::new();
+        let mut first = HashMap::new();
+        for target in targets {
+            target.check().map_err(|error| (target.address, error))?;
+            let id = TargetId(self.next);
+            self.next += 1;
+            let batch = *first.entry(target.namespace.clone()).or_insert(id.0);
+            batches.entry(batch).or_default().push((id, target));
+        }
+        let mut added = Vec::new();
+        for batch in batches.into_values() {
+            added.extend(self.add_batch(batch)?);
+        }
+        added.sort_unstable_by_key(|added: &Added| added.id);
+        Ok(added)
+    }
+
+    /// Add targets of one network namespace.
+    fn add_batch(&mut self, batch: Batch) -> std::result::Result<Vec<Added>, (IpAddr, Error)> {
+        let Some((_, first)) = batch.first() else {
+            return Ok(Vec::new());
+        };
+        let (address, namespace) = (first.address, first.namespace.clone());
+        let worker = self.worker(&namespace).map_err(|error| (address, error))?;
         let (reply, answer) = mpsc::channel();
-        worker.command(Command::Add(id, Box::new(target), reply));
-        let sockets = answer.recv().map_err(|_| Error::Ended(namespace))??;
-        self.next += 1;
-        Ok(Added { id, sockets })
+        worker.command(Command::Add(batch, reply));
+        let gone = |_| (address, Error::Ended(namespace));
+        answer.recv().map_err(gone)?
     }
 
     fn worker(&mut self, namespace: &Namespace) -> Result<&Handle> {

@@ -62,16 +62,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 
 /// Add the targets; return the kinds of sockets that probe them.
 fn add(engine: &mut Engine, targets: Vec<Target>) -> Result<BTreeSet<String>> {
-    let mut sockets = BTreeSet::new();
-    for target in targets {
-        let address = target.address;
-        let added = engine
-            .add(target)
-            .with_context(|| format!("cannot probe {address}"))?;
-        sockets.insert(added.sockets.to_string());
-    }
+    let added = engine.add_all(targets);
+    let added = added
+        .map_err(|(address, error)| anyhow::Error::new(error).context(format!("cannot probe {address}")))?;
     engine.finish();
-    Ok(sockets)
+    Ok(added.into_iter().map(|added| added.sockets.to_string()).collect())
 }
 
 /// Prints and keeps events.

@@ -1,5 +1,6 @@
 //! `sockstamp agent`: its figures against those of `stat`, by HTTP and in a real Prometheus.
 
+mod churn;
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;

@@ -7,5 +7,6 @@ mod known_answers;
 mod namespaces;
 mod network_faults;
 mod output;
+mod pacing;
 mod refused;
 mod run;

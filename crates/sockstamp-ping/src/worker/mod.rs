@@ -29,7 +29,7 @@ use crate::flights::{Flight, Flights, State};
 use crate::lane::{Key, Lane, PORT_BITS, PORTS, Probe};
 use crate::namespace::Presence;
 use crate::{
-    End, Error, Event, MAX_IN_FLIGHT, Namespace, Outcome, Protocol, Result, Settings, Sockets, Target,
+    Added, End, Error, Event, MAX_IN_FLIGHT, Namespace, Outcome, Protocol, Result, Settings, Sockets, Target,
     TargetId, pacing,
 };
 
@@ -39,10 +39,15 @@ use outbox::Outbox;
 pub(crate) use outbox::{Report, Shared};
 use schedule::{Schedule, Timer};
 
+/// Targets that are added together.
+pub(crate) type Batch = Vec<(TargetId, Target)>;
+/// The targets of a batch, or the one that cannot be and why.
+type Answer = std::result::Result<Vec<Added>, (IpAddr, Error)>;
+
 /// A command of the engine to a worker.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Add(TargetId, Box<Target>, Sender<Result<Sockets>>),
+    Add(Batch, Sender<Answer>),
     Remove(TargetId),
     /// End now if there is no target.
     Retire,
@@ -261,9 +266,9 @@ impl Worker {
     fn handle_commands(&mut self) -> Option<Ended> {
         loop {
             match self.commands.try_recv() {
-                Ok(Command::Add(id, target, reply)) => {
-                    // Ignore the error: if the caller is gone, the target ends with the engine.
-                    let _ = reply.send(self.add(id, &target));
+                Ok(Command::Add(batch, reply)) => {
+                    // Ignore the error: if the caller is gone, the targets end with the engine.
+                    let _ = reply.send(self.add_all(&batch));
                 }
                 Ok(Command::Remove(id)) => self.end(id, End::Removed),
                 Ok(Command::Retire) if self.targets.is_empty() => return Some(Ended::Stopped),
@@ -275,7 +280,23 @@ impl Worker {
         }
     }
 
-    fn add(&mut self, id: TargetId, target: &Target) -> Result<Sockets> {
+    fn add_all(&mut self, batch: &[(TargetId, Target)]) -> Answer {
+        let mut added = Vec::with_capacity(batch.len());
+        for (id, target) in batch {
+            match self.prepare(*id, target) {
+                Ok(sockets) => added.push(Added { id: *id, sockets }),
+                Err(error) => {
+                    added.iter().for_each(|added| self.forget(added.id));
+                    return Err((target.address, error));
+                }
+            }
+        }
+        // Opening sockets took its time: no target is late from the beginning.
+        added.iter().for_each(|added| self.begin(added.id));
+        Ok(added)
+    }
+
+    fn prepare(&mut self, id: TargetId, target: &Target) -> Result<Sockets> {
         let (number, sockets) = self.lane(target)?;
         let port = match target.protocol {
             Protocol::Icmp => 0,
@@ -285,26 +306,41 @@ impl Worker {
         let slots = Flights::slots(settings.timeout, settings.interval);
         let destination = self.destination(id, number, target, port, slots);
         self.schedule.count_in(settings.interval, settings.flood);
-        let interval = settings.interval.into();
-        let origin = *self.origin.get_or_insert_with(now);
-        let first = pacing::first(origin, pacing::phase(self.added, interval), interval, now());
-        self.added += 1;
-        self.schedule.at(first, Timer::Due(id));
-        if let Some(deadline) = settings.deadline {
-            self.schedule
-                .at(now() + Nanos::from(deadline), Timer::Deadline(id));
-        }
         let watched = Watched {
             destination,
             settings: settings.clone(),
-            planned: first,
-            due: first,
+            planned: self.woken,
+            due: self.woken,
             sent: 0,
             open: 0,
             expiries: VecDeque::new(),
         };
         self.targets.insert(id, watched);
         Ok(sockets)
+    }
+
+    fn begin(&mut self, id: TargetId) {
+        let Some(target) = self.targets.get_mut(&id) else {
+            return;
+        };
+        let (now, interval) = (now(), target.settings.interval.into());
+        let origin = *self.origin.get_or_insert(now);
+        let first = pacing::first(origin, pacing::phase(self.added, interval), interval, now);
+        self.added += 1;
+        (target.planned, target.due) = (first, first);
+        self.schedule.at(first, Timer::Due(id));
+        if let Some(deadline) = target.settings.deadline {
+            self.schedule.at(now + Nanos::from(deadline), Timer::Deadline(id));
+        }
+    }
+
+    /// Take back a target that has not begun.
+    fn forget(&mut self, id: TargetId) {
+        if let Some(target) = self.targets.remove(&id) {
+            let settings = &target.settings;
+            self.schedule.count_out(settings.interval, settings.flood);
+            self.leave(id, target.destination);
+        }
     }
 
     fn lane(&mut self, target: &Target) -> Result<(u32, Sockets)> {

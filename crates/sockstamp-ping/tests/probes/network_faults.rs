@@ -261,6 +261,32 @@ fn a_namespace_without_targets_is_left_when_asked() {
 }
 
 #[test]
+fn targets_that_are_added_together_all_begin_or_none() {
+    let host = Host::new("batch").unwrap();
+    let lo = IpAddr::from(Ipv4Addr::LOCALHOST);
+    let good = target(&host, lo, Protocol::Icmp, 1);
+    let mut bad = good.clone();
+    bad.settings.interface = Some("no-such-device".to_owned());
+    let (mut engine, events) = Engine::start(Limits::default()).unwrap();
+    let (address, error) = engine.add_all([good.clone(), bad]).unwrap_err();
+    assert_eq!(address, lo);
+    assert!(error.to_string().contains("no-such-device"), "{error}");
+    let added = engine.add_all([good.clone(), good]).unwrap();
+    assert!(added[0].id < added[1].id);
+    engine.finish();
+    let answered = events.filter(|event| {
+        matches!(
+            event,
+            Event::Probe {
+                outcome: Outcome::Answered(_),
+                ..
+            }
+        )
+    });
+    assert_eq!(answered.count(), 2);
+}
+
+#[test]
 fn a_namespace_that_never_was_is_an_error() {
     let host = Host::new("x").unwrap();
     let mut target = target(&host, Ipv4Addr::LOCALHOST.into(), Protocol::Icmp, 1);

@@ -1,0 +1,78 @@
+//! Pacing at normal priority: what the command adds to the stalls of the machine.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use nix::time::clock_gettime;
+use sockstamp_model::clock::Nanos;
+use sockstamp_model::histogram::Histogram;
+use testbed::{Host, within_attempts};
+
+use crate::common::number;
+use crate::run::{json, ping};
+
+const TARGETS: u16 = 1_000;
+/// Ten probes per second of each target.
+const GAP: Duration = Duration::from_micros(100);
+const INTERVAL: Duration = Duration::from_millis(100);
+const RUN: Duration = Duration::from_secs(3);
+/// CPU time of a probe and its answer.
+const WORK: Duration = Duration::from_micros(35);
+
+fn now() -> Duration {
+    clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap().into()
+}
+
+/// Return the delays of a bare timerfd loop that is due as often and works as long as the prober.
+fn stalls() -> Histogram {
+    let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::empty()).unwrap();
+    let mut stalls = Histogram::new();
+    let mut due = now();
+    let end = due + RUN;
+    while due < end {
+        if due > now() {
+            let time = Expiration::OneShot(TimeSpec::from_duration(due));
+            timer.set(time, TimerSetTimeFlags::TFD_TIMER_ABSTIME).unwrap();
+            timer.wait().unwrap();
+        }
+        stalls.record(now().saturating_sub(due).into(), 1);
+        let start = Instant::now();
+        while start.elapsed() < WORK {}
+        due += GAP;
+        // As a target that is late by its interval.
+        if now() > due + INTERVAL {
+            due = now();
+        }
+    }
+    stalls
+}
+
+fn p99(histogram: &Histogram) -> Nanos {
+    histogram.quantile(0.99).unwrap()
+}
+
+#[test]
+fn a_thousand_targets_are_paced_as_well_as_the_machine_allows() {
+    let host = Host::new("pacing").unwrap();
+    let addresses: Vec<_> = (1..=TARGETS)
+        .map(|number| {
+            let [high, low] = number.to_be_bytes();
+            format!("127.1.{high}.{low}")
+        })
+        .collect();
+    let count = (RUN.as_millis() / INTERVAL.as_millis()).to_string();
+    let mut arguments = vec!["-q", "-i", "100ms", "-c", &count];
+    arguments.extend(addresses.iter().map(String::as_str));
+    within_attempts(|| {
+        let before = p99(&stalls());
+        let run = json(ping(&host, &arguments));
+        let machine = before.max(p99(&stalls()));
+        let ours = Nanos(number(&run.summary["lateness"]["p99_ns"]));
+        println!("p99 of the pacing error {ours}, of a bare loop {machine}");
+        match ours <= Nanos::from_millis(1).max(Nanos(machine.0 * 2)) {
+            true => Ok(()),
+            false => Err(format!("pacing error {ours}, of a bare loop {machine}")),
+        }
+    });
+}
