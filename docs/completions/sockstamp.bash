@@ -735,7 +735,7 @@ _sockstamp() {
             fi
             case "${prev}" in
                 --by)
-                    COMPREPLY=($(compgen -W "pid comm cgroup port peer interface flow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "pid comm cgroup port peer interface proto netns flow" -- "${cur}"))
                     return 0
                     ;;
                 --interval)
@@ -853,7 +853,7 @@ _sockstamp() {
                     return 0
                     ;;
                 --by)
-                    COMPREPLY=($(compgen -W "pid comm cgroup container port peer interface flow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "pid comm cgroup container port peer interface proto netns flow" -- "${cur}"))
                     return 0
                     ;;
                 --top)
@@ -967,7 +967,7 @@ _sockstamp() {
                     return 0
                     ;;
                 --by)
-                    COMPREPLY=($(compgen -W "pid comm cgroup container port peer interface flow" -- "${cur}"))
+                    COMPREPLY=($(compgen -W "pid comm cgroup container port peer interface proto netns flow" -- "${cur}"))
                     return 0
                     ;;
                 --interval)

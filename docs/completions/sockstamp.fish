@@ -70,6 +70,8 @@ container\t''
 port\t''
 peer\t''
 interface\t''
+proto\t''
+netns\t''
 flow\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l top -d 'Print this many groups as text' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sort -d 'Sort groups by this figure, the largest first' -r -f -a "count\t''
@@ -168,6 +170,8 @@ container\t''
 port\t''
 peer\t''
 interface\t''
+proto\t''
+netns\t''
 flow\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l interval -d 'Time between two updates: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
@@ -271,6 +275,8 @@ cgroup\t''
 port\t''
 peer\t''
 interface\t''
+proto\t''
+netns\t''
 flow\t''"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l interval -d 'Sum messages in intervals of this length, which begin at multiples of it since 1970' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand report" -l top -d 'Print this many groups per interval as text' -r

@@ -3,6 +3,7 @@
 //! A thread of its own writes them. It never holds up the measuring one: what it cannot take in
 //! time is counted and left out.
 
+mod explanation;
 mod files;
 
 use std::fmt;
@@ -41,6 +42,8 @@ enum Order {
     Write(Box<Batch>),
     /// Keep what there is; tell the client, if one asks.
     Snapshot(Option<oneshot::Sender<Answer>>),
+    /// Tell the client what makes slow messages slow.
+    Explain(oneshot::Sender<Answer>),
 }
 
 /// Counts of messages and snapshots, by their fate.
@@ -162,6 +165,14 @@ impl Hindsight {
         }
     }
 
+    /// Explain the newest files.
+    pub(super) fn explain(&mut self, client: oneshot::Sender<Answer>) {
+        self.hand_over();
+        // The client sees the connection end if the disk is behind.
+        let orders = self.orders.as_ref();
+        let _ = orders.map(|orders| orders.try_send(Order::Explain(client)));
+    }
+
     fn hand_over(&mut self) {
         self.since = None;
         if self.batch.is_empty() {
@@ -198,6 +209,10 @@ fn work(mut files: Files, orders: &Receiver<Order>, counts: &Counts) {
             Some(Order::Write(batch)) => write(&mut files, &batch, counts),
             Some(Order::Snapshot(client)) => {
                 snapshot(&mut files, client, counts);
+                continue;
+            }
+            Some(Order::Explain(client)) => {
+                explanation::explain(&mut files, client);
                 continue;
             }
             None => files.age(),

@@ -377,6 +377,13 @@ impl Agent<'_> {
                 self.snapshot(Some(question.answer));
                 return Ok(());
             }
+            Want::Explain => match &mut self.hindsight {
+                Some(hindsight) => {
+                    hindsight.explain(question.answer);
+                    return Ok(());
+                }
+                None => Answer::from("nothing is recorded: the configuration has no [hindsight]\n"),
+            },
         };
         // It may have gone just now.
         let _ = question.answer.send(answer);

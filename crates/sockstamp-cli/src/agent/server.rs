@@ -51,6 +51,8 @@ const REST: Duration = Duration::from_millis(100);
 
 /// The header of a request that changes something.
 pub(super) const SNAPSHOT_HEADER: &str = "sockstamp-snapshot";
+/// The header of a request that takes a core for seconds.
+const EXPLAIN_HEADER: &str = "sockstamp-explain";
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -67,6 +69,8 @@ pub(super) enum Want {
     Ready,
     /// Keep the last minutes.
     Snapshot,
+    /// Explain the last minutes.
+    Explain,
 }
 
 /// A question of a client.
@@ -268,16 +272,21 @@ async fn respond(request: &Request<Incoming>, asker: &Asker) -> Response<Answer>
         response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
         return response;
     }
-    if request.method() == Method::POST && request.uri().path() == "/snapshot" {
+    let dear = match request.uri().path() {
+        "/snapshot" => Some((SNAPSHOT_HEADER, Want::Snapshot)),
+        "/explain" => Some((EXPLAIN_HEADER, Want::Explain)),
+        _ => None,
+    };
+    if let Some((header, want)) = dear.filter(|_| request.method() == Method::POST) {
         // Pages of other sites cannot send this header unasked, but could send the rest.
-        if !request.headers().contains_key(SNAPSHOT_HEADER) {
+        if !request.headers().contains_key(header) {
             return reply(
                 StatusCode::FORBIDDEN,
                 TEXT,
-                "it is for sockstamp agent snapshot\n",
+                format!("it needs the header {header}\n"),
             );
         }
-        return ask(asker, Want::Snapshot, TEXT).await;
+        return ask(asker, want, TEXT).await;
     }
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         return reply(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET is all there is\n");

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use testbed::Host;
 
 use crate::common::sockstamp;
-use crate::running::{Agent, talk};
+use crate::running::{Agent, post, talk};
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -80,6 +80,33 @@ fn a_snapshot_has_every_message_and_explain_reads_it() {
         rows(&messages) as f64
     );
     assert_eq!(scrape.sum("sockstamp_hindsight_lost_messages_total", &[]), 0.0);
+}
+
+/// The answerer waits: its messages are slow by the time of the application.
+#[test]
+fn the_page_explains_what_was_recorded_and_refuses_other_sites() {
+    let host = Host::new("agent").unwrap();
+    let directory = TempDir::new().unwrap();
+    let agent = Agent::of(&host, &settings(directory.path(), ""));
+    let ask = |header: &str| post(agent.address, "/explain", header);
+    let (head, _) = ask("");
+    assert!(head.starts_with("HTTP/1.0 403 "), "{head}");
+    let (head, body) = ask("Sockstamp-Explain: 1\r\n");
+    assert!(
+        head.starts_with("HTTP/1.0 200 ") && body.contains("no message"),
+        "{head} {body}"
+    );
+    talk(&host, 300, Duration::from_millis(1));
+    let start = Instant::now();
+    loop {
+        let (head, body) = ask("Sockstamp-Explain: 1\r\n");
+        assert!(head.starts_with("HTTP/1.0 200 "), "{head}");
+        if body.contains("of the excess is peer.answer") {
+            break;
+        }
+        assert!(start.elapsed() < WAIT, "{body}");
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// Nothing is written, everything is counted, and the measuring goes on.

@@ -113,10 +113,23 @@ pub fn wait_for_line(process: &Process, text: &str) -> String {
 
 /// Send a request; return the answer's head and body.
 pub fn exchange(address: SocketAddr, path: &str, header: &str) -> (String, String) {
+    request("GET", address, path, header)
+}
+
+/// As [`exchange`], with POST.
+pub fn post(address: SocketAddr, path: &str, header: &str) -> (String, String) {
+    request("POST", address, path, header)
+}
+
+fn request(method: &str, address: SocketAddr, path: &str, header: &str) -> (String, String) {
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(WAIT)).unwrap();
     // HTTP 1.0 has no chunks.
-    write!(client, "GET {path} HTTP/1.0\r\nHost: {address}\r\n{header}\r\n").unwrap();
+    write!(
+        client,
+        "{method} {path} HTTP/1.0\r\nHost: {address}\r\n{header}\r\n"
+    )
+    .unwrap();
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();

@@ -153,6 +153,19 @@ impl Files {
         Ok(place)
     }
 
+    /// Return the newest files of up to so many bytes together, at least one if there is any. The
+    /// one that is written ends, so that its messages are among them.
+    pub(super) fn newest(&mut self, most: u64) -> Result<Vec<PathBuf>> {
+        self.end()?;
+        let mut bytes = 0;
+        let newest = self.finished.iter().rev().take_while(|file| {
+            let fits = bytes == 0 || bytes + file.bytes <= most;
+            bytes += file.bytes;
+            fits
+        });
+        Ok(newest.map(|file| file.path.clone()).collect())
+    }
+
     /// Return the bytes of all files but those of snapshots.
     pub(super) fn bytes(&self) -> u64 {
         let current = self.current.as_ref().map_or(0, |(writer, _)| writer.bytes());

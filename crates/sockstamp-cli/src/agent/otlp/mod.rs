@@ -192,7 +192,7 @@ impl Sender {
     /// Send a message, if it is slow.
     pub(super) fn push(&mut self, message: &Message, owner: &Owner) {
         let least = owner.least(self.table.slower_than.map(Nanos::from));
-        if !least.is_some_and(|least| message.total() >= least) || !message.verdict.is_valid() {
+        if least.is_none_or(|least| message.total() < least) || !message.verdict.is_valid() {
             return;
         }
         let spans = match self.allowance.take() {

@@ -208,6 +208,21 @@ function slow(messages) {
 	if (place.contains(focused)) focused.focus();
 }
 
+async function explain() {
+	const place = document.getElementById("explained");
+	const button = document.getElementById("explain");
+	button.disabled = true;
+	place.textContent = "The recordings are read.";
+	try {
+		const answer = await fetch("/explain", { method: "POST", headers: { "Sockstamp-Explain": "1" } });
+		if (!answer.ok) throw new Error(`the agent answers ${answer.status}`);
+		place.textContent = await answer.text();
+	} catch (error) {
+		place.textContent = `No explanation: ${error.message}`;
+	}
+	button.disabled = false;
+}
+
 let before;
 async function look() {
 	const state = document.getElementById("state");
@@ -238,4 +253,5 @@ async function look() {
 	}
 	setTimeout(look, EVERY);
 }
+document.getElementById("explain").addEventListener("click", explain);
 look();

@@ -198,7 +198,7 @@ impl Round {
                     self.keys.insert(added.id, key.clone());
                     return;
                 }
-                Err(Error::NoIcmpSocket { .. }) => watched.trips.begin(Method::Tcp),
+                Err(Error::NoIcmpSocket) => watched.trips.begin(Method::Tcp),
                 // Its namespace is gone, or cannot be entered: the next look tries again.
                 Err(_) => return,
             }
