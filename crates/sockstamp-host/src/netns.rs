@@ -86,8 +86,8 @@ pub fn in_each<T: Send>(only: Option<NetnsInode>, work: impl Fn() -> T + Sync) -
     done
 }
 
-/// Return a file of each network namespace that has a name or a process: by its name, which outlives
-/// processes, if it has one.
+/// Return a file of each network namespace that has a name or a process: that of its name, which
+/// outlives processes, if it has one.
 #[must_use]
 pub fn files() -> BTreeMap<NetnsInode, PathBuf> {
     let mut files = BTreeMap::new();

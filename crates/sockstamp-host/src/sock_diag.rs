@@ -94,8 +94,8 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Pass the sockets of this network namespace in these states, IPv4's and IPv6's, with an attribute.
-/// Best effort: a family that cannot be asked has none.
+/// Pass the sockets of this network namespace in these states, IPv4's and IPv6's, with one of the
+/// kernel's attributes. Best effort: a family that cannot be asked has none.
 pub(crate) fn each(states: &[u8], attribute: u16, found: &mut impl FnMut(Entry<'_>)) {
     for family in [libc::AF_INET, libc::AF_INET6] {
         // Ignore the error: the kernel may lack the family, or the module for the question.

@@ -224,8 +224,8 @@ impl Table {
         std::mem::take(&mut self.kept)
     }
 
-    /// Return the groups that sweeps found since the last call, by place. They find groups that have
-    /// a cgroup, an interface or a network namespace.
+    /// Return the groups that sweeps found since the last call, by place. Sweeps find groups that
+    /// have a cgroup, an interface or a network namespace.
     pub(crate) fn take_fresh(&mut self) -> Vec<(u32, GroupKey)> {
         let places = std::mem::take(&mut self.fresh);
         let keys: Vec<_> = places

@@ -1,4 +1,5 @@
-//! The groups of a session, as far as single messages need them: a message names its group by place.
+//! The groups of a session, as far as single messages need them: a message names its group by its
+//! place.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
-//! Connections, containers and network namespaces that come and go at full rate, and an agent that is
-//! killed meanwhile. Witnesses: /proc of the agent, and the kernel's list of BPF objects.
+//! Connections, containers and network namespaces that come and go at full rate, and an agent that
+//! is killed meanwhile. Witnesses: /proc of the agent, and the kernel's list of BPF programs.
 
 use std::collections::BTreeSet;
 use std::fs;

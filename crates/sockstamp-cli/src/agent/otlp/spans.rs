@@ -80,7 +80,8 @@ fn name(message: &Message) -> &'static str {
     }
 }
 
-/// Semantic conventions, "Network", "Process" and "Container"; what they lack begins with `sockstamp`.
+/// Semantic conventions, "Network", "Process" and "Container"; names of ours begin with
+/// `sockstamp`.
 fn attributes(message: &Message, owner: &Owner) -> Vec<Fields> {
     let [local, peer] = [message.flow.local, message.flow.remote].map(canonical);
     let mut attributes = vec![
