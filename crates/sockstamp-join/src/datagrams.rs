@@ -7,8 +7,11 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use crate::half::{Extent, Stamped};
+use sockstamp_model::clock::Timestamp;
+
+use crate::half::{Extent, Owner, Stamped};
 use crate::life::{Read, Sent};
 use crate::pairs::Pair;
 use crate::sides::{Host, Key};
@@ -18,19 +21,26 @@ use crate::unmatched::Reason;
 type Name = (Host, u16, u16, u32, u64);
 
 /// Datagrams with both ends, and the numbers of the others by reason.
-type Decided = (Vec<(Key, Pair)>, Vec<(Reason, u64)>);
+type Decided = (Vec<Pair>, Vec<(Reason, u64)>);
 
-/// The ends of a datagram, as the hosts recorded them.
+/// One end of a datagram, as its host recorded it.
+#[derive(Debug)]
+struct End<T> {
+    owner: Arc<Owner>,
+    /// By CLOCK_REALTIME of its host, in nanoseconds.
+    time: u64,
+    /// `None` if it was refused when it was measured.
+    stamps: Option<T>,
+}
+
+/// The ends of a datagram.
 #[derive(Debug, Default)]
 struct Seen {
     sends: u64,
     reads: u64,
-    /// One of each, unless it was refused when it was measured.
-    sent: Option<Box<Sent>>,
-    read: Option<Box<Read>>,
-    /// The addresses that each end has: its own, then the other's.
-    of_sender: Option<[SocketAddr; 2]>,
-    of_reader: Option<[SocketAddr; 2]>,
+    /// The last of each.
+    sent: Option<End<Sent>>,
+    read: Option<End<Read>>,
     /// The newest time of either, by its own clock.
     newest: u64,
 }
@@ -47,26 +57,31 @@ impl Datagrams {
     }
 
     /// Take a datagram that has a number.
-    pub(crate) fn add(&mut self, (from, sender, reader): Key, extent: Extent, stamped: Stamped) {
+    pub(crate) fn add(
+        &mut self,
+        (from, sender, reader): Key,
+        extent: Extent,
+        owner: Arc<Owner>,
+        stamped: Stamped,
+    ) {
         let name = (from, sender.port(), reader.port(), extent.seq_end, extent.bytes);
         let seen = self.seen.entry(name).or_default();
-        seen.newest = seen.newest.max(extent.time);
+        let time = extent.time;
+        seen.newest = seen.newest.max(time);
         match stamped {
-            Stamped::Sent(sent) => {
+            Stamped::Sent(stamps) => {
                 seen.sends += 1;
-                seen.sent = sent;
-                seen.of_sender = Some([sender, reader]);
+                seen.sent = Some(End { owner, time, stamps });
             }
-            Stamped::Read(read) => {
+            Stamped::Read(stamps) => {
                 seen.reads += 1;
-                seen.read = read;
-                seen.of_reader = Some([reader, sender]);
+                seen.read = Some(End { owner, time, stamps });
             }
         }
     }
 
-    /// Remove those of which nothing came since a moment: return those that have both ends, and the
-    /// numbers of the others by reason.
+    /// Remove those of which nothing came since a moment: return those that have both ends, each
+    /// with the host that sent it, and the numbers of the others by reason.
     pub(crate) fn decide(&mut self, before: u64) -> Decided {
         let mut pairs = Vec::new();
         let mut unmatched = Vec::new();
@@ -76,34 +91,40 @@ impl Datagrams {
                 Err(reason) => unmatched.push(reason),
             }
         }
-        pairs.sort_by_key(|(_, pair)| pair.sent.time.as_nanos());
+        pairs.sort_by_key(|pair| pair.sent_at.as_nanos());
         (pairs, unmatched)
     }
 }
 
 impl Seen {
-    fn decide(self, from: Host) -> Result<(Key, Pair), (Reason, u64)> {
-        let (sender, reader) = match (self.sends, self.reads, self.of_sender, self.of_reader) {
-            (1, 1, Some(sender), Some(reader)) => (sender, reader),
+    fn decide(self, from: Host) -> Result<Pair, (Reason, u64)> {
+        let (sent, read) = match (self.sends, self.reads, self.sent, self.read) {
+            (1, 1, Some(sent), Some(read)) => (sent, read),
             (1, 0, ..) => return Err((Reason::NotRead, 1)),
             (0, 1, ..) => return Err((Reason::NotSent, 1)),
             (sends, reads, ..) => return Err((Reason::Ambiguous, sends + reads)),
         };
-        let [Some(sender), Some(reader)] = [common(sender[0], reader[1]), common(reader[0], sender[1])]
-        else {
+        let (sender, reader) = (&sent.owner, &read.owner);
+        if !are_one(sender.local, reader.remote) || !are_one(reader.local, sender.remote) {
             return Err((Reason::Ambiguous, 2));
-        };
-        let (Some(sent), Some(read)) = (self.sent, self.read) else {
+        }
+        let (Some(stamps), Some(read_stamps)) = (sent.stamps, read.stamps) else {
             return Err((Reason::Refused, 1));
         };
-        Ok(((from, sender, reader), Pair { sent, read }))
+        Ok(Pair {
+            from,
+            sender: sent.owner,
+            reader: read.owner,
+            sent_at: Timestamp::from_nanos(sent.time),
+            read_at: Timestamp::from_nanos(read.time),
+            sent: stamps,
+            read: read_stamps,
+        })
     }
 }
 
-/// Return an address that both ends have, of which one may have the port alone.
-fn common(own: SocketAddr, seen: SocketAddr) -> Option<SocketAddr> {
-    match own.ip().is_unspecified() {
-        true => Some(seen),
-        false => (own == seen || seen.ip().is_unspecified()).then_some(own),
-    }
+/// Return true if the addresses that both ends have of a socket are one, of which an end may have
+/// the port alone.
+fn are_one(own: SocketAddr, seen: SocketAddr) -> bool {
+    own == seen || own.ip().is_unspecified() || seen.ip().is_unspecified()
 }

@@ -1,6 +1,6 @@
 //! Join messages of two hosts as they are read from recordings.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 
 use sockstamp_model::clock::{ClockOffset, Delta, Nanos, Timestamp};
 use sockstamp_model::flow::Protocol;
@@ -14,6 +14,7 @@ use crate::nat::Translations;
 use crate::pairs::{Found, Pair, Stream};
 use crate::sides::{self, First, Host, Key, Offset, Reader, Sender, Stamp};
 use crate::unmatched::{Reason, Unmatched};
+use crate::waiting::Waiting;
 
 /// Nanoseconds between two sweeps over what waits for its other end.
 const SWEEP: u64 = 2_000_000_000;
@@ -21,13 +22,6 @@ const SWEEP: u64 = 2_000_000_000;
 /// Nanoseconds within which a row comes behind one that is later: rows of a row group are ordered
 /// by their flow.
 const DISORDER: u64 = 4_000_000_000;
-
-/// Both ends of a message, until the offset of the clocks at its time is known.
-#[derive(Debug)]
-struct Matched {
-    key: Key,
-    pair: Pair,
-}
 
 /// Where the offset of the clocks comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -68,7 +62,7 @@ pub struct Join {
     translations: Translations,
     datagrams: Datagrams,
     clocks: Clocks,
-    matched: VecDeque<Matched>,
+    waiting: Waiting,
     unmatched: Unmatched,
     /// The largest distance of the times of both ends of a message so far.
     seen_apart: u64,
@@ -89,7 +83,7 @@ impl Join {
             translations: Translations::default(),
             datagrams: Datagrams::default(),
             clocks: Clocks::default(),
-            matched: VecDeque::new(),
+            waiting: Waiting::default(),
             unmatched: Unmatched::default(),
             seen_apart: 0,
             newest: [0; 2],
@@ -147,9 +141,7 @@ impl Join {
             stream.forget(end, |reason| unmatched[reason] += 1);
         }
         self.streams.clear();
-        while let Some(matched) = self.matched.pop_front() {
-            self.complete(&matched, take);
-        }
+        self.complete(Timestamp::from_nanos(end), take);
     }
 
     /// The offsets of the clocks.
@@ -177,17 +169,22 @@ impl Join {
     }
 
     fn add_half(&mut self, host: Host, half: Half) {
-        let Some(stamped) = half.stamped else {
+        let Half {
+            owner,
+            extent,
+            stamped,
+        } = half;
+        let Some(stamped) = stamped else {
             return;
         };
         let key = match stamped {
-            Stamped::Sent(_) => (host, half.local, half.remote),
-            Stamped::Read(_) => (host.peer(), half.remote, half.local),
+            Stamped::Sent(_) => (host, owner.local, owner.remote),
+            Stamped::Read(_) => (host.peer(), owner.remote, owner.local),
         };
-        if half.protocol == Protocol::Udp {
-            match half.extent.seq_end {
+        if owner.protocol == Protocol::Udp {
+            match extent.seq_end {
                 0 => self.unmatched[Reason::Udp] += 1,
-                _ => self.datagrams.add(key, half.extent, stamped),
+                _ => self.datagrams.add(key, extent, owner, stamped),
             }
             return;
         }
@@ -195,22 +192,22 @@ impl Join {
             self.unmatched[Reason::Ambiguous] += 1;
             return;
         };
-        let stream = self.streams.entry(key).or_default();
+        let stream = self.streams.entry(key).or_insert_with(|| Stream::new(key.0));
         let found = match stamped {
-            Stamped::Sent(sent) => stream.sent(half.extent, sent),
-            Stamped::Read(read) => stream.read(half.extent, read),
+            Stamped::Sent(sent) => stream.sent(extent, owner, sent),
+            Stamped::Read(read) => stream.read(extent, owner, read),
         };
         match found {
             Found::Nothing => {}
             Found::Refused => self.unmatched[Reason::Refused] += 1,
-            Found::Pair(pair) => self.take_pair(key, pair),
+            Found::Pair(pair) => self.take_pair(&pair),
         }
     }
 
-    fn take_pair(&mut self, key: Key, pair: Pair) {
-        self.observe(key.0, &pair);
+    fn take_pair(&mut self, pair: &Pair) {
+        self.observe(pair);
         self.seen_apart = self.seen_apart.max(pair.apart());
-        self.matched.push_back(Matched { key, pair });
+        self.waiting.add(pair);
     }
 
     /// Decide on datagrams of which nothing came since a moment.
@@ -219,14 +216,14 @@ impl Join {
         for (reason, count) in unmatched {
             self.unmatched[reason] += count;
         }
-        for (key, pair) in pairs {
-            self.take_pair(key, pair);
+        for pair in &pairs {
+            self.take_pair(pair);
         }
     }
 
     /// Bound the offset of the clocks by a message.
-    fn observe(&mut self, from: Host, pair: &Pair) {
-        let (sent, read) = (&pair.sent, &pair.read);
+    fn observe(&mut self, pair: &Pair) {
+        let (from, sent, read) = (pair.from, &pair.sent, &pair.read);
         // Its last byte left with later bytes, or more than once: the stamps are of another packet.
         if !sent.coalesced && sent.retransmits == 0 {
             self.bound(from, sent.left, read.arrived, Evidence::Data);
@@ -270,36 +267,30 @@ impl Join {
             false => before,
         };
         // The offset of a window takes part in that of the one before.
-        let Some(oldest) = self.settled(decided) else {
+        let Some(oldest) = self.waiting.newest(decided) else {
             return;
         };
         self.clocks.settle(oldest);
-        let settled = Timestamp::from_nanos(oldest.as_nanos().saturating_sub(2 * WINDOW));
-        let mut waiting = VecDeque::new();
-        for matched in std::mem::take(&mut self.matched) {
-            match matched.moment() < settled {
-                true => self.complete(&matched, take),
-                false => waiting.push_back(matched),
-            }
+        let settled = oldest.as_nanos().saturating_sub(2 * WINDOW);
+        self.complete(Timestamp::from_nanos(settled), take);
+    }
+
+    /// Make the lives before a moment.
+    fn complete(&mut self, before: Stamp<First>, take: &mut dyn FnMut(&Life)) {
+        while let Some(pairs) = self.waiting.next(before) {
+            pairs.for_each(|pair| self.complete_pair(&pair, take));
         }
-        self.matched = waiting;
     }
 
-    /// Return the time of the first host's monotonic clock before which no more bounds come.
-    fn settled(&self, before: u64) -> Option<Stamp<First>> {
-        let complete = self.matched.iter().filter(|matched| matched.time() < before);
-        complete.map(Matched::moment).max()
-    }
-
-    fn complete(&mut self, matched: &Matched, take: &mut dyn FnMut(&Life)) {
+    fn complete_pair(&mut self, pair: &Pair, take: &mut dyn FnMut(&Life)) {
         let clocks = match self.settings.trust {
-            Trust::Messages => self.clocks.at(matched.moment()),
-            Trust::Clocks => matched.trusted(),
+            Trust::Messages => self.clocks.at(pair.moment()),
+            Trust::Clocks => pair.trusted(),
         };
-        match matched.life(clocks, self.settings.in_step) {
+        match pair.life(clocks, self.settings.in_step) {
             Ok(life) => {
                 self.joined += 1;
-                let (forward, back) = matched.between(clocks);
+                let (forward, back) = pair.between(clocks);
                 self.clamped.forward += u64::from(forward < Delta(0));
                 self.clamped.back += u64::from(back.is_some_and(|back| back < Delta(0)));
                 take(&life);
@@ -309,38 +300,25 @@ impl Join {
     }
 }
 
-impl Matched {
-    /// Its time by the first host's monotonic clock.
-    fn moment(&self) -> Stamp<First> {
-        sides::of_first(self.key.0, self.pair.sent.left, self.pair.read.arrived)
-    }
-
-    /// Its time by the first host's CLOCK_REALTIME, in nanoseconds.
-    fn time(&self) -> u64 {
-        match self.key.0 {
-            Host::First => self.pair.sent.time.as_nanos(),
-            Host::Second => self.pair.read.time.as_nanos(),
-        }
-    }
-
+impl Pair {
     /// Both ends of a message are measured where each of two choices fell on it, or the one.
     fn weight(&self, in_step: bool) -> u64 {
-        let sent = u64::from(self.pair.sent.weight);
+        let sent = u64::from(self.sent.weight);
         match in_step {
             true => sent,
-            false => sent * u64::from(self.pair.read.weight),
+            false => sent * u64::from(self.read.weight),
         }
     }
 
     /// Return the offset if CLOCK_REALTIME of both hosts is the same.
     fn trusted(&self) -> Estimate {
-        let (sent, read) = (&self.pair.sent, &self.pair.read);
+        let (sent, read) = (&self.sent, &self.read);
         let boot = |time: u64, stamp: u64| i128::from(time) - i128::from(stamp);
-        let ahead = boot(sent.time.as_nanos(), sent.last().as_nanos())
-            - boot(read.time.as_nanos(), read.read.as_nanos());
+        let ahead = boot(self.sent_at.as_nanos(), sent.last().as_nanos())
+            - boot(self.read_at.as_nanos(), read.read.as_nanos());
         let ahead = ClockOffset::new(Delta(i64::try_from(ahead).unwrap_or(i64::MAX)));
         Estimate {
-            offset: sides::to_second(self.key.0, ahead),
+            offset: sides::to_second(self.from, ahead),
             error: Nanos::ZERO,
             quality: Quality::Accurate,
         }
@@ -348,8 +326,8 @@ impl Matched {
 
     /// Return the times between the hosts: forward, and back if it was acknowledged.
     fn between(&self, clocks: Estimate) -> (Delta, Option<Delta>) {
-        let (sent, read) = (&self.pair.sent, &self.pair.read);
-        let to_reader = sides::to_reader(self.key.0, clocks.offset);
+        let (sent, read) = (&self.sent, &self.read);
+        let to_reader = sides::to_reader(self.from, clocks.offset);
         let back = |acknowledged| to_reader.convert(acknowledged) - read.ready;
         (
             read.arrived - to_reader.convert(sent.left),
@@ -364,13 +342,13 @@ impl Matched {
         ) {
             return Err(Reason::NoClock);
         }
-        let (sent, read) = (&self.pair.sent, &self.pair.read);
+        let (sent, read) = (&self.sent, &self.read);
         let (forward, back) = self.between(clocks);
         if forward < Delta(0) && forward.abs() > clocks.error {
             return Err(Reason::Contradiction);
         }
         let nanos = |time: Delta| time.to_nanos().unwrap_or(Nanos::ZERO);
-        let (_, sender, reader) = self.key;
+        let [sender, reader] = self.addresses();
         let mut stages = StageMap::default();
         let of_hosts = SENDING.into_iter().zip(sent.stages);
         for (stage, duration) in of_hosts.chain(RECEIVING.into_iter().zip(read.stages)) {
@@ -379,25 +357,25 @@ impl Matched {
         stages[Stage::NetForward] = Some(nanos(forward));
         stages[Stage::NetBack] = back.map(nanos);
         Ok(Life {
-            from: self.key.0,
+            from: self.from,
             sender: End {
                 address: sender,
-                pid: sent.pid,
-                comm: sent.comm.clone(),
+                pid: self.sender.pid,
+                comm: self.sender.comm.clone(),
             },
             reader: End {
                 address: reader,
-                pid: read.pid,
-                comm: read.comm.clone(),
+                pid: self.reader.pid,
+                comm: self.reader.comm.clone(),
             },
             bytes: sent.bytes,
             weight: self.weight(in_step),
             retransmits: sent.retransmits,
-            time: Timestamp::from_nanos(read.time.as_nanos()),
-            netns: sent.netns,
-            cookie: sent.cookie,
-            cgroup: sent.cgroup,
-            protocol: sent.protocol,
+            time: Timestamp::from_nanos(self.read_at.as_nanos()),
+            netns: self.sender.netns,
+            cookie: self.sender.cookie,
+            cgroup: self.sender.cgroup,
+            protocol: self.sender.protocol,
             seq_end: sent.seq_end,
             stages,
             parts: sent.parts.iter().chain(&read.parts).copied().collect(),

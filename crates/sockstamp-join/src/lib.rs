@@ -17,6 +17,7 @@
 //! | [`half`] | a message as one host saw it |
 //! | `pairs` | the read that belongs to a send |
 //! | `datagrams` | the same of UDP |
+//! | `waiting` | pairs until that offset is known |
 //! | [`clocks`] | the offset between the clocks over time |
 //! | `region` | the offsets that observations leave possible |
 //! | [`life`] | a message as both hosts saw it |
@@ -38,9 +39,10 @@ pub mod sides;
 #[cfg(test)]
 mod tests;
 pub mod unmatched;
+mod waiting;
 
 pub use clocks::{Clocks, Estimate, Quality};
-pub use half::Half;
+pub use half::{Half, Maker};
 pub use join::{Clamped, Join, Settings, Trust};
 pub use life::{End, Life};
 pub use nat::{Nat, Translations};

@@ -13,7 +13,7 @@ use sockstamp_model::stage::{Direction, Stage, StageMap};
 use sockstamp_model::verdict::Verdict;
 
 use crate::clocks::Estimate;
-use crate::sides::{Host, Reader, Sender, Stamp, Wall};
+use crate::sides::{Host, Reader, Sender, Stamp};
 
 /// The stages before the network.
 pub(crate) const SENDING: [Stage; 4] = [Stage::TxCopy, Stage::TxQueue, Stage::TxQdisc, Stage::TxNic];
@@ -27,20 +27,13 @@ pub(crate) const RECEIVING: [Stage; 5] = [
     Stage::RxApp,
 ];
 
-/// The part of a sent message that a life needs.
-#[derive(Debug, Clone)]
+/// The numbers of a sent message that a life needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sent {
-    pub(crate) time: Wall<Sender>,
     pub(crate) bytes: u64,
     pub(crate) weight: u32,
-    pub(crate) pid: u32,
-    pub(crate) comm: Name,
     pub(crate) retransmits: u32,
     pub(crate) coalesced: bool,
-    pub(crate) protocol: Protocol,
-    pub(crate) netns: NetnsInode,
-    pub(crate) cookie: SocketCookie,
-    pub(crate) cgroup: CgroupId,
     pub(crate) seq_end: u32,
     pub(crate) stages: [Option<Nanos>; 4],
     /// Those that took time, but for the rests of stages.
@@ -64,17 +57,10 @@ impl Sent {
         };
         message.verdict.is_valid().then_some(())?;
         Some(Self {
-            time: message.time.of(),
             bytes: message.bytes,
             weight: message.weight,
-            pid: message.pid,
-            comm: message.comm.clone(),
             retransmits: message.retransmits,
             coalesced: message.coalesced,
-            protocol: message.flow.protocol,
-            netns: message.flow.netns,
-            cookie: message.flow.cookie,
-            cgroup: message.cgroup,
             seq_end: message.seq_end,
             stages: SENDING.map(|stage| message.stages[stage]),
             parts: parts(message, &SENDING),
@@ -85,7 +71,8 @@ impl Sent {
 }
 
 fn parts(message: &Message, stages: &[Stage]) -> Box<[(Part, Nanos)]> {
-    let parts = stages.iter().flat_map(|stage| message.parts.of(*stage));
+    let there = stages.iter().filter(|stage| message.stages[**stage].is_some());
+    let parts = there.flat_map(|stage| message.parts.of(*stage));
     parts
         .map(|(part, duration)| (part, *duration))
         .filter(|(part, duration)| !part.is_rest() && *duration > Nanos::ZERO)
@@ -99,13 +86,10 @@ impl Sent {
     }
 }
 
-/// The part of a read message that a life needs.
-#[derive(Debug, Clone)]
+/// The numbers of a read message that a life needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Read {
-    pub(crate) time: Wall<Reader>,
     pub(crate) weight: u32,
-    pub(crate) pid: u32,
-    pub(crate) comm: Name,
     pub(crate) stages: [Option<Nanos>; 5],
     /// As those of [`Sent`].
     pub(crate) parts: Box<[(Part, Nanos)]>,
@@ -121,16 +105,23 @@ impl Read {
     pub(crate) fn of(message: &Message) -> Option<Self> {
         let read = message.stamps.read.filter(|_| message.verdict.is_valid())?.of();
         let stages = RECEIVING.map(|stage| message.stages[stage]);
+        Self::new(message.weight, stages, parts(message, &RECEIVING), read)
+    }
+
+    /// Its stages tell when it arrived; `None` if one lacks, or goes back before the clock's zero.
+    pub(crate) fn new(
+        weight: u32,
+        stages: [Option<Nanos>; 5],
+        parts: Box<[(Part, Nanos)]>,
+        read: Stamp<Reader>,
+    ) -> Option<Self> {
         let whole: Nanos = stages.iter().flatten().copied().sum();
         let behind: Nanos = stages[3..].iter().flatten().copied().sum();
         stages[2]?;
         Some(Self {
-            time: message.time.of(),
-            weight: message.weight,
-            pid: message.pid,
-            comm: message.comm.clone(),
+            weight,
             stages,
-            parts: parts(message, &RECEIVING),
+            parts,
             arrived: read.before(whole)?,
             ready: read.before(behind)?,
             read,

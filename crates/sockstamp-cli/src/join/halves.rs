@@ -8,7 +8,7 @@ use std::sync::mpsc::{IntoIter, SyncSender, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle};
 
 use anyhow::{Result, anyhow, bail};
-use sockstamp_join::Half;
+use sockstamp_join::{Half, Maker};
 use sockstamp_model::clock::Timestamp;
 use sockstamp_model::message::Message;
 use sockstamp_record::{Detail, Reader};
@@ -71,6 +71,7 @@ fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Record
         name: name.unwrap_or("-").to_owned(),
         ..Recorded::default()
     };
+    let mut maker = Maker::default();
     let mut batch = Vec::with_capacity(BATCH);
     for recording in recordings {
         recording.each(Detail::All, |message| {
@@ -78,7 +79,7 @@ fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Record
                 bail!("{}: its messages are joined already", recording.path().display());
             }
             recorded.add(message);
-            batch.push(Half::from(message));
+            batch.push(maker.half(message));
             match batch.len() {
                 BATCH => pass(mem::replace(&mut batch, Vec::with_capacity(BATCH)), batches),
                 _ => Ok(()),
