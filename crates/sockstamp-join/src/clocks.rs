@@ -13,9 +13,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use sockstamp_model::clock::{ClockOffset, Delta, Nanos};
+use sockstamp_model::clock::{ClockOffset, Delta, Nanos, Timestamp};
 
-use crate::region::{Bound, Region};
+use crate::region::{Bound, Line, Region};
 use crate::sides::{First, Offset, Second, Stamp};
 
 /// Nanoseconds in which an offset is a line. Clocks that are disciplined change their rate by less
@@ -105,6 +105,26 @@ pub struct Estimate {
     pub quality: Quality,
 }
 
+/// A time in which the least and the most offset are lines. The offset of a moment is the middle of
+/// both there, rounded to a nanosecond.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// Its first moment.
+    pub begin: Stamp<First>,
+    /// The moment behind its last one.
+    pub end: Stamp<First>,
+    /// The origin of time of the lines.
+    pub origin: Stamp<First>,
+    /// Offsets of the lines are relative to this one.
+    pub base: Offset<First, Second>,
+    /// The least offset.
+    pub least: Line,
+    /// The most.
+    pub most: Line,
+    /// The evidence.
+    pub quality: Quality,
+}
+
 /// The tightest bounds of a bin, each with its moment: by side and evidence.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bin {
@@ -179,6 +199,41 @@ impl Piece {
 
     fn range(&self, time: u64) -> (f64, f64) {
         self.region.range(self.seconds(time))
+    }
+
+    /// Return the times between which other lines become the outer ones.
+    fn intervals(&self) -> Vec<Interval> {
+        let mut intervals = Vec::new();
+        let mut begin = self.begin;
+        while begin < self.end {
+            let lines = self.region.outer(self.seconds(begin));
+            let end = self.until(begin, lines);
+            intervals.push(Interval {
+                begin: Timestamp::from_nanos(begin),
+                end: Timestamp::from_nanos(end),
+                origin: Timestamp::from_nanos(self.begin),
+                base: ClockOffset::new(Delta(self.base)),
+                least: lines[0],
+                most: lines[1],
+                quality: self.quality,
+            });
+            begin = end;
+        }
+        intervals
+    }
+
+    /// Return the first moment since `begin` when other lines than these are the outer ones. Each
+    /// line is an outer one for one stretch of time, so that halving finds its end.
+    fn until(&self, begin: u64, lines: [Line; 2]) -> u64 {
+        let (mut same, mut other) = (begin, self.end);
+        while other - same > 1 {
+            let middle = u64::midpoint(same, other);
+            match self.region.outer(self.seconds(middle)) == lines {
+                true => same = middle,
+                false => other = middle,
+            }
+        }
+        other
     }
 
     fn keep(&self, observation: &Observation) -> Option<Region> {
@@ -262,6 +317,14 @@ impl Clocks {
             error: Nanos(whole(((most - least) / 2.0).ceil()).unsigned_abs()),
             quality: piece.quality,
         }
+    }
+
+    /// Iterate over the times whose offset is known, in their order.
+    pub fn intervals(&self) -> impl Iterator<Item = Interval> {
+        let known = self.pieces.values().filter(|piece| {
+            piece.quality > Quality::Incomplete && !self.failed.contains(&(piece.begin / WINDOW))
+        });
+        known.flat_map(Piece::intervals)
     }
 
     /// Return the drift of the second clock against the first at a moment, in nanoseconds per
@@ -409,8 +472,6 @@ fn whole(nanos: f64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use sockstamp_model::clock::Timestamp;
-
     use super::*;
 
     /// Return the quality of a window with these bounds, each a millisecond after the one before.
@@ -440,6 +501,41 @@ mod tests {
         // At most 5 µs, at least a second, and so on.
         let contradicting: Vec<_> = [(5_000, Most, Data), (1_000_000_000, Least, Data)].repeat(4);
         assert_eq!(quality(&contradicting), Quality::Failed);
+    }
+
+    #[test]
+    fn intervals_have_the_offset_of_each_moment() {
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut clocks = Clocks::default();
+        for number in 0..4_000 {
+            let time = number * 3_000_000;
+            let truth = 7_000_000 + i64::try_from(time / 50_000).unwrap();
+            let delay = random.i64(20_000..900_000);
+            let (side, offset) = match random.bool() {
+                true => (Side::Most, truth + delay),
+                false => (Side::Least, truth - delay),
+            };
+            let offset = ClockOffset::new(Delta(offset));
+            clocks.observe(Timestamp::from_nanos(time), offset, side, Evidence::Data);
+        }
+        clocks.settle(Timestamp::from_nanos(u64::MAX));
+        let intervals: Vec<Interval> = clocks.intervals().collect();
+        assert!(intervals.len() > 3, "{}", intervals.len());
+        for pair in intervals.windows(2) {
+            assert_eq!(pair[0].end, pair[1].begin);
+        }
+        for interval in intervals {
+            let last = interval.end.as_nanos() - 1;
+            let between = random.u64(interval.begin.as_nanos()..=last);
+            for time in [interval.begin.as_nanos(), between, last] {
+                let known = clocks.at(Timestamp::from_nanos(time));
+                let seconds = (time - interval.origin.as_nanos()) as f64 / 1e9;
+                let [least, most] = [interval.least, interval.most].map(|line| line.at(seconds));
+                let middle = interval.base.delta().as_nanos() + whole(f64::midpoint(least, most));
+                assert_eq!(known.offset.delta().as_nanos(), middle);
+                assert_eq!(known.error.0 as f64, ((most - least) / 2.0).ceil());
+            }
+        }
     }
 
     #[test]

@@ -41,10 +41,11 @@ mod tests;
 pub mod unmatched;
 mod waiting;
 
-pub use clocks::{Clocks, Estimate, Quality};
+pub use clocks::{Clocks, Estimate, Interval, Quality};
 pub use half::{Half, Maker};
 pub use join::{Clamped, Join, Settings, Trust};
 pub use life::{End, Life};
 pub use nat::{Nat, Translations};
+pub use region::Line;
 pub use sides::Host;
 pub use unmatched::{Reason, Unmatched};

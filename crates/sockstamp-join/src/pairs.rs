@@ -105,10 +105,18 @@ impl<T> Ranges<T> {
     }
 
     fn remove_old(&mut self, before: u64) {
-        while let Some(first) = self.waiting.first_entry().filter(|first| first.get().time < before) {
+        while let Some(first) = self
+            .waiting
+            .first_entry()
+            .filter(|first| first.get().time < before)
+        {
             first.remove();
         }
-        while let Some(first) = self.matched.first_entry().filter(|first| first.get().time < before) {
+        while let Some(first) = self
+            .matched
+            .first_entry()
+            .filter(|first| first.get().time < before)
+        {
             first.remove();
         }
     }
@@ -190,6 +198,10 @@ pub(crate) struct Stream {
 }
 
 /// The other end of a message, if it is there: both, or that one of them was refused.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "half of all messages find one: a box would be an allocation for each"
+)]
 pub(crate) enum Found {
     Pair(Pair),
     Refused,
@@ -212,7 +224,8 @@ impl Stream {
             self.sends.wait(end, extent, owner, sent);
             return Found::Nothing;
         };
-        self.sends.matched(end.saturating_sub(extent.bytes), end, extent.time);
+        self.sends
+            .matched(end.saturating_sub(extent.bytes), end, extent.time);
         self.reads.matched(read.begin, end, read.time);
         let (Some(sent), Some(stamps)) = (sent, read.stamps) else {
             return Found::Refused;
@@ -235,7 +248,8 @@ impl Stream {
             self.reads.wait(end, extent, owner, read);
             return Found::Nothing;
         };
-        self.reads.matched(end.saturating_sub(extent.bytes), end, extent.time);
+        self.reads
+            .matched(end.saturating_sub(extent.bytes), end, extent.time);
         self.sends.matched(sent.begin, end, sent.time);
         let (Some(stamps), Some(read)) = (sent.stamps, read) else {
             return Found::Refused;

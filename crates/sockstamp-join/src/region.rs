@@ -1,16 +1,16 @@
 //! The clock offsets that observations leave possible.
 
-/// An offset that changes at a constant rate: a point of the plane in which a [`Region`] lies.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Line {
+/// An offset that changes at a constant rate: a point of the plane in which a `Region` lies.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Line {
     /// Nanoseconds, at the origin of time.
-    offset: f64,
+    pub offset: f64,
     /// Nanoseconds per second.
-    drift: f64,
+    pub drift: f64,
 }
 
 impl Line {
-    fn at(self, seconds: f64) -> f64 {
+    pub(crate) fn at(self, seconds: f64) -> f64 {
         self.offset + self.drift * seconds
     }
 
@@ -84,6 +84,15 @@ impl Region {
         offsets.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), offset| {
             (least.min(offset), most.max(offset))
         })
+    }
+
+    /// Return the lines that have the smallest and the largest offset at a moment.
+    pub(crate) fn outer(&self, seconds: f64) -> [Line; 2] {
+        let by_offset = |one: &&Line, other: &&Line| one.at(seconds).total_cmp(&other.at(seconds));
+        let least = self.corners.iter().min_by(by_offset);
+        let most = self.corners.iter().max_by(by_offset);
+        // It has a corner.
+        [least, most].map(|line| line.copied().unwrap_or_default())
     }
 
     /// Return the smallest and the largest drift, in nanoseconds per second.

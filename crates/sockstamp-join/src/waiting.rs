@@ -143,10 +143,10 @@ struct Packer<'a>(&'a mut Vec<u8>);
 impl Packer<'_> {
     fn number(&mut self, mut number: u64) {
         while number >= 0x80 {
-            self.0.push(number as u8 | 0x80);
+            self.0.push(number.to_le_bytes()[0] | 0x80);
             number >>= 7;
         }
-        self.0.push(number as u8);
+        self.0.push(number.to_le_bytes()[0]);
     }
 
     /// Write how far a number is from another one, to either side: the sign becomes the lowest bit.
@@ -280,7 +280,8 @@ mod tests {
         let Some(Stamped::Read(Some(read))) = Half::from(&read).stamped else {
             panic!("{read:?}");
         };
-        let duration = |number: u64| (number % 3 > 0).then_some(Nanos(number));
+        let duration = |number: u64| (!number.is_multiple_of(3)).then_some(Nanos(number));
+        let short = |number: u64| u32::try_from(number & u64::from(u32::MAX)).unwrap();
         Pair {
             from,
             sender: owner(Direction::Tx, numbers()),
@@ -289,10 +290,10 @@ mod tests {
             read_at: Timestamp::from_nanos(numbers()),
             sent: Sent {
                 bytes: numbers(),
-                weight: numbers() as u32,
-                retransmits: numbers() as u32,
+                weight: short(numbers()),
+                retransmits: short(numbers()),
                 coalesced: numbers() & 1 == 1,
-                seq_end: numbers() as u32,
+                seq_end: short(numbers()),
                 stages: [(); 4].map(|()| duration(numbers())),
                 parts: Box::new([(Part::Cwnd, Nanos(numbers())), (Part::Sndbuf, Nanos(numbers()))]),
                 left: Timestamp::from_nanos(numbers()),

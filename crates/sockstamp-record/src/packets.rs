@@ -264,7 +264,7 @@ impl PacketReader {
     /// Iterate over the packets in the order of the times at which they were seen first. Addresses
     /// in memory are 0.
     pub fn ways(&self) -> impl Iterator<Item = Result<Way, Error>> {
-        self.0.groups(|_| true).flat_map(move |(group, decoded)| {
+        self.0.groups(|_| true, 1).flat_map(move |(group, decoded)| {
             let (rows, failed) = match decoded {
                 Ok(decoded) => (Some(decoded), None),
                 Err(error) => (None, Some(Err(error))),

@@ -20,7 +20,11 @@ use crate::table::{Decoded, Table};
 
 /// A recording that is read.
 #[derive(Debug)]
-pub struct Reader(Arc<Table>);
+pub struct Reader {
+    table: Arc<Table>,
+    /// Readers that decode at the same time.
+    readers: usize,
+}
 
 impl Reader {
     /// Open a file. One that was cut off is read up to its last footer.
@@ -29,31 +33,41 @@ impl Reader {
     ///
     /// If it cannot be read, has no footer, or is no recording of this version.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        Table::open::<Batch>(path).map(|table| Self(Arc::new(table)))
+        Table::open::<Batch>(path).map(|table| Self {
+            table: Arc::new(table),
+            readers: 1,
+        })
+    }
+
+    /// Share processors, and the memory of decoded row groups, with other readers: so many decode
+    /// at the same time.
+    #[must_use]
+    pub fn shared(self, readers: usize) -> Self {
+        Self { readers, ..self }
     }
 
     /// The path that it was opened with.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0.path
+        &self.table.path
     }
 
     /// The number of messages.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        self.0.rows()
+        self.table.rows()
     }
 
     /// The bytes behind the last footer: rows that the writer had no time to finish.
     #[must_use]
     pub fn unread(&self) -> u64 {
-        self.0.unread()
+        self.table.unread()
     }
 
     /// Return what the writer noted about itself, such as its host.
     #[must_use]
     pub fn fact(&self, key: &str) -> Option<&str> {
-        self.0.fact(key)
+        self.table.fact(key)
     }
 
     /// Iterate over the messages, row group by row group. Their group is `None`, and v4-mapped
@@ -67,7 +81,7 @@ impl Reader {
             let messages = rows.into_iter().flat_map(move |mut rows| {
                 (0..rows.decoded.count).map(move |row| {
                     let message = rows.message(row).cloned();
-                    message.map_err(|reason| self.0.damaged(group, reason))
+                    message.map_err(|reason| self.table.damaged(group, reason))
                 })
             });
             messages.chain(failed)
@@ -89,14 +103,14 @@ impl Reader {
             let mut rows = rows?;
             for row in 0..rows.decoded.count {
                 let message = rows.message(row);
-                take(message.map_err(|reason| self.0.damaged(group, reason))?)?;
+                take(message.map_err(|reason| self.table.damaged(group, reason))?)?;
             }
         }
         Ok(())
     }
 
     fn rows_of(&self, detail: Detail) -> impl Iterator<Item = (usize, Result<Rows, Error>)> {
-        let decoded = self.0.groups(detail.columns());
+        let decoded = self.table.groups(detail.columns(), self.readers);
         decoded.map(move |(group, decoded)| (group, decoded.map(|decoded| Rows::new(decoded, detail))))
     }
 }

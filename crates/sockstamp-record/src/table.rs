@@ -97,15 +97,17 @@ impl Table {
     }
 
     /// Iterate over the row groups with their numbers. Threads decode the next ones while one is
-    /// used. Columns that `wanted` is false for are absent.
+    /// used, fewer where other `readers` do the same. Columns that `wanted` is false for are
+    /// absent.
     pub(crate) fn groups(
         self: &Arc<Self>,
         wanted: fn(&Column) -> bool,
+        readers: usize,
     ) -> impl Iterator<Item = (usize, Result<Decoded, Error>)> {
         let wanted: Arc<[bool]> = self.columns.iter().map(wanted).collect();
         let count = self.footer.metadata.num_row_groups();
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        let threads = threads.min(DECODERS).min(count);
+        let threads = (threads.min(DECODERS) / readers.max(1)).max(1).min(count);
         let decoders: Result<Vec<_>, Error> = (0..threads)
             .map(|first| self.decoder((first..count).step_by(threads), Arc::clone(&wanted)))
             .collect();
