@@ -18,7 +18,8 @@ struct packet_flow {
 	__u32 pid; /* 0: not known */
 	__u8 directions; /* bits of those whose packets are recorded */
 	__u8 of_task; /* of a selected task */
-	__u8 padding[2];
+	__u8 spared; /* of a sockstamp: made by measuring */
+	__u8 padding;
 	char comm[COMM_LENGTH];
 };
 
@@ -92,6 +93,7 @@ static __always_inline void packet_note_task(struct packet_flow *flow,
 	if (flow->pid == task->tgid)
 		return;
 	flow->pid = task->tgid;
+	flow->spared = task_spared(task);
 	bpf_probe_read_kernel_str(flow->comm, sizeof(flow->comm), task->group_leader->comm);
 }
 
@@ -159,6 +161,7 @@ static __always_inline struct packet_flow *packet_flow_new(const struct packet_k
 			if (port) {
 				flow.pid = port->pid;
 				flow.of_task = port->of_task;
+				flow.spared = port->spared;
 				__builtin_memcpy(flow.comm, port->comm, sizeof(flow.comm));
 			}
 		}
@@ -214,7 +217,8 @@ static __always_inline bool packet_fragment_key(struct packet_head *head, bool s
 static __always_inline bool packet_flow_wanted(const struct packet_flow *flow,
 					       enum direction direction)
 {
-	return flow->directions & DIRECTION_BIT(direction) && (!setting_by_pid || flow->of_task);
+	return flow->directions & DIRECTION_BIT(direction) && !flow->spared &&
+	       (!setting_by_pid || flow->of_task);
 }
 
 /* A socket that is bound, by the current task, or held at the start: packets to its port are its.

@@ -304,6 +304,7 @@ fn try_load(
         settings.setting_netns = target.netns.map_or(0, |netns| netns.0);
         settings.setting_interface = target.interface.map_or(0, NonZeroU32::get);
         settings.setting_by_pid = target.by_process();
+        settings.setting_spare_own = !options.target.names_tasks();
         settings.setting_pids = !target.pids.is_empty();
         settings.setting_comms = !target.comms.is_empty();
         if let Some(filter) = &target.filter {

@@ -1,6 +1,6 @@
 //! The packets that `pcap` writes, against tcpdump beside it and as Wireshark reads them.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tempfile::{NamedTempFile, TempPath};
 use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::capture::{Capture, Fragment, Packet, Segment, packets};
-use crate::common::{FAMILIES, Trace, is_lowered, sockstamp};
+use crate::common::{FAMILIES, Trace, is_lowered, sockstamp, wait_attached};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -320,6 +320,50 @@ fn packets_of_others_are_not_written() {
             .all(|[both]| both.split(',').any(|port| port == wanted)),
         "{ports:?}"
     );
+}
+
+/// Ask an agent for its figures.
+fn scrape(host: &Host, agent: SocketAddr) {
+    let mut connection = host.tcp_connect(agent).unwrap();
+    connection
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    connection.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+/// The agent was there before. A target that names it has its packets.
+#[test]
+fn packets_of_another_sockstamp_are_not_written() {
+    let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
+    let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
+    let here = link.address_a(Family::V4);
+    let agent_address = SocketAddr::new(here, 9917);
+    let mut command = hosts[0].command(sockstamp());
+    command.args(["agent", "--listen", &agent_address.to_string()]);
+    let mut agent = Process::spawn(command).unwrap();
+    wait_attached(&mut agent);
+    hosts[0].wait_for_port(agent_address, PATIENCE).unwrap();
+    let listener = hosts[0].tcp_listen(SocketAddr::new(here, 0)).unwrap();
+    let other = listener.local_addr().unwrap();
+    let pid = agent.id().to_string();
+    let targets = [["--netns", hosts[0].netns_name()], ["-p", &pid]];
+    let pcaps = targets.map(|target| Pcap::start(&target));
+    scrape(&hosts[1], agent_address);
+    hosts[1].tcp_connect(other).unwrap().write_all(b"hello").unwrap();
+    thread::sleep(Duration::from_millis(100));
+    let ports = pcaps.map(|pcap| {
+        let (file, _) = pcap.finish();
+        let written = read(&file);
+        let here = written.iter().map(|packet| match packet.source.ip() == here {
+            true => packet.source.port(),
+            false => packet.destination.port(),
+        });
+        here.collect::<BTreeSet<u16>>()
+    });
+    let expected = [other, agent_address].map(|address| BTreeSet::from([address.port()]));
+    assert_eq!(ports, expected);
 }
 
 #[test]
