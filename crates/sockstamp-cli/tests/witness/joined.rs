@@ -53,8 +53,9 @@ fn chosen(packets: &[Packet]) -> BTreeMap<(u16, u32), u64> {
         .collect()
 }
 
-fn record(output: &Path, host: &Host) -> Process {
-    let step = format!("2^{BITS}");
+/// Record what a host measures with `--in-step 2^bits`.
+pub(crate) fn record_in_step(output: &Path, host: &Host, bits: u32) -> Process {
+    let step = format!("2^{bits}");
     let mut command = Command::new(common::sockstamp());
     command.args(["record", "--in-step", &step, "-o"]).arg(output);
     command.args(common::hooks()).args(["--netns", host.netns_name()]);
@@ -63,7 +64,7 @@ fn record(output: &Path, host: &Host) -> Process {
     process
 }
 
-fn messages(path: &Path) -> Vec<Message> {
+pub(crate) fn messages(path: &Path) -> Vec<Message> {
     let reader = Reader::open(path).unwrap();
     reader.messages().map(Result::unwrap).collect()
 }
@@ -108,7 +109,7 @@ fn attempt() -> Result<(), String> {
     let here = SocketAddr::new(link.address_a(Family::V4), 0);
     let client = hosts[0].udp_bind(here).unwrap();
     client.connect(address).unwrap();
-    let recorders = [0, 1].map(|host| record(&paths[host], &hosts[host]));
+    let recorders = [0, 1].map(|host| record_in_step(&paths[host], &hosts[host], BITS));
     let interfaces = [link.interface_a(), link.interface_b()];
     let captures = [0, 1].map(|host| Capture::start(&hosts[host], interfaces[host], "udp"));
     exchange(&client, &server, address);

@@ -18,6 +18,7 @@ mod receive;
 mod send;
 mod sending;
 mod streams;
+mod streams_in_step;
 mod tagged;
 mod tagged_beside;
 mod tagged_coalesced;
