@@ -2,7 +2,7 @@
 //! docs/diagnosis.md.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
@@ -76,14 +76,22 @@ fn names(text: &str, kind: &str, component: &str, words: &str) -> Result<(), Str
     }
 }
 
-/// Check what is said of connections whose last question is asked with a fault.
-fn of_connections(kind: &str, component: &str, words: &str, fault: impl Fn(&mut TcpStream)) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+/// Check what is said of connections over the loopback of a host. The last question of each is
+/// asked with a fault.
+fn of_connections(
+    kind: &str,
+    component: &str,
+    words: &str,
+    prepare: impl Fn(&Host),
+    fault: impl Fn(&Host, &mut TcpStream),
+) {
+    let host = Host::new("faults").unwrap();
+    prepare(&host);
+    let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let port = address.port().to_string();
     let ask = || {
         for _ in 0..FLOWS {
-            let mut socket = TcpStream::connect(address).unwrap();
+            let mut socket = host.tcp_connect(address).unwrap();
             let (server, _) = listener.accept().unwrap();
             thread::scope(|scope| {
                 scope.spawn(move || serve(&server));
@@ -91,14 +99,17 @@ fn of_connections(kind: &str, component: &str, words: &str, fault: impl Fn(&mut 
                     socket.write_all(&question(Server::IsFast, QUESTION)).unwrap();
                     socket.read_exact(&mut [0; 50]).unwrap();
                 }
-                fault(&mut socket);
+                fault(&host, &mut socket);
                 socket.read_exact(&mut [0; 50]).unwrap();
                 drop(socket);
             });
         }
     };
-    within_attempts(|| names(&explained(&["tcp", "port", &port], ask), kind, component, words));
+    let target = ["--netns", host.netns_name(), "tcp"];
+    within_attempts(|| names(&explained(&target, ask), kind, component, words));
 }
+
+fn as_it_is(_: &Host) {}
 
 #[test]
 fn a_slow_handler_is_explained() {
@@ -106,7 +117,8 @@ fn a_slow_handler_is_explained() {
         "answers",
         "peer.answer peer",
         "usual cure: That of the peer",
-        |socket| {
+        as_it_is,
+        |_, socket| {
             socket
                 .write_all(&question(Server::AnswersLate, QUESTION))
                 .unwrap();
@@ -116,7 +128,7 @@ fn a_slow_handler_is_explained() {
 
 #[test]
 fn a_late_reader_is_explained() {
-    of_connections("reads", "rx.app", "usual cure: ", |socket| {
+    of_connections("reads", "rx.app", "usual cure: ", as_it_is, |_, socket| {
         socket.write_all(&question(Server::IsFast, QUESTION)).unwrap();
         thread::sleep(FAULT);
     });
@@ -125,7 +137,7 @@ fn a_late_reader_is_explained() {
 /// The acknowledgement that the second write waits for is delayed.
 #[test]
 fn nagles_algorithm_and_a_delayed_acknowledgement_are_explained() {
-    of_connections("sends", "tx.queue nagle", "TCP_NODELAY", |socket| {
+    of_connections("sends", "tx.queue nagle", "TCP_NODELAY", as_it_is, |_, socket| {
         let question = question(Server::IsFast, QUESTION);
         socket.write_all(&question[..50]).unwrap();
         socket.write_all(&question[50..]).unwrap();
@@ -134,9 +146,70 @@ fn nagles_algorithm_and_a_delayed_acknowledgement_are_explained() {
 
 #[test]
 fn a_send_buffer_that_the_peer_does_not_empty_is_explained() {
-    of_connections("sends", "tx.copy sndbuf", "sndbuf_limited", |socket| {
-        SockRef::from(&*socket).set_send_buffer_size(10_000).unwrap();
-        socket.write_all(&question(Server::ReadsLate, 8_000_000)).unwrap();
+    of_connections(
+        "sends",
+        "tx.copy sndbuf",
+        "sndbuf_limited",
+        as_it_is,
+        |_, socket| {
+            SockRef::from(&*socket).set_send_buffer_size(10_000).unwrap();
+            socket.write_all(&question(Server::ReadsLate, 8_000_000)).unwrap();
+        },
+    );
+}
+
+/// The program holds the end of its question back.
+#[test]
+fn a_cork_that_stays_is_explained() {
+    of_connections(
+        "sends",
+        "tx.queue cork",
+        "Clear TCP_CORK",
+        as_it_is,
+        |_, socket| {
+            let corked = SockRef::from(&*socket);
+            corked.set_tcp_cork(true).unwrap();
+            let written = (&*socket).write_all(&question(Server::IsFast, QUESTION));
+            written.unwrap();
+            thread::sleep(FAULT);
+            corked.set_tcp_cork(false).unwrap();
+        },
+    );
+}
+
+/// The window is small, and its reader late; the sender has room for all.
+#[test]
+fn a_slow_reader_at_the_peer_is_explained() {
+    let small_window = |host: &Host| {
+        host.set_sysctl("net.ipv4.tcp_rmem", "4096 16384 16384").unwrap();
+        host.set_sysctl("net.ipv4.tcp_wmem", "4096 4194304 4194304")
+            .unwrap();
+    };
+    of_connections(
+        "sends",
+        "tx.queue rwnd",
+        "rwnd_limited",
+        small_window,
+        |_, socket| {
+            socket.write_all(&question(Server::ReadsLate, 300_000)).unwrap();
+        },
+    );
+}
+
+/// Datagrams of another program fill the queue of the device in front of the question.
+#[test]
+fn a_queue_that_bulk_data_fills_is_explained() {
+    let slow_device = |host: &Host| {
+        let tbf = "qdisc add dev lo root tbf rate 20mbit burst 70kb limit 2mb";
+        host.run("tc", &tbf.split(' ').collect::<Vec<_>>()).unwrap();
+    };
+    of_connections("sends", "tx.qdisc", "fq_codel", slow_device, |host, socket| {
+        let [bulk, sink] = [(); 2].map(|()| host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap());
+        bulk.connect(sink.local_addr().unwrap()).unwrap();
+        bulk.set_nonblocking(true).unwrap();
+        // Until its send buffer is full.
+        while bulk.send(&[0; 1400]).is_ok() {}
+        socket.write_all(&question(Server::IsFast, QUESTION)).unwrap();
     });
 }
 
