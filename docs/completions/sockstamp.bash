@@ -378,7 +378,7 @@ _sockstamp() {
             return 0
             ;;
         sockstamp__subcmd__join)
-            opts="-o -h --ptp --nat --apart --slowest --lives --output --format --help"
+            opts="-o -h --ptp --nat --apart --slowest --lives --output --clocks --format --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -401,6 +401,10 @@ _sockstamp() {
                     return 0
                     ;;
                 -o)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --clocks)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

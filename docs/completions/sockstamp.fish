@@ -313,6 +313,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l apart -d 'A
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l slowest -d 'Print the stages of this many of the slowest messages of each direction' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l lives -d 'Write each joined message to this file, one JSON object per line' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s o -l output -d 'Write them as a recording: `report`, `explain`, `diff` and SQL read whole lives as well' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l clocks -d 'Write the offsets of the clocks to this file, as CSV: sql/join.sql joins by them' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it'

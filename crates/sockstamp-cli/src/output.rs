@@ -1,6 +1,7 @@
 //! Define where subcommands print, and in which format.
 
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,11 @@ pub(crate) fn create(path: &Path) -> Result<Box<dyn Write>> {
 
 /// Do the same, but refuse to write over a file that is read.
 pub(crate) fn create_beside(path: &Path, read: &[PathBuf]) -> Result<Box<dyn Write>> {
+    refuse_if_read(path, read)?;
+    create(path)
+}
+
+fn refuse_if_read(path: &Path, read: &[PathBuf]) -> Result<()> {
     let file = |path: &Path| path.metadata().ok().map(|file| (file.dev(), file.ino()));
     let known = file(path);
     if known.is_some() && read.iter().any(|read| file(read) == known) {
@@ -34,5 +40,109 @@ pub(crate) fn create_beside(path: &Path, read: &[PathBuf]) -> Result<Box<dyn Wri
             path.display()
         );
     }
-    create(path)
+    Ok(())
+}
+
+/// A file that is written over a longer time: it has its name once it is whole. What was there
+/// stays until then, and nothing is left where writing ends early.
+#[derive(Debug)]
+pub(crate) struct Unfinished {
+    path: PathBuf,
+    /// `None` where the path is no file, but a pipe or a device.
+    temporary: Option<PathBuf>,
+}
+
+impl Unfinished {
+    /// Begin, but refuse to write over a file that is read.
+    pub(crate) fn new(path: &Path, read: &[PathBuf]) -> Result<Self> {
+        refuse_if_read(path, read)?;
+        // The file that a symbolic link leads to is replaced, not the link.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let is_file = path.metadata().map_or(true, |there| there.is_file());
+        let temporary = is_file.then(|| {
+            let mut name = OsString::from(&path);
+            name.push(format!(".{}.part", std::process::id()));
+            PathBuf::from(name)
+        });
+        Ok(Self { path, temporary })
+    }
+
+    /// The path to write to.
+    pub(crate) fn path(&self) -> &Path {
+        self.temporary.as_deref().unwrap_or(&self.path)
+    }
+
+    /// Create the file to write to.
+    pub(crate) fn create(&self) -> Result<BufWriter<File>> {
+        let file = File::create(self.path());
+        file.map(BufWriter::new)
+            .with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    /// Give the file its name.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        let Some(temporary) = self.temporary.take() else {
+            return Ok(());
+        };
+        fs::rename(&temporary, &self.path).with_context(|| format!("cannot write {}", self.path.display()))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // It may never have been created.
+            let _ = fs::remove_file(temporary);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use tempfile::tempdir;
+
+    use super::*;
+
+    fn write(path: &Path, text: &str) -> Unfinished {
+        let file = Unfinished::new(path, &[]).unwrap();
+        file.create().unwrap().write_all(text.as_bytes()).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_file_has_its_name_once_it_is_whole() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("trace");
+        drop(write(&path, "half"));
+        assert_eq!(directory.path().read_dir().unwrap().count(), 0);
+        let file = write(&path, "whole");
+        assert!(!path.exists());
+        file.finish().unwrap();
+        drop(write(&path, "half of another"));
+        assert_eq!(fs::read(&path).unwrap(), b"whole");
+        assert_eq!(directory.path().read_dir().unwrap().count(), 1);
+    }
+
+    #[test]
+    fn links_stay_and_devices_are_written_to() {
+        let directory = tempdir().unwrap();
+        let [link, path] = ["link", "file"].map(|name| directory.path().join(name));
+        fs::write(&path, "before").unwrap();
+        symlink(&path, &link).unwrap();
+        write(&link, "after").finish().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"after");
+        assert!(link.symlink_metadata().unwrap().is_symlink());
+        write(Path::new("/dev/null"), "nothing").finish().unwrap();
+        assert!(!Path::new("/dev/null").metadata().unwrap().is_file());
+    }
+
+    #[test]
+    fn a_file_that_is_read_is_not_written() {
+        let directory = tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, "before").unwrap();
+        assert!(Unfinished::new(&path, std::slice::from_ref(&path)).is_err());
+    }
 }

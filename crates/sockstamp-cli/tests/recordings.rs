@@ -401,11 +401,22 @@ fn a_signal_ends_a_long_read() {
     let file = directory.path().join("file");
     recording::write(&file, &recording::population(20_000));
     let files = format!("{} ", file.display()).repeat(TIMES);
+    let many = directory.path().join("many");
+    fs::create_dir(&many).unwrap();
+    for number in 0..TIMES {
+        fs::hard_link(&file, many.join(format!("{number}.parquet"))).unwrap();
+    }
+    let many = many.display();
+    let begun = directory.path().join("begun");
+    let [export, join] =
+        ["export --perfetto -o", "join -o"].map(|begin| format!("{begin} {}", begun.display()));
     let before = directory.path().read_dir().unwrap().count();
-    for (subcommand, signal, status) in [
-        ("report", Signal::SIGINT, 130),
-        ("report --html -o /dev/null", Signal::SIGTERM, 143),
-        ("explain", Signal::SIGINT, 130),
+    for (subcommand, files, signal, status) in [
+        ("report", &files, Signal::SIGINT, 130),
+        ("report --html -o /dev/null", &files, Signal::SIGTERM, 143),
+        ("explain", &files, Signal::SIGINT, 130),
+        (&export, &files, Signal::SIGINT, 130),
+        (&join, &format!("{many} {many}"), Signal::SIGINT, 130),
     ] {
         let words = format!("{subcommand} {files}");
         let mut command = Command::new(common::sockstamp());

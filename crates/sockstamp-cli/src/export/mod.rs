@@ -35,15 +35,16 @@ pub struct Options {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let recordings = Recordings::open(&options.files)?;
-    let output = output::create_beside(&options.output, &options.files)?;
+    let file = output::Unfinished::new(&options.output, &options.files)?;
     let least = options.slower_than.map_or(Nanos::ZERO, Nanos::from);
-    let mut trace = perfetto::Trace::new(output);
+    let mut trace = perfetto::Trace::new(file.create()?);
     recordings.each(Detail::All, |message| match message.total() >= least {
         true => trace.add(message).context("cannot write the trace"),
         false => Ok(()),
     })?;
     let (messages, mut output) = trace.finish();
     output.flush().context("cannot write the trace")?;
+    file.finish()?;
     escape::complain(format_args!(
         "wrote {messages} messages to {}",
         options.output.display()

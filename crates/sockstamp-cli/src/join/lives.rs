@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use sockstamp_join::Life;
@@ -10,6 +10,7 @@ use sockstamp_record::{Batch, Rows, Writer};
 
 use super::Options;
 use crate::escape;
+use crate::output::Unfinished;
 
 /// The files that lives are written to.
 pub(super) struct Lives {
@@ -19,10 +20,15 @@ pub(super) struct Lives {
 
 impl Lives {
     /// Create those files that are asked for.
-    pub(super) fn create(options: &Options) -> Result<Self> {
+    pub(super) fn create(options: &Options, read: &[PathBuf]) -> Result<Self> {
+        let begin = |path: &Option<PathBuf>| {
+            path.as_deref()
+                .map(|path| Unfinished::new(path, read))
+                .transpose()
+        };
         Ok(Self {
-            lines: options.lives.as_deref().map(Lines::create).transpose()?,
-            recording: options.output.as_deref().map(Recording::create).transpose()?,
+            lines: begin(&options.lives)?.map(Lines::create).transpose()?,
+            recording: begin(&options.output)?.map(Recording::create).transpose()?,
         })
     }
 
@@ -44,30 +50,28 @@ impl Lives {
 
 /// A JSON object per line.
 struct Lines {
-    path: PathBuf,
-    file: BufWriter<File>,
+    output: BufWriter<File>,
+    file: Unfinished,
 }
 
 impl Lines {
-    fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
+    fn create(file: Unfinished) -> Result<Self> {
         Ok(Self {
-            path: path.to_owned(),
-            file: BufWriter::new(file),
+            output: file.create()?,
+            file,
         })
     }
 
     fn write(&mut self, life: &Life) -> Result<()> {
-        escape::json(&mut self.file, life)
+        escape::json(&mut self.output, life)
             .map_err(io::Error::from)
-            .and_then(|()| writeln!(self.file))
-            .with_context(|| format!("cannot write {}", self.path.display()))
+            .and_then(|()| writeln!(self.output))
+            .context("cannot write lives")
     }
 
     fn finish(mut self) -> Result<()> {
-        self.file
-            .flush()
-            .with_context(|| format!("cannot write {}", self.path.display()))
+        self.output.flush().context("cannot write lives")?;
+        self.file.finish()
     }
 }
 
@@ -75,14 +79,16 @@ impl Lines {
 struct Recording {
     writer: Writer,
     batch: Box<Batch>,
+    file: Unfinished,
 }
 
 impl Recording {
-    fn create(path: &Path) -> Result<Self> {
+    fn create(file: Unfinished) -> Result<Self> {
         let facts = [("version", env!("CARGO_PKG_VERSION").to_owned())];
         Ok(Self {
-            writer: Writer::create(path, &facts)?,
+            writer: Writer::create(file.path(), &facts)?,
             batch: Box::new(Batch::new()),
+            file,
         })
     }
 
@@ -104,6 +110,6 @@ impl Recording {
     fn finish(mut self) -> Result<()> {
         self.writer.write(&self.batch)?;
         self.writer.finish()?;
-        Ok(())
+        self.file.finish()
     }
 }

@@ -3,6 +3,7 @@
 mod halves;
 mod json;
 mod lives;
+mod offsets;
 mod sums;
 mod text;
 mod waterfall;
@@ -63,6 +64,9 @@ pub struct Options {
     /// Write them as a recording: `report`, `explain`, `diff` and SQL read whole lives as well
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Write the offsets of the clocks to this file, as CSV: sql/join.sql joins by them
+    #[arg(long, value_name = "FILE")]
+    pub clocks: Option<PathBuf>,
     /// Output format
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
@@ -70,15 +74,20 @@ pub struct Options {
 
 /// All that is printed.
 struct Joined {
+    settings: Settings,
     hosts: [Recorded; 2],
     sums: [Sums; 2],
     join: Join,
 }
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
-    let mut lives = Lives::create(options)?;
-    let joined = Joined::of(options, &mut |life| lives.write(life))?;
+    let paths = [files(&options.first)?, files(&options.second)?];
+    let mut lives = Lives::create(options, &paths.concat())?;
+    let joined = Joined::of(options, &paths, &mut |life| lives.write(life))?;
     lives.finish()?;
+    if let Some(path) = &options.clocks {
+        offsets::write(path, &paths.concat(), &joined)?;
+    }
     let mut output = io::stdout();
     let printed = match options.format {
         Format::Text => text::all(&mut output, &joined),
@@ -92,18 +101,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
 }
 
 impl Joined {
-    fn of(options: &Options, take: &mut dyn FnMut(&Life) -> Result<()>) -> Result<Self> {
+    fn of(
+        options: &Options,
+        paths: &[Vec<PathBuf>; 2],
+        take: &mut dyn FnMut(&Life) -> Result<()>,
+    ) -> Result<Self> {
         let trust = match options.ptp {
             true => Trust::Clocks,
             false => Trust::Messages,
         };
-        let paths = [files(&options.first)?, files(&options.second)?];
-        let recordings = [open(&paths[0])?, open(&paths[1])?];
-        let mut join = Join::new(Settings {
+        let recordings = [beside(&paths[0])?, beside(&paths[1])?];
+        let settings = Settings {
             trust,
             apart: Nanos::from(options.apart),
             in_step: are_in_step(&recordings),
-        });
+        };
+        let mut join = Join::new(settings);
         if options.nat {
             join = join.translated(translations(&recordings)?);
         }
@@ -135,13 +148,24 @@ impl Joined {
         })?;
         join.finish(&mut each);
         failed?;
-        Ok(Self { hosts, sums, join })
+        Ok(Self {
+            settings,
+            hosts,
+            sums,
+            join,
+        })
     }
 
     /// Return the messages from a host.
     fn from(&self, host: Host) -> &Sums {
         &self.sums[host as usize]
     }
+}
+
+/// Open the recordings of a host, to be read beside those of the other.
+fn beside(paths: &[PathBuf]) -> Result<Vec<Reader>> {
+    let readers = open(paths)?.into_iter();
+    Ok(readers.map(|reader| reader.shared(Host::ALL.len())).collect())
 }
 
 /// Look for connections whose addresses differ between the hosts.
