@@ -53,6 +53,7 @@ elif [ "$mode" = test ]; then
 	base+=(tshark wireshark-common) # Readers of what `pcap` writes.
 	base+=(dropbear-bin openssh-client postgresql) # Commands that wait for their servers; dropbear-bin has no service.
 	base+=(chromium) # For the pages of report --html; on Ubuntu it is a snap, which tests cannot start.
+	base+=(openjdk-17-jre-headless) # For Apache Spark.
 	base+=(mandoc valgrind) # For the C library. gcc brings the address sanitizer.
 	base+=(binutils busybox-static kmod qemu-system-x86 xz-utils) # The lab's guests.
 	base+=(bc bison flex libssl-dev openssl patch rsync xxd) # The kernel of kernel/series, and its selftests.

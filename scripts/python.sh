@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs Python with the packages that tests need: python.sh ARGUMENTS. They are installed into the user's cache folder
-# when requirements.txt changes: neither the tree nor the system's Python is touched.
+# when requirements.txt, or the file that $REQUIREMENTS names, changes: neither the tree nor the system's Python is touched.
 set -euo pipefail
 
-requirements=$(dirname "$0")/requirements.txt
+requirements=$(dirname "$0")/${REQUIREMENTS:-requirements.txt}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/sockstamp
 version=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 installed=$cache/python-$version-$(sha256sum "$requirements" | cut -c 1-16)

@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc deny generated tests msrv fuzz miri kernels series doctests)
+all=(rustfmt clang-format clippy doc deny generated tests msrv fuzz miri sql-spark kernels series doctests)
 
 # Retries of a run that nothing explains: more say that a bound is wrong, or the product. A quiet machine has none to three.
 most_retries=5
@@ -124,11 +124,14 @@ step_unit() {
 # Programs in tests/ that measure nothing and touch nothing of the host.
 pure=(changes files populations)
 
+# Programs in tests/ that are steps of their own.
+apart=(sql_spark)
+
 # The other programs in tests/.
 live() {
 	cargo metadata --locked --no-deps --format-version 1 |
 		jq -r '.packages[].targets[] | select(.kind == ["test"]).name' | sort -u |
-		grep -vxF "$(printf '%s\n' "${pure[@]}")"
+		grep -vxF "$(printf '%s\n' "${pure[@]}" "${apart[@]}")"
 }
 
 # Run some of the programs of tests. The watchdog chooses: for a choice of its own, cargo would unite other features and build
@@ -142,13 +145,27 @@ programs() { # only|except NAMES ARGUMENT...
 
 # Live programs run one test at a time: known-answer tests measure time, and would measure each other.
 step_tests() {
-	local live skipped failed=0
+	local live others skipped failed=0
 	live=$(live)
+	others=$(printf '%s\n' "$live" "${apart[@]}")
 	mapfile -t skipped < <(printf -- '--skip\n%s\n' "${rooted[@]}")
-	programs except "$live" --quiet "${skipped[@]}" || failed=1
-	programs except "$live" --test-threads=1 "${rooted[@]}" || failed=1
+	programs except "$others" --quiet "${skipped[@]}" || failed=1
+	programs except "$others" --test-threads=1 "${rooted[@]}" || failed=1
 	programs only "$live" --test-threads=1 || failed=1
 	return "$failed"
+}
+
+# The SQL of docs/sql in Apache Spark. Its package takes two minutes to install, once.
+step_sql-spark() {
+	if ! java -version 2>/dev/null; then
+		echo "SKIP sql-spark: Apache Spark needs Java, and there is none"
+		return
+	fi
+	if ! REQUIREMENTS=requirements-spark.txt scripts/python.sh -c 'import pyspark'; then
+		echo "SKIP sql-spark: the package pyspark is not to be had by pip"
+		return
+	fi
+	programs only "${apart[*]}" --test-threads=1
 }
 
 # Debian's kernels in QEMU. On the kernel that runs here the same tests are a part of `tests`.

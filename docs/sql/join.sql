@@ -1,51 +1,91 @@
--- The lives of `sockstamp join --ptp`, from the recordings of both hosts. In DuckDB:
+-- The lives of `sockstamp join`, from the recordings of both hosts and the offsets of their clocks,
+-- which `sockstamp join --clocks clocks.csv` writes; TCP without NAT. In DuckDB:
 --
---     SET VARIABLE first = 'first/**/*.parquet';
---     SET VARIABLE second = 'second/**/*.parquet';
---     SET VARIABLE in_step = true;   -- if both were recorded with the same --in-step
---     .read join.sql
+--     CREATE VIEW recording_1 AS FROM 'first/**/*.parquet';
+--     CREATE VIEW recording_2 AS FROM 'second/**/*.parquet';
+--     CREATE VIEW clocks AS FROM 'clocks.csv';
 --
--- CLOCK_REALTIME of both hosts is taken for the same. What has no life is counted by join alone.
+-- and in Apache Spark:
+--
+--     CREATE TEMPORARY VIEW recording_1 USING parquet OPTIONS (path 'first');
+--     CREATE TEMPORARY VIEW recording_2 USING parquet OPTIONS (path 'second');
+--     CREATE TEMPORARY VIEW clocks USING csv OPTIONS (path 'clocks.csv', header true, inferSchema true);
+--
+-- What has no life is counted by join alone.
 
-CREATE OR REPLACE TEMP TABLE ends AS
-SELECT * FROM (
-    SELECT *, 'first' AS host FROM read_parquet(getvariable('first'))
-    UNION ALL BY NAME
-    SELECT *, 'second' AS host FROM read_parquet(getvariable('second'))
-)
-WHERE protocol = 'tcp' AND verdict = 'valid';
+CREATE OR REPLACE TEMPORARY VIEW sends AS
+SELECT from_host, time_ns AS sent_at, time_ns - clock_offset_ns AS acknowledged_ns,
+    time_ns - clock_offset_ns - tx_network_ns AS left_ns, clock_offset_ns AS sender_boot_ns,
+    local_address AS sender_address, local_port AS sender_port,
+    remote_address AS to_address, remote_port AS to_port, seq_end, bytes, weight AS sends, retransmits,
+    tx_copy_ns, tx_queue_ns, tx_qdisc_ns, tx_nic_ns
+FROM (
+    SELECT 'first' AS from_host, time_ns, clock_offset_ns, direction, protocol, verdict, local_address, local_port,
+        remote_address, remote_port, seq_end, bytes, weight, retransmits,
+        tx_copy_ns, tx_queue_ns, tx_qdisc_ns, tx_nic_ns, tx_network_ns
+    FROM recording_1
+    UNION ALL
+    SELECT 'second' AS from_host, time_ns, clock_offset_ns, direction, protocol, verdict, local_address, local_port,
+        remote_address, remote_port, seq_end, bytes, weight, retransmits,
+        tx_copy_ns, tx_queue_ns, tx_qdisc_ns, tx_nic_ns, tx_network_ns
+    FROM recording_2
+) AS both_hosts
+WHERE direction = 'tx' AND protocol = 'tcp' AND verdict = 'valid' AND tx_network_ns IS NOT NULL;
 
-WITH sends AS (
-    SELECT *, time_ns - tx_network_ns AS left_ns
-    FROM ends
-    WHERE direction = 'tx' AND tx_network_ns IS NOT NULL
-),
-reads AS (
-    SELECT *,
-        time_ns - coalesce(rx_nic_ns, 0) - coalesce(rx_hol_ns, 0) - rx_stack_ns - coalesce(rx_wakeup_ns, 0)
-            - coalesce(rx_app_ns, 0) AS arrived_ns,
-        time_ns - coalesce(rx_wakeup_ns, 0) - coalesce(rx_app_ns, 0) AS ready_ns
-    FROM ends
-    WHERE direction = 'rx' AND rx_stack_ns IS NOT NULL
-),
+CREATE OR REPLACE TEMPORARY VIEW reads AS
+SELECT from_host AS read_from, time_ns, clock_offset_ns AS reader_boot_ns,
+    time_ns - clock_offset_ns - coalesce(rx_wakeup_ns, 0) - coalesce(rx_app_ns, 0) AS ready_ns,
+    time_ns - clock_offset_ns - coalesce(rx_wakeup_ns, 0) - coalesce(rx_app_ns, 0)
+        - coalesce(rx_nic_ns, 0) - coalesce(rx_hol_ns, 0) - rx_stack_ns AS arrived_ns,
+    local_address AS reader_address, local_port AS reader_port,
+    remote_address AS from_address, remote_port AS from_port, seq_end AS read_end, weight AS reads,
+    rx_nic_ns, rx_hol_ns, rx_stack_ns, rx_wakeup_ns, rx_app_ns
+FROM (
+    SELECT 'second' AS from_host, time_ns, clock_offset_ns, direction, protocol, verdict, local_address, local_port,
+        remote_address, remote_port, seq_end, weight, rx_nic_ns, rx_hol_ns, rx_stack_ns, rx_wakeup_ns, rx_app_ns
+    FROM recording_1
+    UNION ALL
+    SELECT 'first' AS from_host, time_ns, clock_offset_ns, direction, protocol, verdict, local_address, local_port,
+        remote_address, remote_port, seq_end, weight, rx_nic_ns, rx_hol_ns, rx_stack_ns, rx_wakeup_ns, rx_app_ns
+    FROM recording_2
+) AS both_hosts
+WHERE direction = 'rx' AND protocol = 'tcp' AND verdict = 'valid' AND rx_stack_ns IS NOT NULL;
+
 -- Both end with the same byte of the same connection. Sequence numbers wrap, and addresses are used
 -- again: not within ten seconds.
-pairs AS (
-    SELECT sends.host AS sender, sends.local_address AS sender_address, sends.local_port AS sender_port,
-        reads.local_address AS reader_address, reads.local_port AS reader_port, sends.seq_end, sends.bytes,
-        sends.weight * CASE WHEN coalesce(getvariable('in_step'), false) THEN 1 ELSE reads.weight END AS weight,
-        sends.retransmits, reads.time_ns,
-        sends.tx_copy_ns, sends.tx_queue_ns, sends.tx_qdisc_ns, sends.tx_nic_ns,
-        reads.arrived_ns - sends.left_ns AS net_forward_ns,
-        reads.rx_nic_ns, reads.rx_hol_ns, reads.rx_stack_ns, reads.rx_wakeup_ns, reads.rx_app_ns,
-        greatest(sends.time_ns - reads.ready_ns, 0) AS net_back_ns
-    FROM sends JOIN reads
-    ON sends.host <> reads.host AND sends.seq_end = reads.seq_end
-        AND sends.local_address = reads.remote_address AND sends.local_port = reads.remote_port
-        AND sends.remote_address = reads.local_address AND sends.remote_port = reads.local_port
-        AND abs(sends.time_ns - reads.time_ns) <= 10000000000
-)
-SELECT *
-FROM pairs
-WHERE net_forward_ns >= 0
+CREATE OR REPLACE TEMPORARY VIEW pairs AS
+SELECT *, CASE from_host WHEN 'first' THEN left_ns ELSE arrived_ns END AS moment_ns
+FROM sends JOIN reads
+ON from_host = read_from AND seq_end = read_end
+    AND sender_address = from_address AND sender_port = from_port
+    AND to_address = reader_address AND to_port = reader_port
+    AND abs(sent_at - time_ns) <= 10000000000;
+
+-- The least and the most that the second host's clock is ahead at the moment of a pair.
+CREATE OR REPLACE TEMPORARY VIEW bounded AS
+SELECT *,
+    CAST(least AS DOUBLE) + CAST(least_drift AS DOUBLE) * (CAST(moment_ns - origin_ns AS DOUBLE) / 1e9) AS least_ns,
+    CAST(most AS DOUBLE) + CAST(most_drift AS DOUBLE) * (CAST(moment_ns - origin_ns AS DOUBLE) / 1e9) AS most_ns
+FROM pairs JOIN clocks
+ON moment_ns >= begin_ns AND moment_ns < end_ns;
+
+-- The middle of both, as what the reader's clock is ahead of the sender's.
+CREATE OR REPLACE TEMPORARY VIEW placed AS
+SELECT *,
+    CASE
+        WHEN quality = 'trusted' THEN sender_boot_ns - reader_boot_ns
+        WHEN from_host = 'first' THEN base_ns + CAST(round((least_ns + most_ns) / 2) AS BIGINT)
+        ELSE -(base_ns + CAST(round((least_ns + most_ns) / 2) AS BIGINT))
+    END AS ahead_ns,
+    CAST(ceil((most_ns - least_ns) / 2) AS BIGINT) AS clock_error_ns
+FROM bounded;
+
+SELECT from_host AS sender, sender_address, sender_port, reader_address, reader_port, seq_end, bytes,
+    sends * CASE WHEN in_step THEN 1 ELSE reads END AS weight, retransmits, time_ns,
+    tx_copy_ns, tx_queue_ns, tx_qdisc_ns, tx_nic_ns,
+    greatest(arrived_ns - left_ns - ahead_ns, 0) AS net_forward_ns,
+    rx_nic_ns, rx_hol_ns, rx_stack_ns, rx_wakeup_ns, rx_app_ns,
+    greatest(acknowledged_ns + ahead_ns - ready_ns, 0) AS net_back_ns, clock_error_ns
+FROM placed
+WHERE arrived_ns - left_ns - ahead_ns >= -clock_error_ns
 ORDER BY time_ns, sender_address, sender_port, seq_end;

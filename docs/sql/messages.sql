@@ -1,99 +1,110 @@
--- Views of recordings, for report.sql and explain.sql. In DuckDB:
+-- Views of recordings, for report.sql and explain.sql. They are made of the view `recording`:
 --
---     SET VARIABLE files = 'recording/**/*.parquet';
---     .read messages.sql
+--     CREATE VIEW recording AS FROM 'recording/**/*.parquet';                                   -- DuckDB
+--     CREATE TEMPORARY VIEW recording USING parquet OPTIONS (path 'recording');                 -- Apache Spark
 
-CREATE OR REPLACE VIEW messages AS
+CREATE OR REPLACE TEMPORARY VIEW messages AS
 SELECT *, coalesce(conn_handshake_ns, conn_accept_ns) IS NOT NULL AS is_connection
-FROM read_parquet(getvariable('files'));
+FROM recording;
 
 -- A row per valid message and stage that it has.
-CREATE OR REPLACE VIEW stages AS
+CREATE OR REPLACE TEMPORARY VIEW stages AS
 SELECT direction, weight, stage, ns
+FROM (
+    SELECT direction, weight, stage,
+        CASE stage
+            WHEN 'tx.copy' THEN tx_copy_ns
+            WHEN 'tx.queue' THEN tx_queue_ns
+            WHEN 'tx.qdisc' THEN tx_qdisc_ns
+            WHEN 'tx.nic' THEN tx_nic_ns
+            WHEN 'tx.network' THEN tx_network_ns
+            WHEN 'app.service' THEN app_service_ns
+            WHEN 'conn.handshake' THEN conn_handshake_ns
+            WHEN 'rx.nic' THEN rx_nic_ns
+            WHEN 'rx.stack' THEN rx_stack_ns
+            WHEN 'rx.hol' THEN rx_hol_ns
+            WHEN 'rx.wakeup' THEN rx_wakeup_ns
+            WHEN 'rx.app' THEN rx_app_ns
+            WHEN 'peer.answer' THEN peer_answer_ns
+            WHEN 'conn.accept' THEN conn_accept_ns
+            WHEN 'net.forward' THEN net_forward_ns
+            WHEN 'net.back' THEN net_back_ns
+        END AS ns
+    FROM messages CROSS JOIN (VALUES
+        ('tx.copy'), ('tx.queue'), ('tx.qdisc'), ('tx.nic'), ('tx.network'), ('app.service'), ('conn.handshake'),
+        ('rx.nic'), ('rx.stack'), ('rx.hol'), ('rx.wakeup'), ('rx.app'), ('peer.answer'), ('conn.accept'),
+        ('net.forward'), ('net.back')
+    ) AS names(stage)
+    WHERE verdict = 'valid'
+) AS each_stage
+WHERE ns IS NOT NULL;
+
+-- The times of a valid message: until it was sent, since it arrived, of its way.
+CREATE OR REPLACE TEMPORARY VIEW sums AS
+SELECT *,
+    coalesce(tx_copy_ns, 0) + coalesce(tx_queue_ns, 0) + coalesce(tx_qdisc_ns, 0) + coalesce(tx_nic_ns, 0) AS sent_ns,
+    coalesce(rx_nic_ns, 0) + coalesce(rx_stack_ns, 0) + coalesce(rx_hol_ns, 0) + coalesce(rx_wakeup_ns, 0)
+        + coalesce(rx_app_ns, 0) AS received_ns
 FROM messages
-UNPIVOT (ns FOR stage IN (
-    tx_copy_ns AS 'tx.copy', tx_queue_ns AS 'tx.queue', tx_qdisc_ns AS 'tx.qdisc', tx_nic_ns AS 'tx.nic',
-    tx_network_ns AS 'tx.network', app_service_ns AS 'app.service', conn_handshake_ns AS 'conn.handshake',
-    rx_nic_ns AS 'rx.nic', rx_stack_ns AS 'rx.stack', rx_hol_ns AS 'rx.hol', rx_wakeup_ns AS 'rx.wakeup',
-    rx_app_ns AS 'rx.app', peer_answer_ns AS 'peer.answer', conn_accept_ns AS 'conn.accept',
-    net_forward_ns AS 'net.forward', net_back_ns AS 'net.back'))
 WHERE verdict = 'valid';
 
--- A row per valid message and kind of time, with the stages and parts that add up to it. The first
--- part of a stage below is its rest, which has no column.
-CREATE OR REPLACE VIEW lives AS
-SELECT 'sends' AS kind, weight,
-    coalesce(tx_copy_ns, 0) + coalesce(tx_queue_ns, 0) + coalesce(tx_qdisc_ns, 0) + coalesce(tx_nic_ns, 0) AS time,
-    [
-        {component: 'tx.copy copy', ns: coalesce(tx_copy_ns, 0) - coalesce(tx_copy_sndbuf_ns, 0)},
-        {component: 'tx.copy sndbuf', ns: coalesce(tx_copy_sndbuf_ns, 0)},
-        {component: 'tx.queue other', ns: coalesce(tx_queue_ns, 0)
+-- A row per valid message and kind of time. Whole lives, which join wrote, have clock_error_ns.
+CREATE OR REPLACE TEMPORARY VIEW lives AS
+SELECT 'sends' AS kind, sent_ns AS life_ns, sums.*
+FROM sums
+WHERE coalesce(tx_copy_ns, tx_queue_ns, tx_qdisc_ns, tx_nic_ns) IS NOT NULL AND clock_error_ns IS NULL
+UNION ALL
+SELECT 'reads' AS kind, received_ns AS life_ns, sums.*
+FROM sums
+WHERE coalesce(rx_nic_ns, rx_stack_ns, rx_hol_ns, rx_wakeup_ns, rx_app_ns) IS NOT NULL AND clock_error_ns IS NULL
+UNION ALL
+SELECT 'answers' AS kind, peer_answer_ns AS life_ns, sums.*
+FROM sums
+WHERE peer_answer_ns IS NOT NULL
+UNION ALL
+SELECT 'lives' AS kind, sent_ns + coalesce(net_forward_ns, 0) + received_ns AS life_ns, sums.*
+FROM sums
+WHERE clock_error_ns IS NOT NULL;
+
+-- The stages and parts that add up to a time, each with its kind. The first part of a stage is its
+-- rest, which has no column.
+CREATE OR REPLACE TEMPORARY VIEW components AS
+SELECT kind, weight, life_ns, component,
+    coalesce(CASE component
+        WHEN 'tx.copy copy' THEN coalesce(tx_copy_ns, 0) - coalesce(tx_copy_sndbuf_ns, 0)
+        WHEN 'tx.copy sndbuf' THEN tx_copy_sndbuf_ns
+        WHEN 'tx.queue other' THEN coalesce(tx_queue_ns, 0)
             - coalesce(tx_queue_cwnd_ns, 0) - coalesce(tx_queue_rwnd_ns, 0) - coalesce(tx_queue_pacing_ns, 0)
             - coalesce(tx_queue_tsq_ns, 0) - coalesce(tx_queue_nagle_ns, 0) - coalesce(tx_queue_cork_ns, 0)
-            - coalesce(tx_queue_retransmit_ns, 0)},
-        {component: 'tx.queue cwnd', ns: coalesce(tx_queue_cwnd_ns, 0)},
-        {component: 'tx.queue rwnd', ns: coalesce(tx_queue_rwnd_ns, 0)},
-        {component: 'tx.queue pacing', ns: coalesce(tx_queue_pacing_ns, 0)},
-        {component: 'tx.queue tsq', ns: coalesce(tx_queue_tsq_ns, 0)},
-        {component: 'tx.queue nagle', ns: coalesce(tx_queue_nagle_ns, 0)},
-        {component: 'tx.queue cork', ns: coalesce(tx_queue_cork_ns, 0)},
-        {component: 'tx.queue retransmit', ns: coalesce(tx_queue_retransmit_ns, 0)},
-        {component: 'tx.qdisc', ns: coalesce(tx_qdisc_ns, 0)},
-        {component: 'tx.nic', ns: coalesce(tx_nic_ns, 0)}
-    ] AS components
-FROM messages
-WHERE verdict = 'valid' AND coalesce(tx_copy_ns, tx_queue_ns, tx_qdisc_ns, tx_nic_ns) IS NOT NULL
-    AND clock_error_ns IS NULL
-UNION ALL
-SELECT 'reads', weight,
-    coalesce(rx_nic_ns, 0) + coalesce(rx_stack_ns, 0) + coalesce(rx_hol_ns, 0) + coalesce(rx_wakeup_ns, 0)
-        + coalesce(rx_app_ns, 0),
-    [
-        {component: 'rx.nic', ns: coalesce(rx_nic_ns, 0)},
-        {component: 'rx.stack', ns: coalesce(rx_stack_ns, 0)},
-        {component: 'rx.hol', ns: coalesce(rx_hol_ns, 0)},
-        {component: 'rx.wakeup', ns: coalesce(rx_wakeup_ns, 0)},
-        {component: 'rx.app', ns: coalesce(rx_app_ns, 0)}
-    ]
-FROM messages
-WHERE verdict = 'valid' AND coalesce(rx_nic_ns, rx_stack_ns, rx_hol_ns, rx_wakeup_ns, rx_app_ns) IS NOT NULL
-    AND clock_error_ns IS NULL
-UNION ALL
-SELECT 'answers', weight, peer_answer_ns,
-    [
-        {component: 'peer.answer peer', ns: peer_answer_ns - coalesce(peer_answer_network_ns, 0)},
-        {component: 'peer.answer network', ns: coalesce(peer_answer_network_ns, 0)}
-    ]
-FROM messages
-WHERE verdict = 'valid' AND peer_answer_ns IS NOT NULL
-UNION ALL
--- Whole lives, which join wrote.
-SELECT 'lives', weight,
-    coalesce(tx_copy_ns, 0) + coalesce(tx_queue_ns, 0) + coalesce(tx_qdisc_ns, 0) + coalesce(tx_nic_ns, 0)
-        + coalesce(net_forward_ns, 0) + coalesce(rx_nic_ns, 0) + coalesce(rx_stack_ns, 0) + coalesce(rx_hol_ns, 0)
-        + coalesce(rx_wakeup_ns, 0) + coalesce(rx_app_ns, 0),
-    [
-        {component: 'tx.copy copy', ns: coalesce(tx_copy_ns, 0) - coalesce(tx_copy_sndbuf_ns, 0)},
-        {component: 'tx.copy sndbuf', ns: coalesce(tx_copy_sndbuf_ns, 0)},
-        {component: 'tx.queue other', ns: coalesce(tx_queue_ns, 0)
-            - coalesce(tx_queue_cwnd_ns, 0) - coalesce(tx_queue_rwnd_ns, 0) - coalesce(tx_queue_pacing_ns, 0)
-            - coalesce(tx_queue_tsq_ns, 0) - coalesce(tx_queue_nagle_ns, 0) - coalesce(tx_queue_cork_ns, 0)
-            - coalesce(tx_queue_retransmit_ns, 0)},
-        {component: 'tx.queue cwnd', ns: coalesce(tx_queue_cwnd_ns, 0)},
-        {component: 'tx.queue rwnd', ns: coalesce(tx_queue_rwnd_ns, 0)},
-        {component: 'tx.queue pacing', ns: coalesce(tx_queue_pacing_ns, 0)},
-        {component: 'tx.queue tsq', ns: coalesce(tx_queue_tsq_ns, 0)},
-        {component: 'tx.queue nagle', ns: coalesce(tx_queue_nagle_ns, 0)},
-        {component: 'tx.queue cork', ns: coalesce(tx_queue_cork_ns, 0)},
-        {component: 'tx.queue retransmit', ns: coalesce(tx_queue_retransmit_ns, 0)},
-        {component: 'tx.qdisc', ns: coalesce(tx_qdisc_ns, 0)},
-        {component: 'tx.nic', ns: coalesce(tx_nic_ns, 0)},
-        {component: 'net.forward', ns: coalesce(net_forward_ns, 0)},
-        {component: 'rx.nic', ns: coalesce(rx_nic_ns, 0)},
-        {component: 'rx.hol', ns: coalesce(rx_hol_ns, 0)},
-        {component: 'rx.stack', ns: coalesce(rx_stack_ns, 0)},
-        {component: 'rx.wakeup', ns: coalesce(rx_wakeup_ns, 0)},
-        {component: 'rx.app', ns: coalesce(rx_app_ns, 0)}
-    ]
-FROM messages
-WHERE verdict = 'valid' AND clock_error_ns IS NOT NULL;
+            - coalesce(tx_queue_retransmit_ns, 0)
+        WHEN 'tx.queue cwnd' THEN tx_queue_cwnd_ns
+        WHEN 'tx.queue rwnd' THEN tx_queue_rwnd_ns
+        WHEN 'tx.queue pacing' THEN tx_queue_pacing_ns
+        WHEN 'tx.queue tsq' THEN tx_queue_tsq_ns
+        WHEN 'tx.queue nagle' THEN tx_queue_nagle_ns
+        WHEN 'tx.queue cork' THEN tx_queue_cork_ns
+        WHEN 'tx.queue retransmit' THEN tx_queue_retransmit_ns
+        WHEN 'tx.qdisc' THEN tx_qdisc_ns
+        WHEN 'tx.nic' THEN tx_nic_ns
+        WHEN 'net.forward' THEN net_forward_ns
+        WHEN 'rx.nic' THEN rx_nic_ns
+        WHEN 'rx.stack' THEN rx_stack_ns
+        WHEN 'rx.hol' THEN rx_hol_ns
+        WHEN 'rx.wakeup' THEN rx_wakeup_ns
+        WHEN 'rx.app' THEN rx_app_ns
+        WHEN 'peer.answer peer' THEN peer_answer_ns - coalesce(peer_answer_network_ns, 0)
+        WHEN 'peer.answer network' THEN peer_answer_network_ns
+    END, 0) AS ns
+FROM lives JOIN (VALUES
+    ('sends', 'tx.copy copy'), ('sends', 'tx.copy sndbuf'), ('sends', 'tx.queue other'), ('sends', 'tx.queue cwnd'),
+    ('sends', 'tx.queue rwnd'), ('sends', 'tx.queue pacing'), ('sends', 'tx.queue tsq'), ('sends', 'tx.queue nagle'),
+    ('sends', 'tx.queue cork'), ('sends', 'tx.queue retransmit'), ('sends', 'tx.qdisc'), ('sends', 'tx.nic'),
+    ('reads', 'rx.nic'), ('reads', 'rx.stack'), ('reads', 'rx.hol'), ('reads', 'rx.wakeup'), ('reads', 'rx.app'),
+    ('answers', 'peer.answer peer'), ('answers', 'peer.answer network'),
+    ('lives', 'tx.copy copy'), ('lives', 'tx.copy sndbuf'), ('lives', 'tx.queue other'), ('lives', 'tx.queue cwnd'),
+    ('lives', 'tx.queue rwnd'), ('lives', 'tx.queue pacing'), ('lives', 'tx.queue tsq'), ('lives', 'tx.queue nagle'),
+    ('lives', 'tx.queue cork'), ('lives', 'tx.queue retransmit'), ('lives', 'tx.qdisc'), ('lives', 'tx.nic'),
+    ('lives', 'net.forward'), ('lives', 'rx.nic'), ('lives', 'rx.stack'), ('lives', 'rx.hol'), ('lives', 'rx.wakeup'),
+    ('lives', 'rx.app')
+) AS names(kind_of, component)
+ON kind = kind_of;

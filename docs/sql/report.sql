@@ -15,16 +15,16 @@ GROUP BY verdict;
 
 -- Stages: the quantile q is the shortest duration that q of the messages do not exceed.
 WITH ranked AS (
-    SELECT *,
-        sum(weight) OVER (PARTITION BY direction, stage ORDER BY ns) AS rank,
-        sum(weight) OVER (PARTITION BY direction, stage) AS count
+    SELECT direction, stage, weight, ns,
+        sum(weight) OVER (PARTITION BY direction, stage ORDER BY ns) AS up_to,
+        sum(weight) OVER (PARTITION BY direction, stage) AS whole
     FROM stages
 )
-SELECT direction, stage, any_value(count) AS count, sum(weight * ns) AS sum_ns,
-    min(ns) FILTER (rank >= 0.5 * count) AS p50_ns,
-    min(ns) FILTER (rank >= 0.9 * count) AS p90_ns,
-    min(ns) FILTER (rank >= 0.99 * count) AS p99_ns,
-    min(ns) FILTER (rank >= 0.999 * count) AS p999_ns,
+SELECT direction, stage, max(whole) AS count, sum(weight * ns) AS sum_ns,
+    min(ns) FILTER (WHERE up_to >= 0.5 * whole) AS p50_ns,
+    min(ns) FILTER (WHERE up_to >= 0.9 * whole) AS p90_ns,
+    min(ns) FILTER (WHERE up_to >= 0.99 * whole) AS p99_ns,
+    min(ns) FILTER (WHERE up_to >= 0.999 * whole) AS p999_ns,
     max(ns) AS max_ns
 FROM ranked
 GROUP BY direction, stage;

@@ -45,6 +45,13 @@ pub fn python() -> Command {
     Command::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/python.sh"))
 }
 
+/// Do the same, with the packages of another file of requirements.
+pub fn python_with(requirements: &str) -> Command {
+    let mut python = python();
+    python.env("REQUIREMENTS", requirements);
+    python
+}
+
 /// The options of each measurement, from the environment: `SOCKSTAMP_TEST_HOOKS=older` is
 /// `--hooks older`.
 pub fn hooks() -> Vec<String> {
