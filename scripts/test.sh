@@ -165,7 +165,7 @@ step_sql-spark() {
 		echo "SKIP sql-spark: the package pyspark is not to be had by pip"
 		return
 	fi
-	programs only "${apart[*]}" --test-threads=1
+	programs only "$(printf '%s\n' "${apart[@]}")" --test-threads=1
 }
 
 # Debian's kernels in QEMU. On the kernel that runs here the same tests are a part of `tests`.
