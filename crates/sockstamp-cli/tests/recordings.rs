@@ -393,6 +393,14 @@ fn what_is_no_recording_is_refused_in_one_line() {
     }
 }
 
+/// Return true if a process handles a signal (proc_pid_status(5)): it has begun to read.
+fn catches(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = u64::from_str_radix(caught.unwrap().trim(), 16).unwrap();
+    caught >> (signal as u32 - 1) & 1 == 1
+}
+
 /// One that is named often enough takes long to read.
 #[test]
 fn a_signal_ends_a_long_read() {
@@ -422,7 +430,9 @@ fn a_signal_ends_a_long_read() {
         let mut command = Command::new(common::sockstamp());
         command.args(words.split_whitespace());
         let mut process = Process::spawn(command).unwrap();
-        thread::sleep(Duration::from_millis(500));
+        while !catches(process.id(), signal) {
+            thread::sleep(Duration::from_millis(5));
+        }
         process.signal(signal).unwrap();
         let ended = process.wait_status(TIMEOUT).unwrap();
         let errors = process.stderr();
