@@ -312,7 +312,7 @@ impl Naming for Namer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use sockstamp_model::flow::NetnsInode;
+    use sockstamp_model::flow::{NetnsInode, Protocol};
     use sockstamp_model::group::GroupNetns;
 
     use super::*;
@@ -323,6 +323,7 @@ mod tests {
             container: Some(container.into()),
             port: Some(port),
             peer: peer.parse().ok(),
+            proto: Some(Protocol::Tcp),
             ..GroupKey::default()
         }
     }
@@ -354,14 +355,17 @@ mod tests {
         let web = key("web-1.service", 443, "10.1.2.3");
         assert_eq!(
             labels_of(config, &web),
-            ["container=web-1.service", "team=web", "tls=yes"]
+            ["container=web-1.service", "proto=tcp", "team=web", "tls=yes"]
         );
         let inside = key("web-1.service", 80, "::ffff:10.1.2.3");
         assert_eq!(
             labels_of(config, &inside),
-            ["container=web-1.service", "team=inside"]
+            ["container=web-1.service", "proto=tcp", "team=inside"]
         );
-        assert_eq!(labels_of(config, &key("", 443, "10.2.0.0")), ["container="]);
+        assert_eq!(
+            labels_of(config, &key("", 443, "10.2.0.0")),
+            ["container=", "proto=tcp"]
+        );
     }
 
     #[test]

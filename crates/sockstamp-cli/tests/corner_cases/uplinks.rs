@@ -329,7 +329,7 @@ fn text_shows_interface_names() {
         (
             "stat",
             format!(
-                " interfaces: {}@{} 1 (veth)\n             the NIC behind it",
+                " interfaces: {}@{} 1 (veth)\n             its NIC is out of sight",
                 scene.uplink_interface().0,
                 scene.host.netns_name()
             ),

@@ -147,7 +147,7 @@ fn a_recording_is_not_written_over() {
     let refused = recording.export(&["--perfetto"], &recording.file);
     assert_eq!(refused.status.code(), Some(1));
     assert!(
-        String::from_utf8_lossy(&refused.stderr).contains("write elsewhere"),
+        String::from_utf8_lossy(&refused.stderr).contains("write to another file"),
         "{refused:?}"
     );
     assert_eq!(std::fs::read(&recording.file).unwrap(), before);
