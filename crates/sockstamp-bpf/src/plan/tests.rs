@@ -711,7 +711,7 @@ fn a_nic_that_stamps_is_not_called_missing() {
     assert_eq!(plan.stages[Stage::TxNic], Way::Absent(Reason::UnusedNicClock));
 }
 
-/// What is asked for and cannot be had is an obstacle, which doctor prints as well.
+/// A request that cannot be met is an obstacle, which doctor prints as well.
 #[test]
 fn windows_and_tags_are_obstacles_where_selected_sockets_do_not_call_back() {
     let older = Facts::complete().of_an_older_kernel();

@@ -14,7 +14,7 @@ use crate::agent::server::Answer;
 /// More takes longer than a client waits.
 const MOST: u64 = 32 << 20;
 
-/// An explanation is being made: one at a time, whoever asks.
+/// An explanation is being made: one at a time.
 static BUSY: AtomicBool = AtomicBool::new(false);
 
 /// Answer a client, from a thread that waits for the process.
