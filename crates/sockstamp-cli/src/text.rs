@@ -34,8 +34,8 @@ pub(crate) fn table(
     if summary.adopted > 0 {
         writeln!(
             output,
-            " adopted: {} connections that existed before",
-            summary.adopted
+            " adopted: {} that existed before",
+            counted(summary.adopted, "connection")
         )?;
     }
     windows(output, summary)?;
@@ -70,11 +70,12 @@ fn windows(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         0 => String::new(),
         failed => format!(", {failed} more left out"),
     };
-    writeln!(
-        output,
-        " windows: TCP was measured in {} windows{late}{failed}, 1/{} of the time at the end: counts are estimates",
-        windows.count, windows.one_of
-    )
+    let items = [
+        format!("TCP was measured in {} windows{late}{failed}", windows.count),
+        format!("1/{} of the time at the end", windows.one_of),
+        "counts are estimates".to_owned(),
+    ];
+    writeln!(output, "{}", wrapped(" windows:", items, ";"))
 }
 
 /// Say what the measurement costs, and what it does to cost no more.
@@ -83,18 +84,20 @@ fn cost(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
         return Ok(());
     };
     let percent = |millionths: u32| format!("{:.2} %", f64::from(millionths) / 1e4);
-    let lowered = match (cost.lowered, cost.rate_cap) {
-        (true, Some(cap)) => {
-            format!("; to cost less, up to {cap} messages per second, flow and direction are measured")
-        }
-        _ => String::new(),
-    };
-    let over = match cost.over {
-        0 => String::new(),
-        over => format!("; above --max-cost in {over} of {} looks", cost.looks),
-    };
     let total = percent(cost.programs.saturating_add(cost.process));
-    writeln!(output, " cost: {total} of a core{lowered}{over}")
+    let mut items = vec![format!("{total} of a core")];
+    if let (true, Some(cap)) = (cost.lowered, cost.rate_cap) {
+        items.push(format!(
+            "lowered to {cap} messages per second, flow and direction"
+        ));
+    }
+    if cost.over > 0 {
+        items.push(format!(
+            "above --max-cost in {} of {} looks",
+            cost.over, cost.looks
+        ));
+    }
+    writeln!(output, "{}", wrapped(" cost:", items, ";"))
 }
 
 /// Return true if any row of stages would have a figure.
@@ -230,8 +233,8 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
         direction => direction.name(),
     };
     let mut figures = vec![
-        format!("{} messages", part.messages),
-        format!("{} bytes in {}", part.bytes, summary.duration),
+        counted(part.messages, "message"),
+        format!("{} in {}", counted(part.bytes, "byte"), summary.duration),
         match direction {
             Direction::Tx => retransmits(part),
             Direction::Rx => format!("{} out of order", part.out_of_order),
@@ -248,6 +251,11 @@ fn headline(output: &mut dyn Write, direction: Direction, summary: &Summary) -> 
     writeln!(output, "{}", wrapped(&format!(" {name}:"), figures, ","))
 }
 
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 /// Return the segments sent again, and of how many where that is known. Segments without data, such
 /// as SYNs, are not among those.
 fn retransmits(part: &DirectionSummary) -> String {
@@ -255,7 +263,7 @@ fn retransmits(part: &DirectionSummary) -> String {
     match part.segments {
         Some(all) if all >= again && all > 0 => {
             let share = share(again.into(), all.into());
-            format!("retransmits {again} of {all} segments ({share})")
+            format!("retransmits {again} of {} ({share})", counted(all, "segment"))
         }
         _ => format!("{again} retransmits"),
     }
