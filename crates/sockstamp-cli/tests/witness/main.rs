@@ -10,6 +10,7 @@ mod clock;
 mod connections;
 mod datagram_answers;
 mod datagrams;
+mod guarded;
 mod joined;
 mod packets;
 mod packets_missing;

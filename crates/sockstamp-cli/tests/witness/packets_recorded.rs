@@ -19,6 +19,7 @@ use testbed::{Family, Host, Link, Process, within_attempts};
 
 use crate::capture::Capture;
 use crate::common::{sockstamp, wait_attached};
+use crate::guarded::Excuses;
 use crate::packets::{compare, fields, read, send};
 
 /// `sockstamp record --packets` in the background.
@@ -114,7 +115,7 @@ fn a_recording_has_the_packets_of_tcpdump_with_their_messages() {
         assert_eq!(sizes, [100, 5000, 200_000]);
         let file = directory.path().join("file.parquet");
         let plain = pcap(&file, &[]);
-        compare(&seen, &read(plain.path()))?;
+        compare(&seen, &read(plain.path()), Excuses::default())?;
         let all = pcap(&file, &["--all-stages"]);
         let rows = fields(all.path(), ["frame.time_epoch", "frame.comment"]);
         assert!(rows.len() > seen.len(), "{} of {}", rows.len(), seen.len());

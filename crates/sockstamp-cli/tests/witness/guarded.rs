@@ -1,0 +1,111 @@
+//! Packets that a kernel shows to no BPF program.
+//!
+//! A kernel that guards its first process may run no program while a task of that process is
+//! current, even for packets that a softirq handles meanwhile, and count nothing of it. Such a
+//! kernel refuses a look at that process to root, too. tcpdump and the kernel's own trace events
+//! see these packets: so each one that is missing can be told from one that was lost.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+/// Events of the kernel where `pcap` sees packets.
+const EVENTS: [&str; 2] = ["net_dev_start_xmit", "netif_receive_skb"];
+/// Longer than a packet takes from the place where tcpdump stamps it to the event, in nanoseconds.
+const NEXT: u64 = 100_000;
+
+/// Trace events of an interface, until [`Guarded::finish`].
+pub(crate) struct Guarded(Option<Instance>);
+
+impl Guarded {
+    /// Begin, on kernels that guard their first process. On others no packet is excused.
+    pub(crate) fn start(interface: &str) -> Self {
+        let guards = fs::read_link("/proc/1/ns/net").is_err();
+        Self(guards.then(|| Instance::start(interface)))
+    }
+
+    /// Return the times of the packets that were handled while a task of the first process was
+    /// current: CLOCK_MONOTONIC in nanoseconds.
+    pub(crate) fn finish(self) -> Excuses {
+        let times = self.0.map(|instance| {
+            let trace = fs::read_to_string(instance.folder.join("trace")).unwrap();
+            trace.lines().filter_map(time_in_first_process).collect()
+        });
+        Excuses(times.unwrap_or_default())
+    }
+}
+
+/// Times of packets that no program can have seen.
+#[derive(Default)]
+pub(crate) struct Excuses(Vec<u64>);
+
+impl Excuses {
+    /// Return true, once for each of these packets, if tcpdump saw it at `time`.
+    pub(crate) fn take(&mut self, time: u64) -> bool {
+        // The two clocks are compared to less than a microsecond.
+        let near = |at: &u64| (time.saturating_sub(1000)..time + NEXT).contains(at);
+        match self.0.iter().position(near) {
+            Some(place) => {
+                self.0.remove(place);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// A line has the form `comm-tid [cpu] flags seconds.micros: event: …`.
+fn time_in_first_process(line: &str) -> Option<u64> {
+    let (task, rest) = line.split_once(" [")?;
+    let thread: u32 = task.trim_end().rsplit_once('-')?.1.parse().ok()?;
+    if !Path::new("/proc/1/task").join(thread.to_string()).exists() {
+        return None;
+    }
+    let time = rest.split_whitespace().nth(2)?.strip_suffix(':')?;
+    let (seconds, micros) = time.split_once('.')?;
+    let micros = seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?;
+    Some(micros * 1000)
+}
+
+/// An instance of the kernel's tracer, with a buffer of its own.
+struct Instance {
+    mount: TempDir,
+    folder: PathBuf,
+}
+
+impl Instance {
+    fn start(interface: &str) -> Self {
+        let mount = TempDir::new().unwrap();
+        run(Command::new("mount")
+            .args(["-t", "tracefs", "tracefs"])
+            .arg(mount.path()));
+        let folder = mount
+            .path()
+            .join(format!("instances/sockstamp-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let set = |file: &str, value: &str| fs::write(folder.join(file), value).unwrap();
+        set("trace_clock", "mono");
+        for event in EVENTS {
+            set(
+                &format!("events/net/{event}/filter"),
+                &format!("name == \"{interface}\""),
+            );
+            set(&format!("events/net/{event}/enable"), "1");
+        }
+        Self { mount, folder }
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.folder);
+        let _ = Command::new("umount").arg(self.mount.path()).status();
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
