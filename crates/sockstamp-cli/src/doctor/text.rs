@@ -1,5 +1,6 @@
 //! The report for people.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 
 use sockstamp::interface::InterfaceCapabilities;
@@ -18,7 +19,8 @@ pub(super) fn report(report: &Report) -> String {
     section(&mut text, "Facts", facts(report));
     let mut hooks: Vec<_> = report.hooks.iter().map(hook).collect();
     // Several programs on one hook, with the same result, are one line.
-    hooks.dedup();
+    let mut seen = HashSet::new();
+    hooks.retain(|hook| seen.insert(hook.clone()));
     section(&mut text, "Hooks", hooks);
     section(
         &mut text,
@@ -324,6 +326,14 @@ mod tests {
     #[test]
     fn a_capable_host_can_measure() {
         assert_eq!(report(&capable()), include_str!("capable.txt"));
+    }
+
+    #[test]
+    fn programs_on_one_hook_are_one_line() {
+        let mut host = capable();
+        let again = host.hooks.clone();
+        host.hooks.extend(again);
+        assert_eq!(report(&host), report(&capable()));
     }
 
     #[test]
