@@ -56,8 +56,8 @@ lacks.
 /// The kept part of doctor's report.
 #[derive(Debug, Deserialize)]
 struct Report {
-    plan: BTreeMap<String, Way>,
-    udp: Way,
+    plan: BTreeMap<String, Method>,
+    udp: Method,
     host_path: HostPath,
     completions: Completions,
     library: Library,
@@ -67,7 +67,7 @@ struct Report {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Way {
+enum Method {
     Hooks(String),
     Absent(String),
 }
@@ -133,7 +133,7 @@ fn page(kernels: &Kernels) -> String {
     let names: Vec<&str> = kernels.values().map(|(name, _)| name.as_str()).collect();
     head(&mut text, "stage", &names);
     for stage in Stage::ALL.into_iter().filter(|stage| !stage.is_between_hosts()) {
-        let cell = |report: &Report| report.plan.get(stage.name()).map_or("–".into(), Way::text);
+        let cell = |report: &Report| report.plan.get(stage.name()).map_or("–".into(), Method::text);
         row(&mut text, &format!("`{}`", stage.name()), kernels, cell);
     }
     row(&mut text, "stages of UDP", kernels, |report| report.udp.text());
@@ -196,11 +196,11 @@ fn row(text: &mut String, name: &str, kernels: &Kernels, cell: impl Fn(&Report) 
     let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
 }
 
-impl Way {
+impl Method {
     fn text(&self) -> String {
         match self {
-            Way::Hooks(hooks) => hooks.clone(),
-            Way::Absent(reason) => format!("*absent: {reason}*"),
+            Method::Hooks(hooks) => hooks.clone(),
+            Method::Absent(reason) => format!("*absent: {reason}*"),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use sockstamp_bpf::facts::{Facts, Function, Tracepoint};
-use sockstamp_bpf::plan::{Plan, Request, Way, obstacles};
+use sockstamp_bpf::plan::{Method, Plan, Request, obstacles};
 use sockstamp_bpf::{Options, Session, Target, probe};
 use sockstamp_model::flow::Protocol;
 use sockstamp_model::message::Message;
@@ -112,18 +112,18 @@ fn poorer(host: &Facts) -> Vec<(String, Facts)> {
 
 fn measures_the_rest(host: &Facts) {
     let (plan, summary, messages) = measure(host);
-    for (stage, way) in plan.ways() {
+    for (stage, method) in plan.methods() {
         let measured = &summary.direction(stage.direction()).stages[stage];
-        match way {
-            Way::Absent(reason) => {
+        match method {
+            Method::Absent(reason) => {
                 assert_eq!(summary.absent[&stage], reason.to_string(), "{stage}");
                 assert!(measured.is_none(), "{stage} is absent: {reason}");
             }
             // No segment is missing here.
             _ if stage == Stage::RxHol => assert!(measured.is_some()),
-            way => {
+            method => {
                 let count = measured.as_ref().map_or(0, |histogram| histogram.count());
-                assert!(count > 0, "{stage} by {way}: nothing");
+                assert!(count > 0, "{stage} by {method}: nothing");
             }
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::leftovers::Leftovers;
 use common::unprivileged::Unprivileged;
 use serde_json::{Value, json as value};
-use sockstamp_bpf::plan::{Plan, Way};
+use sockstamp_bpf::plan::{Method, Plan};
 use sockstamp_bpf::{EntryHook, Options, Session, Target};
 
 /// Some tenths of a second when nothing else runs.
@@ -23,15 +23,15 @@ fn json(mut command: Command) -> Value {
 
 /// A plan as doctor's JSON has it.
 fn stages(plan: &Plan) -> Value {
-    let stages = plan.ways();
-    let ways = stages.map(|(stage, way)| {
-        let shown = match way {
-            Way::Absent(reason) => value!({ "absent": reason.to_string() }),
-            way => value!({ "hooks": way.to_string() }),
+    let stages = plan.methods();
+    let methods = stages.map(|(stage, method)| {
+        let shown = match method {
+            Method::Absent(reason) => value!({ "absent": reason.to_string() }),
+            method => value!({ "hooks": method.to_string() }),
         };
         (stage.name().to_owned(), shown)
     });
-    Value::Object(ways.collect())
+    Value::Object(methods.collect())
 }
 
 fn assert_succeeded(output: &Output) {

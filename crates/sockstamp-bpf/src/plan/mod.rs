@@ -1,81 +1,31 @@
 //! Rules: derive what will be used from the host's facts and the request. They are a pure function,
 //! so that each rule is tested by removing one fact.
 
+mod method;
+mod point;
 mod reason;
 mod request;
 mod rules;
-mod way;
+mod source;
 
 #[cfg(test)]
 mod tests;
 
 use sockstamp_model::stage::{Stage, StageMap};
 
+pub use self::method::Method;
+pub use self::point::{Callback, Point};
 pub use self::reason::{Obstacle, Reason, Release};
 pub use self::request::{EntryHook, Hooks, Request};
 pub use self::rules::{missing_capabilities, no_btf, no_capability};
-pub use self::way::{Callback, Point, Way};
+pub use self::source::{Datagrams, Entry, Reads, Stamps};
 use crate::facts::{Capability, Facts, Function, Tracepoint};
-
-/// The source of TCP's stamps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamps {
-    /// BPF timestamping: selected sockets call for each.
-    Callbacks,
-    /// Selected sockets call when a message is queued, and the others are taken where their packets
-    /// pass. No packet is asked for stamps, which a NIC would give as well.
-    Unasked,
-    /// They are taken where the packets of selected sockets pass, and around the functions that
-    /// send.
-    Packets,
-}
-
-/// The hook that shows the entry of send calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Entry {
-    /// Tracepoint `tcp_sendmsg_locked`, which every send of the host passes.
-    Tracepoint,
-    /// The sockops callback that a send call begins with, which selected sockets alone make.
-    Begin,
-    /// The sockops callback for header options, which selected sockets alone make: several times a
-    /// send.
-    Callback,
-    /// The function of the same name as the tracepoint.
-    Function,
-}
-
-/// The hooks that show when data came and when it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reads {
-    /// Sockops callbacks, which selected sockets alone make (`kernel/series`).
-    Callbacks,
-    /// Tracepoints `sk_data_ready` and `sock_recv_length`.
-    Tracepoints,
-    /// The functions that these are in.
-    Functions,
-}
-
-/// The hooks that show messages of UDP.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Datagrams {
-    /// Sockops callbacks, which selected sockets alone make (`kernel/series`), and the tracepoint
-    /// at the end of send calls.
-    Callbacks,
-    /// Tracepoints of socket calls, and hooks of the cgroup.
-    Tracepoints,
-    /// The functions that send, queue and read. Without `drops_tell_receiver`, only datagrams
-    /// without room in the receive buffer are known to be dropped.
-    Functions {
-        /// [`Facts::drops_tell_receiver`]
-        drops_tell_receiver: bool,
-    },
-}
 
 /// The programs and settings to load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The method for each stage.
-    pub stages: StageMap<Way>,
+    pub stages: StageMap<Method>,
     /// The method for TCP sends, if any.
     pub tx: Option<Stamps>,
     /// The hook for the entry of send calls, if any.
@@ -147,7 +97,7 @@ impl Plan {
         let can_trace = |function| rules::lacks_function(facts, function).is_none();
         let has = |tracepoint| rules::lacks(facts, tracepoint).is_none();
         Self {
-            stages: StageMap::from_fn(|stage| rules::way(facts, stage, request)),
+            stages: StageMap::from_fn(|stage| rules::method(facts, stage, request)),
             tx: tx.ok(),
             entry: entry.ok(),
             waits: (packets || entry == Ok(Entry::Begin)) && can_trace(Function::SkStreamWaitMemory),
@@ -205,7 +155,7 @@ impl Plan {
     }
 
     /// Iterate over the stages that one host can measure, each with its method.
-    pub fn ways(&self) -> impl Iterator<Item = (Stage, &Way)> {
+    pub fn methods(&self) -> impl Iterator<Item = (Stage, &Method)> {
         self.stages.iter().filter(|(stage, _)| !stage.is_between_hosts())
     }
 
@@ -219,8 +169,8 @@ impl Plan {
 
     /// Return the stages that will be absent, each with its reason.
     pub fn absent(&self) -> impl Iterator<Item = (Stage, Reason)> {
-        let ways = self.ways();
-        ways.filter_map(|(stage, way)| Some((stage, way.absent()?)))
+        let methods = self.methods();
+        methods.filter_map(|(stage, method)| Some((stage, method.absent()?)))
     }
 }
 

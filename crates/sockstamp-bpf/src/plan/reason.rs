@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Callback;
+use super::point::Callback;
 use crate::facts::{Capability, Function, Tracepoint};
 
 /// A release of Linux.

@@ -1,6 +1,6 @@
 //! Define the part of a measurement's options that hooks depend on.
 
-use super::Entry;
+use super::source::Entry;
 
 /// The hook that shows the entry of send calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

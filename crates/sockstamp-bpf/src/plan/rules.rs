@@ -1,11 +1,14 @@
-//! Each rule by itself. Where there are several ways, the one that tells most comes first.
+//! Each rule by itself. Where there are several methods, the one that tells most comes first.
 
 use std::borrow::Cow;
 
 use sockstamp_model::stage::Stage;
 
-use super::{Callback, Datagrams, Entry, EntryHook, Hooks, Obstacle, Point, Reads, Reason, Release};
-use super::{Request, Stamps, Way};
+use super::method::Method;
+use super::point::{Callback, Point};
+use super::reason::{Obstacle, Reason, Release};
+use super::request::{EntryHook, Hooks, Request};
+use super::source::{Datagrams, Entry, Reads, Stamps};
 use crate::facts::{Capability, Facts, Function, Tracepoint};
 
 const BPF_TIMESTAMPING: Release = Release(6, 15);
@@ -311,24 +314,24 @@ fn lacks_any_function(facts: &Facts, functions: &[Function]) -> Option<Reason> {
 }
 
 /// Return how a stage is measured.
-pub(super) fn way(facts: &Facts, stage: Stage, request: &Request) -> Way {
-    let way = match stage {
+pub(super) fn method(facts: &Facts, stage: Stage, request: &Request) -> Method {
+    let method = match stage {
         Stage::TxCopy => copying(facts, request.entry),
         Stage::TxQueue => sent(facts, QUEUED, SCHED),
         Stage::TxQdisc => sent(facts, SCHED, snd(facts, request)),
         Stage::TxNetwork => sent(facts, snd(facts, request), ACK),
-        Stage::RxStack => reads(facts).map(|rx| Way::Between(Point::ReceiveStamp, ready(rx))),
-        Stage::RxApp => reads(facts).map(|rx| Way::Between(ready(rx), read(rx))),
+        Stage::RxStack => reads(facts).map(|rx| Method::Between(Point::ReceiveStamp, ready(rx))),
+        Stage::RxApp => reads(facts).map(|rx| Method::Between(ready(rx), read(rx))),
         Stage::TxNic | Stage::RxNic => Err(nic(facts)),
         Stage::RxHol => head_of_line(facts),
         Stage::RxWakeup => wake_up(facts, request.sched),
         // It ends with a send and starts with a read.
         Stage::AppService => stamps(facts)
             .and_then(|_| reads(facts))
-            .map(|rx| Way::Between(read(rx), Point::NextSend)),
+            .map(|rx| Method::Between(read(rx), Point::NextSend)),
         Stage::PeerAnswer => sent(facts, QUEUED, QUEUED)
             .and_then(|_| reads(facts))
-            .map(|rx| Way::Between(Point::LastSend, ready(rx))),
+            .map(|rx| Method::Between(Point::LastSend, ready(rx))),
         Stage::ConnHandshake => connection(
             facts,
             Callback::TcpConnect,
@@ -340,12 +343,12 @@ pub(super) fn way(facts: &Facts, stage: Stage, request: &Request) -> Way {
         },
         Stage::NetForward | Stage::NetBack => Err(Reason::NeedsBothHosts),
     };
-    way.unwrap_or_else(Way::Absent)
+    method.unwrap_or_else(Method::Absent)
 }
 
 /// Each sockops program is called for connections.
-fn connection(facts: &Facts, from: Callback, to: Point) -> Result<Way, Reason> {
-    selection(facts).map_or(Ok(Way::Between(Point::Callback(from), to)), Err)
+fn connection(facts: &Facts, from: Callback, to: Point) -> Result<Method, Reason> {
+    selection(facts).map_or(Ok(Method::Between(Point::Callback(from), to)), Err)
 }
 
 /// The points of a send that stages share: by callbacks, and by packets.
@@ -375,24 +378,24 @@ fn snd(facts: &Facts, request: &Request) -> Sent {
     }
 }
 
-fn sent(facts: &Facts, from: Sent, to: Sent) -> Result<Way, Reason> {
+fn sent(facts: &Facts, from: Sent, to: Sent) -> Result<Method, Reason> {
     let stamps = stamps(facts)?;
     let point = |of: Sent| match stamps {
         Stamps::Callbacks => of.0,
         Stamps::Unasked if of == QUEUED => of.0,
         Stamps::Unasked | Stamps::Packets => of.1,
     };
-    Ok(Way::Between(point(from), point(to)))
+    Ok(Method::Between(point(from), point(to)))
 }
 
-fn copying(facts: &Facts, asked: EntryHook) -> Result<Way, Reason> {
+fn copying(facts: &Facts, asked: EntryHook) -> Result<Method, Reason> {
     let (from, to) = match entry(facts, asked)? {
         Entry::Tracepoint => (Point::Tracepoint(Tracepoint::TcpSendmsgLocked), QUEUED.0),
         Entry::Begin => (Point::Callback(Callback::TstampSendmsgEntry), QUEUED.0),
         Entry::Callback => (Point::Callback(Callback::HdrOptLen), QUEUED.0),
         Entry::Function => (Point::Entry(Function::TcpSendmsgLocked), QUEUED.1),
     };
-    Ok(Way::Between(from, to))
+    Ok(Method::Between(from, to))
 }
 
 fn ready(rx: Reads) -> Point {
@@ -411,23 +414,23 @@ fn read(rx: Reads) -> Point {
     }
 }
 
-fn head_of_line(facts: &Facts) -> Result<Way, Reason> {
+fn head_of_line(facts: &Facts) -> Result<Method, Reason> {
     let rx = reads(facts)?;
     match lacks(facts, Tracepoint::TcpProbe) {
-        _ if rx == Reads::Callbacks => Ok(Way::ReceiveStampsAt(Point::Callback(Callback::TstampRcv))),
+        _ if rx == Reads::Callbacks => Ok(Method::ReceiveStampsAt(Point::Callback(Callback::TstampRcv))),
         Some(reason) => Err(reason),
-        None => Ok(Way::ReceiveStampsAt(Point::Tracepoint(Tracepoint::TcpProbe))),
+        None => Ok(Method::ReceiveStampsAt(Point::Tracepoint(Tracepoint::TcpProbe))),
     }
 }
 
 /// Prefer the request's exclusion to a missing feature as the reason.
-fn wake_up(facts: &Facts, wanted: bool) -> Result<Way, Reason> {
+fn wake_up(facts: &Facts, wanted: bool) -> Result<Method, Reason> {
     let point = sched(facts, wanted);
     if !wanted {
         point?;
     }
     let rx = reads(facts)?;
-    Ok(Way::Between(ready(rx), point?))
+    Ok(Method::Between(ready(rx), point?))
 }
 
 fn nic(facts: &Facts) -> Reason {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use sockstamp::interface::InterfaceCapabilities;
 use sockstamp_bpf::facts::{Trial, TriedHook};
-use sockstamp_bpf::plan::{Plan, Reason, Way};
+use sockstamp_bpf::plan::{Method, Plan, Reason};
 
 use super::library::Library;
 use super::report::Report;
@@ -94,17 +94,17 @@ fn interface((name, can): &(String, InterfaceCapabilities)) -> Value {
 }
 
 fn plan(plan: &Plan) -> Map<String, Value> {
-    plan.ways()
-        .map(|(stage, found)| (stage.name().to_owned(), way(found)))
+    plan.methods()
+        .map(|(stage, found)| (stage.name().to_owned(), method(found)))
         .collect()
 }
 
-fn way(way: &Way) -> Value {
-    way.absent().map_or_else(|| hooks(way), absent)
+fn method(method: &Method) -> Value {
+    method.absent().map_or_else(|| hooks(method), absent)
 }
 
-fn hooks(way: &impl ToString) -> Value {
-    json!({ "hooks": way.to_string() })
+fn hooks(method: &impl ToString) -> Value {
+    json!({ "hooks": method.to_string() })
 }
 
 fn absent(reason: Reason) -> Value {

@@ -276,9 +276,9 @@ fn plan(report: &Report) -> Vec<Line> {
         Ok(datagrams) => datagrams.to_string(),
         Err(reason) => format!("absent: {reason}"),
     };
-    let stages = plan.ways();
+    let stages = plan.methods();
     stages
-        .map(|(stage, way)| line(stage.name(), way.to_string()))
+        .map(|(stage, method)| line(stage.name(), method.to_string()))
         .chain([line("--host-path", host_path), line("of UDP", udp)])
         .collect()
 }

@@ -1,8 +1,7 @@
-//! The points that a stage lies between, as data.
+//! The points in the kernel at which stamps are taken.
 
 use std::fmt;
 
-use super::{Datagrams, Reason};
 use crate::facts::{Function, Tracepoint};
 
 /// A callback of a selected TCP socket.
@@ -84,77 +83,5 @@ impl fmt::Display for Point {
             Self::PeerName => ("cgroup ", "getpeername"),
         };
         write!(f, "{kind}{name}")
-    }
-}
-
-/// The method for a stage, or the reason why there is none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// The difference between the times of two points.
-    Between(Point, Point),
-    /// The difference between the RX stamps of two packets, seen at this point.
-    ReceiveStampsAt(Point),
-    /// The stage is absent.
-    Absent(Reason),
-}
-
-impl Way {
-    /// Return why the stage is absent, if it is.
-    #[must_use]
-    pub fn absent(self) -> Option<Reason> {
-        match self {
-            Self::Absent(reason) => Some(reason),
-            Self::Between(..) | Self::ReceiveStampsAt(_) => None,
-        }
-    }
-
-    /// Return whether the stage is measured.
-    #[must_use]
-    pub fn is_measured(self) -> bool {
-        self.absent().is_none()
-    }
-}
-
-impl fmt::Display for Way {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // Both are callbacks of the same program.
-            Self::Between(from @ Point::Callback(_), Point::Callback(to)) => {
-                write!(f, "{from} → {}", to.name())
-            }
-            Self::Between(from, to) => write!(f, "{from} → {to}"),
-            Self::ReceiveStampsAt(point) => write!(f, "{}s at {point}", Point::ReceiveStamp),
-            Self::Absent(reason) => write!(f, "absent: {reason}"),
-        }
-    }
-}
-
-/// The hooks by which messages of UDP are seen: of sends, then of reads.
-impl fmt::Display for Datagrams {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let packets = [Tracepoint::NetDevQueue, Tracepoint::NetDevStartXmit].map(Tracepoint::name);
-        let packets = format!("tp {}", packets.join(", "));
-        match self {
-            Self::Callbacks => {
-                let sent = Point::Callback(Callback::TstampSendmsgEntry);
-                let names = [Callback::TstampSched, Callback::TstampSnd].map(Callback::name);
-                let ready = Point::Callback(Callback::TstampDataReady);
-                let read = Callback::TstampRecvmsg.name();
-                write!(f, "{sent}, {}; {ready} → {read}", names.join(", "))
-            }
-            Self::Tracepoints => {
-                let read = Point::Tracepoint(Tracepoint::SockRecvLength);
-                write!(f, "{packets}; cgroup_skb ingress → {read}")
-            }
-            Self::Functions { .. } => {
-                let sent = Point::Entry(Function::UdpSendmsg);
-                let queued = Point::Entry(Function::UdpEnqueueScheduleSkb);
-                write!(
-                    f,
-                    "{sent}, {packets}; {queued} → {}",
-                    Function::SkbConsumeUdp.name()
-                )
-            }
-        }
     }
 }
