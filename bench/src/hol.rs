@@ -27,13 +27,13 @@ const ARRIVAL_HOOK: &str = "tcp_probe";
 const READ_HOOKS: [&str; 2] = ["sk_data_ready", "sock_recv_length"];
 
 /// Two hosts and the link between them.
-struct Scene {
+struct LossyHosts {
     sender: Host,
     receiver: Host,
     link: Link,
 }
 
-impl Scene {
+impl LossyHosts {
     fn new() -> Result<Self> {
         let sender = Host::new("sender")?;
         let receiver = Host::new("receiver")?;
@@ -132,10 +132,10 @@ fn on_top(added: &[f64], reads: &[f64]) -> Vec<f64> {
 }
 
 pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
-    let scene = Scene::new()?;
+    let hosts = LossyHosts::new()?;
     let accounting = Accounting::start()?;
     let [unseen, split] = in_turn(effort.rounds(12), [HolView::Unseen, HolView::Split], |hol| {
-        accounting.during(|| scene.round(hol))
+        accounting.during(|| hosts.round(hol))
     })?;
     drop(accounting);
     let reads = values(&unseen, Sample::of_reads);
@@ -152,6 +152,6 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
     report.add("hol.cost.with-hook", "×", Spread::of_ratios(&seen, &reads), None);
     report.add("hol.ours", "ns", Spread::of(&seen), None);
     let missing = values(&split, |sample| sample.out_of_order / sample.reads);
-    report.add("hol.out-of-order", "a read", Spread::of(&missing), None);
+    report.add("hol.out-of-order", "per read", Spread::of(&missing), None);
     Ok(())
 }

@@ -90,29 +90,29 @@ fn write(paths: &[PathBuf; 2], messages: u64) -> Result<()> {
         let from = usize::from(number % 2 == 1);
         let sequence = &mut sequences[usize::try_from(flow)?][from];
         *sequence = sequence.wrapping_add(64 + u32::try_from(random % 1000)?);
-        let way = Way {
+        let life = Life {
             from,
             random,
             sequence: *sequence,
             begin: number * APART,
         };
-        recordings[from].push(&way.sent())?;
-        recordings[1 - from].push(&way.read())?;
+        recordings[from].push(&life.sent())?;
+        recordings[1 - from].push(&life.read())?;
     }
     let [first, second] = recordings;
     first.finish()?;
     second.finish()
 }
 
-/// A message on its way.
-struct Way {
+/// A message and its times.
+struct Life {
     from: usize,
     random: u64,
     sequence: u32,
     begin: u64,
 }
 
-impl Way {
+impl Life {
     /// Return a time of so many nanoseconds, more or less.
     fn about(&self, nanos: u64, shift: u32) -> u64 {
         nanos / 2 + (self.random >> shift) % nanos

@@ -49,12 +49,12 @@ struct View {
 }
 
 pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
-    let scene = Scene::new()?;
+    let hosts = DelayedHosts::new()?;
     for _ in 0..effort.rounds(1) {
         for pinger in PINGERS {
             interrupt::check()?;
-            let idle = scene.run(pinger, None)?;
-            let throttled = scene.throttled(pinger)?;
+            let idle = hosts.run(pinger, None)?;
+            let throttled = hosts.throttled(pinger)?;
             for (idle, throttled) in idle.iter().zip(&throttled) {
                 add(report, idle, throttled);
             }
@@ -77,13 +77,13 @@ fn add(report: &mut Report, idle: &View, throttled: &View) {
 }
 
 /// The two hosts.
-struct Scene {
+struct DelayedHosts {
     prober: Host,
     _target: Host,
     link: Link,
 }
 
-impl Scene {
+impl DelayedHosts {
     fn new() -> Result<Self> {
         let (prober, target) = (Host::new("prober")?, Host::new("target")?);
         let link = Link::relay(&prober, &target, LinkConfig::default().delay(DELAY))?;

@@ -191,7 +191,7 @@ impl std::fmt::Display for HookTable<'_> {
         writeln!(
             f,
             "\n{:<20} {:^19} {:^27} {:^19}\n{:<20} {:>9} {:>9} {:>9} {:>9} {:>7} {:>9} {:>9}",
-            "a message",
+            "per message",
             "floor",
             "selected",
             "unselected",

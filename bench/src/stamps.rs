@@ -61,7 +61,7 @@ impl Transport {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum Method {
     /// Nothing is stamped.
     Off,
     /// By recvmsg(2) on the error queue, one stamp per call, until it is empty.
@@ -72,7 +72,7 @@ enum Way {
     Memory,
 }
 
-impl Way {
+impl Method {
     const ALL: [Self; 4] = [Self::Off, Self::Naive, Self::Batched, Self::Memory];
 }
 
@@ -108,31 +108,31 @@ impl Setting {
     }
 
     /// Return sends per second.
-    fn measure(self, network: &Network, way: Way) -> Result<f64> {
-        if way != Way::Memory {
-            return self.run(network, way, None);
+    fn measure(self, network: &Network, method: Method) -> Result<f64> {
+        if method != Method::Memory {
+            return self.run(network, method, None);
         }
         let mut service = Service::start()?;
-        let rate = self.run(network, way, Some(&service.connect()?));
+        let rate = self.run(network, method, Some(&service.connect()?));
         service.stop()?;
         rate
     }
 
-    fn run(self, network: &Network, way: Way, completions: Option<&Completions>) -> Result<f64> {
+    fn run(self, network: &Network, method: Method, completions: Option<&Completions>) -> Result<f64> {
         if self.transport == Transport::Udp {
             let (socket, _receiver) = network.udp(Family::V4)?;
-            return self.sends(socket.as_fd(), way, completions);
+            return self.sends(socket.as_fd(), method, completions);
         }
         let (socket, far) = network.tcp(Family::V4)?;
-        let rate = self.sends(socket.as_fd(), way, completions);
+        let rate = self.sends(socket.as_fd(), method, completions);
         socket.shutdown(Shutdown::Both)?;
         far.finish()?;
         rate
     }
 
-    fn sends(self, socket: BorrowedFd<'_>, way: Way, completions: Option<&Completions>) -> Result<f64> {
+    fn sends(self, socket: BorrowedFd<'_>, method: Method, completions: Option<&Completions>) -> Result<f64> {
         let message = vec![0; self.bytes];
-        let mut reading = self.reading(socket, way, completions)?;
+        let mut reading = self.reading(socket, method, completions)?;
         let (mut sent, started) = (0, Instant::now());
         while started.elapsed() < ROUND {
             for _ in 0..SENDS {
@@ -146,7 +146,7 @@ impl Setting {
         let elapsed = started.elapsed().as_secs_f64();
         let wanted = sent * self.transport.stamps_of_a_send();
         if let Some(stamps) = reading.stamps() {
-            ensure!(stamps == wanted, "{way:?}: {stamps} stamps of {wanted}");
+            ensure!(stamps == wanted, "{method:?}: {stamps} stamps of {wanted}");
         }
         Ok(to_float(sent) / elapsed)
     }
@@ -154,7 +154,7 @@ impl Setting {
     fn reading(
         self,
         socket: BorrowedFd<'_>,
-        way: Way,
+        method: Method,
         completions: Option<&Completions>,
     ) -> Result<Box<dyn Reading>> {
         let registration = completions
@@ -163,21 +163,21 @@ impl Setting {
         let queued = registration
             .as_ref()
             .is_none_or(|registration| !registration.has_stamps());
-        if way != Way::Off && queued {
+        if method != Method::Off && queued {
             self.transport.options().apply(socket)?;
         }
-        Ok(match (way, registration) {
+        Ok(match (method, registration) {
             (_, Some(registration)) => Box::new(Memory {
                 registration,
                 queue: queued.then(ErrorQueue::new),
                 stamps: 0,
             }),
-            (Way::Naive, None) => Box::new(Naive { stamps: 0 }),
-            (Way::Batched, None) => Box::new(Batched {
+            (Method::Naive, None) => Box::new(Naive { stamps: 0 }),
+            (Method::Batched, None) => Box::new(Batched {
                 queue: ErrorQueue::new(),
                 stamps: 0,
             }),
-            (Way::Off | Way::Memory, None) => Box::new(Nothing),
+            (Method::Off | Method::Memory, None) => Box::new(Nothing),
         })
     }
 }
@@ -300,22 +300,24 @@ pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -
         if !report.wants(&name) {
             continue;
         }
-        let rates = in_turn(effort.rounds(10), Way::ALL, |way| setting.measure(&network, way))?;
-        let rates_of = |way: Way| &rates[way as usize];
+        let rates = in_turn(effort.rounds(10), Method::ALL, |method| {
+            setting.measure(&network, method)
+        })?;
+        let rates_of = |method: Method| &rates[method as usize];
         let batched = (setting.interval > 1).then_some(Budget::AtLeast(1.15));
         let memory = (setting.transport == Transport::Tcp).then_some(Budget::AtLeast(0.95));
-        for (way, base, budget) in [
-            (Way::Batched, Way::Naive, batched),
-            (Way::Memory, Way::Naive, None),
-            (Way::Naive, Way::Off, None),
-            (Way::Batched, Way::Off, None),
-            (Way::Memory, Way::Off, memory),
+        for (method, base, budget) in [
+            (Method::Batched, Method::Naive, batched),
+            (Method::Memory, Method::Naive, None),
+            (Method::Naive, Method::Off, None),
+            (Method::Batched, Method::Off, None),
+            (Method::Memory, Method::Off, memory),
         ] {
-            let spread = Spread::of_ratios(rates_of(way), rates_of(base));
-            let name = format!("{name}.{way:?}/{base:?}").to_lowercase();
+            let spread = Spread::of_ratios(rates_of(method), rates_of(base));
+            let name = format!("{name}.{method:?}/{base:?}").to_lowercase();
             report.add(name, "×", spread, budget);
         }
-        let thousands: Vec<_> = rates_of(Way::Off).iter().map(|rate| rate / 1e3).collect();
+        let thousands: Vec<_> = rates_of(Method::Off).iter().map(|rate| rate / 1e3).collect();
         report.add(format!("{name}.off"), "k/s", Spread::of(&thousands), None);
     }
     Ok(())

@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use nix::sys::signal::Signal;
 use testbed::Process;
 
-use super::hosts::Scene;
+use super::hosts::Hosts;
 use super::output;
 use crate::command;
 
@@ -52,11 +52,11 @@ impl Beside {
     }
 
     /// Start it, and wait until it sees packets or messages.
-    pub(crate) fn start(self, scene: &Scene, server: u32) -> Result<Option<Tool>> {
-        let Some(mut command) = self.command(scene, server)? else {
+    pub(crate) fn start(self, hosts: &Hosts, server: u32) -> Result<Option<Tool>> {
+        let Some(mut command) = self.command(hosts, server)? else {
             return Ok(None);
         };
-        scene.group.start_in(&mut command)?;
+        hosts.group.start_in(&mut command)?;
         let mut tool = Tool(Process::spawn(command)?);
         tool.wait_until(|process| match self {
             Self::Tcpdump => process.stderr().contains("listening on"),
@@ -65,7 +65,7 @@ impl Beside {
         Ok(Some(tool))
     }
 
-    fn command(self, scene: &Scene, server: u32) -> Result<Option<Command>> {
+    fn command(self, hosts: &Hosts, server: u32) -> Result<Option<Command>> {
         let sockstamp = |words: &[&str]| {
             let mut command = command::sockstamp()?;
             command.args(words);
@@ -74,8 +74,8 @@ impl Beside {
         match self {
             Self::Nothing => Ok(None),
             Self::Tcpdump => {
-                let mut command = scene.server().command("tcpdump");
-                command.args(["-i", scene.interface(), "-w", "/dev/null", "-s", "96"]);
+                let mut command = hosts.server().command("tcpdump");
+                command.args(["-i", hosts.interface(), "-w", "/dev/null", "-s", "96"]);
                 Ok(Some(command))
             }
             Self::Stat => sockstamp(&["stat"]),
@@ -88,7 +88,7 @@ impl Beside {
                 Ok(Some(command))
             }
             Self::Pcap => {
-                let netns = scene.server().netns_name();
+                let netns = hosts.server().netns_name();
                 sockstamp(&[
                     "pcap",
                     "-w",
@@ -96,7 +96,7 @@ impl Beside {
                     "--netns",
                     netns,
                     "-i",
-                    scene.interface(),
+                    hosts.interface(),
                 ])
             }
         }

@@ -35,14 +35,14 @@ impl Place {
 
 /// Client, server and the tool beside them share a cgroup, which accounts their CPU time. The
 /// fields are dropped in this order.
-pub(crate) struct Scene {
+pub(crate) struct Hosts {
     pub(crate) group: Cgroup,
     link: Option<Link>,
     client: Host,
     server: Option<Host>,
 }
 
-impl Scene {
+impl Hosts {
     pub(crate) fn new(place: Place) -> Result<Self> {
         let group = Cgroup::new("programs")?;
         let client = Host::new("client")?;

@@ -12,7 +12,7 @@ use std::thread;
 use anyhow::{Context, Result};
 
 use self::beside::Beside;
-use self::hosts::{Place, Scene};
+use self::hosts::{Hosts, Place};
 use self::output::Outcome;
 use self::workload::{Server, Workload};
 use crate::effort::Effort;
@@ -103,7 +103,7 @@ pub(crate) fn run(effort: Effort, report: &mut Report) -> Result<()> {
 }
 
 fn rows(place: Place, effort: Effort, report: &mut Report) -> Result<()> {
-    let scene = Scene::new(place)?;
+    let hosts = Hosts::new(place)?;
     for workload in Workload::ALL {
         let name = format!("programs.{}.{}", workload.name(), place.name());
         if !report.wants(&name) {
@@ -114,9 +114,9 @@ fn rows(place: Place, effort: Effort, report: &mut Report) -> Result<()> {
             eprintln!("{name} is left out: apt-get install {}", missing.join(" "));
             continue;
         }
-        let server = workload.serve(&scene)?;
+        let server = workload.serve(&hosts)?;
         let rounds = in_turn(effort.rounds(4), Beside::ALL, |beside| {
-            let round = round(&scene, place, workload, &server, beside);
+            let round = round(&hosts, place, workload, &server, beside);
             round.with_context(|| format!("{name} beside {}", beside.name()))
         })?;
         add(report, &name, workload, place, &rounds);
@@ -124,11 +124,11 @@ fn rows(place: Place, effort: Effort, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-fn round(scene: &Scene, place: Place, workload: Workload, server: &Server, beside: Beside) -> Result<Round> {
-    let tool = beside.start(scene, server.id())?;
-    let before = scene.cpu_seconds()?;
-    let outcome = workload.load(scene, place)?;
-    let cpu_seconds = scene.cpu_seconds()? - before;
+fn round(hosts: &Hosts, place: Place, workload: Workload, server: &Server, beside: Beside) -> Result<Round> {
+    let tool = beside.start(hosts, server.id())?;
+    let before = hosts.cpu_seconds()?;
+    let outcome = workload.load(hosts, place)?;
+    let cpu_seconds = hosts.cpu_seconds()? - before;
     let lost = tool.map_or(Ok(0), beside::Tool::stop)?;
     Ok(Round {
         outcome,

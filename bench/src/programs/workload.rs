@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use testbed::{Host, Process};
 
 use super::echo;
-use super::hosts::{Place, Scene};
+use super::hosts::{Hosts, Place};
 use super::output::{self, Outcome};
 
 /// Beyond what a start or a run takes on a busy machine.
@@ -61,10 +61,10 @@ impl Workload {
     }
 
     /// Start the server, and wait until it takes requests.
-    pub(crate) fn serve(self, scene: &Scene) -> Result<Server> {
-        let address = scene.address();
+    pub(crate) fn serve(self, hosts: &Hosts) -> Result<Server> {
+        let address = hosts.address();
         let (ip, port) = (address.ip().to_string(), address.port().to_string());
-        let host = scene.server();
+        let host = hosts.server();
         let mut configuration = None;
         let mut command = match self {
             Self::Redis => {
@@ -93,7 +93,7 @@ impl Workload {
                 &["udp-echo-server", &address.to_string()],
             ),
         };
-        scene.group.start_in(&mut command)?;
+        hosts.group.start_in(&mut command)?;
         let mut process = Process::spawn(command)?;
         match self {
             Self::UdpEcho => process.wait_for_stdout(echo::READY, PATIENCE)?,
@@ -106,12 +106,12 @@ impl Workload {
     }
 
     /// Run the client once, for a second at most.
-    pub(crate) fn load(self, scene: &Scene, place: Place) -> Result<Outcome> {
-        let address = scene.address();
+    pub(crate) fn load(self, hosts: &Hosts, place: Place) -> Result<Outcome> {
+        let address = hosts.address();
         let (ip, port) = (address.ip().to_string(), address.port().to_string());
         let url = format!("http://{address}/");
         let many = place == Place::Loopback;
-        let host = scene.client();
+        let host = hosts.client();
         match self {
             Self::Redis => {
                 let (clients, requests) = if many { ("50", 50_000) } else { ("1", 3000) };
@@ -119,24 +119,24 @@ impl Workload {
                 let words = [
                     "-h", &ip, "-p", &port, "-t", "get", "-c", clients, "-n", &number, "--csv",
                 ];
-                output::redis_benchmark(&run(scene, with(host, "redis-benchmark", &words))?, requests)
+                output::redis_benchmark(&run(hosts, with(host, "redis-benchmark", &words))?, requests)
             }
             Self::Nginx => {
                 let connections = if many { "50" } else { "1" };
                 let words = ["-t", "1", "-c", connections, "-d", "1s", "--latency", &url];
-                output::wrk(&run(scene, with(host, "wrk", &words))?)
+                output::wrk(&run(hosts, with(host, "wrk", &words))?)
             }
             Self::Iperf3 => {
                 let length = WRITE.to_string();
                 // Without a limit of the rate the relay would be the bottleneck.
                 let rate = if many { "0" } else { "100M" };
                 let words = ["-c", &ip, "-p", &port, "-t", "1", "-l", &length, "-b", rate, "-J"];
-                output::iperf3(&run(scene, with(host, "iperf3", &words))?, WRITE)
+                output::iperf3(&run(hosts, with(host, "iperf3", &words))?, WRITE)
             }
             Self::UdpEcho => {
                 let window = if many { "32" } else { "1" };
                 let words = ["udp-echo-client", &address.to_string(), window, ECHO_MILLISECONDS];
-                output::udp_echo(&run(scene, with(host, env::current_exe()?, &words))?)
+                output::udp_echo(&run(hosts, with(host, env::current_exe()?, &words))?)
             }
         }
     }
@@ -160,8 +160,8 @@ fn with(host: &Host, program: impl AsRef<Path>, words: &[&str]) -> Command {
     command
 }
 
-fn run(scene: &Scene, mut command: Command) -> Result<String> {
-    scene.group.start_in(&mut command)?;
+fn run(hosts: &Hosts, mut command: Command) -> Result<String> {
+    hosts.group.start_in(&mut command)?;
     Ok(Process::spawn(command)?.wait(PATIENCE)?)
 }
 

@@ -7,9 +7,10 @@ use testbed::Family;
 
 use crate::network::Peer;
 
-use super::{Setting, Transport};
+use super::setting::Setting;
+use super::transport::Transport;
 
-/// The way of [`PUBLISHED`] and ours over the classic one, of each column.
+/// The method of [`PUBLISHED`] and ours over the classic one, of each column.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     here: [[Option<f64>; 4]; 2],
@@ -17,8 +18,8 @@ pub(super) struct Table {
 
 const INTERVALS: [u64; 2] = [1, 32];
 
-/// Percent of the classic way, of TCP over IPv4 and IPv6 and UDP over both: from the series "net: A
-/// lightweight zero-copy notification mechanism for MSG_ZEROCOPY" (netdev, 2024), which has
+/// Percent of the classic method, of TCP over IPv4 and IPv6 and UDP over both: from the series
+/// "net: A lightweight zero-copy notification mechanism for MSG_ZEROCOPY" (netdev, 2024), which has
 /// sendmsg(2) copy completions into a control message.
 const PUBLISHED: [[f64; 4]; 2] = [[117.0, 117.0, 121.0, 126.0], [106.0, 108.0, 100.0, 100.0]];
 

@@ -11,8 +11,8 @@ use crate::paired::{Spread, in_turn};
 use crate::processor::Processors;
 use crate::report::Report;
 
-use super::Transport;
-use super::ways::{Task, Way};
+use super::methods::{Method, Task};
+use super::transport::Transport;
 
 const ROUND: Duration = Duration::from_millis(20);
 const KIBIBYTES: [usize; 11] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 63];
@@ -31,9 +31,9 @@ pub(crate) fn run(processors: Processors, effort: Effort, report: &mut Report) -
             if transport == Transport::Tcp {
                 network.set_mtu(mtu(kibibytes << 10))?;
             }
-            let rates = in_turn(effort.rounds(16), [Way::Batched, Way::Copied], |way| {
+            let rates = in_turn(effort.rounds(16), [Method::Batched, Method::Copied], |method| {
                 let task = Task {
-                    way,
+                    method,
                     bytes: kibibytes << 10,
                     interval: INTERVAL,
                     time: ROUND,

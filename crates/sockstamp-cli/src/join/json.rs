@@ -8,7 +8,7 @@ use sockstamp_join::{Host, Life, Reason};
 use sockstamp_model::clock::{Nanos, Timestamp};
 use sockstamp_model::histogram::Histogram;
 
-use super::{Joined, middle};
+use super::joined::Joined;
 use crate::escape;
 use crate::text::figures;
 
@@ -112,7 +112,7 @@ pub(super) fn all(output: &mut dyn Write, joined: &Joined) -> io::Result<()> {
 
 fn clocks(joined: &Joined) -> Clocks {
     let clocks = joined.join.clocks();
-    let time = middle(joined).unwrap_or(Timestamp::from_nanos(0));
+    let time = joined.middle().unwrap_or(Timestamp::from_nanos(0));
     let estimate = clocks.at(time);
     let is_known = estimate.error != Nanos::MAX;
     Clocks {

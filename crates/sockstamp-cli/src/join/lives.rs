@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use sockstamp_join::Life;
 use sockstamp_record::{Batch, Rows, Writer};
 
-use super::Options;
+use super::options::Options;
 use crate::escape;
 use crate::output::Unfinished;
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use sockstamp_join::Trust;
 
-use super::Joined;
+use super::joined::Joined;
 use crate::output::Unfinished;
 
 /// The columns. Lines are relative to `origin_ns` and `base_ns`, in nanoseconds and nanoseconds per

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use sockstamp_join::{Host, Quality, Reason};
 
-use super::{Joined, middle, waterfall};
+use super::joined::Joined;
+use super::waterfall;
 use crate::paragraph::wrapped;
 use crate::text::{row, share};
 
@@ -57,7 +58,7 @@ fn escaped(name: &str) -> String {
 
 fn clocks(joined: &Joined) -> String {
     let clocks = joined.join.clocks();
-    let words = match middle(joined).map(|time| (clocks.at(time), clocks.drift(time))) {
+    let words = match joined.middle().map(|time| (clocks.at(time), clocks.drift(time))) {
         Some((estimate, Some((least, most)))) if estimate.quality >= Quality::Approximate => format!(
             "{}, the second ahead by {} ± {}, drifting {:+.1} µs/s",
             estimate.quality.name(),

@@ -6,8 +6,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
+use super::command::{processors, succeed};
+use super::pahole;
 use super::patches::Series;
-use super::{pahole, succeed};
 
 const FRAGMENT: &str = ".sockstamp-config";
 
@@ -18,7 +19,7 @@ pub(crate) fn image(tree: &Path, series: &Series, folder: &Path) -> Result<PathB
         let mut make = Command::new("make");
         make.current_dir(tree)
             .arg("--silent")
-            .arg(format!("--jobs={}", super::processors()))
+            .arg(format!("--jobs={}", processors()))
             .arg(format!("PAHOLE={}", pahole.display()))
             .args(targets);
         succeed(&mut make)

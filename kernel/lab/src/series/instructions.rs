@@ -5,6 +5,10 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 
+/// The kernel and its compiler, which instructions follow from.
+pub(crate) const MADE_OF: &str =
+    r"sed -E 's/^Linux version ([^ ]+) \([^)]*\) \((.*), GNU ld.*/# Linux \1, \2/' /proc/version";
+
 /// Percentage of the kept count from which on a count fails.
 const LIMIT: u64 = 103;
 

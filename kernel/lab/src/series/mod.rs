@@ -1,6 +1,7 @@
 //! The kernel of `kernel/series`: built here, booted, tested, and its instructions counted.
 
 mod build;
+mod command;
 mod guests;
 mod instructions;
 mod pahole;
@@ -11,19 +12,17 @@ mod source;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
-use std::thread;
+use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::cache;
 use crate::guest::Time;
 use crate::kernel::Kernel;
-use patches::Series;
+use instructions::MADE_OF;
+use patches::{FOLDER, Series};
 
-/// Patches, configuration and base.
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../series");
 /// The counts at the time the series was written.
 const KEPT: &str = "instructions.txt";
 /// Those of a message while sockstamp measures.
@@ -33,9 +32,6 @@ const NET_SELFTESTS: &str = include_str!("../../../series/net.sh");
 /// Those that compare times: in a guest whose clock counts instructions, these do not depend on the
 /// host.
 const TIMED_SELFTESTS: &str = include_str!("../../../series/timed.sh");
-/// The kernel and its compiler, which instructions follow from.
-const MADE_OF: &str =
-    r"sed -E 's/^Linux version ([^ ]+) \([^)]*\) \((.*), GNU ld.*/# Linux \1, \2/' /proc/version";
 
 /// The tree with the patches, or without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -179,20 +175,6 @@ fn forget(home: &Path) -> Result<()> {
         fs::remove_dir_all(&all).with_context(|| format!("cannot remove {}", all.display()))?;
     }
     Ok(())
-}
-
-/// Run a program that reports its own errors.
-fn succeed(command: &mut Command) -> Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let status = command
-        .status()
-        .with_context(|| format!("cannot run {program}"))?;
-    ensure!(status.success(), "{program}: {status}");
-    Ok(())
-}
-
-fn processors() -> usize {
-    thread::available_parallelism().map_or(1, usize::from)
 }
 
 #[cfg(test)]

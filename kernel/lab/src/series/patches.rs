@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
+/// Patches, configuration and base.
+pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../series");
+
 /// Patches in order, and their programs.
 #[derive(Debug)]
 pub(crate) struct Series {

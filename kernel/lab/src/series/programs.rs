@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
-use super::patches::Series;
-use super::{FOLDER, succeed};
+use super::command::{processors, succeed};
+use super::patches::{FOLDER, Series};
 use crate::cache;
 
 const SELFTESTS: &str = "tools/testing/selftests/bpf";
@@ -46,7 +46,7 @@ pub(crate) fn build(tree: &Path, series: &Series, home: &Path) -> Result<()> {
     let program = output.join("test_progs");
     let mut make = Command::new("make");
     make.current_dir(&part)
-        .arg(format!("--jobs={}", super::processors()))
+        .arg(format!("--jobs={}", processors()))
         .arg("--silent")
         .arg(format!("OUTPUT={}", output.display()))
         .arg(format!("VMLINUX_BTF={}", tree.join("vmlinux").display()))

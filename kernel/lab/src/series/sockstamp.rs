@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::{MADE_OF, guests};
+use super::guests;
+use super::instructions::MADE_OF;
 use crate::guest::Time;
 use crate::kernel::Kernel;
 

@@ -8,8 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::command::succeed;
 use super::patches::{Patch, Series};
-use super::succeed;
 use crate::apt::Apt;
 use crate::release::Archive;
 use crate::{cache, package};

@@ -1,4 +1,4 @@
-//! Implement the ways in which a program learns that it may reuse a buffer.
+//! Implement the methods by which a program learns that it may reuse a buffer.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -23,7 +23,7 @@ const SENDS: u64 = 32;
 const BUFFERS: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Method {
     /// By recvmsg(2) on the error queue, one entry per call, until it is empty; after poll(2) if
     /// more are to come. The kernel's own test does so, tools/testing/selftests/net/msg_zerocopy.c
     /// (v6.18).
@@ -42,7 +42,7 @@ pub(super) enum Way {
     Copied,
 }
 
-impl Way {
+impl Method {
     pub(super) const ALL: [Self; 7] = [
         Self::Classic,
         Self::Counting,
@@ -66,13 +66,13 @@ impl Way {
 /// The work of a socket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Task<'a> {
-    pub(super) way: Way,
+    pub(super) method: Method,
     /// Bytes of a send.
     pub(super) bytes: usize,
     /// Sends between two reads of completions.
     pub(super) interval: u64,
     pub(super) time: Duration,
-    /// The service, for [`Way::Memory`].
+    /// The service, for [`Method::Memory`].
     pub(super) completions: Option<&'a Completions>,
 }
 
@@ -95,18 +95,18 @@ impl Task<'_> {
     }
 
     fn start<'a, S: AsFd>(&self, socket: &'a S) -> Result<Box<dyn Sends + 'a>> {
-        // Use the same number for all ways, so that all find equally warm caches.
+        // Use the same number for all methods, so that all find equally warm caches.
         let buffers = vec![vec![1; self.bytes]; BUFFERS];
         let wanted = usize::try_from(self.interval)?;
         let options = Options::default().threshold(0);
-        Ok(match self.way {
-            Way::Classic => Box::new(Bare::new(socket, buffers, Reading::All(wanted))?),
-            Way::Counting => Box::new(Bare::new(socket, buffers, Reading::Expected(wanted))?),
-            Way::Never => Box::new(Bare::new(socket, buffers, Reading::Nothing)?),
-            Way::Copied => Box::new(Copied(socket, Turns::new(buffers))),
-            Way::Batched => Box::new(Library::new(socket, buffers, options, wanted, None)?),
-            Way::Memory => Box::new(Library::new(socket, buffers, options, wanted, self.completions)?),
-            Way::Ring => Box::new(Ring {
+        Ok(match self.method {
+            Method::Classic => Box::new(Bare::new(socket, buffers, Reading::All(wanted))?),
+            Method::Counting => Box::new(Bare::new(socket, buffers, Reading::Expected(wanted))?),
+            Method::Never => Box::new(Bare::new(socket, buffers, Reading::Nothing)?),
+            Method::Copied => Box::new(Copied(socket, Turns::new(buffers))),
+            Method::Batched => Box::new(Library::new(socket, buffers, options, wanted, None)?),
+            Method::Memory => Box::new(Library::new(socket, buffers, options, wanted, self.completions)?),
+            Method::Ring => Box::new(Ring {
                 sender: RingSender::new(socket, options, u32::try_from(BUFFERS)?)?,
                 free: buffers.into(),
                 wanted,

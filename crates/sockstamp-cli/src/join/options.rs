@@ -1,0 +1,51 @@
+//! The options of `join`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::duration::with_unit;
+use crate::output::Format;
+
+/// Options of `join`.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// The recording of one host: a file, or a directory that `record -o` filled
+    #[arg(value_name = "FIRST")]
+    pub first: PathBuf,
+    /// The recording of the other host
+    #[arg(value_name = "SECOND")]
+    pub second: PathBuf,
+    /// Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it
+    ///
+    /// Otherwise the offset of the clocks comes from the messages themselves, with an interval.
+    #[arg(long)]
+    pub ptp: bool,
+    /// Find connections whose addresses NAT changes, by the numbers and lengths of their messages
+    ///
+    /// Both hosts must have measured the same messages (--in-step, --every). The recordings are
+    /// read twice.
+    #[arg(long)]
+    pub nat: bool,
+    /// Allow the clocks of the hosts to differ by up to this time
+    ///
+    /// Messages are kept for this long, until their other end is read.
+    #[arg(long, value_name = "TIME", value_parser = with_unit, default_value = "10s")]
+    pub apart: Duration,
+    /// Print the stages of this many of the slowest messages of each direction
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub slowest: usize,
+    /// Write each joined message to this file, one JSON object per line
+    #[arg(long, value_name = "FILE")]
+    pub lives: Option<PathBuf>,
+    /// Write them as a recording: `report`, `explain`, `diff` and SQL read whole lives as well
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write the offsets of the clocks to this file, as CSV: sql/join.sql joins by them
+    #[arg(long, value_name = "FILE")]
+    pub clocks: Option<PathBuf>,
+    /// Output format
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
