@@ -15,10 +15,10 @@ use sockstamp_export::ledger::{Limits, SERIES_PER_GROUP};
 use sockstamp_model::filter::Filter;
 use sockstamp_model::group::{Dimension, Grouping};
 
-use super::otlp::{Endpoint, Protocol};
+use super::otlp::client::{Endpoint, Protocol};
 use super::rules::Rule;
 use super::tls::TlsTable;
-use super::values::{duration, parsed, seconds, some_duration, some_seconds};
+use super::values::{duration, parsed, seconds, some_duration};
 use crate::measuring::{MaxCost, max_cost};
 
 /// All settings. Keys that nobody knows are refused.
@@ -124,11 +124,7 @@ pub(super) struct TargetTable {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct PageTable {
     /// Show the last messages that took as long.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "some_duration",
-        serialize_with = "some_seconds"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", with = "some_duration")]
     pub(super) slower_than: Option<Duration>,
 }
 
@@ -156,12 +152,7 @@ pub(super) struct HindsightTable {
     #[serde(default = "half_a_gigabyte", deserialize_with = "megabytes")]
     pub(super) min_free: u32,
     /// Only messages that took longer.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "some_duration",
-        serialize_with = "some_seconds"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration")]
     pub(super) slower_than: Option<Duration>,
 }
 
@@ -210,12 +201,7 @@ pub(super) struct OtlpTable {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ca_file: Option<PathBuf>,
     /// Messages that took as long are sent as spans.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "some_duration",
-        serialize_with = "some_seconds"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration")]
     pub(super) slower_than: Option<Duration>,
     /// Messages sent per second, at most.
     #[serde(default = "ten", deserialize_with = "spans")]

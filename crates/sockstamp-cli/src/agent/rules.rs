@@ -18,7 +18,7 @@ use sockstamp_export::catalogue;
 use sockstamp_export::ledger::Naming;
 use sockstamp_model::group::{Dimension, GroupKey};
 
-use super::values::{parsed, some_duration, some_seconds};
+use super::values::{parsed, some_duration};
 
 /// A rule. The first that matches a group holds for it.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
@@ -36,12 +36,7 @@ pub(super) struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate_cap: Option<NonZeroU32>,
     /// Messages are handed over one by one if they took as long, whatever other settings say.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "some_duration",
-        serialize_with = "some_seconds"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration")]
     pub(super) slower_than: Option<Duration>,
     /// Nothing is measured, and there are no series.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

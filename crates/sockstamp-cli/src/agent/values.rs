@@ -21,25 +21,29 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
     crate::duration::with_unit(&text).map_err(D::Error::custom)
 }
 
-/// Read a time with a unit that may be left out.
-pub(super) fn some_duration<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<Duration>, D::Error> {
-    duration(deserializer).map(Some)
-}
-
-/// Write a time that may be left out.
-pub(super) fn some_seconds<S: Serializer>(
-    duration: &Option<Duration>,
-    serializer: S,
-) -> Result<S::Ok, S::Error> {
-    match duration {
-        Some(duration) => seconds(duration, serializer),
-        None => serializer.serialize_none(),
-    }
-}
-
 /// Write a time in seconds.
 pub(super) fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format!("{}s", duration.as_secs_f64()))
+}
+
+/// A time with a unit that may be left out.
+pub(super) mod some_duration {
+    use super::{Deserializer, Duration, Serializer};
+
+    pub(in crate::agent) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        super::duration(deserializer).map(Some)
+    }
+
+    #[allow(clippy::ref_option, reason = "serde's signature")]
+    pub(in crate::agent) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match duration {
+            Some(duration) => super::seconds(duration, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
 }

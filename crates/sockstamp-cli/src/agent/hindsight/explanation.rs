@@ -1,5 +1,5 @@
-//! What `sockstamp explain` says of the last minutes, by a process of its own: it needs more memory
-//! than the agent has, for a moment.
+//! Explain the last minutes by running `sockstamp explain` as a separate process: for a moment it
+//! needs more memory than the agent has.
 
 use std::path::PathBuf;
 use std::process::Command;

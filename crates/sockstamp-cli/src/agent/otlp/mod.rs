@@ -4,7 +4,7 @@
 //! counted and left out. Sums are cumulative, so a batch of series that is lost takes no count with
 //! it, but a point in time.
 
-mod client;
+pub(super) mod client;
 mod spans;
 
 use std::collections::hash_map::RandomState;
@@ -30,7 +30,6 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::ClientConfig;
 
 use self::client::{Client, Outcome, Signal};
-pub(super) use self::client::{Endpoint, Protocol};
 use self::spans::Ids;
 use super::config::{OtlpTable, token};
 use super::owners::Owner;
