@@ -11,18 +11,18 @@ use testbed::{Family, Host, Result, Uplink};
 
 const REQUEST: [u8; 1000] = [1; 1000];
 
-struct Scene {
+struct UplinkHosts {
     container: Host,
     host: Host,
     peer: Host,
     uplink: Uplink,
 }
 
-impl Scene {
-    fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> Scene {
+impl UplinkHosts {
+    fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> UplinkHosts {
         let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
         let uplink = build(&container, &host, &peer).unwrap();
-        Scene {
+        UplinkHosts {
             container,
             host,
             peer,
@@ -66,10 +66,10 @@ impl Scene {
 /// At 1 Mbit/s a request takes 8 ms, so that all of them are on their way at the same time.
 #[test]
 fn packets_without_room_are_counted_and_keep_the_stamp_of_the_container() {
-    let scene = Scene::new(Uplink::routed);
-    let device = scene.uplink.uplink_interface();
+    let setup = UplinkHosts::new(Uplink::routed);
+    let device = setup.uplink.uplink_interface();
     let tbf = ["root", "tbf", "rate", "1mbit", "burst", "2kb", "limit", "1mb"];
-    scene
+    setup
         .host
         .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
         .unwrap();
@@ -78,7 +78,7 @@ fn packets_without_room_are_counted_and_keep_the_stamp_of_the_container() {
         paths: 1,
         ..Options::default()
     };
-    let summary = scene.measure(options, || scene.send(5));
+    let summary = setup.measure(options, || setup.send(5));
     assert_eq!(summary.tx.total.count(), 5);
     let of = |name: &str| {
         let found = summary.interfaces.iter().find(|entry| {
@@ -89,18 +89,18 @@ fn packets_without_room_are_counted_and_keep_the_stamp_of_the_container() {
     };
     // The first packets find the line free: one may be over before the next one comes.
     assert!(of(device) > 0 && summary.lost.host_path > 0, "{summary:?}");
-    assert_eq!(of(scene.uplink.container_interface()), summary.lost.host_path);
+    assert_eq!(of(setup.uplink.container_interface()), summary.lost.host_path);
     assert_eq!(of(device) + summary.lost.host_path, 5);
 }
 
 #[test]
 fn interfaces_without_room_are_counted_together() {
-    let scene = Scene::new(Uplink::bridged);
+    let setup = UplinkHosts::new(Uplink::bridged);
     let options = Options {
         interfaces: 1,
         ..Options::default()
     };
-    let summary = scene.measure(options, || scene.send(3));
+    let summary = setup.measure(options, || setup.send(3));
     assert_eq!(summary.tx.total.count(), 3);
     let [other] = summary.interfaces.as_slice() else {
         panic!("{:?}", summary.interfaces);

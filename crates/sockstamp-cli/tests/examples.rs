@@ -52,13 +52,13 @@ fn examples_of(page: &Path) -> Vec<String> {
     commands
 }
 
-struct Scene {
+struct ExampleHost {
     directory: TempDir,
     host: Host,
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl ExampleHost {
+    fn new() -> ExampleHost {
         let directory = tempdir().unwrap();
         for name in RECORDINGS {
             write(
@@ -68,7 +68,7 @@ impl Scene {
         }
         fs::write(directory.path().join("agent.toml"), "").unwrap();
         let host = Host::new("blue").unwrap();
-        Scene { directory, host }
+        ExampleHost { directory, host }
     }
 
     /// Put what is here in place of what an example names, and give it an end.
@@ -147,7 +147,7 @@ fn is_rightly_refused(example: &str, stderr: &str) -> bool {
 #[test]
 fn each_example_of_the_man_pages_runs_and_fits_a_terminal() {
     const AT_ONCE: usize = 4;
-    let scene = Scene::new();
+    let setup = ExampleHost::new();
     let examples: Vec<String> = examples()
         .into_iter()
         .filter(|example| !ELSEWHERE.contains(&example.as_str()) && !example.starts_with("sockstamp doctor"))
@@ -157,7 +157,7 @@ fn each_example_of_the_man_pages_runs_and_fits_a_terminal() {
     for some in examples.chunks(AT_ONCE) {
         thread::scope(|scope| {
             for example in some {
-                scope.spawn(|| scene.check(example));
+                scope.spawn(|| setup.check(example));
             }
         });
     }

@@ -20,13 +20,13 @@ const WAIT: Duration = Duration::from_secs(30);
 const COLOUR: &str = "8;5;";
 
 /// A host where redis answers.
-struct Scene {
+struct RedisHost {
     host: Host,
     _server: Process,
 }
 
-impl Scene {
-    fn new(name: &str) -> Scene {
+impl RedisHost {
+    fn new(name: &str) -> RedisHost {
         let host = Host::new(name).unwrap();
         let server = host
             .spawn(
@@ -36,7 +36,7 @@ impl Scene {
             .unwrap();
         host.wait_for_port("127.0.0.1:6379".parse().unwrap(), WAIT)
             .unwrap();
-        Scene {
+        RedisHost {
             host,
             _server: server,
         }
@@ -120,10 +120,10 @@ impl Terminal {
 
 #[test]
 fn keys_lead_through_the_views() {
-    let scene = Scene::new("top-keys");
+    let setup = RedisHost::new("top-keys");
     let terminal = Terminal::new();
-    terminal.start(&scene.top(""));
-    let _load = scene.load();
+    terminal.start(&setup.top(""));
+    let _load = setup.load();
 
     // Names in the table lose their middle.
     let screen = terminal.sees("er 6379");
@@ -165,10 +165,10 @@ fn keys_lead_through_the_views() {
 /// In a terminal a line of `trace` takes as many as it needs, of whole items.
 #[test]
 fn trace_fits_a_terminal_of_80_columns() {
-    let scene = Scene::new("trace-width");
+    let setup = RedisHost::new("trace-width");
     let terminal = Terminal::new();
     let trace = format!("{} trace {} --", sockstamp(), hooks().join(" "));
-    let netns = scene.host.netns_name();
+    let netns = setup.host.netns_name();
     let ping = "redis-cli ping";
     terminal
         .0
@@ -185,10 +185,10 @@ fn trace_fits_a_terminal_of_80_columns() {
 
 #[test]
 fn messages_are_shown_as_waterfalls() {
-    let scene = Scene::new("top-waterfall");
+    let setup = RedisHost::new("top-waterfall");
     let terminal = Terminal::new();
-    terminal.start(&scene.top("--no-color"));
-    let _load = scene.load();
+    terminal.start(&setup.top("--no-color"));
+    let _load = setup.load();
     terminal.sees("redis-s");
     terminal.0.type_line("/redis-benchmark").unwrap();
     terminal.sees("> redis-b");
@@ -212,10 +212,10 @@ fn messages_are_shown_as_waterfalls() {
 
 #[test]
 fn signals_that_end_it_give_the_terminal_back() {
-    let scene = Scene::new("top-signals");
+    let setup = RedisHost::new("top-signals");
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let terminal = Terminal::new();
-        terminal.start(&scene.top(""));
+        terminal.start(&setup.top(""));
         terminal.signal(signal);
         terminal.assert_ended();
     }
@@ -223,9 +223,9 @@ fn signals_that_end_it_give_the_terminal_back() {
 
 #[test]
 fn top_ends_with_its_terminal() {
-    let scene = Scene::new("top-hangup");
+    let setup = RedisHost::new("top-hangup");
     let terminal = Terminal::new();
-    terminal.start(&scene.top(""));
+    terminal.start(&setup.top(""));
     let program = terminal.program();
     drop(terminal);
     let start = Instant::now();
@@ -237,9 +237,9 @@ fn top_ends_with_its_terminal() {
 
 #[test]
 fn top_can_be_suspended_and_resumed() {
-    let scene = Scene::new("top-stop");
+    let setup = RedisHost::new("top-stop");
     let terminal = Terminal::new();
-    terminal.0.type_line(&scene.top("--no-color")).unwrap();
+    terminal.0.type_line(&setup.top("--no-color")).unwrap();
     terminal.sees(" sockstamp top  by comm,port");
     for stop in ["key", "signal"] {
         match stop {
@@ -265,13 +265,13 @@ fn top_can_be_suspended_and_resumed() {
 
 #[test]
 fn once_prints_a_screen_of_text() {
-    let scene = Scene::new("top-once");
+    let setup = RedisHost::new("top-once");
     let mut command = Command::new(sockstamp());
     command.args(["top", "--once", "--interval", "1s", "--by", "comm,port"]);
-    command.args(["--netns", scene.host.netns_name()]).args(hooks());
+    command.args(["--netns", setup.host.netns_name()]).args(hooks());
     let mut top = Process::spawn(command).unwrap();
     wait_attached(&mut top);
-    let _load = scene.load();
+    let _load = setup.load();
     let text = top.wait(WAIT).unwrap();
     assert!(
         text.contains("er 6379") && text.contains("verdicts: valid "),

@@ -38,8 +38,8 @@ fn run() -> Result<ExitCode> {
     need_root()?;
     // From here on a signal ends the measurement, and everything is removed on exit.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot catch signals")?;
-    let scene = Scene::build()?;
-    let mut stat = measure(&scene.cgroup)?;
+    let setup = DemoHosts::build()?;
+    let mut stat = measure(&setup.cgroup)?;
     let mut client = None;
     let status = loop {
         if let Some(status) = stat.try_wait().context("cannot wait for sockstamp")? {
@@ -51,7 +51,7 @@ fn run() -> Result<ExitCode> {
         // A new connection every half second: whichever begins after sockstamp is ready is
         // measured.
         if !client.as_mut().map_or(Ok(false), Process::is_running)? {
-            client = Some(scene.client()?);
+            client = Some(setup.client()?);
         }
         thread::sleep(STEP);
     };
@@ -63,7 +63,7 @@ fn run() -> Result<ExitCode> {
 }
 
 /// Two hosts, a link between them, and a server on one. Dropped in this order: programs first.
-struct Scene {
+struct DemoHosts {
     _server: Process,
     cgroup: Cgroup,
     link: Link,
@@ -72,7 +72,7 @@ struct Scene {
     peer: PathBuf,
 }
 
-impl Scene {
+impl DemoHosts {
     fn build() -> Result<Self> {
         let (near, far) = (Host::new("client")?, Host::new("server")?);
         let link = Link::relay(&near, &far, LinkConfig::default().delay(DELAY))?;

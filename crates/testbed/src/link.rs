@@ -28,7 +28,7 @@ pub enum Family {
     V6,
 }
 
-/// A way through a link.
+/// A direction through a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Packets that host a sends.
@@ -68,21 +68,22 @@ struct End {
 
 #[derive(Debug)]
 struct Running {
-    a_to_b: Way,
-    b_to_a: Way,
+    a_to_b: Half,
+    b_to_a: Half,
     /// Closed to stop the threads.
     stop: Option<PipeWriter>,
     threads: Vec<JoinHandle<()>>,
 }
 
+/// One direction of a running link.
 #[derive(Debug)]
-struct Way {
+struct Half {
     shared: Arc<Shared>,
     /// The device of the sending host.
     device: Arc<File>,
 }
 
-impl Way {
+impl Half {
     fn set_config(&self, config: LinkConfig) -> Result<()> {
         config.check()?;
         sys::tun_set_offload(&self.device, config.offload).context("set the offload of", "a TUN device")?;
@@ -100,16 +101,16 @@ impl Link {
         config.check()?;
         let mtu = config.mtu;
         let (number, a, b) = ends(a, b);
-        let way = |end: &End| -> Result<Way> {
+        let half = |end: &End| -> Result<Half> {
             let device = Arc::new(end.create_tun()?);
-            let way = Way {
+            let half = Half {
                 shared: Arc::default(),
                 device,
             };
-            way.set_config(config.clone())?;
-            Ok(way)
+            half.set_config(config.clone())?;
+            Ok(half)
         };
-        let (a_to_b, b_to_a) = (way(&a)?, way(&b)?);
+        let (a_to_b, b_to_a) = (half(&a)?, half(&b)?);
         let (stop_reader, stop) = std::io::pipe().context("create", "a pipe")?;
         let stop_reader = Arc::new(stop_reader);
 
@@ -259,7 +260,7 @@ impl Link {
         let [a, b, c, _] = inside.octets();
         let outside = Ipv4Addr::new(a, b, c, OUTSIDE);
         for direction in [Direction::AToB, Direction::BToA] {
-            let nat = &self.way(direction)?.shared.nat;
+            let nat = &self.half(direction)?.shared.nat;
             nat.get_or_init(|| Nat { inside, outside });
         }
         Ok(outside.into())
@@ -269,7 +270,7 @@ impl Link {
     /// that draws initial ones of its own. Connections that are open do not survive it.
     pub fn shift_sequence(&self, by: u32) -> Result<()> {
         for direction in [Direction::AToB, Direction::BToA] {
-            self.way(direction)?.shared.shift.store(by, Ordering::Relaxed);
+            self.half(direction)?.shared.shift.store(by, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -292,7 +293,7 @@ impl Link {
     /// Treat TCP segments with an experimental option so from now on, in both directions.
     pub fn treat_experiments(&self, experiments: Experiments) -> Result<()> {
         for direction in [Direction::AToB, Direction::BToA] {
-            let shared = &self.way(direction)?.shared;
+            let shared = &self.half(direction)?.shared;
             shared.experiments.store(experiments as u8, Ordering::Relaxed);
         }
         Ok(())
@@ -300,17 +301,17 @@ impl Link {
 
     /// Change one direction, as [`Link::set_config`] does both.
     pub fn set_direction(&self, direction: Direction, config: LinkConfig) -> Result<()> {
-        self.way(direction)?.set_config(config)
+        self.half(direction)?.set_config(config)
     }
 
     /// Lose the next `packets` TCP packets with data in one direction, in addition to the
     /// configured loss.
     pub fn lose_next_data(&self, direction: Direction, packets: u64) -> Result<()> {
-        self.way(direction)?.shared.lose_next_data(packets);
+        self.half(direction)?.shared.lose_next_data(packets);
         Ok(())
     }
 
-    fn way(&self, direction: Direction) -> Result<&Way> {
+    fn half(&self, direction: Direction) -> Result<&Half> {
         let relay = self
             .relay
             .as_ref()

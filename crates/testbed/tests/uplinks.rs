@@ -8,18 +8,18 @@ use testbed::{Family, Host, Result, Uplink};
 
 type Build = fn(&Host, &Host, &Host) -> Result<Uplink>;
 
-struct Scene {
+struct UplinkHosts {
     container: Host,
     host: Host,
     peer: Host,
     uplink: Uplink,
 }
 
-impl Scene {
-    fn new(build: Build) -> Scene {
+impl UplinkHosts {
+    fn new(build: Build) -> UplinkHosts {
         let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
         let uplink = build(&container, &host, &peer).unwrap();
-        Scene {
+        UplinkHosts {
             container,
             host,
             peer,
@@ -78,31 +78,31 @@ impl Scene {
 
 #[test]
 fn a_bridge_leads_out_and_forwards_nothing_by_ip() {
-    let scene = Scene::new(Uplink::bridged);
+    let setup = UplinkHosts::new(Uplink::bridged);
     for family in [Family::V4, Family::V6] {
-        scene.talk(family);
-        assert_eq!(scene.forwarded(family), 0);
+        setup.talk(family);
+        assert_eq!(setup.forwarded(family), 0);
     }
 }
 
 #[test]
 fn a_routing_host_leads_out_by_ip() {
-    let scene = Scene::new(Uplink::routed);
+    let setup = UplinkHosts::new(Uplink::routed);
     for family in [Family::V4, Family::V6] {
-        scene.talk(family);
-        assert!(scene.forwarded(family) > 0);
+        setup.talk(family);
+        assert!(setup.forwarded(family) > 0);
     }
 }
 
 #[test]
 fn nothing_is_left_in_a_host_that_goes_on() {
     for build in [Uplink::bridged as Build, Uplink::routed] {
-        let Scene {
+        let UplinkHosts {
             container,
             host,
             peer,
             uplink,
-        } = Scene::new(build);
+        } = UplinkHosts::new(build);
         drop(uplink);
         for host in [&container, &host, &peer] {
             let links = host.run("ip", &["-o", "link", "show"]).unwrap();
@@ -113,12 +113,12 @@ fn nothing_is_left_in_a_host_that_goes_on() {
 
 #[test]
 fn the_hosts_may_go_first() {
-    let Scene {
+    let UplinkHosts {
         container,
         host,
         peer,
         uplink,
-    } = Scene::new(Uplink::bridged);
+    } = UplinkHosts::new(Uplink::bridged);
     let name = host.netns_name().to_owned();
     drop((container, host, peer));
     assert!(!Path::new("/run/netns").join(name).exists());

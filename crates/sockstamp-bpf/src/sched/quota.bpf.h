@@ -15,13 +15,13 @@
 #define QUOTA_UNKNOWN (~0ULL)
 #define MAX_RT_PRIO   100 /* include/linux/sched/prio.h: no quota holds those below */
 
-/* How long tasks of one cgroup had waited for its quota on one CPU. */
+/* Hold the time that the tasks of one cgroup have waited for its quota on one CPU. */
 struct quota {
 	__u64 queue; /* address of their struct cfs_rq; 0: the time is unknown */
 	__u64 throttled;
 };
 
-/* What was noted at an event of a task, until the next one. */
+/* Keep what was noted at an event of a task, until its next one. */
 struct quota_note {
 	__u64 event; /* an arrival's serial number, or a time; 0: it is being written */
 	__u64 task;

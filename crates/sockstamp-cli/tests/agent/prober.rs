@@ -36,7 +36,7 @@ s.recv(1)
 ";
 
 /// A container in a network namespace, and a host behind a link.
-struct Scene {
+struct ProbedContainer {
     link: Link,
     near: Host,
     far: Host,
@@ -45,7 +45,7 @@ struct Scene {
     id: String,
 }
 
-impl Scene {
+impl ProbedContainer {
     fn new() -> Self {
         let (near, far) = (Host::new("near").unwrap(), Host::new("far").unwrap());
         let link = Link::relay(&near, &far, LinkConfig::default().delay(ONE_WAY)).unwrap();
@@ -115,24 +115,16 @@ impl Scene {
     }
 }
 
-/// Scrape until something is there.
-fn wait(agent: &Agent, is_there: impl Fn(&Scrape) -> bool) -> Scrape {
-    let start = Instant::now();
-    loop {
-        let scrape = agent.scrape();
-        if is_there(&scrape) {
-            return scrape;
-        }
-        assert!(start.elapsed() < WAIT, "{}", scrape.0);
-    }
-}
-
-fn assert_is_the_link(scene: &Scene, agent: &Agent, is_there: impl Fn(&Scrape) -> bool) -> Scrape {
+fn assert_is_the_link(
+    container: &ProbedContainer,
+    agent: &Agent,
+    is_there: impl Fn(&Scrape) -> bool,
+) -> Scrape {
     // The relay is late at times; the shortest of some is not.
     let start = Instant::now();
     loop {
-        let scrape = wait(agent, &is_there);
-        let values = scene.values(&scrape, LATENCY, &[]);
+        let scrape = agent.scrape_until(&is_there);
+        let values = container.values(&scrape, LATENCY, &[]);
         if let [value] = values[..] {
             assert!(value >= ROUND_TRIP.start, "{value}");
             if ROUND_TRIP.contains(&value) {
@@ -156,18 +148,18 @@ fn measured(scrape: &Scrape) -> [f64; 4] {
 
 #[test]
 fn the_gauge_is_the_delay_of_the_link_and_probes_are_in_no_other_figure() {
-    let scene = Scene::new();
-    let _connection = scene.connect();
-    let packets = scene.link.statistics().a_to_b.packets;
-    let agent = scene.agent("");
+    let container = ProbedContainer::new();
+    let _connection = container.connect();
+    let packets = container.link.statistics().a_to_b.packets;
+    let agent = container.agent("");
     let before = agent.scrape();
-    let scrape = assert_is_the_link(&scene, &agent, |scrape| {
-        scene.count(scrape, "icmp", "answered") >= 5.0
+    let scrape = assert_is_the_link(&container, &agent, |scrape| {
+        container.count(scrape, "icmp", "answered") >= 5.0
     });
     assert_eq!(measured(&scrape), measured(&before));
-    let answered = scene.count(&scrape, "icmp", "answered");
-    assert!(scene.link.statistics().a_to_b.packets >= packets + 5);
-    let histogram = |name: &str| scene.values(&scrape, name, &["method=\"icmp\""]);
+    let answered = container.count(&scrape, "icmp", "answered");
+    assert!(container.link.statistics().a_to_b.packets >= packets + 5);
+    let histogram = |name: &str| container.values(&scrape, name, &["method=\"icmp\""]);
     assert_eq!(histogram("container_net_probe_seconds_count"), [answered]);
     let mean = histogram("container_net_probe_seconds_sum")[0] / answered;
     assert!((ROUND_TRIP.start..0.1).contains(&mean), "{mean}");
@@ -176,16 +168,16 @@ fn the_gauge_is_the_delay_of_the_link_and_probes_are_in_no_other_figure() {
 
 #[test]
 fn a_peer_that_answers_no_echo_is_asked_for_a_connection() {
-    let scene = Scene::new();
-    scene
+    let container = ProbedContainer::new();
+    container
         .far
         .set_sysctl("net.ipv4.icmp_echo_ignore_all", "1")
         .unwrap();
-    let (_process, listener, _stream) = scene.connect();
-    let agent = scene.agent("");
+    let (_process, listener, _stream) = container.connect();
+    let agent = container.agent("");
     let before = agent.scrape();
-    let scrape = assert_is_the_link(&scene, &agent, |scrape| {
-        scene.count(scrape, "tcp", "answered") >= 3.0
+    let scrape = assert_is_the_link(&container, &agent, |scrape| {
+        container.count(scrape, "tcp", "answered") >= 3.0
     });
     assert_eq!(measured(&scrape), measured(&before));
     assert_eq!(
@@ -193,7 +185,7 @@ fn a_peer_that_answers_no_echo_is_asked_for_a_connection() {
         [1.0]
     );
     assert_eq!(
-        scene.values(&scrape, PROBES, &["method=\"icmp\""]),
+        container.values(&scrape, PROBES, &["method=\"icmp\""]),
         [] as [f64; 0]
     );
     // No probe was a connection.
@@ -207,37 +199,37 @@ fn a_peer_that_answers_no_echo_is_asked_for_a_connection() {
 /// The container's own port is no port of the peer's.
 #[test]
 fn a_peer_that_answers_nothing_has_the_round_trip_of_its_flow() {
-    let scene = Scene::new();
-    scene
+    let container = ProbedContainer::new();
+    container
         .far
         .set_sysctl("net.ipv4.icmp_echo_ignore_all", "1")
         .unwrap();
-    let _server = scene.run(SERVER, &[]);
-    let address = SocketAddr::new(scene.link.address_a(Family::V4), 9000);
-    let mut connection = scene.far.tcp_connect(address).unwrap();
-    let agent = scene.agent("");
+    let _server = container.run(SERVER, &[]);
+    let address = SocketAddr::new(container.link.address_a(Family::V4), 9000);
+    let mut connection = container.far.tcp_connect(address).unwrap();
+    let agent = container.agent("");
     let is_there = |scrape: &Scrape| scrape.values("sockstamp_probed_peers", &["flow"]) == [1.0];
-    let scrape = assert_is_the_link(&scene, &agent, is_there);
-    assert_eq!(scene.values(&scrape, PROBES, &[]), [] as [f64; 0]);
+    let scrape = assert_is_the_link(&container, &agent, is_there);
+    assert_eq!(container.values(&scrape, PROBES, &[]), [] as [f64; 0]);
     // The gauge ends with the connection.
     connection
         .set_read_timeout(Some(Duration::from_millis(1)))
         .unwrap();
     assert!(connection.read(&mut [0]).is_err());
     drop(connection);
-    wait(&agent, |scrape| scene.values(scrape, LATENCY, &[]).is_empty());
+    agent.scrape_until(|scrape| container.values(scrape, LATENCY, &[]).is_empty());
 }
 
 #[test]
 fn a_peer_that_vanishes_is_lost() {
-    let scene = Scene::new();
-    let _connection = scene.connect();
-    let agent = scene.agent("expire = \"6s\"\n");
-    wait(&agent, |scrape| scene.count(scrape, "icmp", "answered") >= 2.0);
+    let container = ProbedContainer::new();
+    let _connection = container.connect();
+    let agent = container.agent("expire = \"6s\"\n");
+    agent.scrape_until(|scrape| container.count(scrape, "icmp", "answered") >= 2.0);
     let gone = LinkConfig::default().loss(1.0);
-    scene.link.set_direction(Direction::BToA, gone).unwrap();
-    let scrape = wait(&agent, |scrape| scene.count(scrape, "icmp", "lost") >= 4.0);
-    assert_eq!(scene.values(&scrape, LATENCY, &[]), [] as [f64; 0]);
+    container.link.set_direction(Direction::BToA, gone).unwrap();
+    let scrape = agent.scrape_until(|scrape| container.count(scrape, "icmp", "lost") >= 4.0);
+    assert_eq!(container.values(&scrape, LATENCY, &[]), [] as [f64; 0]);
     assert_eq!(scrape.sum("sockstamp_unanswered_probe_methods_total", &[]), 0.0);
 }
 
@@ -257,42 +249,40 @@ fn held(agent: &Agent) -> (usize, usize, usize) {
 #[test]
 fn a_namespace_that_vanishes_leaves_no_thread_and_no_descriptor() {
     let stays = Host::new("stays").unwrap();
-    let scene = Scene::new();
+    let container = ProbedContainer::new();
     let agent = Agent::start("expire = \"3s\"\n[probe]\ninterval = \"1s\"");
     agent.scrape();
     let before = held(&agent);
     assert_eq!(before.0, 0);
-    let connection = scene.connect();
-    wait(&agent, |scrape| scene.count(scrape, "icmp", "answered") >= 1.0);
+    let connection = container.connect();
+    agent.scrape_until(|scrape| container.count(scrape, "icmp", "answered") >= 1.0);
     assert_eq!(held(&agent).0, 1);
-    drop((connection, scene));
+    drop((connection, container));
     let start = Instant::now();
     while held(&agent) != before {
         assert!(start.elapsed() < WAIT, "{:?} is not {before:?}", held(&agent));
         std::thread::sleep(Duration::from_millis(50));
     }
-    wait(&agent, |scrape| scrape.values(PROBES, &[]).is_empty());
+    agent.scrape_until(|scrape| scrape.values(PROBES, &[]).is_empty());
     drop(stays);
 }
 
 #[test]
 fn no_more_peers_are_probed_than_are_allowed_and_none_when_it_is_off() {
-    let scene = Scene::new();
-    let _connections = [scene.connect(), scene.connect()];
-    let address = SocketAddr::new(scene.link.address_b(Family::V6), 0);
-    let listener = scene.far.tcp_listen(address).unwrap();
+    let container = ProbedContainer::new();
+    let _connections = [container.connect(), container.connect()];
+    let address = SocketAddr::new(container.link.address_b(Family::V6), 0);
+    let listener = container.far.tcp_listen(address).unwrap();
     let address = listener.local_addr().unwrap();
-    let _second = scene.run(CLIENT, &[&address.ip().to_string(), &address.port().to_string()]);
-    let agent = scene.agent("");
-    wait(&agent, |scrape| {
-        scrape.values("sockstamp_probed_peers", &["icmp"]) == [2.0]
-    });
-    let netns = scene.near.netns_name();
+    let _second = container.run(CLIENT, &[&address.ip().to_string(), &address.port().to_string()]);
+    let agent = container.agent("");
+    agent.scrape_until(|scrape| scrape.values("sockstamp_probed_peers", &["icmp"]) == [2.0]);
+    let netns = container.near.netns_name();
     let settings =
         |probe: &str| format!("[probe]\n{probe}\ninterval = \"1s\"\n[target]\nnetns = \"{netns}\"");
     let said = agent.reload(&settings("max_targets = 1"));
     assert!(said.contains("read again"), "{said}");
-    let scrape = wait(&agent, |scrape| scrape.sum("sockstamp_probed_peers", &[]) == 1.0);
+    let scrape = agent.scrape_until(|scrape| scrape.sum("sockstamp_probed_peers", &[]) == 1.0);
     assert_eq!(scrape.values("sockstamp_unprobed_peers", &["max_targets"]), [1.0]);
     agent.reload(&settings("enabled = false"));
     let start = Instant::now();
@@ -300,7 +290,7 @@ fn no_more_peers_are_probed_than_are_allowed_and_none_when_it_is_off() {
         assert!(start.elapsed() < WAIT);
         std::thread::sleep(Duration::from_millis(50));
     }
-    let packets = scene.link.statistics().a_to_b.packets;
+    let packets = container.link.statistics().a_to_b.packets;
     std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(scene.link.statistics().a_to_b.packets, packets);
+    assert_eq!(container.link.statistics().a_to_b.packets, packets);
 }

@@ -60,17 +60,6 @@ fn count(scrape: &Scrape, name: &str, labels: &[&str]) -> f64 {
     scrape.sum(name, labels)
 }
 
-fn wait(agent: &Agent, is_there: impl Fn(&Scrape) -> bool) -> Scrape {
-    let start = Instant::now();
-    loop {
-        let scrape = agent.scrape();
-        if is_there(&scrape) {
-            return scrape;
-        }
-        assert!(start.elapsed() < WAIT, "{}", scrape.0);
-    }
-}
-
 /// Verdicts are counted by the programs before anybody looks at groups.
 #[test]
 fn groups_that_are_off_are_not_measured_and_have_no_series() {
@@ -92,7 +81,7 @@ fn groups_that_are_off_are_not_measured_and_have_no_series() {
     for _ in 0..50 {
         on.send(Duration::ZERO);
     }
-    let after = wait(&agent, |scrape| measured(scrape) >= before + 100.0);
+    let after = agent.scrape_until(|scrape| measured(scrape) >= before + 100.0);
     assert_eq!(measured(&after), before + 100.0);
     assert_eq!(
         after.values("sockstamp_messages_total", &[&off.label()]),
@@ -110,7 +99,7 @@ fn groups_that_are_off_are_not_measured_and_have_no_series() {
     ));
     assert!(said.contains("read again"), "{said}");
     off.introduce();
-    wait(&agent, |scrape| {
+    agent.scrape_until(|scrape| {
         count(scrape, "sockstamp_measured_messages_total", &[&off.label(), TX]) > 50.0
     });
 }
@@ -208,12 +197,8 @@ fn rules_and_labels_know_namespaces_and_protocols() {
     let place = format!("netns=\"{name}\"");
     for proto in ["proto=\"tcp\"", "proto=\"udp\""] {
         let labels = [&place[..], proto, "place=\"here\"", TX];
-        wait(&agent, |scrape| {
-            count(scrape, "sockstamp_messages_total", &labels) == 10.0
-        });
+        agent.scrape_until(|scrape| count(scrape, "sockstamp_messages_total", &labels) == 10.0);
         let labels = [proto, "stage=\"tx.qdisc\""];
-        wait(&agent, |scrape| {
-            count(scrape, "sockstamp_stage_seconds_count", &labels) > 0.0
-        });
+        agent.scrape_until(|scrape| count(scrape, "sockstamp_stage_seconds_count", &labels) > 0.0);
     }
 }

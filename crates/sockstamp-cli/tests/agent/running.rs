@@ -80,6 +80,18 @@ impl Agent {
         Scrape(text)
     }
 
+    /// Scrape until something is there.
+    pub fn scrape_until(&self, is_there: impl Fn(&Scrape) -> bool) -> Scrape {
+        let start = Instant::now();
+        loop {
+            let scrape = self.scrape();
+            if is_there(&scrape) {
+                return scrape;
+            }
+            assert!(start.elapsed() < WAIT, "{}", scrape.0);
+        }
+    }
+
     /// Have the settings read again; return what the agent says of it.
     pub fn reload(&self, settings: &str) -> String {
         fs::write(self.file(), settings).unwrap();

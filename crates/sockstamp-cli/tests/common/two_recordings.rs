@@ -34,7 +34,7 @@ pub fn rows(slow: Nanos) -> [Vec<Message>; 2] {
                 sequences[from] = sequences[from].wrapping_add(bytes);
                 let is_slow = from == 0 && rng.u8(..50) == 0;
                 let forward = 60 * MICROSECOND + rng.u64(..9_000) + if is_slow { slow.0 } else { 0 };
-                let way = Way {
+                let life = Life {
                     from,
                     number,
                     bytes,
@@ -45,9 +45,9 @@ pub fn rows(slow: Nanos) -> [Vec<Message>; 2] {
                     app: rng.u64(2_000..20_000),
                     back: 60 * MICROSECOND + rng.u64(..9_000),
                 };
-                rows[from].push(way.sent());
-                rows[1 - from].push(way.read());
-                time = way.readable() + way.app + MICROSECOND;
+                rows[from].push(life.sent());
+                rows[1 - from].push(life.read());
+                time = life.readable() + life.app + MICROSECOND;
             }
         }
     }
@@ -66,7 +66,7 @@ pub fn write(directory: &Path, rows: &[Vec<Message>; 2]) -> [PathBuf; 2] {
 }
 
 /// A message and its times.
-struct Way {
+struct Life {
     from: usize,
     number: u16,
     bytes: u32,
@@ -82,7 +82,7 @@ const COPY: u64 = 2_000;
 const QDISC: u64 = 3_000;
 const STACK: u64 = 4_000;
 
-impl Way {
+impl Life {
     fn left(&self) -> u64 {
         self.begin + COPY + self.queue + QDISC
     }

@@ -45,28 +45,28 @@ const BY_TRACEPOINT: Bits = Bits {
 };
 
 /// A host with connections of both kinds, and the other program.
-struct Scene {
+struct SharedHost {
     host: Host,
     listeners: [TcpListener; 2],
     stranger: Stranger,
     connections: Vec<Connection>,
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl SharedHost {
+    fn new() -> SharedHost {
         let host = Host::new("corner").unwrap();
         let root = probe::facts().cgroup2.unwrap();
         let netns = NetnsInode(host.netns_inode().try_into().unwrap());
         let stranger = Stranger::attach(&root, netns, SHARED).unwrap();
         let listeners = [SHARED, OWN].map(|port| host.tcp_listen(SocketAddr::new(LOCALHOST, port)).unwrap());
-        let mut scene = Scene {
+        let mut setup = SharedHost {
             host,
             listeners,
             stranger,
             connections: Vec::new(),
         };
-        scene.connect();
-        scene
+        setup.connect();
+        setup
     }
 
     /// One connection of each kind.
@@ -130,19 +130,19 @@ fn bits_that_another_program_has_set_are_left_to_it() {
     if uses_no_bits("bits_that_another_program_has_set_are_left_to_it") {
         return;
     }
-    let mut scene = Scene::new();
+    let mut setup = SharedHost::new();
     for signal in [Signal::SIGINT, Signal::SIGKILL] {
-        scene.assert_bits(SET, CLEAR, "before");
-        let measurement = scene.measure("callback");
-        scene.connect();
-        scene.assert_bits(SET, BY_CALLBACK, "meanwhile");
+        setup.assert_bits(SET, CLEAR, "before");
+        let measurement = setup.measure("callback");
+        setup.connect();
+        setup.assert_bits(SET, BY_CALLBACK, "meanwhile");
         end(measurement, signal);
         // One that is killed can clear none, and needs to touch none of the others.
         let own = match signal {
             Signal::SIGKILL => BY_CALLBACK,
             _ => CLEAR,
         };
-        scene.assert_bits(SET, own, "afterwards");
+        setup.assert_bits(SET, own, "afterwards");
     }
 }
 
@@ -170,13 +170,13 @@ fn of_two_measurements_the_last_gives_the_bits_back() {
 fn two_measurements(entries: [&str; 2], first_to_end: usize, signal: Signal) {
     let case = format!("{entries:?}, the first to end is {first_to_end}, by {signal}");
     println!("{case}");
-    let mut scene = Scene::new();
+    let mut setup = SharedHost::new();
     let mut measurements = Vec::from(entries.map(|entry| {
-        let measurement = scene.measure(entry);
-        scene.connect();
+        let measurement = setup.measure(entry);
+        setup.connect();
         measurement
     }));
-    scene.assert_bits(SET, bits_of("callback"), &format!("{case}: with both"));
+    setup.assert_bits(SET, bits_of("callback"), &format!("{case}: with both"));
     end(measurements.remove(first_to_end), signal);
     let left = entries[1 - first_to_end];
     // Bits that only the killed one wanted stay.
@@ -184,13 +184,13 @@ fn two_measurements(entries: [&str; 2], first_to_end: usize, signal: Signal) {
         Signal::SIGKILL => bits_of("callback"),
         _ => bits_of(left),
     };
-    scene.assert_bits(SET, remains, &format!("{case}: with one"));
+    setup.assert_bits(SET, remains, &format!("{case}: with one"));
     end(measurements.remove(0), Signal::SIGINT);
     let remains = match (signal, left) {
         (Signal::SIGKILL, "tracepoint") => Bits { entry: true, ..CLEAR },
         _ => CLEAR,
     };
-    scene.assert_bits(SET, remains, &format!("{case}: afterwards"));
+    setup.assert_bits(SET, remains, &format!("{case}: afterwards"));
 }
 
 /// Before the measurement began, or since.
@@ -201,18 +201,18 @@ fn half_closed_connections_call_back_for_their_segments_until_a_measurement_ends
     }
     for half_closed_before in [true, false] {
         let case = format!("half closed before: {half_closed_before}");
-        let mut scene = Scene::new();
+        let mut setup = SharedHost::new();
         if half_closed_before {
-            scene.half_close();
+            setup.half_close();
         }
-        let measurement = scene.measure("tracepoint");
-        scene.half_close();
+        let measurement = setup.measure("tracepoint");
+        setup.half_close();
         let half_closed = Bits {
             segments: true,
             ..BY_TRACEPOINT
         };
-        scene.assert_bits(SET, half_closed, &format!("{case}: meanwhile"));
+        setup.assert_bits(SET, half_closed, &format!("{case}: meanwhile"));
         end(measurement, Signal::SIGINT);
-        scene.assert_bits(SET, CLEAR, &format!("{case}: afterwards"));
+        setup.assert_bits(SET, CLEAR, &format!("{case}: afterwards"));
     }
 }

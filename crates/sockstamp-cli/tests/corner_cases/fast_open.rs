@@ -57,11 +57,11 @@ fn talk(connection: &mut Connection) {
 
 #[test]
 fn data_with_the_syn_is_refused_and_what_follows_is_valid() {
-    let scene = Loopback::new();
-    let mut connection = open_with_cookie(&scene.host);
+    let setup = Loopback::new();
+    let mut connection = open_with_cookie(&setup.host);
     talk(&mut connection);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let after = (AFTER as u64, "valid");
     // The one for the cookie, which waited for the handshake.
     let before = (WITH_SYN as u64, "valid");

@@ -33,7 +33,7 @@ while s.recv(1):
 ";
 
 /// A task, a cgroup and an interface of hostile names.
-struct Scene {
+struct HostileNames {
     host: Host,
     /// Before the cgroup that they are in.
     answerers: Vec<(Process, TcpStream)>,
@@ -41,8 +41,8 @@ struct Scene {
     top: Cgroup,
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl HostileNames {
+    fn new() -> HostileNames {
         let host = Host::new("names").unwrap();
         for change in [&["down"][..], &["name", HOSTILE]] {
             host.run("ip", &[&["link", "set", "dev", "lo"], change].concat())
@@ -50,7 +50,7 @@ impl Scene {
         }
         host.run("ip", &["link", "set", "dev", HOSTILE, "up"]).unwrap();
         let top = Cgroup::new("names").unwrap();
-        Scene {
+        HostileNames {
             _cgroup: top.below(HOSTILE).unwrap(),
             host,
             top,
@@ -118,10 +118,10 @@ const BY: [&str; 3] = ["stat", "--by", "comm,cgroup,interface"];
 
 #[test]
 fn hostile_names_are_escaped_in_every_text() {
-    let mut scene = Scene::new();
-    scene.add(COMM.as_bytes());
+    let mut setup = HostileNames::new();
+    setup.add(COMM.as_bytes());
 
-    let lines = scene.measured(&["trace"]);
+    let lines = setup.measured(&["trace"]);
     assert_shows(&lines);
     assert_eq!(lines.lines().count(), 2, "a read and a send: {lines}");
     for line in lines.lines() {
@@ -131,17 +131,17 @@ fn hostile_names_are_escaped_in_every_text() {
 
     let path = format!(
         "{}/{ESCAPED}",
-        &scene.cgroup()[scene.cgroup().rfind('/').unwrap()..]
+        &setup.cgroup()[setup.cgroup().rfind('/').unwrap()..]
     );
-    let table = scene.measured(&BY);
+    let table = setup.measured(&BY);
     assert_shows(&table);
-    let interface = format!("{ESCAPED}@{}", scene.host.netns_name());
+    let interface = format!("{ESCAPED}@{}", setup.host.netns_name());
     let names = format!(" {ESCAPED_COMM} {path} {interface}");
     // Names longer than a line go on in the next.
     assert!(table.replace("\n  ", "").contains(&names), "{names} in {table}");
     assert!(table.contains(&format!("interfaces: {ESCAPED}@")), "{table}");
 
-    let csv = scene.measured(&[&BY[..], &["--format", "csv"]].concat());
+    let csv = setup.measured(&[&BY[..], &["--format", "csv"]].concat());
     assert_shows(&csv);
     assert!(
         csv.contains(&format!("\n{ESCAPED_COMM},{path},{interface},tx,")),
@@ -151,10 +151,10 @@ fn hostile_names_are_escaped_in_every_text() {
 
 #[test]
 fn json_has_hostile_names_exactly_and_in_escapes() {
-    let mut scene = Scene::new();
-    scene.add(COMM.as_bytes());
-    scene.add(b"caf\xe9");
-    let lines = scene.measured(&["trace", "--format", "json"]);
+    let mut setup = HostileNames::new();
+    setup.add(COMM.as_bytes());
+    setup.add(b"caf\xe9");
+    let lines = setup.measured(&["trace", "--format", "json"]);
     assert_shows(&lines);
     let messages: Vec<Value> = lines
         .lines()
@@ -168,7 +168,7 @@ fn json_has_hostile_names_exactly_and_in_escapes() {
         .unwrap();
     assert_eq!(sent["interfaces"]["last"]["name"], HOSTILE);
 
-    let report = scene.measured(&[&BY[..], &["--format", "json"]].concat());
+    let report = setup.measured(&[&BY[..], &["--format", "json"]].concat());
     assert_shows(&report);
     let report: Value = serde_json::from_str(&report).unwrap();
     let groups = report["groups"].as_array().unwrap();
@@ -184,19 +184,19 @@ fn json_has_hostile_names_exactly_and_in_escapes() {
 
 #[test]
 fn hostile_names_do_not_reach_the_terminal_of_top() {
-    let mut scene = Scene::new();
-    scene.add(COMM.as_bytes());
+    let mut setup = HostileNames::new();
+    setup.add(COMM.as_bytes());
     let tmux = Tmux::new(200, 24).unwrap();
     let title = tmux.state("pane_title").unwrap();
     let hooks = hooks().join(" ");
     let line = format!(
         "{} top {hooks} --every --by comm,cgroup --interval 300ms --cgroup {}",
         sockstamp(),
-        scene.cgroup()
+        setup.cgroup()
     );
     tmux.type_line(&line).unwrap();
     tmux.wait_for("no messages yet", PATIENCE).unwrap();
-    scene.ask();
+    setup.ask();
     let row = format!("> {ESCAPED_COMM} /");
     let screen = tmux.wait_for(&row, PATIENCE).unwrap();
     assert_shows(&screen);
@@ -238,7 +238,7 @@ fn errors_escape_what_they_quote() {
 
 #[test]
 fn doctor_shows_interfaces_of_hostile_names() {
-    let host = Scene::new().host;
+    let host = HostileNames::new().host;
     let text = host.run(sockstamp(), &["doctor"]).unwrap();
     assert_shows(&text);
     assert!(text.contains(&format!("  {ESCAPED} ")), "{text}");

@@ -2,42 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Stdio;
 
 use serde_json::Value;
-use testbed::{Host, Process};
+use testbed::Host;
 
 use crate::common::unprivileged::NOBODY;
-use crate::common::{Stat, Trace, number, sockstamp, wait_attached};
+use crate::common::{Stat, Trace, agents, number, sockstamp};
 use crate::traced_hosts::{Messages, PATIENCE, outline};
 
-const OLDER: &str = "127.0.0.1:9917";
-const NEWER: &str = "127.0.0.1:9918";
-
-fn agent(host: &Host, address: &str) -> Process {
-    let mut command = host.command(sockstamp());
-    command.args(["agent", "--listen", address]);
-    let mut agent = Process::spawn(command).unwrap();
-    wait_attached(&mut agent);
-    host.wait_for_port(address.parse().unwrap(), PATIENCE).unwrap();
-    agent
-}
-
-/// Ask an agent for its figures.
-fn scrape(mut connection: TcpStream) {
-    connection
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-}
-
-fn connect(host: &Host, address: &str) -> TcpStream {
-    host.tcp_connect(address.parse().unwrap()).unwrap()
-}
+const OLDER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9917);
+const NEWER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9918);
 
 /// The datagrams that were sent in this namespace, as the kernel counts them.
 fn datagrams(host: &Host) -> u64 {
@@ -71,14 +48,14 @@ fn names(report: &Value) -> BTreeSet<&str> {
 #[test]
 fn what_another_sockstamp_sends_and_reads_is_left_out() {
     let host = Host::new("corner").unwrap();
-    let _older = agent(&host, OLDER);
-    let connected_before = connect(&host, OLDER);
+    let _older = agents::start(&host, OLDER);
+    let connected_before = host.tcp_connect(OLDER).unwrap();
     let stat = Stat::start(&["--netns", host.netns_name(), "--by", "comm"]);
     let before = datagrams(&host);
-    scrape(connected_before);
-    scrape(connect(&host, OLDER));
-    let _newer = agent(&host, NEWER);
-    scrape(connect(&host, NEWER));
+    agents::scrape(connected_before);
+    agents::scrape(host.tcp_connect(OLDER).unwrap());
+    let _newer = agents::start(&host, NEWER);
+    agents::scrape(host.tcp_connect(NEWER).unwrap());
     let doctor = run(&host, &["doctor"]);
     assert!(
         doctor.contains("40 of 40 messages over loopback valid"),
@@ -97,10 +74,10 @@ fn what_another_sockstamp_sends_and_reads_is_left_out() {
 #[test]
 fn a_target_that_names_it_measures_a_sockstamp() {
     let host = Host::new("corner").unwrap();
-    let agent = agent(&host, OLDER);
+    let agent = agents::start(&host, OLDER);
     for target in [["--comm", "sockstamp"], ["-p", &agent.id().to_string()]] {
         let stat = Stat::start(&[&["--netns", host.netns_name(), "tcp"], &target[..]].concat());
-        scrape(connect(&host, OLDER));
+        agents::scrape(host.tcp_connect(OLDER).unwrap());
         let report = stat.finish();
         assert!(number(&report["tx"]["messages"]) > 0, "{target:?}: {report}");
     }

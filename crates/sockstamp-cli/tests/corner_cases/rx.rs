@@ -35,8 +35,8 @@ fn app(message: &Message) -> Duration {
 
 #[test]
 fn a_peek_is_no_message() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     connection.client.write_all(&[0; 100]).unwrap();
     for _ in 0..3 {
         assert_eq!(connection.server.peek(&mut [0; 50]).unwrap(), 50);
@@ -44,7 +44,7 @@ fn a_peek_is_no_message() {
     pause();
     connection.server.read_exact(&mut [0; 100]).unwrap();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(app(read[0]) >= PAUSE, "{read:?}");
@@ -52,15 +52,15 @@ fn a_peek_is_no_message() {
 
 #[test]
 fn reads_of_parts_wait_ever_longer() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     connection.client.write_all(&[0; 1000]).unwrap();
     for bytes in [300, 300, 400] {
         pause();
         connection.server.read_exact(&mut vec![0; bytes]).unwrap();
     }
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(300, "valid"), (300, "valid"), (400, "valid")]);
     for (pauses, message) in (1..).zip(&read) {
@@ -71,14 +71,14 @@ fn reads_of_parts_wait_ever_longer() {
 
 #[test]
 fn a_read_of_many_arrivals_has_the_times_of_its_last_byte_and_the_age_of_its_first() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     send_apart(&connection.client, 4, 100, PAUSE);
     let since_last = Instant::now();
     connection.server.read_exact(&mut [0; 400]).unwrap();
     let since_last = since_last.elapsed() + PAUSE / 2;
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(400, "valid")]);
     assert!(app(read[0]) < since_last, "{read:?}");
@@ -87,8 +87,8 @@ fn a_read_of_many_arrivals_has_the_times_of_its_last_byte_and_the_age_of_its_fir
 
 #[test]
 fn msg_waitall_is_one_message() {
-    let scene = Loopback::new();
-    let connection = scene.connect();
+    let setup = Loopback::new();
+    let connection = setup.connect();
     let server = connection.server.try_clone().unwrap();
     let reader = thread::spawn(move || {
         let mut buffer = Vec::with_capacity(1000);
@@ -100,7 +100,7 @@ fn msg_waitall_is_one_message() {
     send_apart(&connection.client, 2, 500, PAUSE);
     assert_eq!(reader.join().unwrap(), 1000);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(1000, "valid")]);
     assert!(app(read[0]) < PAUSE, "{read:?}");
@@ -109,8 +109,8 @@ fn msg_waitall_is_one_message() {
 
 #[test]
 fn each_message_of_recvmmsg_is_one() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     connection.client.write_all(&[0; 300]).unwrap();
     wait_acknowledged(&connection.client);
     pause();
@@ -127,7 +127,7 @@ fn each_message_of_recvmmsg_is_one() {
         [100; 3]
     );
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid"); 3]);
     assert!(read.iter().all(|message| app(message) >= PAUSE), "{read:?}");
@@ -136,8 +136,8 @@ fn each_message_of_recvmmsg_is_one() {
 /// The FIN has a sequence number of its own, which a read passes with the last byte.
 #[test]
 fn data_and_the_end_of_it_can_be_read_together() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     SockRef::from(&connection.client).set_tcp_cork(true).unwrap();
     connection.client.write_all(&[0; 100]).unwrap();
     connection.client.shutdown(Shutdown::Write).unwrap();
@@ -150,7 +150,7 @@ fn data_and_the_end_of_it_can_be_read_together() {
     connection.client.read_exact(&mut [0; 200]).unwrap();
     wait_acknowledged(&connection.server);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(app(read[0]) >= PAUSE, "{read:?}");
@@ -164,16 +164,16 @@ fn data_and_the_end_of_it_can_be_read_together() {
 
 #[test]
 fn data_that_came_before_accept_waited_for_it() {
-    let scene = Loopback::new();
-    let listener = scene.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let setup = Loopback::new();
+    let listener = setup.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let server_address = listener.local_addr().unwrap();
-    let mut client = scene.host.tcp_connect(server_address).unwrap();
+    let mut client = setup.host.tcp_connect(server_address).unwrap();
     client.write_all(&[0; 100]).unwrap();
     pause();
     let (mut server, _) = listener.accept().unwrap();
     server.read_exact(&mut [0; 100]).unwrap();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(app(read[0]) >= PAUSE, "{read:?}");
@@ -225,11 +225,11 @@ assert len(server.recv(1000)) == 1000
 
 #[test]
 fn a_read_below_the_low_water_mark_is_refused() {
-    let scene = Loopback::new();
-    let program = scene.host.spawn("python3", &["-c", BELOW_LOW_WATER]).unwrap();
+    let setup = Loopback::new();
+    let program = setup.host.spawn("python3", &["-c", BELOW_LOW_WATER]).unwrap();
     program.wait(PATIENCE).unwrap();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at("127.0.0.1:7001".parse().unwrap());
     assert_eq!(outline(&read), [(100, "lost-event"), (1000, "valid")]);
 }
@@ -238,8 +238,8 @@ fn a_read_below_the_low_water_mark_is_refused() {
 /// should be.
 #[test]
 fn urgent_data_is_refused_and_later_reads_are_right() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     SockRef::from(&connection.client).send_out_of_band(b"!").unwrap();
     wait_acknowledged(&connection.client);
     let mut urgent = [MaybeUninit::uninit()];
@@ -250,7 +250,7 @@ fn urgent_data_is_refused_and_later_reads_are_right() {
         connection.server.read_exact(&mut vec![0; bytes]).unwrap();
     }
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     let refused = "unmatched-read";
     assert_eq!(outline(&read), [(1, refused), (100, refused), (200, "valid")]);
@@ -261,8 +261,8 @@ const PILE: usize = 40;
 
 #[test]
 fn piled_up_arrivals_keep_their_own_times() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     let apart = Duration::from_millis(5);
     send_apart(&connection.client, PILE, 10, apart);
     pause();
@@ -272,7 +272,7 @@ fn piled_up_arrivals_keep_their_own_times() {
     connection.client.write_all(&[0; 20]).unwrap();
     connection.server.read_exact(&mut [0; 20]).unwrap();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     let mut expected = vec![(10, "valid"); PILE];
     expected.push((20, "valid"));
@@ -307,13 +307,13 @@ fn arrivals_of_reads_that_were_passed_over_are_not_missed() {
 
 #[test]
 fn a_read_of_a_pile_of_arrivals_has_the_age_of_its_first_byte() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     send_apart(&connection.client, PILE, 10, Duration::from_millis(1));
     pause();
     connection.server.read_exact(&mut [0; PILE * 10]).unwrap();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(PILE as u64 * 10, "valid")]);
     assert!(app(read[0]) >= PAUSE, "{read:?}");
@@ -323,8 +323,8 @@ fn a_read_of_a_pile_of_arrivals_has_the_age_of_its_first_byte() {
 
 #[test]
 fn a_read_after_a_splice_is_refused_and_the_next_is_right() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     connection.client.write_all(&[0; 1000]).unwrap();
     let (_out, to) = pipe().unwrap();
     let spliced = splice(&connection.server, None, &to, None, 400, SpliceFFlags::empty());
@@ -333,7 +333,7 @@ fn a_read_after_a_splice_is_refused_and_the_next_is_right() {
     connection.client.write_all(&[0; 100]).unwrap();
     connection.server.read_exact(&mut [0; 100]).unwrap();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(600, "unmatched-read"), (100, "valid")]);
 }
@@ -394,8 +394,8 @@ fn zerocopy_receive_counts_as_unseen() {
 fn two_readers_of_one_socket_are_right_or_refused() {
     const MESSAGES: usize = 200;
     const BYTES: usize = 10;
-    let scene = Loopback::new();
-    let connection = scene.connect();
+    let setup = Loopback::new();
+    let connection = setup.connect();
     let start = Instant::now();
     let readers = [(); 2].map(|()| {
         let mut server = connection.server.try_clone().unwrap();
@@ -412,7 +412,7 @@ fn two_readers_of_one_socket_are_right_or_refused() {
     let reads: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
     let whole = start.elapsed();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(read.len(), reads);
     for message in &read {

@@ -44,8 +44,8 @@ fn assert_left_together(sent: &[&Message]) {
 
 #[test]
 fn corked_sends_share_a_packet_and_its_stamps() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     let socket = SockRef::from(&connection.client);
     socket.set_tcp_cork(true).unwrap();
     (&connection.client).write_all(&[0; 100]).unwrap();
@@ -55,15 +55,15 @@ fn corked_sends_share_a_packet_and_its_stamps() {
     connection.server.read_exact(&mut [0; 300]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_left_together(&sent);
 }
 
 #[test]
 fn msg_more_waits_for_the_next_send() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     let socket = SockRef::from(&connection.client);
     socket.send_with_flags(&[0; 100], libc::MSG_MORE).unwrap();
     pause();
@@ -71,7 +71,7 @@ fn msg_more_waits_for_the_next_send() {
     connection.server.read_exact(&mut [0; 300]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_left_together(&sent);
 }
@@ -79,8 +79,8 @@ fn msg_more_waits_for_the_next_send() {
 /// Nagle's algorithm (RFC 896) holds small sends back while an earlier one is in flight.
 #[test]
 fn sends_held_back_by_nagle_share_a_packet() {
-    let scene = Wire::new(LinkConfig::default().delay(ONE_WAY));
-    let mut connection = scene.connect();
+    let setup = Wire::new(LinkConfig::default().delay(ONE_WAY));
+    let mut connection = setup.connect();
     connection.client.set_nodelay(false).unwrap();
     for _ in 0..4 {
         connection.client.write_all(&[0; 10]).unwrap();
@@ -88,7 +88,7 @@ fn sends_held_back_by_nagle_share_a_packet() {
     connection.server.read_exact(&mut [0; 40]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(10, "valid"); 4]);
     assert_eq!(coalesced(&sent), [false, true, true, false]);
@@ -108,13 +108,13 @@ fn a_large_send_ends_with_the_acknowledgement_of_its_last_byte() {
     let config = LinkConfig::default()
         .rate_bits_per_second(u64::from(RATE))
         .offload(false);
-    let scene = Wire::new(config);
-    let mut connection = scene.connect();
+    let setup = Wire::new(config);
+    let mut connection = setup.connect();
     let reader = drain(connection.server.try_clone().unwrap());
     connection.client.write_all(&vec![0; BYTES as usize]).unwrap();
     end(connection.client, reader);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(u64::from(BYTES), "valid")]);
     let on_the_line = Duration::from_secs(8) * BYTES / RATE;
@@ -125,8 +125,8 @@ fn a_large_send_ends_with_the_acknowledgement_of_its_last_byte() {
 #[test]
 fn a_send_larger_than_the_buffer_waits_in_the_call() {
     const BYTES: usize = 1 << 20;
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     SockRef::from(&connection.client)
         .set_send_buffer_size(16 << 10)
         .unwrap();
@@ -140,7 +140,7 @@ fn a_send_larger_than_the_buffer_waits_in_the_call() {
     let in_send = start.elapsed();
     end(connection.client, reader);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(BYTES as u64, "valid")]);
     let copy = sent[0].stage("tx.copy");
@@ -153,15 +153,15 @@ fn a_send_larger_than_the_buffer_waits_in_the_call() {
 fn a_send_beyond_the_limit_of_unsent_data_waits_in_the_call() {
     const BYTES: usize = 1 << 20;
     let config = LinkConfig::default().rate_bits_per_second(40_000_000);
-    let scene = Wire::new(config);
+    let setup = Wire::new(config);
     let limit = ["-q", "-w", "net.ipv4.tcp_notsent_lowat=16384"];
-    scene.client.run("sysctl", &limit).unwrap();
-    let mut connection = scene.connect();
+    setup.client.run("sysctl", &limit).unwrap();
+    let mut connection = setup.connect();
     let reader = drain(connection.server.try_clone().unwrap());
     connection.client.write_all(&vec![0; BYTES]).unwrap();
     end(connection.client, reader);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(BYTES as u64, "valid")]);
     assert!(sent[0].stage("tx.copy") > PAUSE, "{sent:?}");
@@ -172,8 +172,8 @@ fn a_send_beyond_the_limit_of_unsent_data_waits_in_the_call() {
 /// The request was the last segment that `tcp_probe` showed.
 #[test]
 fn an_ack_that_comes_after_the_end_of_sending_is_not_taken_for_the_last_segment_before() {
-    let scene = Wire::new(LinkConfig::default().delay(ONE_WAY));
-    let mut connection = scene.connect();
+    let setup = Wire::new(LinkConfig::default().delay(ONE_WAY));
+    let mut connection = setup.connect();
     for _ in 0..2 {
         connection.server.write_all(&[0; 10]).unwrap();
         connection.client.read_exact(&mut [0; 10]).unwrap();
@@ -183,7 +183,7 @@ fn an_ack_that_comes_after_the_end_of_sending_is_not_taken_for_the_last_segment_
     connection.server.read_exact(&mut [0; 10]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(10, "valid")]);
     assert!(!sent[0].is("ack_with_data"), "{sent:?}");
@@ -191,8 +191,8 @@ fn an_ack_that_comes_after_the_end_of_sending_is_not_taken_for_the_last_segment_
 
 #[test]
 fn a_send_of_nothing_is_no_message_and_leaves_no_entry() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     let socket = SockRef::from(&connection.client);
     assert_eq!(socket.send(&[]).unwrap(), 0);
     pause();
@@ -200,7 +200,7 @@ fn a_send_of_nothing_is_no_message_and_leaves_no_entry() {
     connection.server.read_exact(&mut [0; 10]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(10, "valid")]);
     assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
@@ -223,8 +223,8 @@ fn fill(mut stream: &TcpStream) -> usize {
 
 #[test]
 fn a_send_that_finds_the_buffer_full_leaves_no_entry_to_the_next() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     SockRef::from(&connection.client)
         .set_send_buffer_size(16 << 10)
         .unwrap();
@@ -235,7 +235,7 @@ fn a_send_that_finds_the_buffer_full_leaves_no_entry_to_the_next() {
     connection.client.write_all(&[0; 10]).unwrap();
     end(connection.client, reader);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     let bytes: u64 = sent.iter().map(|message| message.bytes()).sum();
     assert_eq!(bytes, filled as u64 + 10);
@@ -246,8 +246,8 @@ fn a_send_that_finds_the_buffer_full_leaves_no_entry_to_the_next() {
 
 #[test]
 fn a_send_that_waits_before_its_first_byte_begins_before_the_wait() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     SockRef::from(&connection.client)
         .set_send_buffer_size(16 << 10)
         .unwrap();
@@ -260,7 +260,7 @@ fn a_send_that_waits_before_its_first_byte_begins_before_the_wait() {
     connection.server.read_exact(&mut [0; 10]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     let last = sent.last().unwrap();
     assert_eq!((last.bytes(), last.verdict()), (10, "valid"));
@@ -339,16 +339,16 @@ s.recv(1)
 
 #[test]
 fn a_send_from_a_bad_pointer_leaves_no_entry_to_the_next() {
-    let scene = Loopback::new();
-    let listener = scene.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
+    let setup = Loopback::new();
+    let listener = setup.host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
-    let client = scene.host.spawn("python3", &["-c", BAD_POINTER, &port]).unwrap();
+    let client = setup.host.spawn("python3", &["-c", BAD_POINTER, &port]).unwrap();
     let (mut server, client_address) = listener.accept().unwrap();
     server.read_exact(&mut [0; 10]).unwrap();
     server.write_all(b"x").unwrap();
     client.wait(PATIENCE).unwrap();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(client_address);
     assert_eq!(outline(&sent), [(10, "valid")]);
     assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
@@ -419,9 +419,9 @@ fn lose_everything() -> LinkConfig {
 
 #[test]
 fn a_reset_refuses_messages_in_flight() {
-    let scene = Wire::new(LinkConfig::default());
-    let mut connection = scene.connect();
-    scene
+    let setup = Wire::new(LinkConfig::default());
+    let mut connection = setup.connect();
+    setup
         .link
         .set_direction(Direction::AToB, lose_everything())
         .unwrap();
@@ -435,31 +435,31 @@ fn a_reset_refuses_messages_in_flight() {
     let error = connection.client.read(&mut [0; 1]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(10, "reset"), (20, "reset")]);
 }
 
 #[test]
 fn a_socket_closed_at_once_refuses_messages_in_flight() {
-    let scene = Wire::new(LinkConfig::default());
-    let mut connection = scene.connect();
-    scene.link.set_config(lose_everything()).unwrap();
+    let setup = Wire::new(LinkConfig::default());
+    let mut connection = setup.connect();
+    setup.link.set_config(lose_everything()).unwrap();
     connection.client.write_all(&[0; 10]).unwrap();
     SockRef::from(&connection.client)
         .set_linger(Some(Duration::ZERO))
         .unwrap();
     drop(connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(10, "closed")]);
 }
 
 #[test]
 fn messages_acknowledged_after_close_are_valid() {
-    let scene = Wire::new(LinkConfig::default().delay(ONE_WAY));
-    let mut connection = scene.connect();
+    let setup = Wire::new(LinkConfig::default().delay(ONE_WAY));
+    let mut connection = setup.connect();
     connection.client.write_all(&[0; 10]).unwrap();
     drop(connection.client);
     let mut received = Vec::new();
@@ -467,7 +467,7 @@ fn messages_acknowledged_after_close_are_valid() {
     assert_eq!(received.len(), 10);
     thread::sleep(2 * ONE_WAY);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(10, "valid")]);
     assert!(sent[0].stage("tx.network") >= 2 * ONE_WAY, "{sent:?}");
@@ -477,8 +477,8 @@ fn messages_acknowledged_after_close_are_valid() {
 fn more_messages_in_flight_than_there_are_slots_are_refused() {
     /// `TX_INFLIGHT_MAX` of the programs.
     const SLOTS: usize = 1024;
-    let scene = Wire::new(LinkConfig::default().delay(Duration::from_millis(100)));
-    let mut connection = scene.connect();
+    let setup = Wire::new(LinkConfig::default().delay(Duration::from_millis(100)));
+    let mut connection = setup.connect();
     for _ in 0..SLOTS + 8 {
         connection.client.write_all(&[0; 10]).unwrap();
     }
@@ -487,7 +487,7 @@ fn more_messages_in_flight_than_there_are_slots_are_refused() {
     connection.client.write_all(&[0; 10]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     let count = |verdict| sent.iter().filter(|message| message.verdict() == verdict).count();
     assert_eq!(
@@ -518,8 +518,8 @@ fn send_together(client: &TcpStream, threads: usize, bytes: usize) -> Vec<JoinHa
 /// Return how long each thread was in its call, and the messages seen.
 fn threads_on_one_socket(threads: usize) -> (Vec<Duration>, SocketAddr, Messages) {
     const BYTES: usize = 256 << 10;
-    let scene = Loopback::new();
-    let connection = scene.connect();
+    let setup = Loopback::new();
+    let connection = setup.connect();
     SockRef::from(&connection.server)
         .set_recv_buffer_size(16 << 10)
         .unwrap();
@@ -531,7 +531,7 @@ fn threads_on_one_socket(threads: usize) -> (Vec<Duration>, SocketAddr, Messages
     let mut in_send: Vec<_> = senders.into_iter().map(|sender| sender.join().unwrap()).collect();
     end(connection.client, reader);
     in_send.sort();
-    (in_send, connection.client_address, scene.finish())
+    (in_send, connection.client_address, setup.finish())
 }
 
 /// A thread starts its clock before the call and stops it after; on a busy machine it waits for a
@@ -578,14 +578,14 @@ fn a_third_thread_that_waits_in_send_is_refused() {
 
 #[test]
 fn a_lost_packet_is_sent_again_and_the_wait_is_the_networks() {
-    let scene = Wire::new(LinkConfig::default().delay(Duration::from_millis(5)));
-    let mut connection = scene.connect();
-    scene.link.lose_next_data(Direction::AToB, 1).unwrap();
+    let setup = Wire::new(LinkConfig::default().delay(Duration::from_millis(5)));
+    let mut connection = setup.connect();
+    setup.link.lose_next_data(Direction::AToB, 1).unwrap();
     connection.client.write_all(&[0; 10]).unwrap();
     connection.server.read_exact(&mut [0; 10]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(10, "valid")]);
     let message = sent[0];
@@ -602,8 +602,8 @@ fn a_lost_packet_is_sent_again_and_the_wait_is_the_networks() {
 #[test]
 fn a_file_goes_out_in_the_messages_that_the_kernel_makes_of_it() {
     const BYTES: usize = 100_000;
-    let scene = Loopback::new();
-    let connection = scene.connect();
+    let setup = Loopback::new();
+    let connection = setup.connect();
     let file = tempfile::tempfile().unwrap();
     file.set_len(BYTES as u64).unwrap();
     let reader = drain(connection.server.try_clone().unwrap());
@@ -613,7 +613,7 @@ fn a_file_goes_out_in_the_messages_that_the_kernel_makes_of_it() {
     }
     end(connection.client, reader);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     let bytes: u64 = sent.iter().map(|message| message.bytes()).sum();
     assert_eq!(bytes, BYTES as u64, "{sent:?}");

@@ -11,7 +11,7 @@ use crate::common::{Stat, Trace, in_short, number, of_direction, stage};
 use crate::traced_hosts::PATIENCE;
 
 /// The beginning of all programs below: a receiver, and a sender that is connected to it.
-const SCENE: &str = r"
+const PRELUDE: &str = r"
 import socket, sys, threading, time
 UDP, CORK, SEGMENT, GRO = 17, 1, 103, 104  # include/uapi/linux/udp.h
 
@@ -30,7 +30,7 @@ receiver, sender = pair()
 
 fn run(host: &Host, program: &str) -> String {
     let process = host
-        .spawn("python3", &["-c", &format!("{SCENE}{program}")])
+        .spawn("python3", &["-c", &format!("{PRELUDE}{program}")])
         .unwrap();
     process.wait(PATIENCE).unwrap()
 }

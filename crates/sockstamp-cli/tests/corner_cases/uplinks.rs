@@ -16,7 +16,7 @@ use crate::traced_hosts::{
 };
 
 /// A container, the host that it runs on, and a peer elsewhere.
-struct Scene {
+struct UplinkHosts {
     container: Host,
     host: Host,
     peer: Host,
@@ -25,11 +25,11 @@ struct Scene {
 
 const REQUEST: usize = 100;
 
-impl Scene {
-    fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> Scene {
+impl UplinkHosts {
+    fn new(build: fn(&Host, &Host, &Host) -> Result<Uplink>) -> UplinkHosts {
         let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
         let uplink = build(&container, &host, &peer).unwrap();
-        Scene {
+        UplinkHosts {
             container,
             host,
             peer,
@@ -78,13 +78,13 @@ fn only(messages: &Messages) -> &Message {
 /// A bridge hands the packet to the uplink, and it belongs to the socket all the way.
 #[test]
 fn across_a_bridge_the_last_interface_is_the_uplink() {
-    let scene = Scene::new(Uplink::bridged);
+    let setup = UplinkHosts::new(Uplink::bridged);
     for family in FAMILIES {
         for options in [&[][..], &["--host-path"]] {
-            let messages = scene.trace(options, family, request);
+            let messages = setup.trace(options, family, request);
             let message = only(&messages);
-            assert_eq!(message.interface("first"), scene.own_interface());
-            assert_eq!(message.interface("last"), scene.uplink_interface());
+            assert_eq!(message.interface("first"), setup.own_interface());
+            assert_eq!(message.interface("last"), setup.uplink_interface());
             assert_eq!(
                 message.number("repeats"),
                 2,
@@ -98,44 +98,44 @@ fn across_a_bridge_the_last_interface_is_the_uplink() {
 /// net/bridge/br_netfilter_hooks.c, v6.18.
 #[test]
 fn across_a_bridge_that_calls_iptables_the_way_is_followed_when_asked_for() {
-    let scene = Scene::new(Uplink::bridged);
+    let setup = UplinkHosts::new(Uplink::bridged);
     for (family, setting) in [(Family::V4, "iptables"), (Family::V6, "ip6tables")] {
         let setting = format!("net.bridge.bridge-nf-call-{setting}");
-        if scene.host.set_sysctl(&setting, "1").is_err() {
+        if setup.host.set_sysctl(&setting, "1").is_err() {
             skip(
                 "across_a_bridge_that_calls_iptables",
                 "this kernel has no br_netfilter",
             );
             return;
         }
-        let messages = scene.trace(&[], family, request);
-        assert_eq!(only(&messages).interface("last"), scene.own_interface());
-        let messages = scene.trace(&["--host-path"], family, request);
-        assert_eq!(only(&messages).interface("last"), scene.uplink_interface());
+        let messages = setup.trace(&[], family, request);
+        assert_eq!(only(&messages).interface("last"), setup.own_interface());
+        let messages = setup.trace(&["--host-path"], family, request);
+        assert_eq!(only(&messages).interface("last"), setup.uplink_interface());
     }
 }
 
 /// ip_rcv_core() takes the packet from its socket: its callbacks end there.
 #[test]
 fn the_first_interface_is_the_last_before_a_routed_hop() {
-    let scene = Scene::new(Uplink::routed);
+    let setup = UplinkHosts::new(Uplink::routed);
     for family in FAMILIES {
-        let messages = scene.trace(&[], family, request);
+        let messages = setup.trace(&[], family, request);
         let message = only(&messages);
-        assert_eq!(message.interface("first"), scene.own_interface());
-        assert_eq!(message.interface("last"), scene.own_interface());
+        assert_eq!(message.interface("first"), setup.own_interface());
+        assert_eq!(message.interface("last"), setup.own_interface());
         assert_eq!(message.number("repeats"), 0);
     }
 }
 
 #[test]
 fn a_routed_packet_is_followed_to_the_uplink_when_asked_for() {
-    let scene = Scene::new(Uplink::routed);
+    let setup = UplinkHosts::new(Uplink::routed);
     for family in FAMILIES {
-        let messages = scene.trace(&["--host-path"], family, request);
+        let messages = setup.trace(&["--host-path"], family, request);
         let message = only(&messages);
-        assert_eq!(message.interface("first"), scene.own_interface());
-        assert_eq!(message.interface("last"), scene.uplink_interface());
+        assert_eq!(message.interface("first"), setup.own_interface());
+        assert_eq!(message.interface("last"), setup.uplink_interface());
         assert_eq!(message.number("repeats"), 1, "of SND: {message:?}");
     }
 }
@@ -145,13 +145,13 @@ fn a_routed_packet_is_followed_to_the_uplink_when_asked_for() {
 #[test]
 fn a_datagram_ends_at_the_first_interface() {
     for build in [Uplink::routed, Uplink::bridged] {
-        let scene = Scene::new(build);
-        let to = SocketAddr::new(scene.uplink.peer_address(Family::V4), 0);
-        let trace = Trace::start(&["--netns", scene.container.netns_name(), "--host-path", "udp"]);
-        let server = scene.peer.udp_bind(to).unwrap();
+        let setup = UplinkHosts::new(build);
+        let to = SocketAddr::new(setup.uplink.peer_address(Family::V4), 0);
+        let trace = Trace::start(&["--netns", setup.container.netns_name(), "--host-path", "udp"]);
+        let server = setup.peer.udp_bind(to).unwrap();
         server.set_read_timeout(Some(PATIENCE)).unwrap();
         let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let client = scene.container.udp_bind(any).unwrap();
+        let client = setup.container.udp_bind(any).unwrap();
         let begin = Instant::now();
         client
             .send_to(&[0; REQUEST], server.local_addr().unwrap())
@@ -160,8 +160,8 @@ fn a_datagram_ends_at_the_first_interface() {
         let took = begin.elapsed();
         let messages = Messages::new(trace.finish());
         let message = only(&messages);
-        assert_eq!(message.interface("first"), scene.own_interface());
-        assert_eq!(message.interface("last"), scene.own_interface());
+        assert_eq!(message.interface("first"), setup.own_interface());
+        assert_eq!(message.interface("last"), setup.own_interface());
         assert!(
             message.stage("tx.copy") + message.stage("tx.qdisc") < took,
             "{message:?}"
@@ -206,15 +206,15 @@ for _ in range(3):
 /// NAT gives the packet another source; the key of its stamps stays.
 #[test]
 fn a_translated_packet_is_followed_as_well() {
-    let scene = Scene::new(Uplink::routed);
-    scene.host.run("python3", &["-c", MASQUERADE]).unwrap();
+    let setup = UplinkHosts::new(Uplink::routed);
+    setup.host.run("python3", &["-c", MASQUERADE]).unwrap();
     for family in FAMILIES {
-        let messages = scene.trace(&["--host-path"], family, |connection| {
+        let messages = setup.trace(&["--host-path"], family, |connection| {
             let seen = connection.server.peer_addr().unwrap();
             assert_ne!(seen.ip(), connection.client.local_addr().unwrap().ip());
             request(connection);
         });
-        assert_eq!(only(&messages).interface("last"), scene.uplink_interface());
+        assert_eq!(only(&messages).interface("last"), setup.uplink_interface());
     }
 }
 
@@ -232,8 +232,8 @@ fn coalesced_messages_leave_by_the_same_interface() {
         ),
         (Uplink::routed, &["--host-path"]),
     ] {
-        let scene = Scene::new(build);
-        let messages = scene.trace(options, Family::V4, |connection| {
+        let setup = UplinkHosts::new(build);
+        let messages = setup.trace(options, Family::V4, |connection| {
             cork(&connection.client, true);
             for _ in 0..3 {
                 connection.client.write_all(&[0; REQUEST]).unwrap();
@@ -249,7 +249,7 @@ fn coalesced_messages_leave_by_the_same_interface() {
             "Nagle keeps the second for the third: {sent:?}"
         );
         for message in sent {
-            assert_eq!(message.interface("last"), scene.uplink_interface());
+            assert_eq!(message.interface("last"), setup.uplink_interface());
         }
     }
 }
@@ -258,8 +258,8 @@ fn coalesced_messages_leave_by_the_same_interface() {
 /// without a host between.
 #[test]
 fn a_retransmission_does_not_move_the_last_stamp() {
-    let scene = Scene::new(Uplink::routed);
-    let container = scene
+    let setup = UplinkHosts::new(Uplink::routed);
+    let container = setup
         .container
         .run("ip", &["-4", "-o", "address", "show", "scope", "global"])
         .unwrap();
@@ -270,18 +270,18 @@ fn a_retransmission_does_not_move_the_last_stamp() {
         .split('/')
         .next()
         .unwrap();
-    let messages = scene.trace(&["--host-path"], Family::V4, |connection| {
-        scene.ip(&scene.peer, &format!("route add blackhole {address}"));
+    let messages = setup.trace(&["--host-path"], Family::V4, |connection| {
+        setup.ip(&setup.peer, &format!("route add blackhole {address}"));
         connection.client.write_all(&[0; REQUEST]).unwrap();
         wait_until("it is sent again", || {
             testbed::TcpInfo::of(&connection.client).unwrap().total_retrans > 0
         });
-        scene.ip(&scene.peer, &format!("route delete blackhole {address}"));
+        setup.ip(&setup.peer, &format!("route delete blackhole {address}"));
         wait_acknowledged(&connection.client);
     });
     let message = only(&messages);
     assert!(message.number("retransmits") > 0);
-    assert_eq!(message.interface("last"), scene.uplink_interface());
+    assert_eq!(message.interface("last"), setup.uplink_interface());
     assert!(
         message.stage("tx.qdisc") < Duration::from_millis(100),
         "{message:?}"
@@ -300,11 +300,11 @@ fn interfaces(report: &Value) -> &[Value] {
 
 #[test]
 fn stat_reports_that_the_nic_is_out_of_sight() {
-    let scene = Scene::new(Uplink::routed);
-    let netns = scene.container.netns_name();
+    let setup = UplinkHosts::new(Uplink::routed);
+    let netns = setup.container.netns_name();
     let seen = |options: &[&str], (name, inode): (&str, u64), leads_on: bool| {
         let stat = Stat::start(&[&["--netns", netns], options].concat());
-        request(&mut scene.connect(Family::V4));
+        request(&mut setup.connect(Family::V4));
         let report = stat.finish();
         let [only] = interfaces(&report) else {
             panic!("one interface: {report}");
@@ -316,13 +316,13 @@ fn stat_reports_that_the_nic_is_out_of_sight() {
         assert_eq!(number(&only["messages"]), 1);
         assert_eq!(number(&report["lost"]["host_path"]), 0);
     };
-    seen(&[], scene.own_interface(), true);
-    seen(&["--host-path"], scene.uplink_interface(), false);
+    seen(&[], setup.own_interface(), true);
+    seen(&["--host-path"], setup.uplink_interface(), false);
 }
 
 #[test]
 fn text_shows_interface_names() {
-    let scene = Scene::new(Uplink::bridged);
+    let setup = UplinkHosts::new(Uplink::bridged);
     let output = tempfile::NamedTempFile::new().unwrap();
     let path = output.path().to_str().unwrap();
     for (subcommand, expected) in [
@@ -330,22 +330,22 @@ fn text_shows_interface_names() {
             "stat",
             format!(
                 " interfaces: {}@{} 1 (veth)\n             its NIC is out of sight",
-                scene.uplink_interface().0,
-                scene.host.netns_name()
+                setup.uplink_interface().0,
+                setup.host.netns_name()
             ),
         ),
         (
             "trace",
             format!(
                 "  via {} → {}@{}\n",
-                scene.own_interface().0,
-                scene.uplink_interface().0,
-                scene.host.netns_name()
+                setup.own_interface().0,
+                setup.uplink_interface().0,
+                setup.host.netns_name()
             ),
         ),
     ] {
-        let process = start(&[subcommand, "--netns", scene.container.netns_name(), "-o", path]);
-        request(&mut scene.connect(Family::V4));
+        let process = start(&[subcommand, "--netns", setup.container.netns_name(), "-o", path]);
+        request(&mut setup.connect(Family::V4));
         thread::sleep(PAUSE);
         process.signal(nix::sys::signal::Signal::SIGINT).unwrap();
         process.wait(PATIENCE).unwrap();

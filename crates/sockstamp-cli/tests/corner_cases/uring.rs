@@ -40,13 +40,13 @@ fn receive(socket: &impl AsRawFd, buffer: &mut [u8]) -> i32 {
 
 #[test]
 fn a_send_is_a_message() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     assert_eq!(send(&connection.client, &[0; 100]), 100);
     connection.server.read_exact(&mut [0; 100]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     assert_eq!(outline(&sent), [(100, "valid")]);
     assert_eq!(sent[0].number("pid"), u64::from(std::process::id()));
@@ -54,13 +54,13 @@ fn a_send_is_a_message() {
 
 #[test]
 fn an_io_uring_read_of_available_data_is_a_message() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     connection.client.write_all(&[0; 100]).unwrap();
     pause();
     assert_eq!(receive(&connection.server, &mut [0; 100]), 100);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(read[0].stage("rx.app") >= PAUSE, "{read:?}");
@@ -68,8 +68,8 @@ fn an_io_uring_read_of_available_data_is_a_message() {
 
 #[test]
 fn datagrams_are_messages() {
-    let scene = Loopback::new();
-    let bind = || scene.host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let setup = Loopback::new();
+    let bind = || setup.host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (from, to) = (bind(), bind());
     from.connect(to.local_addr().unwrap()).unwrap();
     assert_eq!(send(&from, &[0; 100]), 100);
@@ -77,7 +77,7 @@ fn datagrams_are_messages() {
     assert_eq!(receive(&to, &mut [0; 200]), 100);
 
     let (from, to) = (from.local_addr().unwrap(), to.local_addr().unwrap());
-    let messages = scene.finish();
+    let messages = setup.finish();
     let (sent, read) = (messages.sent_from(from), messages.read_at(to));
     assert_eq!(outline(&sent), [(100, "valid")]);
     assert_eq!(outline(&read), [(100, "valid")]);
@@ -88,15 +88,15 @@ fn datagrams_are_messages() {
 /// did.
 #[test]
 fn a_read_that_waits_for_data_is_one_message() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     let server = connection.server.try_clone().unwrap();
     let reader = thread::spawn(move || receive(&server, &mut [0; 100]));
     pause();
     connection.client.write_all(&[0; 100]).unwrap();
     assert_eq!(reader.join().unwrap(), 100);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(read[0].stage("rx.app") < PAUSE, "{read:?}");
@@ -106,8 +106,8 @@ fn a_read_that_waits_for_data_is_one_message() {
 /// with the last try. No send of another task ends in between.
 #[test]
 fn a_send_that_found_no_room_begins_with_its_last_try() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     SockRef::from(&connection.server)
         .set_recv_buffer_size(8 << 10)
         .unwrap();
@@ -131,7 +131,7 @@ fn a_send_that_found_no_room_begins_with_its_last_try() {
     connection.server.read_exact(&mut [0; 100]).unwrap();
     wait_acknowledged(&connection.client);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let sent = messages.sent_from(connection.client_address);
     let last = sent.last().expect("a send");
     assert_eq!((last.bytes(), last.verdict()), (100, "valid"));

@@ -1,4 +1,4 @@
-//! Test which task waited for the data, in which way, and when it got a CPU.
+//! Test which task waited for the data, how it waited, and when it got a CPU.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -33,7 +33,7 @@ const SLACK: Duration = Duration::from_millis(3);
 
 /// The way in which a reader waits.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum Wait {
     Read,
     Poll,
     Select,
@@ -41,23 +41,23 @@ enum Way {
     Uring,
 }
 
-impl Way {
+impl Wait {
     /// Wait for data, compute for `thinking`, and take it. Where waiting and reading are one,
     /// the computing is left out.
     fn receive(self, mut socket: &TcpStream, thinking: Duration) -> usize {
         match self {
-            Way::Read => {}
-            Way::Poll => {
+            Wait::Read => {}
+            Wait::Poll => {
                 let mut wanted = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
                 poll(&mut wanted, PollTimeout::NONE).unwrap();
             }
-            Way::Select => {
+            Wait::Select => {
                 let mut wanted = FdSet::new();
                 wanted.insert(socket.as_fd());
                 select(None, &mut wanted, None, None, None).unwrap();
             }
-            Way::Epoll(flags) => wait_on(&epoll_of(&[socket], flags)),
-            Way::Uring => return receive_by_ring(socket),
+            Wait::Epoll(flags) => wait_on(&epoll_of(&[socket], flags)),
+            Wait::Uring => return receive_by_ring(socket),
         }
         compute(thinking);
         socket.read(&mut [0; 1000]).unwrap()
@@ -163,24 +163,24 @@ fn ran_at(message: &Message, end: Duration) -> Result<(), String> {
 
 /// A reader that waits is kept from running: what was kept from it is `rx.wakeup`, from when its
 /// last byte could be read. The same reader computes before the next read: that is `rx.app`.
-fn held_and_thinking(way: Way) {
-    if too_few_processors(&format!("{way:?}")) {
+fn held_and_thinking(wait: Wait) {
+    if too_few_processors(&format!("{wait:?}")) {
         return;
     }
     within_attempts(|| {
-        let scene = Loopback::new();
-        let mut connection = scene.connect();
+        let setup = Loopback::new();
+        let mut connection = setup.connect();
         let socket = server(&connection);
-        let reader = start(move || (way.receive(&socket, Duration::ZERO), socket));
+        let reader = start(move || (wait.receive(&socket, Duration::ZERO), socket));
         let end = send_while_held(&connection, &connection);
         let (bytes, socket) = reader.join().unwrap();
         assert_eq!(bytes, 200, "both messages in one read");
 
-        let reader = start(move || way.receive(&socket, THINKING));
+        let reader = start(move || wait.receive(&socket, THINKING));
         connection.client.write_all(&[0; 100]).unwrap();
         assert_eq!(reader.join().unwrap(), 100);
 
-        let messages = scene.finish();
+        let messages = setup.finish();
         let read = messages.read_at(connection.server_address);
         assert_eq!(outline(&read), [(200, "valid"), (100, "valid")]);
         ran_at(read[0], end)?;
@@ -193,8 +193,8 @@ fn held_and_thinking(way: Way) {
             Duration::ZERO,
             SLACK,
         )?;
-        let thinking = match way {
-            Way::Read | Way::Uring => Duration::ZERO,
+        let thinking = match wait {
+            Wait::Read | Wait::Uring => Duration::ZERO,
             _ => THINKING - SLACK,
         };
         is_within(
@@ -208,32 +208,32 @@ fn held_and_thinking(way: Way) {
 
 #[test]
 fn the_wake_up_of_a_blocking_read_is_measured() {
-    held_and_thinking(Way::Read);
+    held_and_thinking(Wait::Read);
 }
 
 #[test]
 fn the_wake_up_of_a_poll_is_measured() {
-    held_and_thinking(Way::Poll);
+    held_and_thinking(Wait::Poll);
 }
 
 #[test]
 fn the_wake_up_of_a_select_is_measured() {
-    held_and_thinking(Way::Select);
+    held_and_thinking(Wait::Select);
 }
 
 #[test]
 fn a_level_triggered_epoll() {
-    held_and_thinking(Way::Epoll(EpollFlags::empty()));
+    held_and_thinking(Wait::Epoll(EpollFlags::empty()));
 }
 
 #[test]
 fn an_edge_triggered_epoll() {
-    held_and_thinking(Way::Epoll(EpollFlags::EPOLLET));
+    held_and_thinking(Wait::Epoll(EpollFlags::EPOLLET));
 }
 
 #[test]
 fn the_wake_up_of_an_io_uring_is_measured() {
-    held_and_thinking(Way::Uring);
+    held_and_thinking(Wait::Uring);
 }
 
 /// The first socket wakes the task, which leaves the queue of the epoll instance; it is still not
@@ -244,8 +244,8 @@ fn a_socket_whose_reader_another_one_woke() {
         return;
     }
     within_attempts(|| {
-        let scene = Loopback::new();
-        let (first, second) = (scene.connect(), scene.connect());
+        let setup = Loopback::new();
+        let (first, second) = (setup.connect(), setup.connect());
         let mut sockets = [server(&first), server(&second)];
         let reader = start(move || {
             wait_on(&epoll_of(&[&sockets[0], &sockets[1]], EpollFlags::empty()));
@@ -256,7 +256,7 @@ fn a_socket_whose_reader_another_one_woke() {
         let end = send_while_held(&first, &second);
         reader.join().unwrap();
 
-        let messages = scene.finish();
+        let messages = setup.finish();
         for connection in [&first, &second] {
             let read = messages.read_at(connection.server_address);
             assert_eq!(outline(&read), [(100, "valid")]);
@@ -268,8 +268,8 @@ fn a_socket_whose_reader_another_one_woke() {
 
 #[test]
 fn a_reader_that_looks_again_and_again_is_not_woken() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     let mut socket = server(&connection);
     socket.set_nonblocking(true).unwrap();
     let reader = start(move || {
@@ -283,7 +283,7 @@ fn a_reader_that_looks_again_and_again_is_not_woken() {
     connection.client.write_all(&[0; 100]).unwrap();
     assert_eq!(reader.join().unwrap(), 100);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
@@ -291,15 +291,15 @@ fn a_reader_that_looks_again_and_again_is_not_woken() {
 
 #[test]
 fn a_reader_that_is_busy_when_data_comes_is_not_woken() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     let mut socket = server(&connection);
     connection.client.write_all(&[0; 100]).unwrap();
     pause();
     wait_on(&epoll_of(&[&socket], EpollFlags::empty()));
     socket.read_exact(&mut [0; 100]).unwrap();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
@@ -309,15 +309,15 @@ fn a_reader_that_is_busy_when_data_comes_is_not_woken() {
 /// application's.
 #[test]
 fn a_reader_other_than_the_waiter_has_no_wake_up() {
-    let scene = Loopback::new();
-    let mut connection = scene.connect();
+    let setup = Loopback::new();
+    let mut connection = setup.connect();
     let (mut socket, waited) = (server(&connection), server(&connection));
     let waiter = start(move || wait_on(&epoll_of(&[&waited], EpollFlags::empty())));
     connection.client.write_all(&[0; 100]).unwrap();
     waiter.join().unwrap();
     socket.read_exact(&mut [0; 100]).unwrap();
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");
@@ -325,14 +325,14 @@ fn a_reader_other_than_the_waiter_has_no_wake_up() {
 
 #[test]
 fn no_sched_measures_no_wake_up() {
-    let scene = Loopback::with(&["--no-sched"]);
-    let mut connection = scene.connect();
+    let setup = Loopback::with(&["--no-sched"]);
+    let mut connection = setup.connect();
     let socket = server(&connection);
-    let reader = start(move || Way::Read.receive(&socket, Duration::ZERO));
+    let reader = start(move || Wait::Read.receive(&socket, Duration::ZERO));
     connection.client.write_all(&[0; 100]).unwrap();
     assert_eq!(reader.join().unwrap(), 100);
 
-    let messages = scene.finish();
+    let messages = setup.finish();
     let read = messages.read_at(connection.server_address);
     assert_eq!(outline(&read), [(100, "valid")]);
     assert!(!read[0].has_stage("rx.wakeup"), "{read:?}");

@@ -15,18 +15,18 @@ use crate::support::{ms, within};
 
 const REQUESTS: u64 = 8;
 
-struct Scene {
+struct UplinkHosts {
     container: Host,
     host: Host,
     peer: Host,
     uplink: Uplink,
 }
 
-impl Scene {
-    fn new(build: fn(&Host, &Host, &Host) -> testbed::Result<Uplink>) -> Scene {
+impl UplinkHosts {
+    fn new(build: fn(&Host, &Host, &Host) -> testbed::Result<Uplink>) -> UplinkHosts {
         let [container, host, peer] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
         let uplink = build(&container, &host, &peer).unwrap();
-        Scene {
+        UplinkHosts {
             container,
             host,
             peer,
@@ -73,37 +73,37 @@ struct Answer {
     family: Family,
     options: &'static [&'static str],
     stage: &'static str,
-    interface: fn(&Scene) -> String,
+    interface: fn(&UplinkHosts) -> String,
 }
 
 /// `filler` is where the flow is from that fills the queue: its packets must belong to its socket
 /// while they are there, or its send buffer would not bound them.
-fn check(scene: &Scene, filler: &Host, answers: &[Answer]) {
-    scene.limit_uplink("rate 10mbit burst 10kb limit 1mb");
-    let server = SocketAddr::new(scene.uplink.peer_address(Family::V4), 7000);
-    let _serve = scene.peer.spawn(peer(), &["serve", "--port", "7000"]).unwrap();
-    scene.peer.wait_for_port(server, TIMEOUT).unwrap();
+fn check(setup: &UplinkHosts, filler: &Host, answers: &[Answer]) {
+    setup.limit_uplink("rate 10mbit burst 10kb limit 1mb");
+    let server = SocketAddr::new(setup.uplink.peer_address(Family::V4), 7000);
+    let _serve = setup.peer.spawn(peer(), &["serve", "--port", "7000"]).unwrap();
+    setup.peer.wait_for_port(server, TIMEOUT).unwrap();
     let bind = |host: &Host, ip: IpAddr| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
     // Takes what arrives, so that the peer's kernel does not answer with ICMP.
-    let receiver = bind(&scene.peer, server.ip());
+    let receiver = bind(&setup.peer, server.ip());
     let sender = bind(filler, Ipv4Addr::UNSPECIFIED.into());
     sender.connect(receiver.local_addr().unwrap()).unwrap();
     with_full_queue(&sender, || {
         for answer in answers {
-            within_attempts(|| measure(scene, answer));
+            within_attempts(|| measure(setup, answer));
         }
     });
 }
 
-fn measure(scene: &Scene, answer: &Answer) -> Result<(), String> {
-    let (report, messages, wait) = scene.request(answer.options, answer.family);
+fn measure(setup: &UplinkHosts, answer: &Answer) -> Result<(), String> {
+    let (report, messages, wait) = setup.request(answer.options, answer.family);
     let sent = of_direction(&messages, "tx");
     assert_eq!(sent.len() as u64, REQUESTS, "one send a request");
     for message in &sent {
-        assert_eq!(message["interfaces"]["last"]["name"], (answer.interface)(scene));
+        assert_eq!(message["interfaces"]["last"]["name"], (answer.interface)(setup));
     }
     let named = &report["interfaces"][0];
-    assert_eq!(named["name"], (answer.interface)(scene), "{report}");
+    assert_eq!(named["name"], (answer.interface)(setup), "{report}");
     assert_eq!(number(&named["messages"]), REQUESTS, "{report}");
     for stage in ["tx.copy", "tx.queue", "tx.qdisc", "tx.network"] {
         let bounds: RangeInclusive<u64> = if stage == answer.stage {
@@ -116,12 +116,12 @@ fn measure(scene: &Scene, answer: &Answer) -> Result<(), String> {
     Ok(())
 }
 
-fn own(scene: &Scene) -> String {
-    scene.uplink.container_interface().to_owned()
+fn own(setup: &UplinkHosts) -> String {
+    setup.uplink.container_interface().to_owned()
 }
 
-fn uplink(scene: &Scene) -> String {
-    scene.uplink.uplink_interface().to_owned()
+fn uplink(setup: &UplinkHosts) -> String {
+    setup.uplink.uplink_interface().to_owned()
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn behind_a_routed_hop_the_wait_is_the_networks_unless_it_is_followed() {
             interface: uplink,
         },
     ];
-    let scene = Scene::new(Uplink::routed);
-    check(&scene, &scene.host, &answers);
+    let setup = UplinkHosts::new(Uplink::routed);
+    check(&setup, &setup.host, &answers);
 }
 
 #[test]
@@ -152,8 +152,8 @@ fn across_a_bridge_the_wait_is_the_packet_schedulers() {
         stage: "tx.qdisc",
         interface: uplink,
     }];
-    let scene = Scene::new(Uplink::bridged);
-    check(&scene, &scene.container, &answers);
+    let setup = UplinkHosts::new(Uplink::bridged);
+    check(&setup, &setup.container, &answers);
 }
 
 const LARGE: usize = 10_000;
@@ -172,13 +172,13 @@ fn a_message_that_is_split_leaves_with_its_last_segment() {
     const SEGMENTS: u64 = LARGE.div_ceil(1448) as u64;
     let expected = (LARGE as u64 + HEADERS * SEGMENTS - BURST) * 1_000_000_000 / BYTES_PER_SECOND;
 
-    let scene = Scene::new(Uplink::routed);
-    scene.limit_uplink("rate 1mbit burst 2kb limit 1mb");
+    let setup = UplinkHosts::new(Uplink::routed);
+    setup.limit_uplink("rate 1mbit burst 2kb limit 1mb");
     within_attempts(|| {
-        let trace = Trace::start(&["--netns", scene.container.netns_name(), "--host-path", "tcp"]);
-        let address = SocketAddr::new(scene.uplink.peer_address(Family::V4), 0);
-        let listener = scene.peer.tcp_listen(address).unwrap();
-        let mut client = scene
+        let trace = Trace::start(&["--netns", setup.container.netns_name(), "--host-path", "tcp"]);
+        let address = SocketAddr::new(setup.uplink.peer_address(Family::V4), 0);
+        let listener = setup.peer.tcp_listen(address).unwrap();
+        let mut client = setup
             .container
             .tcp_connect(listener.local_addr().unwrap())
             .unwrap();
@@ -195,7 +195,7 @@ fn a_message_that_is_split_leaves_with_its_last_segment() {
             .filter(|message| message["bytes"] == LARGE)
             .collect();
         assert_eq!(large.len(), 1, "{messages:?}");
-        assert_eq!(large[0]["interfaces"]["last"]["name"], uplink(&scene));
+        assert_eq!(large[0]["interfaces"]["last"]["name"], uplink(&setup));
         let bounds = expected - expected / 10..=expected + expected / 10;
         within("tx.qdisc", median(&large, "tx.qdisc"), bounds)
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use testbed::{Cgroup, Direction, Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::common::number;
-use crate::run::{Json, json, json_in, ping, scene};
+use crate::run::{Json, delayed_hosts, json, json_in, ping};
 
 const DELAY: Duration = Duration::from_millis(10);
 const QUOTA: Duration = Duration::from_millis(10);
@@ -21,7 +21,7 @@ fn p99(run: &Json, view: &str) -> u64 {
 /// period it may not run at all, and the prober's own clock is off by as much.
 #[test]
 fn a_quota_and_busy_loops() {
-    let (prober, _target, link) = scene(DELAY);
+    let (prober, _target, link) = delayed_hosts(DELAY);
     let address = link.address_b(Family::V4).to_string();
     // At any time of the quota's period.
     let arguments = ["-q", "-i", "7ms", "-w", "6s", &address];
@@ -117,7 +117,7 @@ fn busy_loop(cgroup: &Cgroup) -> Process {
 #[test]
 fn lost_probes_are_counted() {
     const PROBES: u64 = 2000;
-    let (prober, _target, link) = scene(Duration::ZERO);
+    let (prober, _target, link) = delayed_hosts(Duration::ZERO);
     let address = link.address_b(Family::V4).to_string();
     link.set_direction(Direction::AToB, LinkConfig::default().loss(0.2))
         .unwrap();
@@ -138,7 +138,7 @@ fn lost_probes_are_counted() {
 
 #[test]
 fn duplicates_and_reordering_are_counted_exactly() {
-    let (prober, _target, link) = scene(DELAY);
+    let (prober, _target, link) = delayed_hosts(DELAY);
     let address = link.address_b(Family::V4).to_string();
     let probe = |config: LinkConfig| {
         link.set_direction(Direction::BToA, config.delay(DELAY / 2))

@@ -6,13 +6,13 @@ use std::time::Duration;
 use testbed::{Direction, Family, Host, LinkConfig, Uplink};
 
 use crate::common::{FAMILIES, number};
-use crate::run::{json, ping, scene, text};
+use crate::run::{delayed_hosts, json, ping, text};
 
 const DELAY: Duration = Duration::from_millis(2);
 
 #[test]
 fn lost_probes_have_an_error_instead_of_times() {
-    let (prober, _target, link) = scene(DELAY);
+    let (prober, _target, link) = delayed_hosts(DELAY);
     link.set_direction(Direction::AToB, LinkConfig::default().loss(1.0))
         .unwrap();
     let address = link.address_b(Family::V4).to_string();
@@ -39,7 +39,7 @@ fn lost_probes_have_an_error_instead_of_times() {
 /// Not all of several answered.
 #[test]
 fn one_that_does_not_answer_is_the_exit_status() {
-    let (prober, _target, link) = scene(DELAY);
+    let (prober, _target, link) = delayed_hosts(DELAY);
     let silent = match link.address_b(Family::V4) {
         std::net::IpAddr::V4(address) => std::net::Ipv4Addr::from_bits(address.to_bits() + 7),
         std::net::IpAddr::V6(address) => panic!("{address}"),
@@ -51,7 +51,7 @@ fn one_that_does_not_answer_is_the_exit_status() {
 
 #[test]
 fn ports_that_are_open_and_closed() {
-    let (prober, target, link) = scene(DELAY);
+    let (prober, target, link) = delayed_hosts(DELAY);
     for family in FAMILIES {
         let address = link.address_b(family);
         let _listener: TcpListener = target.tcp_listen(SocketAddr::new(address, 80)).unwrap();
@@ -137,7 +137,7 @@ fn probes_without_a_route_are_reported() {
 /// After the timeout, but before the end.
 #[test]
 fn an_answer_after_its_time_is_late() {
-    let (prober, _target, link) = scene(Duration::from_millis(100));
+    let (prober, _target, link) = delayed_hosts(Duration::from_millis(100));
     let address = link.address_b(Family::V4).to_string();
     let run = json(ping(
         &prober,

@@ -6,14 +6,14 @@ use nix::sys::signal::Signal;
 use testbed::{Family, Host, Process};
 
 use crate::common::{FAMILIES, number};
-use crate::run::{json, ping, scene, text};
+use crate::run::{delayed_hosts, json, ping, text};
 
 const DELAY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
 fn a_line_a_probe_with_both_views() {
-    let (prober, _target, link) = scene(DELAY);
+    let (prober, _target, link) = delayed_hosts(DELAY);
     for family in FAMILIES {
         let address = link.address_b(family).to_string();
         let text = text(ping(&prober, &["-c", "3", "-i", "20ms", &address]));
@@ -61,7 +61,7 @@ fn a_line_a_probe_with_both_views() {
 /// saw.
 #[test]
 fn each_probe_is_one_object() {
-    let (prober, _target, link) = scene(DELAY);
+    let (prober, _target, link) = delayed_hosts(DELAY);
     let address = link.address_b(Family::V4).to_string();
     let run = json(ping(&prober, &["-c", "3", "-i", "20ms", "-D", &address]));
     assert_eq!((run.status, run.probes.len()), (0, 3));
@@ -124,7 +124,7 @@ fn quiet_is_the_summary_alone() {
 
 #[test]
 fn options_go_into_the_packets() {
-    let (prober, _target, link) = scene(DELAY);
+    let (prober, _target, link) = delayed_hosts(DELAY);
     let address = link.address_b(Family::V4).to_string();
     let text = text(ping(
         &prober,

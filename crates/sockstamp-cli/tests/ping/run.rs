@@ -53,7 +53,7 @@ impl Json {
 }
 
 /// Two hosts, the second of which answers `delay` later in all.
-pub fn scene(delay: Duration) -> (Host, Host, Link) {
+pub fn delayed_hosts(delay: Duration) -> (Host, Host, Link) {
     let (prober, target) = (Host::new("prober").unwrap(), Host::new("target").unwrap());
     let link = Link::relay(&prober, &target, LinkConfig::default().delay(delay / 2)).unwrap();
     (prober, target, link)

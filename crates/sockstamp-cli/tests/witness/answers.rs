@@ -37,7 +37,7 @@ struct Exchange {
 }
 
 /// An asking host and one that thinks before it answers.
-struct Scene {
+struct AnsweringHosts {
     a: Host,
     b: Host,
     link: Link,
@@ -48,14 +48,14 @@ struct Scene {
     thought: Mutex<Vec<u64>>,
 }
 
-impl Scene {
+impl AnsweringHosts {
     /// A link that takes so long one way, before a server that thinks so long.
-    fn new(delay: Duration, thinking: Duration) -> Scene {
+    fn new(delay: Duration, thinking: Duration) -> AnsweringHosts {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = Link::relay(&a, &b, LinkConfig::default().delay(delay)).unwrap();
         let capture = Capture::start(&a, link.interface_a(), "tcp");
         let trace = Trace::start(&["--netns", a.netns_name(), "tcp"]);
-        Scene {
+        AnsweringHosts {
             a,
             b,
             link,
@@ -154,8 +154,8 @@ fn compare(read: &Value, sent: &[&Value], exchange: &Exchange, wire: u64) -> (u6
     (network, peer, answer.abs_diff(clock).max(answer - wire))
 }
 
-fn check(scene: Scene, exchanges: &[Exchange]) -> Result<(), String> {
-    let (messages, packets) = (scene.trace.finish(), scene.capture.finish());
+fn check(setup: AnsweringHosts, exchanges: &[Exchange]) -> Result<(), String> {
+    let (messages, packets) = (setup.trace.finish(), setup.capture.finish());
     let (sent, reads) = (of_direction(&messages, "tx"), of_direction(&messages, "rx"));
     let answered: Vec<&Value> = reads
         .into_iter()
@@ -167,7 +167,7 @@ fn check(scene: Scene, exchanges: &[Exchange]) -> Result<(), String> {
         "one answer per question: {messages:?}"
     );
     let wire = on_the_wire(&packets, answered[0]["local"].as_str().unwrap());
-    let thought = scene.thought.into_inner().unwrap();
+    let thought = setup.thought.into_inner().unwrap();
     assert_eq!([wire.len(), thought.len()], [exchanges.len(); 2]);
     let mut far = Vec::new();
     for (place, (read, exchange)) in answered.into_iter().zip(exchanges).enumerate() {
@@ -191,8 +191,8 @@ fn check(scene: Scene, exchanges: &[Exchange]) -> Result<(), String> {
 fn an_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() {
     within_attempts(|| {
         FAMILIES.into_iter().try_for_each(|family| {
-            let scene = Scene::new(DELAY, THINKING);
-            let exchanges: Vec<Exchange> = scene.with_server(family, 200, |connection| {
+            let setup = AnsweringHosts::new(DELAY, THINKING);
+            let exchanges: Vec<Exchange> = setup.with_server(family, 200, |connection| {
                 let exchange = |_| {
                     let [begun, sent] = send(connection, REQUEST);
                     let readable = readable(connection);
@@ -206,7 +206,7 @@ fn an_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() {
                 };
                 (0..20).map(exchange).collect()
             });
-            check(scene, &exchanges)
+            check(setup, &exchanges)
         })
     });
 }
@@ -215,8 +215,8 @@ fn an_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() {
 #[test]
 fn a_question_in_pieces_counts_from_its_last_and_an_answer_in_many_reads_to_its_first_byte() {
     within_attempts(|| {
-        let scene = Scene::new(DELAY, THINKING);
-        let exchanges: Vec<Exchange> = scene.with_server(Family::V4, 1000, |connection| {
+        let setup = AnsweringHosts::new(DELAY, THINKING);
+        let exchanges: Vec<Exchange> = setup.with_server(Family::V4, 1000, |connection| {
             let exchange = |_| {
                 send(connection, REQUEST / 3);
                 thread::sleep(7 * MS);
@@ -231,15 +231,15 @@ fn a_question_in_pieces_counts_from_its_last_and_an_answer_in_many_reads_to_its_
             };
             (0..10).map(exchange).collect()
         });
-        check(scene, &exchanges)
+        check(setup, &exchanges)
     });
 }
 
 #[test]
 fn an_answer_that_comes_before_the_last_question_is_acknowledged_is_pipelined() {
     within_attempts(|| {
-        let scene = Scene::new(50 * MS, 20 * MS);
-        scene.with_server(Family::V4, 200, |connection| {
+        let setup = AnsweringHosts::new(50 * MS, 20 * MS);
+        setup.with_server(Family::V4, 200, |connection| {
             send(connection, REQUEST);
             // The second question reaches the peer 40 ms after the first answer has left it.
             thread::sleep(60 * MS);
@@ -247,7 +247,7 @@ fn an_answer_that_comes_before_the_last_question_is_acknowledged_is_pipelined() 
             read(connection, 200, 200);
             read(connection, 200, 200);
         });
-        let messages = scene.trace.finish();
+        let messages = setup.trace.finish();
         let reads = of_direction(&messages, "rx");
         let told: Vec<_> = reads
             .iter()

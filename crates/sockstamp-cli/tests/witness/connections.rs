@@ -27,17 +27,17 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const SYN: u8 = 2;
 const ACK: u8 = 16;
 
-struct Scene {
+struct LinkedHosts {
     a: Host,
     b: Host,
     link: Link,
 }
 
-impl Scene {
-    fn new(delay: Duration) -> Scene {
+impl LinkedHosts {
+    fn new(delay: Duration) -> LinkedHosts {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = Link::relay(&a, &b, LinkConfig::default().delay(delay)).unwrap();
-        Scene { a, b, link }
+        LinkedHosts { a, b, link }
     }
 
     fn listen(&self, family: Family) -> TcpListener {
@@ -108,14 +108,14 @@ fn readable(listener: &TcpListener) -> u64 {
 /// The handshake is no shorter than on the wire, and no longer than connect().
 #[test]
 fn a_handshake_lies_between_its_packets_and_the_call() {
-    let scene = Scene::new(DELAY);
-    let capture = Capture::start(&scene.a, scene.link.interface_a(), "tcp");
-    let trace = Scene::trace(&scene.a);
+    let setup = LinkedHosts::new(DELAY);
+    let capture = Capture::start(&setup.a, setup.link.interface_a(), "tcp");
+    let trace = LinkedHosts::trace(&setup.a);
     let mut connected = Vec::new();
     for family in FAMILIES {
-        let listener = scene.listen(family);
+        let listener = setup.listen(family);
         let to = listener.local_addr().unwrap();
-        let (span, stream) = Span::of(|| scene.a.tcp_connect(to).unwrap());
+        let (span, stream) = Span::of(|| setup.a.tcp_connect(to).unwrap());
         let local = stream.local_addr().unwrap();
         connected.push((local, to, span));
     }
@@ -136,13 +136,13 @@ fn a_handshake_lies_between_its_packets_and_the_call() {
 /// A connection that waits for its accept, and connects that do not wait.
 #[test]
 fn an_accept_lies_between_its_packets_and_the_call() {
-    let scene = Scene::new(DELAY);
-    let capture = Capture::start(&scene.b, scene.link.interface_b(), "tcp");
-    let trace = Scene::trace(&scene.b);
+    let setup = LinkedHosts::new(DELAY);
+    let capture = Capture::start(&setup.b, setup.link.interface_b(), "tcp");
+    let trace = LinkedHosts::trace(&setup.b);
     let mut accepted = Vec::new();
     for family in FAMILIES {
-        let listener = scene.listen(family);
-        let client = scene.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
+        let listener = setup.listen(family);
+        let client = setup.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
         let ready = readable(&listener);
         thread::sleep(50 * MS);
         let (span, (server, from)) = Span::of(|| listener.accept().unwrap());
@@ -166,23 +166,23 @@ fn an_accept_lies_between_its_packets_and_the_call() {
 /// The first SYN is lost: TCP sends it again after a second.
 #[test]
 fn a_lost_syn_is_in_the_handshake_and_counted() {
-    let scene = Scene::new(DELAY);
-    let capture = Capture::start(&scene.a, scene.link.interface_a(), "tcp");
+    let setup = LinkedHosts::new(DELAY);
+    let capture = Capture::start(&setup.a, setup.link.interface_a(), "tcp");
     let (stat, trace) = (
-        Stat::start(&["--netns", scene.a.netns_name(), "tcp"]),
-        Scene::trace(&scene.a),
+        Stat::start(&["--netns", setup.a.netns_name(), "tcp"]),
+        LinkedHosts::trace(&setup.a),
     );
-    let listener = scene.listen(Family::V4);
+    let listener = setup.listen(Family::V4);
     let to = listener.local_addr().unwrap();
-    scene.lose(1.0);
+    setup.lose(1.0);
     let span = thread::scope(|scope| {
-        let connecting = scope.spawn(|| Span::of(|| scene.a.tcp_connect(to).unwrap()).0);
+        let connecting = scope.spawn(|| Span::of(|| setup.a.tcp_connect(to).unwrap()).0);
         let begin = now();
-        while scene.link.statistics().a_to_b.lost == 0 {
+        while setup.link.statistics().a_to_b.lost == 0 {
             assert!(now() - begin < u64::try_from(PATIENCE.as_nanos()).unwrap());
             thread::sleep(MS);
         }
-        scene.lose(0.0);
+        setup.lose(0.0);
         connecting.join().unwrap()
     });
     let (report, connections) = (stat.finish(), trace.finish_connections());
@@ -194,7 +194,7 @@ fn a_lost_syn_is_in_the_handshake_and_counted() {
     assert!(again >= 1, "{connection}");
     assert_eq!(report["connections"]["opened"], 1);
     assert_eq!(report["connections"]["syns_again"], again);
-    assert_eq!(retransmitted(&scene.a), again);
+    assert_eq!(retransmitted(&setup.a), again);
     assert_eq!(stage(&report, "conn.handshake", "count"), 1);
     let parts = &connection["parts"]["conn.handshake"];
     let (lost, rest) = (number(&parts["syn-again"]), number(&parts["round-trip"]));
@@ -239,22 +239,22 @@ fn retransmitted(host: &Host) -> u64 {
 /// connect() returns an error, or the socket is closed before it returns.
 #[test]
 fn failed_connects_have_the_verdict_of_their_error() {
-    let scene = Scene::new(DELAY);
-    scene.a.set_sysctl("net.ipv4.tcp_syn_retries", "1").unwrap();
-    scene
+    let setup = LinkedHosts::new(DELAY);
+    setup.a.set_sysctl("net.ipv4.tcp_syn_retries", "1").unwrap();
+    setup
         .a
         .set_sysctl("net.ipv4.tcp_syn_linear_timeouts", "0")
         .unwrap();
     let (stat, trace) = (
-        Stat::start(&["--netns", scene.a.netns_name(), "tcp"]),
-        Scene::trace(&scene.a),
+        Stat::start(&["--netns", setup.a.netns_name(), "tcp"]),
+        LinkedHosts::trace(&setup.a),
     );
-    let host = scene.link.address_b(Family::V4);
+    let host = setup.link.address_b(Family::V4);
     let [refused, aborted, lost] = [1, 2, 3].map(|port| SocketAddr::new(host, port));
-    let (refusal, error) = Span::of(|| scene.a.tcp_connect(refused).unwrap_err());
+    let (refusal, error) = Span::of(|| setup.a.tcp_connect(refused).unwrap_err());
     assert!(error.to_string().contains("refused"), "{error}");
-    scene.lose(1.0);
-    scene.a.enter(|| {
+    setup.lose(1.0);
+    setup.a.enter(|| {
         let flags = SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
         let address = SockaddrStorage::from(aborted);
@@ -263,7 +263,7 @@ fn failed_connects_have_the_verdict_of_their_error() {
             Err(nix::errno::Errno::EINPROGRESS)
         );
     });
-    let (timeout, error) = Span::of(|| scene.a.tcp_connect(lost).unwrap_err());
+    let (timeout, error) = Span::of(|| setup.a.tcp_connect(lost).unwrap_err());
     assert!(error.to_string().contains("timed out"), "{error}");
     let (report, connections) = (stat.finish(), trace.finish_connections());
     for (to, verdict) in [
@@ -375,11 +375,11 @@ fn drops(host: &Host, of: SocketAddr) -> u64 {
 /// accept() without an address is seen by no hook, and getpeername() is no accept().
 #[test]
 fn accepts_that_are_not_seen_are_refused() {
-    let scene = Scene::new(DELAY);
-    let stat = Stat::start(&["--netns", scene.b.netns_name(), "tcp"]);
-    let listener = scene.listen(Family::V4);
+    let setup = LinkedHosts::new(DELAY);
+    let stat = Stat::start(&["--netns", setup.b.netns_name(), "tcp"]);
+    let listener = setup.listen(Family::V4);
     let to = listener.local_addr().unwrap();
-    let unseen = scene.a.tcp_connect(to).unwrap();
+    let unseen = setup.a.tcp_connect(to).unwrap();
     readable(&listener);
     #[expect(unsafe_code, reason = "accept() of nix returns a number")]
     // SAFETY: The descriptor is open, and nothing else owns it.
@@ -388,12 +388,12 @@ fn accepts_that_are_not_seen_are_refused() {
     let port = unseen.local_addr().unwrap().port();
     assert_eq!(peer.as_sockaddr_in().unwrap().port(), port);
     drop((unseen, TcpStream::from(server)));
-    let unaccepted = scene.a.tcp_connect(to).unwrap();
+    let unaccepted = setup.a.tcp_connect(to).unwrap();
     readable(&listener);
     drop((listener, unaccepted));
     let closed = |text: String| text.lines().count() <= 1;
     let begin = now();
-    while !closed(scene.b.run("ss", &["-tn"]).unwrap()) {
+    while !closed(setup.b.run("ss", &["-tn"]).unwrap()) {
         assert!(now() - begin < u64::try_from(PATIENCE.as_nanos()).unwrap());
         thread::sleep(MS);
     }

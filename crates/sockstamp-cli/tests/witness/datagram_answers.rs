@@ -26,17 +26,17 @@ const NEVER: u8 = 255;
 const PORT: u16 = 53;
 
 /// A host that asks, and one that answers each datagram after as many ms as its first byte says.
-struct Scene {
+struct AnsweringHosts {
     a: Host,
     b: Host,
     link: Link,
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl AnsweringHosts {
+    fn new() -> AnsweringHosts {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = Link::relay(&a, &b, LinkConfig::default().delay(DELAY)).unwrap();
-        Scene { a, b, link }
+        AnsweringHosts { a, b, link }
     }
 
     fn asking(&self, family: Family) -> UdpSocket {
@@ -131,9 +131,9 @@ fn on_the_wire(packets: &[Packet]) -> Vec<u64> {
 
 fn lockstep(family: Family, connected: bool) -> Result<(), String> {
     const COUNT: usize = 20;
-    let scene = Scene::new();
-    scene.with_servers(family, &[PORT], |addresses| {
-        let socket = scene.asking(family);
+    let setup = AnsweringHosts::new();
+    setup.with_servers(family, &[PORT], |addresses| {
+        let socket = setup.asking(family);
         if connected {
             socket.connect(addresses[0]).unwrap();
         }
@@ -144,8 +144,8 @@ fn lockstep(family: Family, connected: bool) -> Result<(), String> {
         // Before any is measured: the link's ends have to find each other's hardware address.
         send();
         read(&socket);
-        let capture = Capture::start(&scene.a, scene.link.interface_a(), "udp port 53");
-        let traces = Trace::start_in([&scene.a, &scene.b], &["udp"]);
+        let capture = Capture::start(&setup.a, setup.link.interface_a(), "udp port 53");
+        let traces = Trace::start_in([&setup.a, &setup.b], &["udp"]);
         let exchange = |_| {
             let begun = now();
             send();
@@ -195,13 +195,13 @@ fn a_datagrams_answer_takes_as_long_as_the_program_that_asks_and_the_wire_say() 
 
 /// Return the messages of `ask` on a connected socket, on a link whose ends know each other.
 fn traced(ask: impl FnOnce(&UdpSocket)) -> Vec<(Option<u64>, bool)> {
-    let scene = Scene::new();
-    scene.with_servers(Family::V4, &[PORT], |addresses| {
-        let socket = scene.asking(Family::V4);
+    let setup = AnsweringHosts::new();
+    setup.with_servers(Family::V4, &[PORT], |addresses| {
+        let socket = setup.asking(Family::V4);
         socket.connect(addresses[0]).unwrap();
         socket.send(&[1]).unwrap();
         read(&socket);
-        let trace = Trace::start(&["--netns", scene.a.netns_name(), "udp"]);
+        let trace = Trace::start(&["--netns", setup.a.netns_name(), "udp"]);
         ask(&socket);
         answers(&trace.finish())
     })
@@ -277,14 +277,14 @@ fn a_question_without_an_answer_is_forgotten_when_it_is_repeated() {
 #[test]
 fn an_unconnected_sockets_answer_is_that_of_the_peer_that_it_asked() {
     within_attempts(|| {
-        let scene = Scene::new();
-        let told = scene.with_servers(Family::V4, &[PORT, PORT + 1], |addresses| {
-            let socket = scene.asking(Family::V4);
+        let setup = AnsweringHosts::new();
+        let told = setup.with_servers(Family::V4, &[PORT, PORT + 1], |addresses| {
+            let socket = setup.asking(Family::V4);
             for address in addresses {
                 socket.send_to(&[1], address).unwrap();
                 read(&socket);
             }
-            let trace = Trace::start(&["--netns", scene.a.netns_name(), "udp"]);
+            let trace = Trace::start(&["--netns", setup.a.netns_name(), "udp"]);
             // The first peer's answer comes while the second one's is waited for.
             socket.send_to(&[50], addresses[0]).unwrap();
             pause(20);

@@ -42,7 +42,7 @@ pub(crate) struct Call {
 
 /// Two hosts on a link that is captured at both ends, while every message of this process is
 /// traced.
-pub(crate) struct Scene {
+pub(crate) struct WatchedLink {
     pub(crate) a: Host,
     pub(crate) b: Host,
     pub(crate) link: Link,
@@ -52,35 +52,35 @@ pub(crate) struct Scene {
     read: Mutex<Vec<Call>>,
 }
 
-impl Scene {
-    pub(crate) fn veth() -> Scene {
-        Scene::on(Link::veth)
+impl WatchedLink {
+    pub(crate) fn veth() -> WatchedLink {
+        WatchedLink::on(Link::veth)
     }
 
-    pub(crate) fn relay(config: LinkConfig) -> Scene {
-        Scene::on(|a, b| Link::relay(a, b, config))
+    pub(crate) fn relay(config: LinkConfig) -> WatchedLink {
+        WatchedLink::on(|a, b| Link::relay(a, b, config))
     }
 
-    fn on(link: impl FnOnce(&Host, &Host) -> testbed::Result<Link>) -> Scene {
+    fn on(link: impl FnOnce(&Host, &Host) -> testbed::Result<Link>) -> WatchedLink {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = link(&a, &b).unwrap();
-        Scene::between(a, b, link)
+        WatchedLink::between(a, b, link)
     }
 
     /// Create it from an existing pair.
-    pub(crate) fn between(a: Host, b: Host, link: Link) -> Scene {
-        Scene::traced(a, b, link, &[])
+    pub(crate) fn between(a: Host, b: Host, link: Link) -> WatchedLink {
+        WatchedLink::traced(a, b, link, &[])
     }
 
     /// Create it from an existing pair, with further options of `trace`.
-    pub(crate) fn traced(a: Host, b: Host, link: Link, options: &[&str]) -> Scene {
+    pub(crate) fn traced(a: Host, b: Host, link: Link, options: &[&str]) -> WatchedLink {
         let captures = [
             Capture::start(&a, link.interface_a(), "udp"),
             Capture::start(&b, link.interface_b(), "udp"),
         ];
         let pid = std::process::id().to_string();
         let trace = Trace::start(&[options, &["--pid", &pid, "udp"]].concat());
-        Scene {
+        WatchedLink {
             a,
             b,
             link,
@@ -119,7 +119,7 @@ impl Scene {
     pub(crate) fn adopt(&self, socket: UdpSocket) -> Socket<'_> {
         let local = socket.local_addr().unwrap();
         Socket {
-            scene: self,
+            setup: self,
             socket,
             local,
         }
@@ -148,8 +148,8 @@ impl Scene {
 }
 
 /// A socket whose calls are noted.
-pub(crate) struct Socket<'scene> {
-    scene: &'scene Scene,
+pub(crate) struct Socket<'hosts> {
+    setup: &'hosts WatchedLink,
     pub(crate) socket: UdpSocket,
     pub(crate) local: SocketAddr,
 }
@@ -170,12 +170,12 @@ impl Socket<'_> {
 
     /// Note a send that was done otherwise.
     pub(crate) fn sent(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
-        self.scene.note_sent(self.call(number, bytes, begun, ended));
+        self.setup.note_sent(self.call(number, bytes, begun, ended));
     }
 
     /// Note a read that was done otherwise.
     pub(crate) fn read(&self, number: u64, bytes: usize, begun: u64, ended: u64) {
-        self.scene.note_read(self.call(number, bytes, begun, ended));
+        self.setup.note_read(self.call(number, bytes, begun, ended));
     }
 
     fn call(&self, number: u64, bytes: usize, begun: u64, ended: u64) -> Call {

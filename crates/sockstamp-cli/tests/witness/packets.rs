@@ -15,7 +15,7 @@ use tempfile::{NamedTempFile, TempPath};
 use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
 
 use crate::capture::{Capture, Fragment, Packet, Segment, packets};
-use crate::common::{FAMILIES, Trace, is_lowered, sockstamp, wait_attached};
+use crate::common::{FAMILIES, Trace, agents, is_lowered, sockstamp};
 use crate::guarded::{Excuses, Guarded};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -91,16 +91,16 @@ pub(crate) fn read(file: &Path) -> Vec<Packet> {
 /// Each packet of `seen` is in `ours`, in the same order for each direction, and at the same time,
 /// and there is none else. Missing are those alone that no program can have seen.
 pub(crate) fn compare(seen: &[Packet], ours: &[Packet], mut excuses: Excuses) -> Result<(), String> {
-    let mut places: HashMap<Key, VecDeque<usize>> = HashMap::new();
-    for (place, packet) in ours.iter().enumerate() {
-        places.entry(key(packet)).or_default().push_back(place);
+    let mut indices: HashMap<Key, VecDeque<usize>> = HashMap::new();
+    for (index, packet) in ours.iter().enumerate() {
+        indices.entry(key(packet)).or_default().push_back(index);
     }
     let mut last: HashMap<SocketAddr, usize> = HashMap::new();
     let mut distances = Vec::new();
     let mut missing = 0;
     for packet in seen {
-        let place = places.get_mut(&key(packet)).and_then(VecDeque::pop_front);
-        let Some(place) = place else {
+        let index = indices.get_mut(&key(packet)).and_then(VecDeque::pop_front);
+        let Some(index) = index else {
             assert!(
                 excuses.take(packet.time),
                 "missing: {packet:?}, of {}",
@@ -109,9 +109,9 @@ pub(crate) fn compare(seen: &[Packet], ours: &[Packet], mut excuses: Excuses) ->
             missing += 1;
             continue;
         };
-        let before = last.insert(packet.source, place);
-        assert!(before < Some(place), "out of order: {packet:?}");
-        distances.push(packet.time.abs_diff(ours[place].time));
+        let before = last.insert(packet.source, index);
+        assert!(before < Some(index), "out of order: {packet:?}");
+        distances.push(packet.time.abs_diff(ours[index].time));
     }
     assert_eq!(ours.len() + missing, seen.len(), "as many packets");
     distances.sort_unstable();
@@ -334,17 +334,6 @@ fn packets_of_others_are_not_written() {
     );
 }
 
-/// Ask an agent for its figures.
-fn scrape(host: &Host, agent: SocketAddr) {
-    let mut connection = host.tcp_connect(agent).unwrap();
-    connection
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: agent\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-}
-
 /// The agent was there before. A target that names it has its packets.
 #[test]
 fn packets_of_another_sockstamp_are_not_written() {
@@ -352,17 +341,13 @@ fn packets_of_another_sockstamp_are_not_written() {
     let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
     let here = link.address_a(Family::V4);
     let agent_address = SocketAddr::new(here, 9917);
-    let mut command = hosts[0].command(sockstamp());
-    command.args(["agent", "--listen", &agent_address.to_string()]);
-    let mut agent = Process::spawn(command).unwrap();
-    wait_attached(&mut agent);
-    hosts[0].wait_for_port(agent_address, PATIENCE).unwrap();
+    let agent = agents::start(&hosts[0], agent_address);
     let listener = hosts[0].tcp_listen(SocketAddr::new(here, 0)).unwrap();
     let other = listener.local_addr().unwrap();
     let pid = agent.id().to_string();
     let targets = [["--netns", hosts[0].netns_name()], ["-p", &pid]];
     let pcaps = targets.map(|target| Pcap::start(&target));
-    scrape(&hosts[1], agent_address);
+    agents::scrape(hosts[1].tcp_connect(agent_address).unwrap());
     hosts[1].tcp_connect(other).unwrap().write_all(b"hello").unwrap();
     thread::sleep(Duration::from_millis(100));
     let ports = pcaps.map(|pcap| {

@@ -12,7 +12,7 @@ use socket2::SockRef;
 use testbed::{Family, LinkConfig, within_attempts};
 
 use crate::common::FAMILIES;
-use crate::sending::{Scene, Stream};
+use crate::sending::{Stream, WatchedSender};
 
 fn link(milliseconds: u64) -> LinkConfig {
     LinkConfig::default().delay(Duration::from_millis(milliseconds) / 2)
@@ -43,11 +43,11 @@ fn pause(milliseconds: u64) {
 /// Check one kind of traffic over both families.
 fn over_both_families(config: &LinkConfig, send: impl Fn(&mut Stream<'_>)) {
     within_attempts(|| {
-        let scene = Scene::new(config.clone());
+        let setup = WatchedSender::new(config.clone());
         for family in FAMILIES {
-            scene.with_reader(family, |stream| send(stream));
+            setup.with_reader(family, |stream| send(stream));
         }
-        scene.check()
+        setup.check()
     });
 }
 
@@ -117,11 +117,11 @@ fn small_sends_behind_a_large_one_have_their_own_times() {
 #[test]
 fn sends_into_a_small_window_have_their_own_times() {
     within_attempts(|| {
-        let scene = Scene::new(link(10));
+        let setup = WatchedSender::new(link(10));
         for family in FAMILIES {
-            let listener = scene.listen(family);
+            let listener = setup.listen(family);
             SockRef::from(&listener).set_recv_buffer_size(6000).unwrap();
-            let mut stream = scene.connect(&listener);
+            let mut stream = setup.connect(&listener);
             let (mut peer, _) = listener.accept().unwrap();
             thread::scope(|scope| {
                 scope.spawn(move || while peer.read(&mut [0; 4096]).unwrap() > 0 {});
@@ -132,7 +132,7 @@ fn sends_into_a_small_window_have_their_own_times() {
                 stream.drain();
             });
         }
-        scene.check()
+        setup.check()
     });
 }
 
@@ -141,10 +141,10 @@ fn sends_into_a_small_window_have_their_own_times() {
 #[test]
 fn requests_in_two_writes_have_their_own_times() {
     within_attempts(|| {
-        let scene = Scene::new(link(4));
+        let setup = WatchedSender::new(link(4));
         for family in FAMILIES {
-            let listener = scene.listen(family);
-            let mut stream = scene.connect(&listener);
+            let listener = setup.listen(family);
+            let mut stream = setup.connect(&listener);
             let (mut peer, _) = listener.accept().unwrap();
             thread::scope(|scope| {
                 scope.spawn(move || {
@@ -162,7 +162,7 @@ fn requests_in_two_writes_have_their_own_times() {
                 stream.drain();
             });
         }
-        scene.check()
+        setup.check()
     });
 }
 
@@ -170,10 +170,10 @@ fn requests_in_two_writes_have_their_own_times() {
 #[test]
 fn sends_to_a_peer_that_has_closed_its_side_have_their_own_times() {
     within_attempts(|| {
-        let scene = Scene::new(link(20));
+        let setup = WatchedSender::new(link(20));
         for family in FAMILIES {
-            let listener = scene.listen(family);
-            let mut stream = scene.connect(&listener);
+            let listener = setup.listen(family);
+            let mut stream = setup.connect(&listener);
             let (mut peer, _) = listener.accept().unwrap();
             peer.shutdown(Shutdown::Write).unwrap();
             assert_eq!(stream.socket.read(&mut [0]).unwrap(), 0);
@@ -184,7 +184,7 @@ fn sends_to_a_peer_that_has_closed_its_side_have_their_own_times() {
                 stream.drain();
             });
         }
-        scene.check()
+        setup.check()
     });
 }
 
@@ -192,10 +192,10 @@ fn sends_to_a_peer_that_has_closed_its_side_have_their_own_times() {
 #[test]
 fn sends_in_front_of_a_fin_have_their_own_times() {
     within_attempts(|| {
-        let scene = Scene::new(link(20));
+        let setup = WatchedSender::new(link(20));
         for family in [FAMILIES; 5].concat() {
-            let listener = scene.listen(family);
-            let mut stream = scene.connect(&listener);
+            let listener = setup.listen(family);
+            let mut stream = setup.connect(&listener);
             let (mut peer, _) = listener.accept().unwrap();
             thread::scope(|scope| {
                 scope.spawn(move || while peer.read(&mut [0; 1 << 16]).unwrap() > 0 {});
@@ -207,20 +207,20 @@ fn sends_in_front_of_a_fin_have_their_own_times() {
                 assert_eq!(stream.socket.read(&mut [0]).unwrap(), 0);
             });
         }
-        scene.check()
+        setup.check()
     });
 }
 
 #[test]
 fn sends_of_eight_threads_have_their_own_times_under_loss() {
     within_attempts(|| {
-        let scene = Scene::new(link(10).loss(0.01).offload(false));
+        let setup = WatchedSender::new(link(10).loss(0.01).offload(false));
         thread::scope(|scope| {
             for thread in 0..8 {
-                let scene = &scene;
+                let setup = &setup;
                 scope.spawn(move || {
                     let family = if thread % 2 == 0 { Family::V4 } else { Family::V6 };
-                    scene.with_reader(family, |stream| {
+                    setup.with_reader(family, |stream| {
                         let mut numbers = Numbers(thread);
                         for _ in 0..80 {
                             stream.send(numbers.size(4000));
@@ -230,7 +230,7 @@ fn sends_of_eight_threads_have_their_own_times_under_loss() {
                 });
             }
         });
-        scene.check()
+        setup.check()
     });
 }
 

@@ -36,7 +36,7 @@ type Calls = BTreeMap<u32, Call>;
 
 /// Two hosts on a link whose end at host a is captured, while every message that host a sends is
 /// traced.
-pub(crate) struct Scene {
+pub(crate) struct WatchedSender {
     pub(crate) a: Host,
     pub(crate) b: Host,
     link: Link,
@@ -45,13 +45,13 @@ pub(crate) struct Scene {
     sent: Mutex<HashMap<String, Calls>>,
 }
 
-impl Scene {
-    pub(crate) fn new(config: LinkConfig) -> Scene {
+impl WatchedSender {
+    pub(crate) fn new(config: LinkConfig) -> WatchedSender {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = Link::relay(&a, &b, config).unwrap();
         let capture = Capture::start(&a, link.interface_a(), "tcp");
         let trace = Trace::start(&["--netns", a.netns_name(), "tcp"]);
-        Scene {
+        WatchedSender {
             a,
             b,
             link,
@@ -70,7 +70,7 @@ impl Scene {
     pub(crate) fn connect(&self, listener: &TcpListener) -> Stream<'_> {
         let socket = self.a.tcp_connect(listener.local_addr().unwrap()).unwrap();
         Stream {
-            scene: self,
+            setup: self,
             local: socket.local_addr().unwrap().to_string(),
             socket,
             end: 0,
@@ -139,8 +139,8 @@ impl Scene {
 }
 
 /// A connection of host a.
-pub(crate) struct Stream<'scene> {
-    scene: &'scene Scene,
+pub(crate) struct Stream<'hosts> {
+    setup: &'hosts WatchedSender,
     local: String,
     pub(crate) socket: TcpStream,
     end: u32,
@@ -159,7 +159,7 @@ impl Stream<'_> {
         let bytes = call(&self.socket);
         let ended = now();
         self.end += u32::try_from(bytes).unwrap();
-        let mut sent = self.scene.sent.lock().unwrap();
+        let mut sent = self.setup.sent.lock().unwrap();
         let calls = sent.entry(self.local.clone()).or_default();
         calls.insert(self.end, Call { begun, ended });
     }

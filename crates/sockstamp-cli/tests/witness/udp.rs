@@ -7,7 +7,7 @@ use std::time::Duration;
 use testbed::{Family, LinkConfig, within_attempts};
 
 use crate::common::FAMILIES;
-use crate::datagrams::Scene;
+use crate::datagrams::WatchedLink;
 
 /// A length for each datagram of a test, so that a message says which it is.
 fn length(number: u64) -> usize {
@@ -26,11 +26,11 @@ fn bursts_to_a_reader_that_comes_late_are_timed_as_on_the_wire() {
 
 /// Bursts of twenty, from sockets that are connected and that are not, over both families.
 fn bursts(pause: Duration) -> Result<(), String> {
-    let scene = Scene::veth();
+    let setup = WatchedLink::veth();
     for (kind, (family, connected)) in (0..).zip(kinds()) {
-        exchange(&scene, family, connected, kind * 1000..kind * 1000 + 200, pause);
+        exchange(&setup, family, connected, kind * 1000..kind * 1000 + 200, pause);
     }
-    scene.finish().check()
+    setup.finish().check()
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn what_the_network_loses_doubles_and_reorders_is_timed_as_on_the_wire() {
             .duplicate(0.05)
             .reorder(0.1)
             .reorder_hold(Duration::from_millis(3));
-        let scene = Scene::relay(config);
+        let setup = WatchedLink::relay(config);
         for (kind, (family, connected)) in (0..).zip(kinds()) {
             let numbers = kind * 1000..kind * 1000 + 300;
-            exchange(&scene, family, connected, numbers, Duration::from_micros(300));
+            exchange(&setup, family, connected, numbers, Duration::from_micros(300));
         }
-        let evidence = scene.finish();
+        let evidence = setup.finish();
         assert_ne!(evidence.read.len(), evidence.sent.len(), "a perfect link");
         evidence.check()
     });
@@ -62,8 +62,8 @@ fn kinds() -> impl Iterator<Item = (Family, bool)> {
 
 /// Send datagrams of these numbers in bursts of twenty, to a reader that pauses before each read,
 /// and never has more of them waiting than there is room for (`UDP_ARRIVALS`).
-fn exchange(scene: &Scene, family: Family, connected: bool, numbers: Range<u64>, pause: Duration) {
-    let (sender, receiver) = (scene.sender(family), scene.receiver(family));
+fn exchange(setup: &WatchedLink, family: Family, connected: bool, numbers: Range<u64>, pause: Duration) {
+    let (sender, receiver) = (setup.sender(family), setup.receiver(family));
     if connected {
         sender.socket.connect(receiver.local).unwrap();
     }
@@ -84,12 +84,12 @@ fn exchange(scene: &Scene, family: Family, connected: bool, numbers: Range<u64>,
 #[test]
 fn sends_behind_a_token_bucket_are_timed_as_on_the_wire() {
     within_attempts(|| {
-        let scene = Scene::veth();
-        scene.shape("rate 20mbit burst 5kb limit 10mb");
+        let setup = WatchedLink::veth();
+        setup.shape("rate 20mbit burst 5kb limit 10mb");
         for (kind, (family, connected)) in (0..).zip(kinds()) {
             let numbers = kind * 1000..kind * 1000 + 600;
-            exchange(&scene, family, connected, numbers, Duration::ZERO);
+            exchange(&setup, family, connected, numbers, Duration::ZERO);
         }
-        scene.finish().check()
+        setup.finish().check()
     });
 }

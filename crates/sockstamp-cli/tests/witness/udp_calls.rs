@@ -15,11 +15,11 @@ use testbed::{Family, within_attempts};
 
 use crate::clock::now;
 use crate::common::FAMILIES;
-use crate::datagrams::{Scene, Socket, datagram, number_of};
+use crate::datagrams::{Socket, WatchedLink, datagram, number_of};
 
 /// A connected sender and its receiver.
-fn pair(scene: &Scene, family: Family) -> (Socket<'_>, Socket<'_>) {
-    let (sender, receiver) = (scene.sender(family), scene.receiver(family));
+fn pair(setup: &WatchedLink, family: Family) -> (Socket<'_>, Socket<'_>) {
+    let (sender, receiver) = (setup.sender(family), setup.receiver(family));
     sender.socket.connect(receiver.local).unwrap();
     (sender, receiver)
 }
@@ -28,9 +28,9 @@ fn pair(scene: &Scene, family: Family) -> (Socket<'_>, Socket<'_>) {
 #[test]
 fn datagrams_in_fragments_are_timed_to_the_last_of_them() {
     within_attempts(|| {
-        let scene = Scene::veth();
+        let setup = WatchedLink::veth();
         for (kind, family) in (0..).zip(FAMILIES) {
-            let (sender, receiver) = pair(&scene, family);
+            let (sender, receiver) = pair(&setup, family);
             thread::scope(|scope| {
                 scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
                 for number in 0..100_u16 {
@@ -40,7 +40,7 @@ fn datagrams_in_fragments_are_timed_to_the_last_of_them() {
                 }
             });
         }
-        scene.finish().check()
+        setup.finish().check()
     });
 }
 
@@ -60,12 +60,12 @@ fn segments_that_leave_one_by_one_are_timed_to_the_last() {
 fn segments(apart: bool) -> Result<(), String> {
     const BYTES: usize = 1000;
     const SEGMENTS: u64 = 3;
-    let scene = Scene::veth();
+    let setup = WatchedLink::veth();
     if apart {
-        scene.shape("rate 20mbit burst 2kb limit 10mb");
+        setup.shape("rate 20mbit burst 2kb limit 10mb");
     }
     for (kind, family) in (0..).zip(FAMILIES) {
-        let (sender, receiver) = pair(&scene, family);
+        let (sender, receiver) = pair(&setup, family);
         setsockopt(&sender.socket, UdpGsoSegment, &1000).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
@@ -86,7 +86,7 @@ fn segments(apart: bool) -> Result<(), String> {
         // Long enough for the walk that refuses a message whose last segment left unseen.
         thread::sleep(Duration::from_secs(3));
     }
-    let mut evidence = scene.finish();
+    let mut evidence = setup.finish();
     if !apart {
         for call in &mut evidence.read {
             call.packet -= call.packet % SEGMENTS;
@@ -99,9 +99,9 @@ fn segments(apart: bool) -> Result<(), String> {
 /// wait. A segment of the first call ends where the second one does.
 #[test]
 fn memory_that_is_lent_twice_at_once_has_right_times_or_none() {
-    let scene = Scene::veth();
-    scene.shape("rate 20mbit burst 2kb limit 10mb");
-    let (sender, _receiver) = pair(&scene, Family::V4);
+    let setup = WatchedLink::veth();
+    setup.shape("rate 20mbit burst 2kb limit 10mb");
+    let (sender, _receiver) = pair(&setup, Family::V4);
     setsockopt(&sender.socket, UdpGsoSegment, &1000).unwrap();
     // Sets SO_ZEROCOPY.
     ZeroCopySender::<_, Vec<u8>>::new(&sender.socket, Options::default()).unwrap();
@@ -123,16 +123,16 @@ fn memory_that_is_lent_twice_at_once_has_right_times_or_none() {
         }
         thread::sleep(Duration::from_millis(10));
     }
-    scene.finish().none_is_wrong("tx").unwrap();
+    setup.finish().none_is_wrong("tx").unwrap();
 }
 
 /// MSG_MORE: bytes wait for the call that sends them, and leave in one datagram with its own.
 #[test]
 fn corked_sends_are_timed_to_the_datagram_that_they_share() {
     within_attempts(|| {
-        let scene = Scene::veth();
+        let setup = WatchedLink::veth();
         for (kind, family) in (0..).zip(FAMILIES) {
-            let (sender, receiver) = pair(&scene, family);
+            let (sender, receiver) = pair(&setup, family);
             for number in kind * 1000..kind * 1000 + 60 {
                 let begun = now();
                 let socket = SockRef::from(&sender.socket);
@@ -148,7 +148,7 @@ fn corked_sends_are_timed_to_the_datagram_that_they_share() {
                 assert!(receiver.receive());
             }
         }
-        scene.finish().check()
+        setup.finish().check()
     });
 }
 
@@ -157,8 +157,8 @@ fn corked_sends_are_timed_to_the_datagram_that_they_share() {
 fn datagrams_of_one_call_are_timed_one_by_one() {
     const MANY: usize = 20;
     within_attempts(|| {
-        let scene = Scene::veth();
-        let (sender, receiver) = pair(&scene, Family::V4);
+        let setup = WatchedLink::veth();
+        let (sender, receiver) = pair(&setup, Family::V4);
         for round in 0..50 {
             let first = round * MANY as u64;
             let length = |number: u64| 100 + usize::try_from(number).unwrap();
@@ -199,7 +199,7 @@ fn datagrams_of_one_call_are_timed_one_by_one() {
                 receiver.read(number_of(buffer), bytes, begun, ended);
             }
         }
-        scene.finish().check()
+        setup.finish().check()
     });
 }
 
@@ -216,9 +216,9 @@ fn complete(ring: &mut IoUring, operation: &squeue::Entry) -> usize {
 #[test]
 fn sends_and_reads_by_io_uring_are_timed_as_on_the_wire() {
     within_attempts(|| {
-        let scene = Scene::veth();
+        let setup = WatchedLink::veth();
         for (kind, family) in (0..).zip(FAMILIES) {
-            let (sender, receiver) = pair(&scene, family);
+            let (sender, receiver) = pair(&setup, family);
             let numbers = kind * 1000..kind * 1000 + 200;
             let length = |number: u64| 100 + usize::try_from(number % 1000).unwrap();
             thread::scope(|scope| {
@@ -250,6 +250,6 @@ fn sends_and_reads_by_io_uring_are_timed_as_on_the_wire() {
                 }
             });
         }
-        scene.finish().check()
+        setup.finish().check()
     });
 }

@@ -15,7 +15,7 @@ use socket2::{Domain, Protocol, SockFilter, SockRef, Type};
 use testbed::{Family, Host, within_attempts};
 
 use crate::common::FAMILIES;
-use crate::datagrams::{Scene, Socket, datagram, number_of};
+use crate::datagrams::{Socket, WatchedLink, datagram, number_of};
 
 /// A pause that stands out from what a read takes.
 const GAP: Duration = Duration::from_millis(20);
@@ -60,8 +60,8 @@ fn counter(host: &Host, name: &str) -> u64 {
 /// Every length the same, so that nothing but the order tells datagrams apart.
 const BYTES: usize = 300;
 
-fn pair(scene: &Scene) -> (Socket<'_>, Socket<'_>) {
-    let (sender, receiver) = (scene.sender(Family::V4), scene.receiver(Family::V4));
+fn pair(setup: &WatchedLink) -> (Socket<'_>, Socket<'_>) {
+    let (sender, receiver) = (setup.sender(Family::V4), setup.receiver(Family::V4));
     sender.socket.connect(receiver.local).unwrap();
     (sender, receiver)
 }
@@ -86,8 +86,8 @@ fn wait_readable(receiver: &Socket) {
 /// A reader that waits: now and then a damaged datagram, and a good one a [`GAP`] behind each.
 fn damaged(wait: impl Fn(&Socket) + Sync) -> Result<(), String> {
     const GOOD: u64 = 60;
-    let scene = Scene::veth();
-    let (sender, receiver) = pair(&scene);
+    let setup = WatchedLink::veth();
+    let (sender, receiver) = pair(&setup);
     thread::scope(|scope| {
         scope.spawn(|| {
             for _ in 0..GOOD {
@@ -97,26 +97,26 @@ fn damaged(wait: impl Fn(&Socket) + Sync) -> Result<(), String> {
         });
         for number in 0..GOOD {
             if number % 30 == 10 {
-                send_damaged(&scene.a, sender.local, receiver.local);
+                send_damaged(&setup.a, sender.local, receiver.local);
             }
             thread::sleep(GAP);
             sender.send(number, BYTES, None);
         }
     });
-    assert_eq!(counter(&scene.b, "InCsumErrors"), 2);
-    scene.finish().check_reads()
+    assert_eq!(counter(&setup.b, "InCsumErrors"), 2);
+    setup.finish().check_reads()
 }
 
 /// Behind a damaged one in the same burst, and in front of it.
 #[test]
 fn bad_checksums_within_a_burst_leave_reads_right_or_refused() {
     within_attempts(|| {
-        let scene = Scene::veth();
-        let (sender, receiver) = pair(&scene);
+        let setup = WatchedLink::veth();
+        let (sender, receiver) = pair(&setup);
         for burst in 0..20 {
             for number in 0..40 {
                 if burst % 2 == 0 && number == 20 {
-                    send_damaged(&scene.a, sender.local, receiver.local);
+                    send_damaged(&setup.a, sender.local, receiver.local);
                 }
                 sender.send(burst * 40 + number, BYTES, None);
             }
@@ -125,16 +125,16 @@ fn bad_checksums_within_a_burst_leave_reads_right_or_refused() {
                 assert!(receiver.receive());
             }
         }
-        assert_eq!(counter(&scene.b, "InCsumErrors"), 10);
-        scene.finish().check_reads()
+        assert_eq!(counter(&setup.b, "InCsumErrors"), 10);
+        setup.finish().check_reads()
     });
 }
 
 #[test]
 fn datagrams_of_one_length_back_to_back_are_told_apart() {
     within_attempts(|| {
-        let scene = Scene::veth();
-        let (sender, receiver) = pair(&scene);
+        let setup = WatchedLink::veth();
+        let (sender, receiver) = pair(&setup);
         thread::scope(|scope| {
             scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
             for number in 0..2000 {
@@ -144,15 +144,15 @@ fn datagrams_of_one_length_back_to_back_are_told_apart() {
                 }
             }
         });
-        scene.finish().check_reads()
+        setup.finish().check_reads()
     });
 }
 
 #[test]
 fn a_datagram_that_was_looked_at_first_is_timed_to_its_read() {
     within_attempts(|| {
-        let scene = Scene::veth();
-        let (sender, receiver) = pair(&scene);
+        let setup = WatchedLink::veth();
+        let (sender, receiver) = pair(&setup);
         for round in 0..40 {
             for number in 0..5 {
                 sender.send(round * 5 + number, BYTES, None);
@@ -167,15 +167,15 @@ fn a_datagram_that_was_looked_at_first_is_timed_to_its_read() {
                 assert!(receiver.receive());
             }
         }
-        scene.finish().check_reads()
+        setup.finish().check_reads()
     });
 }
 
 /// Lengths tell which thread read what; the order in which their reads end is anything.
 #[test]
 fn two_readers_of_a_socket_have_right_times_or_none() {
-    let scene = Scene::veth();
-    let (sender, receiver) = pair(&scene);
+    let setup = WatchedLink::veth();
+    let (sender, receiver) = pair(&setup);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
@@ -187,19 +187,19 @@ fn two_readers_of_a_socket_have_right_times_or_none() {
             }
         }
     });
-    scene.finish().none_is_wrong("rx").unwrap();
+    setup.finish().none_is_wrong("rx").unwrap();
 }
 
 /// Two CPUs deliver to one queue, in an order that our hook need not have seen.
 #[test]
 fn two_senders_at_once_leave_reads_right_or_refused() {
     within_attempts(|| {
-        let scene = Scene::veth();
-        let receiver = scene.receiver(Family::V4);
+        let setup = WatchedLink::veth();
+        let receiver = setup.receiver(Family::V4);
         thread::scope(|scope| {
             scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
             for first in [0, 1000] {
-                let sender = scene.sender(Family::V4);
+                let sender = setup.sender(Family::V4);
                 let to = receiver.local;
                 scope.spawn(move || {
                     for number in first..first + 600 {
@@ -211,24 +211,24 @@ fn two_senders_at_once_leave_reads_right_or_refused() {
                 });
             }
         });
-        scene.finish().check_reads()
+        setup.finish().check_reads()
     });
 }
 
 #[test]
 fn sockets_that_share_a_port_have_times_of_their_own() {
     within_attempts(|| {
-        let scene = Scene::veth();
-        let to = SocketAddr::new(scene.link.address_b(Family::V4), 7000);
+        let setup = WatchedLink::veth();
+        let to = SocketAddr::new(setup.link.address_b(Family::V4), 7000);
         let shared = || {
-            let socket = scene.b.enter(|| {
+            let socket = setup.b.enter(|| {
                 let socket = socket2::Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
                 socket.set_reuse_port(true).unwrap();
                 socket.bind(&to.into()).unwrap();
                 socket
             });
             socket.set_read_timeout(Some(crate::datagrams::SILENCE)).unwrap();
-            scene.adopt(socket.into())
+            setup.adopt(socket.into())
         };
         let receivers = [shared(), shared()];
         thread::scope(|scope| {
@@ -236,12 +236,12 @@ fn sockets_that_share_a_port_have_times_of_their_own() {
                 scope.spawn(move || receiver.receive_all(|| Duration::from_millis(pause)));
             }
             for number in 0..400 {
-                let sender = scene.sender(Family::V4);
+                let sender = setup.sender(Family::V4);
                 sender.send(number, 100 + usize::try_from(number).unwrap(), Some(to));
                 thread::sleep(Duration::from_micros(1500));
             }
         });
-        scene.finish().check_reads()
+        setup.finish().check_reads()
     });
 }
 
@@ -250,8 +250,8 @@ fn sockets_that_share_a_port_have_times_of_their_own() {
 #[test]
 fn a_filter_that_comes_and_goes_leaves_reads_right_or_refused() {
     within_attempts(|| {
-        let scene = Scene::veth();
-        let (sender, receiver) = pair(&scene);
+        let setup = WatchedLink::veth();
+        let (sender, receiver) = pair(&setup);
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| receiver.receive_all(|| Duration::ZERO));
@@ -273,7 +273,7 @@ fn a_filter_that_comes_and_goes_leaves_reads_right_or_refused() {
             }
             done.store(true, Ordering::Relaxed);
         });
-        let evidence = scene.finish();
+        let evidence = setup.finish();
         assert!(
             evidence.read.len() < 1900,
             "{} were let through",
@@ -295,8 +295,8 @@ const ODD_NUMBERS: [(u16, u8, u8, u32); 4] = [
 #[test]
 fn a_full_buffer_leaves_reads_right_or_refused() {
     within_attempts(|| {
-        let scene = Scene::veth();
-        let (sender, receiver) = pair(&scene);
+        let setup = WatchedLink::veth();
+        let (sender, receiver) = pair(&setup);
         SockRef::from(&receiver.socket)
             .set_recv_buffer_size(8192)
             .unwrap();
@@ -309,8 +309,8 @@ fn a_full_buffer_leaves_reads_right_or_refused() {
                 }
             }
         });
-        assert!(counter(&scene.b, "RcvbufErrors") > 100);
-        scene.finish().check_reads()
+        assert!(counter(&setup.b, "RcvbufErrors") > 100);
+        setup.finish().check_reads()
     });
 }
 
@@ -326,8 +326,8 @@ fn reads_of_what_came_before_the_start_are_refused_and_later_ones_right() {
     for number in 0..3 {
         sender.send(&datagram(1_000_000 + number, BYTES)).unwrap();
     }
-    let scene = Scene::between(a, b, link);
-    let (sender, receiver) = (scene.adopt(sender), scene.adopt(receiver));
+    let setup = WatchedLink::between(a, b, link);
+    let (sender, receiver) = (setup.adopt(sender), setup.adopt(receiver));
     for number in 0..100 {
         sender.send(number, BYTES, None);
     }
@@ -335,7 +335,7 @@ fn reads_of_what_came_before_the_start_are_refused_and_later_ones_right() {
     for _ in 0..103 {
         assert!(receiver.receive());
     }
-    scene.finish().none_is_wrong("rx").unwrap();
+    setup.finish().none_is_wrong("rx").unwrap();
 }
 
 /// Almost as many as the default receive buffer takes: 768 bytes are counted for each.
@@ -358,16 +358,16 @@ fn read_late(receiver: &Socket, sender: &Socket, numbers: Range<u64>) {
 #[test]
 fn a_reader_far_behind_has_right_times_of_all_datagrams() {
     within_attempts(|| {
-        let scene = Scene::veth();
+        let setup = WatchedLink::veth();
         for (kind, family) in (0..).zip(FAMILIES) {
-            let (sender, receiver) = (scene.sender(family), scene.receiver(family));
+            let (sender, receiver) = (setup.sender(family), setup.receiver(family));
             sender.socket.connect(receiver.local).unwrap();
             for round in kind * 10..kind * 10 + 4 {
                 read_late(&receiver, &sender, round * MANY..(round + 1) * MANY);
             }
         }
-        assert_eq!(counter(&scene.b, "RcvbufErrors"), 0);
-        scene.finish().check_reads()
+        assert_eq!(counter(&setup.b, "RcvbufErrors"), 0);
+        setup.finish().check_reads()
     });
 }
 
@@ -375,12 +375,12 @@ fn a_reader_far_behind_has_right_times_of_all_datagrams() {
 #[test]
 fn datagrams_without_room_are_refused_and_later_ones_right() {
     const SENT: u64 = 1500;
-    let scene = Scene::veth();
-    let (sender, receiver) = pair(&scene);
+    let setup = WatchedLink::veth();
+    let (sender, receiver) = pair(&setup);
     setsockopt(&receiver.socket, RcvBufForce, &(4 << 20)).unwrap();
     read_late(&receiver, &sender, 0..SENT);
     read_late(&receiver, &sender, SENT..SENT + MANY);
-    let evidence = scene.finish();
+    let evidence = setup.finish();
     let refused = evidence.verdict_count("rx", "evicted");
     assert!((400..500).contains(&refused), "{refused} were evicted");
     evidence.none_is_wrong("rx").unwrap();
@@ -394,15 +394,15 @@ fn closed_sockets_give_the_room_of_their_unread_datagrams_back() {
     within_attempts(|| {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = testbed::Link::veth(&a, &b).unwrap();
-        let scene = Scene::traced(a, b, link, &["--max-memory", "1"]);
+        let setup = WatchedLink::traced(a, b, link, &["--max-memory", "1"]);
         for round in 0..10 {
-            let (sender, _receiver) = pair(&scene);
+            let (sender, _receiver) = pair(&setup);
             for number in 0..MANY {
                 sender.send(1_000_000 + round * MANY + number, SMALL, None);
             }
         }
-        let (sender, receiver) = pair(&scene);
+        let (sender, receiver) = pair(&setup);
         read_late(&receiver, &sender, 0..MANY);
-        scene.finish().check_reads()
+        setup.finish().check_reads()
     });
 }
