@@ -1,11 +1,15 @@
 //! Operate objects of programs of any kind.
 
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use libbpf_rs::skel::{Skel, SkelBuilder};
-use libbpf_rs::{Link, PrintLevel, ProgramAttachType, ProgramMut, ProgramType};
+use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
+use libbpf_rs::{Link, PrintLevel, ProgramMut};
 
 use crate::error::{Error, Tried};
+use crate::facts::Hook;
+use crate::programs::Program;
+use crate::sched;
 
 /// Open programs that outlive this call. The skeleton borrows its object, so they need a place
 /// that does, too: a few bytes each time that are never given back; the object in them is.
@@ -19,21 +23,28 @@ pub fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output, Error> {
     builder.open(place).tried("read our own programs")
 }
 
-/// Attach the loaded programs whose sections name their hooks.
-///
-/// # Errors
-///
-/// [`Error::Bpf`] where the kernel refuses.
-pub fn attach_traced(skeleton: &mut impl Skel<'static>) -> Result<Vec<Link>, Error> {
-    let programs = skeleton.object_mut().progs_mut();
-    programs
-        .filter(|program| program.prog_type() == ProgramType::Tracing && program.autoload())
-        .filter(|program| !matches!(program.attach_type(), ProgramAttachType::TraceIter))
-        .map(|program| {
-            let name = program.name().to_string_lossy().into_owned();
-            program.attach().tried(format!("attach {name}"))
-        })
-        .collect()
+/// Load the programs that a plan needs, and no others.
+pub(crate) fn choose<'obj, P>(open: &mut impl OpenSkel<'obj>, table: &[Program<P>], plan: &P) {
+    for mut program in open.open_object_mut().progs_mut() {
+        let mut lines = table.iter().filter(|line| line.is_needed(plan));
+        let needed = lines.any(|line| program.name() == line.name);
+        program.set_autoload(needed);
+    }
+}
+
+/// Attach a program to its hook; that of a cgroup, to this cgroup.
+pub(crate) fn attach(
+    skeleton: &mut impl Skel<'static>,
+    line: &Program<impl Sized>,
+    cgroup: BorrowedFd<'_>,
+) -> Result<Link, Error> {
+    let program = find(skeleton, line.name);
+    let link = match line.hook {
+        Hook::Sockops | Hook::Cgroup(_) => program.attach_cgroup(cgroup.as_raw_fd()),
+        Hook::Timer => sched::attach_clock(&program),
+        Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_) | Hook::Walk(_) => program.attach(),
+    };
+    link.tried(format!("attach {}", line.name))
 }
 
 /// Return the program of this name.
@@ -42,6 +53,22 @@ pub(crate) fn find<'a>(skeleton: &'a mut impl Skel<'static>, name: &str) -> Prog
     programs
         .find(|program| program.name() == name)
         .unwrap_or_else(|| unreachable!("{name} is a program of ours"))
+}
+
+/// Return the name and the section of every program.
+pub(crate) fn sections(
+    builder: impl for<'place> SkelBuilder<'place>,
+) -> Result<Vec<(String, String)>, Error> {
+    let mut place = MaybeUninit::uninit();
+    let open = builder.open(&mut place).tried("read our own programs")?;
+    let names = open.open_object().progs().map(|program| {
+        let (name, section) = (
+            program.name().to_string_lossy(),
+            program.section().to_string_lossy(),
+        );
+        (name.into_owned(), section.into_owned())
+    });
+    Ok(names.collect())
 }
 
 /// Silence libbpf, except for debugging.

@@ -1,4 +1,6 @@
-//! List the programs. Loading, attaching, `doctor` and docs/kernel-support.md iterate this table.
+//! List the programs of `sockstamp.bpf.c`. Loading, attaching, `doctor` and docs/kernel-support.md
+//! iterate this table. [`packets`](crate::packets) and [`completions`](crate::completions) have one
+//! each, of the same kind.
 
 use sockstamp_model::stage::Stage;
 
@@ -21,30 +23,30 @@ pub enum Demand {
     Parts = demand_for::DEMAND_PARTS,
 }
 
-/// A program of `sockstamp.bpf.c`.
-#[derive(Debug, Clone, Copy)]
-pub struct Program {
+/// A program, and when a plan needs it.
+#[derive(Debug)]
+pub struct Program<P = Plan> {
     /// Its name in C.
     pub name: &'static str,
     /// The attach point.
     pub hook: Hook,
     /// The events that pay for it, selected or not.
     pub costs: &'static str,
-    needed: fn(&Plan) -> bool,
-    demands: fn(&Plan) -> &'static [Demand],
+    needed: fn(&P) -> bool,
+    demands: fn(&P) -> &'static [Demand],
     windowed: bool,
 }
 
-impl Program {
+impl<P> Program<P> {
     /// Return whether a plan needs it.
     #[must_use]
-    pub fn is_needed(&self, plan: &Plan) -> bool {
+    pub fn is_needed(&self, plan: &P) -> bool {
         (self.needed)(plan)
     }
 
     /// Return the demands of which any attaches it; none where it is attached from the start on.
     #[must_use]
-    pub fn demands(&self, plan: &Plan) -> &'static [Demand] {
+    pub fn demands(&self, plan: &P) -> &'static [Demand] {
         (self.demands)(plan)
     }
 
@@ -61,12 +63,18 @@ impl Program {
         }
     }
 
-    const fn on_demand(self, demands: fn(&Plan) -> &'static [Demand]) -> Self {
+    const fn on_demand(self, demands: fn(&P) -> &'static [Demand]) -> Self {
         Self { demands, ..self }
     }
 }
 
-const fn program(name: &'static str, hook: Hook, needed: fn(&Plan) -> bool, costs: &'static str) -> Program {
+/// Return a line of a table.
+pub(crate) const fn program<P>(
+    name: &'static str,
+    hook: Hook,
+    needed: fn(&P) -> bool,
+    costs: &'static str,
+) -> Program<P> {
     Program {
         name,
         hook,
@@ -77,7 +85,7 @@ const fn program(name: &'static str, hook: Hook, needed: fn(&Plan) -> bool, cost
     }
 }
 
-const fn tp(tracepoint: Tracepoint) -> Hook {
+pub(crate) const fn tp(tracepoint: Tracepoint) -> Hook {
     Hook::Tracepoint(tracepoint)
 }
 
@@ -252,29 +260,41 @@ fn drops_unnamed(plan: &Plan) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::mem::MaybeUninit;
-
-    use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-
     use super::*;
+    use crate::completions;
+    use crate::object::sections;
+    use crate::packets;
+    use crate::skeleton::completions::CompletionsSkelBuilder;
+    use crate::skeleton::packets::PacketsSkelBuilder;
     use crate::skeleton::sockstamp::SockstampSkelBuilder;
 
+    /// Return the name and the section of each program of a table, sorted.
+    fn listed<P>(table: &[Program<P>]) -> Vec<(String, String)> {
+        let lines = table.iter();
+        let mut lines: Vec<_> = lines
+            .map(|program| (program.name.to_owned(), program.hook.section()))
+            .collect();
+        lines.sort();
+        lines
+    }
+
     #[test]
-    fn the_table_has_every_program_of_the_object_on_its_hook() {
-        let mut place = MaybeUninit::uninit();
-        let open = SockstampSkelBuilder::default().open(&mut place).unwrap();
-        let compiled: BTreeMap<_, _> = open
-            .open_object()
-            .progs()
-            .map(|program| (program.name().to_owned(), program.section().to_owned()))
-            .collect();
-        let table: BTreeMap<_, _> = PROGRAMS
-            .iter()
-            .map(|program| (program.name.into(), program.hook.section().into()))
-            .collect();
-        assert_eq!(table, compiled);
-        assert_eq!(table.len(), PROGRAMS.len(), "each program is one line");
+    fn each_table_has_every_program_of_its_object_on_its_hook() {
+        let compiled = [
+            sections(SockstampSkelBuilder::default()),
+            sections(PacketsSkelBuilder::default()),
+            sections(CompletionsSkelBuilder::default()),
+        ];
+        let tables = [
+            listed(&PROGRAMS),
+            listed(&packets::PROGRAMS),
+            listed(&completions::PROGRAMS),
+        ];
+        for (compiled, table) in compiled.into_iter().zip(tables) {
+            let mut compiled = compiled.unwrap();
+            compiled.sort();
+            assert_eq!(table, compiled);
+        }
     }
 
     #[test]

@@ -1,9 +1,7 @@
 //! Set the programs' constants from a plan and a request, before loading.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use libbpf_rs::skel::OpenSkel;
 use nix::unistd::{SysconfVar, sysconf};
 
 use crate::abi::raw::INTERFACES;
@@ -12,9 +10,10 @@ use crate::facts::Facts;
 use crate::filter;
 use crate::group;
 use crate::limits::{Limits, Sizes};
+use crate::object;
 use crate::options::{Options, Sampling};
 use crate::plan::{Datagrams, Entry, Plan, Reads};
-use crate::programs;
+use crate::programs::PROGRAMS;
 use crate::sched::WakeFunctions;
 use crate::skeleton::sockstamp::OpenSockstampSkel;
 
@@ -153,11 +152,7 @@ pub(crate) fn apply(
         .paths
         .set_max_entries(if plan.host_path { paths(options) } else { 1 })
         .tried("size the table of packets")?;
-    let needed: BTreeSet<_> = programs::needed(plan).map(|program| program.name).collect();
-    for mut program in open.open_object_mut().progs_mut() {
-        let name = program.name().to_string_lossy().into_owned();
-        program.set_autoload(needed.contains(name.as_str()));
-    }
+    object::choose(open, &PROGRAMS, plan);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use libbpf_rs::Link;
 use libbpf_rs::skel::OpenSkel;
 use sockstamp_bpf::object;
 
+use crate::attach::attach_traced;
 use crate::skeleton::floor::{FloorSkel, FloorSkelBuilder};
 
 /// The empty programs, attached.
@@ -34,7 +35,7 @@ impl Floor {
         let mut skeleton = object::open(FloorSkelBuilder::default())?
             .load()
             .context("cannot load the empty programs")?;
-        let mut links = object::attach_traced(&mut skeleton)?;
+        let mut links = attach_traced(&mut skeleton)?;
         let cgroup = File::open(cgroup).with_context(|| format!("cannot open {}", cgroup.display()))?;
         let programs = &skeleton.progs;
         for program in [

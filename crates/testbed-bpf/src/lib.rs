@@ -3,6 +3,7 @@
 
 #![deny(unsafe_code)]
 
+mod attach;
 pub mod floor;
 pub mod naive;
 pub mod points;

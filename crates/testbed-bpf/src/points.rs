@@ -13,6 +13,7 @@ use sockstamp_bpf::object;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::flow::NetnsInode;
 
+use crate::attach::attach_traced;
 use crate::skeleton::points::{PointsSkel, PointsSkelBuilder};
 
 /// The points, in the order of the programs' `enum point`.
@@ -59,7 +60,7 @@ impl Points {
             program.set_autoload(kernel.type_by_name::<Func<'_>>(function).is_some());
         }
         let mut skeleton = open.load().context("cannot load the programs")?;
-        let links = object::attach_traced(&mut skeleton)?;
+        let links = attach_traced(&mut skeleton)?;
         Ok(Self {
             _links: links,
             skeleton,

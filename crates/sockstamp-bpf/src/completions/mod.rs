@@ -8,6 +8,7 @@ mod attachment;
 mod client;
 mod listener;
 mod offer;
+mod programs;
 mod publisher;
 mod server;
 mod workers;
@@ -16,6 +17,7 @@ use sockstamp::completions::area::layout;
 
 pub use listener::Listener;
 pub use offer::Offer;
+pub use programs::PROGRAMS;
 pub use publisher::Publisher;
 pub use server::{Limits, Server};
 

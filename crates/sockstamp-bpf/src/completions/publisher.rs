@@ -11,6 +11,7 @@ use libbpf_rs::skel::{OpenSkel, Skel};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, MapType};
 
 use super::attachment::Attachment;
+use super::programs::{PROGRAMS, Plan};
 use crate::abi::raw;
 use crate::error::{Error, Tried};
 use crate::object;
@@ -36,7 +37,8 @@ mod mark {
 /// The programs, attached, and the memory of applications.
 pub struct Publisher {
     skeleton: CompletionsSkel<'static>,
-    _links: Vec<Link>,
+    /// Sees entries of error queues.
+    _reports: Link,
     /// Walks over the maps of the host.
     areas: Link,
     sockets: u32,
@@ -83,25 +85,27 @@ impl Publisher {
             .set_max_entries(applications.saturating_mul(sockets))
             .and_then(|()| open.maps.applications.set_max_entries(applications))
             .tried("size the maps")?;
-        for program in [
-            &mut open.progs.completions_select,
-            &mut open.progs.completions_sockops,
-        ] {
-            program.set_autoload(tx_timestamping);
-        }
+        object::choose(
+            &mut open,
+            &PROGRAMS,
+            &Plan {
+                tcp_stamps: tx_timestamping,
+            },
+        );
         let cgroup2 = match &facts.cgroup2 {
             Some(root) if tx_timestamping => {
                 Some(File::open(root).tried(format!("open {}", root.display()))?)
             }
             _ => None,
         };
-        let mut skeleton = open.load().tried("load the programs")?;
-        let links = object::attach_traced(&mut skeleton)?;
+        let skeleton = open.load().tried("load the programs")?;
+        let reports = skeleton.progs.completions_error_report.attach();
+        let reports = reports.tried("attach completions_error_report")?;
         let areas = skeleton.progs.completions_areas.attach();
         Ok(Self {
             areas: areas.tried("attach completions_areas")?,
             skeleton,
-            _links: links,
+            _reports: reports,
             sockets,
             registrations: 0,
             selection: Attachment::default(),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
@@ -11,7 +11,6 @@ use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
 use crate::abi::raw::demand_for;
 use crate::clock::monotonic_now;
 use crate::error::{Error, Tried};
-use crate::facts::Hook;
 use crate::object;
 use crate::plan::Plan;
 use crate::privilege::with_capabilities;
@@ -130,12 +129,7 @@ impl Standby {
     }
 
     fn attach(&self, skeleton: &mut SockstampSkel<'static>, program: &Program) -> Result<Link, Error> {
-        let ours = object::find(skeleton, program.name);
-        let link = match program.hook {
-            Hook::Cgroup(_) => ours.attach_cgroup(self.cgroup.as_raw_fd()),
-            _ => ours.attach(),
-        };
-        link.tried(format!("attach {}", program.name))
+        object::attach(skeleton, program, self.cgroup.as_fd())
     }
 
     fn leave(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan, demand: Demand) {

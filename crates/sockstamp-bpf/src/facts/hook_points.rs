@@ -1,6 +1,6 @@
 //! Places in the kernel where a program may be attached, by the kernel's own names.
 
-/// A tracepoint that a stage may need, by the name the kernel knows it by.
+/// A tracepoint, by the name the kernel knows it by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "each is the kernel's own name in another spelling")]
 pub enum Tracepoint {
@@ -15,10 +15,12 @@ pub enum Tracepoint {
     NetDevQueue,
     NetDevStartXmit,
     KfreeSkb,
+    NetifReceiveSkb,
+    InetSkErrorReport,
 }
 
 impl Tracepoint {
-    /// All of them.
+    /// Those that a stage may need.
     pub const ALL: [Self; 11] = [
         Self::SignalDeliver,
         Self::TcpSendmsgLocked,
@@ -48,6 +50,8 @@ impl Tracepoint {
             Self::NetDevQueue => "net_dev_queue",
             Self::NetDevStartXmit => "net_dev_start_xmit",
             Self::KfreeSkb => "kfree_skb",
+            Self::NetifReceiveSkb => "netif_receive_skb",
+            Self::InetSkErrorReport => "inet_sk_error_report",
         }
     }
 }

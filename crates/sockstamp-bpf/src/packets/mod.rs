@@ -1,29 +1,28 @@
 //! Every packet of selected flows: programs of their own, loaded for nothing else.
 
+mod programs;
 mod record;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::mem;
 use std::num::NonZeroU32;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
-use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel};
-use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, ProgramAttachType, RingBuffer, RingBufferBuilder};
-use nix::errno::Errno;
+use libbpf_rs::{Link, MapCore, MapFlags};
 use sockstamp_model::clock::{ClockOffset, Monotonic, Nanos, Realtime};
 use sockstamp_model::packet::Packet;
 
+use crate::abi::Ring;
 use crate::abi::raw::packet_loss;
 use crate::clock::monotonic_now;
 use crate::error::{Error, Tried};
-use crate::facts::Facts;
+use crate::facts::{Facts, Hook};
 use crate::filter;
 use crate::flow;
 use crate::group::Names;
@@ -36,6 +35,8 @@ use crate::target::{comm_key, require_process, target_cgroup};
 use crate::verified;
 use crate::wakeups::Wakeups;
 
+pub use programs::PROGRAMS;
+use programs::Plan;
 use record::Raw;
 
 /// The choice of packets, and of their bytes.
@@ -90,8 +91,7 @@ const GO: usize = 16_384;
 pub struct Packets {
     // Fields are dropped in this order: nothing may run any more when the maps go.
     links: Vec<Link>,
-    ring: RingBuffer<'static>,
-    inbox: Rc<RefCell<Vec<Raw>>>,
+    ring: Ring<Raw>,
     /// Packets that wait for earlier ones.
     held: Vec<Raw>,
     /// The ring has more of them.
@@ -123,18 +123,20 @@ impl Packets {
         }
         let root = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
         let cgroup = target_cgroup(&options.target, root)?;
-        let mut skeleton = load(options, &facts, &cgroup)?;
+        let plan = Plan {
+            all_stages: options.all_stages,
+            sees_sockets: options.all_stages && facts.casts == Some(true),
+        };
+        let mut skeleton = load(options, &plan, &facts, &cgroup)?;
         select_tasks(&skeleton, &options.target)?;
-        let inbox = Rc::new(RefCell::new(Vec::new()));
-        let ring = open_ring(&skeleton, &inbox)?;
+        let ring = Ring::open(&skeleton.maps.packet_ring, GO, Raw::of)?;
         let wakeups = Wakeups::new(&[skeleton.maps.packet_ring.as_fd()])?;
-        let links = attach(&mut skeleton, &cgroup)?;
+        let links = attach(&mut skeleton, &plan, &cgroup)?;
         // After the hooks: what is made meanwhile is theirs, or found here.
         flow::run_once(&skeleton.progs.packets_held, "look at existing sockets")?;
         Ok(Self {
             links,
             ring,
-            inbox,
             held: Vec::new(),
             more: false,
             wakeups,
@@ -142,7 +144,7 @@ impl Packets {
             cgroups: BTreeSet::new(),
             names: Names::new(root),
             skeleton,
-            sees_sockets: options.all_stages && facts.casts == Some(true),
+            sees_sockets: plan.sees_sockets,
         })
     }
 
@@ -232,12 +234,8 @@ impl Packets {
     }
 
     fn read(&mut self) -> Result<(), Error> {
-        self.more = match self.ring.consume() {
-            Ok(_) => false,
-            Err(error) if error.kind() == ErrorKind::Interrupted => true,
-            Err(error) => return Err(error).tried("read packets"),
-        };
-        self.held.append(&mut self.inbox.borrow_mut());
+        let held = &mut self.held;
+        self.more = !self.ring.go(|packets| held.append(packets))?;
         Ok(())
     }
 
@@ -277,17 +275,18 @@ fn offset() -> Result<ClockOffset<Monotonic, Realtime>, Error> {
 }
 
 /// Bytes behind the linear part can be read from Linux 6.12 on; there is no other way to know.
-fn load(options: &Options, facts: &Facts, cgroup: &File) -> Result<PacketsSkel<'static>, Error> {
+fn load(options: &Options, plan: &Plan, facts: &Facts, cgroup: &File) -> Result<PacketsSkel<'static>, Error> {
     if options.snaplen > 0
-        && let Ok(skeleton) = try_load(options, facts, cgroup, true)
+        && let Ok(skeleton) = try_load(options, plan, facts, cgroup, true)
     {
         return Ok(skeleton);
     }
-    try_load(options, facts, cgroup, false)
+    try_load(options, plan, facts, cgroup, false)
 }
 
 fn try_load(
     options: &Options,
+    plan: &Plan,
     facts: &Facts,
     cgroup: &File,
     paged: bool,
@@ -313,9 +312,7 @@ fn try_load(
     }
     let ring = open.maps.packet_ring.set_max_entries(options.ring_bytes);
     ring.tried("size the ring buffer")?;
-    open.progs.packets_queued.set_autoload(options.all_stages);
-    let sees_sockets = options.all_stages && facts.casts == Some(true);
-    open.progs.packets_arrived.set_autoload(sees_sockets);
+    object::choose(&mut open, &PROGRAMS, plan);
     open.load().tried("load the programs for packets")
 }
 
@@ -335,41 +332,10 @@ fn select_tasks(skeleton: &PacketsSkel<'_>, target: &Target) -> Result<(), Error
     Ok(())
 }
 
-fn open_ring(
-    skeleton: &PacketsSkel<'static>,
-    inbox: &Rc<RefCell<Vec<Raw>>>,
-) -> Result<RingBuffer<'static>, Error> {
-    let outbox = Rc::clone(inbox);
-    let mut builder = RingBufferBuilder::new();
-    builder
-        .add(&skeleton.maps.packet_ring, move |sample| {
-            let mut outbox = outbox.borrow_mut();
-            outbox.extend(Raw::of(sample));
-            // A negative number ends the reading behind this record (ringbuf_process_ring() of
-            // libbpf).
-            match outbox.len() < GO {
-                true => 0,
-                false => -(Errno::EINTR as i32),
-            }
-        })
-        .tried("read the ring buffer")?;
-    builder.build().tried("read the ring buffer")
-}
-
-/// The hooks of packets come last: what they need to know of sockets is noted by the others.
-fn attach(skeleton: &mut PacketsSkel<'static>, cgroup: &File) -> Result<Vec<Link>, Error> {
-    let mut links = Vec::new();
-    for program in skeleton.object_mut().progs_mut() {
-        let of_cgroup = !matches!(
-            program.attach_type(),
-            ProgramAttachType::TraceIter | ProgramAttachType::TraceRawTp
-        );
-        if of_cgroup && program.autoload() {
-            let name = program.name().to_string_lossy().into_owned();
-            let link = program.attach_cgroup(cgroup.as_raw_fd());
-            links.push(link.tried(format!("attach {name}"))?);
-        }
-    }
-    links.extend(object::attach_traced(skeleton)?);
-    Ok(links)
+fn attach(skeleton: &mut PacketsSkel<'static>, plan: &Plan, cgroup: &File) -> Result<Vec<Link>, Error> {
+    let needed = PROGRAMS.iter().filter(|program| program.is_needed(plan));
+    needed
+        .filter(|program| !matches!(program.hook, Hook::Walk(_)))
+        .map(|program| object::attach(skeleton, program, cgroup.as_fd()))
+        .collect()
 }

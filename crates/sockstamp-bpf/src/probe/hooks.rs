@@ -7,9 +7,9 @@ use std::mem::MaybeUninit;
 use libbpf_rs::ProgramType;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 
-use crate::error::{Error, Tried};
+use crate::error::Error;
 use crate::facts::{Facts, Trial, TriedHook};
-use crate::object::quiet_libbpf;
+use crate::object::{quiet_libbpf, sections};
 use crate::plan::{self, Plan, Request, missing_capabilities};
 use crate::programs;
 use crate::sched;
@@ -105,20 +105,6 @@ pub(crate) fn obstacle(facts: &Facts) -> Option<&'static str> {
         None => Some("kernel BTF not readable"),
         Some(true) => (!missing_capabilities(facts).is_empty()).then_some("missing capabilities"),
     }
-}
-
-/// Name and section of every program.
-fn sections(builder: impl for<'place> SkelBuilder<'place>) -> Result<Vec<(String, String)>, Error> {
-    let mut place = MaybeUninit::uninit();
-    let open = builder.open(&mut place).tried("read our own programs")?;
-    let names = open.open_object().progs().map(|program| {
-        let (name, section) = (
-            program.name().to_string_lossy(),
-            program.section().to_string_lossy(),
-        );
-        (name.into_owned(), section.into_owned())
-    });
-    Ok(names.collect())
 }
 
 /// Try one of the measuring programs, with its settings.

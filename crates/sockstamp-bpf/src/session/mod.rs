@@ -60,7 +60,7 @@ pub struct Session {
     refusal: Option<Error>,
     refused: bool,
     giving_up: Option<udp::GivingUp>,
-    ring: Option<Ring>,
+    ring: Option<Ring<Record>>,
     wakeups: Wakeups,
     /// The last look at the ring found some.
     records_come: bool,

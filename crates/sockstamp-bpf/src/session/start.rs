@@ -69,7 +69,7 @@ impl Session {
         let banks = Banks::map(&skeleton.maps.banks, facts.processors).tried("map the counters")?;
         let ring = options
             .record
-            .then(|| Ring::open(&skeleton.maps.records))
+            .then(|| Ring::of_messages(&skeleton.maps.records))
             .transpose()?;
         let groups = options
             .groups
@@ -231,14 +231,10 @@ impl Session {
     fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
         let at_once = |program: &&programs::Program| program.demands(&self.plan).is_empty();
         for program in programs::needed(&self.plan).filter(at_once) {
-            let ours = object::find(&mut self.skeleton, program.name);
-            let link = match program.hook {
-                Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_) => ours.attach(),
-                Hook::Timer => sched::attach_clock(&ours),
-                Hook::Sockops | Hook::Cgroup(_) => ours.attach_cgroup(cgroup.as_raw_fd()),
-                Hook::Walk(_) => continue,
-            };
-            let link = link.tried(format!("attach {}", program.name))?;
+            if matches!(program.hook, Hook::Walk(_)) {
+                continue;
+            }
+            let link = object::attach(&mut self.skeleton, program, cgroup.as_fd())?;
             if let (true, Some(windows)) = (program.is_windowed(), &mut self.windows) {
                 windows.keep(program.name, link);
             } else if program.hook == CLOSING && self.plan.uses_bit() {
