@@ -95,24 +95,24 @@ pub enum Subcommand {
     /// Show live where the time goes, full screen
     ///
     /// Rows are groups of messages; columns are stages, coloured by their share of the time. Enter
-    /// leads from a group to its flows and to their last messages; ? lists the keys. Figures are
-    /// those of the last interval.
+    /// opens a group's flows, then a flow's last messages; ? lists the keys. Figures cover the last
+    /// interval.
     ///
     /// Quantiles are off by at most 9.2 %. NO_COLOR disables colours.
     Top(top::Options),
     /// Write every packet of the target as pcapng, for Wireshark
     ///
-    /// Packets are those that tcpdump shows, of connections and sockets that exist or are created,
-    /// with their process and container in a comment. Each is written once, where it is seen first:
-    /// at the driver if it is sent, after GRO if it is received. With --all-stages it is written at
-    /// each stage, on an interface of its own. docs/pcap.md shows how to use it in Wireshark.
+    /// Write the packets that tcpdump would show, of existing and new connections and sockets, with
+    /// their process and container in a comment. Each is written once, where it is seen first: at
+    /// the driver if it is sent, after GRO if it is received. With --all-stages it is written at
+    /// each stage, on a separate interface. docs/pcap.md shows how to use it in Wireshark.
     Pcap(pcap::Options),
     /// Find the stages that make slow messages slow
     ///
     /// Compare the slowest 1 % of messages with normal ones, separately for sends, reads and
     /// answers: which stage or part carries how much of the excess, how sure that is, and what
-    /// usually cures it. Measures a target, or reads recordings. A conclusion needs slow messages
-    /// in 20 flows or 20 seconds. docs/explain.md has the method.
+    /// usually cures it. Measure a target, or read recordings. A conclusion needs slow messages
+    /// in 20 flows or 20 seconds. docs/explain.md describes the method.
     Explain(explain::Options),
     /// Record messages in Parquet files, one row each
     ///
@@ -122,23 +122,23 @@ pub enum Subcommand {
     Record(record::Options),
     /// Print the table of `stat` from recordings
     ///
-    /// Counts, sums and distributions are those of the recorded messages by their weight, as `stat`
-    /// counts them. Figures that recordings do not have are zero: messages in flight, losses,
-    /// segments of messages that were not measured. The duration is that from the first message to
-    /// the last. --by and --interval sum by group and by time.
+    /// Counts, sums and distributions are those of the recorded messages by weight, as in `stat`.
+    /// Figures that recordings lack are zero: messages in flight, losses, segments of unmeasured
+    /// messages. The duration runs from the first message to the last. --by and --interval sum by
+    /// group and by time.
     Report(report::Options),
     /// Find the stages that changed from one recording to another
     ///
     /// Compare quantiles of each stage, with 95 % intervals that hold for all together. A star
-    /// marks what changed for sure. docs/diff.md has the method.
+    /// marks a significant change. docs/diff.md describes the method.
     ///
     /// Exit status: 0 done, 3 if a condition of --fail-if holds.
     Diff(diff::Options),
     /// Join the recordings of two hosts: each message from its send call to its read call
     ///
     /// TCP messages are matched by sequence numbers. `net.forward`, the path between the hosts,
-    /// needs the offset of their clocks: it comes from the messages themselves, with the interval
-    /// that they leave (± clocks). docs/join.md has the method.
+    /// needs the offset of their clocks, which is computed from the messages, with its uncertainty
+    /// (± clocks). docs/join.md describes the method.
     Join(join::Options),
     /// Convert recordings for other programs
     ///
@@ -153,10 +153,10 @@ pub enum Subcommand {
     /// Probe hosts; print round-trip times by kernel stamps, and the prober's own delay
     ///
     /// Send one probe per host and interval, by ICMP, --udp or --tcp, and print a line per result.
-    /// Times are from the kernel's stamp of the probe to its stamp of the answer; the prober delay
-    /// beside it is what a user-space pinger would add. ICMP needs no privilege where
-    /// net.ipv4.ping_group_range includes the user's group, otherwise CAP_NET_RAW. Without that,
-    /// --tcp opens and closes connections, whose times are taken in user space.
+    /// Times run from the kernel's stamp of the probe to its stamp of the answer; the prober delay
+    /// printed beside them is what a user-space pinger would add. ICMP needs no privilege if
+    /// net.ipv4.ping_group_range includes the user's group, and CAP_NET_RAW otherwise. Without that,
+    /// --tcp opens and closes connections, and takes the times in user space.
     ///
     /// Exit status: 0 if every host answered, 1 if one did not, 2 on errors. With both -c and -w it
     /// is also 1 if fewer than -c probes were answered. Ctrl-C ends it with the summary.
@@ -166,11 +166,11 @@ pub enum Subcommand {
     /// Print the plan that `stat` would use with the same options, hook by hook. It measures only a
     /// few messages of its own, over the loopback interface.
     Doctor(doctor::Options),
-    /// Measure all the time, and serve the figures to Prometheus
+    /// Measure continuously, and serve metrics to Prometheus
     ///
     /// Serve /metrics over HTTP until Ctrl-C or SIGTERM: distributions of the stages by container,
     /// messages, bytes, verdicts, losses and the agent's own cost, as counters that only grow.
-    /// /healthz, /readyz and /config are there too. docs/agent.md lists metrics and settings.
+    /// It also serves /healthz, /readyz and /config. docs/agent.md lists metrics and settings.
     Agent(agent::Options),
     /// Publish zerocopy completions and stamps in memory of the applications that register
     ///

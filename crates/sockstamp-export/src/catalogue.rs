@@ -186,7 +186,7 @@ metrics! {
     ).by(&["reason"]);
     ABSENT = gauge(
         "sockstamp_absent_stage",
-        "1 for each stage that this host cannot give, with the reason.",
+        "1 for each stage that this host cannot measure, with the reason.",
     ).by(&["stage", "reason"]);
     BUILD = gauge(
         "sockstamp_build_info",
@@ -198,7 +198,7 @@ metrics! {
     );
     REFUSED_GROUPS = counter(
         "sockstamp_overflows",
-        "Times that a group found no room for its series (max_series); its messages have the label otel_metric_overflow.",
+        "Number of times that a group found no room for its series (max_series); its messages have the label otel_metric_overflow.",
     );
     EXPIRED = counter(
         "sockstamp_expired_groups",
@@ -206,15 +206,15 @@ metrics! {
     );
     RELOADS = counter(
         "sockstamp_config_reloads",
-        "Times that the configuration was read again.",
+        "Reloads of the configuration.",
     ).by(&["result"]);
     LOOKS = counter(
         "sockstamp_looks",
-        "Looks at the counters of the kernel; scrapes in quick succession share one.",
+        "Readings of the kernel's counters; scrapes in quick succession share one.",
     );
     LOOK_TIME = counter(
         "sockstamp_look_seconds",
-        "Time that these looks took.",
+        "Time that these readings took.",
     ).seconds();
     DROPPED_CLIENTS = counter(
         "sockstamp_dropped_clients",
@@ -226,7 +226,7 @@ metrics! {
     );
     HINDSIGHT_LOST = counter(
         "sockstamp_hindsight_lost_messages",
-        "Messages that were not written, because the disk was behind, had no room or failed.",
+        "Messages that were not written, because the disk was too slow, was full or failed.",
     ).by(&["reason"]);
     HINDSIGHT_BYTES = gauge(
         "sockstamp_hindsight_bytes",
@@ -234,19 +234,19 @@ metrics! {
     ).bytes();
     HINDSIGHT_EARLY = counter(
         "sockstamp_hindsight_early_files",
-        "Files that were removed before their time, for max_size or min_free.",
+        "Files that were removed early, because of max_size or min_free.",
     );
     SNAPSHOTS = counter(
         "sockstamp_snapshots",
-        "Requests to keep the last minutes.",
+        "Requests for a snapshot of the last minutes.",
     ).by(&["result"]);
     OTLP_ITEMS = counter(
         "sockstamp_otlp_items",
-        "Series and spans for the receiver of OpenTelemetry's protocol, by their fate; docs/agent.md has a table.",
+        "Series and spans for the OpenTelemetry receiver, by result; docs/agent.md describes the results.",
     ).by(&["signal", "result"]);
     CONTAINER_LATENCY = gauge(
         "container_net_latency_seconds",
-        "Round trip of the last probe of a peer that a container has connections to; absent after a probe without answer.",
+        "Round trip of the last probe of a peer to which a container has connections; absent after an unanswered probe.",
     ).seconds().by(&["container_id", "destination_ip"]);
     PROBE_TIME = histogram(
         "container_net_probe_seconds",
@@ -254,47 +254,47 @@ metrics! {
     ).by(&["container_id", "destination_ip", "method"]);
     PROBES = counter(
         "container_net_probes",
-        "Probes of such peers, by their outcome: answered, lost, refused by the network, or not_sent.",
+        "Probes of such peers, by result: answered, lost, refused by the network, or not_sent.",
     ).by(&["container_id", "destination_ip", "method", "result"]);
     PROBED_PEERS = gauge(
         "sockstamp_probed_peers",
-        "Peers of containers by the method that finds their round trip; docs/agent.md explains the methods.",
+        "Peers of containers by the method of probing them; docs/agent.md explains the methods.",
     ).by(&["method"]);
     UNPROBED_PEERS = gauge(
         "sockstamp_unprobed_peers",
-        "Peers of containers that were left out at the last look, by reason.",
+        "Peers of containers that are not probed, by reason.",
     ).by(&["reason"]);
     UNANSWERED_METHODS = counter(
         "sockstamp_unanswered_probe_methods",
-        "Times that a peer answered none of the first probes of a method, and the next method was tried.",
+        "Number of times that a peer answered none of the first probes of a method, and the next method was tried.",
     ).by(&["method"]);
     PROBE_LOSSES = counter(
         "sockstamp_probe_losses",
-        "Probes that were skipped because the agent was late, and outcomes of probes that were dropped or never known.",
+        "Probes that were skipped because the agent was late, and results that were dropped or are unknown.",
     ).by(&["reason"]);
     COST = gauge(
         "sockstamp_cost_cores",
-        "CPU time that measuring takes, as a part of one core, by the last looks: of the programs and of the agent.",
+        "CPU time of measuring, as a fraction of one core, at the last checks: of the programs and of the agent.",
     ).by(&["part"]);
     MAX_COST = gauge(
         "sockstamp_max_cost_cores",
-        "The ceiling for the cost of measuring, as a part of one core (max_cost).",
+        "Limit for the cost of measuring, as a fraction of one core (max_cost).",
     );
     COST_LOOKS = counter(
         "sockstamp_cost_looks",
-        "Looks at the cost, and those after which even the cheapest way of measuring cost more than max_cost.",
+        "Checks of the cost, and those after which even the cheapest settings cost more than max_cost.",
     ).by(&["result"]);
     RATE_CAP = gauge(
         "sockstamp_rate_cap",
-        "Messages measured per second, flow and direction; lower than rate_cap where measuring would cost more than max_cost.",
+        "Messages measured per second, flow and direction; lower than rate_cap if measuring would otherwise cost more than max_cost.",
     );
     WINDOWS = counter(
         "sockstamp_windows",
-        "Windows in which TCP was measured, because all the time would cost more than max_cost; late and failed ones included.",
+        "Windows in which TCP was measured, because continuous measuring would cost more than max_cost; including late and failed ones.",
     ).by(&["result"]);
     WINDOWS_ONE_OF = gauge(
         "sockstamp_windows_one_of",
-        "The inverse of the part of the time in which TCP is measured; above 1, counts of messages are estimates.",
+        "Inverse of the fraction of the time in which TCP is measured; above 1, counts of messages are estimates.",
     );
     PROGRAM_RUNS = counter(
         "sockstamp_program_runs",

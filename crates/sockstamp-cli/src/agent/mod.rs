@@ -66,10 +66,10 @@ pub enum Action {
 /// Options of `agent`.
 #[derive(Debug, Args)]
 pub struct Options {
-    /// Ask this of the agent that runs, at the address of --listen or of the file
+    /// Send this request to the running agent, at the address of --listen or of the file
     #[arg(value_enum, conflicts_with = "check")]
     pub action: Option<Action>,
-    /// Read settings from this file, and again on SIGHUP; docs/agent.md lists them
+    /// Read settings from this file, and reload it on SIGHUP; docs/agent.md lists them
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Check the file of --config, and exit
@@ -153,11 +153,11 @@ fn warn_of_the_network(config: &Config) {
     match (&config.tls, &config.token_file) {
         (Some(_), Some(_)) => {}
         (Some(_), None) => {
-            complain("anybody who reaches the address can read the figures: there is no token")
+            complain("anyone who can reach the address can read the metrics: there is no token")
         }
-        (None, Some(_)) => complain("the token and the figures cross the network without encryption"),
+        (None, Some(_)) => complain("the token and the metrics cross the network without encryption"),
         (None, None) => complain(
-            "anybody who reaches the address can read the figures: there is neither encryption nor a token",
+            "anyone who can reach the address can read the metrics: there is neither encryption nor a token",
         ),
     }
 }

@@ -19,7 +19,7 @@ pub struct Options {
     pub second: PathBuf,
     /// Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it
     ///
-    /// Otherwise the offset of the clocks comes from the messages themselves, with an interval.
+    /// Otherwise the offset of the clocks is computed from the messages, with an interval.
     #[arg(long)]
     pub ptp: bool,
     /// Find connections whose addresses NAT changes, by the numbers and lengths of their messages
@@ -39,10 +39,10 @@ pub struct Options {
     /// Write each joined message to this file, one JSON object per line
     #[arg(long, value_name = "FILE")]
     pub lives: Option<PathBuf>,
-    /// Write them as a recording: `report`, `explain`, `diff` and SQL read whole lives as well
+    /// Write the joined messages as a recording, for `report`, `explain`, `diff` and SQL
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write the offsets of the clocks to this file, as CSV: sql/join.sql joins by them
+    /// Write the offsets of the clocks to this file, as CSV, for sql/join.sql
     #[arg(long, value_name = "FILE")]
     pub clocks: Option<PathBuf>,
     /// Output format
