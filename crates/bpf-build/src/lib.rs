@@ -34,6 +34,12 @@ impl Clang {
         find_clang().map(|path| Self { path })
     }
 
+    /// Take this clang.
+    #[must_use]
+    pub fn named(clang: impl Into<PathBuf>) -> Self {
+        Self { path: clang.into() }
+    }
+
     /// Return the version that it says it has.
     ///
     /// # Errors
@@ -51,29 +57,61 @@ impl Clang {
     /// If clang refuses, or miscompiles each time.
     pub fn skeleton(&self, source: &str, out: &Path, headers: &[&Path]) -> Result<()> {
         let stem = stem(source)?;
-        compile(&self.path, source, stem, out, headers)
+        let mut compilation = Compilation::new(&self.path, source, out.join(format!("{stem}.o")), headers);
+        for _ in 0..MOST_COMPILATIONS {
+            if compilation.is_sound()? {
+                return compilation
+                    .builder
+                    .generate(out.join(format!("{stem}.skel.rs")))
+                    .with_context(|| format!("cannot write the skeleton of {source}"));
+            }
+        }
+        bail!(
+            "{} miscompiled {source} {MOST_COMPILATIONS} times: name another clang in CLANG",
+            self.path.display()
+        )
+    }
+
+    /// Compile once, to an object in the folder `out`, and return true if it has a load through a
+    /// constant.
+    ///
+    /// # Errors
+    ///
+    /// If clang refuses.
+    pub fn miscompiles(&self, source: &str, out: &Path, headers: &[&Path]) -> Result<bool> {
+        let object = out.join(format!("{}.o", stem(source)?));
+        Ok(!Compilation::new(&self.path, source, object, headers).is_sound()?)
     }
 }
 
-/// Compile until the object has no load through a constant.
-fn compile(clang: &Path, source: &str, stem: &str, out: &Path, headers: &[&Path]) -> Result<()> {
-    let object = out.join(format!("{stem}.o"));
-    let mut builder = builder(clang, source, headers);
-    builder.obj(&object);
-    for _ in 0..MOST_COMPILATIONS {
-        builder
-            .build()
-            .with_context(|| format!("cannot compile {source} with {}", clang.display()))?;
-        if !miscompiled::has_load_through_constant(&fs::read(&object)?)? {
-            return builder
-                .generate(out.join(format!("{stem}.skel.rs")))
-                .with_context(|| format!("cannot write the skeleton of {source}"));
+/// A source on its way to an object.
+struct Compilation<'a> {
+    clang: &'a Path,
+    source: &'a str,
+    object: PathBuf,
+    builder: SkeletonBuilder,
+}
+
+impl<'a> Compilation<'a> {
+    fn new(clang: &'a Path, source: &'a str, object: PathBuf, headers: &[&Path]) -> Self {
+        let mut builder = builder(clang, source, headers);
+        builder.obj(&object);
+        Self {
+            clang,
+            source,
+            object,
+            builder,
         }
     }
-    bail!(
-        "{} miscompiled {source} {MOST_COMPILATIONS} times: name another clang in CLANG",
-        clang.display()
-    )
+
+    /// Compile, and return true if the object has no load through a constant.
+    fn is_sound(&mut self) -> Result<bool> {
+        let (source, clang) = (self.source, self.clang.display());
+        self.builder
+            .build()
+            .with_context(|| format!("cannot compile {source} with {clang}"))?;
+        Ok(!miscompiled::has_load_through_constant(&fs::read(&self.object)?)?)
+    }
 }
 
 /// The skeleton's types have their names from it.
