@@ -31,7 +31,19 @@ impl Banks {
     /// Copy every bank. Each word is read whole; words that are counted together may be read before
     /// and after a message.
     pub fn read(&self) -> Vec<Bank> {
-        (0..self.count).map(|bank| self.read_one(bank)).collect()
+        // In place: what a bank takes of the stack would stay resident.
+        let mut banks = Vec::<Bank>::with_capacity(self.count);
+        let target = banks.spare_capacity_mut().as_mut_ptr().cast::<u64>();
+        for index in 0..self.count * BANK_WORDS {
+            let value = self.word(index / BANK_WORDS, index % BANK_WORDS);
+            // SAFETY: `index` is below the words of `count` banks, for which there is room, and
+            // which are ours alone.
+            unsafe { target.add(index).write(value) };
+        }
+        // SAFETY: all words of `count` banks were written above, and any value is valid for the
+        // integers that Bank consists of.
+        unsafe { banks.set_len(self.count) };
+        banks
     }
 
     /// Return the number of measured messages, without a copy of the banks.
@@ -53,18 +65,6 @@ impl Banks {
         unsafe {
             AtomicU64::from_ptr(source.add(bank * BANK_WORDS + word).cast_mut()).load(Ordering::Relaxed)
         }
-    }
-
-    fn read_one(&self, index: usize) -> Bank {
-        let mut copy = Bank::default();
-        let target = (&raw mut copy).cast::<u64>();
-        for word in 0..BANK_WORDS {
-            let value = self.word(index, word);
-            // SAFETY: `word < BANK_WORDS`, so the address lies within `copy`, which is ours alone;
-            // any value is valid for the integers that Bank consists of.
-            unsafe { target.add(word).write(value) };
-        }
-        copy
     }
 }
 

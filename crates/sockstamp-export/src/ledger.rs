@@ -68,14 +68,17 @@ struct Series {
     since: Duration,
 }
 
+/// Groups by their keys.
+type Counts = BTreeMap<GroupKey, Arc<GroupSummary>>;
+
 /// The series of all groups.
 #[derive(Debug)]
 pub struct Ledger {
     limits: Limits,
     series: BTreeMap<Arc<Labels>, Series>,
     overflow: GroupSummary,
-    /// The counts at the last look.
-    last: BTreeMap<GroupKey, GroupSummary>,
+    /// The counts at the last look. A series that only one group has filled shares its counts.
+    last: Counts,
     last_rest: GroupSummary,
     looked: Duration,
     refused: u64,
@@ -90,7 +93,7 @@ impl Ledger {
             limits,
             series: BTreeMap::new(),
             overflow: GroupSummary::default(),
-            last: BTreeMap::new(),
+            last: Counts::new(),
             last_rest: GroupSummary::default(),
             looked: Duration::ZERO,
             refused: 0,
@@ -110,68 +113,67 @@ impl Ledger {
 
     /// Take a look at a new measurement, of which nothing is to be added so far.
     pub fn begin(&mut self, look: Look) {
-        self.last = sum_by_key(look.groups);
+        let counts = sum_by_key(look.groups).into_iter();
+        self.last = counts.map(|(key, group)| (key, Arc::new(group))).collect();
         self.last_rest = look.rest;
     }
 
     /// Add what has been counted since the last look. `ended` are groups that no later look has.
     pub fn add(&mut self, now: Duration, look: Look, ended: Vec<GroupSummary>, naming: &impl Naming) {
-        let live = sum_by_key(look.groups);
-        let mut ended = sum_by_key(ended);
-        let mut last = std::mem::take(&mut self.last);
-        for (key, group) in &live {
-            let last = last.remove(key);
-            match ended.remove(key) {
-                Some(mut counted) => {
-                    counted.merge(group);
-                    self.grow_since(now, last, &counted, naming);
-                }
-                None => self.grow_since(now, last, group, naming),
-            }
+        let mut addition = self.look(now, ended, naming);
+        for group in sum_by_key(look.groups).into_values() {
+            addition.add(group);
         }
-        for (key, group) in &ended {
-            self.grow_since(now, last.remove(key), group, naming);
-        }
-        add_up(&mut self.overflow, &look.rest.since(&self.last_rest));
-        self.last = live;
-        self.last_rest = look.rest;
-        self.looked = now;
-        self.expire(now, naming);
+        addition.end(look.rest);
     }
 
-    fn grow_since(
+    /// Begin to add what has been counted since the last look, group by group: all at once would
+    /// take as much memory again. `ended` are groups that no later look has.
+    pub fn look<'a, N: Naming>(
+        &'a mut self,
+        now: Duration,
+        ended: Vec<GroupSummary>,
+        naming: &'a N,
+    ) -> Addition<'a, N> {
+        Addition {
+            last: std::mem::take(&mut self.last),
+            ended: sum_by_key(ended),
+            ledger: self,
+            now,
+            naming,
+        }
+    }
+
+    /// Add to the series of a group that has counted this much by now, and `last` before.
+    fn grow(
         &mut self,
         now: Duration,
-        last: Option<GroupSummary>,
-        counted: &GroupSummary,
+        last: Option<Arc<GroupSummary>>,
+        counted: &Arc<GroupSummary>,
         naming: &impl Naming,
     ) {
-        let last = last.unwrap_or_else(|| GroupSummary::new(counted.key.clone()));
-        if *counted != last && !naming.is_left_out(&counted.key) {
-            self.grow(now, counted.since(&last), naming);
+        if last.as_ref() == Some(counted) || naming.is_left_out(&counted.key) {
+            return;
         }
-    }
-
-    fn grow(&mut self, now: Duration, more: GroupSummary, naming: &impl Naming) {
         let has_room = (self.series.len() + 1) * SERIES_PER_GROUP <= self.limits.series;
-        match self.series.entry(Arc::new(naming.labels(&more.key))) {
+        match self.series.entry(Arc::new(naming.labels(&counted.key))) {
             Entry::Occupied(mut place) => {
                 let series = place.get_mut();
-                add_up(Arc::make_mut(&mut series.total), &more);
+                series.grow(last, counted);
                 series.grown = now;
-                series.key = more.key;
+                series.key = counted.key.clone();
             }
             Entry::Vacant(place) if has_room => {
                 place.insert(Series {
-                    key: more.key.clone(),
-                    total: Arc::new(more),
+                    key: counted.key.clone(),
+                    total: last.map_or_else(|| Arc::clone(counted), |last| Arc::new(counted.since(&last))),
                     grown: now,
                     since: self.looked,
                 });
             }
             Entry::Vacant(_) => {
                 self.refused += 1;
-                add_up(&mut self.overflow, &more);
+                add_up(&mut self.overflow, &since(counted, last.as_deref()));
             }
         }
     }
@@ -205,6 +207,72 @@ impl Ledger {
     }
 }
 
+/// A look at the groups that a ledger is taking.
+#[derive(Debug)]
+pub struct Addition<'a, N> {
+    ledger: &'a mut Ledger,
+    now: Duration,
+    /// The groups of the last look that this one has not come to.
+    last: Counts,
+    /// The ended groups that are not added.
+    ended: BTreeMap<GroupKey, GroupSummary>,
+    naming: &'a N,
+}
+
+impl<N: Naming> Addition<'_, N> {
+    /// Add a group; no other has its key.
+    pub fn add(&mut self, group: GroupSummary) {
+        let (last, ended) = (self.last.remove(&group.key), self.ended.remove(&group.key));
+        let counted = match &last {
+            Some(last) if **last == group => Arc::clone(last),
+            _ => Arc::new(group),
+        };
+        match ended {
+            Some(mut all) => {
+                all.merge(&counted);
+                self.ledger.grow(self.now, last, &Arc::new(all), self.naming);
+            }
+            None => self.ledger.grow(self.now, last, &counted, self.naming),
+        }
+        self.ledger.last.insert(counted.key.clone(), counted);
+    }
+
+    /// Add the messages whose group is not known, and end the look.
+    pub fn end(mut self, rest: GroupSummary) {
+        for (key, group) in self.ended {
+            let last = self.last.remove(&key);
+            self.ledger.grow(self.now, last, &Arc::new(group), self.naming);
+        }
+        let ledger = self.ledger;
+        add_up(&mut ledger.overflow, &rest.since(&ledger.last_rest));
+        ledger.last_rest = rest;
+        ledger.looked = self.now;
+        ledger.expire(self.now, self.naming);
+    }
+}
+
+impl Series {
+    /// Add what a group has counted since `last`.
+    fn grow(&mut self, last: Option<Arc<GroupSummary>>, counted: &Arc<GroupSummary>) {
+        let is_alone = last.as_ref().is_some_and(|last| Arc::ptr_eq(last, &self.total));
+        if is_alone && !has_a_smaller_rest(counted, &self.total) {
+            self.total = Arc::clone(counted);
+            return;
+        }
+        let more = since(counted, last.as_deref());
+        // The total may be shared with it, and would be copied.
+        drop(last);
+        add_up(Arc::make_mut(&mut self.total), &more);
+        if self.total == *counted {
+            self.total = Arc::clone(counted);
+        }
+    }
+}
+
+fn since(counted: &GroupSummary, last: Option<&GroupSummary>) -> GroupSummary {
+    last.map_or_else(|| counted.clone(), |last| counted.since(last))
+}
+
 fn sum_by_key(groups: Vec<GroupSummary>) -> BTreeMap<GroupKey, GroupSummary> {
     let mut sums = BTreeMap::new();
     for group in groups {
@@ -234,6 +302,18 @@ fn add_up(total: &mut GroupSummary, more: &GroupSummary) {
         direction.complete_parts();
         never_less(&mut direction.parts, before);
     }
+}
+
+/// Return true if the rest of a stage is smaller than it was.
+fn has_a_smaller_rest(now: &GroupSummary, before: &GroupSummary) -> bool {
+    let sum = |part: &Option<PartSummary>| part.map_or(0, |part| part.sum_ns);
+    let smaller = |(now, before): (&GroupDirection, &GroupDirection)| {
+        let mut rests = Part::ALL.into_iter().filter(|part| part.is_rest());
+        rests.any(|part| sum(&now.parts[part]) < sum(&before.parts[part]))
+    };
+    [(&now.tx, &before.tx), (&now.rx, &before.rx)]
+        .into_iter()
+        .any(smaller)
 }
 
 /// The rest of a stage is a difference of sums that were not read at the same moment: keep it from

@@ -38,30 +38,34 @@ pub(crate) fn head(bytes: &mut Vec<u8>, metric: &Metric, length: usize) {
 
 /// Write a series: a `Metric` of the `MetricFamily`.
 pub(crate) fn point(bytes: &mut Vec<u8>, kind: Kind, point: &Point<'_>) {
-    bytes.extend(Fields::new().message(4, &of_point(point, kind)).bytes());
+    Fields::append(bytes, |family| {
+        family.nested(4, |message| add_point(message, point, kind))
+    });
 }
 
-fn of_point(point: &Point<'_>, kind: Kind) -> Fields {
-    let message = point.labels().fold(Fields::new(), |message, (name, value)| {
-        message.message(1, &Fields::new().text(1, name).text(2, value))
+fn add_point(message: Fields, point: &Point<'_>, kind: Kind) -> Fields {
+    let message = point.labels().fold(message, |message, (name, value)| {
+        message.nested(1, |label| label.text(1, name).text(2, value))
     });
     let value = match point.value {
-        Value::Histogram(histogram) => return message.message(7, &of_histogram(histogram)),
+        Value::Histogram(histogram) => {
+            return message.nested(7, |message| add_histogram(message, histogram));
+        }
         Value::Count(count) => count as f64,
         Value::Real(value) => value,
     };
     // `gauge` is 2, `counter` is 3.
     let field = if kind == Kind::Gauge { 2 } else { 3 };
-    message.message(field, &Fields::new().real(1, value))
+    message.nested(field, |message| message.real(1, value))
 }
 
 /// `Histogram`: the classic buckets and the native ones.
-fn of_histogram(histogram: &GroupHistogram) -> Fields {
-    let head = Fields::new()
+fn add_histogram(message: Fields, histogram: &GroupHistogram) -> Fields {
+    let head = message
         .number(1, histogram.count())
         .real(2, seconds(histogram.sum_ns()));
     let classic = buckets::cumulative(histogram).fold(head, |message, bucket| {
-        message.message(3, &Fields::new().number(1, bucket.count).real(2, bucket.bound))
+        message.nested(3, |message| message.number(1, bucket.count).real(2, bucket.bound))
     });
     let zero = histogram.slots().find(|&(slot, _)| slot == 0);
     let native = classic
@@ -70,7 +74,7 @@ fn of_histogram(histogram: &GroupHistogram) -> Fields {
         .number(7, zero.map_or(0, |(_, count)| count));
     let (spans, deltas) = positive(histogram);
     let spanned = spans.iter().fold(native, |message, &(offset, length)| {
-        message.message(12, &Fields::new().signed(1, offset.into()).number(2, length))
+        message.nested(12, |message| message.signed(1, offset.into()).number(2, length))
     });
     spanned.packed(13, deltas.into_iter().map(zigzag))
 }

@@ -65,18 +65,42 @@ impl Fields {
         self.with_length(field, &message.0)
     }
 
+    /// Add a message whose fields `fill` adds, without memory of its own.
+    #[must_use]
+    pub fn nested(mut self, field: u32, fill: impl FnOnce(Self) -> Self) -> Self {
+        self.key(field, WITH_LENGTH);
+        let begin = self.0.len();
+        let mut fields = fill(self);
+        fields.insert_length(begin);
+        fields
+    }
+
+    /// Insert the length of all that is behind this place.
+    fn insert_length(&mut self, begin: usize) {
+        let end = self.0.len();
+        varint(&mut self.0, (end - begin) as u64);
+        let length = self.0.len() - end;
+        self.0[begin..].rotate_right(length);
+    }
+
     /// Add all elements of a repeated `uint64` as one, packed.
     #[must_use]
     pub fn packed(self, field: u32, values: impl IntoIterator<Item = u64>) -> Self {
-        let mut bytes = Vec::new();
-        values.into_iter().for_each(|value| varint(&mut bytes, value));
-        self.with_length(field, &bytes)
+        self.nested(field, |mut fields| {
+            values.into_iter().for_each(|value| varint(&mut fields.0, value));
+            fields
+        })
     }
 
     /// Return the bytes of the message.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Append to bytes that are there.
+    pub(crate) fn append(bytes: &mut Vec<u8>, add: impl FnOnce(Self) -> Self) {
+        *bytes = add(Self(std::mem::take(bytes))).0;
     }
 
     /// Return the bytes of the message.
@@ -163,6 +187,14 @@ mod tests {
             Fields::new().message(3, &inner).bytes(),
             [0x1a, 0x03, 0x08, 0x96, 0x01]
         );
+        let nested = Fields::new().nested(3, |message| message.number(1, 150));
+        assert_eq!(nested.bytes(), [0x1a, 0x03, 0x08, 0x96, 0x01]);
+        let text = "x".repeat(300);
+        let [nested, copied] = [
+            Fields::new().nested(3, |message| message.text(1, &text)),
+            Fields::new().message(3, &Fields::new().text(1, &text)),
+        ];
+        assert_eq!(nested, copied, "a length of two bytes");
         assert_eq!(Fields::new().number(16, u64::MAX).bytes().len(), 12);
     }
 

@@ -197,26 +197,62 @@ impl Table {
 
     /// Return the counts so far.
     pub(crate) fn read(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
-        // One at a time: as the kernel has it, a group is several times as large.
-        let mut read = Vec::new();
-        for (place, _) in self.used(maps)? {
-            let group = read_group(maps, place)?;
-            read.push((place, group.key, summary(&group, GroupKey::default(), plan)));
-        }
-        self.learn_names(read.iter().map(|(_, key, _)| key));
-        self.keys = BTreeMap::from([(raw::GROUP_OTHER, GroupKey::default())]);
-        let mut parts = Vec::with_capacity(read.len());
-        for (place, key, mut summary) in read {
-            summary.key = self.key(&key);
-            self.keys.insert(place, summary.key.clone());
-            parts.push(summary);
-        }
+        let mut parts = Vec::new();
+        self.each(maps, plan, &mut |group| parts.push(group))?;
         let mut groups = Groups::new(self.grouped.by.clone(), parts);
-        let other = read_group(maps, raw::GROUP_OTHER)?;
-        groups.other = summary(&other, GroupKey::default(), plan);
+        groups.other = Self::other(maps, plan)?;
         groups.ended = self.ended.clone();
         groups.ended_groups = self.ended_groups;
         Ok(groups)
+    }
+
+    /// Pass the counts so far, group by group, in the order of their keys.
+    pub(crate) fn each(
+        &mut self,
+        maps: &SockstampMaps<'_>,
+        plan: &Plan,
+        pass: &mut dyn FnMut(GroupSummary),
+    ) -> Result<(), Error> {
+        let mut found = self.keys(maps)?;
+        self.keys = found.iter().cloned().map(|(key, place)| (place, key)).collect();
+        self.keys.insert(raw::GROUP_OTHER, GroupKey::default());
+        found.sort_unstable();
+        let mut last: Option<GroupSummary> = None;
+        for (key, place) in found {
+            let group = summary(&*read_group(maps, place)?, key, plan);
+            match &mut last {
+                // Places whose names are the same: cgroups of one container.
+                Some(last) if last.key == group.key => last.merge(&group),
+                _ => {
+                    last.replace(group).map(&mut *pass);
+                }
+            }
+        }
+        last.map(pass);
+        Ok(())
+    }
+
+    /// Return the keys of all groups, and their places.
+    fn keys(&mut self, maps: &SockstampMaps<'_>) -> Result<Vec<(GroupKey, u32)>, Error> {
+        let mut keys = Vec::new();
+        for (place, _) in self.used(maps)? {
+            keys.push((read_group(maps, place)?.key, place));
+        }
+        self.learn_names(keys.iter().map(|(key, _)| key));
+        let named = keys.into_iter().map(|(key, place)| (self.key(&key), place));
+        Ok(named.collect())
+    }
+
+    /// Return the sum of messages without a slot, and of groups that ended and are not kept.
+    pub(crate) fn rest(&self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<GroupSummary, Error> {
+        let mut rest = Self::other(maps, plan)?;
+        rest.merge(&self.ended);
+        Ok(rest)
+    }
+
+    fn other(maps: &SockstampMaps<'_>, plan: &Plan) -> Result<GroupSummary, Error> {
+        let other = read_group(maps, raw::GROUP_OTHER)?;
+        Ok(summary(&other, GroupKey::default(), plan))
     }
 
     /// Return the groups that ended since the last call, if they are kept.

@@ -311,6 +311,21 @@ impl Session {
             .transpose()
     }
 
+    /// Pass the results so far group by group, and return the sum of messages in none of them;
+    /// `None` if groups were not requested. All groups at once, as [`groups`](Self::groups) returns
+    /// them, take several kB of memory each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Bpf`] where the kernel refuses.
+    pub fn each_group(&mut self, pass: &mut dyn FnMut(GroupSummary)) -> Result<Option<GroupSummary>, Error> {
+        let Some(table) = &mut self.groups else {
+            return Ok(None);
+        };
+        table.each(&self.skeleton.maps, &self.plan, pass)?;
+        table.rest(&self.skeleton.maps, &self.plan).map(Some)
+    }
+
     /// Return the groups that ended since the last call, if [`Grouped::keep_ended`] asks for them:
     /// no later [`Session::groups`] has their counts. They are kept in memory until they are taken.
     ///

@@ -165,13 +165,43 @@ fn the_rest_of_a_stage_never_shrinks() {
     // The sum of the part was read after that of its stage.
     second.tx.parts[Part::Cwnd] = part(50_000);
     second.tx.complete_parts();
+    let mut third = second.clone();
+    third.tx.stages[Stage::TxQueue]
+        .get_or_insert_default()
+        .record(Nanos(40_000), 1);
+    third.tx.complete_parts();
     let mut other = |look: Look| {
         ledger.add(MINUTE, look, Vec::new(), &Ports);
         let total = ledger.series.values().next().unwrap();
-        total.total.tx.parts[Part::Other].unwrap().sum_ns
+        let sum = total.total.tx.parts[Part::Other].unwrap().sum_ns;
+        (sum, is_shared(&ledger))
     };
-    assert_eq!(other(look(&[first])), 70_000);
-    assert_eq!(other(look(&[second])), 70_000);
+    assert_eq!(other(look(&[first])), (70_000, true));
+    assert_eq!(other(look(&[second])), (70_000, false));
+    assert_eq!(other(look(&[third])), (70_000, true));
+}
+
+/// Whether the only series has its counts in common with the only group.
+fn is_shared(ledger: &Ledger) -> bool {
+    let (series, group) = (ledger.series.values().next(), ledger.last.values().next());
+    Arc::ptr_eq(&series.unwrap().total, group.unwrap())
+}
+
+#[test]
+fn a_series_of_one_group_holds_no_counts_of_its_own() {
+    let mut ledger = ledger(9);
+    for messages in [1, 1, 7] {
+        ledger.add(MINUTE, look(&[group(80, messages)]), Vec::new(), &Ports);
+        assert!(is_shared(&ledger));
+        assert_eq!(messages_of(&ledger, "80"), messages);
+    }
+    ledger.add(MINUTE, look(&[group(80, 2)]), vec![group(80, 7)], &Ports);
+    assert!(!is_shared(&ledger));
+    assert_eq!(messages_of(&ledger, "80"), 9);
+}
+
+fn messages_of(ledger: &Ledger, port: &str) -> u64 {
+    messages(ledger)[port]
 }
 
 proptest! {

@@ -35,9 +35,16 @@ fn range_ns(slot: usize) -> (u64, u64) {
 /// Between 60 ns and 64 s, no quantile is more than 2^(1/8) - 1 = 9.05 % off, with the rounding to
 /// whole nanoseconds 9.2 %. Counts and sums are exact, and saturate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct GroupHistogram {
-    // Most distributions fill a few neighbouring slots, so only these are held: no zero at either
-    // end.
+pub struct GroupHistogram(
+    // Most distributions of most groups count nothing: then this takes eight bytes.
+    Option<Box<Counted>>,
+);
+
+/// What a distribution has counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Counted {
+    // Most fill a few neighbouring slots, so only these are held: no zero at either end, and at
+    // least one count.
     first: usize,
     counts: Vec<u64>,
     sum_ns: u128,
@@ -51,38 +58,125 @@ impl GroupHistogram {
     /// middle of an update.
     #[must_use]
     pub fn from_counts(counts: &[u64; SLOTS], sum_ns: u128, max_ns: u64) -> Self {
-        let mut histogram = Self {
-            first: 0,
-            counts: counts.to_vec(),
-            sum_ns,
-            max_ns,
-            max_is_bound: false,
-        };
-        histogram.trim();
-        histogram
-    }
-
-    fn trim(&mut self) {
-        let last = self.counts.iter().rposition(|&count| count > 0);
-        self.counts.truncate(last.map_or(0, |last| last + 1));
-        let zeros = self.counts.iter().take_while(|&&count| count == 0).count();
-        self.counts.drain(..zeros);
-        self.counts.shrink_to_fit();
-        self.first = if self.counts.is_empty() {
-            0
-        } else {
-            self.first + zeros
-        };
-        let Some(highest) = self.slots().map(|(slot, _)| slot).last() else {
-            *self = Self::default();
-            return;
-        };
-        let (low, high) = range_ns(highest);
-        self.max_ns = self.max_ns.clamp(low, high);
+        Self(Counted::new(0, counts, sum_ns, max_ns, false))
     }
 
     /// The slots from the first to the last that counted something, with their counts.
     pub fn slots(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.0.iter().flat_map(|counted| counted.slots())
+    }
+
+    /// Count a latency as `weight` messages; a weight of 0 changes nothing.
+    pub fn record(&mut self, latency: Nanos, weight: u64) {
+        if weight == 0 {
+            return;
+        }
+        let slot = slot(latency.0);
+        let counted = self.0.get_or_insert_with(|| Box::new(Counted::starting_at(slot)));
+        counted.add(slot, &[weight], u128::from(latency.0) * u128::from(weight));
+        counted.raise(latency.0, false);
+    }
+
+    /// Add everything that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        match (&mut self.0, &other.0) {
+            (Some(counted), Some(more)) => {
+                counted.add(more.first, &more.counts, more.sum_ns);
+                counted.raise(more.max_ns, more.max_is_bound);
+            }
+            (None, Some(_)) => self.clone_from(other),
+            (_, None) => {}
+        }
+    }
+
+    /// Return the counts since an earlier snapshot of the same distribution. Its maximum is exact
+    /// if it is the largest so far, otherwise an upper bound.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        match (&self.0, &earlier.0) {
+            (Some(now), Some(then)) => Self(now.since(then)),
+            _ => self.clone(),
+        }
+    }
+
+    /// Return the number of messages, by weight.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.slots().fold(0, |sum, (_, count)| sum.saturating_add(count))
+    }
+
+    /// Return true if nothing was counted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// The weighted sum of the latencies in nanoseconds, exact.
+    #[must_use]
+    pub fn sum_ns(&self) -> u128 {
+        self.0.as_ref().map_or(0, |counted| counted.sum_ns)
+    }
+
+    /// The largest latency, exact but for [differences](Self::since); `None` if nothing was
+    /// counted.
+    #[must_use]
+    pub fn max(&self) -> Option<Nanos> {
+        self.0.as_ref().map(|counted| Nanos(counted.max_ns))
+    }
+
+    /// The latency that the share `q` of the messages does not exceed, as [`Histogram::quantile`]
+    /// defines it: the geometric middle of its bucket, where the bucket ends with the largest
+    /// latency if that is in it.
+    ///
+    /// [`Histogram::quantile`]: crate::Histogram::quantile
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<Nanos> {
+        let counted = self.0.as_ref()?;
+        let count = self.count();
+        let mut rank = histogram::rank(q, count);
+        if rank == count && !counted.max_is_bound {
+            return self.max();
+        }
+        for (slot, count) in counted.slots() {
+            if rank <= count {
+                let (low, high) = range_ns(slot);
+                let high = high.min(counted.max_ns);
+                let middle = histogram::middle(low.into(), high.into());
+                return Some(Nanos(u64::try_from(middle).unwrap_or(u64::MAX)));
+            }
+            rank -= count;
+        }
+        self.max()
+    }
+}
+
+impl Counted {
+    /// `None` if all counts, which begin with that of the slot `first`, are zero.
+    fn new(first: usize, counts: &[u64], sum_ns: u128, max_ns: u64, max_is_bound: bool) -> Option<Box<Self>> {
+        let begin = counts.iter().position(|&count| count > 0)?;
+        let end = counts.iter().rposition(|&count| count > 0)?;
+        let (low, high) = range_ns(first + end);
+        Some(Box::new(Self {
+            first: first + begin,
+            counts: counts[begin..=end].to_vec(),
+            sum_ns,
+            max_ns: max_ns.clamp(low, high),
+            max_is_bound,
+        }))
+    }
+
+    /// No count yet: one is to be added to this slot.
+    fn starting_at(first: usize) -> Self {
+        Self {
+            first,
+            counts: Vec::new(),
+            sum_ns: 0,
+            max_ns: 0,
+            max_is_bound: false,
+        }
+    }
+
+    fn slots(&self) -> impl Iterator<Item = (usize, u64)> {
         (self.first..).zip(self.counts.iter().copied())
     }
 
@@ -94,49 +188,24 @@ impl GroupHistogram {
             .unwrap_or(0)
     }
 
-    /// Count a latency as `weight` messages; a weight of 0 changes nothing.
-    pub fn record(&mut self, latency: Nanos, weight: u64) {
-        if weight == 0 {
-            return;
+    /// Add counts, which begin with that of the slot `first`.
+    fn add(&mut self, first: usize, counts: &[u64], sum_ns: u128) {
+        self.extend_to(first, counts.len());
+        for (count, more) in self.counts[first - self.first..].iter_mut().zip(counts) {
+            *count = count.saturating_add(*more);
         }
-        let slot = slot(latency.0);
-        if self.counts.is_empty() {
-            self.first = slot;
-        }
-        self.extend_to(slot, 1);
-        let count = &mut self.counts[slot - self.first];
-        *count = count.saturating_add(weight);
-        let sum_ns = u128::from(latency.0) * u128::from(weight);
         self.sum_ns = self.sum_ns.saturating_add(sum_ns);
-        if latency.0 > self.max_ns {
-            self.max_ns = latency.0;
-            self.max_is_bound = false;
-        }
     }
 
-    /// Add everything that `other` has counted.
-    pub fn merge(&mut self, other: &Self) {
-        if self.counts.is_empty() {
-            self.clone_from(other);
-            return;
-        }
-        self.extend_to(other.first, other.counts.len());
-        for (slot, more) in other.slots() {
-            let count = &mut self.counts[slot - self.first];
-            *count = count.saturating_add(more);
-        }
-        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
-        if other.max_ns > self.max_ns {
-            self.max_ns = other.max_ns;
-            self.max_is_bound = other.max_is_bound;
+    fn raise(&mut self, max_ns: u64, is_bound: bool) {
+        if max_ns > self.max_ns {
+            self.max_ns = max_ns;
+            self.max_is_bound = is_bound;
         }
     }
 
     /// Make room for this many slots from `first` on.
     fn extend_to(&mut self, first: usize, slots: usize) {
-        if slots == 0 {
-            return;
-        }
         let below = self.first.saturating_sub(first);
         self.counts.splice(..0, std::iter::repeat_n(0, below));
         self.first -= below;
@@ -144,76 +213,17 @@ impl GroupHistogram {
         self.counts.resize(end.max(self.counts.len()), 0);
     }
 
-    /// Return the counts since an earlier snapshot of the same distribution. Its maximum is exact
-    /// if it is the largest so far, otherwise an upper bound.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
+    fn since(&self, earlier: &Self) -> Option<Box<Self>> {
         let counts = self
             .slots()
             .map(|(slot, count)| count.saturating_sub(earlier.slot_count(slot)));
-        let mut difference = Self {
-            first: self.first,
-            counts: counts.collect(),
-            sum_ns: self.sum_ns.saturating_sub(earlier.sum_ns),
-            max_ns: self.max_ns,
-            max_is_bound: self.max_is_bound || self.max_ns <= earlier.max_ns,
-        };
-        difference.trim();
-        difference
-    }
-
-    /// Return the number of messages, by weight.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.counts
-            .iter()
-            .fold(0, |sum, &count| sum.saturating_add(count))
-    }
-
-    /// Return true if nothing was counted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.counts.is_empty()
-    }
-
-    /// The weighted sum of the latencies in nanoseconds, exact.
-    #[must_use]
-    pub fn sum_ns(&self) -> u128 {
-        self.sum_ns
-    }
-
-    /// The largest latency, exact but for [differences](Self::since); `None` if nothing was
-    /// counted.
-    #[must_use]
-    pub fn max(&self) -> Option<Nanos> {
-        (!self.is_empty()).then_some(Nanos(self.max_ns))
-    }
-
-    /// The latency that the share `q` of the messages does not exceed, as [`Histogram::quantile`]
-    /// defines it: the geometric middle of its bucket, where the bucket ends with the largest
-    /// latency if that is in it.
-    ///
-    /// [`Histogram::quantile`]: crate::Histogram::quantile
-    #[must_use]
-    pub fn quantile(&self, q: f64) -> Option<Nanos> {
-        let count = self.count();
-        if count == 0 {
-            return None;
-        }
-        let mut rank = histogram::rank(q, count);
-        if rank == count && !self.max_is_bound {
-            return self.max();
-        }
-        for (slot, count) in self.slots() {
-            if rank <= count {
-                let (low, high) = range_ns(slot);
-                let high = high.min(self.max_ns);
-                let middle = histogram::middle(low.into(), high.into());
-                return Some(Nanos(u64::try_from(middle).unwrap_or(u64::MAX)));
-            }
-            rank -= count;
-        }
-        self.max()
+        Self::new(
+            self.first,
+            &counts.collect::<Vec<_>>(),
+            self.sum_ns.saturating_sub(earlier.sum_ns),
+            self.max_ns,
+            self.max_is_bound || self.max_ns <= earlier.max_ns,
+        )
     }
 }
 
@@ -225,7 +235,7 @@ impl Serialize for GroupHistogram {
         object.serialize_field("p90_ns", &self.quantile(0.9))?;
         object.serialize_field("p99_ns", &self.quantile(0.99))?;
         object.serialize_field("max_ns", &self.max())?;
-        object.serialize_field("sum_ns", &self.sum_ns)?;
+        object.serialize_field("sum_ns", &self.sum_ns())?;
         object.end()
     }
 }

@@ -32,6 +32,8 @@ const LOOK: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(250);
 /// The longest time for which a prober keeps a namespace alive.
 const PRESENCE: Duration = Duration::from_secs(1);
+/// Room for events that belong to no interval: ends, and late and repeated answers.
+const FEWEST_EVENTS: usize = 256;
 /// An answer that takes longer is none.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -132,6 +134,7 @@ struct Round {
 impl Round {
     fn begin(settings: Settings, known: &Shared) -> Result<Self> {
         let (engine, events) = Engine::start(Limits {
+            events: events(&settings.table),
             look: PRESENCE,
             ..Limits::default()
         })?;
@@ -268,6 +271,13 @@ impl Round {
         watched.unanswered();
         self.start(key, watched);
     }
+}
+
+/// Return the events that may wait while the connections are looked at: those of two intervals. Room
+/// is reserved for all of them.
+fn events(table: &ProbeTable) -> usize {
+    let targets = usize::try_from(table.max_targets).unwrap_or(usize::MAX);
+    targets.saturating_mul(2).max(FEWEST_EVENTS)
 }
 
 /// Tell whether this thread has CAP_NET_RAW (capabilities(7)), by its line of proc(5).
