@@ -16,6 +16,9 @@ use sockstamp_model::summary::Summary;
 use super::hindsight::Totals;
 use super::{otlp, own};
 
+/// A clock that is set back by less is slewed, or was read late.
+const STEP: Duration = Duration::from_secs(1);
+
 /// Counters that only grow, from one session to the next.
 #[derive(Debug)]
 pub(super) struct Figures {
@@ -51,8 +54,13 @@ impl Figures {
         }
     }
 
-    /// Return the moment when all counts were zero.
-    pub(super) const fn started(&self) -> SystemTime {
+    /// Return the moment when all counts were zero. Where the clock was set back it is an earlier one
+    /// from then on, since no series may begin after its own time. Where the clock was set forward it
+    /// stays: receivers take another beginning for a restart.
+    pub(super) fn started(&mut self) -> SystemTime {
+        let zero = SystemTime::now().checked_sub(self.began.elapsed());
+        let set_back = |zero: &SystemTime| *zero + STEP < self.started;
+        self.started = zero.filter(set_back).unwrap_or(self.started);
         self.started
     }
 
@@ -74,10 +82,10 @@ impl Figures {
     /// Add what the session has counted since the last look.
     pub(super) fn look(&mut self, session: &mut Session, naming: &impl Naming) -> Result<()> {
         let begun = Instant::now();
-        let groups = session.groups()?.context("no groups were asked for")?;
         let ended = session.take_ended();
-        self.ledger
-            .add(self.began.elapsed(), look_of(groups), ended, naming);
+        let mut look = self.ledger.look(self.began.elapsed(), ended, naming);
+        let rest = session.each_group(&mut |group| look.add(group))?;
+        look.end(rest.context("no groups were asked for")?);
         self.summary = session.summary();
         self.counters.add(counts(&self.summary, session));
         self.looks += 1;
@@ -108,14 +116,15 @@ impl Figures {
     }
 
     /// Return all series.
-    pub(super) fn exposition(&self, dropped_clients: u64) -> Exposition {
+    pub(super) fn exposition(&mut self, dropped_clients: u64) -> Exposition {
+        let started = self.started();
         let mut exposition = Exposition::default();
         self.ledger.expose(&mut exposition);
         self.counters.expose(&mut exposition);
         self.expose_own(&mut exposition, dropped_clients);
         self.hindsight.expose(&mut exposition);
         self.sent.expose(&mut exposition);
-        own::expose(&mut exposition, self.started);
+        own::expose(&mut exposition, started);
         exposition
     }
 

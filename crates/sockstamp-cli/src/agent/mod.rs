@@ -349,12 +349,12 @@ impl Agent<'_> {
     }
 
     fn send_series(&mut self) -> Result<()> {
+        let series = self.series()?;
         let origin = Origin {
             resource: Vec::new(),
             began: self.figures.started(),
             now: SystemTime::now(),
         };
-        let series = self.series()?;
         if let Some(sender) = &mut self.sender {
             sender.series(series, origin);
         }
@@ -410,7 +410,7 @@ impl Agent<'_> {
         if self.series.is_none() || self.looked.elapsed() >= FRESH {
             self.look()?;
         }
-        let (figures, server, prober) = (&self.figures, &self.server, &self.prober);
+        let (figures, server, prober) = (&mut self.figures, &self.server, &self.prober);
         let series = self.series.get_or_insert_with(|| {
             let mut exposition = figures.exposition(server.dropped());
             prober.expose(&mut exposition);

@@ -1,6 +1,7 @@
 //! `sockstamp agent`: its figures against those of `stat`, by HTTP and in a real Prometheus.
 
 mod churn;
+mod clock_step;
 #[path = "../common/mod.rs"]
 mod common;
 mod configuration;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
-use testbed::{Host, Process};
+use testbed::{Cgroup, Host, Process};
 
 use crate::common::python;
 use crate::running::{Agent, Scrape, exchange, talk, wait_for_line};
@@ -262,7 +262,7 @@ fn stages_are_inside(read: &Value, spans: &[Value]) {
     );
 }
 
-fn read_late(host: &Host, times: usize, late: Duration) {
+pub fn read_late(host: &Host, times: usize, late: Duration) {
     let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();
     let (mut server, _) = listener.accept().unwrap();
@@ -315,6 +315,72 @@ fn a_receiver_that_hangs_holds_up_nothing_and_what_is_lost_is_counted() {
         "{}",
         agent.process.stderr()
     );
+}
+
+/// Sends to itself, and reads late.
+const LATE_READER: &str = "
+import socket, time
+listener = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(listener.getsockname())
+server, _ = listener.accept()
+print(listener.getsockname()[1], flush=True)
+while True:
+    client.sendall(b'x' * 100)
+    time.sleep(0.1)
+    server.recv(100)
+";
+
+fn attribute<'a>(span: &'a Value, name: &str) -> Option<&'a Value> {
+    let mut attributes = items(span, "attributes").iter();
+    Some(&attributes.find(|attribute| attribute["key"] == name)?["value"])
+}
+
+/// The id is that of OpenTelemetry's conventions: neither the runtime's prefix nor its suffix is part
+/// of it.
+#[test]
+fn spans_have_the_id_of_the_container_by_which_its_runtime_knows_it() {
+    let host = Host::new("otlp").unwrap();
+    let collector = Collector::start(&["http"]);
+    let more = "slower_than = \"50ms\"\nspans_per_second = 1000";
+    let agent = Agent::of(&host, &settings(&collector, more));
+    let top = Cgroup::new("otlp").unwrap();
+    let id = |number: usize| format!("{:08x}{number:056x}", std::process::id());
+    let paths = [
+        format!("system.slice/docker-{}.scope", id(0)),
+        format!("kubepods.slice/pod.slice/cri-containerd-{}.scope", id(1)),
+        format!("machine.slice/libpod-{}.scope/container", id(2)),
+        format!("kubepods/burstable/pod1/{}", id(3)),
+    ];
+    let readers = paths.map(|path| {
+        let cgroup = top.below(&path).unwrap();
+        let mut command = host.command("python3");
+        command.args(["-c", LATE_READER]);
+        cgroup.start_in(&mut command).unwrap();
+        let mut process = Process::spawn(command).unwrap();
+        process.wait_for_stdout("\n", WAIT).unwrap();
+        (process.stdout().trim().to_owned(), cgroup, process)
+    });
+    let start = Instant::now();
+    loop {
+        let spans = spans(&collector.wait_for("spans"));
+        let reads: Vec<_> = spans.iter().filter(|span| span["name"] == "read").collect();
+        let known = |(number, (port, ..)): (usize, &(String, _, _))| {
+            let of_port = reads.iter().filter(|span| {
+                attribute(span, "network.local.port").is_some_and(|value| value["intValue"] == **port)
+            });
+            // Those before the group was met have none.
+            let ids: BTreeSet<_> = of_port
+                .filter_map(|span| attribute(span, "container.id")?["stringValue"].as_str())
+                .collect();
+            assert!(ids.iter().all(|found| *found == id(number)), "{ids:?}");
+            !ids.is_empty()
+        };
+        if readers.iter().enumerate().all(known) {
+            break;
+        }
+        assert!(start.elapsed() < WAIT, "{reads:?} {}", agent.process.stderr());
+        thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// gRPC's own server takes TLS only with HTTP/2 agreed on in the handshake.
