@@ -16,6 +16,7 @@ use std::io::{self, BufWriter, Stdout, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -39,6 +40,9 @@ const UNANSWERED: u8 = 1;
 
 /// Longest delay in noticing a signal.
 const STEP: Duration = Duration::from_millis(50);
+/// Time in which events gather. With a wake-up per event, the thread that reads them would take the
+/// CPU from the one that probes.
+const GATHER: Duration = Duration::from_millis(10);
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let (hosts, targets): (Vec<_>, Vec<_>) = hosts::read(options)?.into_iter().unzip();
@@ -120,6 +124,7 @@ impl<'a> Report<'a> {
                 Next::Timeout => {
                     let flushed = self.output.flush();
                     self.written(flushed)?;
+                    thread::sleep(GATHER);
                     events.next_within(STEP)
                 }
                 next => next,
