@@ -48,7 +48,7 @@ SELECT *,
 FROM messages
 WHERE verdict = 'valid';
 
--- A row per valid message and kind of time. Whole lives, which join wrote, have clock_error_ns.
+-- A row per valid message or connection and kind of time. Whole lives, which join wrote, have clock_error_ns.
 CREATE OR REPLACE TEMPORARY VIEW lives AS
 SELECT 'sends' AS kind, sent_ns AS life_ns, sums.*
 FROM sums
@@ -61,6 +61,14 @@ UNION ALL
 SELECT 'answers' AS kind, peer_answer_ns AS life_ns, sums.*
 FROM sums
 WHERE peer_answer_ns IS NOT NULL
+UNION ALL
+SELECT 'connects' AS kind, conn_handshake_ns AS life_ns, sums.*
+FROM sums
+WHERE conn_handshake_ns IS NOT NULL
+UNION ALL
+SELECT 'accepts' AS kind, conn_accept_ns AS life_ns, sums.*
+FROM sums
+WHERE conn_accept_ns IS NOT NULL
 UNION ALL
 SELECT 'lives' AS kind, sent_ns + coalesce(net_forward_ns, 0) + received_ns AS life_ns, sums.*
 FROM sums
@@ -94,6 +102,9 @@ SELECT kind, weight, life_ns, component,
         WHEN 'rx.app' THEN rx_app_ns
         WHEN 'peer.answer peer' THEN peer_answer_ns - coalesce(peer_answer_network_ns, 0)
         WHEN 'peer.answer network' THEN peer_answer_network_ns
+        WHEN 'conn.handshake round-trip' THEN conn_handshake_ns - coalesce(conn_handshake_syn_again_ns, 0)
+        WHEN 'conn.handshake syn-again' THEN conn_handshake_syn_again_ns
+        WHEN 'conn.accept' THEN conn_accept_ns
     END, 0) AS ns
 FROM lives JOIN (VALUES
     ('sends', 'tx.copy copy'), ('sends', 'tx.copy sndbuf'), ('sends', 'tx.queue other'), ('sends', 'tx.queue cwnd'),
@@ -101,6 +112,7 @@ FROM lives JOIN (VALUES
     ('sends', 'tx.queue cork'), ('sends', 'tx.queue retransmit'), ('sends', 'tx.qdisc'), ('sends', 'tx.nic'),
     ('reads', 'rx.nic'), ('reads', 'rx.stack'), ('reads', 'rx.hol'), ('reads', 'rx.wakeup'), ('reads', 'rx.app'),
     ('answers', 'peer.answer peer'), ('answers', 'peer.answer network'),
+    ('connects', 'conn.handshake round-trip'), ('connects', 'conn.handshake syn-again'), ('accepts', 'conn.accept'),
     ('lives', 'tx.copy copy'), ('lives', 'tx.copy sndbuf'), ('lives', 'tx.queue other'), ('lives', 'tx.queue cwnd'),
     ('lives', 'tx.queue rwnd'), ('lives', 'tx.queue pacing'), ('lives', 'tx.queue tsq'), ('lives', 'tx.queue nagle'),
     ('lives', 'tx.queue cork'), ('lives', 'tx.queue retransmit'), ('lives', 'tx.qdisc'), ('lives', 'tx.nic'),

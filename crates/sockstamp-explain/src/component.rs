@@ -18,13 +18,24 @@ pub enum Kind {
     Read,
     /// From a question to its answer, on the side that asks.
     Answer,
+    /// Of connections that were opened, until they were established.
+    Connect,
+    /// Of connections that were accepted, since they were established.
+    Accept,
     /// Of whole lives, from the send call to the read call.
     Life,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Sent, Self::Read, Self::Answer, Self::Life];
+    pub const ALL: [Self; 6] = [
+        Self::Sent,
+        Self::Read,
+        Self::Answer,
+        Self::Connect,
+        Self::Accept,
+        Self::Life,
+    ];
 
     /// The messages, as a noun.
     #[must_use]
@@ -33,6 +44,8 @@ impl Kind {
             Self::Sent => "sends",
             Self::Read => "reads",
             Self::Answer => "answers",
+            Self::Connect => "connects",
+            Self::Accept => "accepts",
             Self::Life => "lives",
         }
     }
@@ -43,6 +56,8 @@ impl Kind {
             Self::Sent => &SENT,
             Self::Read => &READ,
             Self::Answer => &[Stage::PeerAnswer],
+            Self::Connect => &[Stage::ConnHandshake],
+            Self::Accept => &[Stage::ConnAccept],
             Self::Life => &Stage::WAY,
         }
     }
@@ -54,6 +69,8 @@ impl Kind {
             }
             Self::Read => stage.direction() == Direction::Rx && stage.has_share(),
             Self::Answer => stage == Stage::PeerAnswer,
+            Self::Connect => stage == Stage::ConnHandshake,
+            Self::Accept => stage == Stage::ConnAccept,
             Self::Life => stage.has_share(),
         }
     }
@@ -86,7 +103,18 @@ impl Kind {
     /// Return the time of a message; `None` if it has none of this kind, or is refused.
     #[must_use]
     pub fn time(self, message: &Message) -> Option<Nanos> {
-        if !message.verdict.is_valid() || message.is_life() != (self == Self::Life) {
+        message.verdict.is_valid().then(|| self.duration(message))?
+    }
+
+    /// Return true for a connection of this kind that did not come to be.
+    #[must_use]
+    pub fn has_failed(self, message: &Message) -> bool {
+        let is_of_connections = matches!(self, Self::Connect | Self::Accept);
+        is_of_connections && !message.verdict.is_valid() && self.duration(message).is_some()
+    }
+
+    fn duration(self, message: &Message) -> Option<Nanos> {
+        if message.is_life() != (self == Self::Life) {
             return None;
         }
         let mut stages = self.stages().filter_map(|stage| message.stages[stage]);

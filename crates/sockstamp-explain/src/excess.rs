@@ -5,6 +5,7 @@ use std::hash::Hash;
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
+use sockstamp_model::part::Part;
 
 use crate::CLUSTERS;
 use crate::component::{Component, Kind};
@@ -26,12 +27,21 @@ struct Cluster {
     sums: Vec<f64>,
 }
 
+/// Sums over parts that are known of some messages only, and add up to no component.
+#[derive(Debug)]
+struct Details {
+    parts: Vec<Part>,
+    normal: Vec<f64>,
+    slow: Vec<f64>,
+}
+
 /// Sums over messages of one kind.
 #[derive(Debug)]
 pub struct Excess {
     kind: Kind,
     limits: Limits,
     components: Vec<Component>,
+    details: Details,
     normal: Cluster,
     slow: u64,
     flows: HashMap<u64, Cluster>,
@@ -51,6 +61,9 @@ pub struct Carried {
     pub share: f64,
     /// Half the width of the share's interval of 95 %; `None` with too few flows and seconds.
     pub margin: Option<f64>,
+    /// The part of its stage that carries more than half of its excess, and how much of it: of 1.
+    /// Only of a component without a part.
+    pub mostly: Option<(Part, f64)>,
 }
 
 /// The conclusion that the figures allow.
@@ -97,6 +110,7 @@ impl Excess {
         Self {
             kind,
             limits,
+            details: Details::of(&components),
             components,
             normal,
             slow: 0,
@@ -118,8 +132,10 @@ impl Excess {
             of_flow.add(&self.components, message, weight);
             let of_second = sums_of(&mut self.seconds, second, &self.components);
             of_second.add(&self.components, message, weight);
+            self.details.add_slow(message, weight);
         } else if self.limits.is_normal(time) {
             self.normal.add(&self.components, message, weight);
+            self.details.add_normal(message, weight);
         }
     }
 
@@ -170,6 +186,7 @@ impl Excess {
                     excess: sums[index] / weight,
                     share,
                     margin: (enough && whole > 0.0).then(margin),
+                    mostly: self.details.main(component, self.normal.weight, weight),
                 }
             })
             .collect();
@@ -209,11 +226,60 @@ fn sums_of<'a, K: Eq + Hash>(
     })
 }
 
+impl Details {
+    fn of(components: &[Component]) -> Self {
+        let whole = components.iter().filter(|component| component.part.is_none());
+        let parts: Vec<Part> = whole.flat_map(|component| Part::of(component.stage)).collect();
+        Self {
+            normal: vec![0.0; parts.len()],
+            slow: vec![0.0; parts.len()],
+            parts,
+        }
+    }
+
+    fn add_normal(&mut self, message: &Message, weight: f64) {
+        add(&mut self.normal, &self.parts, message, weight);
+    }
+
+    fn add_slow(&mut self, message: &Message, weight: f64) {
+        add(&mut self.slow, &self.parts, message, weight);
+    }
+
+    /// Return the part that carries most of a component's excess, unless that is the unknown rest.
+    fn main(&self, component: Component, normal: f64, slow: f64) -> Option<(Part, f64)> {
+        let excess = |place: usize| self.slow[place] / slow - self.normal[place] / normal.max(1.0);
+        let places = (0..self.parts.len())
+            .filter(|&place| component.part.is_none() && self.parts[place].stage() == component.stage);
+        let excesses: Vec<(Part, f64)> = places.map(|place| (self.parts[place], excess(place))).collect();
+        let whole: f64 = excesses.iter().map(|(_, excess)| excess).sum();
+        let known = excesses.into_iter().filter(|(part, _)| !part.is_rest());
+        let mut shares = known.map(|(part, excess)| (part, excess / whole));
+        shares.find(|(_, share)| whole > 0.0 && *share > 0.5)
+    }
+}
+
+fn add(sums: &mut [f64], parts: &[Part], message: &Message, weight: f64) {
+    for (sum, part) in sums.iter_mut().zip(parts) {
+        *sum += weight * message.parts[*part].unwrap_or(Nanos::ZERO).0 as f64;
+    }
+}
+
 impl Cluster {
     fn add(&mut self, components: &[Component], message: &Message, weight: f64) {
         self.weight += weight;
         for (sum, component) in self.sums.iter_mut().zip(components) {
             *sum += weight * component.of(message).0 as f64;
+        }
+    }
+}
+
+impl Carried {
+    /// Return what to name: the part that carries most of it, where there is one.
+    #[must_use]
+    pub fn named(&self) -> Component {
+        Component {
+            part: self.mostly.map(|(part, _)| part).or(self.component.part),
+            ..self.component
         }
     }
 }

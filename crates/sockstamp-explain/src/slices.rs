@@ -122,7 +122,8 @@ fn bytes(message: &Message) -> u64 {
 }
 
 fn was_sent_again(message: &Message) -> bool {
-    message.direction == Direction::Tx && message.retransmits > 0
+    // Of a connection, the part `syn-again` says that.
+    message.direction == Direction::Tx && message.retransmits > 0 && !message.is_connection()
 }
 
 /// A question for whom: one component of the slow messages of one kind.

@@ -13,7 +13,7 @@ use sockstamp_model::summary::Summary;
 
 use figures::Figures;
 pub(crate) use owners::Owners;
-pub use rules::{RULES, Rule};
+pub use rules::{RULES, Rule, full_queue};
 
 /// A rule whose condition holds.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The table of rules. docs/diagnosis.md is generated from it.
 
 use sockstamp_model::clock::Nanos;
+use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
@@ -225,7 +226,7 @@ pub const RULES: &[Rule] = &[
         check: "`ss -lnt`: Recv-Q and Send-Q of the listener; `nstat -az TcpExtListenOverflows TcpExtListenDrops`.",
         cure: "More tasks that accept, or less work between accepts; a longer queue (listen(2), \
                net.core.somaxconn) for bursts.",
-        find: full_queue,
+        find: listener_drops,
     },
     Rule {
         name: "late accepts",
@@ -306,19 +307,29 @@ fn late_reads(figures: &Figures) -> Option<Finding> {
 }
 
 /// A client sends a dropped SYN again after a second (TCP_TIMEOUT_INIT, include/net/tcp.h, v6.18).
-fn full_queue(figures: &Figures) -> Option<Finding> {
-    let listener = figures
-        .listener
-        .as_ref()
-        .filter(|listener| listener.dropped >= 3)?;
-    let (local, queue, limit, dropped) = (listener.local, listener.queue, listener.limit, listener.dropped);
+fn listener_drops(figures: &Figures) -> Option<Finding> {
+    let listener = figures.listener.as_ref()?;
     Some(Finding {
-        ns: u128::from(dropped) * 1_000 * u128::from(MS),
-        sentence: format!(
+        ns: u128::from(listener.dropped) * 1_000 * u128::from(MS),
+        sentence: full_queue(listener)?,
+        cause: Cause::Other,
+    })
+}
+
+/// Return what to tell of a listener whose queue was too short.
+pub fn full_queue(listener: &ListenerSummary) -> Option<String> {
+    let &ListenerSummary {
+        local,
+        queue,
+        limit,
+        dropped,
+        ..
+    } = listener;
+    (dropped >= 3).then(|| {
+        format!(
             "the accept queue of {local} is full ({queue} of {limit} at the end): {dropped} SYNs or ends of \
              handshakes were dropped, each delays a client by 1 s or more"
-        ),
-        cause: Cause::Other,
+        )
     })
 }
 

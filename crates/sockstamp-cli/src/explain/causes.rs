@@ -7,6 +7,8 @@ use sockstamp_explain::{
 use sockstamp_model::message::Message;
 use sockstamp_record::Detail;
 
+use super::failed::Failed;
+
 /// Causes that are looked for in each kind of messages.
 const CAUSES: usize = 3;
 
@@ -33,16 +35,16 @@ impl Explained {
 }
 
 /// Explain each kind of messages; `each` passes all of them, with so much of them, several times.
-/// Further causes follow the first of their kind.
-pub(super) fn of(border: Border, each: impl Each) -> Result<Vec<Explained>> {
-    let mut all: Vec<Explained> = look(border, &Kind::ALL, &[], &each)?;
+/// Further causes follow the first of their kind. Connections that failed are counted.
+pub(super) fn of(border: Border, each: impl Each) -> Result<(Vec<Explained>, Failed)> {
+    let (mut all, failed) = look(border, &Kind::ALL, &[], &each)?;
     let mut causes: Vec<Cause> = all.iter().filter_map(Explained::cause).collect();
     let mut kinds: Vec<Kind> = causes.iter().map(Cause::kind).collect();
     for _ in 1..CAUSES {
         if kinds.is_empty() {
             break;
         }
-        let found = look(border, &kinds, &causes, &each)?;
+        let (found, _) = look(border, &kinds, &causes, &each)?;
         let found = found.into_iter().map(|explained| Explained {
             rest: true,
             ..explained
@@ -55,11 +57,16 @@ pub(super) fn of(border: Border, each: impl Each) -> Result<Vec<Explained>> {
     }
     // Stable: the first cause comes first.
     all.sort_by_key(|explained| explained.explanation.kind);
-    Ok(all)
+    Ok((all, failed))
 }
 
 /// Explain messages of these kinds that none of these causes covers.
-fn look(border: Border, kinds: &[Kind], causes: &[Cause], each: &impl Each) -> Result<Vec<Explained>> {
+fn look(
+    border: Border,
+    kinds: &[Kind],
+    causes: &[Cause],
+    each: &impl Each,
+) -> Result<(Vec<Explained>, Failed)> {
     // Other causes may cover messages of one peer only.
     let durations = match causes {
         [] => Detail::Durations,
@@ -70,7 +77,9 @@ fn look(border: Border, kinds: &[Kind], causes: &[Cause], each: &impl Each) -> R
         !causes.any(|cause| cause.covers(message))
     };
     let mut times: Vec<(Kind, Times)> = kinds.iter().map(|&kind| (kind, Times::new(kind))).collect();
+    let mut failed = Failed::default();
     each(durations, &mut |message| {
+        failed.add(message);
         let left = times.iter_mut().filter(|(kind, _)| is_left(*kind, message));
         left.for_each(|(_, times)| times.add(message));
     })?;
@@ -90,17 +99,16 @@ fn look(border: Border, kinds: &[Kind], causes: &[Cause], each: &impl Each) -> R
         })
     })?;
     let explained = explanations.into_iter().zip(found);
-    Ok(explained
-        .map(|(explanation, (leaders, lives))| {
-            let cause = Cause::new(&explanation, leaders.first());
-            Explained {
-                explanation,
-                leaders,
-                lives: cause.map_or_else(Vec::new, |cause| cause.typical(lives)),
-                rest: false,
-            }
-        })
-        .collect())
+    let explained = explained.map(|(explanation, (leaders, lives))| {
+        let cause = Cause::new(&explanation, leaders.first());
+        Explained {
+            explanation,
+            leaders,
+            lives: cause.map_or_else(Vec::new, |cause| cause.typical(lives)),
+            rest: false,
+        }
+    });
+    Ok((explained.collect(), failed))
 }
 
 /// Takes a message, and whether it is left in a kind.

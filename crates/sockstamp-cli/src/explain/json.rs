@@ -4,20 +4,25 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 use sockstamp_explain::{Addition, Carried, Claim};
+use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::message::Message;
 
+use super::Told;
 use super::causes::Explained;
+use super::failed::Failed;
 use super::text::{meaning, rule};
 use crate::escape;
 
 /// Raised when a key changes its meaning or goes away.
 const VERSION: u32 = 1;
 
-pub(super) fn all(output: &mut dyn Write, explained: &[Explained]) -> io::Result<()> {
-    let explanations = explained.iter().map(Explanation::from).collect();
+pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
+    let explanations = told.explained.iter().map(Explanation::from).collect();
     let all = All {
         version: VERSION,
         explanations,
+        failed: &told.failed,
+        listeners: &told.listeners,
     };
     escape::json(&mut *output, &all)?;
     writeln!(output)?;
@@ -28,6 +33,8 @@ pub(super) fn all(output: &mut dyn Write, explained: &[Explained]) -> io::Result
 struct All<'a> {
     version: u32,
     explanations: Vec<Explanation<'a>>,
+    failed: &'a Failed,
+    listeners: &'a [ListenerSummary],
 }
 
 #[derive(Serialize)]
@@ -60,6 +67,13 @@ struct Component {
     excess_ns: f64,
     share: f64,
     margin: Option<f64>,
+    mostly: Option<Mostly>,
+}
+
+#[derive(Serialize)]
+struct Mostly {
+    part: &'static str,
+    share: f64,
 }
 
 #[derive(Serialize)]
@@ -90,9 +104,9 @@ impl<'a> From<&'a Explained> for Explanation<'a> {
         let first = explanation.carried.first();
         let first = first.filter(|_| explanation.claim == Claim::First);
         let advice = first.and_then(|first| {
-            let rule = rule(first.component)?;
+            let rule = rule(first.named())?;
             Some(Advice {
-                meaning: meaning(first.component),
+                meaning: meaning(first.named()),
                 check: rule.check,
                 usual_cure: rule.cure,
             })
@@ -132,6 +146,10 @@ impl From<&Carried> for Component {
             excess_ns: carried.excess,
             share: carried.share,
             margin: carried.margin,
+            mostly: carried.mostly.map(|(part, share)| Mostly {
+                part: part.name(),
+                share,
+            }),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod border;
 mod causes;
+mod failed;
 mod json;
 mod text;
 mod waterfall;
@@ -15,9 +16,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use sockstamp_explain::Border;
+use sockstamp_model::listener::ListenerSummary;
 use sockstamp_model::message::Message;
 
 use crate::duration::duration;
+use crate::listeners::Listeners;
 use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::measuring::Measuring;
 use crate::output::Format;
@@ -26,6 +29,7 @@ use crate::source::Source;
 use crate::{command, escape};
 
 use causes::Explained;
+use failed::Failed;
 
 /// Options of `explain`.
 #[derive(Debug, Args)]
@@ -74,13 +78,26 @@ impl Observer for Kept {
     }
 }
 
+/// All that is told.
+struct Told {
+    explained: Vec<Explained>,
+    failed: Failed,
+    /// Those of the target that dropped anything, or that have connections waiting.
+    listeners: Vec<ListenerSummary>,
+}
+
 pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     let source = &options.source;
     if !source.files.is_empty() {
-        let explanations = of_recordings(&source.files, options.worse_than)?;
-        print(&mut io::stdout(), &explanations, options)?;
+        let told = of_recordings(&source.files, options.worse_than)?;
+        print(&mut io::stdout(), &told, options)?;
         return Ok(ExitCode::SUCCESS);
     }
+    // Those of a command end with it.
+    let listeners = match options.command[..] {
+        [] => Some(Listeners::of(&source.target)?),
+        _ => None,
+    };
     let mut kept = Kept::default();
     let measurement = Measurement {
         target: &source.target,
@@ -92,6 +109,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         tag: false,
     };
     let outcome = measure::run(&measurement, &mut kept)?;
+    let listeners = listeners.map_or_else(Vec::new, |listeners| listeners.end());
     let missing = kept.left_out + outcome.summary.lost.ring;
     if missing > 0 {
         escape::complain(format_args!(
@@ -102,29 +120,39 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         kept.messages.iter().for_each(take);
         Ok(())
     };
-    let explanations = causes::of(options.worse_than, each)?;
+    let (explained, failed) = causes::of(options.worse_than, each)?;
+    let told = Told {
+        explained,
+        failed,
+        listeners,
+    };
     // Leave standard output to the command.
     match options.command.is_empty() {
-        true => print(&mut io::stdout(), &explanations, options)?,
-        false => print(&mut io::stderr(), &explanations, options)?,
+        true => print(&mut io::stdout(), &told, options)?,
+        false => print(&mut io::stderr(), &told, options)?,
     }
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
-fn of_recordings(files: &[PathBuf], border: Border) -> Result<Vec<Explained>> {
+fn of_recordings(files: &[PathBuf], border: Border) -> Result<Told> {
     let recordings = Recordings::open(files)?;
-    causes::of(border, |detail, take| {
+    let (explained, failed) = causes::of(border, |detail, take| {
         recordings.each(detail, |message| {
             take(message);
             Ok(())
         })
+    })?;
+    Ok(Told {
+        explained,
+        failed,
+        listeners: Vec::new(),
     })
 }
 
-fn print(output: &mut dyn Write, explanations: &[Explained], options: &Options) -> Result<()> {
+fn print(output: &mut dyn Write, told: &Told, options: &Options) -> Result<()> {
     let printed = match options.format {
-        Format::Text => text::all(output, explanations),
-        Format::Json => json::all(output, explanations),
+        Format::Text => text::all(output, told),
+        Format::Json => json::all(output, told),
     };
     match printed {
         // A reader that has seen enough is no failure.

@@ -2,27 +2,51 @@
 
 use std::io::{self, Write};
 
-use sockstamp_explain::{Addition, Carried, Claim, Component, Explanation};
+use sockstamp_explain::{Addition, Carried, Claim, Component, Explanation, Kind};
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
 use super::causes::Explained;
-use super::waterfall;
-use crate::diagnosis::Rule;
+use super::failed::Failed;
+use super::{Told, waterfall};
+use crate::diagnosis::{self, Rule};
 use crate::paragraph::wrapped;
 
 /// Components that carry less of the excess are not listed.
 const LISTED: f64 = 0.05;
 
-pub(super) fn all(output: &mut dyn Write, explained: &[Explained]) -> io::Result<()> {
-    if explained.is_empty() {
+pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {
+    if told.explained.is_empty() {
         writeln!(output, " no messages")?;
     }
-    for explained in explained {
+    for explained in &told.explained {
         one(output, explained)?;
     }
+    failures(output, &told.failed)?;
+    for full in told.listeners.iter().filter_map(diagnosis::full_queue) {
+        writeln!(output)?;
+        sentence(output, " listener:", &full)?;
+        actions(output, named("full accept queue"))?;
+    }
     output.flush()
+}
+
+/// Print how many connections failed, and how.
+fn failures(output: &mut dyn Write, failed: &Failed) -> io::Result<()> {
+    for kind in Kind::ALL {
+        let Some((all, verdicts)) = failed.of(kind) else {
+            continue;
+        };
+        let verdicts: Vec<_> = (verdicts.iter().map(|(name, count)| format!("{count} {name}"))).collect();
+        let words = format!("{all} failed, and are left out above: {}", verdicts.join(", "));
+        writeln!(output)?;
+        sentence(output, &format!(" {}:", kind.name()), &words)?;
+        if kind == Kind::Connect {
+            actions(output, named("failed connects"))?;
+        }
+    }
+    Ok(())
 }
 
 fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
@@ -47,7 +71,10 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
         (Claim::TooFew, _) => {
             components(output, explanation)?;
             let least = sockstamp_explain::CLUSTERS;
-            let why = format!("too few flows and seconds for a conclusion: {least} of either are needed");
+            let why = format!(
+                "too few flows and seconds for a conclusion: {least} of either are needed; measure longer, or \
+                 call more of them slow (--worse-than p90)"
+            );
             return sentence(output, "  ", &why);
         }
         _ => return sentence(output, "  ", "nothing stands out"),
@@ -56,10 +83,10 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
     if let Some((leader, alike)) = explained.leaders.split_first() {
         for_whom(output, leader, alike)?;
     }
-    if let Some(rule) = rule(first.component) {
-        sentence(output, "   meaning:", meaning(first.component))?;
-        sentence(output, "   check:", rule.check)?;
-        sentence(output, "   usual cure:", rule.cure)?;
+    let named = first.named();
+    if let Some(rule) = rule(named) {
+        sentence(output, "   meaning:", meaning(named))?;
+        actions(output, Some(rule))?;
     }
     for life in &explained.lives {
         waterfall::one(output, explanation.kind, life)?;
@@ -75,12 +102,15 @@ fn components(output: &mut dyn Write, explanation: &Explanation) -> io::Result<(
             None => String::new(),
         };
         let head = format!("   {:>3.0} %{margin}", carried.share * 100.0);
-        let words = format!(
+        let mut words = format!(
             "of the excess is {}: {} more than its norm of {}",
             carried.component,
             carried.excess(),
             carried.norm(),
         );
+        if let Some((part, share)) = carried.mostly {
+            words += &format!("; {:.0} % of it is {part}", share * 100.0);
+        }
         sentence(output, &head, &words)?;
     }
     Ok(())
@@ -117,6 +147,14 @@ fn how_often(leader: &Addition) -> String {
     }
 }
 
+fn actions(output: &mut dyn Write, rule: Option<&Rule>) -> io::Result<()> {
+    let Some(rule) = rule else {
+        return Ok(());
+    };
+    sentence(output, "   check:", rule.check)?;
+    sentence(output, "   usual cure:", rule.cure)
+}
+
 fn sentence(output: &mut dyn Write, head: &str, words: &str) -> io::Result<()> {
     writeln!(output, "{}", wrapped(head, words.split(' '), ""))
 }
@@ -137,19 +175,24 @@ pub(super) fn rule(component: Component) -> Option<&'static Rule> {
         (_, Some(Part::Rwnd)) => "slow peer",
         (_, Some(Part::Sndbuf)) => "send buffer",
         (Stage::RxHol, _) => "loss on the way here",
+        (_, Some(Part::WakeupThrottled | Part::AppThrottled)) => "CPU quota",
         (Stage::RxWakeup, _) => "CPU",
         (Stage::RxApp, _) => "slow reader",
         (Stage::RxStack, _) => "receive path",
         (_, Some(Part::Peer)) => "peer",
+        (Stage::ConnHandshake, _) => "slow connects",
+        (Stage::ConnAccept, _) => "late accepts",
         _ => return None,
     };
-    crate::diagnosis::RULES.iter().find(|rule| rule.name == name)
+    named(name)
+}
+
+fn named(name: &str) -> Option<&'static Rule> {
+    diagnosis::RULES.iter().find(|rule| rule.name == name)
 }
 
 #[cfg(test)]
 mod tests {
-    use sockstamp_explain::Kind;
-
     use super::*;
 
     #[test]

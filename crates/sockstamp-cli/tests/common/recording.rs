@@ -61,6 +61,7 @@ fn one(rng: &mut Rng) -> Message {
     if rng.u8(..100) == 0 {
         let stage = [Stage::ConnHandshake, Stage::ConnAccept][direction as usize];
         message.stages[stage] = Some(heavy(rng, 90_000.0));
+        divide(&mut message, rng);
         return message;
     }
     let medians = match direction {
@@ -102,6 +103,7 @@ fn divide(message: &mut Message, rng: &mut Rng) {
         (Part::Cwnd, Part::Other),
         (Part::DelayedAck, Part::Path),
         (Part::Network, Part::Peer),
+        (Part::SynAgain, Part::RoundTrip),
     ] {
         if let Some(whole) = message.stages[part.stage()] {
             let some = Nanos(rng.u64(..=whole.0));

@@ -54,7 +54,7 @@ fn serve(mut socket: &TcpStream) {
 }
 
 /// Return what `explain` says of a target while `work` runs.
-fn explained(target: &[&str], work: impl FnOnce()) -> String {
+pub(crate) fn explained(target: &[&str], work: impl FnOnce()) -> String {
     let mut command = Command::new(sockstamp());
     command.args(["explain", "--every"]).args(target);
     let mut process = Process::spawn(command).unwrap();
@@ -65,8 +65,9 @@ fn explained(target: &[&str], work: impl FnOnce()) -> String {
 }
 
 /// Check that of messages of this kind a component is named first, with these words.
-fn names(text: &str, kind: &str, component: &str, words: &str) -> Result<(), String> {
+pub(crate) fn names(text: &str, kind: &str, component: &str, words: &str) -> Result<(), String> {
     let section = text.split(&format!(" {kind}:")).nth(1).unwrap_or_default();
+    let section = section.split("\n\n").next().unwrap_or_default();
     let first = section.lines().find(|line| line.contains(" of the excess is "));
     let said: Vec<_> = section.split_whitespace().collect();
     let is_named = first.is_some_and(|line| line.contains(&format!("of the excess is {component}")));

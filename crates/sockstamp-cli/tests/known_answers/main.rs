@@ -13,6 +13,7 @@ mod cumulative;
 mod diagnosis;
 mod dns;
 mod explained;
+mod explained_programs;
 mod faults;
 mod full_qdisc;
 mod full_send_buffer;

@@ -69,7 +69,7 @@ struct Section {
 struct Page {
     shown: Shown,
     sections: Vec<Section>,
-    /// Messages that are refused, by the name of their verdict.
+    /// Messages and connections that are refused, by their verdict.
     refused: Vec<(Verdict, u64)>,
     connections: u64,
 }
@@ -102,10 +102,7 @@ impl Page {
 
     fn add(&mut self, message: &Message) {
         let weight = u64::from(message.weight);
-        if message.is_connection() {
-            self.connections += weight;
-            return;
-        }
+        self.connections += if message.is_connection() { weight } else { 0 };
         let verdict = self
             .refused
             .iter_mut()
@@ -195,6 +192,8 @@ impl Section {
             Kind::Sent => "Sends: until the message left the host",
             Kind::Read => "Reads: from the message's arrival until it was read",
             Kind::Answer => "Answers: from a question until its answer could be read",
+            Kind::Connect => "Connects: from connect() until the connection was established",
+            Kind::Accept => "Accepts: from an established connection until accept() returned it",
             Kind::Life => "Lives: from the send call on one host until the message was read on the other",
         };
         *html += &format!("<section aria-labelledby={kind}><h2 id={kind}>{time}</h2>");

@@ -1,0 +1,255 @@
+//! Faults of ordinary programs: `explain` names each first, in the words of docs/diagnosis.md.
+
+use std::fs;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use testbed::{Cgroup, Family, Host, Link, LinkConfig, Process, within_attempts};
+
+use crate::diagnosis::TIMEOUT;
+use crate::explained::{explained, names};
+
+/// redis-server, and redis-benchmark or redis-cli as its clients.
+struct Redis {
+    server: Process,
+    address: SocketAddr,
+}
+
+impl Redis {
+    fn start(host: &Host, address: IpAddr, options: &[&str]) -> Redis {
+        Redis::spawn(host.command("redis-server"), host, address, options)
+    }
+
+    fn spawn(mut command: std::process::Command, host: &Host, address: IpAddr, options: &[&str]) -> Redis {
+        command.args(["--save", "", "--protected-mode", "no", "--enable-debug-command", "yes"]);
+        command.args(options);
+        let server = Process::spawn(command).unwrap();
+        let address = SocketAddr::new(address, 6379);
+        host.wait_for_port(address, TIMEOUT).unwrap();
+        Redis { server, address }
+    }
+
+    fn benchmark(&self, options: &str) -> String {
+        format!("redis-benchmark -h {} -t ping_inline -q {options}", self.address.ip())
+    }
+
+    /// Keep the server busy for this time.
+    fn pause(&self, client: &Host, seconds: &str) {
+        let address = self.address.ip().to_string();
+        client
+            .run("redis-cli", &["-h", &address, "DEBUG", "SLEEP", seconds])
+            .unwrap();
+    }
+}
+
+const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+/// Run words as a command of a host.
+fn run(host: &Host, words: &str) {
+    let (program, words) = words.split_once(' ').unwrap();
+    host.run(program, &words.split(' ').collect::<Vec<_>>()).unwrap();
+}
+
+/// Return a counter of nstat(8).
+fn counter(host: &Host, name: &str) -> u64 {
+    let text = host.run("nstat", &["-asz", name]).unwrap();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// The server sleeps at times while each request comes by a connection of its own.
+fn with_pauses(host: &Host, redis: &Redis) -> String {
+    explained(&["--netns", host.netns_name(), "tcp", "port", "6379"], || {
+        for _ in 0..3 {
+            thread::scope(|scope| {
+                scope.spawn(|| run(host, &redis.benchmark("-k 0 -c 64 -n 2000")));
+                thread::sleep(Duration::from_millis(50));
+                redis.pause(host, "0.3");
+            });
+        }
+    })
+}
+
+#[test]
+fn a_full_accept_queue_is_explained() {
+    let host = Host::new("queue").unwrap();
+    let redis = Redis::start(&host, LOCALHOST, &["--tcp-backlog", "20"]);
+    within_attempts(|| {
+        let before = counter(&host, "TcpExtListenOverflows");
+        let text = with_pauses(&host, &redis);
+        assert!(counter(&host, "TcpExtListenOverflows") > before + 20);
+        names(&text, "connects", "conn.handshake syn-again", "a longer accept queue at the peer")?;
+        let told: Vec<_> = text.split_whitespace().collect();
+        let listener = "listener: the accept queue of 127.0.0.1:6379 is full";
+        if told.join(" ").contains(listener) { Ok(()) } else { Err(text) }
+    });
+}
+
+#[test]
+fn a_server_that_accepts_late_is_explained() {
+    let host = Host::new("late").unwrap();
+    let redis = Redis::start(&host, LOCALHOST, &[]);
+    within_attempts(|| {
+        let text = with_pauses(&host, &redis);
+        assert!(!text.contains(" listener:"), "{text}");
+        names(&text, "accepts", "conn.accept", "more tasks that accept")
+    });
+}
+
+fn linked(config: LinkConfig) -> (Host, Host, Link) {
+    let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
+    let link = Link::relay(&client, &server, config).unwrap();
+    (client, server, link)
+}
+
+#[test]
+fn lost_syns_are_explained() {
+    let (client, server, link) = linked(LinkConfig::default().loss(0.03));
+    let redis = Redis::start(&server, link.address_b(Family::V4), &[]);
+    within_attempts(|| {
+        let before = counter(&client, "TcpExtTCPSynRetrans");
+        let text = explained(&["--netns", client.netns_name(), "tcp"], || {
+            run(&client, &redis.benchmark("-k 0 -c 50 -n 2500"));
+        });
+        assert!(counter(&client, "TcpExtTCPSynRetrans") > before + 20);
+        names(&text, "connects", "conn.handshake syn-again", "or a path that loses less")
+    });
+}
+
+#[test]
+fn a_far_peer_is_explained() {
+    let [client, near, far] = ["client", "near", "far"].map(|name| Host::new(name).unwrap());
+    let short = Link::veth(&client, &near).unwrap();
+    let long = Link::relay(&client, &far, LinkConfig::default().delay(Duration::from_millis(20))).unwrap();
+    let near = Redis::start(&near, short.address_b(Family::V4), &[]);
+    let far = Redis::start(&far, long.address_b(Family::V4), &[]);
+    within_attempts(|| {
+        let text = explained(&["--netns", client.netns_name(), "tcp"], || {
+            run(&client, &near.benchmark("-k 0 -c 8 -n 3000"));
+            run(&client, &far.benchmark("-k 0 -c 8 -n 64"));
+        });
+        let whom = format!("for whom: peer {}", far.address.ip());
+        names(&text, "connects", "conn.handshake round-trip", &whom)
+    });
+}
+
+#[test]
+fn a_cpu_quota_is_explained() {
+    let host = Host::new("quota").unwrap();
+    let mut quota = Cgroup::new("quota").unwrap();
+    quota
+        .set_cpu_quota(Duration::from_millis(10), Duration::from_millis(50))
+        .unwrap();
+    let mut command = host.command("redis-server");
+    quota.start_in(&mut command).unwrap();
+    let redis = Redis::spawn(command, &host, LOCALHOST, &[]);
+    let process = redis.server.id().to_string();
+    within_attempts(|| {
+        let before = quota.cpu_throttled().unwrap();
+        let text = explained(&["-p", &process], || {
+            run(&host, &redis.benchmark("-c 30 -n 30000"));
+        });
+        assert!(quota.cpu_throttled().unwrap() > before + Duration::from_millis(500));
+        names(&text, "reads", "rx.", "usual cure: A higher quota")
+    });
+}
+
+/// Each command asks at a time when the server waits, at the end beside busy neighbours.
+#[test]
+fn a_neighbour_on_the_cpu_is_explained() {
+    let host = Host::new("neighbour").unwrap();
+    let mut command = host.command("taskset");
+    command.args(["--cpu-list", "0", "nice", "-n", "10", "redis-server"]);
+    let redis = Redis::spawn(command, &host, LOCALHOST, &[]);
+    let process = redis.server.id().to_string();
+    let ask = |count: u32| {
+        thread::scope(|scope| {
+            for _ in 0..25 {
+                scope.spawn(|| run(&host, &format!("redis-cli -r {count} -i 0.01 ping")));
+            }
+        });
+    };
+    within_attempts(|| {
+        let text = explained(&["-p", &process], || {
+            ask(100);
+            let busy = ["--cpu-list", "0", "nice", "-n", "-7", "sh", "-c", "while :; do :; done"];
+            let _neighbours = [(); 3].map(|()| host.spawn("taskset", &busy).unwrap());
+            ask(4);
+        });
+        names(&text, "reads", "rx.wakeup", "usual cure: A higher CPU quota or weight, fewer neighbours")
+    });
+}
+
+fn nginx(host: &Host, folder: &Path, name: &str, servers: &str) -> Process {
+    let at = folder.join(name);
+    let at = at.display();
+    let configuration = format!(
+        "daemon off; master_process off; user root; pid {at}.pid; error_log {at}.errors;\n\
+         events {{ worker_connections 1000; }} http {{ access_log off; {servers} }}\n"
+    );
+    let file = folder.join(format!("{name}.conf"));
+    fs::write(&file, configuration).unwrap();
+    host.spawn("nginx", &["-c", file.to_str().unwrap()]).unwrap()
+}
+
+/// Answers HTTP requests after 30 ms.
+const SLOW_WEB: &str = "
+import http.server, sys, time
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        time.sleep(0.03)
+        self.send_response(200)
+        self.send_header('Content-Length', '0')
+        self.end_headers()
+    def log_message(self, *arguments):
+        pass
+http.server.ThreadingHTTPServer(('127.0.0.1', 8081), Handler).serve_forever()
+";
+
+#[test]
+fn a_slow_hop_behind_a_proxy_is_explained() {
+    let host = Host::new("proxy").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let _slow = host.spawn("python3", &["-c", SLOW_WEB]).unwrap();
+    let _fast = nginx(&host, folder.path(), "fast", "server { listen 8082; return 204; }");
+    let proxy = "server { listen 8080; location /slow { proxy_pass http://127.0.0.1:8081; }\n\
+                 location / { proxy_pass http://127.0.0.1:8082; } }";
+    let proxy = nginx(&host, folder.path(), "proxy", proxy);
+    for port in [8080, 8081, 8082] {
+        host.wait_for_port(SocketAddr::new(LOCALHOST, port), TIMEOUT).unwrap();
+    }
+    let process = proxy.id().to_string();
+    within_attempts(|| {
+        let text = explained(&["-p", &process], || {
+            thread::scope(|scope| {
+                scope.spawn(|| run(&host, "wrk -t 1 -c 2 -d 2 http://127.0.0.1:8080/"));
+                run(&host, "curl -s http://127.0.0.1:8080/slow?[1-50]");
+            });
+        });
+        names(&text, "answers", "peer.answer peer", "for whom: port 8081")
+    });
+}
+
+#[test]
+fn loss_on_the_way_here_is_explained() {
+    let config = LinkConfig::default().delay(Duration::from_millis(5)).loss(0.01).offload(false);
+    let (client, server, link) = linked(config);
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("page"), vec![b'.'; 300_000]).unwrap();
+    let root = format!("server {{ listen 8080; root {}; }}", folder.path().display());
+    let _server = nginx(&server, folder.path(), "server", &root);
+    let address = SocketAddr::new(link.address_b(Family::V4), 8080);
+    server.wait_for_port(address, TIMEOUT).unwrap();
+    within_attempts(|| {
+        let before = counter(&client, "TcpExtTCPOFOQueue");
+        let text = explained(&["--netns", client.netns_name(), "tcp"], || {
+            for _ in 0..25 {
+                run(&client, &format!("curl -s -o /dev/null http://{address}/page"));
+            }
+        });
+        assert!(counter(&client, "TcpExtTCPOFOQueue") > before);
+        names(&text, "reads", "rx.hol", "retransmits at the peer")
+    });
+}
