@@ -22,7 +22,12 @@ impl Failed {
 
     /// Return the number of a kind, and each verdict with its own, the largest first.
     pub(super) fn of(&self, kind: Kind) -> Option<(u64, Vec<(&'static str, u64)>)> {
-        let mut verdicts: Vec<_> = self.0.get(kind.name())?.iter().map(|(name, n)| (*name, *n)).collect();
+        let mut verdicts: Vec<_> = self
+            .0
+            .get(kind.name())?
+            .iter()
+            .map(|(name, n)| (*name, *n))
+            .collect();
         verdicts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         Some((verdicts.iter().map(|(_, count)| count).sum(), verdicts))
     }

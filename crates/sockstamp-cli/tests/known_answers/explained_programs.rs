@@ -23,7 +23,14 @@ impl Redis {
     }
 
     fn spawn(mut command: std::process::Command, host: &Host, address: IpAddr, options: &[&str]) -> Redis {
-        command.args(["--save", "", "--protected-mode", "no", "--enable-debug-command", "yes"]);
+        command.args([
+            "--save",
+            "",
+            "--protected-mode",
+            "no",
+            "--enable-debug-command",
+            "yes",
+        ]);
         command.args(options);
         let server = Process::spawn(command).unwrap();
         let address = SocketAddr::new(address, 6379);
@@ -32,7 +39,10 @@ impl Redis {
     }
 
     fn benchmark(&self, options: &str) -> String {
-        format!("redis-benchmark -h {} -t ping_inline -q {options}", self.address.ip())
+        format!(
+            "redis-benchmark -h {} -t ping_inline -q {options}",
+            self.address.ip()
+        )
     }
 
     /// Keep the server busy for this time.
@@ -80,10 +90,19 @@ fn a_full_accept_queue_is_explained() {
         let before = counter(&host, "TcpExtListenOverflows");
         let text = with_pauses(&host, &redis);
         assert!(counter(&host, "TcpExtListenOverflows") > before + 20);
-        names(&text, "connects", "conn.handshake syn-again", "a longer accept queue at the peer")?;
+        names(
+            &text,
+            "connects",
+            "conn.handshake syn-again",
+            "a longer accept queue at the peer",
+        )?;
         let told: Vec<_> = text.split_whitespace().collect();
         let listener = "listener: the accept queue of 127.0.0.1:6379 is full";
-        if told.join(" ").contains(listener) { Ok(()) } else { Err(text) }
+        if told.join(" ").contains(listener) {
+            Ok(())
+        } else {
+            Err(text)
+        }
     });
 }
 
@@ -114,7 +133,12 @@ fn lost_syns_are_explained() {
             run(&client, &redis.benchmark("-k 0 -c 50 -n 2500"));
         });
         assert!(counter(&client, "TcpExtTCPSynRetrans") > before + 20);
-        names(&text, "connects", "conn.handshake syn-again", "or a path that loses less")
+        names(
+            &text,
+            "connects",
+            "conn.handshake syn-again",
+            "or a path that loses less",
+        )
     });
 }
 
@@ -122,7 +146,12 @@ fn lost_syns_are_explained() {
 fn a_far_peer_is_explained() {
     let [client, near, far] = ["client", "near", "far"].map(|name| Host::new(name).unwrap());
     let short = Link::veth(&client, &near).unwrap();
-    let long = Link::relay(&client, &far, LinkConfig::default().delay(Duration::from_millis(20))).unwrap();
+    let long = Link::relay(
+        &client,
+        &far,
+        LinkConfig::default().delay(Duration::from_millis(20)),
+    )
+    .unwrap();
     let near = Redis::start(&near, short.address_b(Family::V4), &[]);
     let far = Redis::start(&far, long.address_b(Family::V4), &[]);
     within_attempts(|| {
@@ -174,11 +203,25 @@ fn a_neighbour_on_the_cpu_is_explained() {
     within_attempts(|| {
         let text = explained(&["-p", &process], || {
             ask(100);
-            let busy = ["--cpu-list", "0", "nice", "-n", "-7", "sh", "-c", "while :; do :; done"];
+            let busy = [
+                "--cpu-list",
+                "0",
+                "nice",
+                "-n",
+                "-7",
+                "sh",
+                "-c",
+                "while :; do :; done",
+            ];
             let _neighbours = [(); 3].map(|()| host.spawn("taskset", &busy).unwrap());
             ask(4);
         });
-        names(&text, "reads", "rx.wakeup", "usual cure: A higher CPU quota or weight, fewer neighbours")
+        names(
+            &text,
+            "reads",
+            "rx.wakeup",
+            "usual cure: A higher CPU quota or weight, fewer neighbours",
+        )
     });
 }
 
@@ -213,12 +256,18 @@ fn a_slow_hop_behind_a_proxy_is_explained() {
     let host = Host::new("proxy").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let _slow = host.spawn("python3", &["-c", SLOW_WEB]).unwrap();
-    let _fast = nginx(&host, folder.path(), "fast", "server { listen 8082; return 204; }");
+    let _fast = nginx(
+        &host,
+        folder.path(),
+        "fast",
+        "server { listen 8082; return 204; }",
+    );
     let proxy = "server { listen 8080; location /slow { proxy_pass http://127.0.0.1:8081; }\n\
                  location / { proxy_pass http://127.0.0.1:8082; } }";
     let proxy = nginx(&host, folder.path(), "proxy", proxy);
     for port in [8080, 8081, 8082] {
-        host.wait_for_port(SocketAddr::new(LOCALHOST, port), TIMEOUT).unwrap();
+        host.wait_for_port(SocketAddr::new(LOCALHOST, port), TIMEOUT)
+            .unwrap();
     }
     let process = proxy.id().to_string();
     within_attempts(|| {
@@ -234,7 +283,10 @@ fn a_slow_hop_behind_a_proxy_is_explained() {
 
 #[test]
 fn loss_on_the_way_here_is_explained() {
-    let config = LinkConfig::default().delay(Duration::from_millis(5)).loss(0.01).offload(false);
+    let config = LinkConfig::default()
+        .delay(Duration::from_millis(5))
+        .loss(0.01)
+        .offload(false);
     let (client, server, link) = linked(config);
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("page"), vec![b'.'; 300_000]).unwrap();

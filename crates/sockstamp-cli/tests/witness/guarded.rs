@@ -47,8 +47,8 @@ impl Excuses {
         // The two clocks are compared to less than a microsecond.
         let near = |at: &u64| (time.saturating_sub(1000)..time + NEXT).contains(at);
         match self.0.iter().position(near) {
-            Some(place) => {
-                self.0.remove(place);
+            Some(index) => {
+                self.0.remove(index);
                 true
             }
             None => false,
