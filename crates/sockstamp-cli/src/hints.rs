@@ -10,7 +10,7 @@ use crate::Cli;
 
 /// Subcommands that take a filter expression and, but for `top`, a command.
 const MEASURING: [&str; 6] = ["stat", "trace", "top", "record", "pcap", "explain"];
-/// Those that take files in its place.
+/// Those that take files instead.
 const READING: [&str; 2] = ["pcap", "explain"];
 /// The first word of a filter is one of these: pcap-filter(7).
 pub(crate) const FILTER_WORDS: [&str; 13] = [
@@ -78,16 +78,16 @@ fn hint(
     ))
 }
 
-/// Return the place of the first argument that is neither an option nor the value of one.
+/// Return the index of the first argument that is neither an option nor the value of one.
 fn first_word(subcommand: &str, arguments: &[String]) -> Option<usize> {
     let mut command = Cli::command();
     command.build();
     let command = command.find_subcommand(subcommand)?;
-    let mut place = 0;
-    while let Some(argument) = arguments.get(place).filter(|argument| argument.starts_with('-')) {
-        place += 1 + usize::from(has_value_behind(command, argument));
+    let mut index = 0;
+    while let Some(argument) = arguments.get(index).filter(|argument| argument.starts_with('-')) {
+        index += 1 + usize::from(has_value_behind(command, argument));
     }
-    (place < arguments.len()).then_some(place)
+    (index < arguments.len()).then_some(index)
 }
 
 /// Return true if the argument after this option is its value.

@@ -127,7 +127,7 @@ pub struct Message {
     pub flow: Flow,
     /// The cgroup of the socket.
     pub cgroup: CgroupId,
-    /// The place of its group, where messages are grouped. Not in JSON: it has a meaning to the
+    /// The slot of its group, where messages are grouped. Not in JSON: it has a meaning to the
     /// session alone.
     pub group: Option<u32>,
     /// The process that made the call.

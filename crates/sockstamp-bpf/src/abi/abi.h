@@ -304,7 +304,7 @@ struct message_record {
 	__u32 seq_end; /* sequence number after the last byte */
 	__u32 bytes;
 	__u32 weight;
-	__u32 group; /* its place, if messages are grouped */
+	__u32 group; /* its slot, if messages are grouped */
 	__u32 retransmits;
 	__u32 min_rtt_us; /* of the connection when the ACK came; RTT_UNKNOWN: none yet; TX */
 	__u32 repeats; /* SCHED and SND stamps after the first of each */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Groups: messages summed by whose they are. A group has a place in an array; a flow looks its
- * group up by key once and keeps the place. How a place becomes free again without a message
+ * Groups: messages summed by whose they are. A group has a slot in an array; a flow looks its
+ * group up by key once and keeps the slot. How a slot becomes free again without a message
  * counted for the wrong group: see mod.rs.
  */
 #ifndef SOCKSTAMP_GROUP_GROUP_BPF_H
@@ -35,7 +35,7 @@ struct {
 	__type(value, __u32);
 } group_caps SEC(".maps");
 
-/* The places that no group has. */
+/* The slots that no group has. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 1);

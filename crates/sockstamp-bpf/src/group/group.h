@@ -27,8 +27,8 @@ struct group_key {
 };
 
 /*
- * A token names a group: the place it has, and which of the groups that had this place one after
- * the other. User space gives a place another token to make every flow look its group up anew.
+ * A token names a group: the slot it has, and which of the groups that had this slot one after
+ * the other. User space gives a slot another token to make every flow look its group up anew.
  */
 #define GROUP_INDEX_BITS 12
 #define GROUP_INDEX_MASK ((1 << GROUP_INDEX_BITS) - 1)
@@ -38,7 +38,7 @@ struct group_key {
 
 struct group_slot {
 	__u32 token;
-	__u32 used; /* 1: a group is in this place */
+	__u32 used; /* 1: a group is in this slot */
 };
 
 /* The rate cap of a group that is not measured. */

@@ -1,13 +1,13 @@
 //! Convert the kernel's groups to the model's, and free slots for new groups.
 //!
-//! A place becomes free again without a message that is counted for the wrong group, in three
+//! A slot becomes free again without a message that is counted for the wrong group, in three
 //! steps:
 //!
-//! 1. **Retire.** The group's key is deleted and its place gets another token. A flow compares the
+//! 1. **Retire.** The group's key is deleted and its slot gets another token. A flow compares the
 //!    token that it keeps at every message, finds it out of date and looks its group up anew. Once
 //!    every program that may have compared before has ended, no new message comes.
-//! 2. **Wait** until the messages in flight, which keep the place itself, have ended.
-//! 3. **Collect.** The counts go to [`Groups::ended`], the place is cleared and given back.
+//! 2. **Wait** until the messages in flight, which keep the slot itself, have ended.
+//! 3. **Collect.** The counts go to [`Groups::ended`], the slot is cleared and given back.
 //!
 //! Messages whose group has no slot meanwhile are in `other`. Its token changes each time that
 //! slots are freed, so that its flows try again.
@@ -75,14 +75,14 @@ impl Grouped {
         }
     }
 
-    fn places(&self) -> u32 {
+    fn slots(&self) -> u32 {
         self.limit.clamp(1, Self::LIMIT) + 1
     }
 }
 
 /// Set the maps' sizes before they are made.
 pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, grouped: Option<&Grouped>) -> Result<(), Error> {
-    let places = grouped.map_or(1, Grouped::places);
+    let slots = grouped.map_or(1, Grouped::slots);
     for map in [
         &mut maps.groups,
         &mut maps.group_slots,
@@ -90,7 +90,7 @@ pub(crate) fn size_maps(maps: &mut OpenSockstampMaps<'_>, grouped: Option<&Group
         &mut maps.group_free,
         &mut maps.group_tokens,
     ] {
-        map.set_max_entries(places).tried("size the groups")?;
+        map.set_max_entries(slots).tried("size the groups")?;
     }
     Ok(())
 }
@@ -142,7 +142,7 @@ impl GroupCap {
 /// Interval between sweeps of slots.
 const SWEEP: Duration = Duration::from_secs(1);
 
-/// A group in its place.
+/// A group in its slot.
 #[derive(Debug)]
 struct Seen {
     token: u32,
@@ -157,13 +157,13 @@ struct Seen {
 pub(crate) struct Table {
     grouped: Grouped,
     names: Names,
-    /// The groups that were there at the last sweep, by place.
+    /// The groups that were there at the last sweep, by slot.
     seen: BTreeMap<u32, Seen>,
     /// Those of them that nobody has taken.
     fresh: Vec<u32>,
-    /// Places whose messages in flight are waited for.
+    /// Slots whose messages in flight are waited for.
     retired: Vec<u32>,
-    /// The groups at the last look, by place.
+    /// The groups at the last look, by slot.
     keys: BTreeMap<u32, GroupKey>,
     ended: GroupSummary,
     ended_groups: u64,
@@ -173,12 +173,12 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Give every place its first token and all but one to the programs.
+    /// Give every slot its first token and all but one to the programs.
     pub(crate) fn new(grouped: &Grouped, cgroup2: &Path, maps: &SockstampMaps<'_>) -> Result<Self, Error> {
-        for place in 0..grouped.places() {
-            set_slot(maps, place, 1 << raw::GROUP_INDEX_BITS | place, false)?;
-            if place != raw::GROUP_OTHER {
-                give_back(maps, place)?;
+        for slot in 0..grouped.slots() {
+            set_slot(maps, slot, 1 << raw::GROUP_INDEX_BITS | slot, false)?;
+            if slot != raw::GROUP_OTHER {
+                give_back(maps, slot)?;
             }
         }
         Ok(Self {
@@ -214,14 +214,14 @@ impl Table {
         pass: &mut dyn FnMut(GroupSummary),
     ) -> Result<(), Error> {
         let mut found = self.keys(maps)?;
-        self.keys = found.iter().cloned().map(|(key, place)| (place, key)).collect();
+        self.keys = found.iter().cloned().map(|(key, slot)| (slot, key)).collect();
         self.keys.insert(raw::GROUP_OTHER, GroupKey::default());
         found.sort_unstable();
         let mut last: Option<GroupSummary> = None;
-        for (key, place) in found {
-            let group = summary(&*read_group(maps, place)?, key, plan);
+        for (key, slot) in found {
+            let group = summary(&*read_group(maps, slot)?, key, plan);
             match &mut last {
-                // Places whose names are the same: cgroups of one container.
+                // Slots whose names are the same: cgroups of one container.
                 Some(last) if last.key == group.key => last.merge(&group),
                 _ => {
                     last.replace(group).map(&mut *pass);
@@ -232,14 +232,14 @@ impl Table {
         Ok(())
     }
 
-    /// Return the keys of all groups, and their places.
+    /// Return the keys of all groups, and their slots.
     fn keys(&mut self, maps: &SockstampMaps<'_>) -> Result<Vec<(GroupKey, u32)>, Error> {
         let mut keys = Vec::new();
-        for (place, _) in self.used(maps)? {
-            keys.push((read_group(maps, place)?.key, place));
+        for (slot, _) in self.used(maps)? {
+            keys.push((read_group(maps, slot)?.key, slot));
         }
         self.learn_names(keys.iter().map(|(key, _)| key));
-        let named = keys.into_iter().map(|(key, place)| (self.key(&key), place));
+        let named = keys.into_iter().map(|(key, slot)| (self.key(&key), slot));
         Ok(named.collect())
     }
 
@@ -260,16 +260,16 @@ impl Table {
         std::mem::take(&mut self.kept)
     }
 
-    /// Return the groups that sweeps found since the last call, by place. Sweeps find groups that
+    /// Return the groups that sweeps found since the last call, by slot. Sweeps find groups that
     /// have a cgroup, an interface or a network namespace.
     pub(crate) fn take_fresh(&mut self) -> Vec<(u32, GroupKey)> {
-        let places = std::mem::take(&mut self.fresh);
-        let keys: Vec<_> = places
+        let slots = std::mem::take(&mut self.fresh);
+        let keys: Vec<_> = slots
             .into_iter()
-            .filter_map(|place| Some((place, self.seen.get(&place)?.key)))
+            .filter_map(|slot| Some((slot, self.seen.get(&slot)?.key)))
             .collect();
         keys.into_iter()
-            .map(|(place, key)| (place, self.key(&key)))
+            .map(|(slot, key)| (slot, self.key(&key)))
             .collect()
     }
 
@@ -284,9 +284,9 @@ impl Table {
         self.read(maps, plan)
     }
 
-    /// The group that had this place at the last look.
-    pub(crate) fn at(&self, place: u32) -> Option<&GroupKey> {
-        self.keys.get(&place)
+    /// The group that had this slot at the last look.
+    pub(crate) fn at(&self, slot: u32) -> Option<&GroupKey> {
+        self.keys.get(&slot)
     }
 
     /// Return the time until [`refresh`](Self::refresh) has something to do.
@@ -343,17 +343,17 @@ impl Table {
         self.names.learn(&cgroups, &interfaces, &namespaces);
     }
 
-    /// The places that hold a group, with its token.
+    /// The slots that hold a group, with its token.
     fn used(&self, maps: &SockstampMaps<'_>) -> Result<Vec<(u32, u32)>, Error> {
         let mut used = Vec::new();
         let slots = maps
             .group_slots
-            .lookup_batch(self.grouped.places(), MapFlags::ANY, MapFlags::ANY)
+            .lookup_batch(self.grouped.slots(), MapFlags::ANY, MapFlags::ANY)
             .tried("read the groups")?;
-        for (place, slot) in slots {
-            let [token, in_use] = [word(&slot, 0), word(&slot, 1)];
+        for (slot, value) in slots {
+            let [token, in_use] = [word(&value, 0), word(&value, 1)];
             if in_use != 0 {
-                used.push((word(&place, 0), token));
+                used.push((word(&slot, 0), token));
             }
         }
         Ok(used)
@@ -370,12 +370,12 @@ impl Table {
     ) -> Result<(), Error> {
         let tokens: BTreeMap<_, _> = used.iter().copied().collect();
         self.seen
-            .retain(|place, seen| tokens.get(place) == Some(&seen.token));
-        for &(place, token) in used {
-            if !crowded && self.seen.contains_key(&place) {
+            .retain(|slot, seen| tokens.get(slot) == Some(&seen.token));
+        for &(slot, token) in used {
+            if !crowded && self.seen.contains_key(&slot) {
                 continue;
             }
-            let group = read_group(maps, place)?;
+            let group = read_group(maps, slot)?;
             let activity = activity(&group);
             let fresh = || Seen {
                 token,
@@ -383,10 +383,10 @@ impl Table {
                 activity,
                 since: now,
             };
-            match self.seen.entry(place) {
-                Entry::Vacant(place) => {
-                    self.fresh.push(*place.key());
-                    place.insert(fresh());
+            match self.seen.entry(slot) {
+                Entry::Vacant(vacant) => {
+                    self.fresh.push(*vacant.key());
+                    vacant.insert(fresh());
                 }
                 Entry::Occupied(mut seen) if seen.get().activity != activity => {
                     seen.insert(fresh());
@@ -404,32 +404,32 @@ impl Table {
         let mut idle: Vec<_> = self
             .seen
             .iter()
-            .filter(|(place, seen)| {
-                !self.retired.contains(place) && now.duration_since(seen.since) >= self.grouped.idle
+            .filter(|(slot, seen)| {
+                !self.retired.contains(slot) && now.duration_since(seen.since) >= self.grouped.idle
             })
-            .map(|(&place, seen)| (seen.since, place, seen.token))
+            .map(|(&slot, seen)| (seen.since, slot, seen.token))
             .collect();
         idle.sort_unstable();
         let surplus = (self.seen.len() - self.retired.len())
             .saturating_sub(self.grouped.limit as usize * 3 / 4)
             .max(1);
-        for &(_, place, token) in idle.iter().take(surplus) {
-            retire(maps, place, token)?;
-            self.retired.push(place);
+        for &(_, slot, token) in idle.iter().take(surplus) {
+            retire(maps, slot, token)?;
+            self.retired.push(slot);
         }
         Ok(())
     }
 
-    /// Free the retired places that no message in flight holds any more.
+    /// Free the retired slots that no message in flight holds any more.
     fn collect(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<(), Error> {
         wait_for_programs(maps)?;
         let mut waiting = Vec::new();
         let mut quiet = Vec::new();
-        for place in self.retired.drain(..) {
-            let group = read_group(maps, place)?;
+        for slot in self.retired.drain(..) {
+            let group = read_group(maps, slot)?;
             match in_flight(&group) {
-                0 => quiet.push(place),
-                _ => waiting.push(place),
+                0 => quiet.push(slot),
+                _ => waiting.push(slot),
             }
         }
         self.retired = waiting;
@@ -438,8 +438,8 @@ impl Table {
         }
         // The program that ended the last message may still be adding to its distributions.
         wait_for_programs(maps)?;
-        for place in quiet {
-            let group = read_group(maps, place)?;
+        for slot in quiet {
+            let group = read_group(maps, slot)?;
             if self.grouped.keep_ended {
                 let key = self.key(&group.key);
                 self.kept.push(summary(&group, key, plan));
@@ -447,8 +447,8 @@ impl Table {
                 self.ended.merge(&summary(&group, GroupKey::default(), plan));
             }
             self.ended_groups += 1;
-            self.seen.remove(&place);
-            clear(maps, place)?;
+            self.seen.remove(&slot);
+            clear(maps, slot)?;
         }
         let other = read_slot(maps, raw::GROUP_OTHER)?;
         set_slot(maps, raw::GROUP_OTHER, next_token(word(&other, 0)), false)
@@ -475,7 +475,7 @@ impl Table {
                 netns: flow.netns,
                 index: key.ifindex,
                 name: self.names.interface((flow.netns, key.ifindex)),
-                place: self.names.place(flow.netns),
+                netns_name: self.names.netns_name(flow.netns),
             }),
             proto: has(Dimension::Proto).then_some(flow.protocol),
             netns: has(Dimension::Netns).then(|| GroupNetns {
@@ -518,35 +518,35 @@ fn wait_for_programs(maps: &SockstampMaps<'_>) -> Result<(), Error> {
         .tried("wait for programs")
 }
 
-fn retire(maps: &SockstampMaps<'_>, place: u32, token: u32) -> Result<(), Error> {
-    let group = read_group_bytes(maps, place)?;
+fn retire(maps: &SockstampMaps<'_>, slot: u32, token: u32) -> Result<(), Error> {
+    let group = read_group_bytes(maps, slot)?;
     maps.group_tokens
         .delete(&group[..size_of::<raw::group_key>()])
         .tried("retire a group")?;
-    set_slot(maps, place, next_token(token), true)
+    set_slot(maps, slot, next_token(token), true)
 }
 
-fn clear(maps: &SockstampMaps<'_>, place: u32) -> Result<(), Error> {
+fn clear(maps: &SockstampMaps<'_>, slot: u32) -> Result<(), Error> {
     let zeros = [0; size_of::<Group>()];
     maps.groups
-        .update(&place.to_ne_bytes(), &zeros, MapFlags::ANY)
+        .update(&slot.to_ne_bytes(), &zeros, MapFlags::ANY)
         .tried("clear a group")?;
-    let token = word(&read_slot(maps, place)?, 0);
-    set_slot(maps, place, token, false)?;
-    set_cap(maps, place, GroupCap::Common)?;
-    give_back(maps, place)
+    let token = word(&read_slot(maps, slot)?, 0);
+    set_slot(maps, slot, token, false)?;
+    set_cap(maps, slot, GroupCap::Common)?;
+    give_back(maps, slot)
 }
 
-/// Measure so many messages of the group in this place, each flow from its next window on.
-pub(crate) fn set_cap(maps: &SockstampMaps<'_>, place: u32, cap: GroupCap) -> Result<(), Error> {
+/// Measure up to this many messages of the group in a slot, each flow from its next window on.
+pub(crate) fn set_cap(maps: &SockstampMaps<'_>, slot: u32, cap: GroupCap) -> Result<(), Error> {
     maps.group_caps
-        .update(&place.to_ne_bytes(), &cap.raw().to_ne_bytes(), MapFlags::ANY)
+        .update(&slot.to_ne_bytes(), &cap.raw().to_ne_bytes(), MapFlags::ANY)
         .tried("cap a group")
 }
 
-fn give_back(maps: &SockstampMaps<'_>, place: u32) -> Result<(), Error> {
+fn give_back(maps: &SockstampMaps<'_>, slot: u32) -> Result<(), Error> {
     maps.group_free
-        .update(&[], &place.to_ne_bytes(), MapFlags::ANY)
+        .update(&[], &slot.to_ne_bytes(), MapFlags::ANY)
         .tried("free a group")
 }
 
@@ -558,33 +558,33 @@ fn next_token(token: u32) -> u32 {
     next + u32::from(generation == 0) * (1 << raw::GROUP_INDEX_BITS)
 }
 
-fn set_slot(maps: &SockstampMaps<'_>, place: u32, token: u32, used: bool) -> Result<(), Error> {
-    let mut slot = [0; 8];
-    slot[..4].copy_from_slice(&token.to_ne_bytes());
-    slot[4..].copy_from_slice(&u32::from(used).to_ne_bytes());
+fn set_slot(maps: &SockstampMaps<'_>, slot: u32, token: u32, used: bool) -> Result<(), Error> {
+    let mut value = [0; 8];
+    value[..4].copy_from_slice(&token.to_ne_bytes());
+    value[4..].copy_from_slice(&u32::from(used).to_ne_bytes());
     maps.group_slots
-        .update(&place.to_ne_bytes(), &slot, MapFlags::ANY)
+        .update(&slot.to_ne_bytes(), &value, MapFlags::ANY)
         .tried("set up the groups")
 }
 
-fn read_slot(maps: &SockstampMaps<'_>, place: u32) -> Result<Vec<u8>, Error> {
-    lookup(&maps.group_slots, place)
+fn read_slot(maps: &SockstampMaps<'_>, slot: u32) -> Result<Vec<u8>, Error> {
+    lookup(&maps.group_slots, slot)
 }
 
-fn read_group_bytes(maps: &SockstampMaps<'_>, place: u32) -> Result<Vec<u8>, Error> {
-    lookup(&maps.groups, place)
+fn read_group_bytes(maps: &SockstampMaps<'_>, slot: u32) -> Result<Vec<u8>, Error> {
+    lookup(&maps.groups, slot)
 }
 
-fn read_group(maps: &SockstampMaps<'_>, place: u32) -> Result<Box<Group>, Error> {
-    let bytes = read_group_bytes(maps, place)?;
+fn read_group(maps: &SockstampMaps<'_>, slot: u32) -> Result<Box<Group>, Error> {
+    let bytes = read_group_bytes(maps, slot)?;
     let group = map_view::group(&bytes).ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData));
     group.tried("read a group: its size is not the expected one")
 }
 
 /// An element of an array is always there.
-fn lookup(map: &MapImpl<'_>, place: u32) -> Result<Vec<u8>, Error> {
+fn lookup(map: &MapImpl<'_>, slot: u32) -> Result<Vec<u8>, Error> {
     let value = map
-        .lookup(&place.to_ne_bytes(), MapFlags::ANY)
+        .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
         .tried("read the groups")?;
     Ok(value.unwrap_or_default())
 }
@@ -645,13 +645,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_name_their_place_and_are_never_zero() {
-        let place = 7;
-        let first = 1 << raw::GROUP_INDEX_BITS | place;
+    fn tokens_name_their_slot_and_are_never_zero() {
+        let slot = 7;
+        let first = 1 << raw::GROUP_INDEX_BITS | slot;
         let second = next_token(first);
         assert_ne!(first, second);
-        assert_eq!(second & raw::GROUP_INDEX_MASK, place);
-        let last = u32::MAX << raw::GROUP_INDEX_BITS | place;
+        assert_eq!(second & raw::GROUP_INDEX_MASK, slot);
+        let last = u32::MAX << raw::GROUP_INDEX_BITS | slot;
         assert_eq!(next_token(last), first);
         assert_ne!(next_token(u32::MAX << raw::GROUP_INDEX_BITS), 0);
     }
@@ -670,14 +670,14 @@ mod tests {
 
     #[test]
     fn there_is_room_for_one_group_at_least() {
-        let places = |limit| {
+        let slots = |limit| {
             Grouped {
                 limit,
                 ..Grouped::by(Grouping::new([Dimension::Port]).unwrap())
             }
-            .places()
+            .slots()
         };
-        assert_eq!([places(0), places(1), places(u32::MAX)], [2, 2, 4096]);
+        assert_eq!([slots(0), slots(1), slots(u32::MAX)], [2, 2, 4096]);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) struct Names {
     /// Names of network namespaces that groups differ by.
     namespaces: HashMap<NetnsInode, Option<Name>>,
     own: Option<NetnsInode>,
-    places: BTreeMap<NetnsInode, Name>,
+    netns_names: BTreeMap<NetnsInode, Name>,
     rests_until: Instant,
 }
 
@@ -46,7 +46,7 @@ impl Names {
             interfaces: HashMap::new(),
             namespaces: HashMap::new(),
             own: netns::own().ok(),
-            places: BTreeMap::new(),
+            netns_names: BTreeMap::new(),
             rests_until: Instant::now(),
         }
     }
@@ -79,7 +79,7 @@ impl Names {
         if !unknown.is_empty() {
             self.interfaces.extend(interface_names(&unknown));
             if unknown.iter().any(|&(netns, _)| self.is_elsewhere(netns)) {
-                self.places = netns::names();
+                self.netns_names = netns::names();
             }
         }
         self.learn_namespaces(namespaces);
@@ -90,9 +90,9 @@ impl Names {
         if wanted.iter().all(|netns| self.namespaces.contains_key(netns)) {
             return;
         }
-        self.places = netns::names();
+        self.netns_names = netns::names();
         for netns in wanted {
-            let name = || self.places.get(netns).cloned();
+            let name = || self.netns_names.get(netns).cloned();
             self.namespaces.entry(*netns).or_insert_with(name);
         }
     }
@@ -123,9 +123,9 @@ impl Names {
     }
 
     /// The name of a network namespace that is not ours, or its inode.
-    pub(crate) fn place(&self, netns: NetnsInode) -> Option<Name> {
+    pub(crate) fn netns_name(&self, netns: NetnsInode) -> Option<Name> {
         let name = || {
-            let known = self.places.get(&netns).cloned();
+            let known = self.netns_names.get(&netns).cloned();
             known.unwrap_or_else(|| netns.to_string().into())
         };
         self.is_elsewhere(netns).then(name)

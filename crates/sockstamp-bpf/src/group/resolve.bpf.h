@@ -26,7 +26,7 @@ static __always_inline bool group_valid(__u32 token)
 }
 
 /*
- * Give a key a free place. 0: none is left. The key is in place before the token is told, the
+ * Give a key a free slot. 0: none is left. The key is written before the token is told, the
  * token before the first message is counted.
  */
 static __always_inline __u32 group_make(const struct group_key *key)

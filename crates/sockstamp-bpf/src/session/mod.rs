@@ -336,7 +336,7 @@ impl Session {
             .map_or_else(Vec::new, group::Table::take_ended)
     }
 
-    /// Return the groups that came since the last call, with their places. They are looked for once
+    /// Return the groups that came since the last call, with their slots. They are looked for once
     /// per second, if groups differ by cgroup, container, interface or network namespace.
     pub fn take_new_groups(&mut self) -> Vec<(u32, GroupKey)> {
         self.groups
@@ -351,13 +351,13 @@ impl Session {
         }
     }
 
-    /// Measure so many messages of the group in a place. Each flow has the new cap within a second.
+    /// Limit the measured messages of the group in a slot. Each flow has the new cap within a second.
     ///
     /// # Errors
     ///
     /// [`Error::Bpf`] where the kernel refuses.
-    pub fn cap_group(&self, place: u32, cap: GroupCap) -> Result<(), Error> {
-        group::set_cap(&self.skeleton.maps, place, cap)
+    pub fn cap_group(&self, slot: u32, cap: GroupCap) -> Result<(), Error> {
+        group::set_cap(&self.skeleton.maps, slot, cap)
     }
 
     /// Return the cost of each program that runs for messages, by its name.
@@ -372,8 +372,8 @@ impl Session {
     /// Return the group that a message names in [`Message::group`], as of the last
     /// [`Session::groups`]; the default key for messages without a slot. `None` for a newer group.
     #[must_use]
-    pub fn group_at(&self, place: u32) -> Option<&GroupKey> {
-        self.groups.as_ref()?.at(place)
+    pub fn group_at(&self, slot: u32) -> Option<&GroupKey> {
+        self.groups.as_ref()?.at(slot)
     }
 
     /// Wait until messages that are still in flight have completed, at most for `patience`.

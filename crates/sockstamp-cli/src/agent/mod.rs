@@ -314,10 +314,10 @@ impl Agent<'_> {
             return Ok(());
         }
         let namer = namer(&self.config);
-        for (place, key) in new {
+        for (slot, key) in new {
             let rule = namer.rule(&key);
-            session.cap_group(place, Rule::cap(rule))?;
-            self.owners.set(place, Owner::new(&key, rule));
+            session.cap_group(slot, Rule::cap(rule))?;
+            self.owners.set(slot, Owner::new(&key, rule));
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! The groups of a session, as far as single messages need them: a message names its group by its
-//! place.
+//! The groups of a session, as far as single messages need them: a message names the slot of its
+//! group.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::rules::Rule;
 /// The group of a message.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Owner {
-    /// The time of a rule that stands in the place of all others.
+    /// The threshold of a rule, which replaces all others.
     slower_than: Option<Nanos>,
     /// The container, empty outside of one; unknown of groups that came just now.
     pub(super) container: Option<Name>,
@@ -33,20 +33,20 @@ impl Owner {
     }
 }
 
-/// The groups by their places.
+/// The groups by their slots.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
-    by_place: HashMap<u32, Owner>,
+    by_slot: HashMap<u32, Owner>,
     unknown: Owner,
 }
 
 impl Owners {
-    pub(super) fn set(&mut self, place: u32, owner: Owner) {
-        self.by_place.insert(place, owner);
+    pub(super) fn set(&mut self, slot: u32, owner: Owner) {
+        self.by_slot.insert(slot, owner);
     }
 
     pub(super) fn of(&self, message: &Message) -> &Owner {
-        let known = message.group.and_then(|place| self.by_place.get(&place));
+        let known = message.group.and_then(|slot| self.by_slot.get(&slot));
         known.unwrap_or(&self.unknown)
     }
 }

@@ -28,26 +28,26 @@ pub(super) struct Host {
     pub(super) name: Name,
     pub(super) address: IpAddr,
     /// The namespace or container that it is probed from, as it was named.
-    pub(super) place: Option<Name>,
+    pub(super) netns: Option<Name>,
 }
 
 /// Return every host to probe, from every namespace.
 pub(super) fn read(options: &Options) -> Result<Vec<(Host, Target)>> {
     check_privilege(options)?;
     let names = names(options)?;
-    let places = places(options)?;
+    let origins = origins(options)?;
     let interface = options.interface.as_deref().map(Interface::read);
     let family = family(options, interface.as_ref());
     let addresses = resolve_all(&names, family)?;
-    let mut targets = Vec::with_capacity(names.len() * places.len());
-    for place in &places {
-        let via = interface.as_ref().map(|via| via.within(place)).transpose()?;
+    let mut targets = Vec::with_capacity(names.len() * origins.len());
+    for origin in &origins {
+        let via = interface.as_ref().map(|via| via.within(origin)).transpose()?;
         for (name, found) in names.iter().zip(&addresses) {
-            let target = target(options, place, found, via.as_ref())?;
+            let target = target(options, origin, found, via.as_ref())?;
             let host = Host {
                 name: name.as_str().into(),
                 address: found.address,
-                place: place.label.as_deref().map(Name::from),
+                netns: origin.label.as_deref().map(Name::from),
             };
             targets.push((host, target));
         }
@@ -95,14 +95,14 @@ fn listed(text: &str) -> impl Iterator<Item = String> {
 
 /// A network namespace to probe from.
 #[derive(Debug)]
-struct Place {
+struct Origin {
     label: Option<String>,
     /// A name of ip-netns(8) or a process in it; none is our own.
     netns: Option<String>,
     namespace: Namespace,
 }
 
-impl Place {
+impl Origin {
     fn of(label: &str, netns: String) -> Result<Self> {
         Ok(Self {
             label: Some(label.to_owned()),
@@ -112,24 +112,24 @@ impl Place {
     }
 }
 
-fn places(options: &Options) -> Result<Vec<Place>> {
-    let mut places = Vec::new();
+fn origins(options: &Options) -> Result<Vec<Origin>> {
+    let mut origins = Vec::new();
     for name in &options.netns {
-        places.push(Place::of(name, name.clone())?);
+        origins.push(Origin::of(name, name.clone())?);
     }
     for name in &options.container {
         let process = target::container(name)?.process();
         let process = process.with_context(|| format!("no process runs in container {name}"))?;
-        places.push(Place::of(name, process.to_string())?);
+        origins.push(Origin::of(name, process.to_string())?);
     }
-    if places.is_empty() {
-        places.push(Place {
+    if origins.is_empty() {
+        origins.push(Origin {
             label: None,
             netns: None,
             namespace: Namespace::Own,
         });
     }
-    Ok(places)
+    Ok(origins)
 }
 
 /// The value of -I.
@@ -152,12 +152,12 @@ impl Interface {
             .map_or_else(|_| Self::Name(word.to_owned()), Self::Source)
     }
 
-    fn within(&self, place: &Place) -> Result<Via> {
+    fn within(&self, origin: &Origin) -> Result<Via> {
         Ok(match self {
             Self::Source(address) => Via::Source(*address),
             Self::Name(name) => Via::Interface {
                 name: name.clone(),
-                index: netns::interface_index(name, place.netns.as_deref())?.get(),
+                index: netns::interface_index(name, origin.netns.as_deref())?.get(),
             },
         })
     }
@@ -258,25 +258,25 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if Ipv6Addr::is_unicast_link_local(&address))
 }
 
-fn target(options: &Options, place: &Place, found: &Found, via: Option<&Via>) -> Result<Target> {
+fn target(options: &Options, origin: &Origin, found: &Found, via: Option<&Via>) -> Result<Target> {
     Ok(Target {
         address: found.address,
-        scope: scope(place, found, via)?,
+        scope: scope(origin, found, via)?,
         protocol: match (options.udp, options.tcp) {
             (Some(port), _) => Protocol::Udp { port },
             (None, Some(port)) => Protocol::Tcp { port },
             (None, None) => Protocol::Icmp,
         },
-        namespace: place.namespace.clone(),
+        namespace: origin.namespace.clone(),
         settings: settings(options, via),
     })
 }
 
 /// The index of the interface that a link-local address belongs to.
-fn scope(place: &Place, found: &Found, via: Option<&Via>) -> Result<u32> {
+fn scope(origin: &Origin, found: &Found, via: Option<&Via>) -> Result<u32> {
     match (&found.zone, via) {
         _ if !is_link_local(found.address) => Ok(0),
-        (Some(zone), _) => Ok(netns::interface_index(zone, place.netns.as_deref())?.get()),
+        (Some(zone), _) => Ok(netns::interface_index(zone, origin.netns.as_deref())?.get()),
         (None, Some(Via::Interface { index, .. })) => Ok(*index),
         (None, _) => bail!(
             "{} is link-local: name its interface, as {}%IFACE or by -I",

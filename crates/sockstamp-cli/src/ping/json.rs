@@ -79,7 +79,7 @@ impl<'a> Line<'a> {
             target: Some(&host.name),
             seq,
             address: Some(host.address),
-            netns: host.place.as_ref(),
+            netns: host.netns.as_ref(),
             ..Self::default()
         }
     }
@@ -202,7 +202,7 @@ pub(super) fn ended(host: &Host, end: &End) -> Option<Value> {
         End::Failed(error) => error.to_string(),
         End::Count | End::Deadline | End::Removed => return None,
     };
-    Some(json!({"event": "ended", "target": host.name, "netns": host.place, "error": why}))
+    Some(json!({"event": "ended", "target": host.name, "netns": host.netns, "error": why}))
 }
 
 /// The last line.
@@ -254,7 +254,7 @@ fn of_target((host, target): (&Host, &OfTarget)) -> Value {
     json!({
         "target": host.name,
         "address": host.address,
-        "netns": host.place,
+        "netns": host.netns,
         "counts": counts(&target.counts),
         "p50_ns": rtt.quantile(0.5),
         "p90_ns": rtt.quantile(0.9),
@@ -306,7 +306,7 @@ mod tests {
         Host {
             name: "db".into(),
             address: TARGET,
-            place: None,
+            netns: None,
         }
     }
 

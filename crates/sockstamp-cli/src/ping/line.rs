@@ -18,8 +18,8 @@ pub(super) fn label(host: &Host) -> String {
         Some(literal) if literal == address => name,
         _ => format!("{name} ({address})"),
     };
-    match &host.place {
-        Some(place) => format!("{label} from {place}"),
+    match &host.netns {
+        Some(netns) => format!("{label} from {netns}"),
         None => label,
     }
 }
@@ -144,11 +144,11 @@ mod tests {
     use super::super::samples::{ROUTER, TARGET, answer, refusal};
     use super::*;
 
-    fn host(name: &str, place: Option<&str>) -> Host {
+    fn host(name: &str, netns: Option<&str>) -> Host {
         Host {
             name: name.into(),
             address: TARGET,
-            place: place.map(Name::from),
+            netns: netns.map(Name::from),
         }
     }
 

@@ -143,19 +143,19 @@ impl<'a> Report<'a> {
 
     fn take(&mut self, event: &Event) -> Result<()> {
         match event {
-            Event::Probe { target, seq, outcome } => self.outcome(place(*target), *seq, outcome),
+            Event::Probe { target, seq, outcome } => self.outcome(index(*target), *seq, outcome),
             Event::Late { target, seq, answer } => {
                 self.statistics
-                    .count(Some(place(*target)), |counts| counts.late += 1);
-                self.remarkable(place(*target), *seq, answer, "late")
+                    .count(Some(index(*target)), |counts| counts.late += 1);
+                self.remarkable(index(*target), *seq, answer, "late")
             }
             Event::Duplicate { target, seq, answer } => {
                 self.statistics
-                    .count(Some(place(*target)), |counts| counts.duplicates += 1);
-                self.remarkable(place(*target), *seq, answer, "duplicate")
+                    .count(Some(index(*target)), |counts| counts.duplicates += 1);
+                self.remarkable(index(*target), *seq, answer, "duplicate")
             }
             Event::Stray { target, from, why } => {
-                let target = target.map(place);
+                let target = target.map(index);
                 self.statistics.count(target, |counts| counts.strays += 1);
                 if self.options.json {
                     let host = target.and_then(|target| self.hosts.get(target));
@@ -164,7 +164,7 @@ impl<'a> Report<'a> {
                 }
                 self.text(|output, _| line::stray(output, *from, *why))
             }
-            Event::Ended { target, end } => self.ended(place(*target), end),
+            Event::Ended { target, end } => self.ended(index(*target), end),
         }
     }
 
@@ -316,6 +316,6 @@ fn write_object(output: &mut impl Write, object: &impl serde::Serialize) -> io::
 }
 
 /// Targets are numbered as they were added, which is the order of the hosts.
-fn place(target: TargetId) -> usize {
+fn index(target: TargetId) -> usize {
     usize::try_from(target.number()).unwrap_or(usize::MAX)
 }

@@ -192,7 +192,7 @@ mod tests {
         Host {
             name: address.to_string().into(),
             address: address.into(),
-            place: None,
+            netns: None,
         }
     }
 

@@ -57,7 +57,7 @@ fn interface(message: &Message) -> GroupInterface {
         netns: message.flow.netns,
         index: 0,
         name: None,
-        place: None,
+        netns_name: None,
     };
     let last = message.interfaces.last.as_ref();
     last.map_or(unknown, |interface| GroupInterface {
@@ -65,7 +65,7 @@ fn interface(message: &Message) -> GroupInterface {
         index: interface.index,
         name: Some(interface.name.clone()),
         // A recording may be another host's.
-        place: None,
+        netns_name: None,
     })
 }
 
@@ -100,10 +100,10 @@ impl Sums {
         let key = self.by.as_ref().map(|by| key(message, by)).unwrap_or_default();
         let room = self.groups.len() < MOST;
         let group = match self.groups.entry((begin, key)) {
-            Entry::Occupied(place) => place.into_mut(),
-            Entry::Vacant(place) if room => {
-                let group = GroupSummary::new(place.key().1.clone());
-                place.insert(group)
+            Entry::Occupied(occupied) => occupied.into_mut(),
+            Entry::Vacant(vacant) if room => {
+                let group = GroupSummary::new(vacant.key().1.clone());
+                vacant.insert(group)
             }
             Entry::Vacant(_) => self.other.entry(begin).or_default(),
         };

@@ -42,7 +42,7 @@ impl Feed {
         self.session
             .poll(timeout, &mut |message| messages.push(message))?;
         for message in messages {
-            let group = message.group.and_then(|place| self.session.group_at(place));
+            let group = message.group.and_then(|slot| self.session.group_at(slot));
             if let Some(group) = group {
                 take(group, message);
             }

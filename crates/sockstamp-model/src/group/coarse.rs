@@ -181,9 +181,9 @@ impl Counted {
     }
 
     fn slot_count(&self, slot: usize) -> u64 {
-        let place = slot.checked_sub(self.first);
-        place
-            .and_then(|place| self.counts.get(place))
+        let index = slot.checked_sub(self.first);
+        index
+            .and_then(|index| self.counts.get(index))
             .copied()
             .unwrap_or(0)
     }

@@ -31,7 +31,7 @@ pub struct GroupInterface {
     pub name: Option<Name>,
     /// The name of its namespace, or the inode if that has none, unless it is our own.
     #[serde(skip)]
-    pub place: Option<Name>,
+    pub netns_name: Option<Name>,
 }
 
 /// A network namespace.
@@ -110,11 +110,11 @@ fn or_dash(name: &Name) -> String {
 }
 
 fn interface_name(interface: &GroupInterface) -> String {
-    match (&interface.name, &interface.place, interface.index) {
-        (Some(name), Some(place), _) => format!("{name}@{place}"),
+    match (&interface.name, &interface.netns_name, interface.index) {
+        (Some(name), Some(netns_name), _) => format!("{name}@{netns_name}"),
         (Some(name), None, _) => name.to_string(),
         (None, _, 0) => "-".to_owned(),
-        (None, Some(place), index) => format!("#{index}@{place}"),
+        (None, Some(netns_name), index) => format!("#{index}@{netns_name}"),
         (None, None, index) => format!("#{index}@{}", interface.netns),
     }
 }
@@ -194,7 +194,7 @@ mod tests {
                 netns: NetnsInode(4_026_531_840),
                 index: 3,
                 name: None,
-                place: None,
+                netns_name: None,
             }),
             ..GroupKey::default()
         };
@@ -210,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_of_other_namespaces_have_their_place() {
-        let shown = |name: Option<&str>, place: Option<&str>| {
+    fn interfaces_of_other_namespaces_have_its_name() {
+        let shown = |name: Option<&str>, netns_name: Option<&str>| {
             let interface = GroupInterface {
                 netns: NetnsInode(7),
                 index: 2,
                 name: name.map(Name::from),
-                place: place.map(Name::from),
+                netns_name: netns_name.map(Name::from),
             };
             let key = GroupKey {
                 interface: Some(interface),

@@ -193,16 +193,16 @@ impl ErrorQueue {
             ..Buffers::default()
         });
         let count = taken(receive_many(socket, buffers, &mut self.received, FLAGS))?;
-        for place in 0..count {
-            self.hand_out(place, &mut *report);
+        for index in 0..count {
+            self.hand_out(index, &mut *report);
         }
         Ok(count)
     }
 
     /// Report one of the entries that were taken.
-    fn hand_out(&mut self, place: usize, report: impl FnOnce(Report<'_>)) {
+    fn hand_out(&mut self, index: usize, report: impl FnOnce(Report<'_>)) {
         self.counters.entries += 1;
-        match understand(self.received[place], &self.control[place]) {
+        match understand(self.received[index], &self.control[index]) {
             Ok(understood) => report(understood),
             Err(Unreported::Truncated) => self.counters.truncated += 1,
             Err(Unreported::Malformed) => self.counters.malformed += 1,

@@ -42,10 +42,10 @@ impl Originals {
         }
     }
 
-    fn at(&self, place: usize, received: Received) -> Original<'_> {
+    fn at(&self, index: usize, received: Received) -> Original<'_> {
         Original {
-            destination: socket_address(&self.addresses[place][..received.address]),
-            packet: &self.packets[place][..received.payload],
+            destination: socket_address(&self.addresses[index][..received.address]),
+            packet: &self.packets[index][..received.payload],
         }
     }
 }
@@ -81,9 +81,9 @@ impl ErrorQueue {
                 control,
             });
             let count = taken(receive_many(&socket, buffers, &mut self.received, FLAGS))?;
-            for place in 0..count {
-                let original = originals.at(place, self.received[place]);
-                self.hand_out(place, |understood| report(understood, original));
+            for index in 0..count {
+                let original = originals.at(index, self.received[index]);
+                self.hand_out(index, |understood| report(understood, original));
             }
             all += count;
             if count < BATCH {

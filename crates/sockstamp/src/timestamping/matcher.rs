@@ -227,8 +227,8 @@ impl<T> Matcher<T> {
         if id < oldest.last {
             return Outcome::Past;
         }
-        let place = self.sends.partition_point(|send| send.last < id);
-        let own = self.sends.get(place).is_some_and(|send| send.last == id);
+        let index = self.sends.partition_point(|send| send.last < id);
+        let own = self.sends.get(index).is_some_and(|send| send.last == id);
         if !own && self.unit == Unit::Datagrams {
             return Outcome::Unknown;
         }
@@ -249,10 +249,10 @@ impl<T> Matcher<T> {
             let has = |send: &Send<T>| send.exact.and(send.merged).has(slot);
             let first = self
                 .sends
-                .range(..place)
+                .range(..index)
                 .rposition(has)
                 .map_or(0, |last| last + 1);
-            for send in self.sends.range_mut(first..place) {
+            for send in self.sends.range_mut(first..index) {
                 send.merged = send.merged.and(slot);
                 self.counters.merged += 1;
                 give(send, Coverage::Merged);
@@ -260,7 +260,7 @@ impl<T> Matcher<T> {
         }
         if let Some(send) = self
             .sends
-            .get_mut(place)
+            .get_mut(index)
             .filter(|send| own && !send.exact.has(slot))
         {
             send.exact = send.exact.and(slot);
