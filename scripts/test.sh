@@ -122,7 +122,7 @@ step_unit() {
 }
 
 # Programs in tests/ that measure nothing and touch nothing of the host.
-pure=(changes files populations)
+pure=(changes export files html join populations sql)
 
 # Programs in tests/ that are steps of their own.
 apart=(sql_spark)

@@ -155,8 +155,8 @@ pub enum Subcommand {
     /// Send one probe per host and interval, by ICMP, --udp or --tcp, and print a line per result.
     /// Times run from the kernel's stamp of the probe to its stamp of the answer; the prober delay
     /// printed beside them is what a user-space pinger would add. ICMP needs no privilege if
-    /// net.ipv4.ping_group_range includes the user's group, and CAP_NET_RAW otherwise. Without that,
-    /// --tcp opens and closes connections, and takes the times in user space.
+    /// net.ipv4.ping_group_range includes the user's group, and CAP_NET_RAW otherwise. Without
+    /// that, --tcp opens and closes connections, and takes the times in user space.
     ///
     /// Exit status: 0 if every host answered, 1 if one did not, 2 on errors. With both -c and -w it
     /// is also 1 if fewer than -c probes were answered. Ctrl-C ends it with the summary.

@@ -184,11 +184,13 @@ impl Link {
             netns_name,
             namespace,
         } = end;
-        // Link-local addresses would otherwise be tentative for a second after the interface is up, and
-        // solicitations of routers would be among the packets that tests count.
+        // Link-local addresses would otherwise be tentative for a second after the interface is
+        // up, and solicitations of routers would be among the packets that tests count.
         for setting in ["accept_dad", "router_solicitations"] {
             let path = format!("/proc/sys/net/ipv6/conf/{interface}/{setting}");
-            namespace.enter(|| fs::write(&path, "0")).context("write", &path)?;
+            namespace
+                .enter(|| fs::write(&path, "0"))
+                .context("write", &path)?;
         }
         for address in [self.address(Family::V4, last), self.address(Family::V6, last)] {
             let prefix = if address.is_ipv4() { "/24" } else { "/64 nodad" };

@@ -351,7 +351,8 @@ impl Session {
         }
     }
 
-    /// Limit the measured messages of the group in a slot. Each flow has the new cap within a second.
+    /// Limit the measured messages of the group in a slot. Each flow has the new cap after a second
+    /// at most.
     ///
     /// # Errors
     ///
