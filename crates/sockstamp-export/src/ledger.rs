@@ -5,8 +5,10 @@
 //! when a group ends and comes again, and when measuring begins anew. The number of series is
 //! bounded. Groups without room are in one more, the **overflow**: nothing is left out.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,14 +64,43 @@ pub trait Naming {
 struct Series {
     total: Arc<GroupSummary>,
     /// The group that was counted last, and when.
-    key: GroupKey,
+    group: Arc<GroupSummary>,
     grown: Duration,
     /// The look before its first: nothing was counted until then.
     since: Duration,
 }
 
-/// Groups by their keys.
-type Counts = BTreeMap<GroupKey, Arc<GroupSummary>>;
+/// A group that is found by its key, of which it has the only copy.
+#[derive(Debug)]
+struct ByKey(Arc<GroupSummary>);
+
+impl Borrow<GroupKey> for ByKey {
+    fn borrow(&self) -> &GroupKey {
+        &self.0.key
+    }
+}
+
+impl Ord for ByKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.key.cmp(&other.0.key)
+    }
+}
+
+impl PartialOrd for ByKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for ByKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for ByKey {}
+
+type Counts = BTreeSet<ByKey>;
 
 /// The series of all groups.
 #[derive(Debug)]
@@ -113,8 +144,8 @@ impl Ledger {
 
     /// Take a look at a new measurement, of which nothing is to be added so far.
     pub fn begin(&mut self, look: Look) {
-        let counts = sum_by_key(look.groups).into_iter();
-        self.last = counts.map(|(key, group)| (key, Arc::new(group))).collect();
+        let counts = sum_by_key(look.groups).into_values();
+        self.last = counts.map(|group| ByKey(Arc::new(group))).collect();
         self.last_rest = look.rest;
     }
 
@@ -161,11 +192,11 @@ impl Ledger {
                 let series = place.get_mut();
                 series.grow(last, counted);
                 series.grown = now;
-                series.key = counted.key.clone();
+                series.group = Arc::clone(counted);
             }
             Entry::Vacant(place) if has_room => {
                 place.insert(Series {
-                    key: counted.key.clone(),
+                    group: Arc::clone(counted),
                     total: last.map_or_else(|| Arc::clone(counted), |last| Arc::new(counted.since(&last))),
                     grown: now,
                     since: self.looked,
@@ -181,8 +212,9 @@ impl Ledger {
     fn expire(&mut self, now: Duration, naming: &impl Naming) {
         let before = self.series.len();
         let expire = self.limits.expire;
-        self.series
-            .retain(|_, series| now.saturating_sub(series.grown) < expire || naming.is_alive(&series.key));
+        self.series.retain(|_, series| {
+            now.saturating_sub(series.grown) < expire || naming.is_alive(&series.group.key)
+        });
         self.expired += (before - self.series.len()) as u64;
     }
 
@@ -222,7 +254,8 @@ pub struct Addition<'a, N> {
 impl<N: Naming> Addition<'_, N> {
     /// Add a group; no other has its key.
     pub fn add(&mut self, group: GroupSummary) {
-        let (last, ended) = (self.last.remove(&group.key), self.ended.remove(&group.key));
+        let last = self.last.take(&group.key).map(|last| last.0);
+        let ended = self.ended.remove(&group.key);
         let counted = match &last {
             Some(last) if **last == group => Arc::clone(last),
             _ => Arc::new(group),
@@ -234,13 +267,13 @@ impl<N: Naming> Addition<'_, N> {
             }
             None => self.ledger.grow(self.now, last, &counted, self.naming),
         }
-        self.ledger.last.insert(counted.key.clone(), counted);
+        self.ledger.last.insert(ByKey(counted));
     }
 
     /// Add the messages whose group is not known, and end the look.
     pub fn end(mut self, rest: GroupSummary) {
         for (key, group) in self.ended {
-            let last = self.last.remove(&key);
+            let last = self.last.take(&key).map(|last| last.0);
             self.ledger.grow(self.now, last, &Arc::new(group), self.naming);
         }
         let ledger = self.ledger;

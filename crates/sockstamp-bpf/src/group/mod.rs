@@ -197,8 +197,11 @@ impl Table {
 
     /// Return the counts so far.
     pub(crate) fn read(&mut self, maps: &SockstampMaps<'_>, plan: &Plan) -> Result<Groups, Error> {
-        let mut parts = Vec::new();
-        self.each(maps, plan, &mut |group| parts.push(group))?;
+        let slots = self.slots(maps)?;
+        let mut parts = Vec::with_capacity(slots.len());
+        pass_each(maps, plan, &slots, &mut |group| parts.push(group))?;
+        self.keys = slots.into_iter().map(|(key, slot)| (slot, key)).collect();
+        self.keys.insert(raw::GROUP_OTHER, GroupKey::default());
         let mut groups = Groups::new(self.grouped.by.clone(), parts);
         groups.other = Self::other(maps, plan)?;
         groups.ended = self.ended.clone();
@@ -213,34 +216,21 @@ impl Table {
         plan: &Plan,
         pass: &mut dyn FnMut(GroupSummary),
     ) -> Result<(), Error> {
-        let mut found = self.keys(maps)?;
-        self.keys = found.iter().cloned().map(|(key, slot)| (slot, key)).collect();
-        self.keys.insert(raw::GROUP_OTHER, GroupKey::default());
-        found.sort_unstable();
-        let mut last: Option<GroupSummary> = None;
-        for (key, slot) in found {
-            let group = summary(&*read_group(maps, slot)?, key, plan);
-            match &mut last {
-                // Slots whose names are the same: cgroups of one container.
-                Some(last) if last.key == group.key => last.merge(&group),
-                _ => {
-                    last.replace(group).map(&mut *pass);
-                }
-            }
-        }
-        last.map(pass);
-        Ok(())
+        let slots = self.slots(maps)?;
+        pass_each(maps, plan, &slots, pass)
     }
 
-    /// Return the keys of all groups, and their slots.
-    fn keys(&mut self, maps: &SockstampMaps<'_>) -> Result<Vec<(GroupKey, u32)>, Error> {
+    /// Return the keys of all groups, in their order, and their slots.
+    fn slots(&mut self, maps: &SockstampMaps<'_>) -> Result<Vec<(GroupKey, u32)>, Error> {
         let mut keys = Vec::new();
         for (slot, _) in self.used(maps)? {
             keys.push((read_group(maps, slot)?.key, slot));
         }
         self.learn_names(keys.iter().map(|(key, _)| key));
         let named = keys.into_iter().map(|(key, slot)| (self.key(&key), slot));
-        Ok(named.collect())
+        let mut slots: Vec<_> = named.collect();
+        slots.sort_unstable();
+        Ok(slots)
     }
 
     /// Return the sum of messages without a slot, and of groups that ended and are not kept.
@@ -485,6 +475,26 @@ impl Table {
             flow: has(Dimension::Flow).then_some(flow),
         }
     }
+}
+
+/// Pass the groups in these slots, whose keys are in order. Cgroups of one container have the same.
+fn pass_each(
+    maps: &SockstampMaps<'_>,
+    plan: &Plan,
+    slots: &[(GroupKey, u32)],
+    pass: &mut dyn FnMut(GroupSummary),
+) -> Result<(), Error> {
+    let mut last: Option<GroupSummary> = None;
+    for (key, slot) in slots {
+        let group = read_group(maps, *slot)?;
+        let group = summary(&group, key.clone(), plan);
+        match &mut last {
+            Some(last) if last.key == group.key => last.merge(&group),
+            _ => last.replace(group).into_iter().for_each(&mut *pass),
+        }
+    }
+    last.into_iter().for_each(pass);
+    Ok(())
 }
 
 /// The container's id; empty outside of one. Whose path is not known has the number of its cgroup.

@@ -183,8 +183,8 @@ fn the_rest_of_a_stage_never_shrinks() {
 
 /// Whether the only series has its counts in common with the only group.
 fn is_shared(ledger: &Ledger) -> bool {
-    let (series, group) = (ledger.series.values().next(), ledger.last.values().next());
-    Arc::ptr_eq(&series.unwrap().total, group.unwrap())
+    let (series, group) = (ledger.series.values().next(), ledger.last.first());
+    Arc::ptr_eq(&series.unwrap().total, &group.unwrap().0)
 }
 
 #[test]
