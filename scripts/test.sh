@@ -3,7 +3,7 @@
 # Every test there is, as named steps. A failed step does not stop the others; the summary tells all of them.
 #
 #   test.sh            every step, as root (dependencies included)
-#   test.sh STEP...    only these; root is needed for `tests` and `kernels`. `unit` is a part of `tests` that needs none
+#   test.sh STEP...    only these; root is needed for `tests`, `collector` and `kernels`. `unit` is a part of `tests` that needs none
 #
 # A test that cannot run here writes a line "SKIP <test>: <reason>" to stderr (not by eprintln!, which the test
 # harness keeps to itself); the summary repeats it. A measurement of time that missed and is tried again writes
@@ -11,7 +11,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-all=(rustfmt clang-format clippy doc deny generated tests msrv fuzz miri sql-spark kernels series doctests)
+all=(rustfmt clang-format clippy doc deny generated tests msrv fuzz miri sql-spark collector kernels series doctests)
 
 # Retries of a run that nothing explains: more say that a bound is wrong, or the product. A quiet machine has none to three.
 most_retries=5
@@ -125,7 +125,7 @@ step_unit() {
 pure=(changes export files html join populations sql)
 
 # Programs in tests/ that are steps of their own.
-apart=(sql_spark)
+apart=(otel_collector sql_spark)
 
 # The other programs in tests/.
 live() {
@@ -165,7 +165,20 @@ step_sql-spark() {
 		echo "SKIP sql-spark: the package pyspark is not to be had by pip"
 		return
 	fi
-	programs only "$(printf '%s\n' "${apart[@]}")" --test-threads=1
+	programs only sql_spark --test-threads=1
+}
+
+# A real OpenTelemetry Collector, built from Go modules: two minutes of a core, once.
+step_collector() {
+	if ! go version 2>/dev/null; then
+		echo "SKIP collector: it is built by Go, and there is none"
+		return
+	fi
+	if ! scripts/collector.sh --version; then
+		echo "SKIP collector: its Go modules are not to be had, or need a newer Go"
+		return
+	fi
+	programs only otel_collector --test-threads=1
 }
 
 # Debian's kernels in QEMU. On the kernel that runs here the same tests are a part of `tests`.
@@ -225,7 +238,7 @@ for step in "${steps[@]}"; do
 done
 
 # Plain `sudo make test` arrives here without the caller's cargo on PATH.
-if [[ " ${steps[*]} " =~ " "(tests|kernels)" " ]] && { [ "$(id -u)" != 0 ] || [[ -n ${SUDO_UID:-} && ! $(command -v cargo) ]]; }; then
+if [[ " ${steps[*]} " =~ " "(tests|collector|kernels)" " ]] && { [ "$(id -u)" != 0 ] || [[ -n ${SUDO_UID:-} && ! $(command -v cargo) ]]; }; then
 	cat >&2 <<-'END'
 		make test needs root, and cargo: its tests create network namespaces and cgroups, and load BPF programs. Run:
 		  sudo env "PATH=$PATH" "RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup}" make test

@@ -477,7 +477,8 @@ impl Table {
     }
 }
 
-/// Pass the groups in these slots, whose keys are in order. Cgroups of one container have the same.
+/// Pass the groups in these slots, whose keys are in order. Cgroups of one container have the same
+/// key.
 fn pass_each(
     maps: &SockstampMaps<'_>,
     plan: &Plan,

@@ -54,9 +54,9 @@ impl Figures {
         }
     }
 
-    /// Return the moment when all counts were zero. Where the clock was set back it is an earlier one
-    /// from then on, since no series may begin after its own time. Where the clock was set forward it
-    /// stays: receivers take another beginning for a restart.
+    /// Return the moment when all counts were zero. Where the clock was set back it is an earlier
+    /// one from then on, since no series may begin after its own time. Where the clock was set
+    /// forward it stays: receivers take another beginning for a restart.
     pub(super) fn started(&mut self) -> SystemTime {
         let zero = SystemTime::now().checked_sub(self.began.elapsed());
         let set_back = |zero: &SystemTime| *zero + STEP < self.started;

@@ -335,8 +335,8 @@ fn attribute<'a>(span: &'a Value, name: &str) -> Option<&'a Value> {
     Some(&attributes.find(|attribute| attribute["key"] == name)?["value"])
 }
 
-/// The id is that of OpenTelemetry's conventions: neither the runtime's prefix nor its suffix is part
-/// of it.
+/// The id is that of OpenTelemetry's conventions: neither the runtime's prefix nor its suffix is
+/// part of it.
 #[test]
 fn spans_have_the_id_of_the_container_by_which_its_runtime_knows_it() {
     let host = Host::new("otlp").unwrap();

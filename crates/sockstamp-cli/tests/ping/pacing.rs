@@ -1,5 +1,7 @@
 //! Pacing at normal priority: what the command adds to the stalls of the machine.
 
+use std::fs;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::time::TimeSpec;
@@ -7,7 +9,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use nix::time::clock_gettime;
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::histogram::Histogram;
-use testbed::{Host, within_attempts};
+use testbed::{Host, Process, within_attempts};
 
 use crate::common::number;
 use crate::run::{json, ping};
@@ -52,18 +54,51 @@ fn p99(histogram: &Histogram) -> Nanos {
     histogram.quantile(0.99).unwrap()
 }
 
+/// The options, and a thousand addresses.
+fn arguments(count: &str) -> Vec<String> {
+    let options = ["-q", "-i", "100ms", "-c", count].map(str::to_owned);
+    let addresses = (1..=TARGETS).map(|number| {
+        let [high, low] = number.to_be_bytes();
+        format!("127.1.{high}.{low}")
+    });
+    options.into_iter().chain(addresses).collect()
+}
+
+/// Return how often the first thread of a process has waited for something: proc_pid_status(5).
+/// `None` when the process has ended.
+fn waits(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+    let state = field("State:")?.trim();
+    let waits = field("voluntary_ctxt_switches:")?.trim().parse().unwrap();
+    (!state.starts_with('Z')).then_some(waits)
+}
+
+/// A wake-up for each event would take the CPU from the thread that probes.
+#[test]
+fn the_thread_that_reads_events_wakes_rarely() {
+    let host = Host::new("pacing").unwrap();
+    let arguments = arguments("20");
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let begun = Instant::now();
+    let mut process = Process::spawn(ping(&host, &arguments)).unwrap();
+    let mut most = 0;
+    while let Some(waits) = waits(process.id()) {
+        most = waits;
+        thread::sleep(Duration::from_millis(20));
+    }
+    let ran = begun.elapsed();
+    assert!(process.wait_status(RUN).unwrap().success());
+    println!("{most} waits in {ran:?}, with 20,000 probes");
+    assert!(u128::from(most) <= 200 + ran.as_millis() / 8, "{most} in {ran:?}");
+}
+
 #[test]
 fn a_thousand_targets_are_paced_as_well_as_the_machine_allows() {
     let host = Host::new("pacing").unwrap();
-    let addresses: Vec<_> = (1..=TARGETS)
-        .map(|number| {
-            let [high, low] = number.to_be_bytes();
-            format!("127.1.{high}.{low}")
-        })
-        .collect();
     let count = (RUN.as_millis() / INTERVAL.as_millis()).to_string();
-    let mut arguments = vec!["-q", "-i", "100ms", "-c", &count];
-    arguments.extend(addresses.iter().map(String::as_str));
+    let arguments = arguments(&count);
+    let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     within_attempts(|| {
         let before = p99(&stalls());
         let run = json(ping(&host, &arguments));

@@ -273,8 +273,8 @@ impl Round {
     }
 }
 
-/// Return the events that may wait while the connections are looked at: those of two intervals. Room
-/// is reserved for all of them.
+/// Return the events that may wait while the connections are looked at: those of two intervals.
+/// Room is reserved for all of them.
 fn events(table: &ProbeTable) -> usize {
     let targets = usize::try_from(table.max_targets).unwrap_or(usize::MAX);
     targets.saturating_mul(2).max(FEWEST_EVENTS)
