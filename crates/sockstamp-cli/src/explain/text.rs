@@ -53,10 +53,14 @@ fn one(output: &mut dyn Write, explained: &Explained) -> io::Result<()> {
     let explanation = &explained.explanation;
     let limits = &explanation.limits;
     let head = format!(
-        "p99 is {} where p50 is {}; {} messages, of which the slowest {} (above {}) took {} more than normal ones, in {} flows and {} seconds",
+        "p99 is {} where p50 is {}; {} {}, of which the slowest {} (above {}) took {} more than normal ones, in {} flows and {} seconds",
         limits.p99,
         limits.p50,
         limits.messages,
+        match explanation.kind {
+            Kind::Connect | Kind::Accept => "connections",
+            _ => "messages",
+        },
         explanation.slow,
         limits.slow,
         explanation.excess(),

@@ -56,12 +56,14 @@ fn serve(mut socket: &TcpStream) {
 /// Return what `explain` says of a target while `work` runs.
 pub(crate) fn explained(target: &[&str], work: impl FnOnce()) -> String {
     let mut command = Command::new(sockstamp());
-    command.args(["explain", "--every"]).args(target);
+    command.args(["explain", "--every", "--max-cost=none"]).args(target);
     let mut process = Process::spawn(command).unwrap();
     wait_attached(&mut process);
     work();
     process.signal(Signal::SIGINT).unwrap();
-    process.wait(TIMEOUT).unwrap()
+    let text = process.wait(TIMEOUT).unwrap();
+    println!("{text}");
+    text
 }
 
 /// Check that of messages of this kind a component is named first, with these words.
