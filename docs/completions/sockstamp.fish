@@ -40,7 +40,7 @@ complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "export" -d 'Con
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "recover" -d 'Cut recordings after their last complete row group'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "ping" -d 'Probe hosts; print round-trip times by kernel stamps, and the prober\'s own delay'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "doctor" -d 'Show what this kernel and this process can measure, and what is missing'
-complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "agent" -d 'Measure all the time, and serve the figures to Prometheus'
+complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "agent" -d 'Measure continuously, and serve metrics to Prometheus'
 complete -c sockstamp -n "__fish_sockstamp_needs_command" -f -a "completions" -d 'Publish zerocopy completions and stamps in memory of the applications that register'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l comm -d 'The same, for processes of this name (as ps -C), including those that start later' -r
@@ -312,8 +312,8 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand diff" -s h -l help -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l apart -d 'Allow the clocks of the hosts to differ by up to this time' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l slowest -d 'Print the stages of this many of the slowest messages of each direction' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l lives -d 'Write each joined message to this file, one JSON object per line' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s o -l output -d 'Write them as a recording: `report`, `explain`, `diff` and SQL read whole lives as well' -r -F
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l clocks -d 'Write the offsets of the clocks to this file, as CSV: sql/join.sql joins by them' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -s o -l output -d 'Write the joined messages as a recording, for `report`, `explain`, `diff` and SQL' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l clocks -d 'Write the offsets of the clocks to this file, as CSV, for sql/join.sql' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand join" -l ptp -d 'Treat CLOCK_REALTIME of both hosts as equal, because PTP synchronizes it'
@@ -374,7 +374,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l host-path
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l config -d 'Read settings from this file, and again on SIGHUP; docs/agent.md lists them' -r -F
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l config -d 'Read settings from this file, and reload it on SIGHUP; docs/agent.md lists them' -r -F
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l listen -d 'Serve HTTP at this address, instead of the file\'s [default: 127.0.0.1:9776]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l check -d 'Check the file of --config, and exit'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -s h -l help -d 'Print help (see more with \'--help\')'
