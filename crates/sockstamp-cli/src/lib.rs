@@ -109,10 +109,10 @@ pub enum Subcommand {
     Pcap(pcap::Options),
     /// Find the stages that make slow messages slow
     ///
-    /// Compare the slowest 1 % of messages with normal ones, separately for sends, reads and
-    /// answers: which stage or part carries how much of the excess, how sure that is, and what
-    /// usually cures it. Measure a target, or read recordings. A conclusion needs slow messages
-    /// in 20 flows or 20 seconds. docs/explain.md describes the method.
+    /// Compare the slowest 1 % of messages with normal ones, separately for sends, reads, answers,
+    /// connects and accepts: which stage or part carries how much of the excess, how sure that is,
+    /// and what usually cures it. Measure a target, or read recordings. A conclusion needs slow
+    /// messages in 20 flows or 20 seconds. docs/explain.md describes the method.
     Explain(explain::Options),
     /// Record messages in Parquet files, one row each
     ///

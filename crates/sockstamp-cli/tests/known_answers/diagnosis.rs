@@ -1,6 +1,7 @@
 //! The last line of plain `stat`: which fault it names, and that it names none where there is none.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
@@ -8,20 +9,11 @@ use nix::sys::signal::Signal;
 use tempfile::NamedTempFile;
 use testbed::{Cgroup, Family, Host, LinkConfig, Process, within_attempts};
 
-use crate::common::{hooks, peer, sockstamp, wait_attached};
+use crate::common::{hooks, sockstamp, wait_attached};
+use crate::programs::{Redis, halves, run, slow_web, start_chat, start_slow_web};
 use crate::support::Pair;
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
-
-/// Return the last sentence of `stat -- client`.
-fn last_line(pair: &Pair, words: &str) -> String {
-    let (address, peer) = (pair.address.to_string(), peer());
-    let words: Vec<_> = words.split_whitespace().collect();
-    last_line_on(
-        &pair.client,
-        &[&[&peer[..]], &words[..], &["--connect", &address]].concat(),
-    )
-}
 
 /// Return the last sentence of `stat -- command` on a host.
 pub(crate) fn last_line_on(host: &Host, command: &[&str]) -> String {
@@ -65,10 +57,6 @@ fn last_line_of(path: &str) -> String {
     text[start..].split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn says(pair: &Pair, words: &str, expected: &str) -> Result<(), String> {
-    tells(last_line(pair, words), expected)
-}
-
 /// Check what a diagnosis says.
 pub(crate) fn tells(line: String, expected: &str) -> Result<(), String> {
     if line.starts_with("diagnosis: ") && line.contains(expected) {
@@ -90,11 +78,11 @@ pub(crate) fn is_silent(line: String) -> Result<(), String> {
 fn a_peer_that_thinks_is_named_by_the_last_line_of_stat() {
     let link = LinkConfig::default().delay(Duration::from_millis(5));
     let pair = Pair::relay(link, Family::V4);
-    let _serve = pair.serve(&["serve", "--think", "60"]);
+    let _web = start_slow_web(&pair.server, pair.address, ["0.06", "0"]);
+    let url = format!("http://{}/?[1-10]", pair.address);
     within_attempts(|| {
-        says(
-            &pair,
-            "client --count 10",
+        tells(
+            last_line_on(&pair.client, &["curl", "-s", &url]),
             "ms to answer, of which the path is 10",
         )
     });
@@ -103,31 +91,31 @@ fn a_peer_that_thinks_is_named_by_the_last_line_of_stat() {
 #[test]
 fn nagles_algorithm_is_named_by_the_last_line_of_stat() {
     let pair = Pair::veth(Family::V4);
-    let _serve = pair.serve(&["serve", "--request", "128"]);
-    let words = "client --count 20 --request 128 --pieces 2 --nodelay false";
-    within_attempts(|| says(&pair, words, "Nagle's algorithm"));
+    let _chat = start_chat(&pair.server, pair.address);
+    let client = halves(pair.address, "0", false);
+    let client: Vec<_> = client.iter().map(String::as_str).collect();
+    within_attempts(|| tells(last_line_on(&pair.client, &client), "Nagle's algorithm"));
 }
 
 #[test]
 fn a_cpu_quota_is_named_by_the_last_line_of_stat() {
-    let pair = Pair::veth(Family::V4);
+    let host = Host::new("quota").unwrap();
     let mut quota = Cgroup::new("quota").unwrap();
     quota
         .set_cpu_quota(Duration::from_millis(10), Duration::from_millis(50))
         .unwrap();
-    let mut server = pair.server.command("taskset");
-    let port = pair.address.port().to_string();
-    server.args(["--cpu-list", "0", &peer()]);
-    server.args(["serve", "--port", &port, "--compute", "5"]);
+    let address = SocketAddr::from(([127, 0, 0, 1], 8081));
+    let mut server = slow_web(&host, &["taskset", "--cpu-list", "0"], address, ["0", "0.005"]);
     quota.start_in(&mut server).unwrap();
-    let _serve = Process::spawn(server).unwrap();
-    pair.server.wait_for_port(pair.address, TIMEOUT).unwrap();
+    let server = Process::spawn(server).unwrap();
+    host.wait_for_port(address, TIMEOUT)
+        .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
     let processes = quota.processes().iter().map(u32::to_string).collect::<Vec<_>>();
     let name = quota.path().file_name().unwrap().to_str().unwrap().to_owned();
     let expected = format!("the CPU quota of /{name} was used up in ");
     within_attempts(|| {
         let line = last_line_while(&["-p", &processes[0]], || {
-            pair.run_peer("client --count 40");
+            run(&host, "curl -s http://127.0.0.1:8081/?[1-40]");
         });
         tells(line, &expected)
     });
@@ -136,6 +124,8 @@ fn a_cpu_quota_is_named_by_the_last_line_of_stat() {
 #[test]
 fn no_fault_is_named_where_requests_are_answered_at_once() {
     let pair = Pair::veth(Family::V4);
-    let _serve = pair.serve(&["serve"]);
-    within_attempts(|| is_silent(last_line(&pair, "client --count 500")));
+    let redis = Redis::start(&pair.server, pair.address.ip(), &[]);
+    let client = redis.client("-r 500 ping");
+    let client: Vec<_> = client.split(' ').collect();
+    within_attempts(|| is_silent(last_line_on(&pair.client, &client)));
 }

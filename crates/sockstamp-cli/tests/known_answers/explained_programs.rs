@@ -1,66 +1,13 @@
 //! Faults of ordinary programs: `explain` names each first, in the words of docs/diagnosis.md.
 
-use std::fs;
-use std::net::{IpAddr, SocketAddr};
-use std::path::Path;
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use testbed::{Cgroup, Family, Host, Link, LinkConfig, Process, within_attempts};
+use testbed::{Cgroup, Family, Host, Link, LinkConfig, within_attempts};
 
-use crate::diagnosis::TIMEOUT;
 use crate::explained::{explained, names};
-
-/// redis-server, and redis-benchmark or redis-cli as its clients.
-struct Redis {
-    server: Process,
-    address: SocketAddr,
-}
-
-impl Redis {
-    fn start(host: &Host, address: IpAddr, options: &[&str]) -> Redis {
-        Redis::spawn(host.command("redis-server"), host, address, options)
-    }
-
-    fn spawn(mut command: std::process::Command, host: &Host, address: IpAddr, options: &[&str]) -> Redis {
-        command.args([
-            "--save",
-            "",
-            "--protected-mode",
-            "no",
-            "--enable-debug-command",
-            "yes",
-        ]);
-        command.args(options);
-        let server = Process::spawn(command).unwrap();
-        let address = SocketAddr::new(address, 6379);
-        host.wait_for_port(address, TIMEOUT).unwrap();
-        Redis { server, address }
-    }
-
-    fn benchmark(&self, options: &str) -> String {
-        format!(
-            "redis-benchmark -h {} -t ping_inline -q {options}",
-            self.address.ip()
-        )
-    }
-
-    /// Keep the server busy for this time.
-    fn pause(&self, client: &Host, seconds: &str) {
-        let address = self.address.ip().to_string();
-        client
-            .run("redis-cli", &["-h", &address, "DEBUG", "SLEEP", seconds])
-            .unwrap();
-    }
-}
-
-const LOCALHOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-
-/// Run words as a command of a host.
-fn run(host: &Host, words: &str) {
-    let (program, words) = words.split_once(' ').unwrap();
-    host.run(program, &words.split(' ').collect::<Vec<_>>()).unwrap();
-}
+use crate::programs::{LOCALHOST, Redis, nginx, nginx_with_page, run, start_slow_web};
 
 /// Return a counter of nstat(8).
 fn counter(host: &Host, name: &str) -> u64 {
@@ -76,7 +23,7 @@ fn with_pauses(host: &Host, redis: &Redis) -> String {
             thread::scope(|scope| {
                 scope.spawn(|| run(host, &redis.benchmark("-k 0 -c 64 -n 2000")));
                 thread::sleep(Duration::from_millis(50));
-                redis.pause(host, "0.3");
+                run(host, &redis.client("DEBUG SLEEP 0.3"));
             });
         }
     })
@@ -196,11 +143,11 @@ fn a_neighbour_on_the_cpu_is_explained() {
         }
     };
     within_attempts(|| {
-        let text = explained(&["-p", &process], || {
+        let text = explained(&["-p", &process, "--worse-than", "p97"], || {
             ask(25, 100);
             let busy = ["--cpu-list", "0", "nice", "-n", "-7", "sh", "-c", "while :; do :; done"];
             let _neighbours = [(); 3].map(|()| host.spawn("taskset", &busy).unwrap());
-            ask(30, 1);
+            ask(25, 4);
         });
         names(
             &text,
@@ -211,50 +158,16 @@ fn a_neighbour_on_the_cpu_is_explained() {
     });
 }
 
-fn nginx(host: &Host, folder: &Path, name: &str, servers: &str) -> Process {
-    let at = folder.join(name);
-    let at = at.display();
-    let configuration = format!(
-        "daemon off; master_process off; user root; pid {at}.pid; error_log {at}.errors;\n\
-         events {{ worker_connections 1000; }} http {{ access_log off; {servers} }}\n"
-    );
-    let file = folder.join(format!("{name}.conf"));
-    fs::write(&file, configuration).unwrap();
-    host.spawn("nginx", &["-c", file.to_str().unwrap()]).unwrap()
-}
-
-/// Answers HTTP requests after 30 ms.
-const SLOW_WEB: &str = "
-import http.server, sys, time
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        time.sleep(0.03)
-        self.send_response(200)
-        self.send_header('Content-Length', '0')
-        self.end_headers()
-    def log_message(self, *arguments):
-        pass
-http.server.ThreadingHTTPServer(('127.0.0.1', 8081), Handler).serve_forever()
-";
-
 #[test]
 fn a_slow_hop_behind_a_proxy_is_explained() {
     let host = Host::new("proxy").unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let _slow = host.spawn("python3", &["-c", SLOW_WEB]).unwrap();
-    let _fast = nginx(
-        &host,
-        folder.path(),
-        "fast",
-        "server { listen 8082; return 204; }",
-    );
+    let [front, slow, fast] = [8080, 8081, 8082].map(|port| SocketAddr::new(LOCALHOST, port));
+    let _slow = start_slow_web(&host, slow, ["0.03", "0"]);
+    let _fast = nginx(&host, folder.path(), "fast", "server { listen 8082; return 204; }", &[fast]);
     let proxy = "server { listen 8080; location /slow { proxy_pass http://127.0.0.1:8081; }\n\
                  location / { proxy_pass http://127.0.0.1:8082; } }";
-    let proxy = nginx(&host, folder.path(), "proxy", proxy);
-    for port in [8080, 8081, 8082] {
-        host.wait_for_port(SocketAddr::new(LOCALHOST, port), TIMEOUT)
-            .unwrap();
-    }
+    let proxy = nginx(&host, folder.path(), "proxy", proxy, &[front]);
     let process = proxy.id().to_string();
     within_attempts(|| {
         let text = explained(&["-p", &process], || {
@@ -275,11 +188,8 @@ fn loss_on_the_way_here_is_explained() {
         .offload(false);
     let (client, server, link) = linked(config);
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("page"), vec![b'.'; 300_000]).unwrap();
-    let root = format!("server {{ listen 8080; root {}; }}", folder.path().display());
-    let _server = nginx(&server, folder.path(), "server", &root);
     let address = SocketAddr::new(link.address_b(Family::V4), 8080);
-    server.wait_for_port(address, TIMEOUT).unwrap();
+    let _server = nginx_with_page(&server, folder.path(), 300_000, address);
     within_attempts(|| {
         let before = counter(&client, "TcpExtTCPOFOQueue");
         let target = ["--netns", client.netns_name(), "--worse-than", "p95", "tcp"];

@@ -1,18 +1,16 @@
 //! One fault at a time, made with ordinary programs: the last line of `stat` names it.
 
-use std::fs;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::libc;
-use socket2::{Domain, Socket, Type};
 use testbed::{Family, Host, LinkConfig, Process, within_attempts};
 
-use crate::common::peer;
 use crate::diagnosis::{TIMEOUT, last_line_on, last_line_while, tells};
 use crate::full_qdisc::with_full_queue;
+use crate::programs::{
+    LOCALHOST, Redis, halves, nginx, nginx_with_page, run, start_chat, start_slow_web,
+};
 use crate::support::Pair;
 
 /// Answers DNS questions for any name with 192.0.2.1 after 300 ms.
@@ -30,27 +28,15 @@ while True:
     server.sendto(head + question[12:end] + answer, peer)
 ";
 
-/// Answers HTTP requests after 300 ms.
-const SLOW_WEB: &str = "
-import http.server, sys, time
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        time.sleep(0.3)
-        self.send_response(200)
-        self.send_header('Content-Length', '0')
-        self.end_headers()
-    def log_message(self, *arguments):
-        pass
-http.server.ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), Handler).serve_forever()
-";
+pub(crate) fn start_iperf3(pair: &Pair) -> Process {
+    let server = pair.server.spawn("iperf3", &["-s"]).unwrap();
+    let address = SocketAddr::new(pair.address.ip(), 5201);
+    pair.server.wait_for_port(address, TIMEOUT).unwrap();
+    server
+}
 
-pub(crate) fn run_peer_on(pair: &Pair, words: &str) -> String {
-    let (address, peer) = (pair.address.to_string(), peer());
-    let words: Vec<_> = words.split_whitespace().collect();
-    last_line_on(
-        &pair.client,
-        &[&[&peer[..]], &words[..], &["--connect", &address]].concat(),
-    )
+pub(crate) fn last_line_of_words(host: &Host, words: &str) -> String {
+    last_line_on(host, &words.split(' ').collect::<Vec<_>>())
 }
 
 #[test]
@@ -60,47 +46,67 @@ fn loss_is_diagnosed() {
         .loss(0.05)
         .offload(false);
     let pair = Pair::relay(line, Family::V4);
-    let _sink = pair.serve(&["sink"]);
+    let _server = start_iperf3(&pair);
     within_attempts(|| {
-        let line = run_peer_on(&pair, "blast --sends 400 --size 1400 --interval-ms 2");
-        tells(line, "packets are lost: ")
+        let words = format!("iperf3 -c {} -b 5M -l 1400 -t 2", pair.address.ip());
+        tells(last_line_of_words(&pair.client, &words), "packets are lost: ")
     });
+}
+
+/// Return the last line of the `stat` of nginx while curl loads its page.
+pub(crate) fn of_a_download(pair: &Pair, bytes: usize, options: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let server = nginx_with_page(&pair.server, folder.path(), bytes, pair.address);
+    last_line_while(&["-p", &server.id().to_string()], || {
+        run(&pair.client, &format!("curl -s -o /dev/null {options}http://{}/page", pair.address));
+    })
 }
 
 #[test]
 fn a_slow_reader_at_the_peer_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
-    let _sink = pair.serve(&["sink", "--rate-limit", "200000", "--rcvbuf", "20000"]);
+    small_windows(&pair, 20_000);
     within_attempts(|| {
-        let line = run_peer_on(&pair, "blast --sends 40 --size 10000");
         tells(
-            line,
+            of_a_download(&pair, 400_000, "--limit-rate 200k "),
             "the peer's full receive window: its program reads too slowly",
         )
     });
+}
+
+/// Let the server hand a page to TCP at once, and TCP send it without pacing.
+pub(crate) fn room_for_a_page(pair: &Pair) {
+    for (name, value) in [
+        ("net.ipv4.tcp_wmem", "4096 4194304 4194304"),
+        ("net.ipv4.tcp_congestion_control", "reno"),
+    ] {
+        pair.server.set_sysctl(name, value).unwrap();
+    }
+}
+
+fn small_windows(pair: &Pair, bytes: u32) {
+    room_for_a_page(pair);
+    let window = format!("4096 {bytes} {bytes}");
+    pair.client.set_sysctl("net.ipv4.tcp_rmem", &window).unwrap();
 }
 
 #[test]
 fn a_small_receive_window_at_the_peer_is_diagnosed() {
     let line = LinkConfig::default().delay(Duration::from_millis(15));
     let pair = Pair::relay(line, Family::V4);
-    let _sink = pair.serve(&["sink", "--rcvbuf", "4000"]);
-    within_attempts(|| {
-        let line = run_peer_on(&pair, "blast --sends 8 --size 20000");
-        tells(line, "or its receive buffer is small")
-    });
+    small_windows(&pair, 4096);
+    within_attempts(|| tells(of_a_download(&pair, 100_000, ""), "or its receive buffer is small"));
 }
 
+/// curl keeps to its rate by sleeping between reads.
 #[test]
 fn a_slow_reader_here_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
-    // It knows of a request by poll(2), and reads it 30 ms later.
-    let server = pair.serve(&["serve", "--think", "30"]);
-    let process = server.id().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let _server = nginx_with_page(&pair.server, folder.path(), 2_000_000, pair.address);
     within_attempts(|| {
-        let line = last_line_while(&["-p", &process], || {
-            pair.run_peer("client --count 20");
-        });
+        let words = format!("curl -s -o /dev/null --limit-rate 1M http://{}/page", pair.address);
+        let line = last_line_of_words(&pair.client, &words);
         tells(line, "the program, which comes late to read it (rx.app")
     });
 }
@@ -114,7 +120,7 @@ fn a_full_queue_on_the_way_back_is_diagnosed() {
     pair.server
         .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
         .unwrap();
-    let _serve = pair.serve(&["serve"]);
+    let redis = Redis::start(&pair.server, pair.address.ip(), &[]);
     let receiver = pair
         .client
         .udp_bind(SocketAddr::new(pair.link.address_a(Family::V4), 0))
@@ -124,35 +130,30 @@ fn a_full_queue_on_the_way_back_is_diagnosed() {
         .udp_bind(SocketAddr::new(pair.address.ip(), 0))
         .unwrap();
     sender.connect(receiver.local_addr().unwrap()).unwrap();
-    let peer = pair.address.to_string();
+    let peer = redis.address.to_string();
     with_full_queue(&sender, || {
         within_attempts(|| {
-            let line = run_peer_on(&pair, "client --count 10");
+            let line = last_line_of_words(&pair.client, &redis.client("-r 10 ping"));
             tells(line.clone(), &peer)?;
             tells(line, ", of which the path is ")
         });
     });
 }
 
-/// On one CPU with a neighbour that has forty times the server's weight.
+/// On one CPU with neighbours that have forty times the server's weight.
 #[test]
 fn a_neighbour_on_the_cpu_is_diagnosed() {
-    let pair = Pair::veth(Family::V4);
-    let port = pair.address.port().to_string();
-    let on_one_cpu = |nice: &str, words: &[&str]| {
-        let place = ["--cpu-list", "0", "nice", "-n", nice];
-        pair.server
-            .spawn("taskset", &[&place[..], words].concat())
-            .unwrap()
-    };
-    let server = on_one_cpu("10", &[&peer(), "serve", "--port", &port]);
-    pair.server.wait_for_port(pair.address, TIMEOUT).unwrap();
-    let process = server.id().to_string();
+    let host = Host::new("neighbour").unwrap();
+    let mut server = host.command("taskset");
+    server.args(["--cpu-list", "0", "nice", "-n", "10", "redis-server"]);
+    let redis = Redis::spawn(server, &host, LOCALHOST, &[]);
+    let process = redis.server.id().to_string();
     // Of one neighbour, a reader that slept for long often waits for less than a slice.
-    let _neighbours = [(); 3].map(|()| on_one_cpu("-7", &["sh", "-c", "while :; do :; done"]));
+    let busy = ["--cpu-list", "0", "nice", "-n", "-7", "sh", "-c", "while :; do :; done"];
+    let _neighbours = [(); 3].map(|()| host.spawn("taskset", &busy).unwrap());
     within_attempts(|| {
         let line = last_line_while(&["-p", &process], || {
-            pair.run_peer("client --count 15 --interval-ms 40");
+            run(&host, &redis.client("-r 15 -i 0.04 ping"));
         });
         tells(line, "the reader's wait for a CPU (rx.wakeup)")
     });
@@ -161,73 +162,59 @@ fn a_neighbour_on_the_cpu_is_diagnosed() {
 #[test]
 fn a_slow_handler_is_diagnosed() {
     let host = Host::new("web").unwrap();
-    let _server = host.spawn("python3", &["-c", SLOW_WEB, "8081"]).unwrap();
-    host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8081)), TIMEOUT)
-        .unwrap();
+    let _server = start_slow_web(&host, SocketAddr::new(LOCALHOST, 8081), ["0.3", "0"]);
     within_attempts(|| {
         let line = last_line_on(&host, &["curl", "-s", "http://127.0.0.1:8081/"]);
         tells(line, "127.0.0.1:8081 takes 30")
     });
 }
 
-fn listen(host: &Host, backlog: i32) -> (TcpListener, SocketAddr) {
-    host.enter(|| {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        socket.bind(&any.into()).unwrap();
-        socket.listen(backlog).unwrap();
-        let listener = TcpListener::from(socket);
-        let address = listener.local_addr().unwrap();
-        (listener, address)
-    })
-}
-
-/// Connections to a listener, whether or not they come to be established.
-fn knock(host: &Host, address: SocketAddr, count: usize) -> Vec<Socket> {
-    let knock = |_| {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        let error = socket.connect(&address.into()).err();
-        let error = error.and_then(|error| error.raw_os_error());
-        assert!(matches!(error, None | Some(libc::EINPROGRESS)), "{error:?}");
-        socket
-    };
-    host.enter(|| (0..count).map(knock).collect())
-}
+/// While the server is busy, this many clients find room in its queue.
+const QUEUE: u64 = 2;
 
 #[test]
 fn a_full_accept_queue_is_diagnosed() {
     let host = Host::new("queue").unwrap();
-    let (_listener, address) = listen(&host, 1);
-    let line = last_line_while(&["--netns", host.netns_name()], || {
-        let _knocking = knock(&host, address, 8);
+    let redis = Redis::start(&host, LOCALHOST, &["--tcp-backlog", "1"]);
+    within_attempts(|| {
+        let before = dropped(&host);
+        let line = last_line_while(&["--netns", host.netns_name()], || {
+            thread::scope(|scope| {
+                scope.spawn(|| run(&host, &redis.client("DEBUG SLEEP 1")));
+                thread::sleep(Duration::from_millis(200));
+                for _ in 0..8 {
+                    scope.spawn(|| run(&host, &redis.client("ping")));
+                }
+            });
+        });
+        let all = dropped(&host) - before;
+        assert!(all >= 8 - QUEUE, "{all}");
+        tells(line.clone(), "the accept queue of 0.0.0.0:6379 is full (")?;
+        tells(line, &format!("{all} SYNs or ends of handshakes were dropped"))
     });
-    let expected = format!("the accept queue of {address} is full (2 of 1 at the end): 6 SYNs");
-    tells(line, &expected).unwrap();
 }
 
 /// Its SYN finds the queue full, and the next one, a second later, room.
 #[test]
 fn a_connect_that_waits_for_an_accept_queue_is_diagnosed() {
     let host = Host::new("queue").unwrap();
-    let (listener, address) = listen(&host, 0);
+    let redis = Redis::start(&host, LOCALHOST, &["--tcp-backlog", "1"]);
     within_attempts(|| {
-        let _waiting = knock(&host, address, 1);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let begin = Instant::now();
-                while dropped(&host) == 0 && begin.elapsed() < TIMEOUT {
-                    thread::sleep(Duration::from_millis(20));
-                }
-                let _first = listener.accept().unwrap();
-                let (mut asked, _) = listener.accept().unwrap();
-                assert!(asked.read(&mut [0; 1000]).unwrap() > 0);
-                asked.write_all(b"HTTP/1.0 204 No Content\r\n\r\n").unwrap();
-            });
-            let line = last_line_on(&host, &["curl", "-s", &format!("http://{address}/")]);
-            tells(line.clone(), "connects take 1.0")?;
-            tells(line, "1 SYN was sent again")
-        })
+        let line = thread::scope(|scope| {
+            // Longer than a measurement takes to start, and over when the SYN comes again.
+            scope.spawn(|| run(&host, &redis.client("DEBUG SLEEP 3")));
+            thread::sleep(Duration::from_millis(200));
+            let before = dropped(&host);
+            for _ in 0..=QUEUE {
+                scope.spawn(|| run(&host, &redis.client("ping")));
+            }
+            while dropped(&host) == before {
+                thread::sleep(Duration::from_millis(20));
+            }
+            last_line_of_words(&host, &redis.client("ping"))
+        });
+        tells(line.clone(), "connects take ")?;
+        tells(line, "sent again")
     });
 }
 
@@ -241,25 +228,16 @@ fn dropped(host: &Host) -> u64 {
 #[test]
 fn a_slow_upstream_behind_a_proxy_is_diagnosed() {
     let host = Host::new("proxy").unwrap();
-    let _upstream = host.spawn("python3", &["-c", SLOW_WEB, "8081"]).unwrap();
-    host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8081)), TIMEOUT)
-        .unwrap();
+    let [front, upstream] = [8080, 8081].map(|port| SocketAddr::new(LOCALHOST, port));
+    let _upstream = start_slow_web(&host, upstream, ["0.3", "0"]);
     let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().display();
-    let configuration = format!(
-        "daemon off; master_process off; user root; pid {at}/pid; error_log {at}/errors; events {{}}\n\
-         http {{ access_log off; server {{ listen 8080; location / {{ proxy_pass http://127.0.0.1:8081; }} }} }}\n"
-    );
-    let file = folder.path().join("nginx.conf");
-    fs::write(&file, configuration).unwrap();
-    let proxy = host.spawn("nginx", &["-c", file.to_str().unwrap()]).unwrap();
-    host.wait_for_port(SocketAddr::from(([127, 0, 0, 1], 8080)), TIMEOUT)
-        .unwrap();
+    let servers = "server { listen 8080; location / { proxy_pass http://127.0.0.1:8081; } }";
+    let proxy = nginx(&host, folder.path(), "proxy", servers, &[front]);
     let process = proxy.id().to_string();
     within_attempts(|| {
         let line = last_line_while(&["-p", &process], || {
             for _ in 0..5 {
-                host.run("curl", &["-s", "http://127.0.0.1:8080/"]).unwrap();
+                run(&host, "curl -s http://127.0.0.1:8080/");
             }
         });
         tells(line, "127.0.0.1:8081 takes ")
@@ -332,12 +310,11 @@ fn loss_on_the_way_here_is_diagnosed() {
         .loss(0.05)
         .offload(false);
     let pair = Pair::relay(line, Family::V4);
-    let sink = pair.serve(&["sink"]);
-    let process = sink.id().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let _server = nginx_with_page(&pair.server, folder.path(), 500_000, pair.address);
     within_attempts(|| {
-        let line = last_line_while(&["-p", &process], || {
-            pair.run_peer("blast --sends 400 --size 1400 --interval-ms 2");
-        });
+        let words = format!("curl -s -o /dev/null http://{}/page", pair.address);
+        let line = last_line_of_words(&pair.client, &words);
         tells(line, "packets to this host are lost or reordered")
     });
 }
@@ -401,12 +378,9 @@ fn a_receive_buffer_that_overflows_is_diagnosed() {
     let mut server = host.spawn("python3", &arguments).unwrap();
     wait_for_file(&ready, &mut server);
     let process = server.id().to_string();
-    let sender = host.udp_bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..100}; do printf %500s >&3; sleep 0.001; done";
     let line = last_line_while(&["-p", &process, "--attach-all"], || {
-        for _ in 0..100 {
-            sender.send_to(&[0; 500], "127.0.0.1:5000").unwrap();
-            thread::sleep(Duration::from_millis(1));
-        }
+        host.run("bash", &["-c", send]).unwrap();
         // Until those that found room are read.
         thread::sleep(Duration::from_millis(100));
     });
@@ -421,7 +395,7 @@ fn a_full_queue_at_the_sender_is_diagnosed() {
     pair.client
         .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
         .unwrap();
-    let _serve = pair.serve(&["serve"]);
+    let redis = Redis::start(&pair.server, pair.address.ip(), &[]);
     let receiver = pair
         .server
         .udp_bind(SocketAddr::new(pair.address.ip(), 0))
@@ -433,16 +407,16 @@ fn a_full_queue_at_the_sender_is_diagnosed() {
     sender.connect(receiver.local_addr().unwrap()).unwrap();
     let expected = format!("the packet scheduler of {device} (tx.qdisc)");
     with_full_queue(&sender, || {
-        within_attempts(|| tells(run_peer_on(&pair, "client --count 10"), &expected));
+        let client = redis.client("-r 10 ping");
+        within_attempts(|| tells(last_line_of_words(&pair.client, &client), &expected));
     });
 }
 
 #[test]
 fn a_program_that_holds_data_back_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
-    let _serve = pair.serve(&["serve", "--request", "128"]);
-    within_attempts(|| {
-        let words = "client --count 20 --request 128 --pieces 2 --hold 30 --hold-back cork";
-        tells(run_peer_on(&pair, words), "held back by the program itself")
-    });
+    let _chat = start_chat(&pair.server, pair.address);
+    let client = halves(pair.address, "0.03", true);
+    let client: Vec<_> = client.iter().map(String::as_str).collect();
+    within_attempts(|| tells(last_line_on(&pair.client, &client), "held back by the program itself"));
 }

@@ -2,14 +2,14 @@
 //! them.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
 use testbed::{Family, HeldSocket, Host, LinkConfig, within_attempts};
 
 use crate::diagnosis::{last_line_while, tells};
-use crate::faults::{run_peer_on, wait_for_file};
+use crate::faults::{last_line_of_words, of_a_download, room_for_a_page, start_iperf3, wait_for_file};
 use crate::support::Pair;
 
 /// Leaves its datagrams alone for a second, and has room for all of them.
@@ -35,11 +35,9 @@ fn a_reader_too_far_behind() {
     let mut server = host.spawn("python3", &arguments).unwrap();
     wait_for_file(&ready, &mut server);
     let process = server.id().to_string();
-    let sender = host.udp_bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let send = "exec 3> /dev/udp/127.0.0.1/5000; for i in {1..6000}; do printf %100s >&3; done";
     let line = last_line_while(&["-p", &process, "--attach-all"], || {
-        for _ in 0..6000 {
-            sender.send_to(&[0; 100], "127.0.0.1:5000").unwrap();
-        }
+        host.run("bash", &["-c", send]).unwrap();
         thread::sleep(Duration::from_secs(3));
     });
     tells(line, "the reader falls behind: ").unwrap();
@@ -50,11 +48,8 @@ fn a_reader_too_far_behind() {
 fn a_congestion_window_on_a_long_path() {
     let line = LinkConfig::default().delay(Duration::from_millis(80));
     let pair = Pair::relay(line, Family::V4);
-    let _sink = pair.serve(&["sink"]);
-    within_attempts(|| {
-        let words = "blast --sends 1 --size 60000 --sndbuf 1000000";
-        tells(run_peer_on(&pair, words), "a full congestion window")
-    });
+    room_for_a_page(&pair);
+    within_attempts(|| tells(of_a_download(&pair, 60_000, ""), "a full congestion window"));
 }
 
 #[test]
@@ -63,10 +58,11 @@ fn a_send_buffer_that_is_full() {
         .rate_bits_per_second(20_000_000)
         .offload(false);
     let pair = Pair::relay(line, Family::V4);
-    let _sink = pair.serve(&["sink"]);
+    let _server = start_iperf3(&pair);
     within_attempts(|| {
-        let words = "blast --sends 4 --size 1000000 --sndbuf 65536";
-        tells(run_peer_on(&pair, words), "the wait for room in the send buffer")
+        let words = format!("iperf3 -c {} -w 64K -l 1000000 -n 4000000", pair.address.ip());
+        let line = last_line_of_words(&pair.client, &words);
+        tells(line, "the wait for room in the send buffer")
     });
 }
 

@@ -27,6 +27,7 @@ mod limits_here;
 mod lossy_link;
 mod missing_segments;
 mod out_of_order;
+mod programs;
 mod real_programs;
 mod recovery;
 mod sampling;

@@ -1,0 +1,152 @@
+//! Ordinary programs, as people run them.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::Command;
+
+use testbed::{Host, Process};
+
+use crate::diagnosis::TIMEOUT;
+
+pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// redis-server, on its usual port.
+pub(crate) struct Redis {
+    pub(crate) server: Process,
+    pub(crate) address: SocketAddr,
+}
+
+impl Redis {
+    pub(crate) fn start(host: &Host, address: IpAddr, options: &[&str]) -> Redis {
+        Redis::spawn(host.command("redis-server"), host, address, options)
+    }
+
+    /// Start it by a command that ends with its name.
+    pub(crate) fn spawn(mut command: Command, host: &Host, address: IpAddr, options: &[&str]) -> Redis {
+        command.args(["--save", "", "--protected-mode", "no", "--enable-debug-command", "yes"]);
+        command.args(options);
+        let server = Process::spawn(command).unwrap();
+        let address = SocketAddr::new(address, 6379);
+        host.wait_for_port(address, TIMEOUT).unwrap();
+        Redis { server, address }
+    }
+
+    /// The words of redis-benchmark.
+    pub(crate) fn benchmark(&self, options: &str) -> String {
+        format!("redis-benchmark -h {} -t ping_inline -q {options}", self.address.ip())
+    }
+
+    /// The words of redis-cli.
+    pub(crate) fn client(&self, words: &str) -> String {
+        format!("redis-cli -h {} {words}", self.address.ip())
+    }
+}
+
+/// Run words as a command of a host.
+pub(crate) fn run(host: &Host, words: &str) {
+    let words: Vec<_> = words.split(' ').collect();
+    host.run(words[0], &words[1..]).unwrap();
+}
+
+/// Start nginx with these servers, and wait for their ports. Its files are in a folder.
+pub(crate) fn nginx(host: &Host, folder: &Path, name: &str, servers: &str, ports: &[SocketAddr]) -> Process {
+    let at = folder.join(name);
+    let at = at.display();
+    let configuration = format!(
+        "daemon off; master_process off; user root; pid {at}.pid; error_log {at}.errors;\n\
+         events {{ worker_connections 1000; }} http {{ access_log off; {servers} }}\n"
+    );
+    let file = folder.join(format!("{name}.conf"));
+    fs::write(&file, configuration).unwrap();
+    let nginx = host.spawn("nginx", &["-c", file.to_str().unwrap()]).unwrap();
+    for port in ports {
+        host.wait_for_port(*port, TIMEOUT)
+            .unwrap_or_else(|error| panic!("{error}: {}", nginx.stderr()));
+    }
+    nginx
+}
+
+/// Start nginx with one page of so many bytes, at `/page`.
+pub(crate) fn nginx_with_page(host: &Host, folder: &Path, bytes: usize, address: SocketAddr) -> Process {
+    fs::write(folder.join("page"), vec![b'.'; bytes]).unwrap();
+    let server = format!("server {{ listen {}; root {}; }}", address.port(), folder.display());
+    nginx(host, folder, "nginx", &server, &[address])
+}
+
+/// Answers HTTP requests: its address, port, and seconds of sleep and of work for each.
+const WEB: &str = "
+import http.server, sys, time
+address, port, sleep, work = sys.argv[1:]
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = 'HTTP/1.1'
+    def do_GET(self):
+        time.sleep(float(sleep))
+        begin = time.process_time()
+        while time.process_time() < begin + float(work):
+            pass
+        self.send_response(200)
+        self.send_header('Content-Length', '0')
+        self.end_headers()
+    def log_message(self, *arguments):
+        pass
+http.server.ThreadingHTTPServer((address, int(port)), Handler).serve_forever()
+";
+
+/// Return the command of a web server that sleeps and works for each answer.
+pub(crate) fn slow_web(host: &Host, program: &[&str], address: SocketAddr, seconds: [&str; 2]) -> Command {
+    let (ip, port) = (address.ip().to_string(), address.port().to_string());
+    let words = [program, &["python3", "-c", WEB, &ip, &port], &seconds].concat();
+    let mut command = host.command(words[0]);
+    command.args(&words[1..]);
+    command
+}
+
+/// Start that server, and wait for its port.
+pub(crate) fn start_slow_web(host: &Host, address: SocketAddr, seconds: [&str; 2]) -> Process {
+    let server = Process::spawn(slow_web(host, &[], address, seconds)).unwrap();
+    host.wait_for_port(address, TIMEOUT)
+        .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
+    server
+}
+
+/// Answers questions of 128 bytes.
+const CHAT: &str = "
+import socket, sys
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+while True:
+    served, _ = listener.accept()
+    while len(served.recv(128, socket.MSG_WAITALL)) == 128:
+        served.sendall(b'.' * 128)
+";
+
+/// Asks 20 questions in two halves, with a pause between them. `cork` holds the first one back.
+const HALVES: &str = "
+import socket, sys, time
+client = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+pause, cork = float(sys.argv[3]), sys.argv[4] == 'cork'
+for _ in range(20):
+    if cork:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    client.sendall(b'.' * 64)
+    time.sleep(pause)
+    client.sendall(b'.' * 64)
+    if cork:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 0)
+    client.recv(128, socket.MSG_WAITALL)
+";
+
+pub(crate) fn start_chat(host: &Host, address: SocketAddr) -> Process {
+    let (ip, port) = (address.ip().to_string(), address.port().to_string());
+    let server = host.spawn("python3", &["-c", CHAT, &ip, &port]).unwrap();
+    host.wait_for_port(address, TIMEOUT)
+        .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
+    server
+}
+
+/// Return the command that asks in halves.
+pub(crate) fn halves(address: SocketAddr, pause: &str, cork: bool) -> [String; 7] {
+    let cork = if cork { "cork" } else { "" };
+    let (ip, port) = (address.ip().to_string(), address.port().to_string());
+    ["python3", "-c", HALVES, &ip, &port, pause, cork].map(str::to_owned)
+}
