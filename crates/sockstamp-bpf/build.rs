@@ -16,6 +16,7 @@ fn main() -> Result<()> {
         "src/clock",
         "src/completions",
         "src/connection",
+        "src/demand",
         "src/filter",
         "src/flow",
         "src/group",
@@ -27,6 +28,7 @@ fn main() -> Result<()> {
         "src/sched",
         "src/tcp",
         "src/udp",
+        "src/window",
     ] {
         println!("cargo:rerun-if-changed={sources}");
     }

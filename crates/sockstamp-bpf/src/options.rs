@@ -134,6 +134,10 @@ pub struct Options {
     pub nic_stamps: Option<NonZeroU32>,
     /// Separate the wait for a CPU, `rx.wakeup`, from `rx.app`.
     pub sched: bool,
+    /// Look at arriving segments. Without it, every segment that the host receives has a hook less,
+    /// where stamps come from callbacks: `tx.queue` has no causes, `tx.network` no delayed
+    /// acknowledgements, and reads that waited for a missing segment are refused.
+    pub causes: bool,
     /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP
     /// among them, has a hook less on its way in, and every packet of the host two on its way out.
     pub udp: bool,
@@ -176,6 +180,7 @@ impl Default for Options {
             hol: HolView::Split,
             nic_stamps: None,
             sched: true,
+            causes: true,
             udp: true,
             on_demand: Some(IDLE),
             max_flows: None,
@@ -202,6 +207,7 @@ impl Options {
             entry: self.entry,
             host_path: self.host_path,
             sched: self.sched,
+            causes: self.causes,
             udp: self.udp && filter.is_none_or(|filter| filter.wants(Protocol::Udp)),
             existing: !self.new_only,
             by_process: self.target.by_process(),

@@ -25,6 +25,7 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
         settings.setting_by_packets = plan.looks_at_packets();
         settings.setting_udp = plan.measures_udp();
         settings.setting_half_closed = plan.half_closed;
+        settings.setting_causes = plan.causes;
         settings.setting_on_demand = plan.on_demand;
         settings.setting_udp_functions = matches!(plan.udp, Ok(Datagrams::Functions { .. }));
         if let Some(callbacks) = facts
@@ -32,7 +33,7 @@ pub(crate) fn of_plan(open: &mut OpenSockstampSkel<'_>, plan: &Plan, facts: &Fac
             .filter(|_| plan.rx == Some(Reads::Callbacks))
         {
             settings.setting_receive_bit = callbacks.bit;
-            settings.setting_segment_callback = callbacks.segment;
+            settings.setting_segment_callback = if plan.segments { callbacks.segment } else { 0 };
             settings.setting_ready_callback = callbacks.ready;
             settings.setting_read_callback = callbacks.read;
         }

@@ -96,6 +96,7 @@ impl<'a> Measurement<'a> {
             entry: self.measuring.entry.into(),
             sampling: self.measuring.sampling(self.recorded.slower_than()),
             sched: !self.measuring.no_sched,
+            causes: !self.measuring.no_causes,
             on_demand: defaults.on_demand.filter(|_| self.waits_for_demand()),
             slower_than: self.recorded.slower_than().map(Nanos::from),
             tag: self.tag,

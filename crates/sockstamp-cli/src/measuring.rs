@@ -87,6 +87,13 @@ pub struct Measuring {
     /// (`split`). Records, a command and the filter `udp` have these hooks from the start.
     #[arg(long, help_heading = HEADING)]
     pub attach_all: bool,
+    /// Do not look at arriving segments
+    ///
+    /// Each segment that this host receives then runs one program less. tx.queue has no causes, the
+    /// excess of tx.network includes delayed acknowledgements, and reads that waited for a missing
+    /// segment are refused (`hol`). Kernels before Linux 6.15 need the program for tx.network.
+    #[arg(long, conflicts_with_all = ["windows", "include_hol"], help_heading = HEADING)]
+    pub no_causes: bool,
     /// Count a woken reader's wait for a CPU as rx.app, not as rx.wakeup
     #[arg(long, help_heading = HEADING)]
     pub no_sched: bool,

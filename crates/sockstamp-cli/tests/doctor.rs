@@ -79,10 +79,11 @@ fn the_plan_is_the_one_by_which_the_same_options_measure() {
     let requests: [(&[&str], Options); 4] = [
         (&[], Options::default()),
         (
-            &["--host-path", "--no-sched"],
+            &["--host-path", "--no-sched", "--no-causes"],
             Options {
                 host_path: true,
                 sched: false,
+                causes: false,
                 ..Options::default()
             },
         ),

@@ -52,6 +52,7 @@
 const volatile bool setting_record; /* send a record a message to the ring buffer */
 const volatile bool setting_bit = true; /* a bit on the socket selects it (v6.15) */
 const volatile bool setting_by_packets; /* stamps of TCP are taken where its packets pass */
+const volatile bool setting_causes = true; /* of waiting in the write queue: told apart */
 const volatile bool setting_entry; /* the entry of send calls is seen */
 const volatile bool setting_entry_callback; /* ... by the callback for header options */
 const volatile __u32 setting_begin_callback; /* ... by the one of this number, of kernel/series */

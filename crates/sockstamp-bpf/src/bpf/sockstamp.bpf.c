@@ -194,7 +194,7 @@ static __noinline int on_connection_callback(struct bpf_sock_ops *ctx)
 /* Return true if the event was a callback of receiving, with the socket locked. */
 static __always_inline bool on_receive(struct bpf_sock_ops *ctx)
 {
-	if (ctx->op == setting_segment_callback)
+	if (setting_segment_callback && ctx->op == setting_segment_callback)
 		on_segment_callback(ctx);
 	else if (ctx->op == setting_ready_callback)
 		on_ready_callback(ctx);

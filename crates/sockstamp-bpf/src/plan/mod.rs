@@ -43,6 +43,8 @@ pub struct Plan {
     pub untagged: bool,
     /// Arriving segments are looked at: causes, delayed acknowledgements, head-of-line blocking.
     pub segments: bool,
+    /// The causes of waiting in `tx.queue` are told apart.
+    pub causes: bool,
     /// The wait for a CPU is separated from the rest of reads.
     pub sched: bool,
     /// The scheduler's clock is readable; without it, that wait is the time in run queues.
@@ -104,7 +106,8 @@ impl Plan {
             pages: packets && can_trace(Function::DoTcpSendpages),
             half_closed: packets && can_trace(Function::TcpRcvStateProcess),
             rx: rx.ok(),
-            segments: rx == Ok(Reads::Callbacks) || (tx.is_ok() || rx.is_ok()) && has(Tracepoint::TcpProbe),
+            segments: rules::segments(facts, request),
+            causes: request.causes,
             sched: rx.is_ok() && sched.is_ok(),
             run_clock: rx.is_ok() && sched == Ok(Point::SchedInfo),
             untagged: tx == Ok(Stamps::Callbacks) && has(Tracepoint::NetDevStartXmit),

@@ -36,6 +36,8 @@ pub struct Request {
     pub host_path: bool,
     /// Tell the wait for a CPU from the rest of `rx.app`.
     pub sched: bool,
+    /// Look at arriving segments for causes of waiting and for missing segments.
+    pub causes: bool,
     /// Measure UDP sockets too.
     pub udp: bool,
     /// Measure connections that exist at the start.
@@ -59,6 +61,7 @@ impl Default for Request {
             entry: EntryHook::Auto,
             host_path: false,
             sched: true,
+            causes: true,
             udp: true,
             existing: true,
             by_process: false,

@@ -323,7 +323,7 @@ pub(super) fn method(facts: &Facts, stage: Stage, request: &Request) -> Method {
         Stage::RxStack => reads(facts).map(|rx| Method::Between(Point::ReceiveStamp, ready(rx))),
         Stage::RxApp => reads(facts).map(|rx| Method::Between(ready(rx), read(rx))),
         Stage::TxNic | Stage::RxNic => Err(nic(facts)),
-        Stage::RxHol => head_of_line(facts),
+        Stage::RxHol => head_of_line(facts, request),
         Stage::RxWakeup => wake_up(facts, request.sched),
         // It ends with a send and starts with a read.
         Stage::AppService => stamps(facts)
@@ -414,8 +414,19 @@ fn read(rx: Reads) -> Point {
     }
 }
 
-fn head_of_line(facts: &Facts) -> Result<Method, Reason> {
+/// Return whether arriving segments are looked at. Where stamps come from packets, their ACKs do.
+pub(super) fn segments(facts: &Facts, request: &Request) -> bool {
+    let (tx, rx) = (stamps(facts), reads(facts));
+    let seen = rx == Ok(Reads::Callbacks)
+        || (tx.is_ok() || rx.is_ok()) && lacks(facts, Tracepoint::TcpProbe).is_none();
+    seen && (request.causes || matches!(tx, Ok(Stamps::Packets | Stamps::Unasked)))
+}
+
+fn head_of_line(facts: &Facts, request: &Request) -> Result<Method, Reason> {
     let rx = reads(facts)?;
+    if !request.causes && !segments(facts, request) {
+        return Err(Reason::SwitchedOff);
+    }
     match lacks(facts, Tracepoint::TcpProbe) {
         _ if rx == Reads::Callbacks => Ok(Method::ReceiveStampsAt(Point::Callback(Callback::TstampRcv))),
         Some(reason) => Err(reason),

@@ -32,7 +32,8 @@ fn check(family: Family) {
         let undisturbed = measure(0.0, &[]);
         split(&measure(0.01, &[]), &undisturbed)?;
         included(&measure(0.01, &["--include-hol"]))?;
-        excluded(&measure(0.01, &["--exclude-hol"]))
+        excluded(&measure(0.01, &["--exclude-hol"]))?;
+        excluded(&measure(0.01, &["--no-causes"]))
     });
 }
 

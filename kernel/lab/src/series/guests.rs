@@ -13,24 +13,26 @@ use crate::kernel::Kernel;
 
 /// Scripts of the selftests are written for it.
 const BASH: &str = "/usr/bin/bash";
-const TIME_LIMIT: Duration = Duration::from_secs(600);
+const TIME_LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs a line of shell as root, beside the programs and scripts of `home`; its output, if it
 /// succeeds.
 pub(crate) fn run(kernel: &Kernel, home: &Path, time: Time, line: &str) -> Result<String> {
-    run_beside(kernel, home, None, time, line)
+    run_beside(kernel, home, &[], time, line)
 }
 
-/// The same, with another program beside them.
+/// The same, with other programs beside them.
 pub(crate) fn run_beside(
     kernel: &Kernel,
     home: &Path,
-    program: Option<&Path>,
+    programs: &[&Path],
     time: Time,
     line: &str,
 ) -> Result<String> {
     let mut image = Image::new()?;
-    if let Some((program, name)) = program.and_then(|program| Some((program, program.file_name()?))) {
+    image.modules(kernel)?;
+    for program in programs {
+        let name = program.file_name().context("a program has a name")?;
         image.host_file(program, &Path::new("/series").join(name))?;
     }
     image.host_file(Path::new(BASH), Path::new(BASH))?;

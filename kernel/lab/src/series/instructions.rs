@@ -29,9 +29,10 @@ pub(crate) fn parse(output: &str) -> Result<Counts> {
         .collect()
 }
 
-/// The kernel and its compiler, in the first line.
-pub(crate) fn made_of(output: &str) -> &str {
-    output.lines().next().unwrap_or_default()
+/// The kernel, its compiler and that of the programs: what counts follow from, in comments.
+pub(crate) fn made_of(output: &str) -> String {
+    let lines = output.lines().filter_map(|line| line.strip_prefix("# "));
+    lines.collect::<Vec<_>>().join(", ")
 }
 
 /// Return regressions: more instructions, or missing rows.

@@ -17,16 +17,19 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::cache;
 use crate::guest::Time;
 use crate::kernel::Kernel;
+use crate::release::DebianKernel;
+use crate::{cache, debian};
 use instructions::MADE_OF;
 use patches::{FOLDER, Series};
 
 /// The counts at the time the series was written.
 const KEPT: &str = "instructions.txt";
-/// Those of a message while sockstamp measures.
+/// Those of a message while sockstamp measures, on the kernel of the series.
 const KEPT_OF_SOCKSTAMP: &str = "instructions-of-sockstamp.txt";
+/// The same on Debian's newest kernel, whose hooks users have.
+const KEPT_ON_DEBIAN: &str = "instructions-of-sockstamp-7.2.txt";
 /// Selftests of net, in the language of a guest's shell.
 const NET_SELFTESTS: &str = include_str!("../../../series/net.sh");
 /// Those that compare times: in a guest whose clock counts instructions, these do not depend on the
@@ -76,9 +79,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let home = kernel.image.parent().context("an image is in a folder")?;
     selftests(&kernel, home)?;
     let measuring = sockstamp::build()?;
+    let debian = debian::get(DebianKernel::Linux7_2)?;
     let counted = [
         (KEPT, count(&kernel, home)?),
         (KEPT_OF_SOCKSTAMP, sockstamp::count(&kernel, home, &measuring)?),
+        (KEPT_ON_DEBIAN, sockstamp::count(&debian, home, &measuring)?),
     ];
     counted.iter().for_each(|(_, counts)| println!("{counts}"));
     if arguments.stock {
@@ -120,10 +125,14 @@ fn selftests(kernel: &Kernel, home: &Path) -> Result<()> {
 }
 
 fn count(kernel: &Kernel, home: &Path) -> Result<String> {
-    guests::run(kernel, home, Time::Instructions, &format!("{MADE_OF}; ./count"))
+    // Its programs were built with the series, by the clang of this host.
+    let clang = programs::clang_version()?;
+    let line = format!("{MADE_OF}; echo '# clang {clang}'; ./count");
+    guests::run(kernel, home, Time::Instructions, &line)
 }
 
-/// Return true if no count is worse. Counts of another compiler or another kernel are not compared.
+/// Return true if no count is worse. Counts of another compiler, of the kernel or of programs, or of
+/// another kernel are not compared.
 fn compare(kept: &str, counted: &str) -> Result<bool> {
     let (before, now) = (instructions::made_of(kept), instructions::made_of(counted));
     if before != now {
@@ -183,10 +192,11 @@ mod tests {
 
     #[test]
     fn counts_of_another_compiler_are_not_compared() {
-        let kept = "# Linux 7.3.4, gcc 12\na 1000 0\n";
+        let kept = "# Linux 7.3.4, gcc 12\n# clang 19.1.7\na 1000 0\n";
         let good = |counted: &str| compare(kept, counted).unwrap();
-        assert!(good("# Linux 7.3.4, gcc 14\na 2000 0\n"));
-        assert!(good("# Linux 7.3.4, gcc 12\na 1001 0\n"));
-        assert!(!good("# Linux 7.3.4, gcc 12\na 2000 0\n"));
+        assert!(good("# Linux 7.3.4, gcc 14\n# clang 19.1.7\na 2000 0\n"));
+        assert!(good("# Linux 7.3.4, gcc 12\n# clang 16.0.6\na 2000 0\n"));
+        assert!(good("# Linux 7.3.4, gcc 12\n# clang 19.1.7\na 1001 0\n"));
+        assert!(!good("# Linux 7.3.4, gcc 12\n# clang 19.1.7\na 2000 0\n"));
     }
 }

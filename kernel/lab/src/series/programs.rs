@@ -200,6 +200,18 @@ fn clang() -> Result<&'static str> {
         .context("no clang here (scripts/deps.sh test)")
 }
 
+/// Return its version.
+pub(crate) fn clang_version() -> Result<String> {
+    let said = Command::new(clang()?).arg("--version").output();
+    let said = said.context("cannot run clang")?.stdout;
+    version(&String::from_utf8_lossy(&said)).context("clang does not tell its version")
+}
+
+fn version(said: &str) -> Option<String> {
+    let (_, rest) = said.split_once("clang version ")?;
+    rest.split_whitespace().next().map(str::to_owned)
+}
+
 fn strip(program: &Path, to: &Path) -> Result<()> {
     succeed(Command::new("strip").arg("-o").arg(to).arg(program))
 }
@@ -213,5 +225,12 @@ mod tests {
         let text = "#include \"test_progs.h\"\n#include \"a.skel.h\"\n#include \"b.skel.h\"\n";
         let programs: Vec<String> = programs(text).collect();
         assert_eq!(programs, ["progs/a.c", "progs/b.c"]);
+    }
+
+    #[test]
+    fn clang_tells_its_version_in_its_first_line() {
+        let said = "Debian clang version 19.1.7 (3~deb12u1)\nTarget: x86_64-pc-linux-gnu\n";
+        assert_eq!(version(said).as_deref(), Some("19.1.7"));
+        assert_eq!(version("gcc 12"), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Count the instructions of a message while sockstamp's own programs measure.
+//! Count the instructions of a message while sockstamp's own programs measure, and those of the
+//! command beside traffic and alone.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,38 +15,51 @@ use crate::kernel::Kernel;
 /// The program that measures, an example of `sockstamp-bpf`.
 const PROGRAM: &str = "instructions";
 
-/// Build the program that measures.
-pub(crate) fn build() -> Result<PathBuf> {
+/// The command, as users have it.
+const COMMAND: &str = "sockstamp";
+
+/// What a guest runs.
+pub(crate) struct Built {
+    counter: PathBuf,
+    command: PathBuf,
+}
+
+/// Build the program that measures, and the command with optimisation.
+pub(crate) fn build() -> Result<Built> {
+    Ok(Built {
+        counter: cargo(PROGRAM, &["--package=sockstamp-bpf", "--example", PROGRAM])?,
+        command: cargo(
+            COMMAND,
+            &["--release", "--package=sockstamp-cli", "--bin", COMMAND],
+        )?,
+    })
+}
+
+fn cargo(name: &str, words: &[&str]) -> Result<PathBuf> {
     let cargo = Command::new("cargo")
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "--package=sockstamp-bpf",
-            "--example",
-            PROGRAM,
-            "--message-format=json",
-        ])
+        .args(["build", "--quiet", "--locked", "--message-format=json"])
+        .args(words)
         .stderr(Stdio::inherit())
         .output()
         .context("cannot run cargo")?;
-    ensure!(cargo.status.success(), "cargo cannot build {PROGRAM}");
-    executable(&String::from_utf8_lossy(&cargo.stdout)).context("cargo built no program")
+    ensure!(cargo.status.success(), "cargo cannot build {name}");
+    executable(name, &String::from_utf8_lossy(&cargo.stdout)).context("cargo built no program")
 }
 
-/// Return the path of the program that cargo has built, from its messages.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// Return the path of a program that cargo has built, from its messages.
+fn executable(name: &str, messages: &str) -> Option<PathBuf> {
     let messages = messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let mut built = messages.filter(|message| message["target"]["name"] == PROGRAM);
+    let mut built = messages.filter(|message| message["target"]["name"] == name);
     built.find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 /// Return a line per row.
-pub(crate) fn count(kernel: &Kernel, home: &Path, program: &Path) -> Result<String> {
-    let line = format!("{MADE_OF}; ./{PROGRAM}");
-    guests::run_beside(kernel, home, Some(program), Time::Instructions, &line)
+pub(crate) fn count(kernel: &Kernel, home: &Path, built: &Built) -> Result<String> {
+    let line = format!("{MADE_OF}; ./{PROGRAM} ./{COMMAND}");
+    let programs = [built.counter.as_path(), &built.command];
+    guests::run_beside(kernel, home, &programs, Time::Instructions, &line)
 }
 
 #[cfg(test)]
@@ -61,7 +75,8 @@ mod tests {
             "\n",
             r#"{"reason":"build-finished","success":true}"#,
         );
-        assert_eq!(executable(messages), Some("/a/b".into()));
-        assert_eq!(executable(""), None);
+        assert_eq!(executable(PROGRAM, messages), Some("/a/b".into()));
+        assert_eq!(executable(COMMAND, messages), None);
+        assert_eq!(executable(PROGRAM, ""), None);
     }
 }

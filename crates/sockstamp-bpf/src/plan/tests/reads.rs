@@ -121,6 +121,28 @@ fn without_a_look_at_segments_reads_that_waited_are_refused() {
     );
 }
 
+fn runs_for_each_segment(plan: &Plan) -> bool {
+    programs::needed(plan).any(|program| program.hook == Hook::Tracepoint(Tracepoint::TcpProbe))
+}
+
+#[test]
+fn without_causes_no_program_sees_each_segment_of_the_host() {
+    let request = Request {
+        causes: false,
+        ..Request::default()
+    };
+    let plan = Plan::new(&Facts::complete(), &request).unwrap();
+    assert!(!plan.segments && !plan.causes && !runs_for_each_segment(&plan));
+    assert_eq!(plan.stages[Stage::RxHol], Method::Absent(Reason::SwitchedOff));
+    assert!(plan.stages[Stage::TxNetwork].is_measured() && plan.stages[Stage::RxStack].is_measured());
+    assert!(runs_for_each_segment(&plan_of(&Facts::complete())));
+    let plan = Plan::new(&Facts::complete().with_series(), &request).unwrap();
+    assert!(!plan.segments && plan.rx == Some(Reads::Callbacks));
+    // It shows the ACKs.
+    let plan = Plan::new(&Facts::complete().of_an_older_kernel(), &request).unwrap();
+    assert!(plan.segments && !plan.causes && runs_for_each_segment(&plan));
+}
+
 #[test]
 fn wake_ups_need_the_schedulers_notes_and_the_names_of_functions() {
     let takes: [(fn(&mut Facts), _); 3] = [

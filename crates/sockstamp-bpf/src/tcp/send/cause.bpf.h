@@ -206,7 +206,7 @@ static __always_inline void cause_segment(const struct sock *sk, struct flow *fl
 	enum part cause;
 	__u64 now, sent;
 
-	if (flow->tx_sched == flow->tx_head)
+	if (!setting_causes || flow->tx_sched == flow->tx_head)
 		return;
 	now = bpf_ktime_get_ns();
 	cause = cause_of_head(sk, now);

@@ -71,9 +71,12 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
 static __always_inline void tx_departed(const struct sock *sk, struct flow *flow,
 					struct tx_message *message, __u64 at)
 {
-	cause_left(sk, flow, at);
-	for (int i = 0; i < CAUSE_COUNT; i++)
-		message->waited[i] = cause_ticks(flow->waiting.waited[i]) - message->waited[i];
+	if (setting_causes) {
+		cause_left(sk, flow, at);
+		for (int i = 0; i < CAUSE_COUNT; i++)
+			message->waited[i] =
+				cause_ticks(flow->waiting.waited[i]) - message->waited[i];
+	}
 	message->stamps.sched = at;
 	message->stamps.sched_last = at;
 }

@@ -143,7 +143,8 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 	if (stamps->entry > stamps->queued || stamps->queued > stamps->sched ||
 	    stamps->sched > stamps->snd || stamps->snd > stamps->ack)
 		return VERDICT_STAMP_ORDER;
-	tx_settle_causes(message);
+	if (setting_causes)
+		tx_settle_causes(message);
 	return VERDICT_VALID;
 }
 
@@ -176,7 +177,7 @@ static __always_inline void tx_add_parts(struct bank *bank, const struct tx_mess
 
 	account_part(bank, group, PART_SNDBUF, message->sndbuf, weight);
 	account_part(bank, group, PART_SERVICE_THROTTLED, tx_service_throttled(message), weight);
-	for (int i = 0; i < CAUSE_COUNT; i++)
+	for (int i = 0; setting_causes && i < CAUSE_COUNT; i++)
 		account_part(bank, group, CAUSE_FIRST + i, cause_ns(message->waited[i]), weight);
 	account_part(bank, group, PART_DELAYED_ACK, network.delayed_ack, weight);
 	account_part(bank, group, PART_EXCESS, network.excess, weight);

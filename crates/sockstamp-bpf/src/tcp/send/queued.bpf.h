@@ -150,9 +150,11 @@ static __always_inline bool tx_measure(struct bank *bank, const struct sock *sk,
 		return false;
 	}
 	tx_catch_up(sk, flow);
-	cause_queued(sk, flow, sender->flags & SENDER_MORE, now);
-	for (int i = 0; i < CAUSE_COUNT; i++)
-		message->waited[i] = cause_ticks(flow->waiting.waited[i]);
+	if (setting_causes) {
+		cause_queued(sk, flow, sender->flags & SENDER_MORE, now);
+		for (int i = 0; i < CAUSE_COUNT; i++)
+			message->waited[i] = cause_ticks(flow->waiting.waited[i]);
+	}
 	flow->tx_head++;
 	return true;
 }

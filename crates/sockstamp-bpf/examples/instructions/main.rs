@@ -1,0 +1,224 @@
+//! Count the instructions of a TCP message while this measures, in a guest whose clock counts them:
+//! one a nanosecond.
+//!
+//! Prints the compiler of the programs, then a line per row: name, instructions per message,
+//! programs run per message; `lacking` where the kernel has not what the row is about. Both ends
+//! are in one thread, over loopback, as in `kernel/series/count`: a message is sent, acknowledged
+//! and read. Given the path of `sockstamp`, also counts with that command beside the traffic
+//! (`command.rs`). With `--programs ROW…` it counts these rows alone, and tells how often each
+//! program ran per message and its instructions, those of the kernel's account of it included. Root.
+
+mod command;
+mod traffic;
+
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::Instant;
+use std::{env, fs};
+
+use sockstamp_bpf::plan::Entry;
+use sockstamp_bpf::{EntryHook, Error, Hooks, Options, Sampling, Session, Target};
+use sockstamp_host::cgroup;
+
+use traffic::Traffic;
+
+/// Messages before the first that count, so that the connection's window has grown.
+const WARM_UP: u64 = 200;
+/// Messages of a batch, and batches, of which the median counts.
+const BATCH: u64 = 200;
+const BATCHES: usize = 5;
+/// The kernel's account of runs costs instructions itself.
+const ACCOUNT: &str = "/proc/sys/kernel/bpf_stats_enabled";
+
+fn main() -> Result<(), Error> {
+    println!("# clang {}", env!("CLANG_VERSION"));
+    let words: Vec<String> = env::args().skip(1).collect();
+    if let Some(("--programs", wanted)) = words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
+        return tell_programs(wanted);
+    }
+    report("sockstamp.nothing", Some(count(None)));
+    for (name, options) in rows() {
+        let counted = match Session::start(&options) {
+            Ok(session) => Some(count(Some(&session))),
+            Err(Error::Plan(_)) => None,
+            Err(error) => return Err(error),
+        };
+        report(name, counted);
+    }
+    if let Some(sockstamp) = words.first() {
+        command::report_all(Path::new(sockstamp));
+    }
+    Ok(())
+}
+
+fn tell_programs(wanted: &[String]) -> Result<(), Error> {
+    for (name, options) in rows() {
+        if !wanted.iter().any(|wanted| wanted == name) {
+            continue;
+        }
+        let session = Session::start(&options)?;
+        report(name, Some(count(Some(&session))));
+        let mut traffic = Traffic::new();
+        traffic.pass(WARM_UP);
+        for (program, account) in accounts(&session, &mut traffic) {
+            if account.runs > 0 {
+                let [runs, time] = [account.runs, account.time].map(|sum| sum as f64 / BATCH as f64);
+                println!("    {program:<30} {time:>7.0} {runs:>8.3}");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rows() -> Vec<(&'static str, Options)> {
+    let by = |entry| Options {
+        entry: EntryHook::By(entry),
+        ..selected()
+    };
+    vec![
+        ("sockstamp.unselected", unselected()),
+        (
+            "sockstamp.unselected.tcp",
+            Options {
+                target: Target {
+                    filter: Some("tcp".parse().expect("a filter")),
+                    ..nobody()
+                },
+                ..Options::default()
+            },
+        ),
+        (
+            "sockstamp.passed-over",
+            Options {
+                sampling: Sampling::OneIn(u32::MAX),
+                ..selected()
+            },
+        ),
+        ("sockstamp.measured", selected()),
+        (
+            "sockstamp.recorded",
+            Options {
+                record: true,
+                ..selected()
+            },
+        ),
+        ("sockstamp.entry-by-tracepoint", by(Entry::Tracepoint)),
+        ("sockstamp.entry-by-option-length", by(Entry::Callback)),
+        ("sockstamp.entry-by-callback", by(Entry::Begin)),
+        (
+            "sockstamp.by-fentry",
+            Options {
+                hooks: Hooks::Older,
+                ..selected()
+            },
+        ),
+        (
+            "sockstamp.by-fentry.unselected",
+            Options {
+                hooks: Hooks::Older,
+                ..unselected()
+            },
+        ),
+    ]
+}
+
+/// Measure every flow, this process's among them.
+fn selected() -> Options {
+    with(Target {
+        cgroup: cgroup::mount(),
+        ..Target::default()
+    })
+}
+
+/// Measure none.
+fn unselected() -> Options {
+    with(nobody())
+}
+
+fn nobody() -> Target {
+    Target {
+        comms: vec!["no such task".into()],
+        ..Target::default()
+    }
+}
+
+fn with(target: Target) -> Options {
+    Options {
+        target,
+        ..Options::default()
+    }
+}
+
+/// Return instructions and program runs per message.
+fn count(session: Option<&Session>) -> (u128, f64) {
+    let mut traffic = Traffic::new();
+    traffic.pass(WARM_UP);
+    let mut batches = [(); BATCHES].map(|()| {
+        let begun = Instant::now();
+        traffic.pass(BATCH);
+        begun.elapsed().as_nanos() / u128::from(BATCH)
+    });
+    batches.sort_unstable();
+    (
+        batches[BATCHES / 2],
+        session.map_or(0.0, |session| runs(session, &mut traffic)),
+    )
+}
+
+fn runs(session: &Session, traffic: &mut Traffic) -> f64 {
+    let runs: u64 = accounts(session, traffic)
+        .iter()
+        .map(|(_, account)| account.runs)
+        .sum();
+    runs as f64 / BATCH as f64
+}
+
+/// The kernel's account of a program.
+struct Account {
+    runs: u64,
+    time: u64,
+}
+
+/// Return the accounts of a batch, by program.
+fn accounts(session: &Session, traffic: &mut Traffic) -> Vec<(String, Account)> {
+    fs::write(ACCOUNT, "1").expect("root");
+    let before = accounts_so_far(session);
+    traffic.pass(BATCH);
+    let after = accounts_so_far(session);
+    fs::write(ACCOUNT, "0").expect("root");
+    let both = before.into_iter().zip(after);
+    both.map(|((name, before), (_, after))| {
+        let runs = after.runs - before.runs;
+        let time = after.time - before.time;
+        (name, Account { runs, time })
+    })
+    .collect()
+}
+
+/// `bpf_prog_show_fdinfo()`, kernel/bpf/syscall.c, v6.18.
+fn accounts_so_far(session: &Session) -> Vec<(String, Account)> {
+    let of = |descriptor| {
+        let text = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}")).expect("an account");
+        let number = |key| {
+            let value = text.lines().find_map(|line| line.strip_prefix(key));
+            value
+                .and_then(|value| value.trim().parse::<u64>().ok())
+                .expect("a number")
+        };
+        Account {
+            runs: number("run_cnt:"),
+            time: number("run_time_ns:"),
+        }
+    };
+    let programs = session.programs().into_iter();
+    programs
+        .map(|(name, program)| (name, of(program.as_raw_fd())))
+        .collect()
+}
+
+fn report(name: &str, counted: Option<(u128, f64)>) {
+    match counted {
+        Some((instructions, runs)) => println!("{name:<34} {instructions:>7} {runs:>8.3}"),
+        None => println!("{name:<34} lacking"),
+    }
+}
