@@ -45,7 +45,7 @@ fn row(
 ) -> io::Result<()> {
     let name = component.to_string();
     let bar = bar_between(begin, duration, whole);
-    writeln!(output, "     {name:<21}{duration:>10}  {bar}")
+    writeln!(output, "    {name:<25} {duration:>7} {bar}")
 }
 
 #[cfg(test)]
@@ -60,7 +60,7 @@ mod tests {
         assert!(
             names
                 .map(|name| name.to_string().len())
-                .all(|length| length <= 20)
+                .all(|length| length <= 25)
         );
         let component = Component {
             stage: Stage::RxApp,
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(
             text,
             format!(
-                "     rx.app                   100 ns  {}████▏\n     rx.app                     1 ns  █{}▏\n     rx.app                     0 ns  {}█▏\n",
+                "    rx.app                     100 ns {}████▏\n    rx.app                       1 ns █{}▏\n    rx.app                       0 ns {}█▏\n",
                 " ".repeat(36),
                 " ".repeat(39),
                 " ".repeat(39),
