@@ -164,7 +164,7 @@ fn check_spans(body: &[u8], phases: &[Phase]) -> usize {
     spans.len()
 }
 
-fn check_rows(directory: &Path, phases: &[Phase]) -> usize {
+fn check_rows(directory: &Path, phases: &[Phase]) -> u32 {
     let mut valid = 0;
     for file in fs::read_dir(directory.join("recent")).unwrap() {
         for message in Reader::open(&file.unwrap().path()).unwrap().messages() {
@@ -241,7 +241,7 @@ fn no_time_is_wrong_after_the_clock_was_stepped() {
     let reads = scrape.sum("sockstamp_refused_messages_total", &["direction=\"rx\""]);
     assert_eq!(reads, (3 * READS) as f64);
     assert!(stepped <= 2.0 * reads, "{stepped}");
-    assert_eq!(check_rows(directory.path(), &phases), valid as usize);
+    assert_eq!(f64::from(check_rows(directory.path(), &phases)), valid);
     let (mut points, mut spans) = (0, 0);
     for (path, body) in requests.try_iter() {
         match path.as_str() {
