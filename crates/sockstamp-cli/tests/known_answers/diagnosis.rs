@@ -102,10 +102,10 @@ fn a_cpu_quota_is_named_by_the_last_line_of_stat() {
     let host = Host::new("quota").unwrap();
     let mut quota = Cgroup::new("quota").unwrap();
     quota
-        .set_cpu_quota(Duration::from_millis(10), Duration::from_millis(50))
+        .set_cpu_quota(Duration::from_millis(5), Duration::from_millis(50))
         .unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], 8081));
-    let mut server = slow_web(&host, &["taskset", "--cpu-list", "0"], address, ["0", "0.005"]);
+    let mut server = slow_web(&host, &["taskset", "--cpu-list", "0"], address, ["0", "0.01"]);
     quota.start_in(&mut server).unwrap();
     let server = Process::spawn(server).unwrap();
     host.wait_for_port(address, TIMEOUT)
@@ -115,7 +115,7 @@ fn a_cpu_quota_is_named_by_the_last_line_of_stat() {
     let expected = format!("the CPU quota of /{name} was used up in ");
     within_attempts(|| {
         let line = last_line_while(&["-p", &processes[0]], || {
-            run(&host, "curl -s http://127.0.0.1:8081/?[1-40]");
+            run(&host, "curl -s http://127.0.0.1:8081/?[1-20]");
         });
         tells(line, &expected)
     });

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use testbed::{Family, Host, LinkConfig, Process, within_attempts};
 
 use crate::diagnosis::{TIMEOUT, last_line_on, last_line_while, tells};
@@ -68,7 +69,7 @@ fn a_slow_reader_at_the_peer_is_diagnosed() {
     small_windows(&pair, 20_000);
     within_attempts(|| {
         tells(
-            of_a_download(&pair, 400_000, "--limit-rate 200k "),
+            of_a_download(&pair, 1_000_000, "--limit-rate 300k "),
             "the peer's full receive window: its program reads too slowly",
         )
     });
@@ -194,27 +195,41 @@ fn a_full_accept_queue_is_diagnosed() {
     });
 }
 
+/// Return the number of connections that wait for accept(): Recv-Q of ss(8).
+fn waiting(host: &Host) -> u64 {
+    let text = host.run("ss", &["-Hlnt", "sport = 6379"]).unwrap();
+    text.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < TIMEOUT);
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Its SYN finds the queue full, and the next one, a second later, room.
 #[test]
 fn a_connect_that_waits_for_an_accept_queue_is_diagnosed() {
     let host = Host::new("queue").unwrap();
     let redis = Redis::start(&host, LOCALHOST, &["--tcp-backlog", "1"]);
     within_attempts(|| {
+        redis.server.signal(Signal::SIGSTOP).unwrap();
+        let before = dropped(&host);
         let line = thread::scope(|scope| {
-            // Longer than a measurement takes to start, and over when the SYN comes again.
-            scope.spawn(|| run(&host, &redis.client("DEBUG SLEEP 3")));
-            thread::sleep(Duration::from_millis(200));
-            let before = dropped(&host);
-            for _ in 0..=QUEUE {
+            for _ in 0..QUEUE {
                 scope.spawn(|| run(&host, &redis.client("ping")));
             }
-            while dropped(&host) == before {
-                thread::sleep(Duration::from_millis(20));
-            }
+            wait_until(|| waiting(&host) == QUEUE);
+            scope.spawn(|| {
+                wait_until(|| dropped(&host) > before);
+                redis.server.signal(Signal::SIGCONT).unwrap();
+            });
             last_line_of_words(&host, &redis.client("ping"))
         });
-        tells(line.clone(), "connects take ")?;
-        tells(line, "sent again")
+        tells(line.clone(), "connects take 1.0")?;
+        tells(line, "1 SYN was sent again")
     });
 }
 

@@ -58,9 +58,11 @@ fn a_send_buffer_that_is_full() {
         .rate_bits_per_second(20_000_000)
         .offload(false);
     let pair = Pair::relay(line, Family::V4);
+    let small = "4096 65536 65536";
+    pair.client.set_sysctl("net.ipv4.tcp_wmem", small).unwrap();
     let _server = start_iperf3(&pair);
     within_attempts(|| {
-        let words = format!("iperf3 -c {} -w 64K -l 1000000 -n 4000000", pair.address.ip());
+        let words = format!("iperf3 -c {} -l 1000000 -n 4000000", pair.address.ip());
         let line = last_line_of_words(&pair.client, &words);
         tells(line, "the wait for room in the send buffer")
     });
