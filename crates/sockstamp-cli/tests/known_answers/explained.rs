@@ -56,7 +56,9 @@ fn serve(mut socket: &TcpStream) {
 /// Return what `explain` says of a target while `work` runs.
 pub(crate) fn explained(target: &[&str], work: impl FnOnce()) -> String {
     let mut command = Command::new(sockstamp());
-    command.args(["explain", "--every", "--max-cost=none"]).args(target);
+    command
+        .args(["explain", "--every", "--max-cost=none"])
+        .args(target);
     let mut process = Process::spawn(command).unwrap();
     wait_attached(&mut process);
     work();

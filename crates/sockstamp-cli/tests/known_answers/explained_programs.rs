@@ -45,7 +45,11 @@ fn a_full_accept_queue_is_explained() {
         )?;
         let told: Vec<_> = text.split_whitespace().collect();
         let listener = "listener: the accept queue of 0.0.0.0:6379 is full";
-        if told.join(" ").contains(listener) { Ok(()) } else { Err(text) }
+        if told.join(" ").contains(listener) {
+            Ok(())
+        } else {
+            Err(text)
+        }
     });
 }
 
@@ -145,7 +149,16 @@ fn a_neighbour_on_the_cpu_is_explained() {
     within_attempts(|| {
         let text = explained(&["-p", &process, "--worse-than", "p97"], || {
             ask(25, 100);
-            let busy = ["--cpu-list", "0", "nice", "-n", "-7", "sh", "-c", "while :; do :; done"];
+            let busy = [
+                "--cpu-list",
+                "0",
+                "nice",
+                "-n",
+                "-7",
+                "sh",
+                "-c",
+                "while :; do :; done",
+            ];
             let _neighbours = [(); 3].map(|()| host.spawn("taskset", &busy).unwrap());
             ask(25, 4);
         });
@@ -164,7 +177,13 @@ fn a_slow_hop_behind_a_proxy_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     let [front, slow, fast] = [8080, 8081, 8082].map(|port| SocketAddr::new(LOCALHOST, port));
     let _slow = start_slow_web(&host, slow, ["0.03", "0"]);
-    let _fast = nginx(&host, folder.path(), "fast", "server { listen 8082; return 204; }", &[fast]);
+    let _fast = nginx(
+        &host,
+        folder.path(),
+        "fast",
+        "server { listen 8082; return 204; }",
+        &[fast],
+    );
     let proxy = "server { listen 8080; location /slow { proxy_pass http://127.0.0.1:8081; }\n\
                  location / { proxy_pass http://127.0.0.1:8082; } }";
     let proxy = nginx(&host, folder.path(), "proxy", proxy, &[front]);

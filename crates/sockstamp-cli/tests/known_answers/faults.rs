@@ -9,9 +9,7 @@ use testbed::{Family, Host, LinkConfig, Process, within_attempts};
 
 use crate::diagnosis::{TIMEOUT, last_line_on, last_line_while, tells};
 use crate::full_qdisc::with_full_queue;
-use crate::programs::{
-    LOCALHOST, Redis, halves, nginx, nginx_with_page, run, start_chat, start_slow_web,
-};
+use crate::programs::{LOCALHOST, Redis, halves, nginx, nginx_with_page, run, start_chat, start_slow_web};
 use crate::support::Pair;
 
 /// Answers DNS questions for any name with 192.0.2.1 after 300 ms.
@@ -29,7 +27,7 @@ while True:
     server.sendto(head + question[12:end] + answer, peer)
 ";
 
-pub(crate) fn start_iperf3(pair: &Pair) -> Process {
+fn start_iperf3(pair: &Pair) -> Process {
     let server = pair.server.spawn("iperf3", &["-s"]).unwrap();
     let address = SocketAddr::new(pair.address.ip(), 5201);
     pair.server.wait_for_port(address, TIMEOUT).unwrap();
@@ -54,12 +52,20 @@ fn loss_is_diagnosed() {
     });
 }
 
+/// Return the script of a download of nginx's page, for its output to go elsewhere.
+fn download(pair: &Pair, output: &str) -> String {
+    format!("curl -s http://{}/page {output}", pair.address)
+}
+
+/// A program that comes late to read what curl writes to it.
+const LATE: &str = "| { sleep 0.5; cat > /dev/null; }";
+
 /// Return the last line of the `stat` of nginx while curl loads its page.
-pub(crate) fn of_a_download(pair: &Pair, bytes: usize, options: &str) -> String {
+pub(crate) fn of_a_download(pair: &Pair, bytes: usize, output: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let server = nginx_with_page(&pair.server, folder.path(), bytes, pair.address);
     last_line_while(&["-p", &server.id().to_string()], || {
-        run(&pair.client, &format!("curl -s -o /dev/null {options}http://{}/page", pair.address));
+        pair.client.run("sh", &["-c", &download(pair, output)]).unwrap();
     })
 }
 
@@ -69,7 +75,7 @@ fn a_slow_reader_at_the_peer_is_diagnosed() {
     small_windows(&pair, 20_000);
     within_attempts(|| {
         tells(
-            of_a_download(&pair, 1_000_000, "--limit-rate 300k "),
+            of_a_download(&pair, 1_000_000, LATE),
             "the peer's full receive window: its program reads too slowly",
         )
     });
@@ -96,18 +102,22 @@ fn a_small_receive_window_at_the_peer_is_diagnosed() {
     let line = LinkConfig::default().delay(Duration::from_millis(15));
     let pair = Pair::relay(line, Family::V4);
     small_windows(&pair, 4096);
-    within_attempts(|| tells(of_a_download(&pair, 100_000, ""), "or its receive buffer is small"));
+    within_attempts(|| {
+        tells(
+            of_a_download(&pair, 100_000, "> /dev/null"),
+            "or its receive buffer is small",
+        )
+    });
 }
 
-/// curl keeps to its rate by sleeping between reads.
+/// curl reads no more before its output has room.
 #[test]
 fn a_slow_reader_here_is_diagnosed() {
     let pair = Pair::veth(Family::V4);
     let folder = tempfile::tempdir().unwrap();
     let _server = nginx_with_page(&pair.server, folder.path(), 2_000_000, pair.address);
     within_attempts(|| {
-        let words = format!("curl -s -o /dev/null --limit-rate 1M http://{}/page", pair.address);
-        let line = last_line_of_words(&pair.client, &words);
+        let line = last_line_on(&pair.client, &["sh", "-c", &download(&pair, LATE)]);
         tells(line, "the program, which comes late to read it (rx.app")
     });
 }
@@ -150,7 +160,16 @@ fn a_neighbour_on_the_cpu_is_diagnosed() {
     let redis = Redis::spawn(server, &host, LOCALHOST, &[]);
     let process = redis.server.id().to_string();
     // Of one neighbour, a reader that slept for long often waits for less than a slice.
-    let busy = ["--cpu-list", "0", "nice", "-n", "-7", "sh", "-c", "while :; do :; done"];
+    let busy = [
+        "--cpu-list",
+        "0",
+        "nice",
+        "-n",
+        "-7",
+        "sh",
+        "-c",
+        "while :; do :; done",
+    ];
     let _neighbours = [(); 3].map(|()| host.spawn("taskset", &busy).unwrap());
     within_attempts(|| {
         let line = last_line_while(&["-p", &process], || {
@@ -433,5 +452,10 @@ fn a_program_that_holds_data_back_is_diagnosed() {
     let _chat = start_chat(&pair.server, pair.address);
     let client = halves(pair.address, "0.03", true);
     let client: Vec<_> = client.iter().map(String::as_str).collect();
-    within_attempts(|| tells(last_line_on(&pair.client, &client), "held back by the program itself"));
+    within_attempts(|| {
+        tells(
+            last_line_on(&pair.client, &client),
+            "held back by the program itself",
+        )
+    });
 }

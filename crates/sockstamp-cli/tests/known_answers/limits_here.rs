@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use testbed::{Family, HeldSocket, Host, LinkConfig, within_attempts};
 
+use crate::common::peer;
 use crate::diagnosis::{last_line_while, tells};
-use crate::faults::{last_line_of_words, of_a_download, room_for_a_page, start_iperf3, wait_for_file};
+use crate::faults::{last_line_of_words, of_a_download, room_for_a_page, wait_for_file};
 use crate::support::Pair;
 
 /// Leaves its datagrams alone for a second, and has room for all of them.
@@ -49,7 +50,12 @@ fn a_congestion_window_on_a_long_path() {
     let line = LinkConfig::default().delay(Duration::from_millis(80));
     let pair = Pair::relay(line, Family::V4);
     room_for_a_page(&pair);
-    within_attempts(|| tells(of_a_download(&pair, 60_000, ""), "a full congestion window"));
+    within_attempts(|| {
+        tells(
+            of_a_download(&pair, 60_000, "> /dev/null"),
+            "a full congestion window",
+        )
+    });
 }
 
 #[test]
@@ -58,11 +64,10 @@ fn a_send_buffer_that_is_full() {
         .rate_bits_per_second(20_000_000)
         .offload(false);
     let pair = Pair::relay(line, Family::V4);
-    let small = "4096 65536 65536";
-    pair.client.set_sysctl("net.ipv4.tcp_wmem", small).unwrap();
-    let _server = start_iperf3(&pair);
+    let _sink = pair.serve(&["sink"]);
     within_attempts(|| {
-        let words = format!("iperf3 -c {} -l 1000000 -n 4000000", pair.address.ip());
+        let words = "blast --sends 4 --size 1000000 --sndbuf 65536 --connect";
+        let words = format!("{} {words} {}", peer(), pair.address);
         let line = last_line_of_words(&pair.client, &words);
         tells(line, "the wait for room in the send buffer")
     });

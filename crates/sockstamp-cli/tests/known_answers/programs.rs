@@ -24,7 +24,14 @@ impl Redis {
 
     /// Start it by a command that ends with its name.
     pub(crate) fn spawn(mut command: Command, host: &Host, address: IpAddr, options: &[&str]) -> Redis {
-        command.args(["--save", "", "--protected-mode", "no", "--enable-debug-command", "yes"]);
+        command.args([
+            "--save",
+            "",
+            "--protected-mode",
+            "no",
+            "--enable-debug-command",
+            "yes",
+        ]);
         command.args(options);
         let server = Process::spawn(command).unwrap();
         let address = SocketAddr::new(address, 6379);
@@ -34,7 +41,10 @@ impl Redis {
 
     /// The words of redis-benchmark.
     pub(crate) fn benchmark(&self, options: &str) -> String {
-        format!("redis-benchmark -h {} -t ping_inline -q {options}", self.address.ip())
+        format!(
+            "redis-benchmark -h {} -t ping_inline -q {options}",
+            self.address.ip()
+        )
     }
 
     /// The words of redis-cli.
@@ -70,7 +80,11 @@ pub(crate) fn nginx(host: &Host, folder: &Path, name: &str, servers: &str, ports
 /// Start nginx with one page of so many bytes, at `/page`.
 pub(crate) fn nginx_with_page(host: &Host, folder: &Path, bytes: usize, address: SocketAddr) -> Process {
     fs::write(folder.join("page"), vec![b'.'; bytes]).unwrap();
-    let server = format!("server {{ listen {}; root {}; }}", address.port(), folder.display());
+    let server = format!(
+        "server {{ listen {}; root {}; }}",
+        address.port(),
+        folder.display()
+    );
     nginx(host, folder, "nginx", &server, &[address])
 }
 
