@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::traffic::Traffic;
+use crate::traffic::{SMALL, Traffic};
 
 /// Enough to fill the ring buffer twice, for work that is done in batches.
 const WARM_UP: u64 = 20_000;
@@ -48,7 +48,7 @@ pub(crate) fn report_all(sockstamp: &Path) {
 
 fn count(sockstamp: &Path, words: &[&str]) -> (u128, f64) {
     let running = Running::start(sockstamp, words);
-    let mut traffic = Traffic::new();
+    let mut traffic = Traffic::new(SMALL);
     let begun = Instant::now();
     while begun.elapsed() < BEGIN {
         traffic.pass(WARM_UP / 100);

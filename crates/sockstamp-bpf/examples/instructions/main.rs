@@ -20,7 +20,7 @@ use sockstamp_bpf::plan::Entry;
 use sockstamp_bpf::{EntryHook, Error, Hooks, Options, Sampling, Session, Target};
 use sockstamp_host::cgroup;
 
-use traffic::Traffic;
+use traffic::{LARGE, SMALL, Traffic};
 
 /// Messages before the first that count, so that the connection's window has grown.
 const WARM_UP: u64 = 200;
@@ -36,10 +36,11 @@ fn main() -> Result<(), Error> {
     if let Some(("--programs", wanted)) = words.split_first().map(|(word, rest)| (word.as_str(), rest)) {
         return tell_programs(wanted);
     }
-    report("sockstamp.nothing", Some(count(None)));
+    report("sockstamp.nothing", Some(count(None, SMALL)));
     for (name, options) in rows() {
+        let bytes = if name.ends_with(".large") { LARGE } else { SMALL };
         let counted = match Session::start(&options) {
-            Ok(session) => Some(count(Some(&session))),
+            Ok(session) => Some(count(Some(&session), bytes)),
             Err(Error::Plan(_)) => None,
             Err(error) => return Err(error),
         };
@@ -57,8 +58,8 @@ fn tell_programs(wanted: &[String]) -> Result<(), Error> {
             continue;
         }
         let session = Session::start(&options)?;
-        report(name, Some(count(Some(&session))));
-        let mut traffic = Traffic::new();
+        report(name, Some(count(Some(&session), SMALL)));
+        let mut traffic = Traffic::new(SMALL);
         traffic.pass(WARM_UP);
         for (program, account) in accounts(&session, &mut traffic) {
             if account.runs > 0 {
@@ -102,6 +103,32 @@ fn rows() -> Vec<(&'static str, Options)> {
                 ..selected()
             },
         ),
+        ("sockstamp.in-step", in_step(false)),
+        ("sockstamp.in-step.tagged", in_step(true)),
+        ("sockstamp.in-step.large", in_step(false)),
+        ("sockstamp.in-step.tagged.large", in_step(true)),
+        (
+            "sockstamp.unselected.no-causes",
+            Options {
+                causes: false,
+                ..unselected()
+            },
+        ),
+        (
+            "sockstamp.passed-over.no-causes",
+            Options {
+                causes: false,
+                sampling: Sampling::OneIn(u32::MAX),
+                ..selected()
+            },
+        ),
+        (
+            "sockstamp.measured.no-causes",
+            Options {
+                causes: false,
+                ..selected()
+            },
+        ),
         ("sockstamp.entry-by-tracepoint", by(Entry::Tracepoint)),
         ("sockstamp.entry-by-option-length", by(Entry::Callback)),
         ("sockstamp.entry-by-callback", by(Entry::Begin)),
@@ -130,6 +157,15 @@ fn selected() -> Options {
     })
 }
 
+/// Measure what holds a multiple of 64 kB, with tags or without.
+fn in_step(tag: bool) -> Options {
+    Options {
+        sampling: Sampling::InStep { bits: 16, cap: 100 },
+        tag,
+        ..selected()
+    }
+}
+
 /// Measure none.
 fn unselected() -> Options {
     with(nobody())
@@ -150,8 +186,8 @@ fn with(target: Target) -> Options {
 }
 
 /// Return instructions and program runs per message.
-fn count(session: Option<&Session>) -> (u128, f64) {
-    let mut traffic = Traffic::new();
+fn count(session: Option<&Session>, bytes: usize) -> (u128, f64) {
+    let mut traffic = Traffic::new(bytes);
     traffic.pass(WARM_UP);
     let mut batches = [(); BATCHES].map(|()| {
         let begun = Instant::now();

@@ -253,14 +253,7 @@ int on_sockops(struct bpf_sock_ops *ctx)
 		on_datagram_callback(ctx);
 		return 1;
 	}
-	if (on_connection_callback(ctx))
-		return 1;
-	if (setting_receive_bit && on_receive(ctx))
-		return 1;
-	if (setting_begin_callback && ctx->op == setting_begin_callback) {
-		on_begin_callback(ctx);
-		return 1;
-	}
+	/* Those of each message come first. */
 	switch (ctx->op) {
 	case BPF_SOCK_OPS_TSTAMP_SENDMSG_CB:
 	case BPF_SOCK_OPS_TSTAMP_SCHED_CB:
@@ -268,10 +261,14 @@ int on_sockops(struct bpf_sock_ops *ctx)
 	case BPF_SOCK_OPS_TSTAMP_SND_HW_CB:
 	case BPF_SOCK_OPS_TSTAMP_ACK_CB:
 		on_stamp(ctx);
-		break;
-	default:
-		on_other_callback(ctx);
+		return 1;
 	}
+	if (setting_begin_callback && ctx->op == setting_begin_callback)
+		on_begin_callback(ctx);
+	else if (setting_receive_bit && on_receive(ctx))
+		return 1;
+	else if (!on_connection_callback(ctx))
+		on_other_callback(ctx);
 	return 1;
 }
 

@@ -71,12 +71,18 @@ __noinline int rtx_find(__u64 root, __u32 seq, struct sent_packet *found)
 static __always_inline void tx_departed(const struct sock *sk, struct flow *flow,
 					struct tx_message *message, __u64 at)
 {
+	__u32 held = 0;
+
 	if (setting_causes) {
 		cause_left(sk, flow, at);
-		for (int i = 0; i < CAUSE_COUNT; i++)
+		for (int i = 0; i < CAUSE_COUNT; i++) {
 			message->waited[i] =
 				cause_ticks(flow->waiting.waited[i]) - message->waited[i];
+			held |= message->waited[i];
+		}
 	}
+	if (held)
+		message->flags |= MESSAGE_HELD;
 	message->stamps.sched = at;
 	message->stamps.sched_last = at;
 }

@@ -70,7 +70,7 @@ static __always_inline void tx_record(const struct flow *flow, const struct tx_m
 	record->repeats = message->repeats;
 	record_interface(&record->interface_first, message->interface_first);
 	record_interface(&record->interface_last, message->interface_last);
-	record->flags = message->flags & ~MESSAGE_THROTTLED;
+	record->flags = message->flags & ~(MESSAGE_THROTTLED | MESSAGE_HELD);
 	if (verdict == VERDICT_VALID)
 		tx_record_stages(record, message);
 	record_submit(record);
@@ -143,7 +143,7 @@ static __always_inline enum verdict tx_verdict(const struct flow *flow, struct t
 	if (stamps->entry > stamps->queued || stamps->queued > stamps->sched ||
 	    stamps->sched > stamps->snd || stamps->snd > stamps->ack)
 		return VERDICT_STAMP_ORDER;
-	if (setting_causes)
+	if (message->flags & MESSAGE_HELD)
 		tx_settle_causes(message);
 	return VERDICT_VALID;
 }
@@ -177,7 +177,7 @@ static __always_inline void tx_add_parts(struct bank *bank, const struct tx_mess
 
 	account_part(bank, group, PART_SNDBUF, message->sndbuf, weight);
 	account_part(bank, group, PART_SERVICE_THROTTLED, tx_service_throttled(message), weight);
-	for (int i = 0; setting_causes && i < CAUSE_COUNT; i++)
+	for (int i = 0; message->flags & MESSAGE_HELD && i < CAUSE_COUNT; i++)
 		account_part(bank, group, CAUSE_FIRST + i, cause_ns(message->waited[i]), weight);
 	account_part(bank, group, PART_DELAYED_ACK, network.delayed_ack, weight);
 	account_part(bank, group, PART_EXCESS, network.excess, weight);

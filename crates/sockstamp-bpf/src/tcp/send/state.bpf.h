@@ -72,6 +72,7 @@ enum crowded {
 };
 /* Beside the flags of abi.h: `quota_notes` has a part of its app.service. */
 #define MESSAGE_THROTTLED (1 << 5)
+#define MESSAGE_HELD	  (1 << 6) /* a cause has held it: `waited` is not all 0 */
 
 #define SENDER_MORE   (1 << 16) /* MSG_MORE */
 #define SENDER_NOWAIT (1 << 17) /* MSG_DONTWAIT */
