@@ -1,5 +1,6 @@
 -- The ranking of `sockstamp explain`, after messages.sql: the stages and parts that carry the excess
 -- of the slowest 1 % over normal messages. Without its intervals: they need sums by flow and second.
+-- Where none is slower than the 99th percentile, there is no excess.
 WITH ranked AS (
     SELECT kind, life_ns,
         sum(weight) OVER (PARTITION BY kind ORDER BY life_ns) AS up_to,
@@ -25,8 +26,12 @@ means AS (
         sum(ns * weight) FILTER (WHERE is_slow) / sum(weight) FILTER (WHERE is_slow) AS slow_ns
     FROM judged
     GROUP BY kind, component
+),
+excesses AS (
+    SELECT kind, component, norm_ns, coalesce(slow_ns - norm_ns, 0) AS excess_ns
+    FROM means
 )
-SELECT kind, component, norm_ns, slow_ns - norm_ns AS excess_ns,
-    (slow_ns - norm_ns) / sum(slow_ns - norm_ns) OVER (PARTITION BY kind) AS share
-FROM means
+SELECT kind, component, norm_ns, excess_ns,
+    coalesce(excess_ns / nullif(sum(excess_ns) OVER (PARTITION BY kind), 0), 0) AS share
+FROM excesses
 ORDER BY kind, share DESC;

@@ -82,8 +82,8 @@ fn the_page_shows_the_messages_and_loads_nothing() {
         "{:?}",
         page.events
     );
-    // Three figures of each kind.
-    assert_eq!(visible(&mut page, "figure").len(), 9);
+    // Three figures of each kind but lives.
+    assert_eq!(visible(&mut page, "figure").len(), 15);
     let summaries = visible(&mut page, ".summary");
     for (kind, summary) in Kind::ALL.into_iter().zip(&summaries) {
         let times = times(&messages, kind, |_| true);
@@ -116,7 +116,7 @@ fn groups_are_chosen_by_click_and_by_keyboard() {
     page.click(&format!("fieldset label:nth-of-type({})", group + 1));
     let summaries = visible(&mut page, ".summary");
     assert!(
-        summaries.len() == 3 && summaries.iter().all(|text| text.starts_with("10.0.0.7: ")),
+        summaries.len() == 5 && summaries.iter().all(|text| text.starts_with("10.0.0.7: ")),
         "{summaries:?}"
     );
     let of_group = visible(&mut page, ".life");
