@@ -6,7 +6,8 @@
 //! are in one thread, over loopback, as in `kernel/series/count`: a message is sent, acknowledged
 //! and read. Given the path of `sockstamp`, also counts with that command beside the traffic
 //! (`command.rs`). With `--programs ROW…` it counts these rows alone, and tells how often each
-//! program ran per message and its instructions, those of the kernel's account of it included. Root.
+//! program ran per message and its instructions, those of the kernel's account of it included.
+//! Root.
 
 mod command;
 mod traffic;

@@ -131,8 +131,8 @@ fn count(kernel: &Kernel, home: &Path) -> Result<String> {
     guests::run(kernel, home, Time::Instructions, &line)
 }
 
-/// Return true if no count is worse. Counts of another compiler, of the kernel or of programs, or of
-/// another kernel are not compared.
+/// Return true if no count is worse. Counts of another kernel, or of another compiler of the kernel
+/// or of the programs, are not compared.
 fn compare(kept: &str, counted: &str) -> Result<bool> {
     let (before, now) = (instructions::made_of(kept), instructions::made_of(counted));
     if before != now {
