@@ -54,7 +54,7 @@ pub enum Datagrams {
     /// The functions that send, queue and read. Without `drops_tell_receiver`, only datagrams
     /// without room in the receive buffer are known to be dropped.
     Functions {
-        /// [`Facts::drops_tell_receiver`]
+        /// [`Facts::drops_tell_receiver`](crate::facts::Facts::drops_tell_receiver)
         drops_tell_receiver: bool,
     },
 }
