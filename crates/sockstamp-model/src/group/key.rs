@@ -44,7 +44,7 @@ pub struct GroupNetns {
     pub name: Option<Name>,
 }
 
-/// The common values of a group's messages, one per dimension of the [`Grouping`].
+/// The common values of a group's messages, one per dimension of the [`Grouping`](super::Grouping).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GroupKey {
     /// The process; 0 if no task made the call: SYNs that the kernel retransmitted, data that went
