@@ -1,4 +1,4 @@
-//! What a line of figures compares.
+//! Describe the comparison that a line of figures makes.
 
 use std::time::Duration;
 

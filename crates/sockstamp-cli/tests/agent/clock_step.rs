@@ -22,7 +22,7 @@ use crate::otlp::read_late;
 use crate::running::{Agent, Scrape};
 
 const WAIT: Duration = Duration::from_secs(60);
-/// What the reader is late by.
+/// Delay each read by this.
 const LATE: Duration = Duration::from_millis(60);
 const READS: usize = 3;
 /// Longer than it takes the agent to notice a step, under emulation.

@@ -181,7 +181,7 @@ fn the_rest_of_a_stage_never_shrinks() {
     assert_eq!(other(look(&[third])), (70_000, true));
 }
 
-/// Whether the only series has its counts in common with the only group.
+/// Return true if the only series shares its counts with the only group.
 fn is_shared(ledger: &Ledger) -> bool {
     let (series, group) = (ledger.series.values().next(), ledger.last.first());
     Arc::ptr_eq(&series.unwrap().total, &group.unwrap().0)

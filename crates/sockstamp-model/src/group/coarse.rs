@@ -40,7 +40,7 @@ pub struct GroupHistogram(
     Option<Box<Counted>>,
 );
 
-/// What a distribution has counted.
+/// The counts of a distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Counted {
     // Most fill a few neighbouring slots, so only these are held: no zero at either end, and at

@@ -18,7 +18,7 @@ const PROGRAM: &str = "instructions";
 /// The command, as users have it.
 const COMMAND: &str = "sockstamp";
 
-/// What a guest runs.
+/// The programs that a guest runs.
 pub(crate) struct Built {
     counter: PathBuf,
     command: PathBuf,

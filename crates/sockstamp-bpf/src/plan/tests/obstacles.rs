@@ -1,4 +1,4 @@
-//! What stands in the way of a measurement.
+//! Name each obstacle to a measurement.
 
 use std::collections::BTreeMap;
 
