@@ -7,12 +7,11 @@
 import os
 import re
 import socket
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 import urllib.request
+
+from agent_process import agent_with
 
 FLOWS = 100
 PERIOD = 0.02  # one message per flow: 5,000 sends and 5,000 reads per second
@@ -86,16 +85,8 @@ def figures(agent):
 
 
 def main():
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    with tempfile.NamedTemporaryFile("w", suffix=".toml") as settings:
-        settings.write(SETTINGS)
-        settings.flush()
-        command = [sys.argv[1], "agent", "--config", settings.name]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as agent:
-            try:
-                figures(agent)
-            finally:
-                agent.terminate()
+    with agent_with(SETTINGS) as agent:
+        figures(agent)
 
 
 main()

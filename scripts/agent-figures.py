@@ -7,11 +7,10 @@
 import os
 import resource
 import socket
-import subprocess
-import sys
-import tempfile
 import time
 import urllib.request
+
+from agent_process import agent_with
 
 GROUPS = 500
 CONNECTIONS = 10  # per group: two flows each
@@ -62,16 +61,8 @@ def talk(pairs):
 def main():
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    with tempfile.NamedTemporaryFile("w", suffix=".toml") as settings:
-        settings.write(SETTINGS)
-        settings.flush()
-        command = [sys.argv[1], "agent", "--config", settings.name]
-        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as agent:
-            try:
-                figures(agent)
-            finally:
-                agent.terminate()
+    with agent_with(SETTINGS) as agent:
+        figures(agent)
 
 
 def figures(agent):
