@@ -7,7 +7,9 @@ use std::time::Duration;
 use testbed::{Cgroup, Family, Host, Link, LinkConfig, within_attempts};
 
 use crate::explained::{explained, names};
-use crate::programs::{LOCALHOST, Redis, nginx, nginx_with_page, run, start_slow_web};
+use crate::programs::{
+    LOCALHOST, Redis, busy_neighbours, nginx, nginx_with_page, redis_with_little_weight, run, start_slow_web,
+};
 
 /// Return a counter of nstat(8).
 fn counter(host: &Host, name: &str) -> u64 {
@@ -137,9 +139,7 @@ fn a_cpu_quota_is_explained() {
 #[test]
 fn a_neighbour_on_the_cpu_is_explained() {
     let host = Host::new("neighbour").unwrap();
-    let mut command = host.command("taskset");
-    command.args(["--cpu-list", "0", "nice", "-n", "10", "redis-server"]);
-    let redis = Redis::spawn(command, &host, LOCALHOST, &[]);
+    let redis = redis_with_little_weight(&host);
     let process = redis.server.id().to_string();
     let ask = |clients: u32, count: u32| {
         for _ in 0..clients {
@@ -149,17 +149,7 @@ fn a_neighbour_on_the_cpu_is_explained() {
     within_attempts(|| {
         let text = explained(&["-p", &process, "--worse-than", "p97"], || {
             ask(25, 100);
-            let busy = [
-                "--cpu-list",
-                "0",
-                "nice",
-                "-n",
-                "-7",
-                "sh",
-                "-c",
-                "while :; do :; done",
-            ];
-            let _neighbours = [(); 3].map(|()| host.spawn("taskset", &busy).unwrap());
+            let _neighbours = busy_neighbours(&host);
             ask(25, 4);
         });
         names(

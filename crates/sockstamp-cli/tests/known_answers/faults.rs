@@ -9,7 +9,10 @@ use testbed::{Family, Host, LinkConfig, Process, within_attempts};
 
 use crate::diagnosis::{TIMEOUT, last_line_on, last_line_while, tells};
 use crate::full_qdisc::with_full_queue;
-use crate::programs::{LOCALHOST, Redis, halves, nginx, nginx_with_page, run, start_chat, start_slow_web};
+use crate::programs::{
+    LOCALHOST, Redis, busy_neighbours, halves, nginx, nginx_with_page, redis_with_little_weight, run,
+    start_chat, start_slow_web,
+};
 use crate::support::Pair;
 
 /// Answers DNS questions for any name with 192.0.2.1 after 300 ms.
@@ -151,26 +154,12 @@ fn a_full_queue_on_the_way_back_is_diagnosed() {
     });
 }
 
-/// On one CPU with neighbours that have forty times the server's weight.
 #[test]
 fn a_neighbour_on_the_cpu_is_diagnosed() {
     let host = Host::new("neighbour").unwrap();
-    let mut server = host.command("taskset");
-    server.args(["--cpu-list", "0", "nice", "-n", "10", "redis-server"]);
-    let redis = Redis::spawn(server, &host, LOCALHOST, &[]);
+    let redis = redis_with_little_weight(&host);
     let process = redis.server.id().to_string();
-    // Of one neighbour, a reader that slept for long often waits for less than a slice.
-    let busy = [
-        "--cpu-list",
-        "0",
-        "nice",
-        "-n",
-        "-7",
-        "sh",
-        "-c",
-        "while :; do :; done",
-    ];
-    let _neighbours = [(); 3].map(|()| host.spawn("taskset", &busy).unwrap());
+    let _neighbours = busy_neighbours(&host);
     within_attempts(|| {
         let line = last_line_while(&["-p", &process], || {
             run(&host, &redis.client("-r 15 -i 0.04 ping"));

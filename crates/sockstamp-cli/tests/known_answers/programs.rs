@@ -164,3 +164,19 @@ pub(crate) fn halves(address: SocketAddr, pause: &str, cork: bool) -> [String; 7
     let (ip, port) = (address.ip().to_string(), address.port().to_string());
     ["python3", "-c", HALVES, &ip, &port, pause, cork].map(str::to_owned)
 }
+
+/// Start redis on one CPU, where its neighbours will have forty times its weight.
+pub(crate) fn redis_with_little_weight(host: &Host) -> Redis {
+    let mut command = host.command("taskset");
+    command.args(["--cpu-list", "0", "nice", "-n", "10", "redis-server"]);
+    Redis::spawn(command, host, LOCALHOST, &[])
+}
+
+/// Keep that CPU busy. Beside one neighbour, a reader that slept for long often waits for less than
+/// a slice.
+pub(crate) fn busy_neighbours(host: &Host) -> [Process; 3] {
+    let words = "--cpu-list 0 nice -n -7 sh -c";
+    let mut busy: Vec<&str> = words.split(' ').collect();
+    busy.push("while :; do :; done");
+    [(); 3].map(|()| host.spawn("taskset", &busy).unwrap())
+}
