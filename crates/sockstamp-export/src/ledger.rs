@@ -239,8 +239,10 @@ impl Ledger {
     }
 }
 
-/// A look at the groups that a ledger is taking.
+/// A look at the groups that a ledger is taking. Always [`end`](Self::end) it: a ledger whose look
+/// was dropped has forgotten the groups that were not added, and would count them again.
 #[derive(Debug)]
+#[must_use]
 pub struct Addition<'a, N> {
     ledger: &'a mut Ledger,
     now: Duration,
