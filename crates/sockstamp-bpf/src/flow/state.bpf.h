@@ -314,11 +314,4 @@ static __always_inline bool flow_in_gap(const struct flow *flow)
 	return setting_windows && (window.off || flow->window != window.number);
 }
 
-/* Before an event of a flow, with its socket locked. `calls`: a send call may be under way. */
-static __always_inline void flow_enter(struct flow *flow, bool calls)
-{
-	if (setting_windows && flow->window != window.number)
-		flow_resume(flow, calls);
-}
-
 #endif

@@ -4,9 +4,8 @@
 #define SOCKSTAMP_WINDOW_RESUME_BPF_H
 
 #include "flow/state.bpf.h"
-#include "tcp/receive/read.bpf.h"
-#include "tcp/send/queued.bpf.h"
-#include "window/window.bpf.h"
+#include "tcp/receive/hol.bpf.h"
+#include "tcp/send/end.bpf.h"
 
 /*
  * A call that waits for memory goes on without a sign. Only a segment can wake its task: it passes
@@ -42,7 +41,8 @@ static __always_inline void resume_receiving(const struct tcp_sock *tp, struct f
 	rx->done = tp->copied_seq;
 	arrivals_restart(rx, bpf_ktime_get_ns());
 	rx->serial++;
-	added = rx_arrived(rx, arrivals_grown(rx), tp->rcv_nxt, bpf_ktime_get_ns(), ARRIVAL_WINDOW);
+	added = arrivals_add(rx, arrivals_grown(rx), tp->rcv_nxt, bpf_ktime_get_ns(),
+			     ARRIVAL_WINDOW);
 	arrivals_close(rx, added, tp->rcv_nxt);
 	rx->latest.seq_end = rx->latest.seq;
 	rx->filler_ns = ARRIVAL_HOL;
@@ -54,6 +54,10 @@ static __always_inline void resume_receiving(const struct tcp_sock *tp, struct f
 		hol_adopt(rx, tp);
 }
 
+/*
+ * Start a flow's state anew after a gap, with its socket locked. `calls`: a send call may be under
+ * way. A global function, so that the verifier walks it once.
+ */
 __noinline int flow_resume(struct flow *flow, __u32 calls)
 {
 	const struct tcp_sock *tp;
@@ -69,6 +73,13 @@ __noinline int flow_resume(struct flow *flow, __u32 calls)
 	barrier();
 	flow->window = window.number;
 	return 0;
+}
+
+/* Before an event of a flow, with its socket locked. `calls`: a send call may be under way. */
+static __always_inline void flow_enter(struct flow *flow, bool calls)
+{
+	if (setting_windows && flow->window != window.number)
+		flow_resume(flow, calls);
 }
 
 #endif

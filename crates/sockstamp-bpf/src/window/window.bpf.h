@@ -59,12 +59,4 @@ static __always_inline bool window_exceeded(__u64 ns, __u64 bound)
 	return setting_windows && window.number && window.weight > 1 && ns > bound;
 }
 
-struct flow;
-
-/*
- * Start a flow's state anew after a gap, with its socket locked. `calls`: a send call may be under
- * way. A global function, so that the verifier walks it once.
- */
-int flow_resume(struct flow *flow, __u32 calls);
-
 #endif

@@ -272,6 +272,24 @@ static __always_inline struct unread *arrivals_open(struct receiving *rx, __u32 
 	return arrivals_grown(rx);
 }
 
+/* Write the arrival of the bytes up to `end`. Return how many were added: one, or none. */
+static __always_inline __u32 arrivals_add(struct receiving *rx, struct unread *grown, __u32 end,
+					  __u64 ready, __u32 stack_ns)
+{
+	struct arrival *arrival = arrival_at(rx, grown, arrivals_count(rx));
+
+	if (!arrival)
+		return 0;
+	arrival->ready = ready;
+	arrival->hol = 0;
+	arrival->range = 0;
+	arrival->seq_end = end;
+	arrival->stack_ns = stack_ns;
+	arrival->serial = rx->serial;
+	arrival->span_ns = 0;
+	return 1;
+}
+
 /* Turn what was written after the existing arrivals into one of them, or more. */
 static __always_inline void arrivals_close(struct receiving *rx, __u32 added, __u32 end)
 {

@@ -18,6 +18,7 @@
 #include "sched/sched.bpf.h"
 #include "tcp/receive/arrivals.bpf.h"
 #include "tcp/receive/hol.bpf.h"
+#include "window/resume.bpf.h"
 
 /*
  * Return true if segments of the connection come to no hook: its own side is closed, no function is
@@ -50,24 +51,6 @@ static __always_inline __u32 rx_released(const struct sock *sk, struct receiving
 	}
 	rx->needed = ready;
 	return added;
-}
-
-/* Bytes up to `end`; returns how many arrivals it added: one, or none. */
-static __always_inline __u32 rx_arrived(struct receiving *rx, struct unread *grown, __u32 end,
-					__u64 ready, __u32 stack_ns)
-{
-	struct arrival *arrival = arrival_at(rx, grown, arrivals_count(rx));
-
-	if (!arrival)
-		return 0;
-	arrival->ready = ready;
-	arrival->hol = 0;
-	arrival->range = 0;
-	arrival->seq_end = end;
-	arrival->stack_ns = stack_ns;
-	arrival->serial = rx->serial;
-	arrival->span_ns = 0;
-	return 1;
 }
 
 /*
@@ -115,7 +98,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	if (waited)
 		added = rx_released(sk, rx, start, ready);
 	else
-		added = rx_arrived(rx, grown, end, ready, clock_since_stamp(skb, ready));
+		added = arrivals_add(rx, grown, end, ready, clock_since_stamp(skb, ready));
 	arrivals_close(rx, added, end);
 	sched_note(sk, &flow->waiter, rx->serial, ready);
 }
@@ -124,7 +107,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 static __always_inline void rx_adopt(struct receiving *rx, __u32 end)
 {
 	rx->serial++;
-	arrivals_close(rx, rx_arrived(rx, NULL, end, bpf_ktime_get_ns(), ARRIVAL_ADOPTED), end);
+	arrivals_close(rx, arrivals_add(rx, NULL, end, bpf_ktime_get_ns(), ARRIVAL_ADOPTED), end);
 }
 
 struct read {

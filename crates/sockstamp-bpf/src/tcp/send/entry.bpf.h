@@ -5,6 +5,7 @@
 
 #include "flow/select.bpf.h"
 #include "tcp/send/interrupted.bpf.h"
+#include "window/resume.bpf.h"
 
 /* tcp_notsent_lowat(): without one of its own, the socket has that of its network namespace. */
 static __always_inline __u32 tx_notsent_lowat(const struct tcp_sock *tp)

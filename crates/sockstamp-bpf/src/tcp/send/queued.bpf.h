@@ -19,6 +19,7 @@
 #include "tcp/send/entry.bpf.h"
 #include "tcp/send/slots.bpf.h"
 #include "tcp/send/stamps.bpf.h"
+#include "window/resume.bpf.h"
 
 /*
  * The flags in shinfo->tx_flags that a program requests by SO_TIMESTAMPING (include/linux/skbuff.h,
