@@ -1,0 +1,65 @@
+//! The counts of a group, as the model has them.
+
+use sockstamp_model::group::{GroupDirection, GroupHistogram, GroupKey, GroupSummary, SLOTS};
+use sockstamp_model::part::PartMap;
+use sockstamp_model::stage::{Direction, StageMap};
+
+use crate::abi;
+use crate::abi::raw::{self, group as Group};
+use crate::plan::Plan;
+
+const _: () = assert!(raw::GROUP_HISTOGRAM_SLOTS as usize == SLOTS);
+
+pub(super) fn summary(group: &Group, key: GroupKey, plan: &Plan) -> GroupSummary {
+    GroupSummary {
+        key,
+        tx: direction(group, plan, Direction::Tx),
+        rx: direction(group, plan, Direction::Rx),
+    }
+}
+
+fn direction(group: &Group, plan: &Plan, direction: Direction) -> GroupDirection {
+    let index = direction as usize;
+    let counts = &group.counts[index];
+    let stages = StageMap::from_fn(|stage| {
+        let measured = stage.direction() == direction && plan.stages[stage].is_measured();
+        measured.then(|| distribution(&group.distributions[stage as usize]))
+    });
+    let mut summary = GroupDirection {
+        messages: counts.messages,
+        measured: counts.measured,
+        refused: counts.refused,
+        bytes: counts.bytes,
+        retransmits: match direction {
+            Direction::Tx => group.retransmits,
+            Direction::Rx => 0,
+        },
+        parts: PartMap::from_fn(|part| {
+            let index = abi::part_index(part).filter(|_| stages[part.stage()].is_some())?;
+            Some(abi::part_summary(&group.parts[index]))
+        }),
+        stages,
+        sent: match direction {
+            Direction::Tx => distribution(&group.distributions[abi::SENT]),
+            Direction::Rx => GroupHistogram::default(),
+        },
+        total: distribution(&group.distributions[abi::total(direction)]),
+    };
+    summary.complete_parts();
+    summary
+}
+
+fn distribution(raw: &raw::group_distribution) -> GroupHistogram {
+    GroupHistogram::from_counts(&raw.counts, raw.sum_ns.into(), raw.max_ns)
+}
+
+pub(super) fn activity(group: &Group) -> u64 {
+    let messages: u64 = group.counts.iter().map(|counts| counts.messages).sum();
+    messages + group.retransmits + group.tx_ended
+}
+
+pub(super) fn in_flight(group: &Group) -> u64 {
+    group.counts[Direction::Tx as usize]
+        .measured
+        .saturating_sub(group.tx_ended)
+}
