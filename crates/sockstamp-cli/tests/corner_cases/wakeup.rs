@@ -1,5 +1,6 @@
 //! Test which task waited for the data, how it waited, and when it got a CPU.
 
+use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, AsRawFd};
@@ -11,6 +12,7 @@ use io_uring::{IoUring, opcode, types::Fd};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::select::{FdSet, select};
+use nix::unistd::{Pid, gettid};
 use testbed::{Hog, run_first_on, within_attempts};
 
 use crate::common::skip;
@@ -28,6 +30,8 @@ const HELD: Duration = Duration::from_millis(40);
 const SECOND: Duration = Duration::from_millis(20);
 /// Time that a reader computes between waking up and reading.
 const THINKING: Duration = Duration::from_millis(30);
+/// Time within which a reader must wait for data.
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Time of other work of the machine in between.
 const SLACK: Duration = Duration::from_millis(3);
 
@@ -105,18 +109,43 @@ fn compute(time: Duration) {
     }
 }
 
-/// Run `reader` where readers run, and return when it has had time to wait. Nothing ordinary
-/// disturbs it.
-fn start<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+/// Run `reader` where readers run. Nothing ordinary disturbs it. Return it with its thread's id.
+fn run<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> (JoinHandle<T>, Pid) {
     let (started, has_started) = mpsc::channel();
     let reader = thread::spawn(move || {
         run_first_on(READERS).unwrap();
-        started.send(()).unwrap();
+        started.send(gettid()).unwrap();
         reader()
     });
-    has_started.recv().unwrap();
-    pause();
+    (reader, has_started.recv().unwrap())
+}
+
+/// Run `reader`, and return when it waits for data.
+fn start<T: Send + 'static>(reader: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    let (reader, thread) = run(reader);
+    let begin = Instant::now();
+    while !waits_for_data(thread) {
+        assert!(begin.elapsed() < TIMEOUT, "the reader does not wait");
+        thread::sleep(Duration::from_millis(1));
+    }
     reader
+}
+
+/// Return true if a thread of this process is blocked in a call that waits for data: its `syscall`
+/// then begins with the number of the call (proc_pid_syscall(5)).
+fn waits_for_data(thread: Pid) -> bool {
+    let calls = [
+        libc::SYS_recvfrom,
+        libc::SYS_poll,
+        libc::SYS_select,
+        libc::SYS_pselect6,
+        libc::SYS_epoll_wait,
+        libc::SYS_epoll_pwait,
+        libc::SYS_io_uring_enter,
+    ];
+    let call = fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).unwrap();
+    let number = call.split(' ').next().unwrap();
+    calls.iter().any(|call| call.to_string() == number)
 }
 
 /// Send one message by each of two connections, while readers are kept from running. When they no
@@ -272,7 +301,7 @@ fn a_reader_that_looks_again_and_again_is_not_woken() {
     let mut connection = setup.connect();
     let mut socket = server(&connection);
     socket.set_nonblocking(true).unwrap();
-    let reader = start(move || {
+    let (reader, _) = run(move || {
         loop {
             match socket.read(&mut [0; 1000]) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::hint::spin_loop(),
@@ -280,6 +309,7 @@ fn a_reader_that_looks_again_and_again_is_not_woken() {
             }
         }
     });
+    pause();
     connection.client.write_all(&[0; 100]).unwrap();
     assert_eq!(reader.join().unwrap(), 100);
 
