@@ -155,7 +155,7 @@ impl Figures {
         }
     }
 
-    /// Segments sent, or how many at the least: each message has one, and none carries more than
+    /// Segments sent, or a lower bound: each message has one, and none carries more than
     /// 1460 bytes (Ethernet's MTU without options).
     pub(super) fn least_segments(&self) -> u64 {
         let least = self.sent_messages.max(self.sent_bytes.div_ceil(1460));

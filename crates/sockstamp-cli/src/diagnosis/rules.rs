@@ -11,12 +11,12 @@ use super::{Cause, Finding};
 use crate::service::Service;
 use crate::text::share;
 
-/// A condition on a measurement, and what to tell if it holds.
+/// A condition on a measurement, and the sentence to report if it holds.
 #[derive(Debug)]
 pub struct Rule {
     /// The name of the cause.
     pub name: &'static str,
-    /// The condition under which it is told.
+    /// The condition under which the sentence is reported.
     pub condition: &'static str,
     /// The sentence, with letters for its figures.
     pub sentence: &'static str,
@@ -29,17 +29,17 @@ pub struct Rule {
 
 const MS: u64 = 1_000_000;
 
-/// A wait below this part of its messages' time is not where the time goes.
+/// Report a wait only if it takes at least this part of its messages' time.
 const LEAST_PERCENT: u128 = 30;
-/// One slow message among fast ones is no fault: a delay that the average message does not notice.
+/// Report no fault because of one slow message among fast ones: the average must show the delay.
 const LEAST_MEAN: Nanos = Nanos(MS);
 
-/// All rules. The one whose cause took the most time is told.
+/// All rules. The one whose cause took the most time is reported.
 pub const RULES: &[Rule] = &[
     Rule {
         name: "refused",
         condition: "At least 20 % of the measured messages were refused.",
-        sentence: "N % of the messages are refused, most as VERDICT: the figures are of the others",
+        sentence: "N % of the messages are refused, most as VERDICT: the figures cover only the others",
         check: "The verdict in [stages.md](stages.md); `sockstamp doctor`.",
         cure: "`evicted`: read faster, or from more tasks. `unmatched-read`: one reader per socket.",
         find: refused,
@@ -87,11 +87,11 @@ pub const RULES: &[Rule] = &[
         condition: "At least 1 % of the segments sent, and at least 5, were sent again.",
         sentence: "packets are lost: N of M segments were sent again",
         check: "`nstat -az TcpRetransSegs TcpExtTCPTimeouts`; `ip -s link`; `tc -s qdisc`.",
-        cure: "Depends on where: a queue too short, a rate limit, a bad cable or radio link.",
+        cure: "Depends on the place of the loss: a queue too short, a rate limit, a bad cable or radio link.",
         find: loss,
     },
     Rule {
-        name: "loss on the way here",
+        name: "inbound loss",
         condition: "`rx.hol` is 10 ms on average where it occurs, and 30 % of the time until data is read.",
         sentence: "N % of the T until data is read is the wait for missing segments: packets to this host are lost or reordered",
         check: "`nstat -az TcpExtTCPOFOQueue`; retransmits at the peer.",
@@ -134,7 +134,7 @@ pub const RULES: &[Rule] = &[
         condition: "`sndbuf` is 100 ms on average where it occurs, and 30 % of the time until messages leave.",
         sentence: "N % of the T until messages leave is the wait for room in the send buffer: the path or the peer takes data too slowly",
         check: "`ss -ti`: rwnd_limited, sndbuf_limited, delivery_rate.",
-        cure: "That of the path or the peer; a larger buffer only where sndbuf_limited is large (net.ipv4.tcp_wmem).",
+        cure: "That of the path or the peer; a larger buffer only if sndbuf_limited is large (net.ipv4.tcp_wmem).",
         find: |figures| {
             part(
                 figures,
@@ -158,16 +158,16 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "CPU quota",
-        condition: "The quota of a cgroup was used up in 10 % of its periods, and in 5; `rx.wakeup`, `rx.app` or `app.service` is 2 ms on average; and `throttled`, where it is known, is 10 % of the three.",
+        condition: "The quota of a cgroup was used up in 10 % of its periods, and in 5; `rx.wakeup`, `rx.app` or `app.service` is 2 ms on average; and `throttled`, if it is known, is 10 % of the three.",
         sentence: "the CPU quota of CGROUP was used up in N of M periods: its programs wait for the next one (N % of STAGE T)",
         check: "`cpu.stat` of the cgroup: nr_throttled; `cpu.max`, or `cpu.cfs_quota_us` (version 1).",
-        cure: "A higher quota, or less work; a quota of the whole target, where the cgroup is not its own.",
+        cure: "A higher quota, or less work; if the cgroup is not the target's own, a quota for the whole target.",
         find: throttled,
     },
     Rule {
         name: "slow reader",
         condition: "`rx.app` is 10 ms on average, and 30 % of the time until data is read. Late accepts come before it: data waits for them, too.",
-        sentence: "N % of the T until data is read is the program, which comes late to read it (rx.app, N % running, runnable or blocked)",
+        sentence: "N % of the T until data is read is the program, which reads it late (rx.app, N % running, runnable or blocked)",
         check: "`ss -tm`: a receive queue that stays; `perf top -p PID`, `strace -p PID`.",
         cure: "Less work between reads, more tasks, or asynchronous work.",
         find: late_reads,
@@ -194,10 +194,11 @@ pub const RULES: &[Rule] = &[
     },
     Rule {
         name: "peer",
-        condition: "`peer.answer` is 50 ms on average; told is its larger part. The peer is named that \
-                    has three quarters of that time: of all answers, and the average is of its own, where at least \
-                    nine tenths of them were recorded, as with a command; otherwise of the slow ones that were.",
-        sentence: "PEER takes T to answer, of which the path is R at the least (TCP)",
+        condition: "`peer.answer` is 50 ms on average; the sentence names its larger part. It names a peer \
+                    that took three quarters of that time. If at least nine tenths of the answers were recorded, \
+                    as with a command, this is the share of all answers, and the average is the peer's own; \
+                    otherwise it is the share of the recorded slow answers.",
+        sentence: "PEER takes T to answer, of which the path is at least R (TCP)",
         check: "`sockstamp stat --by peer,port`; sockstamp at the peer.",
         cure: "That of the peer; for a long path: fewer round trips, or a closer peer.",
         find: peer,
@@ -231,14 +232,14 @@ pub const RULES: &[Rule] = &[
     Rule {
         name: "late accepts",
         condition: "`conn.accept` is 10 ms on average.",
-        sentence: "connections wait T to be accepted (conn.accept): the program comes late",
+        sentence: "connections wait T to be accepted (conn.accept): the program accepts late",
         check: "`ss -lnt`: Recv-Q of the listener; `strace -e trace=accept,accept4 -p PID`.",
         cure: "Less work between accepts, or more tasks that accept; a longer queue only delays them.",
         find: late_accepts,
     },
 ];
 
-/// Sockets that the application closed before are none: it may have raced several addresses.
+/// Leave out sockets that the application closed itself: it may have raced several addresses.
 fn failed_connects(figures: &Figures) -> Option<Finding> {
     let verdicts = [
         Verdict::ConnectRefused,
@@ -255,7 +256,7 @@ fn failed_connects(figures: &Figures) -> Option<Finding> {
         .into_iter()
         .max_by_key(|&verdict| connections.failed(verdict))?;
     Some(Finding {
-        // Nothing is known of the messages that would have followed.
+        // The messages that would have followed are unknown: only refusals rank higher.
         ns: u128::MAX - 1,
         sentence: format!("{failed} of {all} connects failed, most as {most}"),
         cause: Cause::Other,
@@ -288,16 +289,16 @@ fn late_accepts(figures: &Figures) -> Option<Finding> {
     let mean = accept.mean();
     Some(Finding {
         ns: accept.ns,
-        sentence: format!("connections wait {mean} to be accepted (conn.accept): the program comes late"),
+        sentence: format!("connections wait {mean} to be accepted (conn.accept): the program accepts late"),
         cause: Cause::Stage(Stage::ConnAccept),
     })
 }
 
-/// Data that came before accept() waited for that first.
+/// Subtract waits for accept(): data that came before it waited for it first.
 fn late_reads(figures: &Figures) -> Option<Finding> {
     let found = stage(figures, Stage::RxApp, 10 * MS, |figures| {
         let doing = most_of_reader(figures);
-        format!("the program, which comes late to read it (rx.app{doing})")
+        format!("the program, which reads it late (rx.app{doing})")
     })?;
     let accepts = figures.stages[Stage::ConnAccept].ns;
     Some(Finding {
@@ -316,7 +317,7 @@ fn listener_drops(figures: &Figures) -> Option<Finding> {
     })
 }
 
-/// Return what to tell of a listener whose queue was too short.
+/// Return the sentence about a listener whose queue was too short.
 pub fn full_queue(listener: &ListenerSummary) -> Option<String> {
     let &ListenerSummary {
         local,
@@ -366,7 +367,7 @@ fn part(figures: &Figures, part: Part, least: u64, what: &str) -> Option<Finding
     finding(sum, figures.whole(part.stage()), Cause::Part(part), what)
 }
 
-/// Return what readers mostly did before they read, where that is known of half of the time.
+/// Return what readers did before they read, if one part has at least half of the time.
 fn most_of_reader(figures: &Figures) -> String {
     let whole = figures.stages[Stage::RxApp].ns;
     let known = [Part::Running, Part::Runnable, Part::Blocked];
@@ -385,7 +386,7 @@ fn qdisc(figures: &Figures) -> String {
     }
 }
 
-/// Of what was refused nothing is known: this comes before any time of the rest.
+/// Rank refusals before any time of valid messages: the times of refused ones are unknown.
 fn refused(figures: &Figures) -> Option<Finding> {
     let refused: u64 = figures.refused.iter().map(|(_, count)| count).sum();
     let all = refused + figures.sent.count + figures.read.count;
@@ -402,14 +403,15 @@ fn refused(figures: &Figures) -> Option<Finding> {
     Some(Finding {
         ns: u128::MAX,
         sentence: format!(
-            "{why}{percent} of the messages are refused, most as {most}: the figures are of the others"
+            "{why}{percent} of the messages are refused, most as {most}: the figures cover only the others"
         ),
         cause: Cause::Other,
     })
 }
 
-/// A task is held up before it reads, or, as its system call ends, after it (v6.18): in any stage
-/// that ends with its work. The quota stands for all of them, unless its share is known and small.
+/// Sum the three stages that end with the task's work: a quota holds a task up before it reads or,
+/// at the end of its system call, after it (v6.18). The quota stands for all of them, unless its
+/// share is known and small.
 fn throttled(figures: &Figures) -> Option<Finding> {
     let quota = figures.throttled.as_ref()?;
     if quota.throttled < 5 || quota.throttled * 10 < quota.periods {
@@ -453,7 +455,7 @@ fn loss(figures: &Figures) -> Option<Finding> {
     let waits = [Part::Retransmit, Part::Excess].map(|part| figures.parts[part].ns);
     let of = match figures.segments {
         Some(_) => format!("{again} of {segments} segments were sent again"),
-        None => format!("{again} segments were sent again, of {segments} at the least"),
+        None => format!("{again} segments were sent again, of at least {segments}"),
     };
     Some(Finding {
         ns: waits.into_iter().sum(),
@@ -505,12 +507,12 @@ fn peer(figures: &Figures) -> Option<Finding> {
             Some((peer, _)) => (format!(" of {}", Service(peer)), ""),
             None => (String::new(), " to the peers"),
         };
-        format!("answers{of} take {answered}, of which the path{to} is {way} at the least")
+        format!("answers{of} take {answered}, of which the path{to} is at least {way}")
     } else {
-        format!("{takes}, of which the path is {way} at the least")
+        format!("{takes}, of which the path is at least {way}")
     };
     Some(Finding {
-        // An answer is waited for from the send on: what kept the request here is no peer's.
+        // The wait for an answer begins at the send; the request's own wait here is not the peer's.
         ns: whole.ns.saturating_sub(figures.sent.ns),
         sentence,
         cause: Cause::Other,

@@ -118,7 +118,7 @@ fn each_slow_stage_of_receiving_has_its_sentence() {
     for (stage, words) in [
         (Stage::RxHol, "the wait for missing segments"),
         (Stage::RxWakeup, "the reader's wait for a CPU"),
-        (Stage::RxApp, "the program, which comes late to read it"),
+        (Stage::RxApp, "the program, which reads it late"),
         (Stage::RxStack, "the kernel's receive path"),
     ] {
         let sentence = told(&measured(&[(stage, 60 * MS)])).unwrap();
@@ -209,11 +209,11 @@ fn slow_answers_are_the_peers_or_the_paths() {
     says(&slow(0), "peers take 60.0 ms to answer");
     says(
         &slow(10 * MS),
-        "peers take 60.0 ms to answer, of which the path is 10.0 ms at the least",
+        "peers take 60.0 ms to answer, of which the path is at least 10.0 ms",
     );
     says(
         &slow(55 * MS),
-        "answers take 60.0 ms, of which the path to the peers is 55.0 ms at the least",
+        "answers take 60.0 ms, of which the path to the peers is at least 55.0 ms",
     );
 }
 
@@ -230,7 +230,7 @@ fn connects_that_are_slow_or_fail_are_told() {
     let late = measured(&[(Stage::ConnAccept, 12 * MS)]);
     says(
         &late,
-        "connections wait 12.0 ms to be accepted (conn.accept): the program comes late",
+        "connections wait 12.0 ms to be accepted (conn.accept): the program accepts late",
     );
     let late_from_the_start = measured(&[(Stage::ConnAccept, 12 * MS), (Stage::RxApp, 20 * MS)]);
     assert_eq!(told(&late_from_the_start), told(&late));
@@ -329,7 +329,7 @@ fn losses_are_told_by_their_count() {
     summary.tx.retransmits = 5;
     says(
         &summary,
-        "packets are lost: 5 segments were sent again, of 100 at the least",
+        "packets are lost: 5 segments were sent again, of at least 100",
     );
     summary.tx.segments = Some(120);
     says(&summary, "packets are lost: 5 of 120 segments were sent again");
@@ -351,7 +351,7 @@ fn refused_messages_come_before_every_time() {
     summary.verdicts.insert(Verdict::Evicted, 1_400);
     says(
         &summary,
-        "the reader falls behind: 87.5 % of the messages are refused, most as evicted: the figures are of the others",
+        "the reader falls behind: 87.5 % of the messages are refused, most as evicted: the figures cover only the others",
     );
     summary.verdicts.insert(Verdict::Evicted, 40);
     assert!(told(&summary).unwrap().contains("packet scheduler"));

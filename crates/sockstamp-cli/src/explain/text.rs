@@ -178,7 +178,7 @@ pub(super) fn rule(component: Component) -> Option<&'static Rule> {
         (_, Some(Part::Cwnd | Part::Retransmit)) => "congestion window",
         (_, Some(Part::Rwnd)) => "slow peer",
         (_, Some(Part::Sndbuf)) => "send buffer",
-        (Stage::RxHol, _) => "loss on the way here",
+        (Stage::RxHol, _) => "inbound loss",
         (_, Some(Part::WakeupThrottled | Part::AppThrottled)) => "CPU quota",
         (Stage::RxWakeup, _) => "CPU",
         (Stage::RxApp, _) => "slow reader",

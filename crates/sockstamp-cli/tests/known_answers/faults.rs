@@ -121,7 +121,7 @@ fn a_slow_reader_here_is_diagnosed() {
     let _server = nginx_with_page(&pair.server, folder.path(), 2_000_000, pair.address);
     within_attempts(|| {
         let line = last_line_on(&pair.client, &["sh", "-c", &download(&pair, LATE)]);
-        tells(line, "the program, which comes late to read it (rx.app")
+        tells(line, "the program, which reads it late (rx.app")
     });
 }
 
