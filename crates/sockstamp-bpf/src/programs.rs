@@ -92,7 +92,7 @@ pub(crate) const fn tp(tracepoint: Tracepoint) -> Hook {
 const SENDMSG: Function = Function::TcpSendmsgLocked;
 
 const TCP_SEND: &str = "every TCP send";
-const SIGNAL: &str = "every signal that a task is interrupted for";
+const SIGNAL: &str = "every signal that interrupts a task";
 const SEND: &str = "every send call";
 const SEGMENT: &str = "every segment that arrives on an established TCP connection";
 const DATA_READY: &str = "every wake-up of a socket's readers";
@@ -110,7 +110,7 @@ const PEER_NAME: &str =
     "every accept() in the target's cgroup that asks for the peer's address, and getpeername()";
 const ONCE: &str = "none: once per socket, at the start or the end";
 const FILES: &str =
-    "none: once per open file, at the start, and where UDP messages stay in flight once per second at most";
+    "none: once per open file, at the start, and at most once per second while UDP messages are in flight";
 
 /// Every program, in the order in which they are attached.
 ///
