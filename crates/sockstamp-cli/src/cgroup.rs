@@ -49,7 +49,7 @@ impl CommandCgroup {
             .context("cannot start the process that removes the cgroup")?;
         let alive = janitor.stdin.take();
         let path = root.join(name);
-        fs::create_dir(&path).with_context(|| format!("cannot make the cgroup {}", path.display()))?;
+        fs::create_dir(&path).with_context(|| format!("cannot create the cgroup {}", path.display()))?;
         Ok(Self {
             path,
             parent: root.join(parent),

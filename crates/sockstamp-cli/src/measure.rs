@@ -293,13 +293,13 @@ fn quotas_of(measurement: &Measurement<'_>) -> Quotas {
 /// Say that a part of the time is not measured as it was to be.
 pub(crate) fn complain_of(refusal: sockstamp_bpf::Error) {
     let refusal = anyhow::Error::from(refusal);
-    complain(format_args!("a window of measuring is left out: {refusal:#}"));
+    complain(format_args!("a measuring window is left out: {refusal:#}"));
 }
 
 /// Report connections that are silently left unmeasured.
 pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<()> {
     if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
-        complain("existing connections in other network namespaces are left alone: CAP_SYS_ADMIN is missing");
+        complain("existing connections in other network namespaces are not measured: CAP_SYS_ADMIN is missing");
     }
     for name in target::names_without_process(&options.target.comms) {
         complain(format_args!("no process is named {name} yet"));

@@ -35,14 +35,13 @@ pub struct Measuring {
     /// s, and a read or a copy that waits longer than 250 ms, is refused (`window`).
     #[arg(long, value_name = "1/N", value_parser = windows, help_heading = HEADING)]
     pub windows: Option<NonZeroU32>,
-    /// Let measuring cost up to this part of one core: a percentage, or none
+    /// Let measuring cost up to this share of one core: a percentage, or none
     ///
-    /// The cost is that of sockstamp's programs, which the kernel accounts for a short while, again
-    /// and again, and of its process. Above this ceiling, the rate of --rate-cap is lowered, to no
-    /// less than a sixteenth; if that does not suffice, TCP is measured in windows, as with
-    /// --windows. Without this option, `stat` and `top` try to stay below 1% by lower rates alone.
-    /// Nothing lowers the cost of --every and --slower-than: if they start above the ceiling, they
-    /// are refused.
+    /// The cost is that of sockstamp's process and of its programs, which the kernel accounts in
+    /// short samples. Above this ceiling, the rate of --rate-cap is lowered, to no less than a
+    /// sixteenth; if that does not suffice, TCP is measured in windows, as with --windows. Without
+    /// this option, `stat` and `top` try to stay below 1% by lower rates alone. Nothing lowers the
+    /// cost of --every and --slower-than: if they start above the ceiling, they are refused.
     #[arg(long, value_name = "PERCENT", value_parser = max_cost, conflicts_with = "windows", help_heading = HEADING)]
     pub max_cost: Option<MaxCost>,
     /// The hook for the entry of send calls
@@ -64,10 +63,10 @@ pub struct Measuring {
     #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=65536),
           help_heading = HEADING)]
     pub max_memory: u32,
-    /// Ask NICs that stamp sends for up to RATE stamps per second, over the whole host
+    /// Request up to RATE stamps per second from NICs that stamp sends, for the whole host
     ///
-    /// The NIC's stamp is `snd_hw` in the records of `trace`. By default no NIC is asked: one that
-    /// has room for a single stamp would miss those of PTP. Messages above the rate are still
+    /// The NIC's stamp is `snd_hw` in the records of `trace`. By default none are requested: a NIC
+    /// with room for a single stamp would miss those of PTP. Messages above the rate are still
     /// measured.
     #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(1..=1_000_000),
           help_heading = HEADING)]
@@ -87,9 +86,9 @@ pub struct Measuring {
     /// (`split`). Records, a command and the filter `udp` have these hooks from the start.
     #[arg(long, help_heading = HEADING)]
     pub attach_all: bool,
-    /// Do not look at arriving segments
+    /// Do not examine arriving segments
     ///
-    /// Each segment that this host receives then runs one program less. tx.queue has no causes, the
+    /// Each segment that this host receives then runs one program fewer. tx.queue has no causes, the
     /// excess of tx.network includes delayed acknowledgements, and reads that waited for a missing
     /// segment are refused (`hol`). Kernels before Linux 6.15 need the program for tx.network.
     #[arg(long, conflicts_with_all = ["windows", "include_hol"], help_heading = HEADING)]

@@ -126,7 +126,7 @@ pub(crate) fn container(wanted: &str) -> Result<Found> {
     let found = container::find(wanted)?;
     if found.claimed {
         complain(format_args!(
-            "{wanted} is {}: what a user or a container calls so in a cgroup of its own",
+            "{wanted} is {}: a user or a container gave this name to a cgroup of its own",
             found.container
         ));
     }

@@ -34,7 +34,7 @@ fn without_bpf_and_perfmon_sys_admin_is_enough() {
 fn stat_agrees_with_doctor_without_sys_admin() {
     let said = as_doctor_says(|| without_capabilities("-sys_admin"), None);
     assert!(
-        said.contains("other network namespaces are left alone: CAP_SYS_ADMIN is missing"),
+        said.contains("other network namespaces are not measured: CAP_SYS_ADMIN is missing"),
         "{said}"
     );
 }

@@ -124,7 +124,7 @@ impl Target {
         let settings = &self.settings;
         let refuse = |setting, reason| Err(Error::Setting { setting, reason });
         if settings.count == Some(0) {
-            return refuse("count", "no probe is nothing to do");
+            return refuse("count", "it is at least 1");
         }
         if settings.interval < SHORTEST_INTERVAL || settings.interval > LONGEST {
             return refuse("interval", "it is from 10 µs to 10^9 s");
@@ -139,7 +139,7 @@ impl Target {
             return refuse("deadline", "it is at most 10^9 s");
         }
         if settings.payload > MAX_PAYLOAD {
-            return refuse("payload", "a packet takes 65507 bytes at most");
+            return refuse("payload", "a packet has at most 65507 bytes");
         }
         if settings.hop_limit == Some(0) {
             return refuse("hop_limit", "it is from 1 to 255");
@@ -151,7 +151,7 @@ impl Target {
             return refuse("source", "it has another IP version than the target");
         }
         if self.address.is_unspecified() || self.address.is_multicast() {
-            return refuse("address", "it is nobody's own");
+            return refuse("address", "it is not the address of one host");
         }
         if matches!(
             self.protocol,

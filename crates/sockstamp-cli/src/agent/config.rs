@@ -335,7 +335,7 @@ pub(super) fn token(path: Option<&Path>) -> Result<Option<String>> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        bail!("{} has no token: one line of visible characters", path.display());
+        bail!("{} has no token: write one line of visible characters", path.display());
     }
     Ok(Some(token.to_owned()))
 }

@@ -161,7 +161,7 @@ impl Hindsight {
         let orders = self.orders.as_ref();
         if orders.is_some_and(|orders| orders.try_send(Order::Snapshot(client)).is_err()) {
             self.totals.0.refused.fetch_add(1, Ordering::Relaxed);
-            complain("no snapshot: the disk is behind");
+            complain("no snapshot: the disk is too slow");
         }
     }
 

@@ -400,7 +400,7 @@ impl Agent<'_> {
 
     fn metrics(&mut self, format: Format) -> Result<Pieces> {
         if format == Format::OpenMetrics && !std::mem::replace(&mut self.told_of_native, true) {
-            complain("Prometheus takes classic histograms: docs/agent.md says how it takes native ones");
+            complain("Prometheus reads classic histograms: for native ones, see docs/agent.md");
         }
         Ok(format.pieces(self.series()?))
     }
@@ -434,20 +434,20 @@ impl Agent<'_> {
         self.figures.reloaded(result.is_ok());
         match result {
             Ok(()) => complain("the configuration was read again"),
-            Err(error) => complain(format_args!("the configuration stays as it was: {error:#}")),
+            Err(error) => complain(format_args!("the configuration is unchanged: {error:#}")),
         }
     }
 
     fn try_reload(&mut self) -> Result<()> {
         let config = read(self.options)?;
         if config.listen != self.config.listen {
-            bail!("the address to listen on changes only with a restart");
+            bail!("a new address to listen on needs a restart");
         }
         if config.token_file != self.config.token_file {
-            bail!("the token changes only with a restart");
+            bail!("a new token needs a restart");
         }
         if config.tls != self.config.tls {
-            bail!("the names of the files of [tls] change only with a restart, their content does not");
+            bail!("new file names in [tls] need a restart; new content of the same files does not");
         }
         config.hindsight.as_ref().map(hindsight::check).transpose()?;
         let key = config.tls.as_ref().map(tls::certified).transpose()?;

@@ -140,9 +140,9 @@ impl Server {
     ) -> Result<Self> {
         listener.set_nonblocking(true).context("cannot listen")?;
         let (ask, questions) = mpsc::channel();
-        let (wake, waker) = UnixStream::pair().context("cannot make a pipe")?;
+        let (wake, waker) = UnixStream::pair().context("cannot create a pipe")?;
         for end in [&wake, &waker] {
-            end.set_nonblocking(true).context("cannot make a pipe")?;
+            end.set_nonblocking(true).context("cannot create a pipe")?;
         }
         let dropped = Arc::default();
         let asker = Asker { ask, waker, token };

@@ -26,7 +26,7 @@ pub(super) fn ask(config: &Config) -> Result<ExitCode> {
         .with_context(|| format!("cannot ask the agent at {address}"))?;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
     if head.split(' ').nth(1) != Some("200") {
-        bail!("the agent at {address} has kept nothing: its log says why");
+        bail!("the agent at {address} kept no snapshot: see its log");
     }
     write!(io::stdout(), "{}", Escaped(body.trim_end().as_bytes())).context("cannot write")?;
     writeln!(io::stdout()).context("cannot write")?;

@@ -97,7 +97,7 @@ pub(super) fn trusting_authorities(file: Option<&Path>, protocol: &str) -> Resul
     let mut roots = RootCertStore::empty();
     let (added, _) = roots.add_parsable_certificates(authorities);
     if added == 0 {
-        bail!("no authority for certificates is known: name a file of them in ca_file");
+        bail!("no certificate authority is known: name a file of CA certificates in ca_file");
     }
     let mut config = client()?.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];

@@ -95,7 +95,7 @@ impl Recording {
     fn write(&mut self, life: &Life) -> Result<()> {
         let Some(message) = life.to_message() else {
             bail!(
-                "a message stands for {} others: a recording holds 2^32",
+                "a message has the weight {}: a recording holds weights below 2^32",
                 life.weight
             );
         };

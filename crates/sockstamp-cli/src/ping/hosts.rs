@@ -245,7 +245,7 @@ fn resolve(name: &str, family: Option<Family>) -> Result<Found> {
     let address = address.ok_or_else(lacks)?.to_canonical();
     ensure!(
         !address.is_unspecified() && !address.is_multicast(),
-        "{name} is nobody's own address"
+        "{name} is not the address of one host"
     );
     ensure!(
         zone.is_none() || is_link_local(address),
@@ -329,8 +329,8 @@ mod tests {
         assert_eq!(found("::ffff:10.0.0.1", None).unwrap(), "10.0.0.1");
         let error = |name, family| found(name, family).unwrap_err().to_string();
         assert_eq!(error("::1", Some(Family::V4)), "::1 has no IPv4 address");
-        assert_eq!(error("0.0.0.0", None), "0.0.0.0 is nobody's own address");
-        assert_eq!(error("ff02::1", None), "ff02::1 is nobody's own address");
+        assert_eq!(error("0.0.0.0", None), "0.0.0.0 is not the address of one host");
+        assert_eq!(error("ff02::1", None), "ff02::1 is not the address of one host");
         assert!(error("10.0.0.1%lo", None).contains("only link-local"));
     }
 
@@ -344,7 +344,7 @@ mod tests {
     fn the_first_failure_is_reported_and_the_others_counted() {
         let names = ["0.0.0.0", "127.0.0.1", "ff02::1", "::"].map(str::to_owned);
         let error = resolve_all(&names, None).unwrap_err().to_string();
-        assert_eq!(error, "0.0.0.0 is nobody's own address (and 2 others)");
+        assert_eq!(error, "0.0.0.0 is not the address of one host (and 2 others)");
     }
 
     #[test]

@@ -88,7 +88,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
             .is_some_and(|extension| extension == PACKETS)
     {
         bail!(
-            "{} is the name of the file of packets: give that of the file of messages",
+            "{} would be the file of packets: choose another name for the file of messages",
             options.output.display()
         );
     }

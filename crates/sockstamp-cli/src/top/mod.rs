@@ -103,7 +103,7 @@ fn require_terminal() -> Result<()> {
         bail!("standard output is not a terminal: use --once");
     }
     if env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb") {
-        bail!("this terminal (TERM) cannot be drawn on: use --once");
+        bail!("sockstamp cannot draw on this terminal (TERM): use --once");
     }
     Ok(())
 }

@@ -311,7 +311,7 @@ fn a_receiver_that_hangs_holds_up_nothing_and_what_is_lost_is_counted() {
         ending.elapsed()
     );
     assert!(
-        agent.process.stderr().contains("takes no metrics: "),
+        agent.process.stderr().contains("does not accept metrics: "),
         "{}",
         agent.process.stderr()
     );
@@ -401,7 +401,7 @@ fn a_receiver_is_sent_nothing_before_its_certificate_is_verified() {
         };
         let target = format!("[target]\nnetns = \"{}\"\n", host.netns_name());
         let agent = Agent::start(&format!("{}{target}", settings(&stranger)));
-        let why = wait_for_line(&agent.process, "takes no metrics: ");
+        let why = wait_for_line(&agent.process, "does not accept metrics: ");
         assert!(why.contains("invalid peer certificate"), "{why}");
         assert_eq!(collector.requests("metrics").len(), 0);
         let said = agent.reload(&format!("{}{target}", settings(&authority)));

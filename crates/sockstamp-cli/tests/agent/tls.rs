@@ -169,7 +169,7 @@ fn a_renewed_certificate_is_shown_after_sighup() {
     fs::copy(renewed.file("own.crt"), authority.file("own.crt")).unwrap();
     let said = agent.reload(&settings);
     assert!(
-        said.contains("stays as it was") && said.contains("cannot use"),
+        said.contains("is unchanged") && said.contains("cannot use"),
         "{said}"
     );
     assert_eq!((served(&authority), served(&renewed)), (Some(0), Some(60)));

@@ -232,7 +232,7 @@ fn a_window_whose_programs_the_kernel_refuses_is_said_and_counted() {
     assert!(process.wait_status(PATIENCE).unwrap().success());
     let said = process.stderr();
     assert_eq!(
-        said.matches("a window of measuring is left out").count(),
+        said.matches("a measuring window is left out").count(),
         1,
         "{said}"
     );

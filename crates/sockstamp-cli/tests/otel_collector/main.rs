@@ -134,7 +134,7 @@ fn takes_all(protocol: &str) {
     agent.process.signal(Signal::SIGTERM).unwrap();
     assert!(agent.process.wait_status(WAIT).unwrap().success());
     assert!(
-        !agent.process.stderr().contains("takes no"),
+        !agent.process.stderr().contains("does not accept"),
         "{}",
         agent.process.stderr()
     );

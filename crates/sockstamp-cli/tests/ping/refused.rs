@@ -56,10 +56,10 @@ fn impossible_targets_are_refused() {
     let host = Host::new("refused").unwrap();
     let refused = |arguments: &[&str], why: &str| refused_in_one_line(&host, arguments, why);
     refused(&["-6", "127.0.0.1"], "127.0.0.1 has no IPv6 address");
-    refused(&["0.0.0.0"], "0.0.0.0 is nobody's own address");
+    refused(&["0.0.0.0"], "0.0.0.0 is not the address of one host");
     refused(
         &["127.0.0.1", "224.0.0.1", "ff02::1"],
-        "224.0.0.1 is nobody's own address (and 1 others)",
+        "224.0.0.1 is not the address of one host (and 1 others)",
     );
     refused(&["fe80::1"], "fe80::1 is link-local: name its interface");
     refused(&["fe80::1%no-such-if"], "no interface no-such-if");

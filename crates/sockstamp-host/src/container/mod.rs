@@ -177,7 +177,7 @@ fn choose<'a>(wanted: &str, candidates: &'a [Candidate], unread: &[String]) -> R
         .collect();
     match fitting.as_slice() {
         [] => bail!(
-            "no container {wanted}: no id, service or name among {} cgroups of containers starts so \
+            "no container {wanted}: none of {} cgroups of containers has an id, service or name that begins so \
              (names: {DOCKER}, {PODMAN}, {KUBERNETES}){}",
             candidates.len(),
             unread

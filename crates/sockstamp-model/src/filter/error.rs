@@ -33,10 +33,10 @@ pub enum Problem {
         network: String,
     },
     /// The first port of a range is above the last.
-    #[error("the range runs backwards")]
+    #[error("the range ends before it begins")]
     Backwards,
     /// `ip` with an IPv6 address, or `ip6` with an IPv4 address.
-    #[error("`{qualifier}` does not go with an address of the other IP version")]
+    #[error("`{qualifier}` contradicts the IP version of the address")]
     OtherVersion {
         /// The word before it.
         qualifier: &'static str,

@@ -97,7 +97,7 @@ pub enum Sent<B> {
 pub enum NotSent<B> {
     /// The socket has no room (POLLOUT tells when it has), for this buffer or for the rest of an
     /// earlier one.
-    #[error("the socket has no room")]
+    #[error("the socket's send buffer is full")]
     WouldBlock(B),
     /// The kernel refused.
     #[error("{error}")]

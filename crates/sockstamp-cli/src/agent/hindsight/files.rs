@@ -181,7 +181,7 @@ impl Files {
     fn make_room(&mut self) -> Result<bool> {
         loop {
             let system =
-                statvfs(&self.recent).with_context(|| format!("cannot look at {}", self.recent.display()))?;
+                statvfs(&self.recent).with_context(|| format!("cannot read the free space of {}", self.recent.display()))?;
             let free = system.blocks_available().saturating_mul(system.fragment_size());
             if free >= self.min_free {
                 return Ok(true);

@@ -243,7 +243,7 @@ fn trusted(table: &OtlpTable) -> Result<Option<Arc<ClientConfig>>> {
     match (table.endpoint.is_encrypted(), file) {
         (true, _) => tls::trusting_authorities(file, table.protocol.agreed()).map(Some),
         (false, None) => Ok(None),
-        (false, Some(_)) => bail!("ca_file of [otlp] has a meaning with an endpoint of https:// alone"),
+        (false, Some(_)) => bail!("ca_file of [otlp] needs an endpoint that begins with https://"),
     }
 }
 
@@ -368,7 +368,7 @@ impl Worker {
         if !std::mem::replace(&mut self.failing, true) {
             let endpoint = &self.client.endpoint;
             complain(format_args!(
-                "{endpoint} takes no {}: {}",
+                "{endpoint} does not accept {}: {}",
                 signal.name(),
                 Escaped(why.as_bytes())
             ));
