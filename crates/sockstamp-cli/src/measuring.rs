@@ -88,9 +88,10 @@ pub struct Measuring {
     pub attach_all: bool,
     /// Do not examine arriving segments
     ///
-    /// Each segment that this host receives then runs one program fewer. tx.queue has no causes, the
-    /// excess of tx.network includes delayed acknowledgements, and reads that waited for a missing
-    /// segment are refused (`hol`). Kernels before Linux 6.15 need the program for tx.network.
+    /// Each segment that this host receives then runs one program fewer. tx.queue has no causes,
+    /// the excess of tx.network includes delayed acknowledgements, and reads that waited for a
+    /// missing segment are refused (`hol`). Kernels before Linux 6.15 need the program for
+    /// tx.network.
     #[arg(long, conflicts_with_all = ["windows", "include_hol"], help_heading = HEADING)]
     pub no_causes: bool,
     /// Count a woken reader's wait for a CPU as rx.app, not as rx.wakeup

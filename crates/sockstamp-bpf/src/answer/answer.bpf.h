@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * peer.answer: from a send to the arrival of the first byte that answers it, on the side that asks.
- * The mirror of app.service. Only one request in flight has an answer that is known to be its own:
- * where bytes were unread at the send, or the answer arrives before the peer has acknowledged all
- * of the send, the read is counted as pipelined.
+ * Measure peer.answer, the mirror of app.service: from a send to the arrival of the first byte that
+ * answers it, on the side that asks. An answer belongs to a known request only if one request is in
+ * flight. If bytes were unread at the send, or the answer arrives before the peer has acknowledged
+ * the whole send, the read counts as pipelined.
  */
 #ifndef SOCKSTAMP_ANSWER_BPF_H
 #define SOCKSTAMP_ANSWER_BPF_H
@@ -12,14 +12,14 @@
 #include "flow/state.bpf.h"
 #include "ledger/ledger.bpf.h"
 
-/* The answer that a read begins with, or holds. */
+/* An answer whose first byte is in a read. */
 struct answer {
 	__u64 ns; /* STAGE_ABSENT: none */
 	__u64 network;
 	bool pipelined;
 };
 
-/* A message is queued, with the socket locked. `now` 0: its answer will not be measured. */
+/* Called when a message is queued, with the socket locked. `now` 0: do not measure its answer. */
 static __always_inline void answer_asked(const struct tcp_sock *tp, struct exchange *exchange,
 					 __u64 now)
 {
@@ -30,8 +30,8 @@ static __always_inline void answer_asked(const struct tcp_sock *tp, struct excha
 }
 
 /*
- * Bytes from `start` on can be read, with the socket locked. TCP has worked on their segment's ACK
- * before (tcp_rcv_established(), net/ipv4/tcp_input.c, v6.18).
+ * Called when bytes from `start` on become readable, with the socket locked. TCP has already
+ * processed their segment's ACK (tcp_rcv_established(), net/ipv4/tcp_input.c, v6.18).
  */
 static __always_inline void answer_arrived(const struct tcp_sock *tp, struct flow *flow,
 					   __u32 start, __u64 ready)
@@ -62,7 +62,7 @@ static __always_inline __u64 answer_network(const struct sock *sk, __u64 ns)
 	return network < ns ? network : ns;
 }
 
-/* Take the answer whose first byte is in a read. Readers have no lock: one of them gets it. */
+/* Take the answer whose first byte is in a read. Readers hold no lock: one of them gets it. */
 static __always_inline struct answer answer_take(const struct sock *sk, struct exchange *exchange,
 						 __u32 start, __u32 end)
 {

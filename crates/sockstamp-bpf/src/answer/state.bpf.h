@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The question that a socket has asked last, and the answer that came. */
+/* The last question of a socket, and its answer. */
 #ifndef SOCKSTAMP_ANSWER_STATE_BPF_H
 #define SOCKSTAMP_ANSWER_STATE_BPF_H
 
@@ -9,7 +9,7 @@
 #define EXCHANGE_ANSWERED  (1ULL << 32)
 #define EXCHANGE_PIPELINED (1ULL << 33)
 
-/* Written where the socket is locked, but `state`, which a reader clears. */
+/* Written with the socket locked, except `state`, which a reader clears. */
 struct exchange {
 	__u64 asked; /* when the last send was queued; 0: it has been answered, or was not seen */
 	__u64 ns; /* how long its answer took */

@@ -46,19 +46,19 @@
 #define CAP_BPF 39 /* include/uapi/linux/capability.h */
 
 #define IORING_SETUP_DEFER_TASKRUN (1U << 13) /* include/uapi/linux/io_uring.h */
-#define IO_CQ_WAKE_FORCE	   (-1U >> 1) /* io_uring/io_uring.h: nobody waits */
+#define IO_CQ_WAKE_FORCE	   (-1U >> 1) /* io_uring/io_uring.h: no task waits */
 
 /* Settings, constant once loaded: the verifier removes the code that they turn off. */
-const volatile bool setting_record; /* send a record a message to the ring buffer */
+const volatile bool setting_record; /* send a record per message to the ring buffer */
 const volatile bool setting_bit = true; /* a bit on the socket selects it (v6.15) */
 const volatile bool setting_by_packets; /* stamps of TCP are taken where its packets pass */
-const volatile bool setting_causes = true; /* of waiting in the write queue: told apart */
+const volatile bool setting_causes = true; /* tell causes in the write queue apart */
 const volatile bool setting_entry; /* the entry of send calls is seen */
 const volatile bool setting_entry_callback; /* ... by the callback for header options */
 const volatile __u32 setting_begin_callback; /* ... by the one of this number, of kernel/series */
 /*
- * Numbers and bits that kernel/series adds: those of the running kernel, 0 where they are not used.
- * The callbacks of receiving replace the tracepoints that every segment and every read passes.
+ * Numbers and bits that kernel/series adds, as in the running kernel; 0 if they are not used. The
+ * callbacks of receiving replace tracepoints that run for every segment and every read.
  */
 const volatile __u32 setting_receive_bit; /* SK_BPF_CB_RX_TIMESTAMPING */
 const volatile __u32 setting_segment_callback;
@@ -66,19 +66,19 @@ const volatile __u32 setting_ready_callback;
 const volatile __u32 setting_read_callback;
 const volatile __u32 setting_packet_bit; /* SK_BPF_CB_TX_EVERY_SKB: messages of UDP by callbacks */
 const volatile __u32 setting_datagram_callback; /* a send call of UDP begins */
-const volatile bool setting_adopt; /* connections that are there already, too */
-const volatile bool setting_by_pid; /* only messages of processes that were named, in either way: */
+const volatile bool setting_adopt; /* also existing connections */
+const volatile bool setting_by_pid; /* only messages of processes that were named: */
 const volatile bool setting_pids; /* by id, in `pids` */
 const volatile bool setting_comms; /* by name, in `comms` */
-const volatile bool setting_spare_own; /* not those of sockstamp's processes, this one or others */
-const volatile __u64 setting_ring_wakeup; /* bytes waiting that wake the reader */
+const volatile bool setting_spare_own; /* no messages of this or other sockstamps */
+const volatile __u64 setting_ring_wakeup; /* wake the reader when this many bytes wait */
 const volatile __u32 setting_netns; /* only flows of this network namespace; 0: any */
 const volatile __u32 setting_groups; /* enum group_by; 0: messages are not grouped */
 const volatile __u32 setting_interface; /* only flows routed through this index there; 0: any */
 
 /*
- * Reject request sockets and TIME_WAIT sockets, which a packet may belong to: they have no more of
- * a struct sock than its struct sock_common, and a helper would read beyond it. sk_fullsock(),
+ * Reject request sockets and TIME_WAIT sockets, to which a packet may belong: they have only the
+ * struct sock_common of a struct sock, and a helper would read beyond it. sk_fullsock(),
  * include/net/sock.h, v6.12.
  */
 static __always_inline bool sock_is_full(const struct sock *sk)
@@ -102,15 +102,17 @@ static __always_inline bool seq_after(__u32 a, __u32 b)
 extern void *bpf_cast_to_kern_ctx(void *ctx) __ksym __weak; /* v6.2 */
 extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak; /* v6.2 */
 
-/* Memory can be given a type (bpf_rdonly_cast()); without that, what has none costs a call a field.
+/*
+ * Memory can be given a type (bpf_rdonly_cast()); otherwise untyped memory costs one call per
+ * field.
  */
 const volatile bool setting_casts = true;
 
-/* Gives memory that no typed pointer leads to a type; reads through it fault safely to 0. */
+/* Give a type to memory without a typed pointer; reads through it fault safely to 0. */
 #define cast_kernel(pointer, type) \
 	((type *)bpf_rdonly_cast((pointer), bpf_core_type_id_kernel(type)))
 
-/* A field of such memory, on any kernel. */
+/* Read a field of untyped memory, on any kernel. */
 #define kernel_read(pointer, type, field)                                  \
 	({                                                                 \
 		typeof(((type *)0)->field) kernel_value;                   \
@@ -123,13 +125,16 @@ const volatile bool setting_casts = true;
 		kernel_value;                                              \
 	})
 
-/* The verifier does not calculate with a pointer that it knows, but with a word of some type. */
+/*
+ * Read the word at an address. The verifier allows arithmetic with it, but not with a pointer that
+ * it knows.
+ */
 static __always_inline __u64 word_at(const void *address)
 {
 	return kernel_read(address, struct timespec64, tv_sec);
 }
 
-/* The verifier lets skb->cb be read as anything: btf_struct_walk(), kernel/bpf/btf.c, v6.1. */
+/* The verifier allows skb->cb to be read as any type: btf_struct_walk(), kernel/bpf/btf.c, v6.1. */
 static __always_inline struct tcp_skb_cb *skb_tcp(const struct sk_buff *skb)
 {
 	return (struct tcp_skb_cb *)skb->cb;

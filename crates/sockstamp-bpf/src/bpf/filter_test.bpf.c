@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Asks the filter a question: for tests that compare its answer with sockstamp-model's. */
+/* Evaluate the filter, for tests that compare the result with sockstamp-model's. */
 #include "bpf/common.bpf.h"
 #include "filter/filter.bpf.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Programs of the kinds that sockstamp does without: `sockstamp doctor` tries whether the kernel
- * takes them. Their targets are exported functions, which no compiler inlines away.
+ * Programs of kinds that sockstamp can do without: `sockstamp doctor` tries whether the kernel
+ * accepts them. Their targets are exported functions, which no compiler inlines.
  */
 #include "bpf/vmlinux.h"
 #include <bpf/bpf_helpers.h>

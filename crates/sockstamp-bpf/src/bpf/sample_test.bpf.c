@@ -5,7 +5,7 @@
 
 volatile struct {
 	__u64 messages;
-	__u64 interval_ns; /* between messages; an eighth of it in the middle third of them */
+	__u64 interval_ns; /* between messages; an eighth of this in the middle third */
 	__u64 period; /* the value of message i is i % period */
 } population;
 

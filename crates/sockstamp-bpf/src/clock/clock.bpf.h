@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RX software stamps are CLOCK_REALTIME, which BPF cannot read; user space keeps its distance from
- * CLOCK_MONOTONIC fresh. CLOCK_TAI, which BPF can read (v6.1), is stepped together with REALTIME
- * (tk_set_wall_to_mono(), kernel/time/timekeeping.c), so it tells when that distance is out of
- * date.
+ * Convert RX software stamps to CLOCK_MONOTONIC. They are in CLOCK_REALTIME, which BPF cannot read;
+ * user space updates the distance of the two clocks. CLOCK_TAI, which BPF can read (v6.1), is
+ * stepped together with REALTIME (tk_set_wall_to_mono(), kernel/time/timekeeping.c), so it shows
+ * when that distance is out of date.
  */
 #ifndef SOCKSTAMP_CLOCK_CLOCK_BPF_H
 #define SOCKSTAMP_CLOCK_CLOCK_BPF_H
@@ -13,14 +13,14 @@
 /* Written by user space while the programs run: each field is one aligned word. */
 volatile struct clock_offsets clock_offsets;
 
-/* Less than this is believed without a look at TAI, which costs helper calls. */
+/* Trust a time below this without reading TAI, which costs helper calls. */
 #define CLOCK_PLAUSIBLE_NS 100000
 /*
  * Allow for an interruption at each of the reads below. The clocks run at one rate, slewed
  * together, so their distance changes only by steps.
  */
 #define CLOCK_STEP_NS 1000000
-/* One read without an interruption is enough. */
+/* Read up to this often: one read without an interruption is enough. */
 #define CLOCK_READS 4
 
 static __always_inline __u64 distance(__s64 a, __s64 b)
@@ -29,8 +29,8 @@ static __always_inline __u64 distance(__s64 a, __s64 b)
 }
 
 /*
- * Reject a stamp of another clock: the field may have a sender's departure time. SKB_CLOCK_REALTIME
- * is 0, and so is the earlier flag (include/linux/skbuff.h, v6.11 and v5.18).
+ * Return true for a stamp of another clock: the field may have a sender's departure time.
+ * SKB_CLOCK_REALTIME is 0, and so is the earlier flag (include/linux/skbuff.h, v6.11 and v5.18).
  */
 static __always_inline bool stamp_of_departure(const struct sk_buff *skb)
 {
@@ -41,9 +41,9 @@ static __always_inline bool stamp_of_departure(const struct sk_buff *skb)
 }
 
 /*
- * CLOCK_REALTIME - CLOCK_MONOTONIC now. Where nothing can interrupt us the CPU itself can be taken
- * away, if it is a virtual machine's: between two reads of clocks that looks like a step. A global
- * function, so that the verifier walks it once.
+ * Return CLOCK_REALTIME - CLOCK_MONOTONIC now. Even if nothing can interrupt the program, a
+ * hypervisor can take the CPU away; between two clock reads that looks like a step. A global
+ * function, so the verifier walks it once.
  */
 __noinline __u64 clock_distance(void)
 {

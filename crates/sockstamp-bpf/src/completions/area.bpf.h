@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sockets that asked, and the memory that their application sees. A socket's mark dies with it;
- * that its application is still there, and still means this socket, is asked of `registrations`
- * each time.
+ * Registered sockets, and the memory that their application reads. A socket's mark dies with the
+ * socket. Each time, `registrations` tells whether the application still exists and still means
+ * this socket.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_AREA_BPF_H
 #define SOCKSTAMP_COMPLETIONS_AREA_BPF_H
@@ -11,22 +11,22 @@
 #include "completions/completions.h"
 #include "flow/mark.bpf.h"
 
-/* Places for sockets of an application: the element count of each of the inner maps. */
+/* The number of slots for sockets per application: the element count of each inner map. */
 const volatile __u32 setting_sockets = 1;
 
-/* Torn entries of all applications, since the start. */
+/* Torn entries of all applications since the start. */
 __u64 entries_torn;
 
 /* User space writes the first five fields when a socket is registered; the others are ours. */
 struct completions_mark {
-	__u8 kind; /* MARK_SELECTED: it is stamped without error-queue entries; or nothing */
-	__u8 asked; /* enum asked: of earlier registrations, too */
-	__u8 select; /* that is asked for, and not done yet */
-	__u32 place; /* which of the application's, behind those of the applications before it */
-	__u64 registration; /* a number that is never given twice */
+	__u8 kind; /* MARK_SELECTED: stamps come without error-queue entries; or 0 */
+	__u8 asked; /* enum asked: also for earlier registrations */
+	__u8 select; /* MARK_SELECTED was requested, and not done yet */
+	__u32 place; /* its slot, after those of the applications before */
+	__u64 registration; /* a number that is never reused */
 	__u32 origin; /* of stamps: sequence number of the byte with id 0 */
 	struct bpf_spin_lock lock; /* reports come on several CPUs at once */
-	bool range_known; /* what follows was published: */
+	bool range_known; /* the following range was published: */
 	__u32 range_first;
 	__u32 range_last;
 	__u32 stamp_id;
@@ -41,7 +41,7 @@ struct {
 	__type(value, struct completions_mark);
 } sockstamp_marks SEC(".maps");
 
-/* The registration that a place belongs to; 0: to none. Sized by user space. */
+/* The registration that owns a slot; 0: none. Sized by user space. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -49,7 +49,7 @@ struct {
 	__type(value, __u64);
 } registrations SEC(".maps");
 
-/* An application maps its own and nothing else. Sized by user space, inside and outside. */
+/* An application maps only its own inner map. User space sets the sizes of both maps. */
 struct areas {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
@@ -83,16 +83,17 @@ static __always_inline struct area *area_of(const struct completions_mark *mark)
 }
 
 /*
- * Make the element visible. Fully ordered, as every atomic operation that returns a value
- * (Documentation/bpf/standardization/instruction-set.rst, Documentation/atomic_t.txt): a reader
- * that sees the count sees the element, and one that sees its successor in the ring sees the count.
+ * Make the element visible. The operation is fully ordered, like every atomic operation that
+ * returns a value (Documentation/bpf/standardization/instruction-set.rst,
+ * Documentation/atomic_t.txt). A reader that sees the count sees the element, and a reader that
+ * sees its successor in the ring sees the count.
  */
 static __always_inline __u64 area_publish(unsigned long long *written)
 {
 	return __sync_fetch_and_add(written, 1);
 }
 
-/* Under the lock. The last entry of the error queue grows while it is there: so does its range. */
+/* Called under the lock. The last entry of the error queue may grow, and its range with it. */
 static __always_inline void area_put_range(struct completions_mark *mark, struct area *area,
 					   __u32 first, __u32 last, __u32 copied)
 {
@@ -100,7 +101,7 @@ static __always_inline void area_put_range(struct completions_mark *mark, struct
 	struct area_range *range;
 
 	if (mark->range_known && mark->range_first == first) {
-		/* Another CPU's report came later and was quicker. */
+		/* Another CPU published a later report first. */
 		if (!seq_after(last, mark->range_last))
 			return;
 		range = &area->ranges[(area->ranges_written - 1) % AREA_RANGES];
@@ -116,7 +117,7 @@ static __always_inline void area_put_range(struct completions_mark *mark, struct
 	mark->range_last = last;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static __always_inline void area_put_stamp(struct completions_mark *mark, struct area *area,
 					   const struct area_stamp *stamp)
 {

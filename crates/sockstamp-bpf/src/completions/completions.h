@@ -8,16 +8,16 @@
 #define SOCKSTAMP_COMPLETIONS_COMPLETIONS_H
 
 /*
- * A range is an entry of the error queue, which merges completions that come in order: few are
- * enough.
+ * A range is an entry of the error queue. The queue merges completions that come in order, so few
+ * ranges suffice.
  */
 #define AREA_RANGES 32
-/* Three stamps per message: about 80 messages between two looks. */
+/* Three stamps per message: room for about 80 messages between two reads. */
 #define AREA_STAMPS 256
 
 /* Sends whose buffers the kernel has released. */
 struct area_range {
-	unsigned long long ids; /* the first below, the last above; one word, as it grows */
+	unsigned long long ids; /* lower half: the first; upper half: the last; one word */
 	unsigned long long copied; /* SO_EE_CODE_ZEROCOPY_COPIED of the entry */
 };
 
@@ -35,13 +35,13 @@ struct area_stamp {
 };
 
 /*
- * The area of one socket. Element n of a ring is complete once its count is above n, and is being
- * replaced from when the count is n plus the ring's length.
+ * The area of one socket. Element n of a ring is complete once the count is above n. It may be
+ * replaced once the count reaches n plus the ring's length.
  */
 struct area {
 	unsigned long long ranges_written;
 	unsigned long long stamps_written;
-	unsigned long long torn; /* entries that left the queue while they were read */
+	unsigned long long torn; /* entries that left the queue while being read */
 	unsigned long long selected; /* the last registration that is stamped without entries */
 	unsigned long long reserved[4];
 	struct area_range ranges[AREA_RANGES];

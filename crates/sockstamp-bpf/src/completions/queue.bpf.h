@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The socket's error queue, read as reports of it come (tracepoint inet_sk_error_report).
+ * Read the socket's error queue when it is reported (tracepoint inet_sk_error_report).
  *
  * sk_error_report() (net/core/sock.c, v6.1 to v7.2) fires it after the socket's own callback, which
  * has woken pollers. It fires once per stamp (sock_queue_err_skb()) and per zerocopy completion,
- * also for one that was merged into the entry at the tail (__msg_zerocopy_callback(),
- * net/core/skbuff.c). By then the queue's lock is no longer held, and the context is that in which
- * the packet was freed: usually softirq, or the process. The entry may therefore have been read by
- * then, another one may follow it, and reports of one socket may run on several CPUs at once.
+ * also if that was merged into the entry at the tail (__msg_zerocopy_callback(),
+ * net/core/skbuff.c). By then the queue's lock is no longer held, and the context is the one that
+ * freed the packet: usually softirq, or the process. The entry may therefore have been read
+ * already, another one may follow it, and reports of one socket may run on several CPUs at once.
  *
- * Nothing is lost by that: entries that are not seen here stay in the queue until the application
- * reads them. But nothing false may be published. An skb in this queue is linked to its successor
- * in it; one that has left has no successor (__skb_unlink()). The entry is read before and after
- * this test: equal values are those of an entry of this queue.
+ * This loses nothing: unseen entries stay in the queue until the application reads them. But
+ * nothing false may be published. An skb in this queue is linked to its successor; an skb that has
+ * left has no successor (__skb_unlink()). The entry is read before and after this test: equal
+ * values are those of an entry of this queue.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_QUEUE_BPF_H
 #define SOCKSTAMP_COMPLETIONS_QUEUE_BPF_H
@@ -22,7 +22,7 @@
 #define SO_EE_ORIGIN_TIMESTAMPING 4 /* include/uapi/linux/errqueue.h */
 #define SO_EE_ORIGIN_ZEROCOPY	  5
 
-/* Entries that other CPUs may have put behind ours, each a report of its own. */
+/* Entries that other CPUs may have added after ours; each has its own report. */
 #define QUEUE_DEPTH 4
 
 struct queue_entry {
@@ -34,7 +34,7 @@ struct queue_entry {
 	__u64 hardware_ns;
 };
 
-/* Loads are not moved across: see area_publish(). */
+/* Prevent loads from moving across: see area_publish(). */
 static __always_inline void full_fence(void)
 {
 	__u64 word = 0;
@@ -66,8 +66,10 @@ static __always_inline bool entry_equal(const struct queue_entry *a, const struc
 	       a->hardware_ns == b->hardware_ns;
 }
 
-/* Return true if it was in the queue, before `next`, as in `entry`. (If it grew, another report
- * comes.) */
+/*
+ * Return true if the skb was in the queue, before `next`, as read into `entry`. (If it grew,
+ * another report comes.)
+ */
 static __always_inline bool entry_read(const struct sk_buff *skb, const void *next,
 				       struct queue_entry *entry)
 {
@@ -87,7 +89,9 @@ static __always_inline bool entry_is_range(const struct queue_entry *entry)
 	return entry->origin == SO_EE_ORIGIN_ZEROCOPY;
 }
 
-/* A hardware stamp has no software stamp beside it: __skb_tstamp_tx(), net/core/skbuff.c, v6.18. */
+/*
+ * A stamp is of hardware or of software, never both: __skb_tstamp_tx(), net/core/skbuff.c, v6.18.
+ */
 static __always_inline void entry_stamp(const struct queue_entry *entry, struct area_stamp *stamp)
 {
 	stamp->id = entry->data;
@@ -97,7 +101,7 @@ static __always_inline void entry_stamp(const struct queue_entry *entry, struct 
 }
 
 /*
- * Return true if it is the last published entry of its kind: then everything before it was
+ * Return true if this is the last published entry of its kind: then everything before it was
  * published too.
  */
 static __always_inline bool entry_known(const struct completions_mark *mark,
@@ -113,14 +117,14 @@ static __always_inline bool entry_known(const struct completions_mark *mark,
 	       mark->stamp_ns == stamp.time_ns;
 }
 
-/* Return true if it is the last range, grown. */
+/* Return true if this is the last range, and it has grown. */
 static __always_inline bool entry_grew(const struct completions_mark *mark,
 				       const struct queue_entry *entry)
 {
 	return entry_is_range(entry) && mark->range_known && mark->range_first == entry->info;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static __always_inline void entry_put(struct completions_mark *mark, struct area *area,
 				      const struct queue_entry *entry)
 {
@@ -134,7 +138,7 @@ static __always_inline void entry_put(struct completions_mark *mark, struct area
 	}
 }
 
-/* The last entries, up to the one that is known; returns how many. */
+/* Read the last entries, back to the known one, and return their number. */
 static __always_inline int queue_read(struct sock *sk, const struct completions_mark *mark,
 				      struct area *area, struct queue_entry *entries)
 {

@@ -4,11 +4,11 @@
  * packet, or a wake-up.
  *
  * Only a program can set the socket's bit for them (SK_BPF_CB_FLAGS), and it must run in the
- * socket's context. The application sets an option of its registered socket, to a value that the
- * kernel refuses, while completions_select is attached. The program runs before
+ * socket's context. While completions_select is attached, the application sets an option of its
+ * registered socket to a value that the kernel refuses. The program runs first
  * (__cgroup_bpf_run_filter_setsockopt(), kernel/bpf/cgroup.c, v6.18), under the socket's lock. The
- * service makes no such call: the application may hold the lock for as long as it likes. All users
- * share one bit: a measurement that ends leaves it to a socket with our mark.
+ * service makes no such call, because the application may hold the lock for as long as it likes.
+ * All users share one bit: a measurement that ends leaves it set on a socket with our mark.
  */
 #ifndef SOCKSTAMP_COMPLETIONS_TCP_BPF_H
 #define SOCKSTAMP_COMPLETIONS_TCP_BPF_H
@@ -79,7 +79,7 @@ static __always_inline bool tcp_stamp(struct bpf_sock_ops *ctx, struct area_stam
 	default:
 		return false;
 	}
-	/* Stepped together with CLOCK_REALTIME, which no program can read. */
+	/* TAI is stepped together with CLOCK_REALTIME, which no program can read. */
 	stamp->time_ns = bpf_ktime_get_tai_ns();
 	return true;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * conn.handshake: from connect() to the end of the handshake, on the side that connects; and
- * conn.accept: from there to accept(), on the side that listens. No message has them, and each
- * connection is measured.
+ * Measure conn.handshake, from connect() to the end of the handshake, on the side that connects,
+ * and conn.accept, from there to accept(), on the side that listens. No message has these stages,
+ * and each connection is measured.
  *
- * Nothing that may be hooked on every host runs in each accept(). But one that asks for the peer's
+ * No hook that exists on every host runs in each accept(). But an accept() that asks for the peer's
  * address, as most do, runs the programs of cgroup/getpeername (inet_accept() calls getname(),
  * net/socket.c, v6.18). Other accepts are refused (VERDICT_UNSEEN_ACCEPT).
  */
@@ -57,7 +57,7 @@ static __always_inline void connection_task(struct opening *opening, const struc
 		bpf_probe_read_kernel_str(opening->comm, sizeof(opening->comm), task->comm);
 }
 
-/* A frame of its own: that of a sockops program has no room for the key of a group. */
+/* Needs a stack frame of its own: that of a sockops program has no room for the key of a group. */
 static __noinline int connection_begins(struct mark *mark, const struct sock *sk)
 {
 	struct opening *opening = &mark->opening;
@@ -109,7 +109,7 @@ static __always_inline void connection_record(const struct opening *opening, con
 	record_submit(record);
 }
 
-/* The socket is locked. */
+/* Called with the socket locked. */
 static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 				      enum verdict verdict)
 {
@@ -139,7 +139,7 @@ static __noinline int connection_ends(struct mark *mark, const struct sock *sk,
 	return 0;
 }
 
-/* The socket of an accepted connection has a file, or had one. */
+/* Return true if the socket has a file, or had one: then its connection was accepted. */
 static __always_inline bool connection_accepted(const struct sock *sk)
 {
 	return sk->sk_socket || sk->__sk_common.skc_flags & 1UL << SOCK_DEAD;
@@ -161,7 +161,10 @@ static __always_inline enum verdict connection_failure(const struct mark *mark,
 	return VERDICT_CONNECT_FAILED;
 }
 
-/* The socket closes. Its error is set (tcp_done_with_error(), net/ipv4/tcp_input.c, v6.18). */
+/*
+ * Called when the socket closes. Its error is set (tcp_done_with_error(), net/ipv4/tcp_input.c,
+ * v6.18).
+ */
 static __always_inline void connection_closes(const struct sock *sk)
 {
 	struct mark *mark = flow_mark(sk);

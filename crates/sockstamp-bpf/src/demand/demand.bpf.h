@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Programs that events of all sockets run, and few of these need: user space attaches them while
- * something selected does. A program that is always attached sees the need and says so here.
+ * Request programs on demand. They run for events of all sockets, but few sockets need them, so
+ * user space attaches them only while a selected socket does. A program that is always attached
+ * sees the need and requests them here.
  */
 #ifndef SOCKSTAMP_DEMAND_DEMAND_BPF_H
 #define SOCKSTAMP_DEMAND_DEMAND_BPF_H
 
 #include "bpf/common.bpf.h"
 
-/* The time of use is written this often at most: CPUs that only read it share its cache line. */
+/* Write the time of use at most this often: CPUs that only read it share its cache line. */
 #define DEMAND_NOTED_NS 100000000ULL
 
 struct demand {
 	__u64 used; /* when an event needed the programs last */
-	__s64 holders; /* sockets whose next event nothing else would show */
+	__s64 holders; /* sockets whose next event no other program would see */
 	__u32 wanted; /* an event needs them */
 	__u32 met; /* they are attached: written by user space */
 };
 
 volatile struct demand demands[DEMAND_COUNT];
 
-/* They are not attached from the start on. */
+/* Programs are attached on demand, not at the start. */
 const volatile bool setting_on_demand;
 
-/* Wakes user space. Nothing is in it: what is wanted stands above. */
+/* Wake user space. Records are empty: `wanted` above says what is needed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -40,7 +41,7 @@ static __always_inline void demand_used(enum demand_for what, __u64 now)
 		demands[what].used = now;
 }
 
-/* An event needs them. Twice at once on two CPUs does no harm. */
+/* Request the programs that an event needs. Two CPUs may do it at once, without harm. */
 static __always_inline void demand_raise(enum demand_for what)
 {
 	void *nothing;

@@ -40,9 +40,9 @@ static __always_inline bool filter_holds(const volatile struct filter_test *test
 }
 
 /*
- * The tests in their order, of which those are made whose turn it is: jumps go forward only. The
- * verifier knows the tests, so it walks just the ways that the expression has. A global function,
- * so that it does so once.
+ * Make the tests in their order, except those that are jumped over: jumps go forward only. The
+ * verifier knows the tests, so it walks only the paths of this expression. A global function, so it
+ * does so once.
  */
 __noinline int filter_accepts(const struct filter_end *source, const struct filter_end *destination,
 			      __u32 protocol)
@@ -62,7 +62,7 @@ __noinline int filter_accepts(const struct filter_end *source, const struct filt
 	return next == FILTER_ACCEPT;
 }
 
-/* IPv4 in its place in IPv6: RFC 4291, section 2.5.5.2. */
+/* Map IPv4 into IPv6: RFC 4291, section 2.5.5.2. */
 static __always_inline void filter_map(struct filter_end *end, __be32 address)
 {
 	end->address[0] = 0;
@@ -87,7 +87,7 @@ static __always_inline void filter_read(const struct sock *sk, struct filter_end
 	}
 }
 
-/* The directions, as bits, in which messages between these ends are measured. */
+/* Return the directions, as bits, in which messages between these ends are measured. */
 static __always_inline __u8 filter_directions(const struct filter_end *local,
 					      const struct filter_end *remote, __u32 protocol)
 {
@@ -100,7 +100,7 @@ static __always_inline __u8 filter_directions(const struct filter_end *local,
 	return directions;
 }
 
-/* Evaluate it for a connected socket. */
+/* Evaluate the expression for a connected socket. */
 static __always_inline __u8 filter_flow(const struct sock *sk)
 {
 	struct filter_end local, remote;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only WITH Linux-syscall-note */
 /*
- * A filter expression as the programs evaluate it: sockstamp-model's filter::Table. Parses alone,
- * as abi.h does.
+ * The filter expression in the form that programs evaluate: sockstamp-model's filter::Table. Parses
+ * alone, like abi.h.
  */
 #ifndef SOCKSTAMP_FILTER_FILTER_H
 #define SOCKSTAMP_FILTER_FILTER_H
@@ -10,7 +10,7 @@
 #include <linux/types.h>
 #endif
 
-/* The number of tests that sockstamp-model makes at most. */
+/* The largest number of tests that sockstamp-model makes. */
 #define FILTER_TESTS 64
 
 enum filter_field {

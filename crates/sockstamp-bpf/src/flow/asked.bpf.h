@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Bits on a socket that make the kernel call sockops programs. Each is one bit for all programs of
- * the host, and nothing tells how many want it. So the mark of each sockstamp has the bits that it
- * has to give back: those that it set, and those that it found set by another sockstamp, which has
- * them in its own mark. The last mark that has a bit clears it. A bit that was set before all of
- * them is in no mark, and stays. A program that sets a bit which one of ours has set already
- * changes nothing that could be seen, and loses it with ours; but for one that writes options
- * beside a tag (tcp/tag).
+ * Set and clear bits on a socket that make the kernel call sockops programs. All programs of the
+ * host share each bit, and nothing shows how many need it. The mark of each sockstamp therefore has
+ * the bits that it must clear: those that it set, and those that another sockstamp, which has them
+ * in its own mark, had set. The last mark with a bit clears it. A bit that was set before all of
+ * them is in no mark, and stays. If another program sets a bit that is already ours, nothing shows
+ * it, and the program loses the bit with ours; except one that writes options beside a tag
+ * (tcp/tag).
  *
- * The socket is locked in all of this, so no two sockstamps look at one at a time.
+ * The socket is locked throughout, so only one sockstamp at a time works on it.
  */
 #ifndef SOCKSTAMP_FLOW_ASKED_BPF_H
 #define SOCKSTAMP_FLOW_ASKED_BPF_H
@@ -16,14 +16,14 @@
 #include "bpf/common.bpf.h"
 #include "flow/mark.bpf.h"
 
-/* Limit of storages to look at on one socket. */
+/* The number of storages that are examined per socket. */
 #define STORAGES_MAX 64
 
 /*
- * Return the bits in all marks on this socket, including ours: each sockstamp has its own map of
- * marks, all of one name. The list is read defensively, because storages of other programs may
- * change meanwhile. A map without references is that of a killed sockstamp: a worker removes its
- * marks some time later (bpf_map_put(), kernel/bpf/syscall.c, v6.18).
+ * Return the bits in all marks on this socket, including ours. Each sockstamp has its own map of
+ * marks, all with the same name. The list is read defensively, because storages of other programs
+ * may change meanwhile. A map without references is that of a killed sockstamp: a worker removes
+ * its marks some time later (bpf_map_put(), kernel/bpf/syscall.c, v6.18).
  */
 static __always_inline __u8 asked_by_marks(const struct sock *sk)
 {
@@ -67,7 +67,7 @@ static __always_inline int callbacks_of(__u8 bits)
 	return callbacks;
 }
 
-/* Bits that are in sk_bpf_cb_flags; the others are of TCP alone. */
+/* Bits in sk_bpf_cb_flags; only TCP has the others. */
 #define ASKED_OF_SOCKET (ASKED_STAMPS | ASKED_READS | ASKED_PACKETS)
 
 static __always_inline int flags_of(__u8 bits)
@@ -114,8 +114,8 @@ static __always_inline __u8 bits_on(const struct tcp_sock *tp)
 }
 
 /*
- * Switch these bits of a socket of any protocol on or off, and no others. `socket` is the argument
- * of bpf_setsockopt() here.
+ * Switch only these bits of a socket of any protocol on or off. `socket` is the argument for
+ * bpf_setsockopt().
  */
 static __always_inline bool flags_switch(void *socket, const struct sock *sk, __u8 bits, bool on)
 {
@@ -126,7 +126,7 @@ static __always_inline bool flags_switch(void *socket, const struct sock *sk, __
 	return !bpf_setsockopt(socket, SOL_SOCKET, SK_BPF_CB_FLAGS, &flags, sizeof(flags));
 }
 
-/* The same of a TCP socket, which has more bits. */
+/* Do the same for a TCP socket, which has more bits. */
 static __always_inline bool bits_switch(void *socket, const struct tcp_sock *tp, __u8 bits, bool on)
 {
 	int callbacks = tp->bpf_sock_ops_cb_flags & ~callbacks_of(bits);
@@ -140,7 +140,7 @@ static __always_inline bool bits_switch(void *socket, const struct tcp_sock *tp,
 			       sizeof(callbacks));
 }
 
-/* Have these bits set from here on. `asked` is the mark's, which stays when a socket is reused. */
+/* Request these bits. `asked` is the mark's field, which stays when a socket is reused. */
 static __always_inline bool bits_ask(void *socket, const struct tcp_sock *tp, __u8 wanted,
 				     __u8 *asked)
 {
@@ -155,7 +155,7 @@ static __always_inline bool bits_ask(void *socket, const struct tcp_sock *tp, __
 	return true;
 }
 
-/* The same of a UDP socket. */
+/* Do the same for a UDP socket. */
 static __always_inline bool flags_ask(void *socket, const struct sock *sk, __u8 wanted, __u8 *asked)
 {
 	__u8 found = bits_on_socket(sk) & wanted;
@@ -178,7 +178,7 @@ static __always_inline void bits_give_back(void *socket, const struct tcp_sock *
 		bits_switch(socket, tp, last, false);
 }
 
-/* The same of a UDP socket. */
+/* Do the same for a UDP socket. */
 static __always_inline void flags_give_back(void *socket, const struct sock *sk, __u8 asked)
 {
 	__u8 last = asked & ~asked_by_marks(sk);

@@ -23,8 +23,8 @@ static __always_inline struct bank *this_bank(void)
 }
 
 /*
- * Atomic although the bank is this CPU's: a softirq may interrupt a program that runs in task
- * context, and a task with a program under way may be preempted.
+ * Add atomically, although the bank belongs to this CPU: a softirq may interrupt a program in task
+ * context, and a task may be preempted in the middle of a program.
  */
 static __always_inline void count(__u64 *counter, __u64 value)
 {
@@ -40,8 +40,8 @@ static __always_inline void count_loss(enum loss loss)
 }
 
 /*
- * The position of the highest bit, by the number that a de Bruijn sequence makes of all bits up to
- * it (Leiserson, Prokop, Randall: Using de Bruijn Sequences to Index a 1 in a Computer Word, 1998).
+ * The position of the highest bit, by the product of all bits up to it and a de Bruijn sequence
+ * (Leiserson, Prokop, Randall: Using de Bruijn Sequences to Index a 1 in a Computer Word, 1998).
  */
 #define DE_BRUIJN 0x03f79d71b4cb0a89ULL
 static const __u8 log2_of[64] = {
@@ -51,8 +51,8 @@ static const __u8 log2_of[64] = {
 };
 
 /*
- * Position of the highest bit set; value is not 0. BPF has no instruction for it. A search by
- * halves would be a branch a turn, each of them a path to the verifier and a guess to the CPU.
+ * Return the position of the highest set bit; value is not 0. BPF has no instruction for it. A
+ * binary search would have a branch per step: a path for the verifier, and a guess for the CPU.
  */
 static __always_inline __u32 log2_floor(__u64 value)
 {
@@ -66,9 +66,9 @@ static __always_inline __u32 log2_floor(__u64 value)
 }
 
 /*
- * Slot of a duration, exactly as sockstamp_model::histogram::slot(). The bounds stand at the same
- * eight places of every octave, and a sixteenth of an octave holds at most one of them, so the
- * sixteenth names a slot and one comparison with its bound decides.
+ * Return the slot of a duration, exactly as sockstamp_model::histogram::slot() does. Every octave
+ * has bounds at the same eight places, and a sixteenth of an octave has at most one of them. So the
+ * sixteenth gives a slot, and one comparison with its bound decides.
  */
 static __always_inline __u32 histogram_slot(__u64 ns)
 {
@@ -82,13 +82,13 @@ static __always_inline __u32 histogram_slot(__u64 ns)
 	slot = HISTOGRAM_OCTAVE_BASE + 8 * octave + histogram_octave[(ns >> (octave - 4)) & 15];
 	if (slot >= HISTOGRAM_SLOTS - 1)
 		return HISTOGRAM_SLOTS - 1;
-	/* The sign of the difference: one time in two a branch would be guessed wrong. */
+	/* Use the sign of the difference: the CPU would mispredict half of the branches. */
 	return slot + ((histogram_bounds[slot] - ns) >> 63);
 }
 
 /*
- * Rare once a bucket has seen a few durations. A global function, so that the verifier walks it
- * once. Each turn lost means that another program of this CPU came in between.
+ * Extend a bucket: rare once it has seen a few durations. A global function, so the verifier walks
+ * it once. A turn fails only if another program of this CPU came in between.
  */
 __noinline int bucket_extend(struct bucket *bucket, __u64 ns)
 {
@@ -117,7 +117,8 @@ static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 
 	struct bucket *bucket;
 
 	/*
-	 * The compiler knows that the bound holds and drops the test; the verifier wants to see it.
+	 * Keep the test: the compiler knows that the bound holds and drops it, but the verifier
+	 * needs it.
 	 */
 	barrier_var(slot);
 	if (slot >= HISTOGRAM_SLOTS)
@@ -129,7 +130,7 @@ static __always_inline void histogram_add(struct bank *bank, __u32 index, __u64 
 		bucket_extend(bucket, ns);
 }
 
-/* Rare, and a global function, as bucket_extend(). */
+/* Rare, and a global function, like bucket_extend(). */
 __noinline int part_extend(struct part_sum *sum, __u64 ns)
 {
 	if (!sum)

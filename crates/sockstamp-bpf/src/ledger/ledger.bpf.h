@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The one ledger of messages: whatever is said of one is added to the bank of this CPU, which is
- * the sum of all, and to the message's group. A message is accounted for once; if it is measured,
- * it ends once, either with its stages or refused. Nothing else counts messages.
+ * The only ledger of messages. Every count is added to the bank of this CPU, which has the sum of
+ * all messages, and to the message's group. A message is counted once; if it is measured, it ends
+ * once, either with its stages or refused. No other code counts messages.
  */
 #ifndef SOCKSTAMP_LEDGER_LEDGER_BPF_H
 #define SOCKSTAMP_LEDGER_LEDGER_BPF_H
@@ -11,7 +11,7 @@
 #include "histogram/histogram.bpf.h"
 #include "sched/sched.bpf.h"
 
-/* Messages of a selected flow, whether they are measured or not, with so many bytes each. */
+/* Count messages of a selected flow, measured or not, with `bytes` bytes each. */
 static __always_inline void account_messages(struct bank *bank, __u32 group,
 					     enum direction direction, __u32 bytes, __u32 messages)
 {
@@ -26,7 +26,7 @@ static __always_inline void account_message(struct bank *bank, __u32 group,
 	account_messages(bank, group, direction, bytes, 1);
 }
 
-/* A message of which stamps are taken, standing for `weight`. */
+/* Count a message of this weight whose stamps are taken. */
 static __always_inline void account_measured(struct bank *bank, __u32 group,
 					     enum direction direction, __u32 weight)
 {
@@ -35,15 +35,15 @@ static __always_inline void account_measured(struct bank *bank, __u32 group,
 	group_measured(group, direction);
 }
 
-/* A measured message is valid: its stages are accounted for on their own. */
+/* Count a measured message as valid: its stages are counted separately. */
 static __always_inline void account_ended(__u32 group, enum direction direction)
 {
 	group_ended(group, direction, 0);
 }
 
 /*
- * A measured message is refused. The compiler knows which verdicts a function gives and drops the
- * test; the verifier, which does not, wants to see it.
+ * Count a measured message as refused. Keep the test of the verdict: the compiler knows the
+ * verdicts of a caller and drops it, but the verifier needs it.
  */
 static __always_inline void account_refused(struct bank *bank, __u32 group,
 					    enum direction direction, __u32 verdict, __u32 weight)
@@ -54,7 +54,7 @@ static __always_inline void account_refused(struct bank *bank, __u32 group,
 	group_ended(group, direction, weight);
 }
 
-/* A message of which it is known only afterwards that it was there. */
+/* Count a message whose existence is known only afterwards. */
 static __always_inline void account_missed(struct bank *bank, __u32 group, enum direction direction,
 					   enum verdict verdict, __u32 weight)
 {
@@ -78,7 +78,7 @@ static __always_inline void account_stage(struct bank *bank, __u32 group, __u32 
 		group_add(group, index, ns, weight);
 }
 
-/* A distribution that a bank keeps of datagrams apart, and a group together with TCP. */
+/* Add to a distribution of datagrams: a bank keeps it apart from TCP, a group does not. */
 static __always_inline void account_datagram(struct bank *bank, __u32 group,
 					     enum bank_distribution apart, __u32 index, __u64 ns,
 					     __u32 weight)

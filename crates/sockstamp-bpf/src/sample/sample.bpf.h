@@ -4,43 +4,43 @@
  * block, drawn before any of it is seen, is measured and stands for all N: its weight. Every
  * message is thus measured with probability 1/N, regardless of its properties, and weighted sums
  * are unbiased. N is fixed, or follows the rate of the flow: 1 up to `setting_rate_cap` messages
- * per second. User space lowers the cap where measuring costs too much (cost/governor.rs).
+ * per second. User space lowers the cap if measuring costs too much (cost/governor.rs).
  *
- * In step, datagrams are chosen by their bytes (udp/in_step.bpf.h), and so are messages of TCP:
- * those that hold a sequence number which is a multiple of `setting_in_step`. Both ends of a
- * connection choose alike without talking, however packets are cut. The number is the absolute one:
- * it is known for connections that are older than sockstamp as well, and both ends have the same,
- * unless something between them rewrites it.
+ * In step, datagrams are chosen by their bytes (udp/in_step.bpf.h). TCP messages are chosen if they
+ * contain a sequence number that is a multiple of `setting_in_step`. Both ends of a connection
+ * choose the same messages without communicating, however packets are split. The number is
+ * absolute: it is also known for connections that are older than sockstamp, and both ends have the
+ * same number unless a device between them rewrites it.
  */
 #ifndef SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
 #define SOCKSTAMP_SAMPLE_SAMPLE_BPF_H
 
 #include "bpf/common.bpf.h"
 
-const volatile __u32 setting_rate_cap; /* measured messages a second; 0: no cap */
+const volatile __u32 setting_rate_cap; /* measured messages per second; 0: no cap */
 volatile __u32 rate_divisor; /* of the cap; 0 is 1: written by user space */
-const volatile __u32 setting_sample; /* one in so many; 0: by the cap */
+const volatile __u32 setting_sample; /* one message in this many; 0: by the cap */
 
 const volatile __u32 setting_in_step; /* a power of two; 0: messages are sampled as above */
 
 #define SAMPLE_WINDOW_NS 1000000000ULL
-/* Beyond this rate a flow would need more than 2^20 messages in a second for each measured one. */
+/* A larger weight needs more than 2^20 messages per second for each measured one. */
 #define SAMPLE_WEIGHT_MAX (1U << 20)
 
-/* More messages than a flow has in a second. */
+/* More messages than a flow has per second. */
 #define SAMPLE_REST (1U << 30)
 
 /* The number of steps of the cap per doubling of N. */
 #define SAMPLE_STEPS 8
 
 struct sampler {
-	__u64 window; /* when the rate began to be counted anew */
+	__u64 window; /* when the current count of the rate began */
 	__u32 skip; /* messages to pass over before the next measured one */
-	__u32 rest; /* messages of the block behind the drawn one */
+	__u32 rest; /* messages of the block after the drawn one */
 	__u32 weight; /* N of the block with the next measured message */
 	__u32 seen; /* messages of this window */
-	__u32 measured; /* those of them that were measured, since N was last doubled */
-	__u32 cap; /* of this window: another one waits for its end */
+	__u32 measured; /* measured messages of this window since N was last doubled */
+	__u32 cap; /* of this window: a new cap applies from the next one */
 };
 
 static __always_inline bool sampling(void)
@@ -48,7 +48,7 @@ static __always_inline bool sampling(void)
 	return setting_rate_cap || setting_sample;
 }
 
-/* Open a block of N messages, behind the `rest` of the last one. */
+/* Open a block of N messages, after the `rest` of the last block. */
 static __always_inline void sample_draw(struct sampler *sampler, __u32 rest, __u32 n)
 {
 	__u32 drawn = n > 1 ? bpf_get_prandom_u32() % n : 0;
@@ -58,7 +58,7 @@ static __always_inline void sample_draw(struct sampler *sampler, __u32 rest, __u
 	sampler->rest = n - 1 - drawn;
 }
 
-/* `own`: of a group; 0: everybody's. */
+/* Return the cap in force. `own`: the cap of a group; 0: that of all flows. */
 static __always_inline __u32 sample_cap(__u32 own)
 {
 	__u32 cap = own ? own : setting_rate_cap;
@@ -69,7 +69,7 @@ static __always_inline __u32 sample_cap(__u32 own)
 	return cap ? cap : 1;
 }
 
-/* N for the rate of the window that ends now. */
+/* Return N for the rate of the window that ends now. */
 static __always_inline __u32 sample_weight(const struct sampler *sampler, __u64 elapsed)
 {
 	__u64 rate = (__u64)sampler->seen * SAMPLE_WINDOW_NS / elapsed;
@@ -81,9 +81,10 @@ static __always_inline __u32 sample_weight(const struct sampler *sampler, __u64 
 }
 
 /*
- * Before each message. A window's end opens a new block, whatever is left of the last one: when
- * that is must depend on nothing that was drawn, or a message could be counted for by two blocks or
- * by none. `now` may be stale, so a clock that costs nothing will do.
+ * Return true if the window ends before the next message. The end of a window opens a new block,
+ * whatever is left of the last one. Its time must not depend on what was drawn: otherwise two
+ * blocks, or none, could stand for a message. `now` may be stale, so a clock that costs nothing
+ * will do.
  */
 static __always_inline bool sample_due(const struct sampler *sampler, __u64 now)
 {
@@ -106,7 +107,7 @@ static __always_inline void sample_open(struct sampler *sampler, __u64 now, __u3
 	sample_begin(sampler, now);
 }
 
-/* A window without a measured message: no block ends in it. */
+/* Begin a window without a measured message: no block ends in it. */
 static __always_inline void sample_rest(struct sampler *sampler, __u64 now)
 {
 	sampler->weight = SAMPLE_REST;
@@ -139,7 +140,7 @@ static __always_inline bool sample_skip(struct sampler *sampler)
 	return true;
 }
 
-/* The weight of the message that is being measured; draws the next one. */
+/* Return the weight of the message that is being measured, and draw the next one. */
 static __always_inline __u32 sample_take(struct sampler *sampler)
 {
 	__u32 weight = sampler->weight;
@@ -148,7 +149,7 @@ static __always_inline __u32 sample_take(struct sampler *sampler)
 	if (!sampling())
 		return 1;
 	if (setting_rate_cap && ++sampler->measured >= sampler->cap && weight < SAMPLE_WEIGHT_MAX) {
-		/* Faster than the last window promised; a few more at each step up to the new N. */
+		/* Messages come faster than predicted: a few more at each step up to the new N. */
 		next = weight * 2;
 		sampler->measured -= (sampler->cap + SAMPLE_STEPS - 1) / SAMPLE_STEPS;
 	}
@@ -156,28 +157,28 @@ static __always_inline __u32 sample_take(struct sampler *sampler)
 	return weight;
 }
 
-/* Return true if the bytes from `start` to before `end` hold a multiple; there are some. */
+/* Return true if the bytes from `start` to before `end`, at least one, contain a multiple. */
 static __always_inline bool stream_in_step(__u32 start, __u32 end)
 {
 	return ((start - 1) ^ (end - 1)) & ~(setting_in_step - 1) || end - start >= setting_in_step;
 }
 
-/* As sample_passes(), of TCP: in step, it depends on bytes that are not known yet. */
+/* Do as sample_passes() for TCP: in step, the choice depends on bytes that are not known yet. */
 static __always_inline bool stream_passes(const struct sampler *sampler)
 {
 	return !setting_in_step && sample_passes(sampler);
 }
 
-/* As sample_skip(), of TCP. */
+/* Do as sample_skip() for TCP. */
 static __always_inline bool stream_skip(struct sampler *sampler, __u32 start, __u32 end)
 {
 	return setting_in_step ? !stream_in_step(start, end) : sample_skip(sampler);
 }
 
 /*
- * As sample_take(), of TCP and UDP. Any phase of the multiples is equally probable, so `length`
- * bytes hold one with probability length / setting_in_step. The remainder is drawn: weights are
- * whole numbers.
+ * Do as sample_take() for TCP and UDP. Any phase of the multiples is equally probable, so `length`
+ * bytes contain one with probability length / setting_in_step. Weights are whole numbers: the
+ * fraction is drawn at random.
  */
 static __always_inline __u32 stream_take(struct sampler *sampler, __u32 length)
 {

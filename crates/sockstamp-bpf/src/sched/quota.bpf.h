@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tell the time that tasks wait for the CPU quota of their cgroup. The scheduler keeps for each
- * cgroup and CPU how long tasks have been held there, as cpu.stat.local shows it
- * (throttled_clock_self_time, kernel/sched/fair.c, v6.6), but not for each task. A task that waits
- * for its quota counts as waiting for a CPU: what its cgroup was held meanwhile, up to what the
- * task waited, is the task's.
+ * Find the time that tasks wait for the CPU quota of their cgroup. The scheduler records per cgroup
+ * and CPU how long tasks have been held, as cpu.stat.local shows (throttled_clock_self_time,
+ * kernel/sched/fair.c, v6.6), but not per task. A task that waits for its quota counts as waiting
+ * for a CPU. Its share is the time that its cgroup was held meanwhile, up to the time that it
+ * waited.
  */
 #ifndef SOCKSTAMP_SCHED_QUOTA_BPF_H
 #define SOCKSTAMP_SCHED_QUOTA_BPF_H
@@ -15,13 +15,13 @@
 #define QUOTA_UNKNOWN (~0ULL)
 #define MAX_RT_PRIO   100 /* include/linux/sched/prio.h: no quota holds those below */
 
-/* Hold the time that the tasks of one cgroup have waited for its quota on one CPU. */
+/* The time that the tasks of one cgroup have waited for its quota on one CPU. */
 struct quota {
 	__u64 queue; /* address of their struct cfs_rq; 0: the time is unknown */
 	__u64 throttled;
 };
 
-/* Keep what was noted at an event of a task, until its next one. */
+/* A note about an event of a task, kept until its next event. */
 struct quota_note {
 	__u64 event; /* an arrival's serial number, or a time; 0: it is being written */
 	__u64 task;
@@ -30,7 +30,7 @@ struct quota_note {
 };
 
 /*
- * Some 80 kB: as many messages as tasks with quotas may have under way. Slots are shared by hash
+ * The number of messages that tasks with quotas may have under way: 80 kB. Slots are shared by hash
  * and written without a lock; a lost note leaves a part unknown.
  */
 #define QUOTA_NOTES 2048
@@ -42,7 +42,7 @@ static __always_inline struct quota_note *quota_slot(__u64 task, __u64 event)
 	return &quota_notes[((task + event) * 0x61C8864680B583EBULL >> 53) % QUOTA_NOTES];
 }
 
-/* Return true if the kernel keeps the time. Where it does not, it is in the wait for a CPU. */
+/* Return true if the kernel records the time. Otherwise it is part of the wait for a CPU. */
 static __always_inline bool quota_told(void)
 {
 	return bpf_core_field_exists(((struct cfs_rq *)0)->throttled_clock_self_time) &&
@@ -86,8 +86,8 @@ static __always_inline void quota_write(struct quota_note *note, __u64 task, __u
 }
 
 /*
- * Return true if tasks of the cgroup may be held, or have been. Of one that only a cgroup above it
- * holds, the first time is missed.
+ * Return true if tasks of the cgroup may be held, or have been. If only a cgroup above it holds
+ * them, the first time is missed.
  */
 static __always_inline bool quota_matters(const struct quota *quota)
 {
@@ -112,7 +112,7 @@ static __always_inline void quota_note(const struct task_struct *task, __u64 eve
 	quota_write(quota_slot(address, event), address, event, run_delay, &quota);
 }
 
-/* Return true if this is the note of an event, also after its fields have been read. */
+/* Return true if this is the note about an event. Call it again after reading the fields. */
 static __always_inline bool quota_noted(const struct quota_note *note, __u64 task, __u64 event)
 {
 	barrier();
@@ -120,8 +120,8 @@ static __always_inline bool quota_noted(const struct quota_note *note, __u64 tas
 }
 
 /*
- * Return how long the cgroup of the running task was held since an event of it. It is a global
- * function, so that the verifier walks it once.
+ * Return how long the cgroup of the running task was held since an event of the task. A global
+ * function, so the verifier walks it once.
  */
 __noinline __u64 quota_since(__u64 event, __u64 now)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Keep the offset of the scheduler's clock, in which it notes what tasks do. */
+/* Keep the offset of the scheduler's clock, by which it records what tasks do. */
 #ifndef SOCKSTAMP_SCHED_RUN_CLOCK_BPF_H
 #define SOCKSTAMP_SCHED_RUN_CLOCK_BPF_H
 
@@ -7,26 +7,28 @@
 
 /*
  * The scheduler's clock is sched_clock(); a program cannot read it. The sample of a perf event
- * carries it (perf_event_clock(), kernel/events/core.c), so one that a timer takes on one CPU tells
- * how far CLOCK_MONOTONIC is from it. One writer; each field is one aligned word.
+ * carries it (perf_event_clock(), kernel/events/core.c), so a sample that a timer takes on one CPU
+ * gives its offset from CLOCK_MONOTONIC. There is one writer; each field is one aligned word.
  */
 struct run_clock {
 	__s64 offset; /* CLOCK_MONOTONIC - sched_clock() */
-	__u64 at; /* when that was seen; 0: never */
+	__u64 at; /* when the offset was measured; 0: never */
 	__u64 doubts; /* samples in a row that looked interrupted */
 };
 volatile struct run_clock run_clock;
 
-/* Between its two clock reads a sample takes some 0.1 µs, and the clocks drift apart by less. */
+/* A sample takes some 0.1 µs between its two clock reads, and the clocks drift apart by less. */
 #define RUN_CLOCK_DOUBTFUL_NS 2000
 #define RUN_CLOCK_DOUBTS      3
 /*
- * Without a sample for so long the timer is dead: its CPU went offline. One that idles may take no
- * sample either (seen on v6.18); the clocks were seen to drift apart by 0.4 µs per second.
+ * Without a sample for this long the timer is dead: its CPU went offline. A CPU that idles may take
+ * no sample either (seen on v6.18); the clocks were seen to drift apart by 0.4 µs per second.
  */
 #define RUN_CLOCK_STALE_NS 10000000000ULL
 
-/* An interruption between the two reads makes a sample too large, and the next one tells. */
+/*
+ * Take a sample. An interruption between the two reads makes it too large; the next one shows it.
+ */
 static __always_inline void run_clock_sample(__u64 now, __u64 scheduler)
 {
 	__s64 offset = now - scheduler;

@@ -2,9 +2,9 @@
 /*
  * Find the task that waited for the data, and when it got a CPU. sk_data_ready() fires before
  * sock_def_readable() wakes (net/core/sock.c, v6.18), so the waiting task is still on the socket's
- * wait queue; its entry's wake function tells how it waits. The scheduler notes for every task when
- * it got a CPU (struct sched_info, kernel/sched/stats.h): no scheduler hook is needed, and tasks
- * unrelated to selected sockets run none of this.
+ * wait queue; its entry's wake function tells how it waits. The scheduler records for every task
+ * when it got a CPU (struct sched_info, kernel/sched/stats.h). So no scheduler hook is needed, and
+ * tasks unrelated to selected sockets run none of this.
  */
 #ifndef SOCKSTAMP_SCHED_SCHED_BPF_H
 #define SOCKSTAMP_SCHED_SCHED_BPF_H
@@ -14,12 +14,12 @@
 #include "sched/run_clock.bpf.h"
 
 /*
- * The task that is expected to read the latest arrival, with its counters at that time. Their
- * difference to those at its read tells what it did in between.
+ * The task that is expected to read the latest arrival, with its counters at that time. The
+ * difference to its counters at the read shows what it did in between.
  */
 struct reader {
 	__u64 last; /* address of the task that read last */
-	__u64 task; /* address of the one expected */
+	__u64 task; /* address of the expected task */
 	__u64 ran; /* how long it had run; RAN_UNKNOWN */
 	__u64 run_delay; /* how long it had waited for a CPU */
 	__u32 runs; /* how often it had got one */
@@ -28,21 +28,21 @@ struct reader {
 
 #define RAN_UNKNOWN (~0ULL)
 
-/* The task that waited for the latest arrivals that found one waiting. */
+/* The task that waited for the latest arrivals for which a task was waiting. */
 struct waiter {
-	__u64 task; /* its address: memory that may be gone, so only read through safely */
+	__u64 task; /* its address: the memory may be gone, so use only safe reads */
 	__u64 run_delay; /* how long it had waited for a CPU by then */
 	__u32 runs; /* how often it had got one */
-	__u32 first; /* these arrivals, by serial number */
+	__u32 first; /* serial numbers of these arrivals */
 	__u32 last;
-	__u32 asleep; /* and not only about to sleep, or about to look */
+	__u32 asleep; /* and not only about to sleep, or about to check for data */
 	struct reader reader;
 };
 
-/* An address that no entry has, for an unknown function. */
+/* Stands for an unknown function: no entry has this address. */
 #define NO_FUNCTION (~0ULL)
 
-const volatile bool setting_sched; /* rx.wakeup is told from rx.app */
+const volatile bool setting_sched; /* rx.wakeup is a stage of its own */
 /* Addresses of the kernel's wake-up functions. */
 const volatile __u64 setting_wake_stream = NO_FUNCTION; /* a blocking read of a stream */
 const volatile __u64 setting_wake_datagram = NO_FUNCTION; /* a blocking read of a datagram */
@@ -51,10 +51,11 @@ const volatile __u64 setting_wake_epoll = NO_FUNCTION;
 const volatile __u64 setting_wake_uring = NO_FUNCTION;
 
 /*
- * Tasks that were woken but have not run yet have left their queue: epoll's at the wake-up
- * (ep_autoremove_wake_function(), fs/eventpoll.c), and on io_uring's only their state tells. They
- * are about to get data that comes then too. Slots are shared by hash and written without a lock: a
- * wrong one is noticed by its queue, its task's count or another reader.
+ * Tasks that were woken but have not run yet. They also get data that comes before they run, but
+ * their queue no longer shows them: a wake-up removes them from epoll's queue
+ * (ep_autoremove_wake_function(), fs/eventpoll.c), and on io_uring's queue only their state shows
+ * it. Slots are shared by hash and written without a lock. A wrong slot shows by its queue, by the
+ * count of its task, or because another task reads.
  */
 struct woken {
 	__u64 queue; /* address of the eventpoll or io_ring_ctx */
@@ -62,7 +63,7 @@ struct woken {
 	__u64 runs;
 };
 
-/* Some 6 kB: as many epoll instances as are likely to be woken in one scheduling delay. */
+/* The epoll instances that are likely to be woken within one scheduling delay: 6 kB. */
 #define WOKEN_SLOTS 256
 struct woken woken[WOKEN_SLOTS];
 
@@ -119,7 +120,10 @@ static __always_inline const void *entry_private(const struct wait_queue_entry *
 	return (const void *)word_at(&entry->private);
 }
 
-/* ep_poll() waits in the queue of the instance (fs/eventpoll.c). One within another is not seen. */
+/*
+ * Return the task that waits in the queue of the instance: ep_poll(), fs/eventpoll.c. An instance
+ * within another is not seen.
+ */
 static __always_inline const struct task_struct *epoll_waiter(const struct wait_queue_entry *entry)
 {
 	const void *watched =
@@ -146,7 +150,8 @@ static __always_inline const struct task_struct *uring_task(const struct io_kioc
 }
 
 /*
- * Return true if completions are only processed while a task waits for them, and none is known to.
+ * Return true if completions are only processed while a task waits for them, and no task is known
+ * to wait.
  */
 static __always_inline bool uring_deferred(const struct io_ring_ctx *ring)
 {
@@ -162,8 +167,9 @@ static __always_inline bool uring_deferred(const struct io_ring_ctx *ring)
 }
 
 /*
- * The task that submitted the read does it, as task work, which wakes it from any sleep; but with
- * IORING_SETUP_DEFER_TASKRUN only from the wait for completions (io_uring/io_uring.c, v6.18).
+ * Return the task that submitted the read. It makes the read as task work, which wakes it from any
+ * sleep, but with IORING_SETUP_DEFER_TASKRUN only from the wait for completions
+ * (io_uring/io_uring.c, v6.18).
  */
 static __always_inline const struct task_struct *uring_waiter(const struct wait_queue_entry *entry)
 {
@@ -179,8 +185,8 @@ static __always_inline const struct task_struct *uring_waiter(const struct wait_
 }
 
 /*
- * The address of the task that an entry of a socket's queue wakes; 0: of none that is known. A
- * global function, so that the verifier walks it once, and not once per entry.
+ * Return the address of the task that an entry of a socket's queue wakes; 0 if it is unknown. A
+ * global function, so the verifier walks it once, not once per entry.
  */
 __noinline __u64 entry_waiter(__u64 link)
 {
@@ -199,10 +205,10 @@ __noinline __u64 entry_waiter(__u64 link)
 	return 0;
 }
 
-/* Entries of a socket's queue that are examined: there are rarely two. */
+/* The number of entries of a socket's queue that are examined: there are rarely two. */
 #define WAITERS_MAX 4
 
-/* The first to wait, of several. The queue may change meanwhile: every read is safe. */
+/* Return the first waiting task. The queue may change meanwhile: every read is safe. */
 static __always_inline const struct task_struct *sock_waiter(const struct sock *sk)
 {
 	const struct socket_wq *queue = (const struct socket_wq *)word_at(&sk->sk_wq);
@@ -220,8 +226,8 @@ static __always_inline const struct task_struct *sock_waiter(const struct sock *
 }
 
 /*
- * The scheduler's times are its own: it leaves the time of interrupts out (IRQ_TIME_ACCOUNTING),
- * and is a few microseconds late. What does not fit by more than that is of another task.
+ * The scheduler leaves out the time of interrupts (IRQ_TIME_ACCOUNTING), and is a few microseconds
+ * late. Times that differ by more than this belong to another task.
  */
 #define SPENT_SLACK_NS 50000
 
@@ -229,15 +235,15 @@ static __always_inline bool task_on_cpu(const struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->on_cpu))
 		return false;
-	/* The verifier lets no read pass the end of a field. */
+	/* The verifier refuses reads beyond the end of a field. */
 	if (bpf_core_field_size(task->on_cpu) == sizeof(unsigned char))
 		return kernel_read(task, struct task_struct___byte, on_cpu);
 	return kernel_read(task, struct task_struct, on_cpu);
 }
 
 /*
- * Return how long a task had run in all by `now`. The scheduler adds what has passed since it gave
- * the task a CPU only with the next tick or switch (update_curr(), kernel/sched/fair.c, v6.18).
+ * Return how long a task had run in all by `now`. The scheduler adds the time since it gave the
+ * task a CPU only at the next tick or switch (update_curr(), kernel/sched/fair.c, v6.18).
  */
 static __always_inline __u64 task_ran(const struct task_struct *task, __u64 now)
 {
@@ -260,7 +266,7 @@ static __always_inline __u64 task_delay(const struct task_struct *task, __u64 no
 	__u64 delay = kernel_read(task, struct task_struct, sched_info.run_delay);
 	__u64 queued = kernel_read(task, struct task_struct, sched_info.last_queued);
 
-	/* It waits right now, which the scheduler adds once it has a CPU. */
+	/* It waits right now: the scheduler adds this wait when the task gets a CPU. */
 	if (queued && run_clock_known(now) && now > run_clock_time(queued))
 		delay += now - run_clock_time(queued);
 	return delay;
@@ -270,7 +276,7 @@ static __always_inline __u64 task_delay(const struct task_struct *task, __u64 no
 static __always_inline void reader_note(struct reader *reader, const struct task_struct *task,
 					__u32 arrival, __u64 now)
 {
-	/* Where memory can be given no type, this would take a call per field. */
+	/* Without casts this would take a call per field. */
 	if (!setting_casts || !task)
 		return;
 	reader->task = 0;
@@ -284,8 +290,7 @@ static __always_inline void reader_note(struct reader *reader, const struct task
 }
 
 /*
- * Note at sk_data_ready() the task that waits for this arrival; each has the number after the last
- * one's.
+ * Note at sk_data_ready() the task that waits for this arrival. Arrivals have consecutive numbers.
  */
 static __always_inline void sched_note(const struct sock *sk, struct waiter *waiter, __u32 arrival,
 				       __u64 now)
@@ -296,7 +301,7 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
 
 	if (!setting_sched)
 		return;
-	/* It was woken by earlier data, and has not run since. */
+	/* Earlier data woke it, and it has not run since. */
 	task = (const struct task_struct *)waiter->task;
 	if (waiter->asleep && task_runs(task) == waiter->runs) {
 		waiter->last = arrival;
@@ -306,7 +311,7 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
 	}
 	task = sock_waiter(sk);
 	if (!task) {
-		/* The one that reads this socket has other work. */
+		/* The task that reads this socket has other work. */
 		task = (const struct task_struct *)reader->last;
 		reader_note(reader, task, arrival, now);
 		if (task)
@@ -327,9 +332,9 @@ static __always_inline void sched_note(const struct sock *sk, struct waiter *wai
 }
 
 /*
- * Return at the read how long after `ready` the reader, if it had waited for this arrival, got a
- * CPU; otherwise STAGE_ABSENT. If it got a CPU more than once, the scheduler no longer knows the
- * first time, but knows the whole time in run queues; that is also used where its clock is unknown.
+ * Return how long after `ready` the reader got a CPU, or STAGE_ABSENT if it had not waited for this
+ * arrival. If it got a CPU more than once, the scheduler no longer knows the first time, but still
+ * knows the whole time in run queues. That time is also used if the scheduler's clock is unknown.
  */
 static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
 					  const struct task_struct *task, __u32 arrival,
@@ -357,12 +362,14 @@ static __always_inline __u64 sched_wakeup(const struct waiter *waiter,
 
 #define SPENT_UNKNOWN (~0ULL)
 
-/* rx.app of a read, and what its task did in it and in rx.wakeup. Stacks have no room for more. */
+/*
+ * rx.app of a read, and what its task did in rx.app and rx.wakeup. The stack has no room for more.
+ */
 struct spent {
 	__u64 app;
-	__u64 running; /* SPENT_UNKNOWN: nothing is known of it */
+	__u64 running; /* SPENT_UNKNOWN: all of it is unknown */
 	__u64 runnable; /* waiting for a CPU, or for the quota */
-	__u64 quota; /* the cgroup was held, in rx.wakeup and rx.app; QUOTA_UNKNOWN */
+	__u64 quota; /* time that the cgroup was held in both stages; QUOTA_UNKNOWN */
 };
 
 static __always_inline bool spent_known(const struct spent *spent)
@@ -370,7 +377,7 @@ static __always_inline bool spent_known(const struct spent *spent)
 	return spent->running != SPENT_UNKNOWN;
 }
 
-/* rx.wakeup is the first wait. Return what it has of the quota's. */
+/* Return the part of rx.wakeup that was for the quota; rx.wakeup is the first wait. */
 static __always_inline __u64 spent_held(const struct spent *spent, __u64 wakeup)
 {
 	if (wakeup == STAGE_ABSENT || spent->quota == QUOTA_UNKNOWN)
@@ -385,7 +392,7 @@ static __always_inline __u64 spent_runqueue(const struct spent *spent, __u64 wak
 	return wakeup - spent_held(spent, wakeup);
 }
 
-/* Return what rx.app has of the quota's. */
+/* Return the part of rx.app that was for the quota. */
 static __always_inline __u64 spent_throttled(const struct spent *spent, __u64 wakeup)
 {
 	__u64 left;
@@ -469,16 +476,15 @@ static __always_inline void sched_spent(struct waiter *waiter, const struct task
 		return;
 	ran = task_ran(task, now) - ran;
 	delay = task->sched_info.run_delay - delay;
-	/* More than one wait for a CPU is in rx.wakeup as a whole. */
+	/* If there were several waits for a CPU, rx.wakeup has all of them. */
 	if (wakeup != STAGE_ABSENT)
 		delay = delay > wakeup ? delay - wakeup : 0;
 	spent_compute(spent, ran, delay);
 }
 
 /*
- * Split the time from `ready` to a read into rx.wakeup, which is returned, and rx.app. `spent`
- * comes as zeros. A global function, so that the verifier walks it once and not once per path
- * through the read.
+ * Split the time from `ready` to a read into rx.wakeup, which is returned, and rx.app. `spent` must
+ * be zero. A global function, so the verifier walks it once, not once per path through the read.
  */
 __noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, __u64 now,
 			    struct spent *spent)
@@ -501,8 +507,8 @@ __noinline __u64 sched_read(struct waiter *waiter, __u32 arrival, __u64 ready, _
 }
 
 /*
- * Find how long the reader waited for its quota. The caller of sched_read() does it: the stack has
- * no room for one more frame below that.
+ * Find how long the reader waited for its quota. The caller of sched_read() calls this: the stack
+ * has no room for one more frame below that function.
  */
 static __always_inline void sched_quota(struct spent *spent, __u32 arrival, __u64 wakeup, __u64 now)
 {

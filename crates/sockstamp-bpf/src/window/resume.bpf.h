@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Start the state of a flow anew after a gap between windows. */
+/* Reset the state of a flow after a gap between windows. */
 #ifndef SOCKSTAMP_WINDOW_RESUME_BPF_H
 #define SOCKSTAMP_WINDOW_RESUME_BPF_H
 
@@ -8,10 +8,11 @@
 #include "tcp/send/end.bpf.h"
 
 /*
- * A call that waits for memory goes on without a sign. Only a segment can wake its task: it passes
- * tcp_probe first, where the wait is seen (sk_write_pending). A call that copies is seen as one
- * that begins, unless the socket's owner lets the backlog in meanwhile (`calls`): but only if it
- * takes no turn in all of WINDOW_LEAD_NS, in which no message counts.
+ * Reset the state of sends, and note whether a send call may be under way. No hook shows that a
+ * call waits for memory. But only a segment can wake its task, and the segment passes tcp_probe
+ * first, where the wait is seen (sk_write_pending). A call that copies looks like a new one, unless
+ * the socket's owner processes the backlog meanwhile (`calls`). This needs a call that takes no
+ * turn in all of WINDOW_LEAD_NS, in which no message counts.
  */
 static __always_inline void resume_sending(const struct sock *sk, const struct tcp_sock *tp,
 					   struct flow *flow, bool calls)
@@ -32,7 +33,7 @@ static __always_inline void resume_sending(const struct sock *sk, const struct t
 	flow->exchange.state = 0;
 }
 
-/* Of bytes that are here already it is not known when they came. */
+/* Reset the state of reads. The arrival times of unread bytes are unknown. */
 static __always_inline void resume_receiving(const struct tcp_sock *tp, struct flow *flow)
 {
 	struct receiving *rx = &flow->rx;
@@ -55,7 +56,7 @@ static __always_inline void resume_receiving(const struct tcp_sock *tp, struct f
 }
 
 /*
- * Start a flow's state anew after a gap, with its socket locked. `calls`: a send call may be under
+ * Reset a flow's state after a gap, with its socket locked. `calls`: a send call may be under
  * way. A global function, so that the verifier walks it once.
  */
 __noinline int flow_resume(struct flow *flow, __u32 calls)
@@ -63,7 +64,7 @@ __noinline int flow_resume(struct flow *flow, __u32 calls)
 	const struct tcp_sock *tp;
 	const struct sock *sk;
 
-	/* Check again, because the verifier walks it even where it is not called. */
+	/* Check again, because the verifier walks this function even if it is never called. */
 	if (!flow || !setting_casts || !setting_windows)
 		return 0;
 	sk = cast_kernel((void *)flow->rx.key, struct sock);

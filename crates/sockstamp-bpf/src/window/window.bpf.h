@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Measure in windows: the programs that events of all sockets run are attached for a part of the
- * time, and gone in between. A message belongs to the window in which its call ends. It stands for
- * as many messages as the windows are a part of the time, on top of the sampler's weight: whether a
- * call ends in a window does not depend on the message.
+ * Measure in windows: programs that run for all sockets are attached for a part of the time, and
+ * detached in between. A message belongs to the window in which its call ends. If windows are one
+ * Nth of the time, its weight is N times that of the sampler: whether a call ends in a window does
+ * not depend on the message.
  *
- * The programs come WINDOW_LEAD_NS before a window and stay up to WINDOW_TAIL_NS after it, so that
- * messages are followed to their end. A message that began before the programs came, or takes
- * longer than they stay, is refused (`window`). Between windows nothing keeps a flow's state up to
- * date: its first event after a gap starts it anew (resume.bpf.h).
+ * Programs are attached WINDOW_LEAD_NS before a window and stay up to WINDOW_TAIL_NS after it, to
+ * follow messages to their end. A message that began before they were attached, or takes longer
+ * than they stay, is refused (`window`). Between windows nothing updates a flow's state: its first
+ * event after a gap resets it (resume.bpf.h).
  *
- * A weight of 1 is for a window without an end: all messages are measured again.
+ * The weight 1 belongs to a window without an end: then all messages are measured again.
  */
 #ifndef SOCKSTAMP_WINDOW_WINDOW_BPF_H
 #define SOCKSTAMP_WINDOW_WINDOW_BPF_H
@@ -18,18 +18,18 @@
 #include "bpf/common.bpf.h"
 
 struct window {
-	__u64 opens; /* calls that end from here on count; written last while programs run */
-	__u64 length; /* ... for so long; ~0: to the end */
+	__u64 opens; /* calls that end after this count; written last while programs run */
+	__u64 length; /* ... for this long; ~0: to the end */
 	__u32 number; /* of the window; 0: the first, which begins with the measurement */
-	__u32 weight; /* messages that one in it stands for */
-	__u32 off; /* the programs are gone: written last before they go, and before they come */
+	__u32 weight; /* of each message in it */
+	__u32 off; /* programs are detached: written last before that, and before attaching */
 	__u32 padding;
 };
 
 /* Written by user space. */
 volatile struct window window;
 
-/* There may be gaps. */
+/* There may be gaps between windows. */
 const volatile bool setting_windows;
 
 static __always_inline bool window_off(void)
@@ -37,7 +37,7 @@ static __always_inline bool window_off(void)
 	return setting_windows && window.off;
 }
 
-/* Return true if only a part of the time is measured: then a message's time is to be known. */
+/* Return true if only a part of the time is measured: then the time of each message matters. */
 static __always_inline bool window_bounded(void)
 {
 	return setting_windows && window.length != ~0ULL;
@@ -53,7 +53,7 @@ static __always_inline __u32 window_weight(void)
 	return setting_windows ? window.weight : 1;
 }
 
-/* Return true if a message took longer than the programs are attached for its sake. */
+/* Return true if a message took longer than programs stay attached for it. */
 static __always_inline bool window_exceeded(__u64 ns, __u64 bound)
 {
 	return setting_windows && window.number && window.weight > 1 && ns > bound;

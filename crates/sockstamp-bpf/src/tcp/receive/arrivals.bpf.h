@@ -5,7 +5,7 @@
  * within a bound, and the rest is evicted.
  *
  * There is one writer, under the socket lock; readers take no lock. Appending changes nothing that
- * a reader may look at; every move of arrivals changes the upper half of `state`, so a reader that
+ * a reader may examine. Every move of arrivals changes the upper half of `state`; a reader that
  * finds it changed looks again.
  */
 #ifndef SOCKSTAMP_TCP_RECEIVE_ARRIVALS_BPF_H
@@ -13,12 +13,12 @@
 
 #include "flow/state.bpf.h"
 
-/* Memory that was added goes once it has not been needed for so long. */
+/* Free added memory once it has not been needed for this long. */
 #define GROWN_FOR_NS 1000000000ULL
 
-#define MERGE_AGE_PART 20 /* of its age, a time may be wrong by merging */
-#define MERGE_FLOOR_NS 1000000 /* ... or by this, where that is not enough */
-/* The part of its memory that a pass must leave free: or each arrival would bring the next one. */
+#define MERGE_AGE_PART 20 /* merging may make a time wrong by this part of its age */
+#define MERGE_FLOOR_NS 1000000 /* ... or, if that is not enough, by this */
+/* Leave this part of the memory free in a pass: otherwise each arrival would cause another one. */
 #define ROOM_PART 8
 
 static __always_inline __u32 arrivals_count(const struct receiving *rx)
@@ -31,15 +31,15 @@ static __always_inline __u32 arrivals_capacity(const struct unread *grown)
 	return grown ? UNREAD : ARRIVALS;
 }
 
-/* NULL: there is no such index. */
+/* Return NULL if there is no such index. */
 static __always_inline struct arrival *arrival_at(struct receiving *rx, struct unread *grown,
 						  __u32 index)
 {
 	__u64 bounded = index;
 
 	/*
-	 * Compare the very value that is used, and not earlier. The two barriers differ, because
-	 * the compiler would otherwise form both addresses with the larger bound, which the
+	 * Compare the same value that is used, right before its use. The two barriers differ,
+	 * because the compiler would otherwise form both addresses with the larger bound, which the
 	 * verifier of v6.1 refuses.
 	 */
 	barrier_var(bounded);
@@ -84,10 +84,9 @@ static __always_inline __u64 larger(__u64 a, __u64 b)
 }
 
 /*
- * Return true if bytes of `before` may be one arrival with `next`, which came after them: each
- * stage of a read of them, and their sum, is then wrong by a bounded time: by half of the range in
- * which they became readable, and by the span of the other times. `now` is not later than any such
- * read.
+ * Return true if `before` may be merged into `next`, which came later. Each stage of a read of
+ * these bytes, and their sum, is then wrong by a bounded time: by half of the range in which they
+ * became readable, and by the span of the other times. `now` is not later than any such read.
  */
 static __always_inline bool arrivals_merge(const struct arrival *before, struct arrival *next,
 					   __u64 now, __u64 floor)
@@ -111,23 +110,20 @@ static __always_inline bool arrivals_merge(const struct arrival *before, struct 
 	return true;
 }
 
-/*
- * Return when the byte before `end` became readable, as far as known: in the middle of the possible
- * range.
- */
+/* Return when the byte before `end` became readable: the middle of the possible range. */
 static __always_inline __u64 arrival_ready(const struct arrival *arrival, __u32 end)
 {
 	return arrival->ready -
 	       (arrival->seq_end == end ? 0 : (__u64)arrival->range * RANGE_NS / 2);
 }
 
-/* A pass over all arrivals, which leaves fewer. */
+/* A pass over all arrivals, to reduce their number. */
 struct pass {
 	__u64 now;
 	__u64 floor;
-	__u32 copied; /* up to where the application has copied */
+	__u32 copied; /* the application has copied up to here */
 	__u32 kept;
-	__u32 evict; /* so many of the oldest */
+	__u32 evict; /* the number of oldest arrivals to evict */
 	__u32 merges;
 };
 
@@ -137,7 +133,7 @@ struct passed {
 	struct pass pass;
 };
 
-/* It is a global function, as arrivals_before(). */
+/* A global function for the same reason as arrivals_before(). */
 __noinline int arrivals_keep(struct receiving *rx, struct unread *grown, __u32 index,
 			     struct pass *pass)
 {
@@ -152,7 +148,8 @@ __noinline int arrivals_keep(struct receiving *rx, struct unread *grown, __u32 i
 		return 0;
 	if (!seq_after(arrival->seq_end, rx->done))
 		return 0;
-	/* The read that took these bytes ends with others; the first of it is kept for its age. */
+	/* The read that took these bytes ends with later ones; keep the first arrival for its age.
+	 */
 	if (last && seq_before(arrival->seq_end, pass->copied))
 		return 0;
 	if (pass->evict) {
@@ -208,8 +205,7 @@ static __always_inline struct unread *arrivals_grow(struct receiving *rx)
 }
 
 /*
- * Makes room for `wanted` arrivals, if it can. A global function, so that the verifier walks it
- * once.
+ * Make room for `wanted` arrivals, if possible. A global function, so the verifier walks it once.
  */
 __noinline int arrivals_make_room(struct receiving *rx, __u32 wanted, __u32 copied, __u64 now)
 {
@@ -220,7 +216,7 @@ __noinline int arrivals_make_room(struct receiving *rx, __u32 wanted, __u32 copi
 	if (!rx)
 		return 0;
 	passed.grown = arrivals_grown(rx);
-	/* Its content is lost unless it was found there before. */
+	/* Give up if the element is gone: the arrivals in it are lost. */
 	if (rx->state & ARRIVALS_GROWN && !passed.grown)
 		return 0;
 	room = larger(wanted, arrivals_capacity(passed.grown) / ROOM_PART);
@@ -241,7 +237,7 @@ __noinline int arrivals_make_room(struct receiving *rx, __u32 wanted, __u32 copi
 	return 0;
 }
 
-/* Everything that arrived was read. */
+/* Start again after everything that arrived was read. */
 static __always_inline void arrivals_restart(struct receiving *rx, __u64 now)
 {
 	__u64 state = rx->state & ~(__u64)(ARRIVALS_COUNT | ARRIVALS_EVICTED);
@@ -255,7 +251,7 @@ static __always_inline void arrivals_restart(struct receiving *rx, __u64 now)
 		bpf_map_delete_elem(&unread, &key);
 }
 
-/* Before arrivals are added. */
+/* Prepare for the addition of arrivals. */
 static __always_inline struct unread *arrivals_open(struct receiving *rx, __u32 wanted,
 						    __u32 copied, __u64 now)
 {
@@ -290,7 +286,7 @@ static __always_inline __u32 arrivals_add(struct receiving *rx, struct unread *g
 	return 1;
 }
 
-/* Turn what was written after the existing arrivals into one of them, or more. */
+/* Count the elements that were written after the existing arrivals as arrivals. */
 static __always_inline void arrivals_close(struct receiving *rx, __u32 added, __u32 end)
 {
 	rx->end = end;
@@ -298,8 +294,8 @@ static __always_inline void arrivals_close(struct receiving *rx, __u32 added, __
 }
 
 /*
- * Return the number of arrivals with bytes only up to `seq`. It is a global function: with known
- * bounds of the search, the verifier would walk every path through it.
+ * Return the number of arrivals with bytes only up to `seq`. A global function: if the verifier
+ * knew the bounds of the search, it would walk every path.
  */
 __noinline __u32 arrivals_before(struct receiving *rx, struct unread *grown, __u32 count, __u32 seq)
 {
@@ -321,7 +317,7 @@ __noinline __u32 arrivals_before(struct receiving *rx, struct unread *grown, __u
 	return low;
 }
 
-/* The same. A reader that keeps up finds one arrival, without a call. */
+/* Do the same as arrivals_before(). A reader that keeps up finds one arrival, without a call. */
 static __always_inline __u32 arrivals_search(struct receiving *rx, struct unread *grown,
 					     __u32 count, __u32 seq)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Head-of-line blocking. At tracepoint tcp_probe, the first thing in tcp_rcv_established()
- * (net/ipv4/tcp_input.c, v6.18), the socket is locked and TCP has not looked at the segment yet:
- * one that starts behind rcv_nxt and within the window is about to be queued out of order
- * (tcp_data_queue()), and one that starts at or before it while others wait may fill the hole.
- * When it has, what waited becomes arrivals, each with the time that it waited.
- * In other states than ESTABLISHED the tracepoint is silent: the socket itself calls back there, or
- * tcp_rcv_state_process() is traced. Else what waits then is refused (`hol`).
+ * Find head-of-line blocking. At tracepoint tcp_probe, at the start of tcp_rcv_established()
+ * (net/ipv4/tcp_input.c, v6.18), the socket is locked and TCP has not processed the segment yet. A
+ * segment that starts after rcv_nxt and within the window is about to be queued out of order
+ * (tcp_data_queue()). A segment that starts at or before rcv_nxt may fill the hole if others wait.
+ * When it has, the waiting segments become arrivals, each with the time that it waited. In states
+ * other than ESTABLISHED the tracepoint does not fire: the socket itself calls back there, or
+ * tcp_rcv_state_process() is traced. Otherwise reads of bytes that wait then are refused (`hol`).
  */
 #ifndef SOCKSTAMP_TCP_RECEIVE_HOL_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_HOL_BPF_H
@@ -17,15 +17,15 @@
 
 enum hol_view {
 	HOL_SPLIT, /* rx.hol is a stage of its own */
-	HOL_INCLUDE, /* its time is part of rx.stack */
+	HOL_INCLUDE, /* the wait is part of rx.stack */
 	HOL_EXCLUDE, /* reads that waited are refused */
-	HOL_UNSEEN, /* not looked for: its time falls where it may */
+	HOL_UNSEEN, /* no hook looks for it: the wait counts in other stages */
 };
 
 const volatile __u32 setting_hol;
 const volatile bool setting_half_closed; /* tcp_rcv_state_process() is traced */
 
-/* The skb's RX software stamp on CLOCK_MONOTONIC; 0 without one to trust. */
+/* Return the skb's RX software stamp on CLOCK_MONOTONIC; 0 if there is none to trust. */
 static __always_inline __u64 hol_stamp(const struct sk_buff *skb)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -59,12 +59,12 @@ static __always_inline void hol_release(struct receiving *rx)
 	rx->reordered = false;
 }
 
-/* NULL: there is no such index. */
+/* Return NULL if there is no such index. */
 static __always_inline struct out_of_order *hol_at(struct reordered *known, __u32 index)
 {
 	__u64 bounded = index;
 
-	/* Compare the very value that is used, and not earlier. */
+	/* Compare the same value that is used, right before its use. */
 	barrier_var(bounded);
 	if (bounded >= REORDERED)
 		return NULL;
@@ -73,7 +73,8 @@ static __always_inline struct out_of_order *hol_at(struct reordered *known, __u3
 }
 
 /*
- * Return where segments begin that end after `seq`. It is a global function, as arrivals_before().
+ * Return the index of the first segment that ends after `seq`. A global function for the same
+ * reason as arrivals_before().
  */
 __noinline __u32 hol_before(struct reordered *known, __u32 seq)
 {
@@ -119,7 +120,8 @@ static __always_inline bool hol_merge(const struct out_of_order *before, struct 
 	return true;
 }
 
-/* Return how many segments are kept then. It is a global function, as arrivals_before(). */
+/* Return the new number of kept segments. A global function for the same reason as
+ * arrivals_before(). */
 __noinline __u32 hol_keep(struct reordered *known, __u32 index, __u32 kept, __u64 now, __u64 floor)
 {
 	struct out_of_order *segment, *last, *next;
@@ -163,7 +165,7 @@ static __always_inline void hol_pass(struct hol_pass *pass)
 	known->end = pass->kept;
 }
 
-/* Less than 1 ms where nothing waited for long: 20 steps tell one wait from another. */
+/* Return less than 1 ms if no segment waited for long: 20 steps distinguish waits. */
 static __always_inline __u64 hol_floor(__u64 longest)
 {
 	__u64 floor = longest / MERGE_AGE_PART;
@@ -172,8 +174,8 @@ static __always_inline __u64 hol_floor(__u64 longest)
 }
 
 /*
- * Short waits are told from one another as long as there is room; then they are right within 1 ms,
- * as all times are.
+ * Keep short waits apart as long as there is room; without room they are accurate to 1 ms, as all
+ * times are.
  */
 static __always_inline void hol_make_room(struct reordered *known, __u64 now)
 {
@@ -206,7 +208,7 @@ static long hol_shift_step(__u32 index, struct shift *shift)
 	return 0;
 }
 
-/* Puts a segment where it belongs, without the bytes that came before: they came then. */
+/* Insert a segment in its place, without the bytes that had come before it. */
 static __always_inline bool hol_insert(struct reordered *known, struct out_of_order *segment)
 {
 	__u32 index = hol_before(known, segment->seq);
@@ -236,8 +238,8 @@ static __always_inline bool hol_insert(struct reordered *known, struct out_of_or
 }
 
 /*
- * TCP may drop waiting segments, from their end on, when memory is short (tcp_prune_ofo_queue(),
- * v6.18). Dropped ones come again.
+ * Forget dropped segments. If memory is short, TCP may drop waiting segments, the last ones first
+ * (tcp_prune_ofo_queue(), v6.18). They will be retransmitted.
  */
 static __always_inline void hol_pruned(const struct tcp_sock *tp, struct reordered *known)
 {
@@ -251,7 +253,7 @@ static __always_inline void hol_pruned(const struct tcp_sock *tp, struct reorder
 	known->end = hol_before(known, end);
 }
 
-/* From here on, while some wait, nothing is known of those that start earlier. */
+/* Treat waiting segments that start before `end` as unknown. */
 static __always_inline void hol_forget(struct receiving *rx, __u32 end)
 {
 	if (!rx->unknown || seq_after(end, rx->unknown_end))
@@ -259,7 +261,7 @@ static __always_inline void hol_forget(struct receiving *rx, __u32 end)
 	rx->unknown = true;
 }
 
-/* A global function, so that the verifier walks it once. */
+/* A global function, so the verifier walks it once. */
 __noinline int hol_queued(struct receiving *rx, __u64 now)
 {
 	struct reordered *known;
@@ -276,7 +278,7 @@ __noinline int hol_queued(struct receiving *rx, __u64 now)
 	return 0;
 }
 
-/* TCP is done with the segment that may have been about to be queued out of order. */
+/* Decide whether TCP queued the latest segment out of order: TCP has processed it by now. */
 static __always_inline void hol_settle(const struct tcp_sock *tp, struct receiving *rx)
 {
 	struct reordered *known = hol_known(rx);
@@ -320,7 +322,7 @@ static __always_inline void hol_queue(const struct tcp_sock *tp, struct receivin
 	rx->latest_ooopack = tp->rcv_ooopack;
 }
 
-/* A segment with data, before TCP works on it. */
+/* See a segment with data before TCP processes it. */
 static __always_inline void hol_segment(const struct tcp_sock *tp, struct flow *flow,
 					const struct sk_buff *skb, const struct tcp_skb_cb *cb)
 {
@@ -354,7 +356,7 @@ static __always_inline bool hol_waited(const struct tcp_sock *tp, struct receivi
 	return waited;
 }
 
-/* Segments that a filler released, on their way to become arrivals. */
+/* The segments that a filler released, until they are arrivals. */
 struct release {
 	struct receiving *rx;
 	struct unread *grown;
@@ -362,15 +364,16 @@ struct release {
 	struct arrival arrival; /* the latest */
 	__u64 filled; /* when the missing segment was stamped */
 	__u64 floor;
-	__u32 end; /* of what can be read */
+	__u32 end; /* of the readable bytes */
 	__u32 added;
 	__u32 stack_ns;
 };
 
 /*
- * Add an arrival after those that are there and `added` more, or more bytes to the last of these,
- * which no reader can ask for yet. At the last index are all bytes for which there is none. Return
- * how many are added now. It is a global function, as arrivals_before().
+ * Add an arrival after the existing ones and `added` new ones, or add its bytes to the last new
+ * one; no reader can see the new ones yet. The last index gets all bytes that find no index of
+ * their own. Return the number of new arrivals. A global function for the same reason as
+ * arrivals_before().
  */
 __noinline __u32 hol_append(struct receiving *rx, struct unread *grown, struct arrival *next,
 			    __u64 floor, __u32 added)
@@ -415,7 +418,9 @@ static __always_inline __u32 seq_least(__u32 a, __u32 b)
 	return seq_before(a, b) ? a : b;
 }
 
-/* Bytes up to `end` that had not come before: the segment brought them, or nobody knows what did.
+/*
+ * Add bytes up to `end` that had not come before: the segment brought them, or their origin is
+ * unknown.
  */
 static __always_inline void hol_fill(struct release *release, __u32 end)
 {
@@ -453,7 +458,7 @@ static long hol_release_step(__u32 index, struct release *release)
 	return 0;
 }
 
-/* The stack's time of a segment while others waited behind it. */
+/* Return the rx.stack time of a segment that came while others waited for it. */
 static __always_inline __u32 hol_stack_ns(const struct receiving *rx, __u64 ready)
 {
 	__u64 since = rx->filler_ns + ready - rx->filler;
@@ -464,8 +469,9 @@ static __always_inline __u32 hol_stack_ns(const struct receiving *rx, __u64 read
 }
 
 /*
- * Bytes from `start` on can be read since `ready`, with a segment that came while others waited. A
- * global function, so that the verifier walks it once. Returns how many arrivals it added.
+ * Add the arrivals of bytes from `start` on, which are readable since `ready` because a segment
+ * came while others waited. Return the number of new arrivals. A global function, so the verifier
+ * walks it once.
  */
 __noinline int hol_released(struct receiving *rx, __u32 start, __u32 end, __u64 ready)
 {

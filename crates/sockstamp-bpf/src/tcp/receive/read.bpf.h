@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RX of TCP. sk_data_ready() fires, with the socket locked, each time more bytes can be read, or
- * the socket calls back before it (kernel/series): that notes "readable up to here, since now",
- * with the stamp of the skb that brought them. A read call takes bytes in order, so the arrival of
- * its last byte is found by sequence number: no skb is needed on the reading side, and coalescing
- * and partial reads lose nothing.
+ * Measure reads of TCP. sk_data_ready() fires, with the socket locked, each time more bytes can be
+ * read, or the socket calls back before it (kernel/series). The program notes "readable up to here,
+ * since now", with the stamp of the skb that brought the bytes. A read call takes bytes in order,
+ * so the arrival of its last byte is found by sequence number. The reading side needs no skb, and
+ * coalescing and partial reads lose nothing.
  */
 #ifndef SOCKSTAMP_TCP_RECEIVE_READ_BPF_H
 #define SOCKSTAMP_TCP_RECEIVE_READ_BPF_H
@@ -21,8 +21,8 @@
 #include "window/resume.bpf.h"
 
 /*
- * Return true if segments of the connection come to no hook: its own side is closed, no function is
- * traced, and it does not call back for them.
+ * Return true if no hook sees segments of the connection: its own side is closed, no function is
+ * traced, and it does not call back for segments.
  */
 static __always_inline bool rx_unprobed(const struct sock *sk)
 {
@@ -33,8 +33,7 @@ static __always_inline bool rx_unprobed(const struct sock *sk)
 	return !setting_bit || !(bits_on(tcp_of(sk)) & ASKED_SEGMENTS);
 }
 
-/* Bytes that can be read with a segment that came while others waited, or with those that waited.
- */
+/* Add bytes that are readable because a segment came while others waited. */
 static __always_inline __u32 rx_released(const struct sock *sk, struct receiving *rx, __u32 start,
 					 __u64 ready)
 {
@@ -54,8 +53,8 @@ static __always_inline __u32 rx_released(const struct sock *sk, struct receiving
 }
 
 /*
- * Room for segments that a filler may have released. Waits are distinguished in 20 steps, and by a
- * twentieth of their length: where that needs more, the rest is refused.
+ * Return the room needed for segments that a filler may have released. Waits are distinguished in
+ * 20 steps, and by a twentieth of their length; if that needs more room, the rest is refused.
  */
 static __always_inline __u32 rx_wanted(struct receiving *rx)
 {
@@ -66,8 +65,8 @@ static __always_inline __u32 rx_wanted(struct receiving *rx)
 }
 
 /*
- * The tail of the receive queue is the skb that arrived, or the one it was merged into, which then
- * carries its stamp (tcp_try_coalesce(), net/ipv4/tcp_input.c, v6.18).
+ * Note an arrival. The tail of the receive queue is the skb that arrived, or the skb that it was
+ * merged into, which then carries its stamp (tcp_try_coalesce(), net/ipv4/tcp_input.c, v6.18).
  */
 static __always_inline void rx_ready(const struct sock *sk)
 {
@@ -86,7 +85,7 @@ static __always_inline void rx_ready(const struct sock *sk)
 	flow_enter(flow, sk->sk_lock.owned);
 	rx = &flow->rx;
 	end = tp->rcv_nxt;
-	/* A changed SO_RCVLOWAT reports the same bytes once more. */
+	/* A change of SO_RCVLOWAT reports the same bytes again. */
 	if (rx->serial && rx->end == end)
 		return;
 	ready = bpf_ktime_get_ns();
@@ -113,16 +112,15 @@ static __always_inline void rx_adopt(struct receiving *rx, __u32 end)
 struct read {
 	__u32 start;
 	__u32 end;
-	__u32 copied; /* where the socket's position was behind it */
-	/* The first one may have taken bytes before the flow was adopted: with it, or all of them.
-	 */
+	__u32 copied; /* the socket's position after it */
+	/* The first read may have taken some or all of its bytes before the flow was adopted. */
 	__u32 adopted;
 	__u32 pid;
 	__u32 weight;
 	__u32 stack_ns;
 	__u32 serial; /* of the arrival of its last byte */
 	__u64 ready;
-	__u64 wakeup; /* STAGE_ABSENT: nobody waited */
+	__u64 wakeup; /* STAGE_ABSENT: no task waited */
 	struct spent spent; /* rx.app, with its parts */
 	__u64 oldest;
 	__u64 now;
@@ -137,7 +135,7 @@ static __always_inline __u64 rx_stamped(const struct arrival *arrival, __u32 sta
 	       (arrival->stack_ns <= ARRIVAL_LONGEST ? arrival->stack_ns : 0);
 }
 
-/* The CPU that moves arrivals takes some microseconds for it: so many looks take longer. */
+/* A CPU moves arrivals in some microseconds: this many looks take longer. */
 #define LOOKS 512
 
 enum look {
@@ -165,7 +163,7 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 		return LOOK_EVICTED;
 	index = arrivals_search(rx, grown, count, read->end - 1);
 	arrival = arrival_at(rx, grown, index);
-	/* Beyond the last one are the bytes from before. */
+	/* Bytes beyond the last arrival are from before. */
 	if (index >= count || !arrival || seq_before(arrival->seq_end, read->end))
 		return LOOK_NONE;
 	read->serial = arrival->serial;
@@ -182,8 +180,8 @@ static __always_inline enum look rx_look_at(struct receiving *rx, __u64 state, s
 }
 
 /*
- * Finds when the read's first and last byte became readable. Global functions, so that the verifier
- * walks them once.
+ * Find when the read's first and last byte became readable. Global functions, so the verifier walks
+ * them once.
  */
 __noinline __u32 rx_look(struct flow *flow, struct read *read)
 {
@@ -198,7 +196,7 @@ __noinline __u32 rx_look(struct flow *flow, struct read *read)
 	if (state & ARRIVALS_MOVING)
 		return LOOK_AGAIN;
 	look = rx_look_at(rx, state, read);
-	/* More may have been added. */
+	/* Other arrivals may have been added; only moves matter. */
 	return arrivals_state(rx) - (state & ~(__u64)ARRIVALS_COUNT) > ARRIVALS_COUNT ? LOOK_AGAIN :
 											look;
 }
@@ -247,10 +245,10 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 {
 	enum verdict verdict = rx_match(flow, read);
 
-	/* The arrival may have been merged with one that came since. */
+	/* The arrival may have been merged with a later one. */
 	if (read->ready > read->now)
 		read->ready = read->now;
-	/* Data that came with the SYN was queued before the socket could be selected: RFC 7413. */
+	/* Data in a SYN (RFC 7413) was queued before the socket could be selected. */
 	if (verdict == VERDICT_LOST_EVENT && !flow->rx.serial &&
 	    BPF_CORE_READ_BITFIELD(tcp_of(sk), syn_data_acked))
 		return VERDICT_FAST_OPEN;
@@ -263,7 +261,7 @@ static __always_inline enum verdict rx_verdict(const struct sock *sk, struct flo
 	return verdict;
 }
 
-/* Return a sequence number as the sender has it, if a tag has told that it is another. */
+/* Return a sequence number as the sender has it, if a tag has shown that it differs. */
 static __always_inline __u32 rx_number(const struct flow *flow, __u32 seq)
 {
 	return setting_tag ? seq - flow->rx_shift : seq;
@@ -302,8 +300,8 @@ static __always_inline void rx_record(const struct flow *flow, const struct read
 }
 
 /*
- * Bytes that left the socket with no read call to show for it (splice, TCP_ZEROCOPY_RECEIVE,
- * sockmap): the socket's position is ahead of ours. The FIN takes a sequence number of its own.
+ * Return false if bytes left the socket without a read call (splice, TCP_ZEROCOPY_RECEIVE,
+ * sockmap): the socket's position is ahead of ours. The FIN has a sequence number of its own.
  */
 static __always_inline bool rx_in_step(const struct sock *sk, __u32 copied, __u32 end)
 {
@@ -327,7 +325,7 @@ static __always_inline void rx_measure(struct bank *bank, __u32 group, struct fl
 	answer_add(bank, group, &read->answer, read->weight);
 }
 
-/* A read ends: app.service begins. */
+/* Begin app.service at the end of a read. */
 static __always_inline void rx_served_from(struct flow *flow, __u64 now)
 {
 	const struct task_struct *task;
@@ -365,7 +363,7 @@ static __always_inline void rx_take(const struct sock *sk, struct bank *bank, st
 		rx_record(flow, read, verdict);
 }
 
-/* A read that is not measured: the send that answers it may be. */
+/* Note an unmeasured read: the send that answers it may be measured. */
 static __always_inline void rx_passed_over(struct flow *flow)
 {
 	if (stream_passes(&flow->tx_sampler))
@@ -405,9 +403,9 @@ static __always_inline void rx_message(const struct sock *sk, struct bank *bank,
 }
 
 /*
- * sock_recv_length(): the read call is over, the socket no longer locked, `current` is the reader.
- * Two readers of one socket may have moved its position together; then neither is believed. The
- * callback (kernel/series) comes with the lock held, so that each is.
+ * Measure a read at sock_recv_length(): the call is over, the socket is no longer locked, and
+ * `current` is the reader. Two readers of one socket may have moved its position together; then
+ * both are refused. The callback (kernel/series) comes with the lock held, so both are valid there.
  */
 static __always_inline void rx_read(const struct sock *sk, __u32 length)
 {
@@ -432,7 +430,7 @@ static __always_inline void rx_read(const struct sock *sk, __u32 length)
 	rx->seq = read.copied;
 	read.answer = answer_take(sk, &flow->exchange, read.start, read.end);
 	rx_message(sk, bank, flow, &read);
-	/* Do this only after it has found its arrivals. */
+	/* Do this only after the read has found its arrivals. */
 	barrier();
 	rx->done = read.copied;
 }

@@ -5,18 +5,18 @@
 
 #include "bpf/common.bpf.h"
 
-/* Bytes up to seq_end, since the arrival before this one. */
+/* The bytes up to seq_end, from the seq_end of the arrival before. */
 struct arrival {
 	__u64 ready; /* they could be read */
-	__u64 hol : 40; /* how long they waited for a missing segment in front of them: 18 min */
-	__u64 range : 24; /* earlier ones were merged with it: bytes may have come so long before */
+	__u64 hol : 40; /* how long they waited for a missing segment: up to 18 min */
+	__u64 range : 24; /* after merging, bytes may have come this much earlier */
 	__u32 seq_end;
 	__u32 stack_ns; /* RX software stamp, or that of the missing segment, to ready, or a code */
 	__u32 serial; /* counts the calls of sk_data_ready() */
-	__u32 span_ns; /* waits, and times of the stack, of those differ by so much at most */
+	__u32 span_ns; /* after merging, waits and stack times may differ by this */
 };
 
-/* A step of `range`, which is rounded up: it ends at 4.29 s. */
+/* A step of `range`, which is rounded up and ends at 4.29 s. */
 #define RANGE_NS      256
 #define RANGE_LONGEST 0xffffff
 #define HOL_LONGEST   ((1ULL << 40) - 1)
@@ -31,12 +31,12 @@ struct arrival {
 #define ARRIVAL_WINDOW	 0xfffffff9 /* it was there before a window (window/window.bpf.h) */
 #define ARRIVAL_LONGEST	 0xfffffff8 /* 4.29 s: a longer one counts as a mismatch */
 
-/* A segment that came behind a missing one. */
+/* A segment that came while an earlier one was missing. */
 struct out_of_order {
-	__u64 stamped; /* its RX software stamp; 0: it had none to trust */
+	__u64 stamped; /* its RX software stamp; 0: none to trust */
 	__u32 seq;
 	__u32 seq_end;
-	__u32 span_ns; /* times of others that were merged with it differ by so much at most */
+	__u32 span_ns; /* after merging, times may differ by this */
 	__u32 padding;
 };
 
@@ -47,40 +47,39 @@ struct out_of_order {
 #define ARRIVALS_COUNT	 0xffff
 #define ARRIVALS_GROWN	 (1 << 16) /* they are in `unread`, not in the flow */
 #define ARRIVALS_MOVING	 (1 << 17)
-#define ARRIVALS_EVICTED (1 << 18) /* those of bytes before `lost` */
+#define ARRIVALS_EVICTED (1 << 18) /* arrivals of bytes before `lost` */
 #define ARRIVALS_TURN	 (1ULL << 32)
 
 /* Written under the socket lock, except as noted. */
 struct receiving {
 	__u64 state; /* of `arrivals` */
 	__u64 key; /* in `unread` and `reordered`: the socket's address */
-	__u64 needed; /* when the memory that was added was last needed */
+	__u64 needed; /* when the added memory was last needed */
 	__u32 seq; /* where the next read starts; written by readers, without the lock */
-	__u32 done; /* reads up to here need no arrival any more; written as `seq` */
+	__u32 done; /* reads up to here no longer need an arrival; written like `seq` */
 	__u32 end; /* seq_end of the newest arrival */
 	__u32 serial; /* of the newest arrival; 0: none yet */
 	__u32 lost;
 	__u32 ooopack; /* segments that had come out of order at the last arrival */
 	__u32 filler_end;
-	__u32 filler_ns; /* its stamp to `filler`, or a code; ARRIVAL_HOL: none was seen */
-	__u64 filler; /* when the segment came that is worked on, if others wait behind it */
-	/* A segment that TCP may have queued out of order: it has if TCP's count has changed. */
+	__u32 filler_ns; /* from its stamp to `filler`, or a code; ARRIVAL_HOL: none was seen */
+	__u64 filler; /* when the segment being processed came, if others wait for it */
+	/* TCP queued this segment out of order if its count has changed. */
 	struct out_of_order latest;
 	__u32 latest_ooopack;
-	__u32 unknown_end; /* nothing is known of segments behind a missing one that start before */
+	__u32 unknown_end; /* out-of-order segments that start before this are unknown */
 	__u8 gap; /* some segments were waiting at the last arrival */
 	__u8 adopted; /* a read may have been under way when the flow was adopted */
-	__u8 unknown; /* unknown_end holds */
+	__u8 unknown; /* unknown_end is valid */
 	__u8 reordered; /* there is an element in `reordered` */
 	struct arrival arrivals[ARRIVALS];
 };
 
 /*
- * A time may be wrong by a twentieth of its age, or by 1 ms, so that twice as much may lie between
- * the first and the last arrival that are merged into one. Of arrivals that never cease to come,
- * 10 + ln(10 s / 20 ms) / ln(1.1) = 75 are left of 10 s, and 24 more of 100 s; where segments are
- * missing now and then, some for each of them. With its head an element fills a slab object of 8
- * kB.
+ * A time may be wrong by a twentieth of its age, or by 1 ms, so the first and the last arrival that
+ * are merged into one may be twice as far apart. If arrivals never cease to come, 10 + ln(10 s / 20
+ * ms) / ln(1.1) = 75 remain after 10 s, and 24 more after 100 s; each missing segment adds some.
+ * With its head an element fills a slab object of 8 kB.
  */
 #define UNREAD 250
 
@@ -88,7 +87,7 @@ struct unread {
 	struct arrival arrivals[UNREAD];
 };
 
-/* Its size is set before it is loaded. Elements are made as they are needed. */
+/* User space sets the size before loading. Elements are allocated on demand. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -101,18 +100,18 @@ struct {
 const volatile struct unread nothing_unread;
 
 /*
- * Segments with a missing one in front, of a window: neighbours are merged as arrivals are. With
- * its head an element fills a slab object of 4 kB.
+ * The number of out-of-order segments in a window: neighbours are merged as arrivals are. With its
+ * head an element fills a slab object of 4 kB.
  */
 #define REORDERED 166
 
 struct reordered {
 	__u32 first;
-	__u32 end; /* behind the last */
+	__u32 end; /* one after the last */
 	struct out_of_order segments[REORDERED]; /* by sequence number, without overlaps */
 };
 
-/* The same as `unread`. */
+/* Sized like `unread`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
