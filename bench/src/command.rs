@@ -1,4 +1,4 @@
-//! The `sockstamp` that is tested: the one beside this program.
+//! The `sockstamp` under test: the binary next to this program.
 
 use std::env;
 use std::process::Command;

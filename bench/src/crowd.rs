@@ -1,6 +1,5 @@
-//! Connections over which nothing goes, or a request and its answer when told: in processes of
-//! their own, as many as it takes for each to stay within the number of files that a process may
-//! have open.
+//! Idle connections, which exchange a request and its answer on command. They are in separate
+//! processes, enough to keep each within the limit of open files per process.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,7 +13,7 @@ use socket2::SockRef;
 
 /// Less than there are ephemeral ports (ip(7), ip_local_port_range) to connect to one address from.
 const AN_ADDRESS: usize = 10_000;
-/// Limit of descriptors of a process beside its connections.
+/// Limit of a process's descriptors besides its connections.
 const OTHER_FILES: u64 = 32;
 
 /// A crowd of connections; it ends with its owner.
@@ -45,7 +44,7 @@ impl Crowd {
         self.wait()
     }
 
-    /// Wait until all are open, or have done what they were told.
+    /// Wait until all connections are open, or have executed the last command.
     fn wait(&mut self) -> Result<()> {
         for (_, answers) in &mut self.0 {
             let mut line = String::new();
@@ -61,7 +60,7 @@ impl Crowd {
 impl Drop for Crowd {
     fn drop(&mut self) {
         for (child, _) in &mut self.0 {
-            // End the child by its input. Neither call can fail for a child that nobody has waited
+            // End the child by its input. Neither call can fail for a child that was not waited
             // for.
             drop(child.stdin.take());
             let _ = child.wait();
@@ -117,7 +116,7 @@ fn exchange((client, server): &mut (TcpStream, TcpStream)) -> io::Result<()> {
 fn connect(listener: &TcpListener, number: usize, port: u16) -> io::Result<(TcpStream, TcpStream)> {
     let client = TcpStream::connect((address(number), port))?;
     let (server, _) = listener.accept()?;
-    // Closed by RST: nothing of it is left behind.
+    // Close by RST, which leaves nothing behind.
     SockRef::from(&client).set_linger(Some(Duration::ZERO))?;
     SockRef::from(&server).set_linger(Some(Duration::ZERO))?;
     Ok((client, server))

@@ -20,7 +20,7 @@ use crate::report::{Budget, Report};
 /// Flows to adopt; each end of a connection is one.
 const FLOWS: usize = 10_000;
 const TRAFFIC: Duration = Duration::from_millis(500);
-/// Beyond any load time: the process is taken for ready only once it has selected flows.
+/// Longer than any load time: the process counts as ready only once it has selected flows.
 const STARTS_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn run(load: &mut Load, effort: Effort, report: &mut Report) -> Result<()> {

@@ -19,8 +19,8 @@ use crate::report::{Budget, Report};
 
 const ROUND: Duration = Duration::from_millis(500);
 const LOSS: f64 = 0.01;
-/// Three segments, and time enough for them, so that few others wait behind one that is lost: a
-/// flow that filled its window would bring rounds of very different kinds.
+/// Send three segments, and leave time for them, so few others wait for a lost one: a flow that
+/// filled its window would make rounds very different.
 const BLOCK: usize = 4 << 10;
 const PAUSE: Duration = Duration::from_micros(100);
 const ARRIVAL_HOOK: &str = "tcp_probe";

@@ -113,7 +113,7 @@ struct Life {
 }
 
 impl Life {
-    /// Return a time of so many nanoseconds, more or less.
+    /// Return a time of about this many nanoseconds.
     fn about(&self, nanos: u64, shift: u32) -> u64 {
         nanos / 2 + (self.random >> shift) % nanos
     }

@@ -43,9 +43,9 @@ enum Order {
     Open(Traffic),
     Run(Duration),
     Close,
-    /// Opens so many connections over which nothing goes.
+    /// Open this many idle connections.
     Idle(usize),
-    /// Sends a request and its answer over each of them.
+    /// Send a request and its answer over each of these connections.
     Exchange,
     /// Closes them.
     Busy,
@@ -151,7 +151,7 @@ impl Load {
         Ok(())
     }
 
-    /// Open connections over which nothing goes, beside the one with traffic.
+    /// Open idle connections, next to the one with traffic.
     pub(crate) fn open_idle(&mut self, count: usize) -> Result<()> {
         self.execute(&Order::Idle(count), None)?;
         Ok(())
@@ -201,7 +201,7 @@ impl Load {
 
 impl Drop for Load {
     fn drop(&mut self) {
-        // Ignore the errors: neither call can fail for a child that nobody has waited for.
+        // Ignore the errors: neither call can fail for a child that was not waited for.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

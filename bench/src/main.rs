@@ -92,7 +92,7 @@ enum Process {
     /// Answer datagrams with themselves
     #[command(hide = true)]
     UdpEchoServer { address: SocketAddr },
-    /// Send datagrams to that server, so many at a time
+    /// Send datagrams to that server, this many at a time
     #[command(hide = true)]
     UdpEchoClient {
         server: SocketAddr,
@@ -111,15 +111,15 @@ enum Benchmark {
     Throughput,
     /// Reads over a link that loses 1 %, with and without looking for missing segments
     Hol,
-    /// A message beside 100 000 sockets that are selected and idle
+    /// A message next to 100 000 sockets that are selected and idle
     Idle,
     /// Records read by one processor
     Ring,
-    /// Sends without a copy: ways to learn of completions, TCP and UDP
+    /// Sends without a copy: ways to get completions, TCP and UDP
     Zerocopy,
     /// The size from which on sends without a copy are faster
     Threshold,
-    /// Sends that are each stamped: ways to read the stamps, TCP and UDP
+    /// Stamps of every send: ways to read them, TCP and UDP
     Stamps,
     /// Round trips by several pingers, with a processor at hand and without
     Ping,
@@ -131,7 +131,7 @@ enum Benchmark {
     Windows,
     /// Tags of TCP connections, over an option in every segment
     Tags,
-    /// Real programs with sockstamp or tcpdump beside them
+    /// Real programs next to sockstamp or tcpdump
     Programs,
     /// Time and memory of what reads a recording of ten million messages
     Recordings,

@@ -15,18 +15,18 @@ use crate::processor;
 /// The fate of packets there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// They are dropped before they are received, and so before they are copied: as if the host
-    /// were another one, behind a device that reads memory by itself. TCP is acknowledged at each
-    /// short segment, before the send call returns.
+    /// Packets are dropped before they are received, and so before they are copied, as if the peer
+    /// were another host and the device read memory by itself. TCP is acknowledged at each short
+    /// segment, before the send call returns.
     Sink,
-    /// They are received, for which the kernel copies lent pages.
+    /// Packets are received, for which the kernel copies lent pages.
     Socket,
 }
 
 /// Longest packet, including its IP header.
 pub(crate) const LONGEST: usize = 65_535;
 
-/// The link goes first.
+/// The link is removed first.
 pub(crate) struct Network {
     link: Link,
     sender: Host,

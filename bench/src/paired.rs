@@ -46,8 +46,8 @@ impl Spread {
     }
 }
 
-/// Run each side once a round: A B, B A, A B, …, so that no side always comes first. Give each
-/// side's results, one a round.
+/// Run each side once per round: A B, B A, A B, …, so that no side always comes first. Return each
+/// side's results, one per round.
 pub(crate) fn in_turn<const N: usize, S: Copy, T>(
     rounds: usize,
     sides: [S; N],

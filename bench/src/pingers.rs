@@ -175,7 +175,7 @@ fn both_views(text: &str) -> Result<Vec<View>> {
     Ok(vec![ours, user])
 }
 
-/// Milliseconds, one a line behind a word.
+/// Milliseconds, one per line, after a word.
 fn after(text: &str, word: &str) -> Vec<f64> {
     let number = |line: &str| line.split_once(word)?.1.split(' ').next()?.parse().ok();
     text.lines().filter_map(number).collect()

@@ -22,7 +22,7 @@ use crate::report::{Budget, Report};
 pub(crate) const MESSAGES: u64 = 10_000_000;
 /// Enough to see that it works.
 pub(crate) const FEW: u64 = 50_000;
-/// As many as a busy service has.
+/// The number that a busy service has.
 pub(crate) const FLOWS: u64 = 400;
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
@@ -131,7 +131,7 @@ fn message(number: u64) -> Message {
     message
 }
 
-/// The same numbers in every run (SplitMix64: Steele et al., OOPSLA 2014).
+/// Return the same numbers in every run (SplitMix64: Steele et al., OOPSLA 2014).
 pub(crate) fn mixed(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,5 +1,4 @@
-//! Figures, and how they are shown: as text while the run goes on, or as one JSON object at its
-//! end.
+//! Show figures: as text during the run, or as one JSON object at its end.
 
 use std::io::{self, Write};
 
@@ -17,7 +16,7 @@ pub(crate) enum Budget {
 }
 
 impl Budget {
-    /// The median decides; where an exact value is asked for, every round.
+    /// The median decides, or every round if an exact value is required.
     fn is_met(self, spread: &Spread) -> bool {
         match self {
             Self::AtMost(limit) => spread.median <= limit,

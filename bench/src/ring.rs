@@ -75,7 +75,7 @@ fn messages_per_second(load: &mut Load) -> Result<f64> {
 struct Account {
     /// Share of the records that found no room.
     lost: f64,
-    /// Messages of which nothing is known; 0 if the books are right.
+    /// Messages without any account; must be 0.
     uncounted: f64,
 }
 

@@ -1,6 +1,6 @@
-//! Sends that are each stamped, by the time when the stamps are in the program's hands: SND of a
-//! datagram, and SCHED, SND and ACK of a send of TCP. The program looks for stamps after every
-//! send, or after every 32.
+//! Measure the time until a program has the stamps of each of its sends: SND of a datagram, and
+//! SCHED, SND and ACK of a TCP send. The program looks for stamps after every send, or after every
+//! 32.
 
 use std::hint::black_box;
 use std::io::IoSliceMut;
@@ -25,7 +25,7 @@ use crate::report::{Budget, Report};
 use crate::service::Service;
 
 const ROUND: Duration = Duration::from_millis(50);
-/// The loop looks at the clock after so many sends.
+/// The loop reads the clock after this many sends.
 const SENDS: u64 = 64;
 /// Entries of stamps that may be in an error queue: a third of a usual receive buffer's capacity.
 const ENTRIES: u64 = 96;
@@ -183,7 +183,7 @@ impl Setting {
 }
 
 trait Reading {
-    /// All stamps that are there.
+    /// All available stamps.
     fn read(&mut self, socket: BorrowedFd<'_>) -> Result<()>;
     /// Return their number.
     fn stamps(&self) -> Option<u64>;

@@ -1,5 +1,5 @@
-//! Windows of measuring: their quantiles against those of every message of the same traffic, what
-//! attaching and detaching takes, and what the application sees of it.
+//! Compare the quantiles of windows with those of every message of the same traffic, and measure
+//! how long attaching and detaching takes and how it affects the application.
 
 use std::num::NonZeroU32;
 use std::thread;
@@ -101,7 +101,7 @@ fn agreement(load: &mut Load, one_of: u32, effort: Effort, report: &mut Report) 
     Ok(())
 }
 
-/// The application's own figures, without a session and with one that comes and goes.
+/// The application's own figures, without a session and while sessions start and end.
 struct Seen {
     outcome: Outcome,
     windows: Windows,

@@ -1,5 +1,5 @@
-//! The benchmark runs and its figures are all there. No figure is a time: those that must be exact
-//! are looked at, no other.
+//! Run the benchmark, and check that all its figures are there. No time is checked, only figures
+//! that must be exact.
 
 use std::fs;
 use std::process::Command;

@@ -49,7 +49,7 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// `again` more may be looked at that were seen before.
+/// `again` more may be read that were seen before.
 fn assert_accounted((new, lost): (u64, u64), handed: u64, again: u64, length: usize) {
     assert!(handed < length as u64);
     let told = u128::from(handed) + u128::from(lost);

@@ -1,8 +1,9 @@
 //! `Reader` and `PacketReader`: a recording in which bytes were replaced, or that was cut off, is
 //! read up to an error that names it, or to its end.
 //!
-//! The input is changes of a recording: the first byte says of which kind, and whether it is cut at
-//! the place that the next three have; then three bytes are a place, and one its new value.
+//! The input is changes of a recording. The first byte chooses the kind, and whether the file is
+//! cut at the place that the next three bytes give. Then three bytes are a place, and one byte is
+//! its new value.
 
 #![no_main]
 
@@ -15,7 +16,7 @@ use sockstamp_fuzz::recordings;
 use sockstamp_record::recover::recover;
 use sockstamp_record::{Error, PacketReader, Reader};
 
-/// Rows of our recordings: a file that says it has more in its row groups has damage.
+/// Rows of our recordings: a file that claims more in its row groups is damaged.
 const ROWS: usize = 1 << 20;
 
 struct Fixture {

@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md's table of crates, compared with what cargo says of them: a crate that is not in
-//! it, and one that comes to know another, change the map as well.
+//! Compare ARCHITECTURE.md's table of crates with cargo's metadata: a new crate or a new dependency
+//! must change the table as well.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -15,7 +15,7 @@ const MAP: &str = "ARCHITECTURE.md";
 const HEADING: &str = "| path | content | knows |";
 /// The entry of a crate that knows no other crate of ours.
 const NOBODY: &str = "nobody";
-/// Those outside of the workspace.
+/// Crates outside of the workspace.
 const OTHER_WORKSPACES: [&str; 1] = ["fuzz"];
 
 /// By a crate's folder, the crates that it knows, as the table calls them.

@@ -1,7 +1,7 @@
 //! Man pages of section 3, from the comments of sockstamp.h.
 //!
-//! A comment that begins by `DOC:` begins a page. Any other belongs to the declaration behind it,
-//! and has to describe each of its parameters, fields or constants.
+//! A comment that begins by `DOC:` begins a page. Any other comment belongs to the declaration
+//! after it, and must describe each of its parameters, fields or constants.
 
 use std::collections::BTreeSet;
 use std::fs;

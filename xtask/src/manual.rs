@@ -21,7 +21,7 @@ const ROOT_PAGE: &str = "sockstamp.1";
 /// A page for the program and one for each subcommand, as git(1) has it.
 pub(crate) fn pages() -> Result<Files> {
     let mut root = visible();
-    // Gives the subcommands their full names.
+    // Give the subcommands their full names.
     root.build();
     let mut files = Files::from([page(root.clone())?]);
     for subcommand in root.get_subcommands() {
@@ -77,7 +77,7 @@ pub(crate) fn completions() -> Files {
 }
 
 /// The command line without its hidden subcommands, which clap_complete would offer, and without
-/// `help`, which says nothing that the pages do not.
+/// `help`, which adds nothing to the pages.
 fn visible() -> Command {
     let whole = Cli::command();
     let subcommands: Vec<_> = whole

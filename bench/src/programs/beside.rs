@@ -1,4 +1,4 @@
-//! The tools that run beside the programs.
+//! The tools that run next to the programs.
 
 use std::fs;
 use std::process::Command;

@@ -12,7 +12,7 @@ const BYTES: usize = 64;
 /// An answer that takes longer is lost: its request is replaced.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// The line that says that requests are answered from now on.
+/// The line that announces that requests are answered.
 pub(crate) const READY: &str = "ready";
 
 /// Answer until it is killed.

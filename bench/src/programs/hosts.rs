@@ -33,8 +33,8 @@ impl Place {
     }
 }
 
-/// Client, server and the tool beside them share a cgroup, which accounts their CPU time. The
-/// fields are dropped in this order.
+/// Client, server and the tool share a cgroup, which accounts their CPU time. The fields are
+/// dropped in this order.
 pub(crate) struct Hosts {
     pub(crate) group: Cgroup,
     link: Option<Link>,

@@ -1,5 +1,5 @@
-//! The price beside real programs, and that of tcpdump: request rate, times of requests and CPU
-//! time, over loopback with both CPUs busy, and over a link of 100 µs that is not saturated.
+//! Measure what sockstamp and tcpdump cost real programs: request rate, times of requests and CPU
+//! time, over loopback with both CPUs busy, and over an unsaturated link of 100 µs.
 
 mod beside;
 pub(crate) mod echo;
@@ -69,7 +69,7 @@ const MEASURES: [Measure; 4] = [
     },
 ];
 
-/// The budget of a measure over that with nothing beside.
+/// The budget of a figure, relative to that without a tool.
 fn budget(workload: Workload, place: Place, measure: &Measure, beside: Beside) -> Option<Budget> {
     match (place, measure.name, beside) {
         (Place::Link, "p50" | "p99", Beside::Stat | Beside::StatServer) => Some(Budget::AtMost(1.01)),

@@ -111,7 +111,7 @@ pub(crate) fn udp_echo(text: &str) -> Result<Outcome> {
     ))
 }
 
-/// Return the number of messages that `sockstamp trace` says it could not show.
+/// Return the number of messages that `sockstamp trace` reports as not shown.
 pub(crate) fn lost(errors: &str) -> u32 {
     let line = errors
         .lines()

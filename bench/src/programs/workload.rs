@@ -16,7 +16,7 @@ use super::output::{self, Outcome};
 
 /// Beyond what a start or a run takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Of a write of iperf3, in bytes: its default for TCP.
+/// The size of iperf3's writes in bytes: its default for TCP.
 const WRITE: u32 = 128 << 10;
 const ECHO_MILLISECONDS: &str = "500";
 
@@ -105,7 +105,7 @@ impl Workload {
         })
     }
 
-    /// Run the client once, for a second at most.
+    /// Run the client once, for at most one second.
     pub(crate) fn load(self, hosts: &Hosts, place: Place) -> Result<Outcome> {
         let address = hosts.address();
         let (ip, port) = (address.ip().to_string(), address.port().to_string());

@@ -17,7 +17,7 @@ use sockstamp::zerocopy::{NotSent, Options, RingSender, Sent, Support, ZeroCopyS
 use crate::paired::to_float;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The loop looks at the clock after so many sends.
+/// The loop reads the clock after this many sends.
 const SENDS: u64 = 32;
 /// More than are ever in flight where completions are looked for after every send.
 const BUFFERS: usize = 64;
@@ -121,7 +121,7 @@ trait Sends {
     fn look(&mut self) -> Result<()>;
 }
 
-/// Buffers that nobody waits for.
+/// Buffers that no reader waits for.
 struct Turns(Vec<Vec<u8>>, usize);
 
 impl Turns {
@@ -324,7 +324,7 @@ fn send_all(socket: &impl AsFd, bytes: &[u8], flags: MsgFlags) -> Result<u32> {
     Ok(calls)
 }
 
-/// Besides errors, which poll(2) always tells.
+/// Besides errors, which poll(2) always reports.
 fn await_events(socket: &impl AsFd, events: PollFlags) -> Result<()> {
     let mut fds = [PollFd::new(socket.as_fd(), events)];
     let ready = poll(&mut fds, PollTimeout::try_from(PATIENCE)?)?;

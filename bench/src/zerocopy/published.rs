@@ -1,5 +1,5 @@
-//! Print the published results of a kernel change that avoids the error queue, beside those of
-//! memory here.
+//! Print the published results of a kernel change that avoids the error queue, next to our results
+//! with memory.
 
 use std::fmt;
 

@@ -57,7 +57,7 @@ impl Setting {
         )
     }
 
-    /// Bytes a second of each method.
+    /// Bytes per second of each method.
     pub(super) fn measure(self, network: &Network, rounds: usize) -> Result<[Vec<f64>; Method::ALL.len()]> {
         in_turn(rounds, Method::ALL, |method| {
             let task = Task {

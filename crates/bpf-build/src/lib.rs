@@ -40,7 +40,7 @@ impl Clang {
         Self { path: clang.into() }
     }
 
-    /// Return the version that it says it has.
+    /// Return the version that it reports.
     ///
     /// # Errors
     ///
@@ -126,8 +126,8 @@ fn builder(clang: &Path, source: &str, headers: &[&Path]) -> SkeletonBuilder {
     builder
         .source(source)
         .clang(clang)
-        // Formatting is left out where this program does not exist. Nobody reads the result, and a
-        // toolchain without rustfmt may have a stand-in that only complains.
+        // Skip formatting if this program does not exist. The result is not read, and a toolchain
+        // without rustfmt may have a stand-in that only complains.
         .rustfmt("sockstamp-needs-no-rustfmt")
         .clang_args(
             headers

@@ -30,7 +30,7 @@ impl Floor {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn attach(cgroup: &Path) -> Result<Self> {
         let mut skeleton = object::open(FloorSkelBuilder::default())?
             .load()

@@ -30,7 +30,7 @@ impl Naive {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn attach(cgroup: &Path, netns: Option<NetnsInode>) -> Result<Self> {
         let mut open = object::open(NaiveSkelBuilder::default())?;
         if let (Some(settings), Some(netns)) = (open.maps.rodata_data.as_mut(), netns) {

@@ -1,6 +1,5 @@
-//! The points of the receive path at which netstacklat looks at packets, and the one at which TCP
-//! tells the reader, by programs of our own on the same functions: tests compare these times with
-//! ours.
+//! The points of the receive path where netstacklat examines packets, and the point where TCP wakes
+//! the reader, by programs of our own on the same functions: tests compare these times with ours.
 
 use std::collections::BTreeMap;
 
@@ -45,7 +44,7 @@ impl Points {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn attach(netns: NetnsInode) -> Result<Self> {
         let kernel = Btf::from_vmlinux().context("cannot read the kernel's types")?;
         let clocks = sockstamp::clock::measure().context("cannot read the clocks")?;

@@ -13,9 +13,9 @@ use crate::skeleton::redirect::{RedirectSkel, RedirectSkelBuilder};
 /// Which bytes of a socket leave by another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bytes {
-    /// Those that it receives: a worker of the kernel sends them, without waiting.
+    /// Messages that it receives: a worker of the kernel sends them, without waiting.
     Received,
-    /// Those that its program sends: the program's task sends them, and may wait.
+    /// Messages that its program sends: the program's task sends them, and may wait.
     Sent,
 }
 
@@ -35,7 +35,7 @@ impl Redirect {
     ///
     /// # Errors
     ///
-    /// Where the kernel refuses.
+    /// If the kernel refuses.
     pub fn new(bytes: Bytes, from: impl AsFd, to: impl AsFd) -> Result<Self> {
         let skeleton = object::open(RedirectSkelBuilder::default())?
             .load()

@@ -11,13 +11,13 @@ use sockstamp_bpf::object;
 
 use crate::skeleton::sink::SinkSkelBuilder;
 
-/// Have UDP and TCP's payload dropped that arrive at `interface`, of the calling thread's network
-/// namespace, from now on, until the interface is gone. TCP is acknowledged up to each segment of
-/// at most 2048 bytes; handshakes pass, and so does all else.
+/// Drop UDP and TCP's payload that arrive at `interface` of the calling thread's network namespace,
+/// from now on, until the interface is removed. TCP is acknowledged up to each segment of at most
+/// 2048 bytes; handshakes pass, and so does everything else.
 ///
 /// # Errors
 ///
-/// Where the kernel refuses.
+/// If the kernel refuses.
 pub fn attach(interface: &str) -> Result<()> {
     let index =
         if_nametoindex(interface).with_context(|| format!("cannot find the interface {interface}"))?;

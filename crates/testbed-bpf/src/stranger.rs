@@ -1,5 +1,5 @@
-//! Another user of the bits that a session asks of sockets, and a look at them and at packets: for
-//! tests of what else a session does to a host.
+//! Another user of the bits that a session sets on sockets, and an observer of these bits and of
+//! packets: for tests of the other effects of a session on a host.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -4,10 +4,10 @@ use std::{fs, thread};
 
 /// Attempts of a measurement of time: a shared machine has bad moments, and some of them last.
 const ATTEMPTS: usize = 5;
-/// Characters of a reason that a line for a summary has.
+/// The number of characters of a reason in a line for the summary.
 const LONGEST: usize = 300;
-/// Stolen processor time that explains a miss: more than most bounds, and one part in so many of
-/// the attempt's time. A busy host was seen to take a thousandth without harm.
+/// Stolen processor time that explains a miss: more than most bounds, and this part of the
+/// attempt's time. A busy host was seen to take a thousandth without harm.
 const MUCH_STOLEN: Duration = Duration::from_millis(50);
 const MUCH_OF_THE_ATTEMPT: u32 = 50;
 /// A tick of `/proc/stat`: USER_HZ is 100 on each architecture that we know.
@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(10);
 ///
 /// # Panics
 ///
-/// With all reasons, if each attempt missed.
+/// Fails with all reasons, if each attempt missed.
 pub fn within_attempts(attempt: impl FnMut() -> Result<(), String>) {
     let mut before = (Instant::now(), stolen());
     telling(attempt, |reason| {
@@ -43,8 +43,8 @@ fn explains(stolen: Duration, attempt: Duration) -> bool {
     stolen >= MUCH_STOLEN && stolen * MUCH_OF_THE_ATTEMPT >= attempt
 }
 
-/// Read the processor time that the hypervisor has given to others since boot: 0 where it does not
-/// tell.
+/// Read the processor time that the hypervisor has given to others since boot: 0 if it does not
+/// report it.
 fn stolen() -> Duration {
     let all = fs::read_to_string("/proc/stat").unwrap_or_default();
     TICK * stolen_ticks(&all).unwrap_or(0)

@@ -10,7 +10,7 @@ use crate::process::{POLL_INTERVAL, kill_all};
 /// The file that lists a cgroup's processes and takes new ones.
 pub(crate) const PROCESSES: &str = "cgroup.procs";
 
-/// Longest time for the kernel to notice that the last process of a cgroup is gone.
+/// Longest time for the kernel to notice that the last process of a cgroup has ended.
 const REMOVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Remove a directory with all below it.

@@ -17,7 +17,7 @@ const PRIORITY: i32 = 1;
 /// Keeps a processor from all ordinary tasks for some time: a thread of real-time priority that
 /// computes.
 ///
-/// The kernel lets real-time threads have 95 % of a second (`sched_rt_runtime_us`), so keep it
+/// The kernel gives real-time threads 95 % of each second (`sched_rt_runtime_us`), so keep it
 /// shorter than that.
 #[derive(Debug)]
 pub struct Hog(JoinHandle<io::Result<Duration>>);

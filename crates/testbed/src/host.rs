@@ -145,7 +145,7 @@ impl Host {
 
     /// Wait until a TCP socket listens on `address` (or on its port at the unspecified address).
     ///
-    /// Look into the socket table without connecting, so that the server sees no stray connection.
+    /// Read the socket table without connecting, so the server sees no stray connection.
     pub fn wait_for_port(&self, address: SocketAddr, timeout: Duration) -> Result<()> {
         let start = Instant::now();
         loop {

@@ -21,8 +21,8 @@ const LOCK: &str = "/run/sockstamp-testbed.lock";
 
 const PREFIX: &str = "sst";
 
-/// The process that created a namespace or cgroup. The start time tells it from a later process
-/// with the same id.
+/// The process that created a namespace or cgroup. The start time distinguishes it from a later
+/// process with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Creator {
     pid: u32,
@@ -91,8 +91,8 @@ pub(crate) fn lock() -> Result<Option<Flock<File>>> {
 /// Remove the namespaces and cgroups whose creating process is dead, with the processes in them.
 ///
 /// Interfaces need no search: this crate creates each one inside a namespace of its own, and it
-/// goes with it. [`Host::new`](crate::Host::new) and [`Cgroup::new`](crate::Cgroup::new) call this
-/// once per process.
+/// vanishes with the namespace. [`Host::new`](crate::Host::new) and
+/// [`Cgroup::new`](crate::Cgroup::new) call this once per process.
 pub fn clean_up_leftovers() -> Result<()> {
     let _lock = lock()?;
     for name in leftovers_in(Path::new(NETNS_DIRECTORY))? {

@@ -2,10 +2,10 @@
 //!
 //! A [`Host`] is a network namespace. A [`Link`] joins two of them: [`Link::veth`] with a plain
 //! veth pair, [`Link::relay`] with a relay in user space that adds delay, jitter, loss, reordering,
-//! duplication and a line rate, all from a seed, and that says how late it was
-//! ([`DirectionStatistics::lateness`]), so that a test can tell a wrong result from a bad moment of
-//! the machine. An [`Uplink`] is a container's way out through the host that it runs on. A
-//! [`Cgroup`] holds processes apart.
+//! duplication and a line rate, all from a seed, and that reports how late it was
+//! ([`DirectionStatistics::lateness`]), so a test can distinguish a wrong result from a bad moment
+//! of the machine. An [`Uplink`] is a container's path out through its host. A [`Cgroup`] separates
+//! processes.
 //!
 //! The kernel's own `netem` would be the usual tool; it is a module that many kernels lack, and it
 //! cannot report how well it kept its promise.

@@ -41,7 +41,7 @@ pub enum Direction {
 /// a burst of MTU-sized packets during one late wake-up would overflow.
 const TUN_QUEUE_LEN: u32 = 4096;
 
-/// The kernel needs a second at most.
+/// The kernel needs at most one second.
 const CARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Two hosts joined, by a relay in user space or by a veth pair.
@@ -248,9 +248,9 @@ impl Link {
         }
     }
 
-    /// Change both directions while the link runs. The random numbers start anew from the seed;
-    /// packets that already wait keep the time they are due, and later ones stay behind them. The
-    /// MTU stays as it is.
+    /// Change both directions while the link runs. The random numbers restart from the seed;
+    /// packets that already wait keep the time they are due, and later ones follow them. The MTU
+    /// does not change.
     pub fn set_config(&self, config: LinkConfig) -> Result<()> {
         self.set_direction(Direction::AToB, config.clone())?;
         self.set_direction(Direction::BToA, config)
@@ -338,7 +338,7 @@ impl Drop for Link {
                     let _ = thread.join();
                 }
             }
-            // The pair is gone with either host.
+            // The pair vanishes with either host.
             None if self.a.exists() && self.b.exists() => {
                 let deleted = process::ip(&format!(
                     "-n {} link delete {}",

@@ -4,7 +4,7 @@ use crate::nat::mend;
 use crate::sys::VNET_HEADER_LEN;
 
 const TCP: u8 = 6;
-/// Where TCP has what is changed: RFC 9293, section 3.1.
+/// The places in TCP's header that are changed: RFC 9293, section 3.1.
 const SEQUENCE: usize = 4;
 const ACKNOWLEDGEMENT: usize = 8;
 const OPTIONS: usize = 20;
@@ -24,7 +24,7 @@ pub enum Experiments {
     Pass,
     /// They pass without the option.
     Strip,
-    /// They are dropped.
+    /// The packets are dropped.
     Drop,
     /// They pass with another number in the option.
     Alter,
@@ -32,9 +32,9 @@ pub enum Experiments {
 
 /// A TCP segment with its virtio header.
 pub(crate) struct Segment<'a> {
-    /// From the header of TCP on.
+    /// The bytes from the header of TCP on.
     tcp: &'a mut [u8],
-    /// A device is to complete the checksum, which has no part of the header yet.
+    /// A device will complete the checksum, which covers no part of the header yet.
     is_partial: bool,
 }
 
@@ -132,7 +132,7 @@ impl<'a> Segment<'a> {
         let from = [field[0], field[1]];
         field.copy_from_slice(&to);
         if !self.is_partial {
-            // Of a word that is not aligned, the sum has the bytes the other way round.
+            // The sum has the bytes of an unaligned word in reverse order.
             let [from, to] = [from, to].map(|word| match at % 2 {
                 0 => u16::from_be_bytes(word),
                 _ => u16::from_le_bytes(word),

@@ -4,11 +4,11 @@ use std::net::Ipv4Addr;
 
 use crate::sys::VNET_HEADER_LEN;
 
-/// Where IPv4 has the addresses, and the checksum of its header: RFC 791.
+/// The places of the addresses in IPv4's header, and of its checksum: RFC 791.
 const SOURCE: usize = 12;
 const DESTINATION: usize = 16;
 const HEADER_CHECKSUM: usize = 10;
-/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: a device is to complete the checksum of TCP or UDP.
+/// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: a device will complete the checksum of TCP or UDP.
 pub(crate) const NEEDS_CSUM: u8 = 1;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -21,7 +21,7 @@ pub(crate) struct Nat {
 }
 
 impl Nat {
-    /// Change a packet behind its virtio header that leaves the host or comes to it.
+    /// Change a packet, after its virtio header, that leaves the host or comes to it.
     pub(crate) fn translate(self, leaves: bool, frame: &mut [u8]) {
         let (place, from, to) = match leaves {
             true => (SOURCE, self.inside, self.outside),
@@ -48,8 +48,8 @@ impl Nat {
     }
 }
 
-/// Mend a checksum: RFC 1624, equation 3. One that is to be completed is a sum, without the
-/// complement.
+/// Correct a checksum: RFC 1624, equation 3. A checksum that a device will complete is a sum,
+/// without the complement.
 pub(crate) fn mend(packet: &mut [u8], at: usize, from: &[u16], to: &[u16], is_sum: bool) {
     let Some(field) = packet.get_mut(at..at + 2) else {
         return;

@@ -31,7 +31,7 @@ const OVERRIDE: &str = "TESTBED_PEER";
 /// Cargo gives a test the binaries of its own package only, and does not build those of a
 /// dev-dependency. So this builds it, once per process, into the target directory that the caller
 /// runs from. The environment variable `TESTBED_PEER` names one to use instead; so does a
-/// `testbed-peer` beside the caller where no cargo runs it.
+/// `testbed-peer` next to the caller if cargo does not run it.
 pub fn peer_program() -> Result<PathBuf> {
     static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);

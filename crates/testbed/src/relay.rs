@@ -46,7 +46,7 @@ pub(crate) struct Shared {
     generation: AtomicU64,
     /// Data packets still to be lost on request.
     lose_next: AtomicU64,
-    /// Set once, if the first host's address is to be another.
+    /// Set once, if the first host's address must be translated.
     pub(crate) nat: OnceLock<Nat>,
     /// Added to the first host's sequence numbers of TCP.
     pub(crate) shift: AtomicU32,
@@ -65,7 +65,7 @@ impl Shared {
         self.lose_next.fetch_add(packets, Ordering::Relaxed);
     }
 
-    /// Change a packet. Return true if it is to be dropped.
+    /// Change a packet. Return true if it must be dropped.
     fn interfere(&self, leaves: bool, frame: &mut [u8]) -> bool {
         let Some(mut segment) = Segment::in_frame(frame) else {
             return false;
@@ -124,7 +124,7 @@ struct Schedule {
 }
 
 impl Schedule {
-    /// `stream` tells the directions apart: they draw from different sequences of one seed.
+    /// `stream` distinguishes the directions: they draw from different sequences of one seed.
     fn new(config: LinkConfig, stream: u64) -> Schedule {
         // The golden ratio's bits spread neighbouring seeds; equal seeds must not make equal
         // directions.
@@ -147,7 +147,7 @@ impl Schedule {
         };
     }
 
-    /// The fate of a packet of `len` bytes that arrived at `now`, and whether it is held back.
+    /// Return the fate of a packet of `len` bytes that arrived at `now`, and whether it is delayed.
     fn decide(&mut self, now: Instant, len: usize, lose: bool) -> (Fate, bool) {
         // Always four draws, so that the fate of a packet depends on its number and the seed only.
         let [loss, duplicate, reorder, jitter] = std::array::from_fn(|_| self.rng.f64());
@@ -255,7 +255,7 @@ impl Relay {
                 };
                 self.write(&packet.bytes, packet.due, packet.number, &mut queue);
             }
-            // Returns at once if there is more to do, but sees the end even if traffic never
+            // Return at once if there is more to do, but notice the end even if traffic never
             // pauses.
             if !self.wait(queue.next_due())? {
                 return Ok(());

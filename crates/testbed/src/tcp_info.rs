@@ -37,7 +37,7 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
-    /// Ask the kernel.
+    /// Read it from the kernel.
     pub fn of(socket: impl AsFd) -> Result<TcpInfo> {
         let bytes = sys::tcp_info(socket).context("getsockopt TCP_INFO on", "a socket")?;
         Ok(TcpInfo::parse(&bytes))

@@ -34,7 +34,7 @@ impl Tmux {
         Ok(tmux)
     }
 
-    /// Types a line and Enter.
+    /// Type a line and Enter.
     pub fn type_line(&self, line: &str) -> Result<()> {
         self.run(&["send-keys", "-l", line])?;
         self.press(&["Enter"])

@@ -165,7 +165,7 @@ fn leftovers_of_a_killed_process_are_removed() {
     assert!(netns.exists() && Path::new(cgroup).exists());
     assert!(pids.iter().all(|&pid| is_running(pid)));
 
-    // From here on any other process that uses the crate may do the clean-up.
+    // From now on any other process that uses the crate may do the clean-up.
     leaver.kill().unwrap();
     clean_up_leftovers().unwrap();
     assert!(!netns.exists() && !Path::new(cgroup).exists());
@@ -289,8 +289,7 @@ fn the_peer_answers_after_its_think_time() {
     }
 }
 
-/// Each takes the time that was asked for: in pieces, computing, paced, and held back by the
-/// kernel.
+/// Each takes the requested time: in pieces, computing, paced, and delayed by the kernel.
 #[test]
 fn requests_go_as_they_are_asked_to() {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());

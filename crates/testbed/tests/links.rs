@@ -158,8 +158,8 @@ fn interfaces_have_the_configured_mtu_and_go_with_the_link() {
     }
 }
 
-/// A machine that stands still for a hundredth of the time leaves no p99 to a relay: then the relay
-/// says how late it was.
+/// If the machine stands still for a hundredth of the time, a relay cannot keep its p99: then it
+/// reports how late it was.
 #[test]
 fn a_fixed_delay_is_kept_within_500_us_or_the_relay_says_how_late_it_was() {
     const DELAY: Duration = Duration::from_millis(5);

@@ -1,4 +1,4 @@
-//! Debian's packages by apt, with lists and settings of our own: the system's are asked, never
+//! Get Debian's packages by apt, with lists and settings of our own: the system's are read, never
 //! changed.
 
 use std::ffi::OsStr;
@@ -22,7 +22,7 @@ pub(crate) struct Apt {
 }
 
 impl Apt {
-    /// Reads the suite's lists from the mirror that this host uses.
+    /// Read the suite's lists from the mirror that this host uses.
     pub(crate) fn update(folder: &Path, archive: Archive, suite: &'static str) -> Result<Apt> {
         let apt = Apt {
             folder: folder.to_owned(),

@@ -31,7 +31,7 @@ fn folder() -> PathBuf {
         .join("sockstamp")
 }
 
-/// Makes a folder of the cache, and all above it.
+/// Create a folder of the cache, and all above it.
 pub(crate) fn make(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))
 }

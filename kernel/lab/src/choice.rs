@@ -1,4 +1,4 @@
-//! The kernel that a user asks for, by its name.
+//! The kernel that a user chooses by its name.
 
 use std::path::PathBuf;
 use std::str::FromStr;

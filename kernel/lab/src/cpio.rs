@@ -7,7 +7,7 @@ const DIRECTORY: u32 = 0o040_000;
 const SYMLINK: u32 = 0o120_000;
 const FILE: u32 = 0o100_000;
 
-/// Writes entries in sequence; a folder goes before its content.
+/// Write entries in sequence; a folder comes before its content.
 #[derive(Debug)]
 pub(crate) struct Writer<W> {
     inner: W,

@@ -17,10 +17,10 @@ use crate::release::DebianKernel;
 /// Time for which a kernel counts as the newest of its release without asking again.
 const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The folder of apt's lists, beside the kernel.
+/// The folder of apt's lists, next to the kernel.
 const APT: &str = "apt";
 
-/// The newest of the release; from the cache if it was the newest a day ago.
+/// Return the newest kernel of the release; from the cache if it was the newest a day ago.
 pub(crate) fn get(release: DebianKernel) -> Result<Kernel> {
     let folder = cache::kernels().join(release.name());
     cache::make(&folder)?;
@@ -77,7 +77,7 @@ fn clear(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// All packages in the folder, into `root` beside them.
+/// Unpack all packages in the folder into `root` next to them.
 fn unpack(folder: &Path, uname: &str) -> Result<()> {
     let root = folder.join("root");
     cache::make(&root.join("usr/lib"))?;

@@ -71,8 +71,8 @@ pub(crate) struct Guest<'a> {
 }
 
 impl Guest<'_> {
-    /// Boots, runs the command of the image, and returns its exit status. Its output goes to
-    /// `stdout` and `stderr`.
+    /// Boot, run the command of the image, and return its exit status. Its output goes to `stdout`
+    /// and `stderr`.
     pub(crate) fn run(&self, mut stdout: impl Write + Send, mut stderr: impl Write + Send) -> Result<u8> {
         let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
         let status = folder.path().join("status");

@@ -133,7 +133,7 @@ impl Image {
         );
     }
 
-    /// Writes the archive.
+    /// Write the archive.
     pub(crate) fn write(&self, to: &Path) -> Result<()> {
         let writing = || format!("cannot write {}", to.display());
         let file = File::create(to).with_context(writing)?;

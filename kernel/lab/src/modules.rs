@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// Modules that guests need beside the built-in ones: links, queueing disciplines, socket
+/// Modules that guests need besides the built-in ones: links, queueing disciplines, socket
 /// diagnosis, TLS and its ciphers.
 const WANTED: [&str; 24] = [
     "veth",
@@ -42,7 +42,7 @@ pub(crate) struct Module {
     pub(crate) contents: Vec<u8>,
 }
 
-/// The modules that a guest of this kernel loads, each behind those that it needs.
+/// Return the modules that a guest of this kernel loads, each after those that it needs.
 pub(crate) fn read(folder: &Path) -> Result<Vec<Module>> {
     let text = |name: &str| {
         let path = folder.join(name);

@@ -1,4 +1,4 @@
-//! Act as a separate process for the tests of `testbed`: leave things behind, or run in a cgroup
+//! Act as a separate process for the tests of `testbed`: leave resources behind, or run in a cgroup
 //! that is removed.
 
 use std::error::Error;

@@ -189,7 +189,7 @@ fn keep_busy(time: Duration) {
 }
 
 fn client(mut options: Options) -> Result<()> {
-    /// A UDP response that takes longer is taken for lost.
+    /// A UDP response that takes longer counts as lost.
     const UDP_TIMEOUT: Duration = Duration::from_secs(5);
     let address: SocketAddr = options.required("connect")?;
     let transport = options.optional("protocol")?.unwrap_or(Transport::Tcp);
@@ -429,7 +429,7 @@ fn wait_until_acked(connection: &TcpStream, since: Instant) -> Result<(TcpInfo, 
     }
 }
 
-/// Listens on both families and says so.
+/// Listen on both families and report it.
 fn listen(port: u16, receive_buffer: Option<usize>) -> Result<TcpListener> {
     let socket = dual_stack(Type::STREAM, port)?;
     if let Some(size) = receive_buffer {

@@ -15,13 +15,13 @@ use crate::kernel::Kernel;
 const BASH: &str = "/usr/bin/bash";
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// Runs a line of shell as root, beside the programs and scripts of `home`; its output, if it
-/// succeeds.
+/// Run a line of shell as root, in a guest with the programs and scripts of `home`; return its
+/// output if it succeeds.
 pub(crate) fn run(kernel: &Kernel, home: &Path, time: Time, line: &str) -> Result<String> {
     run_beside(kernel, home, &[], time, line)
 }
 
-/// The same, with other programs beside them.
+/// Do the same, with further programs.
 pub(crate) fn run_beside(
     kernel: &Kernel,
     home: &Path,

@@ -11,7 +11,7 @@ pub(crate) const MADE_OF: &str =
 
 /// Percentage of the kept count from which on a count fails.
 const LIMIT: u64 = 103;
-/// The same where nothing happens but what the clock brings: intervals of waking are drawn.
+/// The same for idle rows, where only timers fire: intervals of waking are random.
 const LIMIT_IDLE: u64 = 200;
 
 /// Counts by the name of the row; `None` if the kernel lacks the feature.

@@ -26,14 +26,14 @@ use patches::{FOLDER, Series};
 
 /// The counts at the time the series was written.
 const KEPT: &str = "instructions.txt";
-/// Those of a message while sockstamp measures, on the kernel of the series.
+/// The counts of a message while sockstamp measures, on the kernel of the series.
 const KEPT_OF_SOCKSTAMP: &str = "instructions-of-sockstamp.txt";
 /// The same on Debian's newest kernel, whose hooks users have.
 const KEPT_ON_DEBIAN: &str = "instructions-of-sockstamp-7.2.txt";
 /// Selftests of net, in the language of a guest's shell.
 const NET_SELFTESTS: &str = include_str!("../../../series/net.sh");
-/// Those that compare times: in a guest whose clock counts instructions, these do not depend on the
-/// host.
+/// Selftests that compare times: in a guest whose clock counts instructions, times do not depend on
+/// the host.
 const TIMED_SELFTESTS: &str = include_str!("../../../series/timed.sh");
 
 /// The tree with the patches, or without.

@@ -14,7 +14,8 @@ use crate::cache;
 
 const SELFTESTS: &str = "tools/testing/selftests/bpf";
 const NET_SELFTESTS: &str = "tools/testing/selftests/net";
-/// A part of that folder, beside it: its Makefile builds all tests that it finds, a thousand.
+/// A partial copy of that folder, next to it: its Makefile builds all tests that it finds, a
+/// thousand.
 const PART: &str = "tools/testing/selftests/bpf-sockstamp";
 /// Files of the folder that belong to the harness, not to tests.
 const HARNESS_OMITS: [&str; 6] = [
@@ -77,7 +78,7 @@ fn build_net(tree: &Path, series: &Series, home: &Path) -> Result<()> {
         }
         let mut compile = Command::new("cc");
         compile
-            // As lib.mk of the selftests does.
+            // Do as lib.mk of the selftests does.
             .args(["-O2", "-Wall", "-D_GNU_SOURCE="])
             .arg(format!("-I{}", tree.join("tools/testing/selftests").display()))
             .arg(format!("-I{}", tree.join("usr/include").display()))
@@ -91,7 +92,7 @@ fn build_net(tree: &Path, series: &Series, home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies the harness, and of the tests those that are asked for, with their programs.
+/// Copy the harness, and the requested tests with their programs.
 fn choose(tree: &Path, series: &Series, part: &Path) -> Result<()> {
     let all = tree.join(SELFTESTS);
     let mut copy = Command::new("rsync");
@@ -146,7 +147,7 @@ fn programs(test: &str) -> impl Iterator<Item = String> {
     })
 }
 
-/// make goes by times.
+/// make compares times.
 fn copy_if_new(from: &Path, to: &Path) -> Result<()> {
     if fs::read(from).ok() != fs::read(to).ok() {
         fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;

@@ -1,5 +1,5 @@
 //! Count the instructions of a message while sockstamp's own programs measure, and those of the
-//! command beside traffic and alone.
+//! command next to traffic and alone.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

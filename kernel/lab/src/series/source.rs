@@ -102,7 +102,7 @@ fn patched(scratch: &Path, patch: &Patch) -> Result<()> {
     succeed(&mut command).with_context(|| format!("{} does not apply", patch.path.display()))
 }
 
-/// Writes the file only if it says something new, since make goes by times.
+/// Write the file only if its content changes, since make compares times.
 fn update(new: &Path, file: &Path) -> Result<()> {
     let text = fs::read(new).ok();
     if text == fs::read(file).ok() {

@@ -37,7 +37,7 @@ struct Profile {
     test: bool,
 }
 
-/// The archive of the C library, and the folder of its programs, beside the other programs.
+/// The archive of the C library, and the folder of its programs, next to the other programs.
 const C_LIBRARY: &str = "libsockstamp_capi.a";
 const C_PROGRAMS: &str = "c-programs";
 

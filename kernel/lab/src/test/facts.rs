@@ -48,7 +48,7 @@ pub(crate) enum Comparison {
     Different(String),
 }
 
-/// Goes behind the tests of [`BINARY`].
+/// Runs after the tests of [`BINARY`].
 pub(crate) fn script(sockstamp: &Path) -> String {
     format!(
         "echo \"{MARK}$(uname -r)\"\n{} doctor --format json\n",
@@ -85,7 +85,7 @@ impl Facts {
         Ok(compared)
     }
 
-    /// Makes them the files of this kernel.
+    /// Keep them as the files of this kernel.
     pub(crate) fn keep(&self) -> Result<()> {
         for (name, found) in self.files() {
             let path = Path::new(FOLDER).join(name);

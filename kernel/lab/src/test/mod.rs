@@ -84,7 +84,7 @@ fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Return the folder for consoles and results, beside the built binaries.
+/// Return the folder for consoles and results, next to the built binaries.
 fn folder(built: &Built) -> Result<PathBuf> {
     let program = built.programs.first().context("cargo built no program")?;
     let folder = program.with_file_name("kernel-lab");
@@ -92,7 +92,7 @@ fn folder(built: &Built) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Tells it all. Whether all went well.
+/// Print the report. Return true if all went well.
 fn conclude(ran: Vec<Ran>, left_out: &LeftOut, folder: &Path, bless: bool) -> Result<bool> {
     let (rows, facts): (Vec<_>, Vec<_>) = ran.into_iter().map(|ran| (ran.rows, ran.facts)).unzip();
     let rows: Vec<Row> = rows.into_iter().flatten().collect();

@@ -183,8 +183,8 @@ pub(crate) fn on_host(tasks: &Tasks<'_>) -> Result<Vec<Ran>> {
 impl Task {
     /// About one boot of 7.2 in some hundred dies of `int3` in sched_clock_cpu():
     /// sched_clock_init_late() (kernel/sched/clock.c) patches that function, and one of the two
-    /// CPUs that QEMU emulates runs the breakpoint after the other has removed it. That says
-    /// nothing about the tests, so a guest that reaches none of them boots once more, and each test
+    /// CPUs that QEMU emulates runs the breakpoint after the other has removed it. That is not a
+    /// failure of the tests, so a guest that reaches none of them boots again, and each test
     /// reports it. A guest that dies in a test has failed it.
     fn in_guest(&self, kernel: &Kernel, console: &Path) -> Result<Ran> {
         let name = &kernel.name;

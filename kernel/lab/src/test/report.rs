@@ -16,7 +16,7 @@ pub(crate) struct Row {
     pub(crate) outcome: Outcome,
 }
 
-/// A line each.
+/// One line per test.
 pub(crate) fn json_lines(rows: &[Row]) -> serde_json::Result<String> {
     let mut text = String::new();
     for row in rows {
@@ -26,7 +26,7 @@ pub(crate) fn json_lines(rows: &[Row]) -> serde_json::Result<String> {
     Ok(text)
 }
 
-/// A line a test, a column a kernel.
+/// One line per test, one column per kernel.
 pub(crate) fn table(rows: &[Row]) -> String {
     let mut kernels: Vec<&str> = rows.iter().map(|row| row.kernel.as_str()).collect();
     kernels.sort_by_key(|kernel| version(kernel));
@@ -74,7 +74,7 @@ fn short(outcome: &Outcome) -> String {
     }
 }
 
-/// A line a skip, as every test of the workspace writes it.
+/// One line per skip, as every test of the workspace writes it.
 pub(crate) fn skips(rows: &[Row]) -> String {
     let mut text = String::new();
     for row in rows.iter().filter(|row| row.outcome.result == Verdict::Skipped) {

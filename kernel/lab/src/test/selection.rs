@@ -25,8 +25,8 @@ pub(crate) struct Test {
 }
 
 impl Test {
-    /// Return true if it runs on the kernel of this name. Those that are built here are a part of
-    /// another step of CI, which is to be short: a line names them.
+    /// Return true if it runs on the kernel of this name. Kernels that are built here belong to
+    /// another step of CI, which must be short, so a line must name them.
     pub(crate) fn is_for(&self, name: &str) -> bool {
         let built = Variant::ALL.iter().any(|variant| variant.name() == name);
         match self.kernels.is_empty() {
@@ -97,8 +97,8 @@ fn decide(table: &str, tests: Vec<Test>) -> Result<(Vec<Test>, LeftOut)> {
     Ok((chosen, left_out))
 }
 
-/// Lines `run BINARY TEST`, `on KERNEL,KERNEL BINARY TEST`, either behind `counted`, and
-/// `skip BINARY TEST REASON`; a trailing `*` stands for anything.
+/// Lines `run BINARY TEST`, `on KERNEL,KERNEL BINARY TEST`, either after `counted`, and
+/// `skip BINARY TEST REASON`; a trailing `*` matches anything.
 fn parse(table: &str) -> Result<Vec<Rule<'_>>> {
     let lines = table
         .lines()
