@@ -40,7 +40,7 @@ pub enum Error {
     TooDear {
         /// The cost of the programs.
         percent: f64,
-        /// What it may be.
+        /// The ceiling.
         ceiling: f64,
     },
     /// A cgroup that does not exist, or is not one of version 2.

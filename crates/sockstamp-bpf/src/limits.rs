@@ -1,6 +1,6 @@
 //! Divide the memory for the state of connections and of UDP sockets.
 
-/// Overhead beside an element of a hash map: `struct htab_elem` and the key (kernel/bpf/hashtab.c,
+/// Overhead of an element of a hash map: `struct htab_elem` and the key (kernel/bpf/hashtab.c,
 /// Linux 6.18), rounded up.
 const ELEMENT_HEAD: u64 = 64;
 
@@ -11,13 +11,13 @@ pub(crate) struct Limits {
     pub flows: u64,
     /// Bytes of slab that this state takes.
     pub state: u64,
-    /// Flows whose reader is behind.
+    /// Flows with a reader that lags.
     pub unread: u32,
     /// Flows that wait for a missing segment.
     pub reordered: u32,
     /// Chunks of messages in flight, of flows that have more than one.
     pub in_flight: u32,
-    /// Datagrams of readers that are behind.
+    /// Datagrams of readers that lag.
     pub datagrams: u32,
 }
 
@@ -31,10 +31,10 @@ pub(crate) struct Sizes {
 }
 
 impl Limits {
-    /// Shares out `memory`: half of it for the state of flows, a quarter for readers that are
-    /// behind, an eighth for messages in flight, a sixteenth for missing segments, half a sixteenth
-    /// for datagrams. As much stays for the buckets of the maps, and for what the allocator holds
-    /// ready.
+    /// Divide `memory`: half of it for the state of flows, a quarter for readers that lag, an
+    /// eighth for messages in flight, a sixteenth for missing segments, a thirty-second for
+    /// datagrams. A thirty-second remains for the buckets of the maps, and for the allocator's
+    /// reserve.
     pub(crate) fn new(memory: u64, max_flows: Option<u32>, sizes: Sizes) -> Self {
         let room = |part: u64, size: u32| {
             let object = (u64::from(size) + ELEMENT_HEAD).next_power_of_two();

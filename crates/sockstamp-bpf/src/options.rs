@@ -51,8 +51,8 @@ pub enum Sampling {
     RateCap(u32),
     /// One in N.
     OneIn(u32),
-    /// Of TCP those whose bytes hold a sequence number that is a multiple of 2^`bits`, so that both
-    /// ends of a connection choose the same. Others as by [`RateCap`](Self::RateCap).
+    /// TCP messages whose bytes contain a sequence number that is a multiple of 2^`bits`, so both
+    /// ends of a connection choose the same ones. Others as by [`RateCap`](Self::RateCap).
     InStep {
         /// 0 to [`MOST_BITS`](Self::MOST_BITS); more count as that.
         bits: u32,
@@ -91,7 +91,7 @@ pub enum HolView {
     Include,
     /// Such reads are refused.
     Exclude,
-    /// It is not looked for, to measure the cost of looking for it.
+    /// No program looks for it, to measure the cost of doing so.
     Unseen,
 }
 
@@ -100,7 +100,7 @@ pub enum HolView {
 pub struct Options {
     /// The target.
     pub target: Target,
-    /// Send a record of every message to user space, beside counting it.
+    /// Send a record of every message to user space, in addition to counting it.
     pub record: bool,
     /// Leave connections alone that exist at the start.
     pub new_only: bool,
@@ -108,42 +108,42 @@ pub struct Options {
     pub hooks: Hooks,
     /// The hook that shows the entry of send calls, for `tx.copy`.
     pub entry: EntryHook,
-    /// Follow packets through the host behind the last interface that calls back for their socket.
+    /// Follow packets through the host after the last interface that calls back for their socket.
     pub host_path: bool,
-    /// Sum messages in groups, beside the whole.
+    /// Also sum messages in groups.
     pub groups: Option<Grouped>,
     /// The sampling.
     pub sampling: Sampling,
-    /// Tell the other ends of TCP connections which numbers bytes have here, by an option in a
-    /// segment's header, and read what they tell: numbers of received bytes are then the sender's.
+    /// Send the sequence numbers of bytes on this host to the other ends of TCP connections, by an
+    /// option in a segment's header, and read theirs: numbers of received bytes are then the
+    /// sender's.
     pub tag: bool,
     /// Send the records of those messages alone that took at least this long in all.
     pub slower_than: Option<Nanos>,
-    /// Of these, send no more than 1000 per second and CPU: they only tell whose the slow messages
-    /// are. A sent message is judged by the time until it left, an answer by its own time too.
+    /// Send at most 1000 of these records per second and CPU: they only show the owners of slow
+    /// messages. A sent message is judged by the time until it left, an answer also by its own
+    /// time.
     pub notable: bool,
-    /// Measure TCP in windows, for one in so many of the time. None: all the time.
+    /// Measure TCP in windows, for one Nth of the time. None: all the time.
     pub windows: Option<NonZeroU32>,
-    /// What the measurement may cost: its rates are lowered where it would cost more. None: any
-    /// cost.
+    /// The ceiling of the measurement's cost: rates are lowered to keep below it. None: any cost.
     pub max_cost: Option<Ceiling>,
     /// The treatment of a read's wait for a missing segment.
     pub hol: HolView,
-    /// Stamps per second, over the whole host, that NICs which stamp sends are asked for. None: no
-    /// stamp.
+    /// Stamps per second that are requested from NICs that stamp sends, for the whole host. None:
+    /// no stamp.
     pub nic_stamps: Option<NonZeroU32>,
     /// Separate the wait for a CPU, `rx.wakeup`, from `rx.app`.
     pub sched: bool,
-    /// Look at arriving segments. Without it, every segment that the host receives has a hook less,
-    /// where stamps come from callbacks: `tx.queue` has no causes, `tx.network` no delayed
-    /// acknowledgements, and reads that waited for a missing segment are refused.
+    /// Examine arriving segments. Without this, and if stamps come from callbacks, every segment
+    /// that the host receives passes one hook fewer: `tx.queue` has no causes, `tx.network` no
+    /// delayed acknowledgements, and reads that waited for a missing segment are refused.
     pub causes: bool,
     /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP
     /// among them, has a hook less on its way in, and every packet of the host two on its way out.
     pub udp: bool,
-    /// Attach programs that few messages need when the first such message comes, which is not
-    /// measured then, and detach them when none has come for so long. None: attach all at the
-    /// start.
+    /// Attach programs that few messages need when the first such message comes, which is then not
+    /// measured, and detach them when none has come for this long. None: attach all at the start.
     pub on_demand: Option<Duration>,
     /// Connections and UDP sockets that may have state at one time: of others no message is
     /// measured. None: as many as `memory` is for.
@@ -152,13 +152,14 @@ pub struct Options {
     pub memory: u64,
     /// Room for records, in bytes: a power of two, and a multiple of the page size.
     pub ring_bytes: u32,
-    /// Room for interfaces to be told apart: a power of two, 512 at most.
+    /// Room for distinct interfaces: a power of two, at most 512.
     pub interfaces: u32,
     /// Room for packets that are followed through the host at one time: a power of two.
     pub paths: u32,
 }
 
-/// Attaching takes the kernel some 15 ms per program, and what comes meanwhile is not measured.
+/// Attaching takes the kernel some 15 ms per program; messages that come meanwhile are not
+/// measured.
 const IDLE: Duration = Duration::from_secs(10);
 
 impl Default for Options {
@@ -212,7 +213,7 @@ impl Options {
             existing: !self.new_only,
             by_process: self.target.by_process(),
             spare_own: !self.target.names_tasks(),
-            // Each datagram needs UDP's programs, and records are to be complete.
+            // Each datagram needs UDP's programs, and records must be complete.
             on_demand: self.on_demand.is_some()
                 && (!self.record || self.notable)
                 && filter.is_none_or(|filter| filter.wants(Protocol::Tcp)),

@@ -1,5 +1,5 @@
-//! Count with the command `sockstamp` beside the traffic: all that runs on the machine counts, its
-//! own process and the kernel's work for it included.
+//! Count with the command `sockstamp` next to the traffic: everything that runs on the machine
+//! counts, including its own process and the kernel's work for it.
 //!
 //! The rows `command.…` are instructions per message, and messages lost per message. The rows
 //! `idle.…` are instructions of the process per second without traffic, and its wakings per second.

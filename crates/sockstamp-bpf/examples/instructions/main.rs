@@ -1,13 +1,12 @@
 //! Count the instructions of a TCP message while this measures, in a guest whose clock counts them:
 //! one a nanosecond.
 //!
-//! Prints the compiler of the programs, then a line per row: name, instructions per message,
-//! programs run per message; `lacking` where the kernel has not what the row is about. Both ends
-//! are in one thread, over loopback, as in `kernel/series/count`: a message is sent, acknowledged
-//! and read. Given the path of `sockstamp`, also counts with that command beside the traffic
-//! (`command.rs`). With `--programs ROW…` it counts these rows alone, and tells how often each
-//! program ran per message and its instructions, those of the kernel's account of it included.
-//! Root.
+//! Print the compiler of the programs, then a line per row: name, instructions per message,
+//! programs run per message; `lacking` if the kernel lacks the feature of the row. Both ends are in
+//! one thread, over loopback, as in `kernel/series/count`: a message is sent, acknowledged and
+//! read. Given the path of `sockstamp`, also count with that command next to the traffic
+//! (`command.rs`). With `--programs ROW…` count only these rows, and print how often each program
+//! ran per message and its instructions, including those of the kernel's account of it. Root.
 
 mod command;
 mod traffic;

@@ -30,7 +30,7 @@ impl Traffic {
         }
     }
 
-    /// Send so many messages, and read each.
+    /// Send this many messages, and read each.
     pub(crate) fn pass(&mut self, messages: u64) {
         for _ in 0..messages {
             self.from.write_all(&self.message).expect("a send");

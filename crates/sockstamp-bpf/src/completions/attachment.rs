@@ -38,7 +38,7 @@ impl Attachment {
         }
     }
 
-    /// Tell when it is to be detached.
+    /// Return when it must be detached.
     pub(super) fn ends(&self) -> Option<Instant> {
         self.unwanted.map(|since| since + KEPT)
     }

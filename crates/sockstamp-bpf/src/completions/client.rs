@@ -95,7 +95,7 @@ impl Client {
         });
     }
 
-    /// A client that does not read its replies goes.
+    /// A client that does not read its replies is disconnected.
     pub(super) fn send(&self, reply: Reply) -> Result<(), Gone> {
         let memory = match (&reply, &self.application) {
             (Reply::Joined { .. }, Some(application)) => Some([application.memory.as_fd()]),

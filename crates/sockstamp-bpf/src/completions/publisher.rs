@@ -56,7 +56,7 @@ impl std::fmt::Debug for Publisher {
     }
 }
 
-/// Counts of the rings in a place, from where a new socket's completions begin.
+/// Counts of the rings in a slot, where a new socket's completions begin.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Written {
     pub(super) ranges: u64,
@@ -119,9 +119,9 @@ impl Publisher {
         self.sockets
     }
 
-    /// Memory for an application, which takes the place of another's, and its id. Nobody but the
-    /// programs can write it: a map that is frozen can be neither mapped writable nor updated,
-    /// through whatever descriptor (`bpf_map_mmap()`, `map_freeze()`, kernel/bpf/syscall.c, v6.1).
+    /// Give memory to an application, in the slot of an earlier one, and return its id. Only the
+    /// programs can write it: a frozen map can be neither mapped writable nor updated, through any
+    /// descriptor (`bpf_map_mmap()`, `map_freeze()`, kernel/bpf/syscall.c, v6.1).
     pub(super) fn give_memory(&self, application: u32) -> Result<(MapHandle, u32), Error> {
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as _,
@@ -224,7 +224,7 @@ impl Publisher {
         Ok(Some(registration))
     }
 
-    /// Write nothing into a place any more, but for programs that run already.
+    /// Stop writing into a slot, except by programs that run already.
     pub(super) fn unmark(&self, place: u32) -> Result<(), Error> {
         self.set_registration(place, 0)
     }
@@ -285,13 +285,13 @@ impl Publisher {
         })
     }
 
-    /// No marked connection is stamped any more. Each connection of the host would go on to pay for
-    /// the callbacks.
+    /// No marked connection is stamped any more. Otherwise each connection of the host would
+    /// continue to pay for the callbacks.
     pub(super) fn leave_callbacks(&mut self) {
         self.callbacks.leave(Instant::now());
     }
 
-    /// Tell when there is something to detach.
+    /// Return when there is something to detach.
     pub(super) fn next_end(&self) -> Option<Instant> {
         [&self.selection, &self.callbacks]
             .into_iter()

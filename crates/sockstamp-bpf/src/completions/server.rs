@@ -26,7 +26,7 @@ use crate::privilege::{DroppedCapabilities, drop_capabilities};
 pub struct Limits {
     /// Connections, each of one application, and areas of memory.
     pub applications: u32,
-    /// Of these, those of one user.
+    /// The part of these that one user may have.
     pub of_a_user: u32,
 }
 
@@ -66,7 +66,7 @@ struct Ready {
 }
 
 impl Server {
-    /// Take capabilities out of effect while it serves; `log` gets a line for whatever is done.
+    /// Take capabilities out of effect while it serves; `log` gets a line for each action.
     ///
     /// # Errors
     ///
@@ -156,8 +156,8 @@ impl Server {
         })
     }
 
-    /// Receive a client's message even if the client has gone since, but not a second one before
-    /// the first is answered.
+    /// Receive a client's message even if the client has disconnected since, but not a second one
+    /// before the first is answered.
     fn look_after(&mut self, client: usize, events: PollFlags) {
         if events.contains(PollFlags::IN) {
             self.clients[client].receive(&self.workers, self.arrivals.0.clone());
@@ -358,7 +358,7 @@ impl Server {
         })
     }
 
-    /// Nothing of it stays: its marks mean nothing from here on.
+    /// Nothing of the application remains: its marks no longer mean anything.
     fn forget(&mut self, client: usize) {
         if self.clients[client].application.is_some() {
             self.say(client, "left");

@@ -18,7 +18,7 @@ use crate::error::{Error, Tried};
 
 /// Threads of one user. A job of an application that means well takes microseconds.
 const OF_A_USER: usize = 16;
-/// Jobs of all users that wait for a thread. With so many no connection is accepted.
+/// Jobs of all users that may wait for a thread. With this many, no connection is accepted.
 const WAITING: usize = 64;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -62,13 +62,13 @@ impl Workers {
         let _ = rustix::io::write(&*self.events, &1_u64.to_ne_bytes());
     }
 
-    /// Tell whether a job of this user would begin at once.
+    /// Return true if a job of this user would begin at once.
     pub(super) fn has_room(&self, user: u32) -> bool {
         let users = self.lock();
         users.get(&user).is_none_or(|user| user.threads < OF_A_USER)
     }
 
-    /// Tell whether as many jobs wait as may.
+    /// Return true if no further job may wait.
     pub(super) fn is_full(&self) -> bool {
         let waiting: usize = self.lock().values().map(|user| user.waiting.len()).sum();
         waiting >= WAITING

@@ -20,8 +20,8 @@ pub struct ProgramCost {
 }
 
 impl ProgramCost {
-    /// All of it is 0 if the kernel does not tell. `/proc/self/fdinfo` has the same, for twenty
-    /// times as many instructions.
+    /// All fields are 0 if the kernel does not report them. `/proc/self/fdinfo` has the same, for
+    /// twenty times as many instructions.
     #[expect(unsafe_code, reason = "libbpf-rs asks by identifier alone")]
     pub(crate) fn of(program: BorrowedFd<'_>) -> Self {
         let mut info = libbpf_sys::bpf_prog_info::default();

@@ -19,7 +19,7 @@ const SMALL: f64 = 0.1;
 /// back.
 const CALM: f64 = 0.7;
 
-/// The weight of a new look beside the earlier ones.
+/// The weight of a new sample against the earlier ones.
 const NEWEST: f64 = 0.5;
 
 /// The part of a measured message's cost that one which is passed over has not.
@@ -41,7 +41,7 @@ impl Step {
     };
 }
 
-/// The programs' cost, beside the ceiling.
+/// The programs' cost, compared with the ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Distance {
     Near,
@@ -53,11 +53,11 @@ pub(super) enum Distance {
 /// The cost of measuring, in parts of one core's time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Known {
-    /// Of the programs, while all are attached.
+    /// The cost of the programs while all are attached.
     pub(super) attached: f64,
-    /// Of those that stay between windows.
+    /// The cost of the programs that stay between windows.
     pub(super) gap: f64,
-    /// Of the process.
+    /// The cost of the process.
     pub(super) process: f64,
     /// Messages measured per second, while all programs are attached.
     pub(super) measured: f64,
@@ -139,7 +139,8 @@ impl Governor {
         self.over
     }
 
-    /// Return how near the programs' cost is to the ceiling. Looks are a part of the process's.
+    /// Return how near the programs' cost is to the ceiling. Sampling is a part of the process's
+    /// cost.
     pub(super) fn distance(&self) -> Distance {
         let share = self.programs(self.step) / self.ceiling;
         if share < 0.01 {
@@ -162,7 +163,7 @@ impl Governor {
         let step = self.ways().find(fits);
         self.over = step.is_none();
         let step = step.or_else(|| self.ways().last()).unwrap_or(Step::WHOLE);
-        // What is known is of the present rate.
+        // The known costs are those of the present rate.
         let ((rated, attached), (before, _)) = (self.attached(step.rate), self.attached(self.step.rate));
         self.known.attached = attached;
         if before > 0.0 {
@@ -172,7 +173,7 @@ impl Governor {
         step
     }
 
-    /// Return all ways, the first of which is to be taken that costs less than the ceiling; else
+    /// Return all settings, in order: the first that costs less than the ceiling applies, otherwise
     /// the last.
     fn ways(&self) -> impl Iterator<Item = Step> {
         let enough = |rate: &&u32| {

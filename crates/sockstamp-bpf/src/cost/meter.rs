@@ -16,10 +16,10 @@ use crate::privilege::with_capabilities;
 /// CPUs.
 const ENTRY_NS: u64 = 15;
 
-/// The process's own part says nothing over a shorter time.
+/// Over a shorter time the process's own part is meaningless.
 const PROCESS: Duration = Duration::from_secs(1);
 
-/// A look at the account.
+/// A reading of the account.
 struct Look {
     since: u64,
     before: u64,
@@ -27,7 +27,7 @@ struct Look {
     _account: OwnedFd,
 }
 
-/// Looks at the cost of programs.
+/// Samples of the cost of programs.
 pub(super) struct Meter {
     programs: Vec<OwnedFd>,
     look: Option<Look>,

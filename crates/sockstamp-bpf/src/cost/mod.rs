@@ -22,7 +22,7 @@ use crate::window;
 pub use self::account::ProgramCost;
 pub(crate) use self::governor::Step;
 
-/// The length of a look at the programs' cost.
+/// The length of a sample of the programs' cost.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The look before a measurement whose cost nothing can lower.
@@ -38,8 +38,8 @@ const SELDOM: Duration = Duration::from_secs(30);
 /// kernel rewrites each place that runs a program, before and after.
 const RARELY: Duration = Duration::from_secs(60);
 
-/// As many measured messages end a rest: their cost is a part of what a ceiling of 1 % allows in
-/// [`OFTEN`].
+/// End a rest after this many measured messages: their cost is a part of what a ceiling of 1 %
+/// allows in [`OFTEN`].
 const STIR: u64 = 2000;
 
 /// Keeps the cost of a measurement below a ceiling.
@@ -62,7 +62,7 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Return the control of a measurement whose options ask for one; `None` also where the kernel
+    /// Return the control of a measurement whose options request one; `None` also if the kernel
     /// keeps no account for us.
     pub(crate) fn new(
         options: &Options,
@@ -97,8 +97,8 @@ impl Control {
         }))
     }
 
-    /// Where every message is to be measured, nothing lowers the cost: look at it before the
-    /// measurement goes on.
+    /// If every message must be measured, nothing lowers the cost: sample it before the measurement
+    /// begins.
     pub(crate) fn admit(&mut self, sampling: Sampling) -> Result<(), Error> {
         if sampling != Sampling::Every {
             return Ok(());
@@ -124,8 +124,8 @@ impl Control {
         self.interval == RARELY && !self.meter.is_looking()
     }
 
-    /// Look at the cost when that is due, and return the way to go on afterwards. `attached`: the
-    /// programs that go between windows are there. `measured` counts measured messages.
+    /// Sample the cost when that is due, and return how to continue. `attached`: the programs that
+    /// are detached between windows are attached now. `measured` counts measured messages.
     pub(crate) fn run(&mut self, attached: bool, measured: impl Fn() -> u64) -> Result<Option<Step>, Error> {
         if attached != self.attached {
             // A look is at one state.
@@ -224,7 +224,7 @@ pub(crate) mod simulated {
         Governor::new(&ceiling, Sampling::OneIn(1), true, 1.2)
     }
 
-    /// Look at messages of which one costs half of the ceiling, ten five times of it.
+    /// Sample messages: one costs half of the ceiling, ten cost five times the ceiling.
     pub(crate) fn look(governor: &mut Governor, messages: f64) -> NonZeroU32 {
         governor.saw_attached(0.005 * messages, 0.0);
         governor.choose().one_of

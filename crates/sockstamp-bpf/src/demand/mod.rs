@@ -59,7 +59,7 @@ impl Standby {
 
     /// Attach what is needed, and detach what has not been for a while.
     pub(crate) fn run(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) {
-        // Knocks are only for waking: what they are for stands elsewhere.
+        // Records only wake us: the demand itself is in the map.
         let _ = self.knocks.consume();
         for demand in served(plan) {
             let state = State::of(skeleton, demand);
@@ -85,7 +85,7 @@ impl Standby {
         }
     }
 
-    /// Return the time until something is to be done that no program tells of.
+    /// Return the time until the next action that no program requests.
     pub(crate) fn until_run(&self, skeleton: &SockstampSkel<'static>, plan: &Plan) -> Option<Duration> {
         let states = served(plan).map(|demand| State::of(skeleton, demand));
         let leaving = states.filter(|state| state.met);
@@ -155,7 +155,7 @@ fn waiting(plan: &Plan, demand: Demand) -> impl Iterator<Item = &'static Program
     programs::needed(plan).filter(move |program| program.demands(plan).contains(&demand))
 }
 
-/// The fields of `struct demand` that user space looks at.
+/// The fields of `struct demand` that user space reads.
 #[derive(Debug, Clone, Copy)]
 struct State {
     wanted: bool,

@@ -20,7 +20,7 @@ pub enum Tracepoint {
 }
 
 impl Tracepoint {
-    /// Those that a stage may need.
+    /// The hooks that a stage may need.
     pub const ALL: [Self; 11] = [
         Self::SignalDeliver,
         Self::TcpSendmsgLocked,

@@ -48,7 +48,7 @@ impl fmt::Display for Capability {
     }
 }
 
-/// The numbers of the callbacks of receiving, and the bit by which a socket asks for them.
+/// The numbers of the callbacks of receiving, and the bit that requests them for a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReceiveCallbacks {
     /// `SK_BPF_CB_RX_TIMESTAMPING`
@@ -61,12 +61,12 @@ pub struct ReceiveCallbacks {
     pub read: u32,
 }
 
-/// Everything that a plan follows from. Each field was looked at, not concluded from a version.
+/// Everything that a plan depends on. Each field was probed, not concluded from a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Release of the running kernel, as uname(2) gives it.
     pub kernel: String,
-    /// `/sys/kernel/btf/vmlinux` can be read; `None` if it is there and cannot.
+    /// Whether `/sys/kernel/btf/vmlinux` can be read; `None` if it exists but cannot be read.
     pub btf: Option<bool>,
     /// Capabilities in effect.
     pub capabilities: BTreeMap<Capability, Option<bool>>,
@@ -86,7 +86,7 @@ pub struct Facts {
     pub datagrams_refused: bool,
     /// `struct sock` has the bit that selects a socket (`sk_bpf_cb_flags`, v6.15).
     pub socket_bit: Option<bool>,
-    /// The kfunc that asks for a message's stamps (`bpf_sock_ops_enable_tx_tstamp`, v6.15).
+    /// The kfunc that requests a message's stamps (`bpf_sock_ops_enable_tx_tstamp`, v6.15).
     pub tx_timestamping: Option<bool>,
     /// The number of the callback that a send call begins with, if the kernel has it:
     /// `BPF_SOCK_OPS_TSTAMP_SENDMSG_ENTRY_CB`, which `kernel/series` proposes.
@@ -96,11 +96,11 @@ pub struct Facts {
     /// The bit of `sk_bpf_cb_flags` by which a socket calls back for each packet that it sends, if
     /// the kernel has it: `SK_BPF_CB_TX_EVERY_SKB`, which `kernel/series` proposes.
     pub packet_bit: Option<u32>,
-    /// An skb tells the clock of its stamp (`tstamp_type`, v6.11; `mono_delivery_time`, v5.18).
+    /// An skb shows the clock of its stamp (`tstamp_type`, v6.11; `mono_delivery_time`, v5.18).
     pub stamp_clock: Option<bool>,
     /// Programs may give memory a type (`bpf_rdonly_cast`, v6.2).
     pub casts: Option<bool>,
-    /// `kfree_skb` tells the socket that a packet was for (its argument `rx_sk`, v6.11).
+    /// `kfree_skb` shows the socket for which a packet was (its argument `rx_sk`, v6.11).
     pub drops_tell_receiver: Option<bool>,
     /// Programs of a cgroup see the system call that they run in (`bpf_task_pt_regs`, v6.16).
     pub call_registers: Option<bool>,

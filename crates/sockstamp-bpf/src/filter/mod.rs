@@ -74,7 +74,7 @@ fn next(next: Next) -> u8 {
     }
 }
 
-/// Of an enumerator: none is near 256.
+/// Convert an enumerator: none is near 256.
 #[expect(clippy::cast_possible_truncation, reason = "the header's enumerators fit")]
 const fn byte(enumerator: u32) -> u8 {
     enumerator as u8

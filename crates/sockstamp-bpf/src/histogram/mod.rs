@@ -14,7 +14,7 @@ use sockstamp_model::verdict::Verdict;
 use crate::abi::{self, Bank, SENT, part_index, part_summary, raw};
 use crate::plan::Plan;
 
-/// Sums the banks. A stage that the plan does not have stays absent, with its reason.
+/// Sum the banks. A stage that the plan lacks remains absent, with its reason.
 pub(crate) fn summary(banks: &[Bank], plan: &Plan) -> Summary {
     let tx = direction_summary(banks, plan, Direction::Tx);
     let rx = direction_summary(banks, plan, Direction::Rx);
@@ -60,7 +60,7 @@ fn connections(banks: &[Bank], mut failed: BTreeMap<Verdict, u64>) -> Connection
     }
 }
 
-/// Sums how often NICs were asked for stamps.
+/// Sum the requests for stamps of NICs.
 pub(crate) fn nic_stamps(banks: &[Bank]) -> NicStamps {
     NicStamps {
         asked: sum(banks, |bank| bank.nic_asked),
@@ -68,7 +68,7 @@ pub(crate) fn nic_stamps(banks: &[Bank]) -> NicStamps {
     }
 }
 
-/// Sums the tags that were written and read.
+/// Sum the tags that were written and read.
 pub(crate) fn tags(banks: &[Bank]) -> Tags {
     let of = |kind: raw::tags::Type| sum(banks, |bank| bank.tags[kind as usize]);
     Tags {
@@ -156,7 +156,7 @@ fn bucket(slot: usize, raw: &raw::bucket) -> Bucket {
     Bucket {
         count: raw.count,
         sum_ns: u128::from(raw.sum_ns),
-        // Where a duration may be 0, it cannot be told from "none yet".
+        // A duration of 0 cannot be distinguished from "none yet".
         min_ns: if slot == ZERO_SLOT { 0 } else { raw.min_ns },
         max_ns: raw.max_ns,
     }

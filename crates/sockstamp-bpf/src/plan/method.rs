@@ -1,4 +1,4 @@
-//! The method for a stage: the points that it lies between, as data.
+//! The method for a stage: the points between which it lies, as data.
 
 use std::fmt;
 

@@ -41,9 +41,9 @@ pub struct Plan {
     pub rx: Option<Reads>,
     /// Packets without a key are seen where a driver takes them: parts of one that TCP split.
     pub untagged: bool,
-    /// Arriving segments are looked at: causes, delayed acknowledgements, head-of-line blocking.
+    /// Arriving segments are examined: causes, delayed acknowledgements, head-of-line blocking.
     pub segments: bool,
-    /// The causes of waiting in `tx.queue` are told apart.
+    /// The causes of waiting in `tx.queue` are distinguished.
     pub causes: bool,
     /// The wait for a CPU is separated from the rest of reads.
     pub sched: bool,
@@ -51,7 +51,7 @@ pub struct Plan {
     pub run_clock: bool,
     /// Retransmissions are counted.
     pub retransmits: bool,
-    /// Messages in flight are counted when their socket goes away.
+    /// Messages in flight are counted when their socket is closed.
     pub close: bool,
     /// Connections that exist at the start are measured.
     pub existing: bool,
@@ -61,7 +61,7 @@ pub struct Plan {
     pub by_process: bool,
     /// Sockets that processes of sockstamp have made are left out.
     pub spare_own: bool,
-    /// Packets are followed through the host behind the last interface that calls back.
+    /// Packets are followed through the host after the last interface that calls back.
     pub host_path: bool,
     /// The reason why they cannot be, if so.
     pub host_path_obstacle: Option<Reason>,
@@ -134,12 +134,13 @@ impl Plan {
             || matches!(self.udp, Ok(Datagrams::Functions { .. }))
     }
 
-    /// Return whether flows are selected by a bit on their sockets, that is to be taken back.
+    /// Return whether flows are selected by a bit on their sockets, which must be cleared at the
+    /// end.
     pub fn uses_bit(&self) -> bool {
         matches!(self.tx, Some(Stamps::Callbacks | Stamps::Unasked))
     }
 
-    /// Return whether packets are asked for no stamps, since NICs would be asked as well.
+    /// Return whether no packet requests stamps, since that would request stamps of NICs as well.
     #[must_use]
     pub fn spares_nics(&self) -> bool {
         self.tx == Some(Stamps::Unasked)
@@ -163,7 +164,7 @@ impl Plan {
     }
 
     /// Return whether TCP may be measured in windows: between them the callbacks of selected
-    /// sockets go on, and the rest of the programs need not.
+    /// sockets continue, and the other programs are not needed.
     #[must_use]
     pub fn has_windows(&self) -> bool {
         let callbacks = self.tx == Some(Stamps::Callbacks) && self.rx == Some(Reads::Tracepoints);
@@ -177,7 +178,7 @@ impl Plan {
     }
 }
 
-/// Return everything that stands in the way of a request.
+/// Return all obstacles to a request.
 #[must_use]
 pub fn obstacles(facts: &Facts, request: &Request) -> Vec<Obstacle> {
     let facts = rules::seen_by(facts, request.hooks);

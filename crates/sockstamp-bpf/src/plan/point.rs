@@ -64,7 +64,7 @@ pub enum Point {
     NextSend,
     /// The send before an answer.
     LastSend,
-    /// accept() asks the connection for its peer's address.
+    /// accept() reads the peer's address of the connection.
     PeerName,
 }
 

@@ -123,7 +123,7 @@ pub enum Obstacle {
     /// The host has not the hook that was to show the entry of send calls.
     #[error("this hook cannot show the entry of send calls: {0}; omit --entry")]
     NoEntry(Reason),
-    /// The host does not let packets be followed behind the last interface that calls back.
+    /// Packets cannot be followed after the last interface that calls back.
     #[error("packets cannot be followed through this host: {0}; omit --host-path")]
     NoHostPath(Reason),
     /// Programs that cannot go between windows of measuring.

@@ -20,8 +20,8 @@ pub enum Hooks {
     /// The best that the kernel has.
     #[default]
     Best,
-    /// Those for kernels without BPF timestamping and without the tracepoints added after v6.1, for
-    /// comparison.
+    /// The hooks for kernels without BPF timestamping and without the tracepoints added after v6.1,
+    /// for comparison.
     Older,
 }
 
@@ -32,11 +32,11 @@ pub struct Request {
     pub hooks: Hooks,
     /// The hook that shows the entry of send calls.
     pub entry: EntryHook,
-    /// Follow packets through the host behind the last interface that calls back.
+    /// Follow packets through the host after the last interface that calls back.
     pub host_path: bool,
-    /// Tell the wait for a CPU from the rest of `rx.app`.
+    /// Separate the wait for a CPU from the rest of `rx.app`.
     pub sched: bool,
-    /// Look at arriving segments for causes of waiting and for missing segments.
+    /// Examine arriving segments for causes of waiting and for missing segments.
     pub causes: bool,
     /// Measure UDP sockets too.
     pub udp: bool,
@@ -50,7 +50,7 @@ pub struct Request {
     pub on_demand: bool,
     /// Measure for a part of the time, in windows.
     pub windows: bool,
-    /// Tell the peer's sockstamp the numbers of bytes in options of TCP.
+    /// Send the peer's sockstamp the sequence numbers of bytes, by a TCP option.
     pub tag: bool,
 }
 
@@ -74,7 +74,7 @@ impl Default for Request {
 }
 
 impl Request {
-    /// Return the request with everything that costs hooks and has to be asked for.
+    /// Return the request with every opt-in feature that costs hooks.
     #[must_use]
     pub fn with_every_program(self) -> Self {
         Self {

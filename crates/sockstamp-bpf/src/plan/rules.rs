@@ -1,4 +1,4 @@
-//! Each rule by itself. Where there are several methods, the one that tells most comes first.
+//! The rules, one by one. If there are several methods, the most precise one comes first.
 
 use std::borrow::Cow;
 
@@ -48,8 +48,8 @@ pub fn no_capability(facts: &Facts) -> Option<Obstacle> {
     (!missing.is_empty()).then_some(Obstacle::NoCapability(missing))
 }
 
-/// Return the capabilities that loading and attaching need and this process lacks. Where it could
-/// not be seen whether one is in effect, the kernel will tell.
+/// Return the capabilities that loading and attaching need and this process lacks. If it is unknown
+/// whether one is in effect, the kernel will decide.
 #[must_use]
 pub fn missing_capabilities(facts: &Facts) -> Vec<Capability> {
     // CAP_BPF and CAP_PERFMON were split off CAP_SYS_ADMIN, which still covers them:
@@ -88,8 +88,8 @@ fn selection(facts: &Facts) -> Option<Reason> {
 /// Return how sends of TCP are measured, or why they are not.
 pub(super) fn stamps(facts: &Facts) -> Result<Stamps, Reason> {
     match (callbacks(facts), packets(facts)) {
-        // A packet that is asked for stamps asks the NIC, too (SKBTX_HW_TSTAMP,
-        // include/linux/skbuff.h, v6.18), and one that has a single place for them
+        // A packet that requests stamps also requests one of the NIC (SKBTX_HW_TSTAMP,
+        // include/linux/skbuff.h, v6.18). A NIC with a single register for them
         // (igb_xmit_frame_ring(), drivers/net/ethernet/intel/igb) gives PTP none meanwhile.
         (None, _) if !facts.stamping_nics.is_empty() => {
             lacks_any(facts, &PASSING).map_or(Ok(Stamps::Unasked), Err)
@@ -174,7 +174,7 @@ fn entry_obstacle(facts: &Facts, entry: Entry) -> Option<Reason> {
 
 /// Return why no tracepoint shows the entry of sends, if so.
 fn entry_tracepoint(facts: &Facts) -> Option<Reason> {
-    // Without the second, the entry of an interrupted send could be taken for the next one's.
+    // Without the second, the entry of an interrupted send could count as the next one's.
     lacks_any(facts, &[Tracepoint::TcpSendmsgLocked, Tracepoint::SignalDeliver])
 }
 
@@ -186,9 +186,10 @@ fn begin_callback(facts: &Facts) -> Option<Reason> {
         .then_some(Reason::NeedsCallback(Callback::TstampSendmsgEntry))
 }
 
-/// Each costs a selected flow about the same (docs/benchmarks.md). The callbacks spare all other
-/// flows a hook per send, but do not tell waiting for the send buffer from copying, which readers
-/// of `tx.copy` ask for. Beside the callback that a call begins with, the function that waits does.
+/// Each costs a selected flow about the same (docs/benchmarks.md). The callbacks save all other
+/// flows a hook per send, but cannot distinguish waiting for the send buffer from copying, which
+/// readers of `tx.copy` need to know. With the callback at the start of a call, the hook on the
+/// waiting function can.
 fn best_entry(facts: &Facts) -> Entry {
     let waits = lacks_function(facts, Function::SkStreamWaitMemory);
     if begin_callback(facts).or(waits).is_none() {
@@ -414,7 +415,8 @@ fn read(rx: Reads) -> Point {
     }
 }
 
-/// Return whether arriving segments are looked at. Where stamps come from packets, their ACKs do.
+/// Return whether arriving segments are examined. If stamps come from packets, ACKs come from
+/// segments.
 pub(super) fn segments(facts: &Facts, request: &Request) -> bool {
     let (tx, rx) = (stamps(facts), reads(facts));
     let seen = rx == Ok(Reads::Callbacks)

@@ -10,10 +10,10 @@ use crate::facts::{Function, Tracepoint};
 pub enum Stamps {
     /// BPF timestamping: selected sockets call for each.
     Callbacks,
-    /// Selected sockets call when a message is queued, and the others are taken where their packets
-    /// pass. No packet is asked for stamps, which a NIC would give as well.
+    /// Selected sockets call back when a message is queued, and the other stamps are taken where
+    /// their packets pass. No packet requests stamps, because a NIC would take them as well.
     Unasked,
-    /// They are taken where the packets of selected sockets pass, and around the functions that
+    /// Stamps are taken where the packets of selected sockets pass, and around the functions that
     /// send.
     Packets,
 }

@@ -104,7 +104,7 @@ fn no_packet_is_asked_for_stamps_if_a_nic_stamps_sends() {
         ..ptp.clone()
     };
     assert_eq!(plan_of(&blind).tx, None);
-    // Without BPF timestamping none was asked before.
+    // Without BPF timestamping no NIC was asked before.
     assert_eq!(plan_of(&ptp.of_an_older_kernel()).tx, Some(Stamps::Packets));
 }
 
