@@ -92,8 +92,8 @@ impl Sender {
         }
     }
 
-    /// Return the number of bytes not taken yet. If the socket has no room, the buffer stays the
-    /// program's.
+    /// Return the number of bytes not taken yet. If the socket has no room, the program keeps the
+    /// buffer.
     pub(crate) fn submit(
         &mut self,
         address: usize,

@@ -1,5 +1,5 @@
-//! Sends a stream whose buffers come back by memory, where `sockstamp completions` runs, and by the
-//! error queue elsewhere.
+//! Send a stream whose buffers come back by memory if `sockstamp completions` runs, and by the
+//! error queue otherwise.
 //!
 //!     cargo run --release -p sockstamp --example completions_by_memory -- 192.0.2.1:9 [SOCKET OF THE SERVICE]
 //!

@@ -3,7 +3,7 @@
 //!
 //!     cargo run -p sockstamp --example udp_request -- 192.0.2.1:7
 //!
-//! Without an address it asks an echo server of its own.
+//! Without an address it sends to an echo server of its own.
 
 use std::error::Error;
 use std::io::IoSlice;

@@ -79,7 +79,7 @@ pub fn serve(stream: &TcpStream, path: &Path) -> Result<Counters, Box<dyn Error>
     Ok(sender.counters())
 }
 
-/// Up to the empty line behind the request's headers. Whatever is asked, there is one file.
+/// Read up to the empty line after the request's headers. Every request gets the same file.
 fn read_request(stream: &TcpStream) -> Result<(), Box<dyn Error>> {
     let mut lines = BufReader::new(stream).lines();
     while !lines.next().ok_or("no request")??.is_empty() {}

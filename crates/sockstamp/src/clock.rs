@@ -1,10 +1,10 @@
 //! The clocks that stamps come from: how far apart they are, and when CLOCK_REALTIME is stepped.
 //!
 //! Receive stamps are CLOCK_REALTIME, everything else is CLOCK_MONOTONIC. [`measure`] gives the
-//! offset between them. It holds until CLOCK_REALTIME is stepped, which a [`ClockStepWatch`] tells.
-//! Slewing does not change it: the kernel counts both clocks with the same rate and keeps their
-//! offset as a number of its own (`offs_real` of `struct timekeeper`, kernel/time/timekeeping.c,
-//! v6.18).
+//! offset between them. It holds until CLOCK_REALTIME is stepped, which a [`ClockStepWatch`]
+//! reports. Slewing does not change it: the kernel counts both clocks with the same rate and keeps
+//! their offset as a number of its own (`offs_real` of `struct timekeeper`,
+//! kernel/time/timekeeping.c, v6.18).
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -32,8 +32,8 @@ pub struct RealtimeOffset {
     /// The true offset was within plus or minus this: half of the narrowest bracket, rounded up.
     /// Tens of nanoseconds where clock_gettime(2) needs no system call.
     pub uncertainty: Nanos,
-    /// CLOCK_TAI minus CLOCK_REALTIME in whole seconds: 37 since 2017, or 0 if the kernel has not
-    /// been told.
+    /// CLOCK_TAI minus CLOCK_REALTIME in whole seconds: 37 since 2017, or 0 if no program has set
+    /// it.
     pub tai_offset_seconds: i64,
     /// The time of measurement: the middle of the bracket.
     pub at: Timestamp<Monotonic>,
@@ -99,7 +99,7 @@ fn bracket() -> Result<Bracket> {
 }
 
 /// The two clocks differ by whole seconds and are read at most some milliseconds apart, so rounding
-/// to the nearest second removes all that lies between the readings.
+/// to the nearest second removes the time between the readings.
 fn tai_offset_seconds() -> Result<i64> {
     let realtime: Timestamp<Realtime> = now(ClockId::CLOCK_REALTIME)?;
     let tai: Timestamp<Tai> = now(ClockId::CLOCK_TAI)?;
@@ -126,13 +126,12 @@ pub enum Watched {
 
 /// Reports steps of CLOCK_REALTIME.
 ///
-/// A step is every change that is not a matter of speed: clock_settime(2), settimeofday(2),
-/// ADJ_SETOFFSET of adjtimex(2), a leap second, and the end of a suspend, during which
-/// CLOCK_MONOTONIC stands still. Slewing is none. Several steps between two waits are reported
-/// once.
+/// A step is every change other than of speed: clock_settime(2), settimeofday(2), ADJ_SETOFFSET of
+/// adjtimex(2), a leap second, and the end of a suspend, during which CLOCK_MONOTONIC stands still.
+/// Slewing is not a step. Several steps between two waits are reported once.
 ///
-/// It is a timer that never expires, but that a step cancels; its descriptor ([`AsFd`]) is readable
-/// from then until [`wait`](Self::wait) has reported it, so that it can be polled together with
+/// It is a timer that never expires but is cancelled by a step. Its descriptor ([`AsFd`]) is
+/// readable from then until [`wait`](Self::wait) has reported it, so it can be polled together with
 /// others.
 ///
 /// Source: TFD_TIMER_CANCEL_ON_SET in timerfd_create(2), `timerfd_clock_was_set()` in fs/timerfd.c,
@@ -155,8 +154,8 @@ impl ClockStepWatch {
         let never = Expiration::OneShot(TimeSpec::new(libc::time_t::MAX, 0));
         let cancel_on_set = TimerSetTimeFlags::TFD_TIMER_ABSTIME | TimerSetTimeFlags::TFD_TIMER_CANCEL_ON_SET;
         match timer.set(never, cancel_on_set) {
-            // ECANCELED says that the clock was stepped since the timer was created, and the timer
-            // is set all the same: timerfd_settime(2). That was before the watch began.
+            // ECANCELED means that the clock was stepped since the timer was created; the timer is
+            // set nevertheless: timerfd_settime(2). That was before the watch began.
             Ok(()) | Err(Errno::ECANCELED) => Ok(Self { timer }),
             Err(errno) => Err(Error::call(
                 "timerfd_settime(TFD_TIMER_CANCEL_ON_SET)",

@@ -41,7 +41,7 @@ impl InterfaceCapabilities {
     }
 }
 
-/// Ask the driver of the interface `name`, in the current network namespace, for its stamping
+/// Query the driver of the interface `name`, in the current network namespace, for its stamping
 /// features.
 ///
 /// An interface whose driver does not know the question (EOPNOTSUPP) can stamp nothing: that is an
@@ -69,14 +69,14 @@ pub fn capabilities(name: &str) -> Result<InterfaceCapabilities> {
 /// The current stamping of an interface's NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct HardwareStamping {
-    /// Sent packets that ask for it.
+    /// Sent packets that request it.
     pub tx: bool,
     /// Received packets, at least of some protocols.
     pub rx: bool,
 }
 
-/// Ask the driver of the interface `name`, in the current network namespace, what its NIC stamps at
-/// present, as set by ptp4l(8) or another program (SIOCSHWTSTAMP).
+/// Query the driver of the interface `name`, in the current network namespace, for the packets that
+/// its NIC currently stamps, as set by ptp4l(8) or another program (SIOCSHWTSTAMP).
 ///
 /// A driver that does not know the question (EOPNOTSUPP) stamps nothing. Needs no privilege.
 ///

@@ -9,7 +9,7 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, socko
 
 use crate::{Error, Result, socket};
 
-/// Makes the kernel stamp received packets for as long as this is held.
+/// Makes the kernel stamp received packets as long as this exists.
 ///
 /// Stamping every packet costs a clock read, so the kernel does it only while some socket of the
 /// host requests receive stamps; then it stamps the packets of all sockets, in all network
@@ -17,8 +17,8 @@ use crate::{Error, Result, socket};
 ///
 /// The kernel enables stamping from a work queue: packets may be unstamped for some milliseconds
 /// after [`enable`](Self::enable) returns, on a busy host for some hundred;
-/// [`settle`](Self::settle) waits. It likewise goes on for some time after the last such socket is
-/// closed.
+/// [`settle`](Self::settle) waits. Stamping also continues for some time after the last such socket
+/// is closed.
 ///
 /// Source: `net_enable_timestamp()` and `netstamp_needed_key` in net/core/dev.c,
 /// `sock_enable_timestamp()` in net/core/sock.c, v6.18; SO_TIMESTAMPNS in
@@ -60,11 +60,10 @@ impl ReceiveStamping {
 
     /// Return true if the kernel stamps received packets at present, for any socket's request.
     ///
-    /// A packet on the loopback interface tells: its socket asks for the stamp only after the
-    /// packet has arrived, and one that was not stamped on arrival is stamped when it is read
-    /// (`__sock_recv_timestamp()` in net/socket.c, v6.18). That question itself switches stamping
-    /// on for a moment, so the next answer within some 100 ms may be about this one. Needs no
-    /// privilege.
+    /// A packet on the loopback interface shows it: its socket requests the stamp only after the
+    /// packet has arrived, and a packet that was not stamped on arrival is stamped when it is read
+    /// (`__sock_recv_timestamp()` in net/socket.c, v6.18). This test itself switches stamping on
+    /// for a moment, so another result within some 100 ms may be wrong. Needs no privilege.
     ///
     /// # Errors
     ///
@@ -81,7 +80,7 @@ impl ReceiveStamping {
             .set_read_timeout(Some(Duration::from_secs(1)))
             .map_err(failed("setsockopt(SO_RCVTIMEO)"))?;
         probe.send_to(b"x", address).map_err(failed("sendto"))?;
-        // Returns when the packet is there, and leaves it there.
+        // Return when the packet has arrived, and leave it in the queue.
         probe.peek(&mut [0]).map_err(failed("recv(MSG_PEEK)"))?;
         let arrived = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         sleep(APART);
@@ -131,8 +130,7 @@ mod tests {
     fn packets_of_sockets_that_did_not_ask_are_stamped() {
         let stamping = ReceiveStamping::enable().unwrap();
         assert!(stamping.settle(Duration::from_secs(5)).unwrap());
-        // The probe's own socket asked for stamps: let that wear off, lest the next probe sees its
-        // effect.
+        // The probe's own socket requested stamps: wait until that has no effect on the next probe.
         sleep(Duration::from_millis(100));
         assert!(ReceiveStamping::is_on().unwrap());
     }

@@ -1,5 +1,5 @@
 //! Messages cost no allocation, neither to send nor to drain, and a sender without messages in
-//! flight leaves none behind.
+//! flight leaves no memory allocated.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -23,8 +23,8 @@ thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: all that is asked for is done by the system's allocator, as it is asked. Counting
-// allocates nothing: the counters are constants without a destructor.
+// SAFETY: all requests are passed to the system's allocator unchanged. Counting allocates nothing:
+// the counters are constants without a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

@@ -67,7 +67,8 @@ struct Position {
 }
 
 impl Position {
-    /// Hand the elements from `next` on to `each`, oldest first, and count those that are gone.
+    /// Pass the elements from `next` on to `each`, oldest first, and count those that were
+    /// overwritten.
     fn read<const LENGTH: usize>(
         &mut self,
         written: &AtomicU64,
@@ -76,7 +77,7 @@ impl Position {
         mut each: impl FnMut(u64, [u64; 2]),
     ) {
         let count = written.load(Ordering::Relaxed);
-        // Ignore a count that goes backwards: it is not the programs'.
+        // Ignore a count that decreases: the programs did not write it.
         if count < self.next {
             return;
         }
@@ -106,7 +107,7 @@ const fn oldest<const LENGTH: usize>(written: u64) -> u64 {
     written.saturating_sub(LENGTH as u64 - 1)
 }
 
-/// Reads the ranges of one socket.
+/// Reader of the ranges of one socket.
 #[derive(Debug)]
 pub(super) struct RangeReader {
     position: Position,
@@ -128,7 +129,7 @@ impl RangeReader {
 
     /// Pass what completed since the last call to `each`. A range may come again.
     pub(super) fn read(&mut self, area: &[AtomicU64], mut each: impl FnMut(ZeroCopyRange)) {
-        // If it is not the last one counted, those behind it were lost, and it with them.
+        // If it is not the last one counted, the later ones were lost, and it with them.
         let next = self.position.next;
         let newest_element = self.newest.map(|(element, _)| element);
         let from = newest_element
@@ -163,7 +164,7 @@ impl RangeReader {
     }
 }
 
-/// Reads the stamps of one socket.
+/// Reader of the stamps of one socket.
 #[derive(Debug)]
 pub(super) struct StampReader {
     position: Position,
@@ -349,7 +350,7 @@ mod tests {
         assert_eq!(reader.lost(), 1);
     }
 
-    /// The ring goes round while the first range of a look is handed on.
+    /// The ring wraps while the first range of a reading is passed on.
     #[test]
     fn an_element_overwritten_during_a_read_is_counted_once() {
         let area = area();

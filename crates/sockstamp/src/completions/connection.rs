@@ -73,7 +73,7 @@ impl Connection {
         let descriptors = passed.map(|passed| passed.as_raw_fd());
         let rights = [ControlMessage::ScmRights(descriptors.as_slice())];
         let control = if passed.is_some() { rights.as_slice() } else { &[] };
-        // A service that has no room says so before it is asked, and closes: that can still be
+        // A service without room replies before any request, and closes: the reply can still be
         // read.
         let _ = sendmsg::<()>(
             self.socket.as_raw_fd(),

@@ -1,10 +1,10 @@
 //! Completions without system calls: `sockstamp completions`, a service of this host, writes the
 //! error-queue entries of registered sockets into memory that only their application can read.
 //!
-//! Everything in the memory is also in the error queue, which stays authoritative: it has entries
+//! Everything in the memory is also in the error queue, which remains authoritative: it has entries
 //! that the service missed or that were overwritten before they were read ([`Registration::lost`]),
 //! and completions continue there if the service ends. The queue must therefore be read too, but
-//! rarely; [`Registration::entries_queued`] says when it is worthwhile. While it is not empty,
+//! rarely; [`Registration::entries_queued`] shows when it is worthwhile. While it is not empty,
 //! poll(2) reports POLLERR.
 //!
 //! Holding a socket entitles to its completions: it is passed to the service, which marks and

@@ -55,7 +55,7 @@ pub enum Reply {
 pub struct Registered {
     /// The place in the memory.
     pub slot: u32,
-    /// Stamps of TCP can come without error-queue entries: the application is to ask for them at
+    /// Stamps of TCP can come without error-queue entries: the application must request them at
     /// once, by setting IP_TTL to 256, which the kernel refuses.
     pub stamps: bool,
     /// A number that is never given twice.
@@ -104,7 +104,7 @@ pub enum Refusal {
     /// This application or another has done so.
     #[error("the socket is registered already")]
     AlreadyRegistered,
-    /// Memory or privileges are missing; its log says which.
+    /// Memory or privileges are missing; see its log.
     #[error("it failed; see its log")]
     Failed,
     /// Applications, including former ones, keep as much memory as it may give, in all or to this
@@ -141,7 +141,7 @@ impl Request {
         bytes
     }
 
-    /// `None` where it is not one of this version, which has zeros where a message says nothing.
+    /// `None` if it is not a message of this version, whose unused bytes are zero.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let ([version, operation, argument], [number]) = take::<3, 1>(bytes, REQUEST_BYTES)?;
@@ -186,7 +186,7 @@ impl Reply {
         bytes
     }
 
-    /// `None` where it is not one of this version, which has zeros where a message says nothing.
+    /// `None` if it is not a message of this version, whose unused bytes are zero.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let ([version, operation, first, second], numbers) = take::<4, 3>(bytes, REPLY_BYTES)?;

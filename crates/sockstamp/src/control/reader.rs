@@ -164,7 +164,7 @@ fn typed(level: i32, kind: i32, data: &[u8]) -> Option<Control<'_>> {
     })
 }
 
-/// Three times of two numbers, `width` bytes each. Zero is the kernel's way to say "no stamp".
+/// Three times of two numbers, `width` bytes each. Zero means "no stamp".
 fn stamps(data: &[u8], width: usize) -> Option<Stamps> {
     let number = |at| match width {
         8 => i64_at(data, at),
@@ -336,7 +336,7 @@ mod tests {
             prop_assert!(parse(&bytes).count() <= bytes.len() / HEADER + 1);
         }
 
-        /// Random bytes hardly ever have a length that passes, so most of these are right but for a
+        /// Random bytes hardly ever have a valid length, so most of these are right except for a
         /// few bytes.
         #[test]
         fn damaged_messages_end_and_the_undamaged_before_stay(

@@ -16,7 +16,7 @@ pub struct NoSpace {
     pub left: usize,
 }
 
-/// Writes control messages into a buffer of the caller's, one behind the other.
+/// Writes control messages into the caller's buffer, one after the other.
 #[derive(Debug)]
 pub struct Writer<'a> {
     bytes: &'a mut [u8],
@@ -24,7 +24,7 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Begin at the start of `bytes`; [`space`] says how many a message takes.
+    /// Begin at the start of `bytes`; [`space`] returns how many a message takes.
     #[must_use]
     pub fn new(bytes: &'a mut [u8]) -> Self {
         Self { bytes, length: 0 }

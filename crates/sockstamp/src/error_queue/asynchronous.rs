@@ -10,9 +10,9 @@ use crate::sys::polling;
 
 /// The error queue of one socket, for tasks of tokio. Feature `tokio`.
 ///
-/// It has its own descriptor of the socket, so it lives beside tokio's `TcpStream` or `UdpSocket`
-/// for the same socket. Entries in the queue (EPOLLERR) wake its task; they also wake tokio's
-/// socket, once per entry, which then sleeps again.
+/// It has its own descriptor of the socket, so it can be used together with tokio's `TcpStream` or
+/// `UdpSocket` for the same socket. Entries in the queue (EPOLLERR) wake its task; they also wake
+/// tokio's socket, once per entry, which then sleeps again.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]

@@ -1,8 +1,8 @@
 //! The error queue of a socket: time stamps, completions of zerocopy sends, and network errors.
 //!
-//! The kernel tells a program about its sent messages by way of the socket's error queue, which
-//! holds three kinds of entries. An [`ErrorQueue`] reads many in one system call, never blocks and
-//! allocates nothing, and hands out each as a [`Report`].
+//! The kernel reports a program's sent messages by the socket's error queue, which has three kinds
+//! of entries. An [`ErrorQueue`] reads many in one system call, never blocks and allocates nothing,
+//! and passes each on as a [`Report`].
 //!
 //! ```
 //! use std::net::UdpSocket;
@@ -87,7 +87,7 @@ pub struct Counters {
     pub truncated: u64,
     /// Entries that are lost because they could not be understood.
     pub malformed: u64,
-    /// Stamps that came without a time: the socket asks to take stamps, but not to have them
+    /// Stamps that came without a time: the socket requests that stamps be taken, but not delivered
     /// ([`Options::software`](crate::timestamping::Options::software)).
     pub without_time: u64,
 }
@@ -132,7 +132,7 @@ impl ErrorQueue {
     /// left.
     pub fn drain(&mut self, socket: impl AsFd, mut report: impl FnMut(Report<'_>)) -> Result<usize> {
         let mut taken = 0;
-        // Room for one more tells that there were no more.
+        // Free room shows that there were no more.
         let mut room = BATCH.min(self.expected + 1);
         loop {
             let batch = self.take(&socket, room, &mut report)?;

@@ -14,8 +14,8 @@ use super::{ErrorQueue, FLAGS, Report, taken};
 const QUOTED: usize = 128;
 const ADDRESS: usize = size_of::<libc::sockaddr_storage>();
 
-/// The message that an entry is about, as far as the kernel tells; empty for stamps without their
-/// packets.
+/// The message that an entry is about, as far as the kernel returns it; empty for stamps without
+/// their packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Original<'a> {
     /// The destination. The port is 0 on sockets without ports.

@@ -12,10 +12,10 @@ pub enum Report<'a> {
     Stamp {
         /// Message, point and time.
         stamp: TxStamp,
-        /// The state of the connection at that time, if the socket asked for it
+        /// The state of the connection at that time, if the socket requested it
         /// ([`Options::statistics`](crate::timestamping::Options::statistics)).
         statistics: Option<TcpStatistics<'a>>,
-        /// The index of the interface it leaves by, if the socket asked for it
+        /// The index of the interface it leaves by, if the socket requested it
         /// ([`Options::packet_control`](crate::timestamping::Options::packet_control)).
         interface: Option<u32>,
     },
@@ -52,7 +52,7 @@ pub struct NetworkError {
     pub code: u8,
     /// The MTU of the path, for EMSGSIZE.
     pub info: u32,
-    /// The host that says so.
+    /// The host that reports it.
     pub offender: Option<IpAddr>,
     /// The time of the ICMP message, if the socket requests stamps of received packets:
     /// `ip_recv_error()` of net/ipv4/ip_sockglue.c, v6.18, gives them as for any packet.
@@ -77,7 +77,7 @@ pub enum Unreported {
     /// Control messages that are none, or not those of an error queue.
     #[error("its control messages are invalid")]
     Malformed,
-    /// A stamp without a time: the socket does not ask to have it.
+    /// A stamp without a time: the socket did not request its delivery.
     #[error("it is a stamp without a time")]
     WithoutTime,
 }
@@ -88,7 +88,7 @@ impl<'a> Report<'a> {
     ///
     /// # Errors
     ///
-    /// [`Unreported`] but for [`Unreported::Truncated`].
+    /// [`Unreported`] without [`Unreported::Truncated`].
     pub fn parse(control: &'a [u8]) -> Result<Self, Unreported> {
         let mut parts = Parts::default();
         for message in parse(control) {

@@ -96,7 +96,7 @@ impl StampRing {
         self.ring.read(|completion| report(understand(&completion)))
     }
 
-    /// Wait until a report is there, at most `longest`.
+    /// Wait for a report, at most `longest`.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ pub(crate) const HARDWARE: u32 = 1 << 16;
 /// IORING_TIMESTAMP_TYPE_SHIFT of the same.
 pub(crate) const KIND_SHIFT: u32 = 17;
 
-/// A stamp's watch goes on, and the last report of a watch is none.
+/// A stamp's watch continues; the last report of a watch is not a stamp.
 fn understand(completion: &Completion) -> RingReport {
     let ended = |error| RingReport::Ended {
         key: completion.name,

@@ -4,7 +4,7 @@ use std::ptr::{self, NonNull};
 
 use nix::errno::Errno;
 
-/// The memory behind a descriptor, mapped read-only and shared with all its writers.
+/// The memory of a descriptor, mapped read-only and shared with all its writers.
 ///
 /// Invariant: `start` is a mapping of `length` bytes that begins at a page and stays until this is
 /// dropped.

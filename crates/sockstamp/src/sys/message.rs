@@ -27,7 +27,7 @@ pub(crate) fn send(
     header.msg_control = pointer(control).cast_mut().cast();
     header.msg_controllen = control.len();
     // SAFETY: all pointers of `header` are null with a length of zero, or point to slices that are
-    // borrowed for the call and have at least the length given beside them. The kernel only reads
+    // borrowed for the call and have at least the length given with them. The kernel only reads
     // through them (the header is const, and so is what it points to for sendmsg(2)) and keeps
     // none: with MSG_ZEROCOPY it holds pages, and what may happen to these is the caller's matter,
     // not one of memory safety, as long as the caller keeps them mapped. An IoSlice has the layout
@@ -54,7 +54,7 @@ pub(crate) fn send_returning(
     header.msg_control = pointer_mut(control).cast();
     header.msg_controllen = control.len();
     // SAFETY: as in `send`, but for the pointer to `control`, through which the kernel may write:
-    // it is borrowed mutably for the call, with its length beside it, and any bytes are valid
+    // it is borrowed mutably for the call, and its length is given with it; any bytes are valid
     // there.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
     Errno::result(sent).map(isize::unsigned_abs)
@@ -112,9 +112,9 @@ pub(crate) fn receive(socket: impl AsFd, buffers: &mut Buffers<'_>, flags: i32) 
     Ok(what)
 }
 
-/// Receive the messages that are there, at most one per element of `buffers` and at most [`BATCH`],
-/// and return their number; their results are in `received`, at the same index. With MSG_DONTWAIT
-/// in `flags` it never blocks.
+/// Receive the available messages, at most one per element of `buffers` and at most [`BATCH`], and
+/// return their number; their results are in `received`, at the same index. With MSG_DONTWAIT in
+/// `flags` it never blocks.
 pub(crate) fn receive_many<'a>(
     socket: impl AsFd,
     buffers: impl Iterator<Item = Buffers<'a>>,
@@ -143,8 +143,8 @@ pub(crate) fn receive_many<'a>(
     // SAFETY: the first `count` elements of `headers` were written. In these, all pointers are null
     // with a length of zero, or point to memory that outlives the call and is not otherwise used
     // during it: the elements of `parts`, which are not touched after their header was made, and
-    // the slices of `buffers`, borrowed mutably and disjoint, each with its own length beside it.
-    // An IoSliceMut has the layout of `struct iovec` (its documentation). The kernel writes within
+    // the slices of `buffers`, borrowed mutably and disjoint, each with its own length. An
+    // IoSliceMut has the layout of `struct iovec` (its documentation). The kernel writes within
     // these lengths, and any bytes are valid there. No timeout is given; no pointer is kept. The
     // descriptor is open, as it is borrowed for the call.
     let result = unsafe {

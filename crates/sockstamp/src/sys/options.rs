@@ -18,7 +18,7 @@ unsafe impl Plain for u32 {}
 // SAFETY: a primitive integer.
 unsafe impl Plain for i32 {}
 
-// SAFETY: an array has no padding beside that of its elements, which have none.
+// SAFETY: an array has no padding except that of its elements, which have none.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// `struct so_timestamping` of include/uapi/linux/net_tstamp.h, v5.14: the value of
@@ -67,8 +67,8 @@ pub(crate) fn set<T: Plain>(socket: impl AsFd, level: i32, name: i32, value: &T)
     Errno::result(result).map(drop)
 }
 
-/// Give the kernel `value`, which some options read, and return it as the kernel left it, with
-/// the number of bytes that the kernel says it has written.
+/// Give the kernel `value`, which some options read, and return it as the kernel left it, with the
+/// number of bytes that the kernel reports as written.
 pub(crate) fn get<T: Plain>(
     socket: impl AsFd,
     level: i32,

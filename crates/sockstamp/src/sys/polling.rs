@@ -12,8 +12,8 @@ use tokio::io::unix::AsyncFd;
 ///
 /// Outside a runtime with I/O.
 pub(crate) fn for_errors(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: the descriptor is open and the AsyncFd owns it from here on, so it stays open and
-    // what it is until the AsyncFd is dropped. An OwnedFd gives the same number each time.
+    // SAFETY: the descriptor is open and the AsyncFd owns it from now on, so it stays open and
+    // unchanged until the AsyncFd is dropped. An OwnedFd gives the same number each time.
     let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::ERROR) };
     Ok(registered?)
 }

@@ -1,4 +1,4 @@
-//! Sends without a copy by io_uring, one at a time, each with its result before the next.
+//! Sends without a copy by io_uring, one at a time: each has its result before the next begins.
 
 use std::fmt;
 use std::io;
@@ -137,7 +137,7 @@ impl SendRing {
         Ok(())
     }
 
-    /// Wait until a notification is there or `longest` is over.
+    /// Wait for a notification, at most `longest`.
     pub(crate) fn wait(&mut self, longest: Duration) -> nix::Result<()> {
         if let Some(errno) = self.broken {
             return Err(errno);
@@ -174,7 +174,7 @@ impl SendRing {
         }
     }
 
-    /// The outcome of the send of that name, if it is there.
+    /// The outcome of the send with that name, if it has come.
     fn completions(&mut self, name: Option<u64>, mut notify: impl FnMut(Notification)) -> Option<Outcome> {
         let mut outcome = None;
         for entry in self.ring.completion() {

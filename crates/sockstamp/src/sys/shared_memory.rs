@@ -15,9 +15,9 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Map the first `words` words of `file`, a BPF array map whose whole length is asked for: the
-    /// kernel refuses to map more than there is (remap_vmalloc_range_partial(), mm/vmalloc.c,
-    /// v6.18), and such a map does not shrink.
+    /// Map the first `words` words of `file`, a BPF array map, in its whole length: the kernel
+    /// refuses to map more than there is (remap_vmalloc_range_partial(), mm/vmalloc.c, v6.18), and
+    /// such a map does not shrink.
     pub(crate) fn map(file: impl AsFd, words: NonZeroUsize) -> nix::Result<Self> {
         let length = words.get().checked_mul(size_of::<u64>()).ok_or(Errno::EINVAL)?;
         let mapping = Mapping::new(file, length)?;

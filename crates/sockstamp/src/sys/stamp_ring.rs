@@ -49,7 +49,7 @@ impl StampRing {
         Ok(Self { ring })
     }
 
-    /// Ask for the stamps of `socket`. The kernel holds the socket until the watch ends.
+    /// Request the stamps of `socket`. The kernel holds the socket until the watch ends.
     pub(crate) fn watch(&mut self, socket: impl AsFd, name: u64) -> nix::Result<()> {
         let socket = types::Fd(socket.as_fd().as_raw_fd());
         self.submit(
@@ -74,7 +74,7 @@ impl StampRing {
         loop {
             match self.ring.submit().map_err(|error| errno(&error)) {
                 Ok(_) => return Ok(()),
-                // Nothing was taken: it is tried again, so that the queue is empty afterwards.
+                // Nothing was taken: try again, so the queue is empty afterwards.
                 Err(Errno::EINTR | Errno::EBUSY | Errno::EAGAIN) => {}
                 Err(errno) => return Err(errno),
             }
@@ -100,7 +100,7 @@ impl StampRing {
         count
     }
 
-    /// Wait until a completion is there or `longest` is over.
+    /// Wait for a completion, at most `longest`.
     pub(crate) fn wait(&mut self, longest: Duration) -> nix::Result<()> {
         let longest = types::Timespec::from(longest);
         let arguments = types::SubmitArgs::new().timespec(&longest);

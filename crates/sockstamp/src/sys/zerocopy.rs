@@ -10,7 +10,7 @@ use nix::errno::Errno;
 
 use super::mapping::Mapping;
 
-/// A buffer that can be lent to the kernel: it is moved about while the kernel reads its bytes.
+/// A buffer that can be lent to the kernel: the value may move while the kernel reads its bytes.
 ///
 /// # Safety
 ///
@@ -97,9 +97,9 @@ const _: () = assert!(size_of::<TcpZeroCopyReceive>() == 64);
 pub(crate) struct Transfer {
     /// Bytes that are mapped now.
     pub(crate) mapped: usize,
-    /// Bytes behind these in the stream, which were copied.
+    /// Bytes after these in the stream, which were copied.
     pub(crate) copied: usize,
-    /// Bytes behind these that have to be copied before anything can be mapped again.
+    /// Bytes after these that must be copied before anything can be mapped again.
     pub(crate) skip: usize,
     /// The error that was pending on the socket, which is taken by telling it.
     pub(crate) error: Option<Errno>,
@@ -116,7 +116,7 @@ pub(crate) struct ReceiveMapping {
 }
 
 impl ReceiveMapping {
-    /// `length` is rounded up to whole pages. Nothing is there until something is received.
+    /// `length` is rounded up to whole pages. The mapping is empty until something is received.
     pub(crate) fn new(socket: impl AsFd, length: NonZeroUsize) -> nix::Result<Self> {
         let mapping = Mapping::new(socket, length.get().next_multiple_of(page_size()))?;
         Ok(Self { mapping, mapped: 0 })

@@ -41,7 +41,7 @@ pub enum Flag {
     OptIdTcp = 16,
     /// Received messages have only the stamps that this socket took. Since v6.12.
     OptRxFilter = 17,
-    /// Take: when the hardware says that it has sent. Since v6.15.
+    /// Take: when the hardware reports that it has sent. Since v6.15.
     TxCompletion = 18,
 }
 

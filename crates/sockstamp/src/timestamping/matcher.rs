@@ -19,7 +19,7 @@ pub enum Origin {
 
 /// Joins stamps to the messages that they are of.
 ///
-/// Tell it of each send right after the call, before the error queue is drained, and give it each
+/// Report each send to it right after the call, before the error queue is drained, and give it each
 /// stamp. It remembers the last messages, as many as its capacity, and allocates nothing after
 /// [`datagrams`](Self::datagrams) or [`stream`](Self::stream).
 ///
@@ -96,9 +96,9 @@ pub enum Outcome {
     Matched,
     /// Its messages had it already.
     Duplicate,
-    /// It is of a message that is no longer remembered.
+    /// The stamp is of a message that is no longer remembered.
     Past,
-    /// It is of no message that was reported as sent.
+    /// The stamp is of no message that was reported as sent.
     Unknown,
 }
 
@@ -516,7 +516,8 @@ mod tests {
             prop_assert_eq!(matcher.unfinished().count(), sends.len() - last.map_or(0, |last| last + 1));
         }
 
-        /// Any stamps, told or not: memory stays bounded, and each stamp is counted by its outcome.
+        /// With any stamps, of reported sends or not, memory stays bounded, and each stamp is
+        /// counted by its outcome.
         #[test]
         fn each_stamp_has_one_outcome(ids in prop::collection::vec(0_u32..300, 0..100), sends in 0_usize..50) {
             let mut matcher = Matcher::stream(8, &[TxKind::Ack], Origin::NextByte);

@@ -154,7 +154,7 @@ impl Destination {
 /// # Errors
 ///
 /// A plain OS error, as from the standard library's `send`; EINVAL if the kernel lacks what
-/// `options` request ([`Support`](super::Support) tells), or cannot do it for this socket.
+/// `options` request (see [`Support`](super::Support)), or cannot do it for this socket.
 pub fn send(
     socket: impl AsFd,
     parts: &[IoSlice<'_>],

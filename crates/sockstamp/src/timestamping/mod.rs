@@ -22,16 +22,16 @@
 //!   therefore covers all sends before it; the [`Matcher`] handles that.
 //! - **Ids of TCP count bytes**, from the next one written with [`tcp_id`](Options::tcp_id), from
 //!   the oldest that is not acknowledged with [`id`](Options::id). They begin when the option is
-//!   set first; to set it again changes nothing. Ids of datagrams count the sends that asked for a
+//!   set first; to set it again changes nothing. Ids of datagrams count the sends that requested a
 //!   stamp. Both wrap at 2^32.
-//! - **Stamps of sent messages come by the error queue**, which wakes poll(2) whether asked or not,
-//!   and drops in silence when the receive buffer is full ([`error_queue`](crate::error_queue)).
+//! - **Stamps of sent messages come by the error queue**, which always wakes poll(2), and silently
+//!   drops stamps when the receive buffer is full ([`error_queue`](crate::error_queue)).
 //! - **A datagram that is cut** has the stamps of its first packet, be it fragments of IP or
 //!   segments of UDP GSO.
 //! - **Virtual devices stamp as well**: SCHED and SND come again on each device that the packet
 //!   crosses while it belongs to the socket.
-//! - **Without CAP_NET_RAW and [`only_stamps`](Options::only_stamps)** no stamp comes where the
-//!   sysctl net.core.tstamp_allow_data is 0.
+//! - **Without CAP_NET_RAW and [`only_stamps`](Options::only_stamps)** no stamp comes if the sysctl
+//!   net.core.tstamp_allow_data is 0.
 //! - **The first RX stamps may be missing**: the kernel switches stamping on for the host with some
 //!   delay.
 

@@ -18,8 +18,8 @@ use super::flag::Flag;
 /// # std::io::Result::Ok(())
 /// ```
 ///
-/// The kernel tells taking a stamp from giving it out. The methods `tx_…` and `rx_…` ask for both;
-/// [`with`](Self::with) sets a flag and nothing else.
+/// The kernel distinguishes taking a stamp from delivering it. The methods `tx_…` and `rx_…`
+/// request both; [`with`](Self::with) sets one flag and nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[must_use]
 pub struct Options {
@@ -113,7 +113,7 @@ impl Options {
     }
 
     /// Stamps come without a copy of their packets. This crate never reads the copies, and they
-    /// cost memory of the receive buffer: ask for this always, unless for
+    /// cost memory of the receive buffer: always set this, except for
     /// [`packet_control`](Self::packet_control).
     pub const fn only_stamps(self) -> Self {
         self.with(Flag::OptTsOnly)
@@ -142,8 +142,8 @@ impl Options {
         self.with(Flag::OptTxSwHw)
     }
 
-    /// Received messages have only the stamps that this socket asked to take, even if others had
-    /// more taken. Since v6.12.
+    /// Received messages have only the stamps that this socket requested, even if others requested
+    /// more. Since v6.12.
     pub const fn rx_filter(self) -> Self {
         self.with(Flag::OptRxFilter)
     }
@@ -207,9 +207,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// [`Error::Call`]: EINVAL for a flag that this kernel lacks (ask
-    /// [`Support`](super::Support) before) or that
-    /// cannot be without another, and for ids on a TCP socket that is not connected.
+    /// [`Error::Call`]: EINVAL for a flag that this kernel lacks (see [`Support`](super::Support))
+    /// or that cannot be without another, and for ids on a TCP socket that is not connected.
     pub fn apply(self, socket: impl AsFd) -> Result<()> {
         let value = SoTimestamping {
             flags: self.flags,

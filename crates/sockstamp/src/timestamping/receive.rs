@@ -20,7 +20,7 @@ pub struct Received {
     pub truncated: bool,
     /// The sender; `None` for streams, and for senders without an IP address.
     pub from: Option<SocketAddr>,
-    /// The TTL or hop limit that it came with, if the socket asked for it (IP_RECVTTL,
+    /// The TTL or hop limit that it came with, if the socket requested it (IP_RECVTTL,
     /// IPV6_RECVHOPLIMIT).
     pub hop_limit: Option<u8>,
     /// Its stamp. For a stream, that of the packet with the last byte.
@@ -118,7 +118,7 @@ impl ReceiveBatch {
         }
     }
 
-    /// Wait for a message, as the socket does, take those that are there, at most
+    /// Wait for a message, as the socket does, take the available ones, at most
     /// [`MESSAGES`](Self::MESSAGES), and pass each with its payload to `message`; return their
     /// number.
     ///

@@ -12,7 +12,8 @@ pub enum TxKind {
     Snd,
     /// TCP: the peer has acknowledged all bytes up to the stamp's: SCM_TSTAMP_ACK.
     Ack,
-    /// The hardware says that it has sent it; Bluetooth alone, as of v6.18: SCM_TSTAMP_COMPLETION.
+    /// The hardware reports that it has sent it; only Bluetooth, as of v6.18:
+    /// SCM_TSTAMP_COMPLETION.
     Completion,
 }
 

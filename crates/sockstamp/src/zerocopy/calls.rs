@@ -24,8 +24,8 @@ use crate::zerocopy::sender::{Ledger, Sender};
 use crate::zerocopy::transport::{Taken, Transport};
 use crate::{Error, Result};
 
-/// Sends by sendmsg(2) with MSG_ZEROCOPY, and learns of completions by ranges of ids: from the
-/// socket's error queue, from memory, or from the caller.
+/// Sends by sendmsg(2) with MSG_ZEROCOPY, and gets completions as ranges of ids: from the socket's
+/// error queue, from memory, or from the caller.
 ///
 /// # Reading the error queue
 ///
@@ -44,9 +44,9 @@ use crate::{Error, Result};
 /// ([`stamps`](Self::stamps)). If the service ends, or its memory overruns, the error queue has
 /// everything that is missing, and the sender returns to it by itself.
 ///
-/// **poll.** In between the queue is not empty, so poll(2) reports POLLERR whenever it is asked. A
-/// program that sleeps in a poll of its own uses edge-triggered epoll, which wakes for each new
-/// entry, or calls [`drain_queue`](Self::drain_queue) before.
+/// **poll.** In between the queue is not empty, so poll(2) always reports POLLERR. A program that
+/// sleeps in a poll of its own uses edge-triggered epoll, which wakes for each new entry, or calls
+/// [`drain_queue`](Self::drain_queue) before.
 ///
 /// # From send calls
 ///
@@ -65,11 +65,10 @@ use crate::{Error, Result};
 /// # One sender for a socket
 ///
 /// The kernel numbers the sends of a socket. If another user of the socket sends with MSG_ZEROCOPY,
-/// its completions are taken for ours, and a buffer may return too early: the peer may then get
-/// bytes written since. It is never memory that may not be read, because the kernel holds the
-/// pages. A socket that already had SO_ZEROCOPY is not used ([`Support::InUse`]), and ids that no
-/// send of ours can have end the sending without copies
-/// ([`Counters::foreign`](super::Counters::foreign)).
+/// its completions count as ours, and a buffer may return too early: the peer may then get bytes
+/// written since. The kernel holds the pages, so it never reads freed memory. A socket that already
+/// had SO_ZEROCOPY is not used ([`Support::InUse`]), and ids that no send of ours can have end
+/// sending without copies ([`Counters::foreign`](super::Counters::foreign)).
 pub type ZeroCopySender<S, B> = Sender<Calls<S>, B>;
 
 /// A socket's ability to send without a copy.
@@ -94,9 +93,9 @@ pub struct Calls<S> {
     support: Support,
     ids: Ids,
     memory: Option<Memory>,
-    /// Not beside memory.
+    /// Not together with memory.
     returned: Option<ReturnedBySends>,
-    /// The error queue is to be read next time, whatever memory says.
+    /// The error queue must be read next time, whatever memory has.
     queue_due: bool,
     counters: CompletionCounters,
 }
@@ -130,8 +129,8 @@ impl Ids {
 }
 
 impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
-    /// Set SO_ZEROCOPY on `socket`. Where it cannot be set, all is copied:
-    /// [`support`](Self::support) tells.
+    /// Set SO_ZEROCOPY on `socket`. If it cannot be set, everything is copied: see
+    /// [`support`](Self::support).
     ///
     /// # Errors
     ///
@@ -218,8 +217,8 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         self.transport.memory.as_ref().map(Memory::registration)
     }
 
-    /// Hand the stamps that came into memory since the last time to `each`: none where memory is
-    /// not in use. Those that the socket asked for by SO_TIMESTAMPING come again from
+    /// Pass the stamps that came into memory since the last time to `each`: none if memory is not
+    /// in use. Stamps that the socket requested by SO_TIMESTAMPING come again from
     /// [`drain`](Self::drain).
     pub fn stamps(&mut self, each: impl FnMut(TxStamp)) {
         if let Some(memory) = &mut self.transport.memory {
@@ -310,12 +309,12 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         calls.counters.by_queue += calls.ids.complete(range, &mut self.ledger);
     }
 
-    /// Says that all completions known to the kernel now have been given to
+    /// Note that all completions known to the kernel now have been given to
     /// [`complete`](Self::complete).
     ///
-    /// After a failed send of a datagram it is not known whether the kernel has given it an id:
-    /// firewalls and queues drop it behind that (`udp_send_skb()` in net/ipv4/udp.c, v6.18). If
-    /// they did, its completion is there when the send fails, since that frees it. Until this call,
+    /// After a failed send of a datagram it is unknown whether the kernel has given it an id:
+    /// firewalls and queues drop it after that (`udp_send_skb()` in net/ipv4/udp.c, v6.18). If they
+    /// did, its completion exists when the send fails, since dropping frees it. Until this call,
     /// sends are copied.
     pub fn drained(&mut self) {
         self.complete_returned();
@@ -407,7 +406,7 @@ impl<S: AsFd, B: StableBuffer> Sender<Calls<S>, B> {
         Ok(())
     }
 
-    /// Look at memory for as long as a sleep and a wake-up take, or until something is `done` or
+    /// Poll memory for as long as a sleep and a wake-up take, or until something is `done` or
     /// nothing more can complete.
     fn watch_memory(&mut self, done: &impl Fn(&Self) -> bool) -> bool {
         const SLEEP_AND_WAKE_UP: Duration = Duration::from_micros(10);
@@ -533,8 +532,8 @@ impl<S: AsFd> Transport for Calls<S> {
     }
 }
 
-/// sendmsg(2), or send(2) where that is all there is to say, which spares the kernel a header; also
-/// where a signal interrupts it.
+/// Call sendmsg(2), or send(2) if there is neither an address nor a control message, which saves
+/// the kernel a header. Repeat the call if a signal interrupts it.
 pub(super) fn send(to: impl AsFd, bytes: &[u8], how: &How, flags: i32) -> nix::Result<usize> {
     let how = how.encode();
     let flags = how.flags | flags;

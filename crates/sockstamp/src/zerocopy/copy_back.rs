@@ -1,11 +1,11 @@
 //! Completions that come back with the next send: a control message that the kernel fills in,
 //! SCM_ZC_NOTIFICATION.
 //!
-//! Source: the patches of kernel/series, which no kernel of kernel.org has. An earlier
-//! proposal, "sock: add MSG_ZEROCOPY notification mechanism based on msg_control" (netdev, July
-//! 2024, not merged), had other layouts, and the number 78, which is SO_DEVMEM_LINEAR's since Linux
-//! 6.12. A kernel to come may give ours to something else. So nothing is believed by the number:
-//! the probe asks for a completion and looks whether it comes.
+//! Source: the patches of kernel/series, which no mainline kernel has. An earlier proposal, "sock:
+//! add MSG_ZEROCOPY notification mechanism based on msg_control" (netdev, July 2024, not merged),
+//! had other layouts, and the number 78, which Linux 6.12 gave to SO_DEVMEM_LINEAR. A future kernel
+//! may give our number to something else. So the number proves nothing: the probe requests a
+//! completion and checks that it comes.
 
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -38,7 +38,7 @@ const DATA: usize = COUNT + ROOM * WORDS * 4;
 /// Return true if the running kernel returns completions by a control message of a send, in the
 /// layout of kernel/series. No kernel of kernel.org does.
 ///
-/// Takes two sends to itself by a socket of its own, and no time worth mentioning.
+/// Makes two sends to itself by a socket of its own, which take no time worth mentioning.
 ///
 /// # Errors
 ///
@@ -74,14 +74,14 @@ fn to_itself() -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Over loopback it is there when the send is done; if it is not, there is nothing to return, and
-/// so the answer is no.
+/// Over loopback the completion exists when the send is done; if it does not, nothing can return,
+/// and the answer is no.
 fn wait_for_completion(socket: impl AsFd) {
     const AT_MOST_MS: u8 = 100;
     let _ = poll(&mut [PollFd::new(socket.as_fd(), PollFlags::empty())], AT_MOST_MS);
 }
 
-/// Ranges that sends have returned, and when the error queue has to be read beside them.
+/// Ranges that sends have returned, and when the error queue must also be read.
 #[derive(Debug)]
 pub(super) struct ReturnedBySends {
     ranges: [ZeroCopyRange; ROOM],

@@ -28,9 +28,9 @@ pub(super) struct Held<B> {
 #[derive(Debug)]
 struct LentBuffer<B> {
     buffer: B,
-    /// Sends of it that the kernel has not completed.
+    /// Sends of the buffer that the kernel has not completed.
     sends: u32,
-    /// More of the buffer is to be sent.
+    /// A part of the buffer is not sent yet.
     open: bool,
     copied: bool,
 }
@@ -68,7 +68,7 @@ impl<B: StableBuffer> Held<B> {
         self.give_back(slot);
     }
 
-    /// No more of the buffer is to be sent.
+    /// The whole buffer has been sent.
     pub(super) fn close(&mut self, slot: Slot) {
         self.at_mut(slot).open = false;
         self.give_back(slot);

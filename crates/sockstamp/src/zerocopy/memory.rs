@@ -1,8 +1,8 @@
-//! Completions from memory, and when the error queue has to be read beside it.
+//! Completions from memory, and when the error queue must also be read.
 //!
-//! Every completion is in the error queue, whatever memory says, so reading the queue makes up for
-//! all that memory lacks: completions before the registration, overwritten ones, those that the
-//! programs missed, and all after the end of the service. The remaining question is how long that
+//! Every completion is in the error queue, whatever memory has, so reading the queue yields
+//! everything that memory lacks: completions before the registration, overwritten ones, those that
+//! the programs missed, and all after the end of the service. The question is only how long that
 //! may wait.
 
 use std::os::fd::AsFd;
@@ -45,7 +45,7 @@ pub struct CompletionCounters {
 
 /// Longest time between reads of the queue. It bounds the delay of completions that memory misses,
 /// of network errors, which only the queue has, and of noticing the service's end. It also keeps
-/// merged ranges short enough to tell older ids from newer ones.
+/// merged ranges short enough to distinguish older ids from newer ones.
 const LONGEST: Duration = Duration::from_millis(10);
 
 /// Ranges that did not merge. Each takes about 800 bytes of net.core.optmem_max until it is read

@@ -55,11 +55,11 @@
 //!
 //! - From about 32 KiB per send on. Smaller sends are copied ([`Options::threshold`]).
 //! - Not to receivers on the same host, nor over devices that cannot gather: the kernel copies
-//!   there after all, later, and says so ([`Returned::copied`]). [`Options::stop_when_copied`]
-//!   stops asking then.
+//!   there after all, later, and reports it ([`Returned::copied`]). [`Options::stop_when_copied`]
+//!   then ends such requests.
 //! - Memory that is in flight is locked (RLIMIT_MEMLOCK for users without CAP_IPC_LOCK), and each
 //!   completion that waits to be read counts against net.core.optmem_max. Beyond these the kernel
-//!   says ENOBUFS, and the send is copied ([`Counters::refused`]).
+//!   returns ENOBUFS, and the send is copied ([`Counters::refused`]).
 
 mod calls;
 mod copy_back;

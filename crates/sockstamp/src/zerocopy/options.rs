@@ -5,7 +5,7 @@ use crate::control::{self, Address, Writer};
 
 /// The conditions under which a sender requests a send without a copy.
 ///
-/// The default is [`THRESHOLD`](Self::THRESHOLD), and to go on asking whatever the kernel copies.
+/// The default is [`THRESHOLD`](Self::THRESHOLD), and to continue even if the kernel copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     pub(super) threshold: usize,
@@ -15,7 +15,7 @@ pub struct Options {
 impl Options {
     /// Sends with fewer bytes are copied. Pinning pages and reporting the completion cost as much
     /// as copying this many bytes, as the benchmark `threshold` found on a virtual machine;
-    /// docs/benchmarks.md has its run. The kernel's documentation says about 10 kB
+    /// docs/benchmarks.md has its run. The kernel's documentation gives about 10 kB
     /// (Documentation/networking/msg_zerocopy.rst, v6.18): measure on the target machine.
     pub const THRESHOLD: usize = 32 * 1024;
 
@@ -28,8 +28,8 @@ impl Options {
         }
     }
 
-    /// Stops asking when the kernel has copied `sends` in a row after all, as it does for receivers
-    /// on this host and for devices that cannot gather: that costs more than copying at once.
+    /// Stop when the kernel has copied `sends` in a row after all, as it does for receivers on this
+    /// host and for devices that cannot gather: that costs more than copying at once.
     #[must_use]
     pub fn stop_when_copied(self, sends: NonZeroU32) -> Self {
         Self {
@@ -76,8 +76,8 @@ impl How {
         }
     }
 
-    /// Tell the kernel that more follows: MSG_MORE. A datagram is sent with the first buffer that
-    /// goes without it; its buffers stay in flight until then.
+    /// Announce that more follows: MSG_MORE. A datagram is sent with the first buffer without it;
+    /// its buffers remain in flight until then.
     #[must_use]
     pub fn more(self) -> Self {
         Self { more: true, ..self }

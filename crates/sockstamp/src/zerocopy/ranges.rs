@@ -31,7 +31,7 @@ pub(super) struct Window<T> {
 }
 
 impl<T> Window<T> {
-    /// Ids are told apart from older ones by half of their range.
+    /// Ids within half of their range are newer; the others are older.
     const MOST: usize = 1 << 31;
 
     /// A window whose first send has the id `first`.
@@ -62,7 +62,7 @@ impl<T> Window<T> {
         self.advance();
     }
 
-    /// Return how far the end of `range` lies beyond the last send, in sends.
+    /// Return how far the end of `range` is beyond the last send, in sends.
     pub(super) fn ahead(&self, range: ZeroCopyRange) -> u32 {
         let ahead = range.last.wrapping_sub(self.next()).wrapping_add(1);
         if ahead.cast_signed() > 0 { ahead } else { 0 }
@@ -250,8 +250,8 @@ mod tests {
             }
         }
 
-        /// However the kernel merges and orders completions, all sends complete and nothing stays
-        /// behind.
+        /// However the kernel merges and orders completions, all sends complete and nothing is
+        /// left.
         #[test]
         fn merged_and_shuffled_ranges_complete_everything(
             start in any::<u32>(),

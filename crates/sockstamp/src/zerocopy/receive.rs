@@ -23,9 +23,9 @@ use crate::{Error, Result};
 ///   headers: 4148 with IPv4 and the timestamps option, 4168 with IPv6;
 /// - a sender that begins its writes at multiples of it.
 ///
-/// Payload from the same host lies as the sender placed it. Ordinary sends fill pages larger than
-/// one (refused), and files are in the page cache (refused). A send with MSG_ZEROCOPY is copied for
-/// the receiver, into pages that begin with the packet: these are mapped.
+/// Payload from the same host has the sender's placement in pages. Ordinary sends fill pages larger
+/// than one (refused), and files are in the page cache (refused). A send with MSG_ZEROCOPY is
+/// copied for the receiver, into pages that begin with the packet: these are mapped.
 ///
 /// Mapping is faster from some tens of kB on: changing a mapping costs more than copying a few
 /// bytes.
@@ -52,7 +52,7 @@ pub struct ReceiveCounters {
 pub enum Receive<'a> {
     /// The next bytes of the stream.
     Data(Received<'a>),
-    /// Nothing is there yet.
+    /// Nothing has arrived yet.
     WouldBlock,
     /// The peer sends no more.
     End,
@@ -60,7 +60,7 @@ pub enum Receive<'a> {
 
 /// Bytes of a stream: [`mapped`](Self::mapped), then [`copied`](Self::copied).
 ///
-/// Borrows the receiver, which cannot receive more until this is gone.
+/// Borrows the receiver, which cannot receive more until this is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received<'a> {
     /// Pages of the packets themselves, which nothing writes. They are whole pages, so the address

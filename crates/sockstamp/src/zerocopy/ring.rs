@@ -16,8 +16,8 @@ use crate::zerocopy::sender::Sender;
 use crate::zerocopy::transport::{Taken, Transport};
 use crate::{Error, Result};
 
-/// Sends by io_uring (IORING_OP_SENDMSG_ZC, since Linux 6.1), and learns of completions from memory
-/// that the ring shares with the kernel.
+/// Sends by io_uring (IORING_OP_SENDMSG_ZC, since Linux 6.1), and gets completions from memory that
+/// the ring shares with the kernel.
 ///
 /// It differs from a [`ZeroCopySender`](super::ZeroCopySender) as follows:
 ///
@@ -58,7 +58,7 @@ impl Notices {
         })
     }
 
-    /// Nothing will come by that name.
+    /// Nothing will come with that name.
     fn forget(&mut self, name: usize) {
         self.expected[name] = None;
         self.free.push(name);
@@ -224,8 +224,8 @@ impl<S: AsFd> Transport for Ring<S> {
     }
 }
 
-/// Ask by a send on a socket that cannot: a kernel that knows the request and its flags says
-/// EOPNOTSUPP, any other EINVAL.
+/// Test by a send on a socket without support: a kernel that knows the request and its flags
+/// returns EOPNOTSUPP, any other EINVAL.
 fn support(ring: &mut SendRing) -> Result<Support> {
     if !ring.knows_sends() {
         return Ok(Support::Unsupported);

@@ -58,7 +58,7 @@ pub struct Counters {
     pub lent: u64,
     /// Of these, the completed ones.
     pub completed: u64,
-    /// Of these, the copied ones. Where the kernel merges completions, the first one stands for all
+    /// Of these, the copied ones. If the kernel merges completions, the first one decides for all
     /// (`skb_zerocopy_notify_extend()` in net/core/skbuff.c, v6.18).
     pub completed_copied: u64,
     /// Send calls below the threshold, which were copied.
@@ -85,7 +85,7 @@ pub enum Sent<B> {
     InFlight,
     /// The kernel has taken all of it as a copy.
     Copied(B),
-    /// A stream socket took a part. The rest goes before anything else, by [`Sender::flush`].
+    /// A stream socket took a part. The rest is sent before anything else, by [`Sender::flush`].
     Partly {
         /// Bytes of it that are not sent yet.
         left: usize,
@@ -95,8 +95,7 @@ pub enum Sent<B> {
 /// The reason why a buffer was not sent.
 #[derive(Debug, thiserror::Error)]
 pub enum NotSent<B> {
-    /// The socket has no room (POLLOUT tells when it has), for this buffer or for the rest of an
-    /// earlier one.
+    /// The socket has no room, for this buffer or for the rest of an earlier one. Wait for POLLOUT.
     #[error("the socket's send buffer is full")]
     WouldBlock(B),
     /// The kernel refused.
@@ -221,8 +220,8 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         bytes > 0 && bytes >= self.ledger.options.threshold && !self.ledger.stopped && self.transport.lends()
     }
 
-    /// Begin anew to ask, after [`Options::stop_when_copied`] ended it: the route may be another
-    /// now.
+    /// Send without copies again, after [`Options::stop_when_copied`] ended it: the route may have
+    /// changed.
     pub fn ask_again(&mut self) {
         self.ledger.stopped = false;
         self.ledger.copied_in_a_row = 0;
@@ -238,7 +237,7 @@ impl<T: Transport, B: StableBuffer> Sender<T, B> {
         self.ledger.counters.lent == self.ledger.counters.completed
     }
 
-    /// Send all that is left of a buffer; `rest` tells how far it came.
+    /// Send the rest of a buffer; `rest` tells how far it came.
     fn push(&mut self, rest: &mut Rest) -> nix::Result<()> {
         loop {
             rest.sent += self.send_once(*rest)?;

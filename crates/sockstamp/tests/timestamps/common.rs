@@ -18,7 +18,7 @@ use testbed::{Family, Host};
 /// Longest time for stamps, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 pub const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
-/// Bytes that each message carries beside its headers.
+/// Payload of each message in bytes.
 pub const PAYLOAD: usize = 10;
 /// Stamp sends when the driver has them, without returning the packets.
 pub const SND: Options = Options::new().tx_software().id().only_stamps();
@@ -27,8 +27,8 @@ pub const SCHED_AND_SND: Options = Options::new().tx_sched().tx_software().id();
 /// A protocol number for experiments (RFC 3692), which has no listener.
 const PROTOCOL: i32 = 253;
 
-/// Say why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
-/// keeps to itself.
+/// Print why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
+/// captures.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIP {test}: {reason}\n");
     io::stderr().write_all(line.as_bytes()).unwrap();

@@ -333,7 +333,7 @@ fn mapped_addresses_are_stamped() {
     }
 }
 
-/// The kernel drops stamps in silence; ids tell which.
+/// The kernel drops stamps silently; ids show which.
 #[test]
 fn stamps_beyond_the_receive_buffer_are_lost_and_known() {
     const SENDS: usize = 200;

@@ -29,12 +29,12 @@ pub fn leave_little_memory(host: &Host, test: &str) -> bool {
     set
 }
 
-/// Ask for every send without a copy.
+/// Request every send without a copy.
 pub fn always() -> Options {
     Options::default().threshold(0)
 }
 
-/// Byte number `at` of a stream, or of a datagram that is told by `seed`.
+/// Byte number `at` of a stream, or of a datagram that `seed` identifies.
 pub fn byte(seed: u64, at: usize) -> u8 {
     let mixed = (seed + at as u64 / 8).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (8 * (at % 8))).to_le_bytes()[0]
@@ -136,7 +136,7 @@ impl Pool {
     }
 }
 
-/// Two hosts with a link between them. The link goes first.
+/// Two hosts with a link between them. The link is removed first.
 pub struct Network {
     pub link: Link,
     pub a: Host,

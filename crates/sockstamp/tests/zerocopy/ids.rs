@@ -26,7 +26,7 @@ fn many_completions_are_one_entry() {
     }
 }
 
-/// The first datagram waits for a neighbour that never answers, those behind it leave at once.
+/// The first datagram waits for a neighbour that never answers, later ones leave at once.
 #[test]
 fn a_buffer_comes_back_before_those_sent_earlier_if_it_is_complete_earlier() {
     let network = Network::new();
@@ -37,7 +37,7 @@ fn a_buffer_comes_back_before_those_sent_earlier_if_it_is_complete_earlier() {
         .unwrap();
     let there = How::default().to(neighbour.local_addr().unwrap());
     let mut sender = ZeroCopySender::new(socket, always()).unwrap();
-    // The neighbour's address is known from here on.
+    // The neighbour's address is known from now on.
     assert_eq!(send(&mut sender, vec![0; 1000], there), None);
     assert_eq!(all_back(&mut sender).len(), 1);
 

@@ -49,7 +49,8 @@ fn listener() -> Socket {
     listener
 }
 
-/// The socket is told from others before anything of it is changed, and its messages go as copies.
+/// The kind of the socket is found before anything of it is changed, and its messages are sent as
+/// copies.
 fn assert_copies(socket: Socket, message: Vec<u8>) {
     let mut listener = listener();
     let mut sender = ZeroCopySender::new(&socket, always()).unwrap();

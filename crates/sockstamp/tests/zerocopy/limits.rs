@@ -67,7 +67,7 @@ fn assert_refused_and_arrives(client: TcpStream, server: TcpStream) {
     // Beyond net.core.wmem_max, which is too little for all of it on some kernels.
     setsockopt(&client, sockopt::SndBufForce, &20_000_000).unwrap();
     let mut sender = ZeroCopySender::new(client, always()).unwrap();
-    // Nobody reads yet: bytes beyond the receive buffer stay in flight.
+    // No task reads yet: bytes beyond the receive buffer stay in flight.
     let (mut sent, length) = (0, 400_000);
     for _ in 0..20 {
         let mut buffer = vec![0; length];

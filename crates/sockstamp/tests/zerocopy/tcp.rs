@@ -149,8 +149,8 @@ fn a_buffer_that_fails_comes_back_with_the_error() {
     assert!(error.to_string().starts_with("sendmsg on a socket: "), "{error}");
 }
 
-/// The kernel continues to send after the sender and its socket are gone: these buffers may never
-/// be written again.
+/// The kernel continues to send after the sender and its socket have been dropped: these buffers
+/// may never be written again.
 #[test]
 fn bytes_in_flight_arrive_unchanged_after_the_sender_is_dropped() {
     for address in LOOPBACKS {
