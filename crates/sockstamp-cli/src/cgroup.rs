@@ -21,14 +21,14 @@ fn own() -> Result<PathBuf> {
     Ok(OsStr::from_bytes(path.unwrap_or_default()).into())
 }
 
-/// A cgroup for one command, below our own so that its limits hold for the command too. It is
-/// removed by a second process, which outlives this one however it ends.
+/// A cgroup for one command, below our own so that its limits hold for the command too. A second
+/// process removes it, and outlives this one however it ends.
 #[derive(Debug)]
 pub(crate) struct CommandCgroup {
     path: PathBuf,
     parent: PathBuf,
     janitor: Child,
-    // The janitor starts to clean when the last writer of this pipe is gone.
+    // The janitor starts to clean when the last writer of this pipe has exited.
     alive: Option<ChildStdin>,
 }
 
@@ -37,7 +37,7 @@ impl CommandCgroup {
         let root = root()?;
         let parent = own()?;
         let name = parent.join(format!("sockstamp-{}", std::process::id()));
-        // The janitor first: from here on nothing can be left behind.
+        // Start the janitor first: then nothing can be left behind.
         let mut janitor = Command::new("/proc/self/exe")
             .arg("janitor")
             .arg(&name)
@@ -75,7 +75,7 @@ impl CommandCgroup {
 impl Drop for CommandCgroup {
     fn drop(&mut self) {
         self.alive = None;
-        // Its exit status tells nothing that it has not printed.
+        // It has printed whatever its exit status shows.
         let _ = self.janitor.wait();
     }
 }
@@ -86,7 +86,7 @@ fn enter(cgroup: &Path) -> Result<()> {
 }
 
 /// Move the processes left in the cgroup to its parent and remove it: children that the command
-/// left behind live on.
+/// left behind continue.
 pub(crate) fn remove(path: &Path) -> Result<()> {
     let parent = path
         .parent()

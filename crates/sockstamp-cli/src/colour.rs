@@ -42,7 +42,7 @@ fn has_colours(term: &str) -> bool {
     !is_colourless && !term.is_empty() && term != "dumb"
 }
 
-/// Puts text in colours, or leaves it as it is. A sequence takes no column: pad the text before.
+/// Colour text, or leave it as it is. A sequence takes no column: pad the text before.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Brush {
     colours: bool,

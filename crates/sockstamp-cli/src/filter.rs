@@ -5,7 +5,7 @@ use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Args, Command, Error, FromArgMatches};
 use sockstamp_model::filter::{Filter, FilterError};
 
-/// The heading of the options that say which messages are meant.
+/// The heading of the options that select messages.
 pub(crate) const HEADING: &str = "Target";
 
 const ID: &str = "filter";

@@ -74,7 +74,7 @@ pub(crate) fn sort() -> impl TypedValueParser<Value = Sort> {
     })
 }
 
-/// Put groups in order; of equals, those that were first stay first.
+/// Sort groups; equal ones keep their order.
 pub(crate) fn order(groups: &mut Groups, by: Sort) {
     groups.groups.sort_by_key(|group| Reverse(by.of(group)));
 }
@@ -153,7 +153,7 @@ fn has(group: &GroupSummary, direction: Direction) -> bool {
 /// Groups that have a sentence of their own.
 const DIAGNOSES: usize = 3;
 
-/// Say of the groups whose causes took the most time where it goes.
+/// Diagnose the groups whose causes took the most time.
 pub(crate) fn diagnoses(output: &mut dyn Write, groups: &Groups, brush: Brush) -> io::Result<()> {
     let found = groups.groups.iter().filter_map(|group| {
         let (ns, sentence) = diagnosis::of_group(group)?;

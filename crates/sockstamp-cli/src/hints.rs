@@ -1,4 +1,4 @@
-//! Say what was probably meant, where a command line is wrong use in a common way.
+//! Suggest the intended command for common mistakes in a command line.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -8,9 +8,9 @@ use clap::{Arg, Command, CommandFactory};
 
 use crate::Cli;
 
-/// Subcommands that take a filter expression and, but for `top`, a command.
+/// Subcommands that take a filter expression and, except `top`, a command.
 const MEASURING: [&str; 6] = ["stat", "trace", "top", "record", "pcap", "explain"];
-/// Those that take files instead.
+/// Subcommands that take files instead.
 const READING: [&str; 2] = ["pcap", "explain"];
 /// The first word of a filter is one of these: pcap-filter(7).
 pub(crate) const FILTER_WORDS: [&str; 13] = [
@@ -38,8 +38,8 @@ pub(crate) fn of_arguments() -> Option<String> {
     hint(&arguments, is_program, |word| Path::new(word).exists())
 }
 
-/// Return a hint if the first word behind the subcommand and its options begins no filter: the
-/// name of a program with arguments is a command, one alone a process.
+/// Return a hint if the first word after the subcommand and its options begins no filter. The name
+/// of a program with arguments is a command, a name alone is a process.
 fn hint(
     arguments: &[String],
     is_program: impl Fn(&str) -> bool,

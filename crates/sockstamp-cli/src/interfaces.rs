@@ -56,7 +56,7 @@ pub(crate) fn summary(
     Ok(())
 }
 
-/// The names of network namespaces, looked up anew where one without a name is seen.
+/// The names of network namespaces, looked up again when one without a name is seen.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     names: BTreeMap<NetnsInode, Name>,

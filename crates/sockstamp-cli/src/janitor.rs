@@ -1,4 +1,4 @@
-//! `sockstamp janitor`: removes a command's cgroup when its parent is gone, also by `kill -9`.
+//! `sockstamp janitor`: remove a command's cgroup when its parent has ended, even by `kill -9`.
 
 use std::io::{self, Read};
 use std::path::PathBuf;

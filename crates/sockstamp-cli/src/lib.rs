@@ -148,13 +148,13 @@ pub enum Subcommand {
     /// Cut recordings after their last complete row group
     ///
     /// A recording that was killed, or whose disk was full, may end with bytes that other readers
-    /// of Parquet refuse. Complete files stay as they are.
+    /// of Parquet refuse. Complete files do not change.
     Recover(recover::Options),
     /// Probe hosts; print round-trip times by kernel stamps, and the prober's own delay
     ///
     /// Send one probe per host and interval, by ICMP, --udp or --tcp, and print a line per result.
-    /// Times run from the kernel's stamp of the probe to its stamp of the answer; the prober delay
-    /// printed beside them is what a user-space pinger would add. ICMP needs no privilege if
+    /// Times run from the kernel's stamp of the probe to its stamp of the answer; a user-space
+    /// pinger would add the prober delay, which is printed separately. ICMP needs no privilege if
     /// net.ipv4.ping_group_range includes the user's group, and CAP_NET_RAW otherwise. Without
     /// that, --tcp opens and closes connections, and takes the times in user space.
     ///

@@ -1,6 +1,6 @@
-//! A message as a line of text. It is put together in one buffer, part by part: with the machinery
-//! of `format!` a line takes several times as long. The buffer is one of bytes: a check that all of
-//! it is UTF-8 would take a fifth of the time.
+//! Write a message as a line of text. One buffer collects it, part by part: with `format!` a line
+//! takes several times as long. The buffer has bytes: a check that it is UTF-8 would take a fifth
+//! of the time.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ pub(crate) fn write(line: &mut Vec<u8>, message: &Message, namespaces: &mut Name
     }
 }
 
-/// Break a line between its items where it is wider than the terminal, and indent the rest.
+/// Break a line between its items if it is wider than the terminal, and indent the rest.
 pub(crate) fn folded(line: &[u8], width: usize) -> String {
     const INDENT: &str = "                ";
     let line = String::from_utf8_lossy(line);

@@ -46,10 +46,10 @@ pub(crate) struct Measurement<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Recorded {
     None,
-    /// Some slow ones of those that are measured: enough to tell whose they are.
+    /// Some slow messages among the measured ones: enough to find their owners.
     Notable,
     All,
-    /// Those that took longer; every message is measured.
+    /// Messages that took longer; every message is measured.
     SlowerThan(Duration),
 }
 
@@ -68,7 +68,7 @@ impl Recorded {
 }
 
 impl<'a> Measurement<'a> {
-    /// Form one that is only looked at: it has no end.
+    /// Make a measurement that only reads counters, without an end.
     pub(crate) fn of(target: &'a Target, measuring: &'a Measuring) -> Self {
         Self {
             target,
@@ -114,8 +114,8 @@ impl<'a> Measurement<'a> {
         Ok(options)
     }
 
-    /// A measurement that is asked for its messages keeps its rate, unless the user says otherwise.
-    /// Of a command there is nothing yet whose cost could be known.
+    /// A measurement that delivers messages keeps its rate, unless the user says otherwise. A
+    /// command has not started yet, so its cost is unknown.
     fn ceiling(&self) -> Option<Ceiling> {
         let sampling = self.measuring.sampling(self.recorded.slower_than());
         let governed = matches!(self.recorded, Recorded::None | Recorded::Notable);
@@ -137,7 +137,7 @@ pub(crate) trait Observer {
     /// Do the work due after each round of messages; return false to end the measurement.
     fn round_is_over(&mut self) -> bool;
 
-    /// Return true if packets are wanted beside messages.
+    /// Return true if packets are wanted in addition to messages.
     fn wants_packets(&self) -> bool {
         false
     }
@@ -176,8 +176,8 @@ pub(crate) fn now() -> Result<Timestamp<Monotonic>> {
 /// Time for messages in flight to be acknowledged after the command's end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Signals, such as those that end a measurement or are its command's, and the one that tells of
-/// the command's end. Their pipe can be waited for together with other descriptors.
+/// Signals that end a measurement or that are for its command, and the signal of the command's end.
+/// poll(2) can wait for their pipe together with other descriptors.
 pub(crate) type Signals = SignalDelivery<UnixStream, WithOrigin>;
 
 pub(crate) fn catch_signals(signals: &[i32]) -> Result<Signals> {
@@ -214,7 +214,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     };
     let began = now()?;
     let mut running = prepared.map(Prepared::start).transpose()?;
-    // After the session, so that it goes before it on every way out.
+    // Declared after the session, so it is dropped first on every exit.
     let dropped = drop_capabilities()?;
     let deadline = measurement.duration.map(|duration| Instant::now() + duration);
 
@@ -266,7 +266,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     })
 }
 
-/// Ask for the packets of the same target.
+/// Request the packets of the same target.
 fn packets_of(options: &Options) -> packets::Options {
     packets::Options {
         target: options.target.clone(),
@@ -290,7 +290,7 @@ fn quotas_of(measurement: &Measurement<'_>) -> Quotas {
     Quotas::of_processes(&pids)
 }
 
-/// Say that a part of the time is not measured as it was to be.
+/// Report that a measuring window is left out.
 pub(crate) fn complain_of(refusal: sockstamp_bpf::Error) {
     let refusal = anyhow::Error::from(refusal);
     complain(format_args!("a measuring window is left out: {refusal:#}"));
@@ -299,7 +299,9 @@ pub(crate) fn complain_of(refusal: sockstamp_bpf::Error) {
 /// Report connections that are silently left unmeasured.
 pub(crate) fn tell_what_is_left_alone(session: &Session, options: &Options) -> Result<()> {
     if !options.new_only && !session.plan().namespaces && target::is_elsewhere(&options.target)? {
-        complain("existing connections in other network namespaces are not measured: CAP_SYS_ADMIN is missing");
+        complain(
+            "existing connections in other network namespaces are not measured: CAP_SYS_ADMIN is missing",
+        );
     }
     for name in target::names_without_process(&options.target.comms) {
         complain(format_args!("no process is named {name} yet"));
@@ -331,8 +333,8 @@ pub(crate) fn outlive(running: &mut Running, signals: &mut Signals) -> Result<Ex
     }
 }
 
-/// Return true if a signal asks us to end. With a command, a signal is for the command: one from
-/// the terminal has reached it already, any other is passed on.
+/// Return true if a signal ends the measurement. With a command, signals are for the command: one
+/// from the terminal has reached it already, any other is passed on.
 pub(crate) fn interrupted(signals: &mut Signals, running: Option<&Running>) -> bool {
     for origin in signals.pending().filter(|origin| origin.signal != SIGCHLD) {
         let Some(running) = running else { return true };

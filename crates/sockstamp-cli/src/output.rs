@@ -44,7 +44,7 @@ fn refuse_if_read(path: &Path, read: &[PathBuf]) -> Result<()> {
 }
 
 /// A file that is written over a longer time: it has its name once it is whole. What was there
-/// stays until then, and nothing is left where writing ends early.
+/// remains until then, and nothing is left if writing ends early.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     path: PathBuf,

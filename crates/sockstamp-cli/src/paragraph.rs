@@ -3,7 +3,7 @@
 /// Columns of a terminal.
 pub(crate) const WIDTH: usize = 80;
 
-/// Put items behind a title, on as many lines as they need, with a sign behind all but the last.
+/// Write items after a title, on as many lines as they need, with a sign after all but the last.
 pub(crate) fn wrapped<S: AsRef<str>>(title: &str, items: impl IntoIterator<Item = S>, sign: &str) -> String {
     let indent = title.chars().count();
     let (mut text, mut column) = (title.to_owned(), indent);

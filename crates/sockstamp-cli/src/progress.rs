@@ -1,4 +1,4 @@
-//! Tell on a terminal how far a long read is, and end it when it is asked to.
+//! Show the progress of a long read on a terminal, and end the read on a signal.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -14,7 +14,7 @@ use signal_hook::flag;
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The time between two lines.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Messages between two looks at the clock.
+/// Messages between two readings of the clock.
 const LOOK: u64 = 1 << 14;
 
 /// The signal that ended a read.
@@ -36,8 +36,8 @@ impl fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// The last signal that asked to end, 0 if none did. From the first call on, signals do not kill
-/// unless they come twice.
+/// The last signal to end, 0 if none came. After the first call, signals do not kill unless they
+/// come twice.
 fn asked_to_end() -> Result<&'static AtomicUsize> {
     static LAST: OnceLock<Arc<AtomicUsize>> = OnceLock::new();
     if LAST.get().is_none() {
@@ -63,7 +63,7 @@ pub(crate) struct Progress {
     signal: &'static AtomicUsize,
 }
 
-/// When to tell.
+/// The time of the next report.
 struct Told {
     begin: Instant,
     last: Option<Instant>,
@@ -85,7 +85,7 @@ impl Progress {
         })
     }
 
-    /// Count a message. It fails soon after a signal asked to end.
+    /// Count a message. Fails soon after a signal to end.
     pub(crate) fn step(&mut self) -> Result<()> {
         self.done += 1;
         if !self.done.is_multiple_of(LOOK) && self.done != self.whole {

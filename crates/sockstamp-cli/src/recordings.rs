@@ -20,7 +20,7 @@ impl Recordings {
         open(files).map(Self)
     }
 
-    /// Pass each message, with so much of it.
+    /// Pass each message, with these columns.
     pub(crate) fn each(&self, detail: Detail, mut take: impl FnMut(&Message) -> Result<()>) -> Result<()> {
         let mut progress = Progress::new(self.0.iter().map(Reader::rows).sum())?;
         self.0.iter().try_for_each(|recording| {
@@ -32,7 +32,7 @@ impl Recordings {
     }
 }
 
-/// Open files; tell of rows that their writers had no time to finish.
+/// Open files; report rows that their writers had no time to finish.
 pub(crate) fn open(files: &[PathBuf]) -> Result<Vec<Reader>> {
     let readers: Result<Vec<_>, _> = files.iter().map(|path| Reader::open(path)).collect();
     let readers = readers?;

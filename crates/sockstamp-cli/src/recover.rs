@@ -1,4 +1,4 @@
-//! `sockstamp recover`: cut recordings behind their last footer.
+//! `sockstamp recover`: cut recordings after their last footer.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 /// Questions to a name server go to this port, by UDP and TCP: RFC 1035, section 4.2.
 const DNS: u16 = 53;
 
-/// An address and, where its port tells, what is spoken there.
+/// An address and, if its port is known, the protocol.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Service(pub(crate) SocketAddr);
 

@@ -11,7 +11,7 @@ use crate::target::Target;
 
 /// The words that are a filter or files.
 const WORDS: &str = "filter";
-/// Options that do not say what is measured.
+/// Options that do not choose what is measured.
 const OF_BOTH: [&str; 6] = [WORDS, "format", "worse_than", "output", "all_stages", "count"];
 
 /// Recordings, or a target.

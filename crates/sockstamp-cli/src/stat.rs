@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         groups: Grouping::new(options.by.iter().copied()),
         tag: false,
     };
-    // Those of a command are gone with it.
+    // The listeners of a command end with it.
     let listeners = match options.command[..] {
         [] => Some(Listeners::of(&options.target)?),
         _ => None,
@@ -128,8 +128,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(outcome.status.map_or(ExitCode::SUCCESS, command::exit_code))
 }
 
-/// Return the messages that are looked at: all of a command, for its wall time; else slow ones, for
-/// the names in the last sentence.
+/// Return the messages that are examined: all of a command, for its wall time; otherwise slow ones,
+/// for the names in the last sentence.
 fn recorded(options: &Options) -> Recorded {
     match options.format {
         _ if !options.command.is_empty() => Recorded::All,
@@ -193,7 +193,7 @@ struct Json<'a> {
     wall_time: Option<&'a WallTime>,
 }
 
-/// Say where messages would have come from.
+/// Explain where messages would have come from.
 fn why_nothing(options: &Options) -> &'static str {
     let target = &options.target;
     let by_process = !target.pids.is_empty() || !target.comms.is_empty();

@@ -57,7 +57,7 @@ pub(crate) fn table(
     writeln!(output)
 }
 
-/// Say which counts are estimates.
+/// Print which counts are estimates.
 fn windows(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     let Some(windows) = &summary.windows else {
         return Ok(());
@@ -78,7 +78,7 @@ fn windows(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     writeln!(output, "{}", wrapped(" windows:", items, ";"))
 }
 
-/// Say what the measurement costs, and what it does to cost no more.
+/// Print the cost of the measurement, and how it is limited.
 fn cost(output: &mut dyn Write, summary: &Summary) -> io::Result<()> {
     let Some(cost) = &summary.cost else {
         return Ok(());
@@ -136,7 +136,7 @@ fn directions(summary: &Summary) -> impl Iterator<Item = Direction> {
     DIRECTIONS.into_iter().filter(is_told)
 }
 
-/// Return true if there is nothing to tell.
+/// Return true if there is nothing to print.
 pub(crate) fn is_empty(summary: &Summary) -> bool {
     let quiet = |direction: &DirectionSummary| {
         (
@@ -277,7 +277,7 @@ pub(crate) fn row(output: &mut dyn Write, name: &str, histogram: &Histogram, sha
     writeln!(output, "{share}")
 }
 
-/// Columns of a bar that stands for the whole.
+/// Columns of a bar of the whole.
 const BAR: usize = 4;
 
 /// Return a share of the time as a number, after a sign, and as a bar.
@@ -299,7 +299,7 @@ fn bar(part: u128, whole: u128) -> String {
     format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
 }
 
-/// Return a bar that shows where in a whole a time lies, with a mark at the end of the whole.
+/// Return a bar that shows the place of a time in a whole, with a mark at the end of the whole.
 pub(crate) fn bar_between(begin: Nanos, duration: Nanos, whole: Nanos) -> String {
     const COLUMNS: usize = 40;
     let column = |time: Nanos| {
@@ -357,7 +357,7 @@ fn parts(output: &mut dyn Write, stage: Stage, whole: &DirectionSummary, brush: 
         let max = sum.max_ns.map_or_else(|| "-".to_owned(), |max| max.to_string());
         // An upper bound.
         let sign = if part == Part::DelayedAck { "≤" } else { "" };
-        // Beside the messages' time, what is large makes nothing slow.
+        // These stages lie outside the messages' time: large ones make nothing slow.
         let share = match stage.has_share() {
             true => share_and_bar(sum.sum_ns, of, sign, brush),
             false => format!("{:>8}", format!("{sign}{}", share(sum.sum_ns, of))),

@@ -1,8 +1,8 @@
 //! The wall time of a command, divided into its waits for peers and the rest.
 //!
 //! A wait ends when data can be read, when a send gets room, or when a connection is established or
-//! fails. It begins with connect(2), with the request (stage `peer.answer`); where a reader slept
-//! without one, with the flow's last message. Where waits overlap, the time is that of the wait
+//! fails. It begins with connect(2), with the request (stage `peer.answer`), or, if a reader slept
+//! without a request, with the flow's last message. If waits overlap, the time belongs to the wait
 //! that ends first: it let the command continue.
 
 use std::collections::BTreeMap;
@@ -200,7 +200,7 @@ fn wait_of(message: &Message, last: Option<Timestamp<Monotonic>>) -> Option<Wait
 /// Give each wait the time that no wait which ends earlier has.
 fn alone(mut waits: Vec<Wait>) -> Vec<(Wait, Nanos)> {
     waits.sort_by_key(|wait| (wait.end, wait.begin));
-    // Disjoint, in order, and none ends after the wait that is looked at.
+    // Disjoint, in order, and none ends after the examined wait.
     let mut covered: Vec<(Timestamp<Monotonic>, Timestamp<Monotonic>)> = Vec::new();
     let alone = waits.into_iter().map(|wait| {
         let mut begin = wait.begin;

@@ -14,7 +14,7 @@ use crate::paragraph::WIDTH;
 pub struct Section {
     /// Its heading.
     pub title: &'static str,
-    /// Say what they have in common.
+    /// Describe what they have in common.
     pub about: &'static str,
     /// Each word and its meaning.
     pub words: Vec<(&'static str, &'static str)>,
@@ -166,7 +166,7 @@ fn page() -> String {
     page
 }
 
-/// Put the meaning beside the word, on as many lines as it takes.
+/// Write the meaning next to the word, on as many lines as it takes.
 fn paragraph(word: &str, meaning: &str) -> String {
     let mut text = format!("  {word:<width$}", width = INDENT - 3);
     let mut column = text.chars().count();

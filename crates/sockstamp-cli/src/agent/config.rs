@@ -21,7 +21,7 @@ use super::tls::TlsTable;
 use super::values::{duration, parsed, seconds, some_duration};
 use crate::measuring::{MaxCost, max_cost};
 
-/// All settings. Keys that nobody knows are refused.
+/// All settings. Unknown keys are refused.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Config {
@@ -266,8 +266,8 @@ impl Config {
         })
     }
 
-    /// The dimensions in which the kernel tells groups apart: also those that only rules look at,
-    /// and the cgroup, which shows whether a group is gone.
+    /// The dimensions by which the kernel separates groups: also those that only rules use, and the
+    /// cgroup, which shows whether a group still exists.
     pub(super) fn grouped(&self) -> Grouped {
         let looked_at = self.rules.iter().flat_map(|rule| rule.matches.dimensions());
         let wanted = self.by.iter().copied().chain(looked_at);
@@ -335,7 +335,10 @@ pub(super) fn token(path: Option<&Path>) -> Result<Option<String>> {
     let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let token = text.trim();
     if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        bail!("{} has no token: write one line of visible characters", path.display());
+        bail!(
+            "{} has no token: write one line of visible characters",
+            path.display()
+        );
     }
     Ok(Some(token.to_owned()))
 }

@@ -34,7 +34,7 @@ pub(super) struct Figures {
     reloads: [u64; 2],
     /// Counts of the messages of the last minutes, by their fate.
     pub(super) hindsight: Totals,
-    /// Counts of what was sent to a receiver.
+    /// Counts of items sent to a receiver.
     pub(super) sent: otlp::Totals,
 }
 
@@ -106,7 +106,7 @@ impl Figures {
         Ok(())
     }
 
-    /// Begin with a new session, of which nothing is to be counted so far.
+    /// Begin with a new session, whose results so far are not counted.
     pub(super) fn begin(&mut self, session: &mut Session) -> Result<()> {
         let groups = session.groups()?.context("no groups were asked for")?;
         self.ledger.begin(look_of(groups));

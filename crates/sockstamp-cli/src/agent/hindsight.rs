@@ -40,9 +40,9 @@ const WAITING: usize = 4;
 #[derive(Debug)]
 enum Order {
     Write(Box<Batch>),
-    /// Keep what there is; tell the client, if one asks.
+    /// Keep the existing messages; reply to the client, if there is one.
     Snapshot(Option<oneshot::Sender<Answer>>),
-    /// Tell the client what makes slow messages slow.
+    /// Reply to the client with the reasons of slow messages.
     Explain(oneshot::Sender<Answer>),
 }
 
@@ -50,7 +50,7 @@ enum Order {
 #[derive(Debug, Default)]
 struct Counts {
     written: AtomicU64,
-    /// Left out, because the thread was behind.
+    /// Left out, because the thread lagged.
     behind: AtomicU64,
     /// Left out, because the file system was too full.
     room: AtomicU64,
@@ -93,7 +93,7 @@ pub(super) struct Hindsight {
     /// The time of the batch's first message.
     since: Option<Instant>,
     slower_than: Option<Nanos>,
-    /// None once the thread is told to end.
+    /// None once the thread must end.
     orders: Option<SyncSender<Order>>,
     thread: Option<JoinHandle<()>>,
     totals: Totals,
@@ -130,7 +130,7 @@ impl Hindsight {
         })
     }
 
-    /// Add a message, if it took long enough: others than this may have asked for it.
+    /// Add a message, if it took long enough: the session may deliver it for other users.
     pub(super) fn push(&mut self, message: &Message, owner: &Owner) {
         // Without a time all are recorded, but those of groups that have one of their own.
         let least = owner.least(Some(self.slower_than.unwrap_or_default()));
@@ -168,7 +168,7 @@ impl Hindsight {
     /// Explain the newest files.
     pub(super) fn explain(&mut self, client: oneshot::Sender<Answer>) {
         self.hand_over();
-        // The client sees the connection end if the disk is behind.
+        // The client sees the connection end if the disk is too slow.
         let orders = self.orders.as_ref();
         let _ = orders.map(|orders| orders.try_send(Order::Explain(client)));
     }
@@ -192,7 +192,7 @@ impl Drop for Hindsight {
     fn drop(&mut self) {
         self.hand_over();
         drop(self.orders.take());
-        // A panic of the thread was told when it happened.
+        // A panic of the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }

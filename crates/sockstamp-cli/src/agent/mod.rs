@@ -1,8 +1,8 @@
 //! `sockstamp agent`: always on, its figures for monitoring systems.
 //!
-//! One thread measures, looks at the counters when somebody asks for them, and reads the
-//! configuration again on SIGHUP. [`server`] has the other one, which talks to clients. Between
-//! looks the kernel counts alone.
+//! One thread measures, reads the counters when a client requests them, and reads the configuration
+//! again on SIGHUP. [`server`] has the other one, which talks to clients. Between readings only the
+//! kernel counts.
 
 mod config;
 mod figures;
@@ -80,7 +80,7 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
 }
 
-/// Without a scrape the counters are looked at this often: groups that ended must not pile up.
+/// Without a scrape the counters are read this often: ended groups must not accumulate.
 const UNASKED: Duration = Duration::from_secs(60);
 /// New groups are looked for this often, where rules may hold for them.
 const NEW_GROUPS: Duration = Duration::from_secs(1);
@@ -148,7 +148,7 @@ fn identity(config: &Config) -> Result<Option<Arc<Identity>>> {
     table.map(|table| Identity::read(table).map(Arc::new)).transpose()
 }
 
-/// Say what the network can see of an agent that others can reach.
+/// Warn about an agent that can be reached over the network.
 fn warn_of_the_network(config: &Config) {
     match (&config.tls, &config.token_file) {
         (Some(_), Some(_)) => {}
@@ -169,7 +169,7 @@ fn start_hindsight(config: &Config, figures: &Figures) -> Result<Option<Hindsigh
         .transpose()
 }
 
-/// Agents of a host are told apart by their addresses.
+/// Agents of a host are distinguished by their addresses.
 fn start_sender(config: &Config, figures: &Figures) -> Result<Option<Sender>> {
     let table = config.otlp.as_ref();
     let instance = config.listen.port().to_string();
@@ -261,7 +261,7 @@ struct Agent<'a> {
     looked: Instant,
     /// The series of the last look.
     series: Option<Arc<Exposition>>,
-    /// A client took text, and the log says so.
+    /// The log has said that a client reads classic histograms.
     told_of_native: bool,
     notifier: Notifier,
 }
@@ -420,7 +420,7 @@ impl Agent<'_> {
     }
 
     fn look(&mut self) -> Result<()> {
-        // Series that nobody else reads grow in place.
+        // Series without another reader grow in place.
         self.series = None;
         self.figures
             .look(&mut self.measuring.session, &namer(&self.config))?;
@@ -428,7 +428,7 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Read the configuration again. If anything is wrong with it, all stays as it was.
+    /// Read the configuration again. If anything is wrong with it, nothing changes.
     fn reload(&mut self) {
         let result = self.try_reload();
         self.figures.reloaded(result.is_ok());
@@ -485,7 +485,8 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Measure anew. The old session runs until the new one does; what both see is counted once.
+    /// Start a new measurement. The old session runs until the new one does; messages that both see
+    /// are counted once.
     fn replace(&mut self, wanted: &SessionOptions) -> Result<()> {
         self.measuring.dropped = None;
         let started = Measuring::start(wanted);

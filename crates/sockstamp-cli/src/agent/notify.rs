@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::{Duration, Instant};
 
-/// The service manager that started us, if it wants to be told.
+/// The service manager that started us, if it wants notifications.
 #[derive(Debug)]
 pub(super) struct Notifier {
     manager: Option<(UnixDatagram, SocketAddr)>,
@@ -31,7 +31,7 @@ impl Notifier {
         self.say("READY=1");
     }
 
-    /// The thread that measures is alive; return the time until it is to say so again.
+    /// Report that the measuring thread is alive; return the time until the next report.
     pub(super) fn alive(&mut self) -> Option<Duration> {
         let every = self.every.filter(|_| self.manager.is_some())?;
         if self.last.elapsed() >= every {
@@ -43,13 +43,13 @@ impl Notifier {
 
     fn say(&self, word: &str) {
         if let Some((socket, manager)) = &self.manager {
-            // It knows what to do about a service that it does not hear.
+            // The service manager handles a service that stops reporting.
             let _ = socket.send_to_addr(word.as_bytes(), manager);
         }
     }
 }
 
-/// Open a socket to the address in the environment: a path, or a name behind `@`.
+/// Open a socket to the address in the environment: a path, or a name after `@`.
 fn manager() -> Option<(UnixDatagram, SocketAddr)> {
     let name = env::var_os("NOTIFY_SOCKET")?;
     let address = match name.as_bytes() {

@@ -35,7 +35,7 @@ pub(super) struct Rule {
     /// Messages measured per second, flow and direction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate_cap: Option<NonZeroU32>,
-    /// Messages are handed over one by one if they took as long, whatever other settings say.
+    /// Hand over each message that took this long, regardless of other settings.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "some_duration")]
     pub(super) slower_than: Option<Duration>,
     /// Nothing is measured, and there are no series.
@@ -75,7 +75,7 @@ pub(super) struct Match {
 }
 
 impl Match {
-    /// The dimensions that it looks at.
+    /// The dimensions that the rule uses.
     pub(super) fn dimensions(&self) -> impl Iterator<Item = Dimension> {
         let looks = [
             (Dimension::Container, self.container.is_some()),
@@ -112,7 +112,7 @@ impl Match {
     }
 }
 
-/// Text in which `*` stands for anything.
+/// Text in which `*` matches anything.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(transparent)]
 struct Pattern(String);
@@ -127,7 +127,7 @@ impl Pattern {
         let Some(last) = pieces.pop() else {
             return rest.is_empty();
         };
-        // The leftmost place leaves the most to the pieces behind.
+        // The leftmost place leaves the most text for the later pieces.
         for piece in pieces {
             let Some(at) = rest.find(piece) else { return false };
             rest = &rest[at + piece.len()..];

@@ -1,8 +1,8 @@
-//! The HTTP server: a thread of its own, which asks the one that measures.
+//! The HTTP server: a thread of its own, which sends requests to the measuring thread.
 //!
-//! No client may hold it up: a connection has one request and [`PATIENCE`], there are at most
-//! [`CONNECTIONS`] of them, and where another comes the oldest one goes. The thread that measures
-//! answers one request at a time, and many from the same look at the counters.
+//! No client may block it: a connection has one request and [`PATIENCE`], there are at most
+//! [`CONNECTIONS`] of them, and a further one replaces the oldest. The measuring thread answers one
+//! request at a time, and many from the same reading of the counters.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -259,7 +259,7 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, asker: Rc
         .keep_alive(false)
         .max_buf_size(REQUEST_BYTES)
         .max_headers(HEADERS);
-    // The client sees an error of its own making; nobody else is concerned.
+    // The client caused the error and sees it; no other client is affected.
     let _ = protocol.serve_connection(TokioIo::new(stream), service).await;
 }
 

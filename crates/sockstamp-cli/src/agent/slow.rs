@@ -1,5 +1,5 @@
 //! The last slow messages, for the page: those that took long until they left the host or were
-//! read. An acknowledgement that comes late makes nobody wait.
+//! read. No task waits for a late acknowledgement.
 
 use std::collections::VecDeque;
 use std::time::Duration;

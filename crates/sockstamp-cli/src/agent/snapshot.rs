@@ -1,4 +1,4 @@
-//! `sockstamp agent snapshot`: ask the agent that runs to keep the last minutes.
+//! `sockstamp agent snapshot`: make the running agent keep the last minutes.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -17,7 +17,7 @@ use super::tls;
 /// The agent's own limit is ten seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Ask, and print the directory.
+/// Send the request, and print the directory.
 pub(super) fn ask(config: &Config) -> Result<ExitCode> {
     let address = reachable(config.listen);
     let token = config.token()?;

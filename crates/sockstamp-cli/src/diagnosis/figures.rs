@@ -1,4 +1,4 @@
-//! The figures that rules ask about.
+//! The figures that rules use.
 
 use std::net::SocketAddr;
 
@@ -49,9 +49,9 @@ pub(super) struct Slowest {
 pub(super) struct Figures {
     pub(super) stages: StageMap<Sum>,
     pub(super) parts: PartMap<Sum>,
-    /// Of sent messages until they left the host.
+    /// The time of sent messages until they left the host.
     pub(super) sent: Sum,
-    /// Of received messages until they were read.
+    /// The time of received messages until they were read.
     pub(super) read: Sum,
     /// Refused messages by verdict.
     pub(super) refused: Vec<(Verdict, u64)>,

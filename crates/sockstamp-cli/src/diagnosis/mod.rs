@@ -1,4 +1,5 @@
-//! Say in one sentence where the time goes, if it goes anywhere. Pure: figures in, sentence out.
+//! Diagnose in one sentence where the time goes, if there is a clear cause. Pure: figures in,
+//! sentence out.
 
 mod figures;
 mod owners;
@@ -18,7 +19,7 @@ pub use rules::{RULES, Rule, full_queue};
 /// A rule whose condition holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
-    /// Time that the cause took; the largest is told.
+    /// Time that the cause took; the largest is reported.
     ns: u128,
     sentence: String,
     cause: Cause,
@@ -52,6 +53,6 @@ pub(crate) fn of_group(group: &GroupSummary) -> Option<(u128, String)> {
 
 fn largest(figures: &Figures) -> Option<Finding> {
     let found = RULES.iter().filter_map(|rule| (rule.find)(figures));
-    // Of equals, the first of the table.
+    // Prefer the first in the table if several are equal.
     found.reduce(|largest, next| if next.ns > largest.ns { next } else { largest })
 }

@@ -20,7 +20,7 @@ const MOST_PEERS: usize = 4096;
 /// Most programs that are kept: as much.
 const MOST_PROGRAMS: usize = 1024;
 
-/// A program and the port of the service that it is, or asks.
+/// A program, and the port of the service that it offers or uses.
 pub(super) type Program = (Name, u16);
 
 /// Time by cause.
@@ -77,7 +77,7 @@ impl Owners {
         self.add_times(program, &message.stages, &message.parts, message.weight);
     }
 
-    /// Add the times of so many messages of a program.
+    /// Add the times of this many messages of a program.
     pub(super) fn add_times(
         &mut self,
         program: Program,
@@ -98,7 +98,7 @@ impl Owners {
         }
     }
 
-    /// Add so many answers of a peer.
+    /// Add this many answers of a peer.
     pub(super) fn add(&mut self, peer: SocketAddr, answer: Nanos, network: Nanos, weight: u32) {
         if self.answers.len() == MOST_PEERS && !self.answers.contains_key(&peer) {
             return;

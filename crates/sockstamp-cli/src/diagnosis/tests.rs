@@ -13,7 +13,7 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-/// 100 messages of each direction, with the stages of a fast host and these beside them.
+/// 100 messages of each direction, with the stages of a fast host and the given ones.
 fn measured(slow: &[(Stage, u64)]) -> Summary {
     let usual = [
         (Stage::TxCopy, 2_000),
@@ -334,7 +334,7 @@ fn losses_are_told_by_their_count() {
     summary.tx.segments = Some(120);
     says(&summary, "packets are lost: 5 of 120 segments were sent again");
     summary.tx.segments = None;
-    // Less than 1 % of the segments that so many bytes need.
+    // Less than 1 % of the segments that these bytes need.
     summary.tx.bytes = 1_000_000;
     assert_eq!(told(&summary), None);
     summary.rx.drops = 5;

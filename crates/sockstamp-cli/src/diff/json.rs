@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::difference::Difference;
 use crate::escape;
 
-/// Raised when a key changes its meaning or goes away.
+/// Raised when a key changes its meaning or is removed.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]

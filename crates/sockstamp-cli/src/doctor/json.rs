@@ -10,7 +10,7 @@ use super::report::Report;
 use super::self_test::SelfTest;
 use crate::escape;
 
-/// The report on a line of its own.
+/// Return the report on one line.
 pub(super) fn line(of: &Report) -> serde_json::Result<String> {
     let mut line = Vec::new();
     escape::json(&mut line, &report(of))?;

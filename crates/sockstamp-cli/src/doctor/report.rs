@@ -18,9 +18,9 @@ pub(super) struct Report {
     pub(super) facts: Facts,
     /// Interfaces of this network namespace.
     pub(super) interfaces: Vec<(String, InterfaceCapabilities)>,
-    /// Those that are devices on a bus; `None` if unknown.
+    /// The interfaces that are devices on a bus; `None` if unknown.
     pub(super) physical: Option<Vec<String>>,
-    /// Before we switched it on ourselves; `None` if that could not be seen.
+    /// The state before we switched stamping on; `None` if that could not be seen.
     pub(super) receive_stamping: Option<bool>,
     pub(super) hooks: Vec<TriedHook>,
     /// The plan of `stat` with the same options, if nothing were missing.

@@ -67,7 +67,7 @@ fn section(text: &mut String, title: &str, lines: impl IntoIterator<Item = Line>
     }
 }
 
-/// Divide a line where it may be broken: not in a command, which is between backticks.
+/// Divide a line where it may be broken: not within a command, which is in backticks.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in line.split(' ') {

@@ -12,13 +12,13 @@ use super::failed::Failed;
 /// Causes that are looked for in each kind of messages.
 const CAUSES: usize = 3;
 
-/// Passes all messages, with so much of them at least.
+/// Pass all messages, with at least these columns.
 pub(super) trait Each: Fn(Detail, &mut dyn FnMut(&Message)) -> Result<()> {}
 
 impl<T: Fn(Detail, &mut dyn FnMut(&Message)) -> Result<()>> Each for T {}
 
-/// The reasons of slow messages of a kind: the first slice, and those that cannot be told from
-/// it.
+/// The reasons of slow messages of a kind: the first slice, and slices that cannot be distinguished
+/// from it.
 pub(super) struct Explained {
     pub(super) explanation: Explanation,
     pub(super) leaders: Vec<Addition>,
@@ -34,8 +34,8 @@ impl Explained {
     }
 }
 
-/// Explain each kind of messages; `each` passes all of them, with so much of them, several times.
-/// Further causes follow the first of their kind. Connections that failed are counted.
+/// Explain each kind of messages; `each` passes all messages, with the given columns, several
+/// times. Further causes follow the first of their kind. Connections that failed are counted.
 pub(super) fn of(border: Border, each: impl Each) -> Result<(Vec<Explained>, Failed)> {
     let (mut all, failed) = look(border, &Kind::ALL, &[], &each)?;
     let mut causes: Vec<Cause> = all.iter().filter_map(Explained::cause).collect();
@@ -111,10 +111,10 @@ fn look(
     Ok((explained.collect(), failed))
 }
 
-/// Takes a message, and whether it is left in a kind.
+/// Take a message, and whether it belongs to a kind.
 type Take<'a> = &'a mut dyn FnMut(&Message, &dyn Fn(Kind) -> bool);
 
-/// Find for whom the first components make messages slow, where one does, and slow messages.
+/// Find the slices of messages that the first components make slow, if any, and slow messages.
 fn slices(
     explanations: &[Explanation],
     each: impl Fn(Detail, Take<'_>) -> Result<()>,

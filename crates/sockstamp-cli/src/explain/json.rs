@@ -13,7 +13,7 @@ use super::failed::Failed;
 use super::text::{meaning, rule};
 use crate::escape;
 
-/// Raised when a key changes its meaning or goes away.
+/// Raised when a key changes its meaning or is removed.
 const VERSION: u32 = 1;
 
 pub(super) fn all(output: &mut dyn Write, told: &Told) -> io::Result<()> {

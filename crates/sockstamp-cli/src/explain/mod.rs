@@ -54,7 +54,7 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
-/// Messages that are kept for the second look at them: a few hundred megabytes.
+/// Messages that are kept for the second pass: a few hundred megabytes.
 const KEPT: usize = 400_000;
 
 /// Keeps messages in memory.
@@ -78,11 +78,11 @@ impl Observer for Kept {
     }
 }
 
-/// All that is told.
+/// The whole report.
 struct Told {
     explained: Vec<Explained>,
     failed: Failed,
-    /// Those of the target that dropped anything, or that have connections waiting.
+    /// Listeners of the target that dropped anything, or that have waiting connections.
     listeners: Vec<ListenerSummary>,
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
         print(&mut io::stdout(), &told, options)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Those of a command end with it.
+    // The listeners of a command end with it.
     let listeners = match options.command[..] {
         [] => Some(Listeners::of(&source.target)?),
         _ => None,

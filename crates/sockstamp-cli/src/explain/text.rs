@@ -142,7 +142,7 @@ fn for_whom(output: &mut dyn Write, leader: &Addition, alike: &[Addition]) -> io
     sentence(output, "   against it:", &counter)
 }
 
-/// Tell a slice that is always slow from one that is at times.
+/// Distinguish a slice that is always slow from one that is slow at times.
 fn how_often(leader: &Addition) -> String {
     let seconds = format!("{} of {} seconds", leader.long_seconds, leader.seconds);
     match leader.is_chronic() {

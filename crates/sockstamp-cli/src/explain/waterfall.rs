@@ -36,7 +36,7 @@ pub(super) fn one(output: &mut dyn Write, kind: Kind, message: &Message) -> io::
     Ok(())
 }
 
-/// Return its name. A section has the parts of a connection alone, and a line no room for more.
+/// Return the name. A section has only the parts of a connection, and a line has no room for more.
 fn label(component: Component) -> String {
     let name = component.to_string();
     name.strip_prefix("conn.")

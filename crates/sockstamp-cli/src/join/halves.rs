@@ -13,8 +13,8 @@ use sockstamp_model::clock::Timestamp;
 use sockstamp_model::message::Message;
 use sockstamp_record::{Detail, Reader};
 
-/// Halves that are passed on at once, and how often they may lie ready: the threads seldom wait for
-/// each other, and not much memory waits with them.
+/// The number of halves per batch, and of waiting batches: threads seldom wait for each other, and
+/// little memory is in use.
 const BATCH: usize = 4096;
 const READY: usize = 2;
 
@@ -59,7 +59,7 @@ impl<'scope> Halves<'scope> {
         self.halves.next()
     }
 
-    /// Return what was recorded, once there are no more.
+    /// Return the totals of the recording, once there are no more halves.
     pub(super) fn finish(self) -> Result<Recorded> {
         self.maker.join().unwrap_or_else(|panic| resume_unwind(panic))
     }
@@ -90,7 +90,7 @@ fn make(recordings: &[Reader], batches: &SyncSender<Vec<Half>>) -> Result<Record
     Ok(recorded)
 }
 
-/// Pass halves on. Nobody is told of a failure: they are refused where joining has ended before.
+/// Pass halves on. Ignore failures: halves are refused if joining has ended.
 fn pass(batch: Vec<Half>, batches: &SyncSender<Vec<Half>>) -> Result<()> {
     batches.send(batch).map_err(|_| anyhow!("joining has ended"))
 }

@@ -92,7 +92,7 @@ impl Joined {
     }
 }
 
-/// Open the recordings of a host, to be read beside those of the other.
+/// Open the recordings of a host, to read them in parallel with those of the other.
 fn beside(paths: &[PathBuf]) -> Result<Vec<Reader>> {
     let readers = open(paths)?.into_iter();
     Ok(readers.map(|reader| reader.shared(Host::ALL.len())).collect())

@@ -12,7 +12,7 @@ use super::joined::Joined;
 use crate::escape;
 use crate::text::figures;
 
-/// Raised when a key changes its meaning or goes away.
+/// Raised when a key changes its meaning or is removed.
 const VERSION: u32 = 1;
 
 #[derive(Serialize)]
@@ -33,7 +33,7 @@ struct Recorded<'a> {
     messages: u64,
 }
 
-/// The offset in the middle of what the first host recorded.
+/// The offset in the middle of the first host's recording.
 #[derive(Serialize)]
 struct Clocks {
     quality: &'static str,

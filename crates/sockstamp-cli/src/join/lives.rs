@@ -19,7 +19,7 @@ pub(super) struct Lives {
 }
 
 impl Lives {
-    /// Create those files that are asked for.
+    /// Create the requested files.
     pub(super) fn create(options: &Options, read: &[PathBuf]) -> Result<Self> {
         let begin = |path: &Option<PathBuf>| {
             path.as_deref()

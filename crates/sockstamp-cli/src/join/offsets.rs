@@ -14,7 +14,7 @@ use crate::output::Unfinished;
 const HEADER: &str = "begin_ns,end_ns,origin_ns,base_ns,least,least_drift,most,most_drift,quality,in_step";
 
 /// Write a line per interval of the first host's monotonic clock in which both bounds are lines, or
-/// one for all times where the clocks are trusted.
+/// one line for all times if the clocks are trusted.
 pub(super) fn write(path: &Path, read: &[PathBuf], joined: &Joined) -> Result<()> {
     let file = Unfinished::new(path, read)?;
     let mut output = file.create()?;

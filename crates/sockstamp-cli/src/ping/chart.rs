@@ -10,7 +10,7 @@ const ROWS: usize = 12;
 /// Columns of the longest bar.
 const COLUMNS: u64 = 40;
 
-/// Neighbouring buckets, so many that there are at most [`ROWS`].
+/// Neighbouring buckets, joined into at most [`ROWS`] rows.
 pub(super) fn print(output: &mut dyn Write, histogram: &Histogram) -> io::Result<()> {
     let rows = rows(histogram);
     let highest = rows.iter().map(|row| row.count).max().unwrap_or(0);

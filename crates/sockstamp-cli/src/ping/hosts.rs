@@ -197,11 +197,11 @@ fn family(options: &Options, interface: Option<&Interface>) -> Option<Family> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Found {
     address: IpAddr,
-    /// The interface of a link-local address, as it was named behind the %.
+    /// The interface of a link-local address: the name after the %.
     zone: Option<String>,
 }
 
-/// All of them, or the first that is none and how many others.
+/// Return all addresses, or the first error and the number of others.
 fn resolve_all(names: &[String], family: Option<Family>) -> Result<Vec<Found>> {
     let share = names.len().div_ceil(LOOKUPS).max(1);
     let resolve_share = |names: &[String]| names.iter().map(|name| resolve(name, family)).collect::<Vec<_>>();

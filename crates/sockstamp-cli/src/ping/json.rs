@@ -16,7 +16,7 @@ use super::hosts::Host;
 use super::statistics::{Counts, OfTarget};
 use super::summary::Summary;
 
-/// The version of these objects; raised when a key changes its meaning or goes away.
+/// The version of these objects; raised when a key changes its meaning or is removed.
 const VERSION: u32 = 1;
 
 /// A probe and its result. Absent values have no key, except the first seven, or `error` instead of

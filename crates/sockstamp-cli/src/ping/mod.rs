@@ -82,7 +82,7 @@ struct Report<'a> {
     /// The sources of stamps printed so far.
     told: Vec<Stamps>,
     failed: bool,
-    /// The reader of the output is gone.
+    /// The output has no reader any more.
     unread: bool,
 }
 
@@ -188,7 +188,7 @@ impl<'a> Report<'a> {
         self.text(|output, hosts| line::outcome(output, &hosts[target], seq, outcome))
     }
 
-    /// Once each, since most often all probes are stamped alike.
+    /// Name each source once, since usually all probes are stamped alike.
     fn tell_stamps(&mut self, answer: &Answer) -> Result<()> {
         let stamps = Stamps::from(&answer.times);
         if answer.times.fallback.is_some() || self.told.contains(&stamps) {

@@ -1,4 +1,4 @@
-//! Take messages, and packets beside them.
+//! Record messages, and also packets.
 
 use anyhow::Result;
 use sockstamp_bpf::packets::Lost;

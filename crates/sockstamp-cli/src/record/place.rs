@@ -150,7 +150,8 @@ impl<T: Rows> Place<T> {
             return Ok(());
         };
         let path = current.writer.path();
-        let system = statvfs(path).with_context(|| format!("cannot read the free space of {}", path.display()))?;
+        let system =
+            statvfs(path).with_context(|| format!("cannot read the free space of {}", path.display()))?;
         let free = system.blocks_available().saturating_mul(system.fragment_size());
         if free < self.limits.free_bytes {
             bail!(

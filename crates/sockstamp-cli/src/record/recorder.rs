@@ -17,12 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// bound the memory.
 const WAITING: usize = 1;
 
-/// Takes rows, messages or packets.
+/// Take rows: messages or packets.
 pub(crate) struct Recorder<T> {
     batch: Box<T>,
     /// The time of the batch's first row.
     since: Option<Instant>,
-    /// None once the writer is told to end.
+    /// None once the writer must end.
     full: Option<SyncSender<Box<T>>>,
     empty: Receiver<Box<T>>,
     writer: Option<JoinHandle<Result<Recorded>>>,

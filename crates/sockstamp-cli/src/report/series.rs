@@ -13,7 +13,7 @@ use crate::record::utc;
 pub(crate) struct Series {
     pub(crate) interval_ns: u64,
     pub(crate) by: Option<Grouping>,
-    /// With the begin of each, in nanoseconds since 1970.
+    /// With the start of each, in nanoseconds since 1970.
     pub(crate) intervals: Vec<(u64, Groups)>,
 }
 

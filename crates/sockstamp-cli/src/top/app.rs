@@ -56,11 +56,11 @@ pub(super) enum Action {
     Suspend,
     /// Redraw, because the terminal may show foreign output.
     Redraw,
-    /// A look at the counters at once: an interval is to start here.
+    /// Read the counters at once: an interval must start here.
     Look,
 }
 
-/// Rows that a page key goes over.
+/// Rows that a page key skips.
 const PAGE: isize = 10;
 
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl App {
         }
     }
 
-    /// A new look at the counters.
+    /// A new reading of the counters.
     pub(super) fn on_snapshot(&mut self, snapshot: Snapshot) {
         let snapshot = Rc::new(snapshot);
         let earlier = self.latest.replace(Rc::clone(&snapshot));
@@ -186,8 +186,8 @@ impl App {
             .collect()
     }
 
-    /// The table, filtered and in order. The rest of the groups stands last in any order, and is in
-    /// no filter.
+    /// The table, filtered and in order. The rest of the groups is last in any order, and no filter
+    /// hides it.
     pub(super) fn rows(&self) -> Vec<Row> {
         let all = match (&self.view, &self.drill) {
             (View::Groups, _) | (_, None) => self.groups.clone(),
@@ -320,7 +320,7 @@ impl App {
         }
     }
 
-    /// Nothing selected is the first, whichever comes to be it.
+    /// Without a selection, the first row counts as selected, whichever it is.
     fn unselect(&mut self) {
         match self.view {
             View::Messages(_) => self.message = None,
@@ -399,7 +399,7 @@ impl App {
         self.compare();
     }
 
-    /// Holds the picture. Counting goes on; the next look is compared with the one before it.
+    /// Hold the picture. Counting continues; the next reading is compared with the one before.
     fn pause(&mut self) -> Action {
         self.paused = !self.paused;
         if self.paused {

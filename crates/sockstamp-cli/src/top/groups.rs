@@ -14,13 +14,13 @@ use crate::paragraph;
 
 /// The width of a cell, including the blank before it.
 const CELL: usize = 6;
-/// The same for a cell of a stage, which may have a mark after the blank.
+/// Do the same for the cell of a stage, which may have a mark after the blank.
 const STAGE_CELL: usize = 7;
 /// The width of a screen on which flows have their local address as well.
 const WITH_LOCAL_ADDRESS: usize = 120;
 /// The number of lines below the table.
 const DETAILS: usize = 6 + DIAGNOSIS;
-/// Those of them that say where the time of a row goes.
+/// The columns that show where the time of a row goes.
 const DIAGNOSIS: usize = 2;
 /// The least width of a group's name: both its ends are recognisable.
 const LEAST_NAME: usize = 12;
@@ -110,8 +110,8 @@ fn is_rare(stage: Stage) -> bool {
     stage == Stage::RxHol || stage.is_between_messages()
 }
 
-/// Choose columns: the stages first, rare ones if any message has them, then others that fit beside
-/// names of a recognisable width.
+/// Choose columns: the stages first, rare ones if any message has them, then others that fit next
+/// to names of a recognisable width.
 fn layout(app: &App, rows: &[Row], width: usize) -> (usize, Vec<Column>) {
     let names = rows.iter().map(|row| Span::raw(name_of(row, width)).width());
     let longest = names.max().unwrap_or(0);
@@ -214,7 +214,7 @@ fn cell(app: &App, row: &Row, column: Column, paint: Paint) -> Span<'static> {
     }
 }
 
-/// The stage where the time goes has a mark beside its colour.
+/// The stage with most of the time has a mark besides its colour.
 fn stage_cell(app: &App, row: &Row, stage: Stage, paint: Paint) -> Span<'static> {
     let Some(text) = row.cell(app.shown, stage) else {
         return Span::styled(format!("{:>STAGE_CELL$}", "-"), paint.faint());

@@ -105,7 +105,7 @@ fn parts_of(message: &Message, stage: Stage) -> Option<Line<'static>> {
     Some(Line::raw(format!("   {}", parts.join(", "))))
 }
 
-/// Each stage on a line of its own, where it lies in the message's time.
+/// Draw each stage on a line of its own, at its place in the message's time.
 fn waterfall_of(message: &Message, width: usize, paint: Paint) -> Vec<Line<'static>> {
     let total = message.total();
     let mut title = format!(

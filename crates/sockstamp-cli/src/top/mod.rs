@@ -97,7 +97,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Before anything is loaded: where there is nothing to draw on, there is another way.
+/// Check the terminal before loading: if there is none to draw on, suggest another way.
 fn require_terminal() -> Result<()> {
     if !io::stdout().is_terminal() {
         bail!("standard output is not a terminal: use --once");

@@ -69,8 +69,7 @@ impl Paint {
     }
 }
 
-/// The letter that a stage has in bars, and its name in the head of the table, where its direction
-/// stands above.
+/// The letter of a stage in bars, and its name in the head of the table, below its direction.
 pub(super) fn short(stage: Stage) -> (char, &'static str) {
     match stage {
         Stage::TxCopy => ('c', "copy"),

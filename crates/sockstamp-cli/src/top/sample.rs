@@ -1,4 +1,4 @@
-//! A sample to draw: two looks at the counters of a host, and some messages.
+//! A sample to draw: two readings of the counters of a host, and some messages.
 
 use std::time::Duration;
 

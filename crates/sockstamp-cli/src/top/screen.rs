@@ -34,7 +34,7 @@ pub(super) fn lines(app: &App, size: Size, paint: Paint, keys: Keys) -> Vec<Line
         (None, View::Groups | View::Flows) => groups::body(app, width, room, paint),
         (None, View::Messages(_)) => messages::body(app, width, room, paint),
     };
-    // Say so if lines do not fit.
+    // Mark that lines do not fit.
     if body.len() > room {
         body.truncate(room.saturating_sub(1));
         body.push(Line::styled(" … more with a higher window", paint.faint()));
@@ -57,7 +57,7 @@ pub(super) fn text(lines: &[Line<'_>]) -> String {
     text
 }
 
-/// Ends a line that is too long with a sign that it is.
+/// End a line that is too long with a sign.
 fn cut(line: Line<'static>, width: usize) -> Line<'static> {
     if line.width() <= width {
         return line;

@@ -1,4 +1,4 @@
-//! The figures of an interval: from two looks at counters that only grow to the rows of a table.
+//! The figures of an interval: from two readings of growing counters to the rows of a table.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -41,9 +41,9 @@ impl From<&GroupHistogram> for Figures {
 /// A direction of a row.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Half {
-    /// A second.
+    /// Per second.
     pub(super) messages: u64,
-    /// A second.
+    /// Per second.
     pub(super) bytes: u64,
     /// Retransmissions in the whole interval.
     pub(super) retransmits: u64,
@@ -51,7 +51,7 @@ pub(super) struct Half {
     pub(super) stages: StageMap<Option<Figures>>,
     /// Sums in nanoseconds.
     parts: PartMap<u128>,
-    /// Of sent messages until they left the host.
+    /// The time of sent messages until they left the host.
     pub(super) total: Figures,
 }
 
@@ -71,7 +71,7 @@ impl Half {
         }
     }
 
-    /// The parts of a stage in percent of it, if there is more to tell than that it has a rest.
+    /// The parts of a stage in percent of it, if it has more than a remainder.
     pub(super) fn parts(&self, stage: Stage) -> Vec<(Part, u64)> {
         let whole = Part::of(stage).map(|part| self.parts[part]).sum();
         let known: Vec<_> = Part::of(stage)
@@ -109,7 +109,7 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) tx: Half,
     pub(super) rx: Half,
-    /// Where its time goes, in one sentence.
+    /// The diagnosis of its time, in one sentence.
     pub(super) diagnosis: Option<String>,
 }
 
@@ -155,7 +155,7 @@ impl Row {
         match shown {
             Shown::P50 => figures.p50.map(Nanos::as_nanos),
             Shown::P99 => figures.p99.map(Nanos::as_nanos),
-            // Beside the messages' time, no part of it.
+            // Outside the messages' time.
             Shown::Share if !stage.has_share() => None,
             Shown::Share => Some(self.share(stage)),
         }
@@ -207,7 +207,7 @@ impl Shown {
     }
 }
 
-/// A second.
+/// Per second.
 pub(super) fn rate(count: u64, time: Duration) -> u64 {
     let nanos = time.as_nanos();
     let rate = (u128::from(count) * 1_000_000_000 + nanos / 2).checked_div(nanos);

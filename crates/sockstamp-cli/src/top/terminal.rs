@@ -33,7 +33,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Takes the terminal over. From here on a panic gives it back before it prints its message.
+    /// Take over the terminal. From now on a panic restores it before it prints its message.
     pub(super) fn open() -> io::Result<Self> {
         give_back_on_panic();
         take()?;
@@ -68,15 +68,15 @@ impl Screen {
         self.terminal.clear()
     }
 
-    /// Gives the terminal back and stops this process, as the default of SIGTSTP does; takes it
-    /// over again when the process goes on.
+    /// Restore the terminal and stop this process, as the default of SIGTSTP does; take over the
+    /// terminal again when the process continues.
     pub(super) fn suspend(&mut self) -> io::Result<()> {
         give_back()?;
         emulate_default_handler(SIGTSTP)?;
         self.resume()
     }
 
-    /// Takes the terminal over again: while we were stopped, a shell has set its modes.
+    /// Take over the terminal again: while we were stopped, a shell has set its modes.
     pub(super) fn resume(&mut self) -> io::Result<()> {
         give_back()?;
         take()?;
@@ -86,7 +86,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs nothing.
+        // A terminal that no longer exists needs nothing.
         let _ = give_back();
     }
 }

@@ -17,8 +17,7 @@ use crate::measure;
 use datagrams::Datagrams;
 use streams::Streams;
 
-/// Packets wait so long for the message that they belong to, which ends with its acknowledgement or
-/// its read.
+/// Packets wait this long for their message, which ends with its acknowledgement or its read.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 /// Packets that wait at most: some tens of megabytes.
 const WAITING: usize = 65_536;
@@ -67,7 +66,7 @@ impl Ways {
 
     /// Return the packets that have waited long enough.
     pub(crate) fn ready(&mut self) -> Vec<Way> {
-        // Nothing is ready where the clock cannot be read.
+        // Nothing is ready if the clock cannot be read.
         let now = measure::now().unwrap_or(Timestamp::from_nanos(0));
         self.ready_at(now)
     }

@@ -13,7 +13,7 @@ struct Range {
     name: MessageName,
 }
 
-/// Messages by the position behind their last byte: a sequence number with the wraps before it.
+/// Messages by the position after their last byte: a sequence number with the wraps before it.
 #[derive(Debug, Default)]
 struct Stream {
     last: Option<u64>,
@@ -23,7 +23,7 @@ struct Stream {
 impl Stream {
     /// Return the position nearest to the last one that has this sequence number.
     fn position(&self, sequence: u32) -> u64 {
-        // Far from zero, so that a begin may lie before it.
+        // Far from zero, so a message may begin before it.
         let last = self.last.unwrap_or(1 << 40);
         #[expect(clippy::cast_possible_truncation, reason = "the low half")]
         let ahead = sequence.wrapping_sub(last as u32).cast_signed();

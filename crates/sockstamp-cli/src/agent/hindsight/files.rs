@@ -13,11 +13,11 @@ use sockstamp_record::{Batch, Writer};
 use super::HindsightTable;
 use crate::record::utc;
 
-/// Files into which the time and the room are divided: what goes at once.
+/// The number of files that share the time and the room: one file is removed at a time.
 const SHARES: u32 = 8;
 /// Snapshots that may exist.
 const SNAPSHOTS: usize = 16;
-/// Numbers to tell files and snapshots of the same second apart.
+/// Numbers that distinguish files and snapshots of the same second.
 const SAME_SECOND: u32 = 10_000;
 
 #[derive(Debug)]
@@ -153,8 +153,8 @@ impl Files {
         Ok(place)
     }
 
-    /// Return the newest files of up to so many bytes together, at least one if there is any. The
-    /// one that is written ends, so that its messages are among them.
+    /// Return the newest files of up to this many bytes together, at least one if there is any. The
+    /// file being written is ended, so its messages are among them.
     pub(super) fn newest(&mut self, most: u64) -> Result<Vec<PathBuf>> {
         self.end()?;
         let mut bytes = 0;
@@ -180,8 +180,8 @@ impl Files {
     /// Remove files until enough room is free; return false if that was not enough.
     fn make_room(&mut self) -> Result<bool> {
         loop {
-            let system =
-                statvfs(&self.recent).with_context(|| format!("cannot read the free space of {}", self.recent.display()))?;
+            let system = statvfs(&self.recent)
+                .with_context(|| format!("cannot read the free space of {}", self.recent.display()))?;
             let free = system.blocks_available().saturating_mul(system.fragment_size());
             if free >= self.min_free {
                 return Ok(true);

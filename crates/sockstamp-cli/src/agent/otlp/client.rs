@@ -131,7 +131,7 @@ impl fmt::Display for Endpoint {
 /// The end of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Taken, but for so many.
+    /// Accepted, except this many.
     Taken { rejected: u64 },
     /// Refused for good.
     Refused(String),
@@ -174,7 +174,7 @@ impl Client {
             Protocol::Http => 4318,
             Protocol::Grpc => 4317,
         });
-        // An address of IPv6 stands in brackets in a URI alone.
+        // An IPv6 address has brackets only in a URI.
         let host = self.endpoint.host.trim_matches(['[', ']']);
         let stream = TcpStream::connect((host, port)).await?;
         let request = self.request(signal, port, body)?;

@@ -57,7 +57,7 @@ enum Fate {
     Refused,
     /// No attempt succeeded.
     Failed,
-    /// The thread was behind.
+    /// The thread lagged.
     Behind,
     /// Above `spans_per_second`.
     Rate,
@@ -116,7 +116,7 @@ pub(super) struct Sender {
     /// The time of the first of them.
     since: Option<Instant>,
     allowance: Allowance,
-    /// None once the thread is told to end.
+    /// None once the thread must end.
     batches: Option<mpsc::Sender<Batch>>,
     ending: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -151,7 +151,8 @@ impl Sender {
             .context("cannot start a thread")?;
         Ok(Self {
             resource: resource(instance),
-            // Once there is something to send, and not when all agents of a cluster do.
+            // Send once there is something to send, but not at the same time as all agents of a
+            // cluster.
             due: Instant::now() + jittered(table.interval),
             ids: Ids::new()?,
             spans: Vec::new(),
@@ -172,7 +173,7 @@ impl Sender {
         due.saturating_duration_since(Instant::now())
     }
 
-    /// Return true if series are to be sent now.
+    /// Return true if series must be sent now.
     pub(super) fn is_due(&self) -> bool {
         self.due <= Instant::now()
     }
@@ -260,7 +261,7 @@ impl Drop for Sender {
         self.flush();
         self.ending.send_replace(true);
         drop(self.batches.take());
-        // A panic of the thread was told when it happened.
+        // A panic of the thread was reported when it happened.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
@@ -283,7 +284,7 @@ fn jittered(time: Duration) -> Duration {
     time.mul_f64(0.5 + random as f64 / u64::MAX as f64 / 2.0)
 }
 
-/// Messages that may be sent: so many a second, and as many at once.
+/// A budget of messages: this many per second, and as many at once.
 #[derive(Debug)]
 struct Allowance {
     rate: u32,
@@ -314,7 +315,7 @@ struct Worker {
     client: Client,
     ended: watch::Receiver<bool>,
     totals: Totals,
-    /// The last request was not taken, and the log says so.
+    /// The last request failed, and the log says so.
     failing: bool,
 }
 

@@ -13,10 +13,10 @@ use sockstamp_model::stage::Direction;
 
 use crate::agent::owners::Owner;
 
-/// `SPAN_KIND_INTERNAL`: whose client or server it is, a message does not say.
+/// `SPAN_KIND_INTERNAL`: a message does not show which end is client or server.
 const INTERNAL: u64 = 1;
 
-/// Names for traces and spans, that nobody else has.
+/// Unique names for traces and spans.
 #[derive(Debug)]
 pub(super) struct Ids(File);
 

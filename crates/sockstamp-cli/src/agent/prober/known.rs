@@ -27,7 +27,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Go on to the next method.
+    /// Try the next method.
     pub(super) fn unanswered(&mut self) {
         let method = self.trips.method();
         self.unanswered.push(method);
@@ -120,7 +120,7 @@ impl Known {
         self.watched.get_mut(key)
     }
 
-    /// The peers that are to be probed and are not.
+    /// The peers that should be probed but are not.
     pub(super) fn idle(&mut self) -> impl Iterator<Item = (&Key, &mut Watched)> {
         let all = self.watched.iter_mut();
         all.filter(|(_, watched)| watched.id.is_none() && watched.trips.method() != Method::Flow)

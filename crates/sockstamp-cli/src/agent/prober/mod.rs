@@ -1,8 +1,8 @@
 //! Probes of the peers that containers have connections to, from inside their network namespaces.
 //!
-//! One thread looks at the connections and takes the outcomes; `sockstamp-ping` has one more per
-//! network namespace. They keep the capabilities that the measuring thread drops, because they
-//! enter namespaces all the time.
+//! One thread reads the connections and takes the outcomes; `sockstamp-ping` has one more per
+//! network namespace. These threads keep the capabilities that the measuring thread drops, because
+//! they enter namespaces all the time.
 
 mod known;
 mod peers;
@@ -26,7 +26,7 @@ use self::round_trips::Method;
 use super::config::ProbeTable;
 use crate::escape::complain;
 
-/// The longest time between two looks at the connections.
+/// The longest time between two readings of the connections.
 const LOOK: Duration = Duration::from_secs(10);
 /// The longest delay in taking new settings, and in ending.
 const STEP: Duration = Duration::from_millis(250);
@@ -52,7 +52,7 @@ type Shared = Arc<Mutex<Known>>;
 /// The thread that probes.
 #[derive(Debug)]
 pub(super) struct Prober {
-    /// None once the thread is told to end.
+    /// None once the thread must end.
     settings: Option<Sender<Settings>>,
     thread: Option<JoinHandle<()>>,
     known: Shared,
@@ -103,7 +103,7 @@ fn lock(known: &Shared) -> MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Probe by the settings that come, until there is nobody to send others.
+/// Probe by the received settings, until their sender is gone.
 fn work(first: Settings, received: &Receiver<Settings>, known: &Shared) {
     let mut next = Some(first);
     while let Some(settings) = next {
@@ -173,7 +173,7 @@ impl Round {
         }
     }
 
-    /// Look at the connections: probe new peers, and leave those that had none for long.
+    /// Read the connections: probe new peers, and drop peers without connections for long.
     fn look(&mut self) -> Result<()> {
         let peers = peers::find(&self.settings.target)?;
         let known = Arc::clone(&self.known);
@@ -202,13 +202,13 @@ impl Round {
                     return;
                 }
                 Err(Error::NoIcmpSocket) => watched.trips.begin(Method::Tcp),
-                // Its namespace is gone, or cannot be entered: the next look tries again.
+                // Its namespace was removed, or cannot be entered: the next reading tries again.
                 Err(_) => return,
             }
         }
     }
 
-    /// Return the protocol of the peer's probes. Where the method has none, go on to the last.
+    /// Return the protocol of the peer's probes. If the method has none, use the last method.
     fn protocol(&self, watched: &mut Watched) -> Option<Protocol> {
         let protocol = match watched.trips.method() {
             Method::Icmp => Some(Protocol::Icmp),
@@ -273,14 +273,14 @@ impl Round {
     }
 }
 
-/// Return the events that may wait while the connections are looked at: those of two intervals.
+/// Return the number of events that may wait while connections are read: those of two intervals.
 /// Room is reserved for all of them.
 fn events(table: &ProbeTable) -> usize {
     let targets = usize::try_from(table.max_targets).unwrap_or(usize::MAX);
     targets.saturating_mul(2).max(FEWEST_EVENTS)
 }
 
-/// Tell whether this thread has CAP_NET_RAW (capabilities(7)), by its line of proc(5).
+/// Return whether this thread has CAP_NET_RAW (capabilities(7)), from proc(5).
 fn has_net_raw() -> bool {
     const CAP_NET_RAW: u32 = 13;
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();

@@ -96,7 +96,7 @@ impl Peers {
 
 impl Peer {
     fn merge(&mut self, remote: SocketAddr, connection: &Connection) {
-        // The port of a peer that connected to us serves nobody.
+        // The port of a peer that connected to us is not a service.
         let port = Some(remote.port()).filter(|_| !connection.accepted);
         self.port = [self.port, port].into_iter().flatten().min();
         self.min_rtt = [self.min_rtt, connection.min_rtt].into_iter().flatten().min();

@@ -86,8 +86,8 @@ impl RoundTrips {
         }
     }
 
-    /// Count the outcome of a probe. Return true if the method is to be given up: a peer that
-    /// answered once is lost when it does not, one that never did may answer another method.
+    /// Count the outcome of a probe. Return true if the method must be given up: a peer that never
+    /// answered may answer another method, while one that did is lost.
     pub(super) fn count(&mut self, outcome: &Outcome) -> bool {
         let rtt = match outcome {
             Outcome::Abandoned => return false,

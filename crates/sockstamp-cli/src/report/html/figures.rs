@@ -34,7 +34,7 @@ const NINES: f64 = 4.0;
 /// Levels of colour in a heat map.
 const LEVELS: usize = 8;
 
-/// Say which part of a page a figure belongs to.
+/// Mark the part of a page to which a figure belongs.
 pub(super) struct Place<'a> {
     /// Unique in the page.
     pub(super) id: &'a str,
@@ -316,7 +316,7 @@ impl Scale {
         ((logarithm - self.low) / (self.high - self.low).max(1e-9)).clamp(0.0, 1.0)
     }
 
-    /// Print the powers of ten that lie on it, or more if these are few, or both ends.
+    /// Print the powers of ten on the axis, or more if these are few, or both ends.
     fn axis(&self, html: &mut String) {
         let inside = |time: &u64| (self.low..=self.high).contains(&(*time as f64).ln());
         let powers = (1..=11).map(|power| 10_u64.pow(power));

@@ -1,8 +1,7 @@
 //! `report --html`: one page, without network.
 //!
-//! Figures are SVG, made here; the script only shows and hides them, and reads values from the
-//! tables behind them. The page has at most 2 MB, because groups, columns, rows and messages are
-//! bounded.
+//! Figures are SVG, made here; the script only shows and hides them, and reads values from hidden
+//! tables. The page has at most 2 MB, because groups, columns, rows and messages are bounded.
 
 mod census;
 mod figures;
@@ -39,7 +38,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// The script's hash: `openssl dgst -sha256 -binary page.js | base64`. Browsers refuse to run a
 /// script of another one.
 const SCRIPT_HASH: &str = include_str!("page.js.sha256");
-/// Nothing is loaded, and no script runs but ours, whatever a name contains.
+/// Nothing is loaded, and only our script runs, whatever a name contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-HASH'; base-uri 'none'; form-action 'none'";
 
 /// Write the page of these recordings, with groups by these dimensions.

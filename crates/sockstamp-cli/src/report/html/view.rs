@@ -109,7 +109,7 @@ pub(super) struct Life {
 }
 
 impl Lives {
-    /// Keep so many: one half is the slowest ones, the other typical ones.
+    /// Keep this many: half of them the slowest ones, the others typical ones.
     pub(super) fn new(kind: Kind, most: usize) -> Self {
         Self {
             kind,
@@ -157,7 +157,7 @@ impl Lives {
                 .saturating_sub(wanted / 2)
                 .min(sample.len().saturating_sub(wanted));
             let end = (begin + wanted).min(sample.len());
-            // Those of a lower percentile lie before.
+            // Values of a lower percentile come before.
             let taken = sample.drain(begin..end).rev();
             lives.extend(taken.map(|(time, message)| Life { message, time, why }));
         }

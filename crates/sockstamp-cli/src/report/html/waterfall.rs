@@ -61,7 +61,7 @@ struct Row {
 
 fn rows(kind: Kind, timeline: &Timeline) -> Vec<Row> {
     let components = kind.components();
-    // Those of another kind are beside the time that is looked at.
+    // Stages of another kind are not part of the examined time.
     let row = |component: Component, span: Span| Row {
         name: component.to_string(),
         class: components
