@@ -17,7 +17,7 @@ pub struct Cause {
     kind: Kind,
     limits: Limits,
     first: Carried,
-    /// Of the whole message.
+    /// The time of the whole message.
     norm: f64,
     slice: Option<Slice>,
 }

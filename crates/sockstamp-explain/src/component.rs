@@ -12,17 +12,17 @@ use crate::timeline::{READ, SENT};
 /// The time that is explained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Of sent messages, until they left the host.
+    /// The time of sent messages until they left the host.
     Sent,
-    /// Of received messages, until they were read.
+    /// The time of received messages until they were read.
     Read,
-    /// From a question to its answer, on the side that asks.
+    /// The time from a question to its answer, on the asking side.
     Answer,
-    /// Of connections that were opened, until they were established.
+    /// The time of opened connections until they were established.
     Connect,
-    /// Of connections that were accepted, since they were established.
+    /// The time of accepted connections since they were established.
     Accept,
-    /// Of whole lives, from the send call to the read call.
+    /// The time of whole lives, from the send call to the read call.
     Life,
 }
 
@@ -81,8 +81,8 @@ impl Kind {
     }
 
     /// Return the stages and parts that add up to the time, in their order in time. A stage with
-    /// parts is these, but for `rx.wakeup` and `rx.app`: their parts are known of some messages
-    /// only.
+    /// parts is replaced by these, except `rx.wakeup` and `rx.app`, whose parts are known for some
+    /// messages only.
     #[must_use]
     pub fn components(self) -> Vec<Component> {
         let mut components = Vec::new();

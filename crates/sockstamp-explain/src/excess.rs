@@ -11,11 +11,9 @@ use crate::CLUSTERS;
 use crate::component::{Component, Kind};
 use crate::times::Limits;
 
-/// Slow messages exceed the norm by this much on average, or nothing stands out: no user notices
-/// less.
+/// The least average excess of slow messages: no user notices less.
 pub(crate) const LEAST: f64 = 1e6;
-/// The share of the excess that something carries, by the lower end of its interval, or nothing
-/// stands out.
+/// The least share of the excess that a component must carry, by the lower end of its interval.
 pub(crate) const LEAST_SHARE: f64 = 0.3;
 /// Standard deviations on either side that an interval of 95 % has.
 const SIDE: f64 = 1.96;
@@ -27,7 +25,7 @@ struct Cluster {
     sums: Vec<f64>,
 }
 
-/// Sums over parts that are known of some messages only, and add up to no component.
+/// Sums over parts that are known for some messages only, and that add up to no component.
 #[derive(Debug)]
 struct Details {
     parts: Vec<Part>,

@@ -10,13 +10,13 @@
 //! interval therefore comes from sums per flow or per second, the wider of the two where there are
 //! [`CLUSTERS`] of each. With fewer of both nothing is claimed.
 //!
-//! [`Slices`] and [`Comparison`] then tell for whom the first component makes messages slow,
-//! always or at times, and [`Lives`] show some of them.
+//! [`Slices`] and [`Comparison`] then find the messages that the first component makes slow, always
+//! or at times, and [`Lives`] show some of them.
 //!
 //! [`timeline`] places the stages of a message in time.
 //!
-//! Nothing here does I/O. Messages are passed to [`Times`], then to [`Excess`], and once more to
-//! each of the latter.
+//! Nothing here does I/O. Pass messages to [`Times`], then to [`Excess`], and again to each of the
+//! latter.
 
 #![forbid(unsafe_code)]
 

@@ -8,7 +8,7 @@ const KEPT: usize = 1024;
 pub struct Sample<T> {
     kept: Vec<T>,
     seen: u64,
-    /// The logarithm to base 2 of how many things a kept one stands for.
+    /// The logarithm to base 2 of the weight of a kept item.
     thinned: u32,
 }
 

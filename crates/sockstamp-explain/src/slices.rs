@@ -1,10 +1,10 @@
-//! Find for whom slow messages are slow: the peer, the process, … whose messages carry the excess.
+//! Find the slices of messages that are slow: the peer, the process, … with the excess.
 //!
 //! A **slice** is all messages with one value of one dimension. It **adds** the excess that would
 //! vanish if its messages were slow as often, and by as much, as all others. Slices overlap, and a
-//! process may look slow because it alone talks to a slow peer: a slice whose addition halves
-//! within and without another slice yields to that one. Two that halve each other cannot be told
-//! apart, and both are named.
+//! process may look slow because only it talks to a slow peer. So a slice whose addition halves
+//! within and without another slice yields to that slice. Two slices that halve each other cannot
+//! be distinguished, and both are named.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -23,11 +23,11 @@ use crate::times::Limits;
 
 /// Values of a dimension that are considered: the first that occur.
 const MOST_VALUES: usize = 4096;
-/// A slice with more of all messages is no answer to the question for whom.
+/// A slice with more than this share of all messages explains nothing.
 const MOST_COMMON: f64 = 0.6;
 /// Slices that are compared with each other.
 const COMPARED: usize = 8;
-/// A slice yields to another if less of its addition is left beside that one.
+/// A slice yields to another if less than this share of its addition is left next to that slice.
 const LEFT: f64 = 0.5;
 
 /// A property by which messages are divided.
@@ -122,11 +122,11 @@ fn bytes(message: &Message) -> u64 {
 }
 
 fn was_sent_again(message: &Message) -> bool {
-    // Of a connection, the part `syn-again` says that.
+    // The part `syn-again` of connections shows that.
     message.direction == Direction::Tx && message.retransmits > 0 && !message.is_connection()
 }
 
-/// A question for whom: one component of the slow messages of one kind.
+/// The search for slices of one component of the slow messages of one kind.
 #[derive(Debug, Clone, Copy)]
 struct Question {
     kind: Kind,
@@ -225,7 +225,8 @@ pub struct Addition {
     pub of_slow: f64,
     /// The seconds in which it had messages.
     pub seconds: usize,
-    /// Those in which most of its messages were longer than normal by as much as would stand out.
+    /// Flows and seconds in which most of its messages were longer than normal by a significant
+    /// time.
     pub long_seconds: usize,
 }
 
@@ -239,7 +240,7 @@ impl Addition {
 }
 
 impl Slices {
-    /// Ask for whom a component makes messages slow.
+    /// Search the slices that a component makes slow.
     #[must_use]
     pub fn new(explanation: &Explanation, carried: Carried) -> Self {
         Self {
@@ -413,7 +414,7 @@ impl Comparison {
         }
     }
 
-    /// Return for whom the component makes messages slow, and a sample of the slow ones.
+    /// Return the slices that the component makes slow, and a sample of the slow messages.
     #[must_use]
     pub fn finish(mut self) -> (Vec<Addition>, Lives) {
         for (addition, seconds) in self.additions.iter_mut().zip(&self.seconds) {
@@ -423,8 +424,8 @@ impl Comparison {
         (self.leaders(), self.lives)
     }
 
-    /// Return the slice that makes the largest addition by itself, and behind it those that cannot
-    /// be told from it; none if there is no such slice.
+    /// Return the slice with the largest addition by itself, and after it those that cannot be
+    /// distinguished from it; none if there is no such slice.
     fn leaders(&self) -> Vec<Addition> {
         let yields =
             |first: usize, other: usize| self.left(first, other) < LEFT && self.left(other, first) >= LEFT;

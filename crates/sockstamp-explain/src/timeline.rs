@@ -47,7 +47,7 @@ impl Span {
     }
 }
 
-/// A stage of a message, and where it lies.
+/// A stage of a message, and its place in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// The stage.
@@ -58,7 +58,7 @@ pub struct Placed {
     pub parts: Vec<(Part, Span)>,
 }
 
-/// The stages of a message where they lie in time. The last stamp of the message lies at its
+/// The stages of a message at their places in time. The last stamp of the message is at its
 /// completion.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Timeline {
@@ -164,7 +164,7 @@ mod tests {
 
     use super::*;
 
-    /// A message whose completion lies 1000 ns after its last stamp's number.
+    /// A message whose completion is 1000 ns after its last stamp's number.
     fn sent() -> Message {
         let mut message = message(Direction::Tx);
         let stamp = |nanos| Some(Timestamp::from_nanos(nanos));

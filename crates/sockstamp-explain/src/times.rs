@@ -1,4 +1,4 @@
-//! Tell slow messages from normal ones.
+//! Separate slow messages from normal ones.
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::message::Message;
@@ -9,7 +9,7 @@ use crate::component::Kind;
 #[derive(Debug)]
 pub struct Times {
     kind: Kind,
-    /// With their weights.
+    /// Times with their weights.
     times: Vec<(u64, u32)>,
 }
 

@@ -16,7 +16,7 @@ const SECONDS: u64 = 80;
 const FLOWS: u64 = 30;
 const PER_SECOND: u64 = 100;
 
-/// Reads of which each stage takes so many times as long as usual.
+/// Reads whose stages take this many times as long as usual.
 fn reads(seed: u64, times: impl Fn(Stage) -> f64) -> Population {
     let mut rng = Rng::with_seed(seed);
     let mut population = Population::new();

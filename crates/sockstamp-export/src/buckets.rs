@@ -1,6 +1,6 @@
 //! The bounds of classic histograms: powers of two in seconds.
 //!
-//! The kernel counts into buckets that end at 2^(j/4) s, so a bucket lies on one side of each of
+//! The kernel counts into buckets that end at 2^(j/4) s, so a bucket is on one side of each of
 //! these bounds, and adding up whole buckets moves no count across a bound.
 
 use std::ops::RangeInclusive;
@@ -77,7 +77,7 @@ mod tests {
         }
     }
 
-    /// Times anywhere, and times at a bound and beside it.
+    /// Times anywhere, and times at a bound and next to it.
     fn latency() -> impl Strategy<Value = u64> {
         let at_a_bound = (EXPONENTS, -1_i64..=1).prop_map(|(exponent, beside)| {
             let second = 1_000_000_000_u64;

@@ -1,4 +1,4 @@
-//! Counters that only grow, from counts that begin anew with every measurement.
+//! Counters that only grow, from counts that restart with every measurement.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -48,7 +48,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Take a look at a new measurement, of which nothing is to be added so far.
+    /// Read the counts of a new measurement, without adding them.
     pub fn begin(&mut self, counts: Vec<Count>) {
         for (_, series) in &mut self.counters {
             series.values_mut().for_each(|grown| grown.last = 0);

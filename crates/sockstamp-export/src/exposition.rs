@@ -78,7 +78,7 @@ impl Exposition {
     }
 
     /// Pass the series of the metric at this place of [`metrics`](Self::metrics) that belong to a
-    /// group, by its number; return false behind the last group. A metric without groups has one.
+    /// group, by its number; return false after the last group. A metric without groups has one.
     pub fn points(&self, metric: usize, group: usize, each: &mut dyn FnMut(&Point<'_>)) -> bool {
         match GROUPED.get(metric) {
             Some(&(metric, points)) => {

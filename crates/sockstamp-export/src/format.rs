@@ -12,8 +12,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Return the format that an HTTP header `Accept` wants most. RFC 9110, section 12.5.1: kinds
-    /// are separated by commas, and have a weight of 1 unless `q` says otherwise.
+    /// Return the format that an HTTP header `Accept` prefers. RFC 9110, section 12.5.1: kinds are
+    /// separated by commas, and have a weight of 1 unless `q` says otherwise.
     #[must_use]
     pub fn accepted(header: &str) -> Self {
         let mut best = (Self::Plain, 0.0);
@@ -63,7 +63,7 @@ fn offer(kind: &str) -> Option<(Format, f64)> {
 mod tests {
     use super::*;
 
-    /// As Prometheus 2.42 asks (scrape/scrape.go), with native histograms and without.
+    /// The headers of Prometheus 2.42 (scrape/scrape.go), with native histograms and without.
     #[test]
     fn the_wish_with_the_largest_weight_is_met() {
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\

@@ -7,7 +7,7 @@ use crate::catalogue::{BYTES, MEASURED, MESSAGE, MESSAGES, Metric, PART, REFUSED
 use crate::point::Value;
 use crate::text::seconds;
 
-/// Takes the values of the metric's own labels, and that of the series.
+/// Takes the values of the metric's own labels, and the value of the series.
 type Each<'a> = &'a mut dyn FnMut(&[&'static str], Value<'_>);
 
 /// Passes the series of one metric in a group.

@@ -1,9 +1,10 @@
 //! The messages of groups, as series that only grow.
 //!
-//! A look at the kernel gives what each group has counted since measuring began. The ledger adds
-//! the difference to the last look to the **series** of the group's labels, so a series goes on
-//! when a group ends and comes again, and when measuring begins anew. The number of series is
-//! bounded. Groups without room are in one more, the **overflow**: nothing is left out.
+//! A reading of the kernel has the counts of each group since the start of the measurement. The
+//! ledger adds the difference from the last reading to the **series** of the group's labels, so a
+//! series continues when a group ends and returns, and when a new measurement begins. The number of
+//! series is bounded. Groups without room are in one more series, the **overflow**: nothing is left
+//! out.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -33,11 +34,12 @@ pub const SERIES_PER_GROUP: usize = Stage::OF_ONE_HOST * (BUCKETS + 2);
 pub struct Limits {
     /// Series that one metric may have, the overflow's not counted.
     pub series: usize,
-    /// Series end when nothing was counted for this time, and the group is gone.
+    /// Series end when nothing was counted for this time, and the group has ended.
     pub expire: Duration,
 }
 
-/// One look at the groups of a measurement. A key may come more than once, from groups that ended.
+/// One reading of the groups of a measurement. A key may come more than once, from groups that
+/// ended.
 #[derive(Debug, Clone, Default)]
 pub struct Look {
     /// The groups, those that ended since the last look among them.
@@ -51,7 +53,7 @@ pub trait Naming {
     /// Return the labels of a group. Groups with the same labels share their series.
     fn labels(&self, key: &GroupKey) -> Labels;
 
-    /// Return true if nobody wants series of the group.
+    /// Return true if the group must have no series.
     fn is_left_out(&self, _: &GroupKey) -> bool {
         false
     }
@@ -142,7 +144,7 @@ impl Ledger {
         self.series.clear();
     }
 
-    /// Take a look at a new measurement, of which nothing is to be added so far.
+    /// Read the counts of a new measurement, without adding them.
     pub fn begin(&mut self, look: Look) {
         let counts = sum_by_key(look.groups).into_values();
         self.last = counts.map(|group| ByKey(Arc::new(group))).collect();
@@ -239,8 +241,8 @@ impl Ledger {
     }
 }
 
-/// A look at the groups that a ledger is taking. Always [`end`](Self::end) it: a ledger whose look
-/// was dropped has forgotten the groups that were not added, and would count them again.
+/// A reading of the groups by a ledger. Always [`end`](Self::end) it: if a reading is dropped, the
+/// ledger forgets the groups that were not added, and would count them again.
 #[derive(Debug)]
 #[must_use]
 pub struct Addition<'a, N> {

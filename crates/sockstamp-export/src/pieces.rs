@@ -45,7 +45,7 @@ impl Pieces {
         }
     }
 
-    /// Write the series of the next group; return false behind the last of the metric.
+    /// Write the series of the next group; return false after the last series of the metric.
     fn write_group(&mut self, metric: &'static Metric, piece: &mut Vec<u8>) -> bool {
         if self.format == Format::Protobuf && !self.begun {
             self.begun = true;

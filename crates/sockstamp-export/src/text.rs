@@ -11,7 +11,7 @@ use crate::catalogue::{Kind, Metric};
 use crate::format::Format;
 use crate::point::{Point, Value};
 
-/// Write what stands before the series of a metric.
+/// Write the header of a metric's series.
 pub(crate) fn head(bytes: &mut Vec<u8>, metric: &Metric, format: Format) {
     // The older format names a counter by its series.
     let name = match format {

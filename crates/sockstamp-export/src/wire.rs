@@ -75,7 +75,7 @@ impl Fields {
         fields
     }
 
-    /// Insert the length of all that is behind this place.
+    /// Insert the length of everything after this place.
     fn insert_length(&mut self, begin: usize) {
         let end = self.0.len();
         varint(&mut self.0, (end - begin) as u64);
@@ -98,7 +98,7 @@ impl Fields {
         &self.0
     }
 
-    /// Append to bytes that are there.
+    /// Append to existing bytes.
     pub(crate) fn append(bytes: &mut Vec<u8>, add: impl FnOnce(Self) -> Self) {
         *bytes = add(Self(std::mem::take(bytes))).0;
     }

@@ -9,9 +9,9 @@ use anyhow::{Context, Result, bail};
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 
-/// Return where this process sees the hierarchy, or else a mount of our own, which nobody else
-/// sees: for the commands that it runs, ip-netns(8) mounts a /sys without what is mounted below.
-/// Such a path is this process's alone.
+/// Return where this process sees the hierarchy, or else a private mount of our own: for the
+/// commands that it runs, ip-netns(8) mounts a /sys without the mounts below it. Only this process
+/// sees such a path.
 #[must_use]
 pub fn mount() -> Option<PathBuf> {
     let mounts = fs::read("/proc/self/mounts").ok()?;
@@ -33,7 +33,7 @@ fn detached() -> rustix::io::Result<OwnedFd> {
     )
 }
 
-/// Bytes: a user's own mounts are there, too (fusermount3(1)), at paths of any name.
+/// Parse bytes: a user's own mounts are listed too (fusermount3(1)), at paths of any name.
 fn parse(mounts: &[u8]) -> Option<PathBuf> {
     mounts.split(|byte| *byte == b'\n').find_map(|line| {
         let mut fields = line.split(|byte| *byte == b' ').skip(1);
@@ -58,7 +58,7 @@ pub fn root() -> Result<PathBuf> {
     mount().context("no cgroup2 file system is mounted: try `mount -t cgroup2 none /sys/fs/cgroup`")
 }
 
-/// Find a directory as it stands, or below the root.
+/// Find a directory by this path, or below the root.
 ///
 /// # Errors
 ///

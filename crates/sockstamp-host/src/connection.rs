@@ -27,7 +27,7 @@ pub struct Connection {
 const MIN_RTT: usize = 148;
 
 /// Return the connections of the calling thread's network namespace. Best effort: a family that
-/// cannot be asked has none.
+/// cannot be queried has none.
 #[must_use]
 pub fn here() -> Vec<Connection> {
     let mut ports = HashSet::new();

@@ -1,6 +1,5 @@
-//! From the names that a host has for its containers, cgroups, network namespaces and interfaces to
-//! what the kernel knows. Nothing on the host is changed, and no command line is needed: errors are
-//! sentences for the user that named the thing.
+//! Translate the host's names of containers, cgroups, network namespaces and interfaces to the
+//! kernel's. Nothing on the host changes. Errors are sentences for the user who gave the name.
 
 #![forbid(unsafe_code)]
 

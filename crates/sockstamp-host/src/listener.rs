@@ -32,7 +32,7 @@ pub type Key = (NetnsInode, u64);
 const DROPS: usize = 32;
 
 /// Return the listeners of this network namespace and of all others that can be entered, or of one.
-/// Best effort: a namespace or a family that cannot be asked has none.
+/// Best effort: a namespace or a family that cannot be queried has none.
 #[must_use]
 pub fn all(only: Option<NetnsInode>) -> BTreeMap<Key, Listener> {
     let found = netns::in_each(only, || {

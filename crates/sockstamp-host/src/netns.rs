@@ -14,7 +14,7 @@ use sockstamp_model::container::{Runtime, container_of};
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
 
-/// Return the inode of the namespace that a name of ip-netns(8), or a process in it, stands for.
+/// Return the inode of a namespace, given a name of ip-netns(8) or a process in it.
 ///
 /// # Errors
 ///
@@ -125,7 +125,7 @@ pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
         return index_here(name);
     };
     let file = File::open(path(netns)).with_context(|| format!("no network namespace {netns}"))?;
-    // Of this process, only a thread that ends with the question goes there.
+    // Only a thread enters it, and ends after the query.
     thread::scope(|scope| scope.spawn(|| index_in(name, file)).join())
         .unwrap_or_else(|_| Err(anyhow!("the thread that looked is gone")))
         .with_context(|| format!("in network namespace {netns}"))

@@ -80,7 +80,7 @@ impl Quotas {
         let used = self.counters.iter().filter_map(|(path, now)| {
             let then = match before.counters.get(path) {
                 Some(then) => *then,
-                // It was looked at neither then nor is it new.
+                // It was not read then, and it is not new.
                 None if before.cut => return None,
                 None => Counters::default(),
             };
@@ -190,7 +190,7 @@ mod tests {
             ("/new".into(), 10, 4)
         );
         assert_eq!(before.most_used_since(&before), None);
-        // One that may have been there before is not reported.
+        // A cgroup that may have existed before is not reported.
         let cut = Quotas { cut: true, ..before };
         assert_eq!(after.most_used_since(&cut).unwrap().cgroup, "/old");
     }

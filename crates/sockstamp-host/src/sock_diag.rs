@@ -95,7 +95,7 @@ impl<'a> Entry<'a> {
 }
 
 /// Pass the sockets of this network namespace in these states, IPv4's and IPv6's, with one of the
-/// kernel's attributes. Best effort: a family that cannot be asked has none.
+/// kernel's attributes. Best effort: a family that cannot be queried has none.
 pub(crate) fn each(states: &[u8], attribute: u16, found: &mut impl FnMut(Entry<'_>)) {
     for family in [libc::AF_INET, libc::AF_INET6] {
         // Ignore the error: the kernel may lack the family, or the module for the question.
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(Entry(&[2; 40]).cookie(), None);
         assert_eq!(Entry(&[2; 7]).local(), None);
         assert_eq!(attribute(&[9, 0, 7, 0, 1]), None);
-        // One that says it is shorter than its own header would never end.
+        // A message shorter than its own header would never end.
         assert_eq!(attribute(&[0, 0, 7, 0, 1, 2, 3, 4]), None);
         assert_eq!(message(&[0; 32]), None);
     }

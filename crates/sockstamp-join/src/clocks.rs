@@ -1,15 +1,16 @@
 //! The offset between the clocks of two hosts, from the messages that went between them.
 //!
-//! A packet that leaves one host at `s` (by its clock) and arrives at the other at `r` (by that
-//! one's) says that the clocks differ by at most `r - s`; a packet the other way, by at least so
-//! much. Packets that waited bound the offset loosely, but never wrongly. Whatever waited least
-//! decides: half of the shortest way there and back is how far the middle may be from the truth.
-//! An acknowledgement bounds like a packet the other way, because what it acknowledges had arrived
-//! before; it may have been delayed, so that its bounds are loose.
+//! If a packet leaves one host at `s` (by its clock) and arrives at the other at `r` (by that
+//! host's clock), the clocks differ by at most `r - s`. A packet in the other direction gives a
+//! lower bound. Packets that waited give loose bounds, but never wrong ones. The packets that
+//! waited least decide: the middle may be wrong by half of the shortest round trip. An
+//! acknowledgement gives a bound like a packet in the other direction, because the acknowledged
+//! bytes had arrived before; it may have been delayed, so its bounds are loose.
 //!
-//! Clocks drift. Within four seconds the offset is taken for a line: the region holds all that
-//! no packet contradicts, and the interval of an offset is what they span at its moment.
-//! Neighbouring windows meet. Where no line is left a clock was stepped: it is split there.
+//! Clocks drift. Within four seconds the offset is modelled as a line: the region has all lines
+//! that no packet contradicts, and the interval of an offset is their span at its moment.
+//! Neighbouring windows meet. If no line is left, a clock was stepped, and the window is split
+//! there.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +38,7 @@ const STAMP_ERROR: f64 = 1e3;
 /// Offsets beyond any, in nanoseconds: bounds of a region that nothing was seen of.
 const ANY: f64 = 1e15;
 
-/// Times that a window is split before its bounds are taken for nonsense.
+/// Splits of a window before its bounds are rejected as nonsense.
 const SPLITS: usize = 3;
 
 /// The quality of an offset.
@@ -111,7 +112,7 @@ pub struct Estimate {
 pub struct Interval {
     /// Its first moment.
     pub begin: Stamp<First>,
-    /// The moment behind its last one.
+    /// The moment after its last one.
     pub end: Stamp<First>,
     /// The origin of time of the lines.
     pub origin: Stamp<First>,
@@ -385,7 +386,7 @@ impl Clocks {
             end,
             base: last.base,
             region: Region::new(last.range(begin), DRIFT),
-            // It is bounded to both sides.
+            // The offset has both bounds.
             quality: Quality::Approximate,
         })
     }
@@ -428,7 +429,7 @@ fn fit(piece: Piece, observations: &[Observation]) -> Vec<Piece> {
             region: Region::new((-ANY, ANY), DRIFT),
             quality: Quality::Incomplete,
         };
-        // The step lies behind the last observation of this side, when all was well.
+        // The step is after the last consistent observation of this side.
         piece.end = seen.last[observation.side as usize].unwrap_or(piece.begin);
         seen = Seen::default();
         if let Some(region) = next.keep(observation) {
@@ -498,7 +499,7 @@ mod tests {
         assert_eq!(quality(&one_way), Quality::Approximate);
         let both_ways = [(5_000, Most, Data), (1_000, Least, Data)];
         assert_eq!(quality(&both_ways), Quality::Accurate);
-        // At most 5 µs, at least a second, and so on.
+        // For instance: at most 5 µs, at least a second.
         let contradicting: Vec<_> = [(5_000, Most, Data), (1_000_000_000, Least, Data)].repeat(4);
         assert_eq!(quality(&contradicting), Quality::Failed);
     }

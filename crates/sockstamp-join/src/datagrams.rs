@@ -1,9 +1,9 @@
 //! Find the read of a datagram, by its number.
 //!
 //! Hosts that sample in step give each datagram a number, a hash of its bytes. Datagrams with the
-//! same bytes have the same one, and which of them was lost cannot be told: they are refused. A
-//! socket that is not bound to an address has none in its messages, so only ports are compared
-//! where one end lacks it.
+//! same bytes have the same number, and it is unknown which of them was lost, so they are refused.
+//! A socket that is not bound to an address has none in its messages, so only ports are compared if
+//! one end lacks it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

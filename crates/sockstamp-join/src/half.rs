@@ -82,7 +82,7 @@ impl From<&Message> for Half {
     }
 }
 
-/// Makes halves of the messages of a host. Rows of a recording are ordered by their flow: most have
+/// Make halves of the messages of a host. Rows of a recording are ordered by their flow: most have
 /// the owner of the row before, and share it.
 #[derive(Debug, Default)]
 pub struct Maker {

@@ -19,14 +19,14 @@ use crate::waiting::Waiting;
 /// Nanoseconds between two sweeps over what waits for its other end.
 const SWEEP: u64 = 2_000_000_000;
 
-/// Nanoseconds within which a row comes behind one that is later: rows of a row group are ordered
-/// by their flow.
+/// Nanoseconds by which a row may follow a later one: rows of a row group are ordered by their
+/// flow.
 const DISORDER: u64 = 4_000_000_000;
 
-/// Where the offset of the clocks comes from.
+/// The source of the offset of the clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// From the messages themselves.
+    /// The messages themselves.
     #[default]
     Messages,
     /// CLOCK_REALTIME of both hosts is the same, because PTP or NTP keeps it so.
@@ -36,7 +36,7 @@ pub enum Trust {
 /// The circumstances of two recordings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Where the offset of the clocks comes from.
+    /// The source of the offset of the clocks.
     pub trust: Trust,
     /// Time that CLOCK_REALTIME of the hosts may be apart: others are not joined.
     pub apart: Nanos,
@@ -49,7 +49,7 @@ pub struct Settings {
 pub struct Clamped {
     /// `net.forward`: by less than the clocks are uncertain, or the message would be refused.
     pub forward: u64,
-    /// `net.back`: by that as well, or because TCP acknowledges in order before it tells the
+    /// `net.back`: for the same reason, or because TCP acknowledges in order before it wakes the
     /// reader (`tcp_rcv_established()`), and the acknowledgement was faster.
     pub back: u64,
 }
@@ -105,7 +105,7 @@ impl Join {
         &self.translations
     }
 
-    /// Return the host whose messages are needed next: the one that is behind.
+    /// Return the host whose messages are needed next: the one whose messages are older.
     #[must_use]
     pub fn needs(&self) -> Host {
         match self.newest[0] <= self.newest[1] {
@@ -114,7 +114,7 @@ impl Join {
         }
     }
 
-    /// Tell that a host has no more messages.
+    /// Note that a host has no more messages.
     pub fn ends(&mut self, host: Host) {
         self.newest[host as usize] = u64::MAX;
     }

@@ -1,15 +1,14 @@
 //! Join the messages that two hosts recorded: the send of one with the read of the other.
 //!
-//! TCP's sequence numbers tell which read took the last byte of a send, and the numbers that hosts
-//! in step give to datagrams which of those was read. The offset between the
-//! hosts' clocks comes from the same messages: [`Clocks`] has the method and what it guarantees. A
-//! [`Life`] then has the stages of both hosts, and between them `net.forward`, the way from the
-//! last stamp of the sender to the first of the reader.
+//! TCP's sequence numbers show which read took the last byte of a send; the numbers that hosts in
+//! step give to datagrams show which datagram was read. The offset between the hosts' clocks comes
+//! from the same messages: [`Clocks`] describes the method and its guarantees. A [`Life`] has the
+//! stages of both hosts, and between them `net.forward`, from the last stamp of the sender to the
+//! first of the reader.
 //!
-//! Nothing here does I/O. Messages are passed to [`Join::add`] as they are read from recordings,
-//! alternately, the one that is behind first, each as the [`Half`] of a life that it is. What
-//! waits for its other end is kept for as long as the clocks of the hosts may be apart, and no
-//! longer.
+//! Nothing here does I/O. Pass messages to [`Join::add`] as they are read from recordings, each as
+//! a [`Half`] of a life, the host with older messages first. A half waits for its other end only as
+//! long as the clocks of the hosts may be apart.
 //!
 //! | module | holds |
 //! |---|---|

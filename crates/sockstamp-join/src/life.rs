@@ -18,7 +18,7 @@ use crate::sides::{Host, Reader, Sender, Stamp};
 /// The stages before the network.
 pub(crate) const SENDING: [Stage; 4] = [Stage::TxCopy, Stage::TxQueue, Stage::TxQdisc, Stage::TxNic];
 
-/// The stages behind the network.
+/// The stages after the network.
 pub(crate) const RECEIVING: [Stage; 5] = [
     Stage::RxNic,
     Stage::RxHol,
@@ -36,11 +36,11 @@ pub(crate) struct Sent {
     pub(crate) coalesced: bool,
     pub(crate) seq_end: u32,
     pub(crate) stages: [Option<Nanos>; 4],
-    /// Those that took time, but for the rests of stages.
+    /// Parts that took time, except remainders of stages.
     pub(crate) parts: Box<[(Part, Nanos)]>,
     /// The last stamp before the network.
     pub(crate) left: Stamp<Sender>,
-    /// Of TCP.
+    /// For TCP.
     pub(crate) acknowledged: Option<Stamp<Sender>>,
 }
 
@@ -91,9 +91,9 @@ impl Sent {
 pub(crate) struct Read {
     pub(crate) weight: u32,
     pub(crate) stages: [Option<Nanos>; 5],
-    /// As those of [`Sent`].
+    /// As in [`Sent`].
     pub(crate) parts: Box<[(Part, Nanos)]>,
-    /// The first stamp behind the network.
+    /// The first stamp after the network.
     pub(crate) arrived: Stamp<Reader>,
     /// The time when the socket could be read.
     pub(crate) ready: Stamp<Reader>,
@@ -108,7 +108,8 @@ impl Read {
         Self::new(message.weight, stages, parts(message, &RECEIVING), read)
     }
 
-    /// Its stages tell when it arrived; `None` if one lacks, or goes back before the clock's zero.
+    /// Compute from its stages when it arrived; `None` if one is missing, or leads to a time before
+    /// the clock's zero.
     pub(crate) fn new(
         weight: u32,
         stages: [Option<Nanos>; 5],
@@ -175,12 +176,12 @@ pub struct Life {
     pub cgroup: CgroupId,
     /// TCP, or UDP, which has no `net.back`.
     pub protocol: Protocol,
-    /// The sequence number behind its last byte; of UDP, the number of the datagram.
+    /// The sequence number after its last byte; for UDP, the number of the datagram.
     pub seq_end: u32,
     /// The stages of its way, and `net.back`, which is no part of the total: the acknowledgement
     /// may have been delayed.
     pub stages: StageMap<Option<Nanos>>,
-    /// The parts of both hosts' stages that took time, but for the rest of each.
+    /// The parts of both hosts' stages that took time, except the remainder of each.
     pub parts: Box<[(Part, Nanos)]>,
     /// The offset of the clocks that `net.forward` and `net.back` were taken with: both are as
     /// uncertain as that is.
@@ -200,14 +201,14 @@ impl Life {
         self.stages[Stage::NetBack]
     }
 
-    /// Iterate over the stages of its way that are there.
+    /// Iterate over the present stages of its path.
     pub fn present(&self) -> impl Iterator<Item = (Stage, Nanos)> {
         let stages = Stage::WAY.into_iter();
         stages.filter_map(|stage| Some((stage, self.stages[stage]?)))
     }
 
-    /// Return it as a message that was sent, with the stages of both hosts; `None` if it stands for
-    /// more messages than a message can.
+    /// Return it as a sent message with the stages of both hosts; `None` if its weight is too large
+    /// for a message.
     #[must_use]
     pub fn to_message(&self) -> Option<Message> {
         let mut message = Message {

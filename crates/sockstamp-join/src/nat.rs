@@ -51,7 +51,7 @@ pub struct Translations {
 }
 
 impl Nat {
-    /// Look at a message.
+    /// Examine a message.
     pub fn add(&mut self, host: Host, message: &Message) {
         if message.flow.protocol != Protocol::Tcp || message.is_connection() || message.bytes == 0 {
             return;

@@ -25,8 +25,7 @@ struct Waiting<T> {
     stamps: Option<T>,
 }
 
-/// Bytes of messages that were matched. They tell whether bytes of others were read, or sent, as
-/// well.
+/// Bytes of matched messages. They show whether bytes of other messages were also read or sent.
 #[derive(Debug)]
 struct Matched {
     begin: u64,
@@ -34,7 +33,7 @@ struct Matched {
     time: u64,
 }
 
-/// The messages of one end of a direction, by the positions behind their last bytes.
+/// The messages of one end of a direction, by the positions after their last bytes.
 #[derive(Debug)]
 struct Ranges<T> {
     waiting: BTreeMap<u64, Waiting<T>>,
@@ -94,9 +93,8 @@ impl<T> Ranges<T> {
             || matched.is_some_and(|(_, range)| range.begin < end)
     }
 
-    /// Iterate over the ends of those that waited since before a moment, from the first byte on:
-    /// where an earlier byte has a later time, what is behind it stays as long as it does. So a
-    /// sweep looks at no more than what it removes.
+    /// Iterate over the ends that have waited since before a moment, from the first byte on. An end
+    /// stops at an earlier byte with a later time, so a sweep examines only what it removes.
     fn old(&self, before: u64) -> impl Iterator<Item = u64> {
         let waiting = self.waiting.iter();
         waiting
@@ -136,7 +134,7 @@ struct Position {
 impl Position {
     /// Return the position nearest to the last one, of either end, that has this sequence number.
     fn of(&mut self, other: &Self, sequence: u32) -> u64 {
-        // Far from zero, so that a begin may lie before it.
+        // Far from zero, so a message may begin before it.
         let last = self.last.or(other.last).unwrap_or(1 << 40);
         #[expect(clippy::cast_possible_truncation, reason = "the low half")]
         let ahead = sequence.wrapping_sub(last as u32).cast_signed();
@@ -197,7 +195,7 @@ pub(crate) struct Stream {
     reads: Ranges<Read>,
 }
 
-/// The other end of a message, if it is there: both, or that one of them was refused.
+/// The other end of a message, if found: both ends, or the note that one of them was refused.
 #[expect(
     clippy::large_enum_variant,
     reason = "half of all messages find one: a box would be an allocation for each"
@@ -265,8 +263,8 @@ impl Stream {
         })
     }
 
-    /// Forget what ended before a moment, and tell of each that was not matched why. The reader's
-    /// messages are told apart from the sender's by the reasons.
+    /// Forget messages that ended before a moment, and report why each was not matched. The reasons
+    /// distinguish the reader's messages from the sender's.
     pub(crate) fn forget(&mut self, before: u64, mut tell: impl FnMut(Reason)) {
         self.sends.old(before).for_each(|end| tell(self.why_unread(end)));
         self.reads.old(before).for_each(|end| tell(self.why_unsent(end)));

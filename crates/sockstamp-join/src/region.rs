@@ -1,6 +1,6 @@
 //! The clock offsets that observations leave possible.
 
-/// An offset that changes at a constant rate: a point of the plane in which a `Region` lies.
+/// An offset that changes at a constant rate: a point of the plane of a `Region`.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Line {
     /// Nanoseconds, at the origin of time.
@@ -34,7 +34,7 @@ pub(crate) enum Bound {
     Least(f64),
 }
 
-/// All lines that lie within every bound: a convex polygon in the plane of offset and drift.
+/// All lines within every bound: a convex polygon in the plane of offset and drift.
 ///
 /// A bound of the offset at a moment is a half-plane there, so that the polygon is the dual of the
 /// space between the two convex hulls of the stamps of both directions (Zhang, Liu and Xia, "Clock

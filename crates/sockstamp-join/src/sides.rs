@@ -1,8 +1,8 @@
 //! The clocks of both hosts, as types: a stamp of one is never subtracted from one of the other.
 //!
-//! A message has a sender and a reader, whose stamps are of [`Sender`] and [`Reader`]. Which of the
-//! hosts that is differs by message; the offset between the clocks is one of [`First`] and
-//! [`Second`]. [`Offset`] goes from these to those.
+//! A message has a sender and a reader, with stamps of [`Sender`] and [`Reader`]. These roles
+//! differ by message, while the offset between the clocks is one of [`First`] and [`Second`].
+//! [`Offset`] converts between them.
 
 use std::net::SocketAddr;
 

@@ -226,7 +226,7 @@ fn the_offset_is_found_within_its_interval_for_any_clocks() {
             step: NO_STEP,
         };
         let errors = errors(&truths, skew, 100);
-        // Where recordings begin and end, a window has few messages.
+        // At the begin and the end of recordings, a window has few messages.
         let (most, largest) = (errors[errors.len() * 99 / 100], errors[errors.len() - 1]);
         assert!(
             most < 10_000 && largest < 25_000,

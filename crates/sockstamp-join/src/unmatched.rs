@@ -21,8 +21,8 @@ pub enum Reason {
     NoClock,
     /// It arrived before it was sent, by clocks that are known better than that.
     Contradiction,
-    /// Datagrams that have the same bytes, ports and addresses, of which one may have been lost; or
-    /// a connection behind NAT that may be one of several.
+    /// Several datagrams have the same bytes, ports and addresses, and one may have been lost; or a
+    /// connection behind NAT may be one of several.
     Ambiguous,
     /// UDP, recorded without `--in-step`, or with a payload that was not seen: it has no number.
     Udp,

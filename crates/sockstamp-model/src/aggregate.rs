@@ -9,8 +9,8 @@ use crate::message::Message;
 use crate::stage::{Direction, Stage};
 use crate::summary::{Reads, Summary};
 
-/// Sums messages as the programs in the kernel sum them: refused ones by their verdict, valid ones
-/// in the distributions, each as often as its weight says.
+/// Sum messages as the programs in the kernel do: refused ones by their verdict, valid ones in the
+/// distributions, each by its weight.
 ///
 /// Messages cannot show losses, messages in flight, or segments of unmeasured messages that were
 /// retransmitted or out of order: these are zero. Messages and bytes are those for which the
@@ -70,7 +70,7 @@ impl Aggregate {
         reads.read.record(message.total(), weight);
     }
 
-    /// Return the summary of the messages up to now, which came in so long a time.
+    /// Return the summary of the messages up to now, which came within this time.
     #[must_use]
     pub fn summary(&self, duration: Nanos) -> Summary {
         let mut summary = self.summary.clone();

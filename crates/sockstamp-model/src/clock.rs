@@ -160,7 +160,7 @@ fn human(nanos: u64) -> Digits<16> {
     }
 }
 
-/// Three significant digits: at most two are behind the point.
+/// Three significant digits: at most two are after the point.
 #[inline(always)]
 fn three_digits(nanos: u64, hundredth: u64, tenth: u64, unit: u64) -> Digits<16> {
     let (hundredths, tenths) = (rounded(nanos, hundredth), rounded(nanos, tenth));
@@ -282,7 +282,7 @@ clocks! {
     Phc = "PHC";
 }
 
-/// The clock `C` of one of several hosts: `H` tells which, and is a type of the caller's choice.
+/// The clock `C` of one of several hosts. `H`, a type of the caller's choice, identifies the host.
 ///
 /// Clocks of the same name on two hosts are two clocks.
 ///

@@ -19,7 +19,7 @@ pub enum Runtime {
     CriO,
     /// podman.
     Podman,
-    /// A runtime of Kubernetes that the path does not tell: its cgroup driver is `cgroupfs`.
+    /// A runtime of Kubernetes that the path does not show: its cgroup driver is `cgroupfs`.
     Kubernetes,
     /// systemd: a service, whose id is the name of the unit.
     Systemd,
@@ -300,7 +300,7 @@ mod tests {
                 format!("{slice}/user.slice/libpod-{ID}.scope"),
                 format!("user-1000/{ID}"),
             ),
-            // A name below the first says nothing any more.
+            // A name below the first is meaningless.
             (
                 format!("{slice}/user.slice/user-0.slice/docker-{ID}.scope"),
                 format!("user-1000/{ID}"),

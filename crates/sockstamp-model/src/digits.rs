@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Text of at most `N` bytes; what goes beyond is cut off.
+/// Text of at most `N` bytes; the rest is cut off.
 #[derive(Clone, Copy)]
 pub struct Digits<const N: usize> {
     bytes: [u8; N],
@@ -40,7 +40,7 @@ impl<const N: usize> Digits<N> {
         self.places(number, digits)
     }
 
-    /// Add the last digits of a number, so many of them.
+    /// Add this many of the last digits of a number.
     #[must_use]
     #[inline]
     pub fn places(mut self, mut number: u64, digits: usize) -> Self {
@@ -61,7 +61,7 @@ impl<const N: usize> Digits<N> {
         str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// Return the text as bytes, which costs no look at them.
+    /// Return the text as bytes, without a check of UTF-8.
     #[must_use]
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {

@@ -33,7 +33,7 @@ impl fmt::Display for CgroupId {
 
 /// A socket's number in the kernel, unique since boot: SO_COOKIE of socket(7).
 ///
-/// 0 stands for a socket that the kernel has given no cookie yet.
+/// 0 means that the kernel has given the socket no cookie yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct SocketCookie(pub u64);
@@ -145,7 +145,7 @@ impl fmt::Display for Flow {
 #[must_use]
 pub fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
-        // Scope and flow label of an IPv6 address would be lost by building it anew.
+        // Building the address again would lose the scope and flow label of IPv6.
         ip if ip == address.ip() => address,
         ip => SocketAddr::new(ip, address.port()),
     }

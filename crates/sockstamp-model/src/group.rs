@@ -66,7 +66,7 @@ impl GroupSummary {
         self.tx.sent.sum_ns().saturating_add(self.rx.total.sum_ns())
     }
 
-    /// Add everything that `other` has counted; its key is not looked at.
+    /// Add everything that `other` has counted; its key is ignored.
     pub fn merge(&mut self, other: &Self) {
         self.tx.merge(&other.tx);
         self.rx.merge(&other.rx);

@@ -16,14 +16,13 @@
 //!
 //! **Finding the slot without a search**: the bounds halve and double exactly, so they sit at the
 //! same place of every octave [2^e, 2^(e+1)) ns. Cut into 16 equal parts, an octave has at most one
-//! bound a part: the widest part is log2(17/16) = 0.087 of an octave, the bounds are 0.125 apart.
-//! The part, which is the four bits behind the leading one, thus gives the slot up to one
+//! bound per part: the widest part is log2(17/16) = 0.087 of an octave, the bounds are 0.125 apart.
+//! The part, which is the four bits after the leading one, therefore gives the slot up to one
 //! comparison:
 //!
 //! ```text
-//! e = floor(log2(v))
-//! s = clamp(OCTAVE_BASE + 8 * e + OCTAVE_SLOTS[four bits behind the leading one], 0, OVERFLOW_SLOT)
-//! if v > UPPER_BOUNDS_NS[s]: s = s + 1
+//! e = floor(log2(v)) s = clamp(OCTAVE_BASE + 8 * e + OCTAVE_SLOTS[four bits after the leading
+//! one], 0, OVERFLOW_SLOT) if v > UPPER_BOUNDS_NS[s]: s = s + 1
 //! ```
 //!
 //! Sources: Prometheus, "Native Histograms", section "Data model" (schemas, zero bucket, inclusive
@@ -199,8 +198,8 @@ pub fn c_header() -> String {
     text
 }
 
-/// The latencies of a slot. The sum and the extremes, kept beside the exported count, narrow down
-/// the position of a quantile in the bucket.
+/// The latencies of a slot. The sum and the extremes, kept with the exported count, narrow down the
+/// position of a quantile in the bucket.
 ///
 /// Counts and sums **saturate**.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -308,7 +307,7 @@ impl Histogram {
     }
 
     /// A histogram that was counted elsewhere, by slot. The copy may have been taken in the middle
-    /// of an update: ends that lie outside of their slot are moved to its border.
+    /// of an update: extremes outside their slot are moved to its border.
     #[must_use]
     pub fn from_buckets(mut bucket: impl FnMut(usize) -> Bucket) -> Self {
         Self {
@@ -367,9 +366,9 @@ impl Histogram {
     /// counted.
     ///
     /// `q` goes from 0 to 1 and is clamped to that. The answer is the message of rank ceil(`q` ×
-    /// count), at least 1, in order of latency, known as closely as its bucket tells: its count,
-    /// sum, shortest and longest latency leave an interval, of which this is the geometric middle.
-    /// The first and the last of a bucket are exact.
+    /// count), at least 1, in order of latency. The bucket's count, sum, shortest and longest
+    /// latency leave an interval for it; the answer is the geometric middle of that interval. The
+    /// first and the last of a bucket are exact.
     ///
     /// Between 60 ns and 64 s, no answer is more than 2^(1/16) - 1 = 4.43 % off, with the rounding
     /// to whole nanoseconds 4.5 %: half of a bucket, where nothing narrows it down.

@@ -33,7 +33,7 @@ impl Interface {
     }
 }
 
-/// The medium behind an interface.
+/// The medium of an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Medium {
     /// A device on a bus: a NIC, also one of a virtual machine.
@@ -67,11 +67,11 @@ impl Medium {
 /// The number of messages that left by an interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InterfaceSummary {
-    /// The interface; `None` for all together that there was no room to tell apart.
+    /// The interface; `None` for all interfaces together for which there was no room.
     pub interface: Option<Interface>,
     /// Its medium; `None` if unknown.
     pub medium: Option<Medium>,
-    /// Packets go on from there by an interface that is out of sight.
+    /// Packets continue from there by an interface that is not visible.
     pub leads_on: bool,
     /// Valid sent messages for which it was the last one on their way, by weight.
     pub messages: u64,

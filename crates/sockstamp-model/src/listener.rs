@@ -15,7 +15,7 @@ pub struct ListenerSummary {
     pub netns: NetnsInode,
     /// Connections that wait for accept() at the end of the measurement.
     pub queue: u32,
-    /// The length of the accept queue that listen() asked for, as far as the kernel allowed it.
+    /// The length of the accept queue that listen() requested, as far as the kernel allowed it.
     pub limit: u32,
     /// SYNs and ends of handshakes that were dropped, nearly always because the queue was full.
     pub dropped: u64,

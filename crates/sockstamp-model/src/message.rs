@@ -11,7 +11,7 @@ use crate::part::PartMap;
 use crate::stage::{Direction, Stage, StageMap};
 use crate::verdict::Verdict;
 
-/// The version of the JSON of [`Message`]; raised when a key changes its meaning or goes away.
+/// The version of the JSON of [`Message`]; raised when a key changes its meaning or is removed.
 pub const JSON_VERSION: u32 = 1;
 
 /// The moments of a message's path that its stages are the differences of; `None` where a stamp did
@@ -152,7 +152,7 @@ pub struct Message {
     pub pipelined: bool,
     /// TX: the smallest round-trip time of the connection when the message was acknowledged.
     pub min_rtt: Option<Nanos>,
-    /// The sequence number behind the last byte (TCP).
+    /// The sequence number after the last byte (TCP).
     pub seq_end: u32,
     /// The duration of every stage; `None` where it is absent.
     pub stages: StageMap<Option<Nanos>>,
@@ -167,15 +167,15 @@ pub struct Message {
     pub time: Timestamp<Realtime>,
     /// The interfaces that stamped the message.
     pub interfaces: Interfaces,
-    /// Of a whole life: how far `net.forward` and `net.back` may be from the truth. `None` for all
-    /// that one host measured alone.
+    /// The largest possible error of `net.forward` and `net.back` of a whole life. `None` for
+    /// messages measured by one host.
     pub clock_error: Option<Nanos>,
     /// Valid, or the reason why the timeline may not be used.
     pub verdict: Verdict,
 }
 
 impl Message {
-    /// The sum of the stages that are present, but for those between messages and `net.back`, which
+    /// The sum of the present stages, except those between messages, and except `net.back`, which
     /// overlaps with others; saturates.
     #[must_use]
     pub fn total(&self) -> Nanos {

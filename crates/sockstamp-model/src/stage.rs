@@ -93,8 +93,8 @@ pub enum Stage {
     ConnHandshake = 12,
     /// The connection is established → accept() returns it, on the side that listens.
     ConnAccept = 13,
-    /// Last stamp of the sender → first stamp of the reader's host. Only whole lives have it, that
-    /// `sockstamp join` makes of what both hosts recorded.
+    /// Last stamp of the sender → first stamp of the reader's host. Only whole lives have it, which
+    /// `sockstamp join` makes of the recordings of both hosts.
     NetForward = 14,
     /// Readable on the reader's host → acknowledgement of the last byte. Only whole lives have it.
     NetBack = 15,

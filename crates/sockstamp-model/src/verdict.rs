@@ -1,4 +1,4 @@
-//! Say why a measured message is valid or refused.
+//! Verdicts: whether a measured message is valid, or why it is refused.
 
 use std::fmt;
 use std::str::FromStr;

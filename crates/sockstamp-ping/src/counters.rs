@@ -63,7 +63,7 @@ counters! {
     clock_step,
     /// Round trips whose stamps contradict the time that passed.
     implausible,
-    /// Probes that asked for no stamps after a failed send.
+    /// Probes that requested no stamps after a failed send.
     no_id,
     /// Stamps of probes that are no longer remembered, or that never were.
     unmatched_stamps,

@@ -22,8 +22,8 @@ pub struct Limits {
     pub stamp_wait: Duration,
     /// Time that [`Engine::start`] waits for the kernel to stamp received packets. Default: 500 ms.
     pub settle: Duration,
-    /// Longest delay in noticing the end of a network namespace, which its thread keeps alive so
-    /// long. Default: 250 ms.
+    /// Longest delay in noticing the end of a network namespace; its thread keeps it alive until
+    /// then. Default: 250 ms.
     pub look: Duration,
 }
 
@@ -106,8 +106,8 @@ impl Engine {
         added.pop().ok_or(Error::Ended(namespace))
     }
 
-    /// Begin to probe targets. The probes of a network namespace begin when all of its targets are
-    /// there, so that adding many makes none late.
+    /// Begin to probe targets. The probes of a network namespace begin when all of its targets have
+    /// been added, so adding many makes none late.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ pub enum Error {
     #[error("the engine accepts no more targets")]
     Finished,
 
-    /// The thread of a namespace has ended: its namespace is gone, or the engine was stopped.
+    /// The thread of a namespace has ended: the namespace was removed, or the engine was stopped.
     #[error("the prober in {0} has ended")]
     Ended(Namespace),
 }

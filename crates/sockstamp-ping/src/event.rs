@@ -55,7 +55,7 @@ pub enum Event {
         /// The reason why it answers no probe.
         why: Stray,
     },
-    /// Nothing more comes of this target.
+    /// The target has ended: no more events of it come.
     Ended {
         /// The target.
         target: TargetId,
@@ -202,8 +202,8 @@ pub enum Fallback {
     Implausible,
     /// A SYN of one's own needs CAP_NET_RAW, and the kernel stamps none of connect(2).
     NoPrivilege,
-    /// Ids of stamps were uncertain after a failed send, on kernels before 6.13, so the probe asked
-    /// for none.
+    /// Ids of stamps were uncertain after a failed send, on kernels before 6.13, so the probe
+    /// requested none.
     NoId,
 }
 
@@ -225,7 +225,7 @@ impl Fallback {
 /// The parts of the prober's own time; parts without stamps are absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waits {
-    /// Before the send call, to entering the packet scheduler.
+    /// From before the send call until the packet scheduler.
     pub send: Option<Nanos>,
     /// `tx.qdisc`: entering the packet scheduler, to being handed to the driver.
     pub qdisc: Option<Nanos>,
@@ -241,7 +241,7 @@ pub struct Waits {
 pub struct Refusal {
     /// The meaning of the error.
     pub kind: RefusalKind,
-    /// The router or host that says so; `None` where this host does.
+    /// The router or host that reports it; `None` if this host does.
     pub from: Option<IpAddr>,
     /// The type of the ICMP message.
     pub icmp_type: u8,
@@ -280,13 +280,13 @@ pub enum RefusalKind {
 /// The reason why a packet answers no probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stray {
-    /// It is from a host that was not probed.
+    /// The answer is from a host that was not probed.
     Source,
     /// It lacks the cookie of the probe that it claims to answer: forged.
     Cookie,
     /// Its probe was never sent, or is forgotten.
     Unknown,
-    /// It is too short to identify its probe.
+    /// The answer is too short to identify its probe.
     Truncated,
 }
 
@@ -312,8 +312,8 @@ pub enum End {
     Deadline,
     /// [`Engine::remove`](crate::Engine::remove) or [`Engine::stop`](crate::Engine::stop).
     Removed,
-    /// Its network namespace is gone: the process ended or the name was removed. Probes in flight
-    /// are abandoned.
+    /// Its network namespace no longer exists: the process ended or the name was removed. Probes in
+    /// flight are abandoned.
     NamespaceGone,
     /// A system call failed that must not.
     Failed(String),

@@ -1,8 +1,8 @@
 //! A prober whose round-trip times are the kernel's.
 //!
-//! A user-space pinger adds its own wait for a CPU to the network's time. Here a round trip is
-//! measured from the kernel's stamp of the probe to its stamp of the answer; the prober's own time
-//! is reported beside it.
+//! A user-space pinger adds its own wait for a CPU to the network's time. This crate measures a
+//! round trip from the kernel's stamp of the probe to its stamp of the answer, and reports the
+//! prober's own time separately.
 //!
 //! ```no_run
 //! use std::net::Ipv4Addr;
@@ -28,15 +28,15 @@
 //! - **Each probe has one [`Outcome`]**, by [`Event::Probe`], however late: answered, lost,
 //!   refused, not sent. Later packets for it are [`Event::Late`] or [`Event::Duplicate`].
 //! - **Each target ends once**, by [`Event::Ended`], after its last outcome.
-//! - **A round trip is never computed from two clocks.** Where a kernel stamp is missing on either
+//! - **A round trip is never computed from two clocks.** If a kernel stamp is missing on either
 //!   side, or CLOCK_REALTIME was stepped between the two, it is user space's, and
 //!   [`Times::fallback`] says why.
 //! - **Sends are paced.** The phases of targets are spread over the interval; probes that could not
-//!   be sent in time are skipped and counted ([`Counters::skipped`]), never made up for by a burst.
+//!   be sent in time are skipped and counted ([`Counters::skipped`]), never followed by a burst.
 //! - **Memory is bounded**: at most [`MAX_IN_FLIGHT`] probes per target are remembered, and at most
 //!   [`Limits::events`] events wait. Overflows are counted.
-//! - **One thread a network namespace.** It enters the namespace, makes its sockets there and ends
-//!   there.
+//! - **One thread per network namespace.** It enters the namespace, makes its sockets there and
+//!   ends there.
 
 #![forbid(unsafe_code)]
 

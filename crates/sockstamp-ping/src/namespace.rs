@@ -12,8 +12,8 @@ pub enum Namespace {
     /// That of the thread that adds the target.
     #[default]
     Own,
-    /// The one that this file stands for. It is gone when the file is, or stands for another: a
-    /// process that has ended, a name that was removed.
+    /// The namespace of this file. It counts as ended when the file vanishes or belongs to another
+    /// namespace: a process ended, or a name was removed.
     Path(PathBuf),
 }
 
@@ -30,7 +30,7 @@ impl Namespace {
         Self::Path(format!("/proc/{pid}/ns/net").into())
     }
 
-    /// Move the calling thread there, for good, and tell how to look whether it still exists.
+    /// Move the calling thread there permanently, and return how to check that it still exists.
     pub(crate) fn enter(&self) -> io::Result<Presence> {
         let Self::Path(path) = self else {
             return Ok(Presence(None));

@@ -66,7 +66,7 @@ pub enum Protocol {
 /// The settings of a target. The defaults are those of ping(8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Ends after that many probes. `None`: goes on.
+    /// End after this many probes. `None`: never.
     pub count: Option<u64>,
     /// Time between probes. Default: 1 s.
     pub interval: Duration,
@@ -77,8 +77,7 @@ pub struct Settings {
     pub timeout: Duration,
     /// Ends that long after the target was added, whatever is still in flight. Default: none.
     pub deadline: Option<Duration>,
-    /// Sends the next probe as soon as an answer comes, or after 10 ms, in the place of the
-    /// interval.
+    /// Send the next probe as soon as an answer comes, or after 10 ms, instead of the interval.
     pub flood: bool,
     /// Bytes of payload, of ICMP and UDP. Fewer than 8 weaken the protection against forged
     /// answers. Default: 56.

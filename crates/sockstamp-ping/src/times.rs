@@ -44,7 +44,7 @@ impl Departure {
             (StampKind::Sched, TxTime::Software(time)) => self.sched = Some(time),
             (StampKind::Snd, TxTime::Software(time)) => self.driver = Some(time),
             (StampKind::Snd, TxTime::Hardware(time)) => self.interface = Some(time),
-            // TCP's and Bluetooth's, which no socket here asks for.
+            // Stamps of TCP and Bluetooth, which no socket here requests.
             _ => {}
         }
     }
@@ -87,7 +87,7 @@ pub(crate) fn times(departure: &Departure, arrival: &Arrival) -> Times {
     }
 }
 
-/// Stamps lie between the two readings of user space. The clock of an interface may run at another
+/// Stamps are between the two readings of user space. The clock of an interface may run at another
 /// rate: crystals are within some 100 ppm.
 fn longest(user_rtt: Nanos) -> Nanos {
     user_rtt + Nanos(user_rtt.0 / 1_000 + 1)

@@ -51,8 +51,8 @@ impl Identity {
     }
 }
 
-/// A column of integers of which rows may lack some. Rows behind the last value have none, so that
-/// a column which no message has costs nothing.
+/// A column of integers that rows may lack. Rows after the last value have none, so a column that
+/// no message has costs nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sparse {
     pub(crate) values: Vec<i64>,

@@ -1,4 +1,4 @@
-//! Say which file could not be written or read, and where.
+//! Errors: which file could not be written or read, and where.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub enum Error {
         /// The reason, such as a column that it lacks.
         reason: String,
     },
-    /// Bytes of the file are not what its footer says.
+    /// Bytes of the file contradict its footer.
     #[error("{}: damaged at byte {offset}: {reason}", path.display())]
     Damaged {
         /// The file.

@@ -103,7 +103,7 @@ fn write(group: &mut RowGroup<'_>, batch: &Batch) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Return the values that are there, and a level for each row.
+/// Return the present values, and a level for each row.
 fn dense(sparse: &Sparse, order: &[u32]) -> (Vec<i64>, Vec<i16>) {
     let mut values = Vec::with_capacity(sparse.values.len());
     let mut levels = Vec::with_capacity(order.len());

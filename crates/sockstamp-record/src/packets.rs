@@ -1,4 +1,4 @@
-//! Packets beside messages: a file of their own, one row per packet and direction.
+//! Packets, in a file next to that of the messages: one row per packet and direction.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
@@ -143,7 +143,7 @@ const COLUMNS: [(&str, bool, Value); 27] = [
     ),
 ];
 
-/// The headers: behind the others, where people do not look.
+/// The headers: after the other columns, where people do not look.
 const HEADERS: (&str, bool, Value) = ("headers", false, Bytes(|way| Some(way.packet.bytes.clone())));
 
 fn stamp(way: &Way, stage: PacketStage) -> Option<i64> {
@@ -255,7 +255,7 @@ impl PacketReader {
         self.0.rows()
     }
 
-    /// The bytes behind the last footer: rows that the writer had no time to finish.
+    /// The bytes after the last footer: rows that the writer had no time to finish.
     #[must_use]
     pub fn unread(&self) -> u64 {
         self.0.unread()

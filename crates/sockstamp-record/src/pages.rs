@@ -1,7 +1,7 @@
 //! Read pages by their place in a file, and none that claims to be larger than ours.
 //!
-//! The decoder makes room for as many bytes as a page's header claims to decompress to, before it
-//! looks at one of them.
+//! The decoder allocates as many bytes as a page's header claims to decompress to, before it reads
+//! any of them.
 
 use std::fs::File;
 use std::io::Cursor;
@@ -79,8 +79,8 @@ const BINARY: u8 = 8;
 const STRUCT: u8 = 12;
 
 impl Header<'_> {
-    /// Return the largest `uncompressed_page_size` (field 2). The decoder does not look at the
-    /// types of fields that it knows: `None` if one has another than it should.
+    /// Return the largest `uncompressed_page_size` (field 2). The decoder does not check the types
+    /// of fields that it knows: return `None` if one has a wrong type.
     fn claimed(mut self) -> Option<u64> {
         let mut claimed = None;
         let mut last = 0;
@@ -100,7 +100,7 @@ impl Header<'_> {
             .map(|claimed| claimed / 2)
     }
 
-    /// Skip the header of a kind of page: integers, but for flags and statistics.
+    /// Skip the header of a kind of page: integers, except flags and statistics.
     fn page(&mut self) -> Option<()> {
         let mut last = 0;
         while let Some((field, kind)) = self.field(&mut last)? {

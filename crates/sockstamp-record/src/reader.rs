@@ -39,7 +39,7 @@ impl Reader {
         })
     }
 
-    /// Share processors, and the memory of decoded row groups, with other readers: so many decode
+    /// Share processors, and the memory of decoded row groups, with other readers: this many decode
     /// at the same time.
     #[must_use]
     pub fn shared(self, readers: usize) -> Self {
@@ -58,7 +58,7 @@ impl Reader {
         self.table.rows()
     }
 
-    /// The bytes behind the last footer: rows that the writer had no time to finish.
+    /// The bytes after the last footer: rows that the writer had no time to finish.
     #[must_use]
     pub fn unread(&self) -> u64 {
         self.table.unread()
@@ -88,7 +88,7 @@ impl Reader {
         })
     }
 
-    /// Pass the messages in the same order, with so much of them; `take` may end it. This copies
+    /// Pass the messages in the same order, with these columns; `take` may end it. This copies
     /// none.
     ///
     /// # Errors

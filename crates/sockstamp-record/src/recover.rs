@@ -38,7 +38,7 @@ pub struct Recovered {
     pub after: u64,
 }
 
-/// Cut a file behind its last footer. One that ends there stays as it is.
+/// Cut a file after its last footer. A file that ends there does not change.
 ///
 /// # Errors
 ///

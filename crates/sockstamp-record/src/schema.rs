@@ -11,7 +11,7 @@ use sockstamp_model::message::Stamps;
 use sockstamp_model::part::Part;
 use sockstamp_model::stage::Stage;
 
-/// The version of the columns; raised when one changes its meaning or goes away.
+/// The version of the columns; raised when one changes its meaning or is removed.
 pub const VERSION: u32 = 1;
 
 /// The key of the version in a file's metadata.
@@ -87,7 +87,7 @@ pub(crate) const ALWAYS: [&str; 7] = [
     "stamps",
 ];
 
-/// The integers of a message that may be absent, beside stages, parts and stamps.
+/// The integers of a message that may be absent, besides stages, parts and stamps.
 pub(crate) const SOMETIMES: [&str; 5] = [
     "min_rtt_ns",
     "older_ns",

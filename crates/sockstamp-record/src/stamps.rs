@@ -11,7 +11,7 @@ use sockstamp_model::stage::{Stage, StageMap};
 use crate::schema::STAMPS;
 
 /// The places of stamps in [`Stamps::named`], from the last of a message's path to its first, each
-/// with the stages that lie between it and the one before it in this list.
+/// with the stages between it and the one before it in this list.
 const BACKWARDS: [(usize, &[Stage]); STAMPS] = [
     (10, &[]),
     (9, &[Stage::RxApp, Stage::RxWakeup]),

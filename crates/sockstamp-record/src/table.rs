@@ -142,7 +142,7 @@ impl Table {
         Ok(groups)
     }
 
-    /// Say that a row group has rows that cannot be.
+    /// Report that a row group has impossible rows.
     pub(crate) fn damaged(&self, group: usize, reason: String) -> Error {
         Error::Damaged {
             path: self.path.clone(),
@@ -233,7 +233,7 @@ fn offset_of(group: &RowGroupMetaData) -> u64 {
     group.columns().first().map_or(0, begin_of)
 }
 
-/// Find our columns, or say why the file is another's.
+/// Find our columns, or report why the file is not ours.
 fn places<T: Rows>(footer: &Footer) -> Result<Vec<Option<usize>>, String> {
     let (key, expected) = T::VERSION;
     let metadata = footer.metadata.file_metadata();
@@ -271,7 +271,7 @@ fn places<T: Rows>(footer: &Footer) -> Result<Vec<Option<usize>>, String> {
     T::columns().into_iter().map(place).collect()
 }
 
-/// Check that row groups lie before the footer and are no larger than ours.
+/// Check that row groups are before the footer and no larger than ours.
 fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
     let here = |reason| (footer.begin, reason);
     let metadata = &footer.metadata;
@@ -316,11 +316,11 @@ fn sound(footer: &Footer) -> Result<(), (u64, &'static str)> {
     Ok(())
 }
 
-/// Integers of a column, with a place for each row once one of them is there.
+/// Integers of a column, with a place for each row once there is a value.
 #[derive(Debug, Default)]
 struct Integers {
     values: Vec<i64>,
-    /// Empty if all are there, or none is.
+    /// Empty if all values are present, or none is.
     there: Vec<bool>,
 }
 
@@ -473,7 +473,7 @@ impl Decoded {
         }))
     }
 
-    /// Say that a column has a value that cannot be.
+    /// Report that a column has an impossible value.
     pub(crate) fn wrong(&self, column: usize) -> String {
         let name = self.names.get(column).map_or("", |column| column.name.as_str());
         format!("column {name}: it has an impossible value")

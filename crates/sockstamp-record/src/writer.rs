@@ -2,8 +2,8 @@
 //!
 //! Each footer of the file describes all row groups before it, so that the file is readable up to
 //! its last footer whenever the writer is killed (parquet.apache.org, file format, "Error
-//! Recovery"). A reader that knows nothing of this looks at the end of a file only: [`recover`]
-//! cuts a file there.
+//! Recovery"). Other readers look only at the end of a file: [`recover`] cuts it after the last
+//! footer.
 //!
 //! [`recover`]: crate::recover
 
@@ -43,7 +43,7 @@ pub struct FileWriter<T> {
 }
 
 impl<T: Rows> FileWriter<T> {
-    /// Create a file, or empty the one that is there. `facts` are kept in its metadata.
+    /// Create a file, or empty an existing one. `facts` are kept in its metadata.
     ///
     /// # Errors
     ///
@@ -97,8 +97,8 @@ impl<T: Rows> FileWriter<T> {
     ///
     /// # Errors
     ///
-    /// If the file cannot be written, as on a full disk. It is cut behind its last footer then,
-    /// and takes no more.
+    /// If the file cannot be written, as on a full disk. It is then cut after its last footer, and
+    /// accepts no more.
     pub fn write(&mut self, batch: &T) -> Result<(), Error> {
         if batch.is_empty() {
             return Ok(());
@@ -111,7 +111,7 @@ impl<T: Rows> FileWriter<T> {
     ///
     /// # Errors
     ///
-    /// As those of [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn finish(mut self) -> Result<(u64, u64), Error> {
         let described = self.describe_all();
         self.cut_if_failed(described)?;
@@ -173,7 +173,7 @@ impl<T> FileWriter<T> {
         if result.is_err() {
             // Its buffer is written when it is dropped, as far as there is room.
             drop(self.parquet.take());
-            // The first error is the one to tell.
+            // Report the first error.
             let _ = self.file.set_len(self.readable);
         }
         result

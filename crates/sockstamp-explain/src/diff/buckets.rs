@@ -11,7 +11,7 @@ const LONGEST_BIT: u32 = 40;
 /// Durations by bucket, each with its weight.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Buckets {
-    /// From the first bucket that counted something to the last.
+    /// Iterate from the first non-empty bucket to the last.
     counts: Vec<u64>,
     first: usize,
 }

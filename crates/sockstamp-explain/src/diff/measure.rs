@@ -14,7 +14,7 @@ pub enum Measure {
     Sent,
     /// Until received messages were read.
     Read,
-    /// From the send call to the read call, of whole lives.
+    /// The time of whole lives, from the send call to the read call.
     Life,
     /// A stage.
     Stage(Stage),

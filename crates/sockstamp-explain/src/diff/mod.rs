@@ -26,7 +26,7 @@ pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.9
 const DRAWN: usize = 200;
 /// Neighbouring windows that are drawn together: moments resemble those before them.
 const BLOCK: usize = 5;
-/// Messages beyond a quantile, under which nothing is said about it.
+/// The least number of messages beyond a quantile for a statement about it.
 const BEYOND: f64 = 20.0;
 /// A smaller change is none: buckets are 3 % wide.
 const LEAST: f64 = 0.05;
@@ -131,8 +131,8 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// Return half the width of an interval that would have so many deviations on either side if
-    /// there were blocks without number.
+    /// Return half the width of an interval that would span this many deviations on either side if
+    /// there were infinitely many blocks.
     fn margin(&self, measure: Measure, quantile: usize, factor: f64) -> Option<f64> {
         let figures: Vec<f64> = (self.populations.iter())
             .filter_map(|of| of.get(&measure)?[quantile])

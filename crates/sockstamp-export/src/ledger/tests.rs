@@ -9,7 +9,7 @@ use crate::format::Format;
 use crate::grouped::GROUPED;
 use crate::point::Point;
 
-/// Groups are named by their port; those above 1000 are gone.
+/// Groups are named by their port; those above 1000 have ended.
 struct Ports;
 
 impl Naming for Ports {

@@ -1,8 +1,8 @@
-//! From an id or a name to a container's cgroup.
+//! Find a container's cgroup by an id or a name.
 //!
 //! Ids, and the names of services, are in the paths of cgroups. Other names are looked up in the
-//! state that docker and podman keep, and in the names of the log files that kubelet links, each
-//! where it is by default; no runtime is asked.
+//! state files of docker and podman, and in the names of kubelet's log files, at their default
+//! paths; no runtime is contacted.
 
 mod file;
 mod names;
@@ -24,7 +24,7 @@ use self::file::entries;
 use self::names::{DOCKER, KUBERNETES, Names, PODMAN};
 use crate::cgroup;
 
-/// A container that was asked for by its id or name.
+/// A container that was requested by its id or name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// Its runtime and id.
@@ -122,7 +122,7 @@ struct Candidate {
     names: Vec<Name>,
     /// The path from the root of the hierarchy.
     cgroup: PathBuf,
-    /// It is inside another container.
+    /// The container is inside another one.
     nested: bool,
 }
 
@@ -218,7 +218,7 @@ fn list(candidates: &[&Candidate]) -> String {
 #[derive(Debug, Clone, Default)]
 struct Place {
     container: Option<Container>,
-    /// It is in a container, not only in a service.
+    /// The cgroup is in a container, not only in a service.
     contained: bool,
     /// The user that may make cgroups there: delegation is the ownership of a directory
     /// (cgroups(7), "Cgroups delegation: delegating a hierarchy to a less privileged user").

@@ -1,4 +1,4 @@
-//! The names of containers, from the files that runtimes keep. No runtime is asked.
+//! The names of containers, from the files of runtimes. No runtime is contacted.
 //!
 //! Names kept by root's runtimes apply to every container. Names kept by a user's podman are that
 //! user's claim, and apply only to containers below that user's cgroups.

@@ -5,8 +5,8 @@ use std::fmt;
 use super::table::MAX_TESTS;
 use crate::name::shows;
 
-/// An expression that cannot be used. It prints as a line that says why, the expression, and a line
-/// that points.
+/// An invalid expression. It prints as three lines: the reason, the expression, and a line that
+/// points at the place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FilterError {
     text: String,

@@ -128,7 +128,7 @@ impl Primitive {
     fn holds(&self, ends: &Ends) -> bool {
         match self {
             Self::Protocol(protocol) => ends.protocol == *protocol,
-            // A socket that is bound to no address has only the other one to tell by.
+            // A socket that is bound to no address shows only its other address.
             Self::Version(version) => {
                 let is_v4 = ends.source.0.is_ipv4() || ends.destination.0.is_ipv4();
                 is_v4 == (*version == Version::V4)

@@ -374,7 +374,7 @@ impl<'a> Parser<'a> {
 
 /// The reason why a value is invalid.
 enum Wrong {
-    /// It is not a value; this is expected.
+    /// The word is not a value; this is expected.
     Word(&'static str),
     Value(Problem),
 }

@@ -14,7 +14,7 @@ pub struct Table {
     tests: Vec<Test>,
 }
 
-/// A condition, and where to go on.
+/// A condition, and the next steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Test {
     /// The condition to test.

@@ -276,7 +276,7 @@ fn length_and_depth_are_bounded() {
     }
 }
 
-/// The way through a table, as the kernel goes it.
+/// Evaluate a table as the kernel does.
 fn accepts(table: &Table, ends: &Ends) -> bool {
     let bits = |address: IpAddr| match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),

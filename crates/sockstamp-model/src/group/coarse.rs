@@ -117,7 +117,7 @@ impl GroupHistogram {
         self.0.as_ref().map_or(0, |counted| counted.sum_ns)
     }
 
-    /// The largest latency, exact but for [differences](Self::since); `None` if nothing was
+    /// The largest latency, exact except for [differences](Self::since); `None` if nothing was
     /// counted.
     #[must_use]
     pub fn max(&self) -> Option<Nanos> {
@@ -165,7 +165,7 @@ impl Counted {
         }))
     }
 
-    /// No count yet: one is to be added to this slot.
+    /// No count yet: one must be added to this slot.
     fn starting_at(first: usize) -> Self {
         Self {
             first,

@@ -25,7 +25,7 @@ pub struct GroupCgroup {
 pub struct GroupInterface {
     /// The network namespace that it is in.
     pub netns: NetnsInode,
-    /// Its index there; 0 if the socket had no route when it was looked at.
+    /// Its index there; 0 if the socket had no route when the key was formed.
     pub index: u32,
     /// Its name; `None` if it could not be looked up.
     pub name: Option<Name>,

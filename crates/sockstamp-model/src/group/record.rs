@@ -6,8 +6,8 @@ use crate::stage::Direction;
 use crate::summary::record_parts;
 
 impl GroupDirection {
-    /// Add a message as often as its weight says: to the counters, and to the distributions if it
-    /// is valid. Its direction is not looked at.
+    /// Add a message by its weight: to the counters, and to the distributions if it is valid. Its
+    /// direction is ignored.
     pub fn record(&mut self, message: &Message) {
         let weight = u64::from(message.weight);
         if message.is_connection() {

@@ -1,11 +1,11 @@
 //! Read the headers of IP, TCP and UDP out of a packet's first bytes.
 
-/// The fields that tell a packet from others of its flow.
+/// The fields that distinguish a packet from others of its flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Headers {
     /// The id of IPv4, or of a fragment of IPv6; `None` if it has none.
     pub id: Option<u32>,
-    /// Where its bytes are in a datagram that was cut into fragments; `None` if it is no fragment.
+    /// The place of its bytes in a fragmented datagram; `None` if it is no fragment.
     pub fragment: Option<u16>,
     /// The segment of TCP that it carries.
     pub segment: Option<Segment>,

@@ -25,7 +25,7 @@ pub enum PacketStage {
     Driver,
     /// The host has received it, and put it together with others (GRO).
     Softirq,
-    /// It is about to be queued at its socket.
+    /// The packet is about to be queued at its socket.
     Socket,
 }
 
@@ -89,12 +89,12 @@ pub struct Packet {
     pub length: u32,
     /// Its segments, if it has some.
     pub segments: Option<Segments>,
-    /// Its bytes from the IP header on, as many as were asked for.
+    /// Its bytes from the IP header on, as many as were requested.
     pub bytes: Box<[u8]>,
 }
 
 impl Packet {
-    /// Return what the headers say; `None` if they are not all there.
+    /// Return the fields of the headers; `None` if they are incomplete.
     #[must_use]
     pub fn headers(&self) -> Option<Headers> {
         Headers::parse(&self.bytes, self.length)

@@ -104,8 +104,8 @@ pub struct DirectionSummary {
     /// `tcpi_data_segs_out` counts them. `None` for RX, during a measurement, of recordings, and
     /// without BPF timestamping.
     pub segments: Option<u64>,
-    /// Segments that arrived behind a missing one, as TCPOFOQueue of nstat(8) counts them; always 0
-    /// for TX.
+    /// Segments that arrived while an earlier one was missing, as TCPOFOQueue of nstat(8) counts
+    /// them; always 0 for TX.
     pub out_of_order: u64,
     /// Messages whose request or answer is ambiguous, by weight. TX: sends with requests still
     /// unread, without `app.service`; RX: answers while more than one request was in flight,
@@ -122,7 +122,7 @@ pub struct DirectionSummary {
     pub sent: Histogram,
     /// The distribution of the sum of a message's stages.
     pub total: Histogram,
-    /// RX: the same reads for `--cumulative`, which tells the protocols apart. Not in the JSON of a
+    /// RX: the same reads for `--cumulative`, which separates the protocols. Not in the JSON of a
     /// summary.
     pub cumulative: Cumulative,
 }
@@ -138,8 +138,8 @@ impl DirectionSummary {
         }
     }
 
-    /// Add a message as often as its weight says: to the counters, and to the distributions if it
-    /// is valid. Its direction is not looked at.
+    /// Add a message by its weight: to the counters, and to the distributions if it is valid. Its
+    /// direction is ignored.
     pub fn record(&mut self, message: &Message) {
         let weight = u64::from(message.weight);
         if message.is_connection() {
@@ -257,7 +257,7 @@ impl Serialize for DirectionSummary {
     }
 }
 
-/// Add the parts of a message that took time, as often as its weight says.
+/// Add the parts of a message that took time, by its weight.
 pub(crate) fn record_parts(parts: &mut PartMap<Option<PartSummary>>, message: &Message, weight: u64) {
     for (part, &duration) in message.parts.iter() {
         let Some(duration) = duration.filter(|duration| *duration > Nanos::ZERO) else {

@@ -6,24 +6,25 @@ use serde::Serialize;
 
 use crate::clock::Nanos;
 
-/// The NICs' own stamps, where NICs stamp sends and a measurement may ask them to.
+/// The NICs' own stamps, if NICs stamp sends and a measurement may request them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct NicStamps {
-    /// Sent messages for which the NIC was asked for a stamp.
+    /// Sent messages for which a stamp of the NIC was requested.
     pub asked: u64,
-    /// Sent messages for which it was not asked, because the rate was used up. They are measured
-    /// all the same.
+    /// Sent messages for which none was requested, because the rate was used up. They are measured
+    /// nevertheless.
     pub spared: u64,
 }
 
-/// Tags of TCP connections: options that tell the other end which numbers bytes have here.
+/// Tags of TCP connections: options that tell the other end the sequence numbers of bytes on this
+/// host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tags {
     /// Tags that were written.
     pub written: u64,
     /// Tags that were read.
     pub read: u64,
-    /// Those that contradicted an earlier one of the same connection.
+    /// Tags that contradicted an earlier one of the same connection.
     pub changed: u64,
     /// Tags that were not written because no segment had room for one.
     pub no_room: u64,
@@ -51,8 +52,8 @@ impl fmt::Display for Tags {
     }
 }
 
-/// The parts of the time in which TCP was measured, where it was not all of it. Counts of messages
-/// are estimated then: a message in a window stands for `one_of`.
+/// The windows in which TCP was measured, if it was not measured all the time. Counts of messages
+/// are estimates then: a message in a window has the weight `one_of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Windows {
     /// Windows so far.
@@ -78,7 +79,7 @@ pub struct Windows {
 /// The cost of a measurement as its last looks found it, in millionths of one core's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Cost {
-    /// The most that it is to cost.
+    /// The ceiling of the cost.
     #[serde(rename = "ceiling_ppm")]
     pub ceiling: u32,
     /// The programs.
@@ -92,7 +93,7 @@ pub struct Cost {
     pub rate_cap: Option<u32>,
     /// The rate was lowered, because of the ceiling.
     pub lowered: bool,
-    /// Looks at the cost.
+    /// Samples of the cost.
     pub looks: u64,
     /// Looks after which even the cheapest way of measuring cost more than the ceiling.
     pub over: u64,

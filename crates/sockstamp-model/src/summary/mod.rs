@@ -21,20 +21,20 @@ pub(crate) use self::direction::record_parts;
 pub use self::direction::{Cumulative, DirectionSummary, Reads, StageSummary};
 pub use self::measuring::{Cost, NicStamps, Tags, Windows};
 
-/// The version of the JSON of [`Summary`]; raised when a key changes its meaning or goes away.
+/// The version of the JSON of [`Summary`]; raised when a key changes its meaning or is removed.
 pub const JSON_VERSION: u32 = 1;
 
 /// Connections of the selected flows. Their times are the stages `conn.handshake` of sent and
 /// `conn.accept` of received messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Connections {
-    /// Those that this side opened, and that were established.
+    /// Connections that this side opened, and that were established.
     pub opened: u64,
-    /// Those that this side accepted.
+    /// Connections that this side accepted.
     pub accepted: u64,
     /// SYNs that were sent again, of all that this side tried to open.
     pub syns_again: u64,
-    /// Those that failed, or whose accept was not seen, by verdict.
+    /// Connections that failed, or whose accept was not seen, by verdict.
     pub failed: BTreeMap<Verdict, u64>,
 }
 
@@ -91,15 +91,15 @@ pub struct Lost {
     pub turned_away: u64,
     /// Times that a flow looked for its group and found no slot.
     pub groups: u64,
-    /// Reads and sends of UDP sockets, and connects before some, that came before UDP's programs
-    /// were attached. They are no messages.
+    /// Reads, sends and connects of UDP sockets before UDP's programs were attached. They are not
+    /// messages.
     pub datagrams: u64,
     /// Times that the kernel skipped one of our programs because it had interrupted the same
     /// program on that CPU. Messages that lack a stamp for that reason are refused, or stay in
     /// flight.
     pub skipped: u64,
-    /// Connections that existed at the start and were not looked at, because a task does not
-    /// release the lock of one: that one and those that the kernel comes to after it.
+    /// Connections that existed at the start and were not examined, because a task did not release
+    /// the lock of one: that connection, and those after it in the kernel's order.
     pub not_adopted: u64,
 }
 
@@ -110,7 +110,7 @@ pub struct Throttled {
     pub cgroup: Name,
     /// Periods in which it ran.
     pub periods: u64,
-    /// Those in which the quota was used up, and its programs had to wait for the next.
+    /// Periods in which the quota was used up, and its programs had to wait for the next.
     pub throttled: u64,
     /// Time that they were held up, as the kernel sums it over CPUs.
     #[serde(rename = "time_ns")]
@@ -154,7 +154,7 @@ pub struct Summary {
     pub tags: Option<Tags>,
     /// The windows, if messages of TCP are measured in windows.
     pub windows: Option<Windows>,
-    /// The cost, if it is held below a ceiling, after the first look at it.
+    /// The cost, if there is a ceiling for it, after the first sample.
     pub cost: Option<Cost>,
     /// Of the CPU quotas that hold for the target, the one that was used up most often, if any was.
     pub throttled: Option<Throttled>,

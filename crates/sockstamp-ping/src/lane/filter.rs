@@ -44,7 +44,7 @@ impl Loads {
     }
 }
 
-/// Goes on if so, else rejects.
+/// Continue if so, otherwise reject.
 fn demand(jump: u16, value: u32) -> [SockFilter; 2] {
     [
         SockFilter::new(jump, 1, 0, value),

@@ -135,7 +135,7 @@ impl Port {
         sent.map(drop)
     }
 
-    /// Begin to count anew when nothing is awaited any more: ids begin at 0 when the option is set
+    /// Restart the count when nothing is awaited any more: ids begin at 0 when the option is set
     /// after it was not (`sock_set_timestamping()` in net/core/sock.c, v6.18).
     fn settle(&mut self, now: Timestamp<Monotonic>) {
         if let Ids::Kernels { uncertain, last } = &mut self.ids

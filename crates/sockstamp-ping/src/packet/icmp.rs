@@ -50,7 +50,7 @@ pub(crate) fn write_payload(packet: &mut Vec<u8>, cookie: u64, payload: usize) {
 }
 
 /// Return true if a payload begins with the cookie, as far as a probe of `sent` bytes has one;
-/// `None` if it is too short to tell.
+/// `None` if it is too short.
 pub(crate) fn has_cookie(payload: &[u8], cookie: u64, sent: usize) -> Option<bool> {
     let expected = &cookie.to_be_bytes()[..sent.min(COOKIE)];
     Some(payload.get(..expected.len())? == expected)

@@ -22,7 +22,7 @@ pub(super) struct Destination {
     pub(super) source: Option<(IpAddr, Timestamp<Monotonic>)>,
 }
 
-/// Time for which a source address is taken for the route's.
+/// Time for which a source address counts as that of the route.
 pub(super) const SOURCE_HOLDS: Nanos = Nanos::from_secs(1);
 
 /// Return the sequence number of a SYN: the probe's low bits, and unpredictable ones.

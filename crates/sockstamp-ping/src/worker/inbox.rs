@@ -144,7 +144,7 @@ impl QueueEntry {
                 quoted: Head::of(original.packet),
                 read: Reading::take(),
             }))),
-            // Nothing here sends without a copy, or at a time of its own.
+            // These sockets send neither without a copy nor at a requested time.
             _ => None,
         }
     }

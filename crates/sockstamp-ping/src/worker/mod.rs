@@ -187,7 +187,7 @@ impl Worker {
         Ok(worker)
     }
 
-    /// Until there is nothing left to do, or the namespace is gone.
+    /// Run until there is nothing left to do, or the namespace has ended.
     pub(crate) fn run(mut self) {
         let mut inbox = Inbox::new();
         let mut ready = vec![EpollEvent::empty(); READY];
@@ -204,7 +204,7 @@ impl Worker {
         self.leave_ends();
     }
 
-    /// Wait until all ends have found room, unless the reader is gone.
+    /// Wait until all ends have found room, unless there is no reader any more.
     fn leave_ends(&mut self) {
         self.outbox.tell();
         while self.outbox.has_ends() && !self.outbox.is_closed {
@@ -267,7 +267,7 @@ impl Worker {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Add(batch, reply)) => {
-                    // Ignore the error: if the caller is gone, the targets end with the engine.
+                    // Ignore the error: without a caller, the targets end with the engine.
                     let _ = reply.send(self.add_all(&batch));
                 }
                 Ok(Command::Remove(id)) => self.end(id, End::Removed),
@@ -505,7 +505,7 @@ impl Worker {
         }
     }
 
-    /// Nothing more comes of this target.
+    /// The target has ended: no more events of it come.
     fn end(&mut self, id: TargetId, end: End) {
         let Some(destination) = self.targets.get(&id).map(|target| target.destination) else {
             return;

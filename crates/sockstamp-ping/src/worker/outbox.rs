@@ -41,7 +41,7 @@ pub(super) struct Outbox {
     shared: Shared,
     /// The time when the counters were last published.
     reported: Timestamp<Monotonic>,
-    /// The reader is gone.
+    /// There is no reader any more.
     pub(super) is_closed: bool,
 }
 

@@ -115,7 +115,7 @@ impl Worker {
         match &lane.kind {
             Kind::Ping | Kind::RawIcmp { .. } => {
                 let echo = lane.echo_reply(head).ok_or((Stray::Truncated, None))?;
-                // The head is looked at, the rest is counted.
+                // Examine the head, and count the rest.
                 let payload = echo.payload.len() + incoming.received.length - head.len();
                 let destination = self.destination_at(number, from.ip(), 0)?;
                 let (probe, sent) = self.remembered(destination, echo.sequence)?;
@@ -353,7 +353,7 @@ impl Worker {
         }
     }
 
-    /// A connection is there, or will not be.
+    /// The connection is established, or has failed.
     pub(super) fn receive_from_connection(&mut self, token: u64) {
         let read = Reading::take();
         let Ok(destination) = u32::try_from((token & !CONNECTION) >> 32) else {

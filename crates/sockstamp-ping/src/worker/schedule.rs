@@ -41,7 +41,7 @@ pub(super) struct Schedule {
 const CATCH_UP: f64 = 4.0;
 /// This many probes together are no burst, and cost the prober one wake-up.
 const TOGETHER: u64 = 4;
-/// 10 000 a second are no burst.
+/// 10 000 per second are no burst.
 const LONGEST_GAP: Nanos = Nanos::from_micros(100);
 
 impl Default for Schedule {
@@ -96,8 +96,8 @@ impl Schedule {
         Some(target)
     }
 
-    /// The shortest mean time between probes. It is the longer, the fewer there are, and must not
-    /// hold back those that are due together by chance.
+    /// The shortest mean time between probes. It grows as targets become fewer, and must not delay
+    /// probes that are due together by chance.
     fn gap(&self) -> Nanos {
         if self.floods > 0 {
             return Nanos::ZERO;

@@ -20,7 +20,7 @@ use super::destination::{SOURCE_HOLDS, initial_sequence};
 use super::schedule::Timer;
 use super::{CONNECTION, GRACE, Worker};
 
-/// A flood without answers goes on that often.
+/// A flood without answers continues this often.
 const FLOOD: Nanos = Nanos::from_millis(10);
 
 /// The result of a send call.
@@ -31,7 +31,7 @@ struct Sent {
 }
 
 impl Worker {
-    /// Send the next probe of a target, and say when the one after it is due.
+    /// Send the next probe of a target, and return when the one after it is due.
     pub(super) fn send(&mut self, id: TargetId) -> Result<()> {
         let Some(target) = self.targets.get_mut(&id) else {
             return Ok(());
@@ -156,8 +156,8 @@ impl Worker {
         }
     }
 
-    /// Our address on the way to a destination. Routes change: it is asked for again from time to
-    /// time, and the checksum of a SYN in between would be wrong, so that it would be lost.
+    /// Our address on the route to a destination. Routes change, so it is looked up again from time
+    /// to time. The checksum of a SYN in between would be wrong, and the SYN would be lost.
     fn source(&mut self, destination: u32, now: Timestamp<Monotonic>) -> io::Result<IpAddr> {
         let known = &self.destinations[&destination];
         let holds = |found: Timestamp<Monotonic>| now.since(found).is_some_and(|age| age < SOURCE_HOLDS);

@@ -23,7 +23,7 @@ pub fn target(host: &Host, address: IpAddr, protocol: Protocol, count: u64) -> T
     target
 }
 
-/// All that was told of some targets.
+/// All events of some targets.
 #[derive(Debug, Default)]
 pub struct Story {
     pub events: Vec<Event>,

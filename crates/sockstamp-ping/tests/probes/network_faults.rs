@@ -364,7 +364,8 @@ fn reply(request: &[u8], forgery: Forgery) -> Vec<u8> {
     reply
 }
 
-/// Open the sockets of a forger in `host`: one sends from `other`. They hear requests from here on.
+/// Open the sockets of a forger in `host`: one sends from `other`. They receive requests from now
+/// on.
 fn forger_sockets(host: &Host, other: Ipv4Addr) -> [Socket; 2] {
     let open = || Socket::new(Domain::IPV4, Type::RAW, Some(IpProtocol::ICMPV4)).unwrap();
     let (socket, elsewhere) = host.enter(|| (open(), open()));
