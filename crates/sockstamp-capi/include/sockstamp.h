@@ -2,9 +2,9 @@
 /*
  * libsockstamp: timestamps and zerocopy of Linux sockets.
  *
- * The man pages of section 3 are made of the comments below, a page for each "DOC:" and what
- * follows it. sockstamp(3) comes first. Bits and numbers that the kernel's headers name too have
- * the same value here.
+ * The man pages of section 3 are generated from the comments below: a page for each "DOC:" and the
+ * declarations after it. sockstamp(3) comes first. Bits and numbers that the kernel's headers name
+ * too have the same value here.
  */
 #ifndef SOCKSTAMP_H
 #define SOCKSTAMP_H
@@ -26,26 +26,26 @@ extern "C" {
  * the messages of a socket, and sends and receives without copying. It works on any socket that the
  * program has, by its file descriptor, and needs no privilege.
  *
- * sockstamp_options(3) asks for stamps, sockstamp_message(3) sends and receives messages with them,
- * sockstamp_queue(3) reads the stamps of sent messages, sockstamp_matcher(3) says which message a
- * stamp is of, and sockstamp_clock(3) relates the clocks. sockstamp_interface(3) tells what a
- * network interface can stamp. sockstamp_sender(3) and sockstamp_receiver(3) are for zerocopy.
- * sockstamp_completions(3) reads from memory what the queue has, without a system call, where the
- * service of that name runs.
+ * sockstamp_options(3) requests stamps, sockstamp_message(3) sends and receives messages with them,
+ * sockstamp_queue(3) reads the stamps of sent messages, sockstamp_matcher(3) finds the message of a
+ * stamp, and sockstamp_clock(3) relates the clocks. sockstamp_interface(3) reports what a network
+ * interface can stamp. sockstamp_sender(3) and sockstamp_receiver(3) are for zerocopy. While the
+ * service of that name runs, sockstamp_completions(3) reads from memory what the queue has, without
+ * a system call.
  *
  * Errors: a function that can fail returns an int, 0 or more on success and a negative errno(3)
- * otherwise; errno is not set. Beside the errors of each page, -EFAULT is a pointer that is
- * NULL and may not be, -EBADF a file descriptor that is negative, -EINVAL an argument without
- * meaning, and -ENOTRECOVERABLE a fault of the library, reported on stderr: the handles of
- * that call can only be freed. No function unwinds into C. Where no memory is left for a handle,
- * the program is aborted.
+ * otherwise; errno is not set. Besides the errors of each page, -EFAULT means that a pointer is
+ * NULL but must not be, -EBADF that a file descriptor is negative, -EINVAL that an argument has no
+ * meaning, and -ENOTRECOVERABLE a fault of the library, reported on stderr: the handles of that
+ * call can only be freed. No function unwinds into C. If no memory is left for a handle, the
+ * program is aborted.
  *
  * Handles are made by _create, which sets the pointer to NULL if it fails, and freed by _free,
- * which takes NULL. A handle serves one thread at a time; different handles know nothing of each
+ * which takes NULL. Only one thread at a time may use a handle; handles are independent of each
  * other. Nothing else allocates memory.
  *
- * Structures are filled by the library as a whole, reserved fields with 0. In those that the
- * program fills, reserved fields are 0.
+ * The library fills structures as a whole, reserved fields with 0. In structures that the program
+ * fills, reserved fields must be 0.
  */
 
 /**
@@ -58,10 +58,10 @@ const char *sockstamp_version(void);
 /**
  * DOC: sockstamp_clock - times, and the clocks that they are on
  *
- * The kernel's stamps are on CLOCK_REALTIME, those of a network interface on a clock of its
- * own (PHC). A time names its clock, and times of two clocks are neither compared nor subtracted:
- * an offset has to convert one first. An offset holds until CLOCK_REALTIME is stepped. Measure it
- * anew from time to time, or when a timerfd with TFD_TIMER_CANCEL_ON_SET reports a step.
+ * The kernel's stamps are on CLOCK_REALTIME, those of a network interface on a clock of its own
+ * (PHC). A time names its clock, and times of two clocks are neither compared nor subtracted: an
+ * offset must convert one first. An offset holds until CLOCK_REALTIME is stepped. Measure it again
+ * from time to time, or when a timerfd with TFD_TIMER_CANCEL_ON_SET reports a step.
  */
 
 /**
@@ -108,11 +108,11 @@ struct sockstamp_offset {
 /**
  * sockstamp_offset_measure() - measure the offset between two clocks
  * @from: SOCKSTAMP_CLOCK_REALTIME, SOCKSTAMP_CLOCK_MONOTONIC or SOCKSTAMP_CLOCK_TAI.
- * @to: One of these, too.
+ * @to: One of the same.
  * @offset: Where to put the offset.
  *
- * Takes some microseconds. That of a network interface's clock is for ptp4l(8) and phc2sys(8) to
- * know; fill a struct sockstamp_offset by hand.
+ * Takes some microseconds. The offset of a network interface's clock is known to ptp4l(8) and
+ * phc2sys(8): fill a struct sockstamp_offset by hand.
  *
  * Return: 0. -EINVAL for another clock.
  */
@@ -120,11 +120,11 @@ int sockstamp_offset_measure(enum sockstamp_clock from, enum sockstamp_clock to,
 			     struct sockstamp_offset *offset);
 
 /**
- * sockstamp_time_convert() - take a time to another clock
+ * sockstamp_time_convert() - convert a time to another clock
  * @time: The time, which is replaced.
  * @offset: The offset from its clock. Saturates at the ends of the clock.
  *
- * Return: 0. -EINVAL if the time is not on the clock that the offset is from: it is left as it was.
+ * Return: 0. -EINVAL if the time is not on the clock that the offset is from: it does not change.
  */
 int sockstamp_time_convert(struct sockstamp_time *time, const struct sockstamp_offset *offset);
 
@@ -134,7 +134,7 @@ int sockstamp_time_convert(struct sockstamp_time *time, const struct sockstamp_o
  * @earlier: Another.
  * @ns: Where to put the nanoseconds between them, negative if @later is the earlier one.
  *
- * Return: 0. -EINVAL if they are on two clocks, or one is on none: @ns is left as it was.
+ * Return: 0. -EINVAL if they are on two clocks, or one is on none: @ns does not change.
  */
 int sockstamp_time_since(const struct sockstamp_time *later, const struct sockstamp_time *earlier,
 			 int64_t *ns);
@@ -148,7 +148,7 @@ int sockstamp_time_since(const struct sockstamp_time *later, const struct sockst
 /**
  * struct sockstamp_interface - the stamping features of an interface
  * @stamps: SOCKSTAMP_TX_SOFTWARE, SOCKSTAMP_TX_HARDWARE, SOCKSTAMP_RX_SOFTWARE and
- * SOCKSTAMP_RX_HARDWARE, as far as it takes these stamps and gives them out.
+ * SOCKSTAMP_RX_HARDWARE, as far as it takes and delivers these stamps.
  * @phc_index: n for /dev/ptpn, or -1 without a clock.
  */
 struct sockstamp_interface {
@@ -157,9 +157,9 @@ struct sockstamp_interface {
 };
 
 /**
- * sockstamp_interface_query() - ask the driver of an interface
+ * sockstamp_interface_query() - query the driver of an interface
  * @name: Its name, in this network namespace.
- * @interface: Where to put the answer. A driver that does not know the question can stamp nothing.
+ * @interface: Where to put the answer. A driver without this query can stamp nothing.
  *
  * Return: 0. -EINVAL if no interface can have that name, -ENODEV if none has it.
  */
@@ -169,46 +169,47 @@ int sockstamp_interface_query(const char *name, struct sockstamp_interface *inte
  * DOC: sockstamp_options - stamping options of a socket
  *
  * The bits are those of SO_TIMESTAMPING, by their names without SOF_TIMESTAMPING. A bit that takes
- * stamps brings the one that gives them out.
+ * stamps also sets the bit that delivers them.
  *
- * Note: a stamp of TCP belongs to a byte, the last of its send call, and an ACK stamp
- * means that everything up to that byte has arrived. Of sends that share a packet the last one's
- * stamp is all that comes. Ids of TCP count bytes: from the next one written with
- * SOCKSTAMP_OPT_ID_TCP, from the oldest that is not acknowledged with SOCKSTAMP_OPT_ID alone. Ids
- * of datagrams count the sends that asked for a stamp. SCHED and SND come again on each device that
- * a packet crosses. The kernel begins to stamp received packets some milliseconds after the first
- * socket of the host has asked for it.
+ * Note: a stamp of TCP belongs to a byte, the last of its send call, and an ACK stamp means that
+ * everything up to that byte has arrived. If several sends share a packet, only the stamp of the
+ * last one comes. Ids of TCP count bytes: from the next one written with SOCKSTAMP_OPT_ID_TCP, from
+ * the oldest that is not acknowledged with SOCKSTAMP_OPT_ID alone. Ids of datagrams count the sends
+ * that requested a stamp. SCHED and SND come again on each device that a packet crosses. The kernel
+ * begins to stamp received packets some milliseconds after the first socket of the host has
+ * requested it.
  */
 
 /**
  * enum sockstamp_flag - options of stamping
  * @SOCKSTAMP_TX_HARDWARE: When the network interface sends. The kernel's stamp does not come then,
- * unless SOCKSTAMP_OPT_TX_SWHW asks for it.
+ * unless SOCKSTAMP_OPT_TX_SWHW requests it.
  * @SOCKSTAMP_TX_SOFTWARE: When the driver gives a message to the hardware.
  * @SOCKSTAMP_RX_HARDWARE: When the network interface receives.
  * @SOCKSTAMP_RX_SOFTWARE: When the kernel receives.
- * @SOCKSTAMP_SOFTWARE: Report the kernel's stamps; by itself for sockets whose messages ask one
- * by one.
+ * @SOCKSTAMP_SOFTWARE: Report the kernel's stamps; by itself for sockets whose messages request
+ * stamps one by one.
  * @SOCKSTAMP_RAW_HARDWARE: Report the network interface's stamps.
- * @SOCKSTAMP_OPT_ID: Stamps have the id of their message. TCP has to be connected.
+ * @SOCKSTAMP_OPT_ID: Stamps have the id of their message. TCP must be connected.
  * @SOCKSTAMP_TX_SCHED: When a message is about to enter the packet scheduler.
  * @SOCKSTAMP_TX_ACK: When the peer has acknowledged the last byte of a message; TCP.
  * @SOCKSTAMP_OPT_CMSG: Stamps have the interface, with IP_PKTINFO and without SOCKSTAMP_OPT_TSONLY.
  * @SOCKSTAMP_OPT_TSONLY: Stamps come without a copy of their packets, which this library does not
  * read and which takes memory.
- * @SOCKSTAMP_OPT_STATS: Stamps of TCP have the state of the connection. Brings
+ * @SOCKSTAMP_OPT_STATS: Stamps of TCP have the state of the connection. Also sets
  * SOCKSTAMP_OPT_TSONLY.
  * @SOCKSTAMP_OPT_PKTINFO: Received hardware stamps have the interface and the packet's length.
  * @SOCKSTAMP_OPT_TX_SWHW: Both the kernel's and the interface's stamp of a sent message.
  * @SOCKSTAMP_BIND_PHC: Hardware stamps are on a virtual clock of the interface that the socket is
  * bound to. Since Linux 5.14.
- * @SOCKSTAMP_OPT_ID_TCP: Ids of TCP count from the next byte written. Brings SOCKSTAMP_OPT_ID.
+ * @SOCKSTAMP_OPT_ID_TCP: Ids of TCP count from the next byte written. Also sets SOCKSTAMP_OPT_ID.
  * Since Linux 6.2.
  * @SOCKSTAMP_OPT_RX_FILTER: Received messages have only the stamps that this socket takes. Since
  * Linux 6.12.
- * @SOCKSTAMP_TX_COMPLETION: When the hardware says that it has sent; Bluetooth. Since Linux 6.15.
- * @SOCKSTAMP_OWN_ID: Set by sockstamp_options_probe() if messages can have ids of their own.
- * Since Linux 6.13.
+ * @SOCKSTAMP_TX_COMPLETION: When the hardware reports that it has sent; Bluetooth. Since Linux
+ * 6.15.
+ * @SOCKSTAMP_OWN_ID: Set by sockstamp_options_probe() if messages can have ids of their own. Since
+ * Linux 6.13.
  * @SOCKSTAMP_WIDE: Times of 64 bits on every machine (SO_TIMESTAMPING_NEW).
  */
 enum sockstamp_flag {
@@ -238,9 +239,9 @@ enum sockstamp_flag {
  * sockstamp_options_probe() - test what this kernel accepts
  * @flags: Where to put the bits of enum sockstamp_flag.
  *
- * It sends and stamps nothing. For interfaces see sockstamp_interface_query().
+ * Sends and stamps nothing. For interfaces see sockstamp_interface_query().
  *
- * Return: 0, or why the process may have no UDP socket.
+ * Return: 0, or the reason why the process can create no UDP socket.
  */
 int sockstamp_options_probe(uint32_t *flags);
 
@@ -248,7 +249,7 @@ int sockstamp_options_probe(uint32_t *flags);
  * sockstamp_options_set() - set the options of a socket
  * @fd: The socket. Its former options are replaced.
  * @flags: Bits of enum sockstamp_flag, 0 for none.
- * @phc_index: With SOCKSTAMP_BIND_PHC, n for /dev/ptpn; else 0.
+ * @phc_index: With SOCKSTAMP_BIND_PHC, n for /dev/ptpn; otherwise 0.
  *
  * Return: 0. -EINVAL for a bit that this kernel lacks (probe before), and for ids on a TCP socket
  * that is not connected.
@@ -268,16 +269,16 @@ int sockstamp_options_get(int fd, uint32_t *flags, uint32_t *phc_index);
 /**
  * DOC: sockstamp_message - sends and receives with stamps
  *
- * A program that calls sendmsg(2) and recvmsg(2) by itself needs none of this to have stamps: the
- * options of its socket are enough.
+ * A program that calls sendmsg(2) and recvmsg(2) itself does not need these functions to get
+ * stamps: the options of its socket suffice.
  */
 
 /**
  * enum sockstamp_request_flag - parts of a request
- * @SOCKSTAMP_REQUEST_STAMPS: The message takes the stamps in stamps, none if that is 0, in the
- * place of the socket's.
- * @SOCKSTAMP_REQUEST_ID: The message's stamps have the id in id. The socket has SOCKSTAMP_OPT_ID,
- * and is not TCP.
+ * @SOCKSTAMP_REQUEST_STAMPS: The message takes the stamps in the field stamps, none if that is 0,
+ * instead of the socket's.
+ * @SOCKSTAMP_REQUEST_ID: The message's stamps have the id in the field id. The socket has
+ * SOCKSTAMP_OPT_ID, and is not TCP.
  * @SOCKSTAMP_REQUEST_DONTWAIT: The call does not block.
  */
 enum sockstamp_request_flag {
@@ -290,7 +291,7 @@ enum sockstamp_request_flag {
  * struct sockstamp_request - the stamps requested for one message
  * @flags: Bits of enum sockstamp_request_flag.
  * @stamps: SOCKSTAMP_TX_SCHED, SOCKSTAMP_TX_SOFTWARE, SOCKSTAMP_TX_HARDWARE, SOCKSTAMP_TX_ACK,
- * SOCKSTAMP_TX_COMPLETION. The socket has to give them out: SOCKSTAMP_SOFTWARE,
+ * SOCKSTAMP_TX_COMPLETION. The socket must deliver them: SOCKSTAMP_SOFTWARE,
  * SOCKSTAMP_RAW_HARDWARE.
  * @id: The message's own id, which the kernel does not count.
  */
@@ -319,7 +320,7 @@ int sockstamp_send(int fd, const struct iovec *parts, size_t count, const struct
 
 /**
  * union sockstamp_address - an address of IP
- * @any: To look at sa_family, which is AF_UNSPEC for no address.
+ * @any: For sa_family, which is AF_UNSPEC if there is no address.
  * @v4: With AF_INET.
  * @v6: With AF_INET6.
  */
@@ -332,8 +333,8 @@ union sockstamp_address {
 /**
  * enum sockstamp_received_flag - properties of a received message
  * @SOCKSTAMP_RECEIVED_CUT: The datagram was longer than the buffer; its rest is lost.
- * @SOCKSTAMP_RECEIVED_STAMP_LOST: Control messages were cut: a stamp that is missing may have been
- * there.
+ * @SOCKSTAMP_RECEIVED_STAMP_LOST: Control messages were cut: a missing stamp may have been among
+ * them.
  */
 enum sockstamp_received_flag {
 	SOCKSTAMP_RECEIVED_CUT = 1 << 0,
@@ -342,7 +343,7 @@ enum sockstamp_received_flag {
 
 /**
  * struct sockstamp_received - a received message
- * @software: When the kernel received it; of a stream, the packet with the last byte.
+ * @software: When the kernel received it; for a stream, the packet with the last byte.
  * @hardware: When the network interface received it.
  * @interface: The index of the interface, with SOCKSTAMP_OPT_PKTINFO and a hardware stamp; else 0.
  * @packet_length: The length of the packet at layer 2, with the same.
@@ -363,7 +364,7 @@ struct sockstamp_received {
 
 /**
  * sockstamp_receive() - receive a message with its stamps
- * @fd: The socket. Blocks as it does.
+ * @fd: The socket. Blocks as the socket does.
  * @buffer: Where to put the message.
  * @size: Its size.
  * @received: Where to put its description.
@@ -387,14 +388,14 @@ int sockstamp_received_parse(const void *control, size_t length,
 /**
  * DOC: sockstamp_queue - the kernel's reports on sent messages
  *
- * The kernel reports on sent messages by the error queue of the socket, which holds
- * three kinds of entries. These functions read many in one system call, never block, and tell them
- * apart.
+ * The kernel reports on sent messages by the error queue of the socket, which holds three kinds of
+ * entries. These functions read many entries in one system call, never block, and distinguish the
+ * kinds.
  *
  * Entries wake poll(2): a socket with a filled error queue has POLLERR, which no poll can exclude.
- * They count against the receive buffer, and entries that do not fit are dropped silently:
- * ids that never come are the only sign. Drain often, and ask for SOCKSTAMP_OPT_TSONLY. A socket
- * has one error queue, so one part of a program reads it for all.
+ * They count against the receive buffer, and entries that do not fit are dropped silently: ids that
+ * never come are the only sign. Drain often, and set SOCKSTAMP_OPT_TSONLY. A socket has one error
+ * queue, so one part of a program reads it for all.
  */
 
 /**
@@ -403,7 +404,7 @@ int sockstamp_received_parse(const void *control, size_t length,
  * the hardware sent it.
  * @SOCKSTAMP_KIND_SCHED: It was about to enter the packet scheduler.
  * @SOCKSTAMP_KIND_ACK: The peer had acknowledged all bytes up to its last.
- * @SOCKSTAMP_KIND_COMPLETION: The hardware said that it had sent it.
+ * @SOCKSTAMP_KIND_COMPLETION: The hardware reported that it had sent it.
  */
 enum sockstamp_kind {
 	SOCKSTAMP_KIND_SND = 0,
@@ -428,10 +429,10 @@ struct sockstamp_stamp {
 };
 
 /**
- * struct sockstamp_range - sends with MSG_ZEROCOPY whose buffers the kernel needs no longer
+ * struct sockstamp_range - sends with MSG_ZEROCOPY whose buffers the kernel no longer needs
  * @first: The first of them; the kernel numbers those of a socket from 0, modulo 2^32.
- * @last: The last of them, smaller than the first where the numbers have wrapped.
- * @copied: 1 if the kernel had to copy after all, else 0.
+ * @last: The last of them, smaller than the first if the numbers have wrapped.
+ * @copied: 1 if the kernel had to copy after all, otherwise 0.
  */
 struct sockstamp_range {
 	uint32_t first;
@@ -448,7 +449,7 @@ struct sockstamp_range {
  * <linux/errqueue.h>.
  * @type: The type of the ICMP message.
  * @code: The code of the ICMP message.
- * @offender: The host that says so, if one does.
+ * @offender: The host that reports the error, if there is one.
  */
 struct sockstamp_error {
 	uint32_t number;
@@ -477,7 +478,7 @@ enum sockstamp_report_type {
 
 /**
  * struct sockstamp_report - one entry of an error queue
- * @type: Which of the following it is.
+ * @type: Which of the following members is valid.
  * @stamp: With SOCKSTAMP_REPORT_STAMP.
  * @zerocopy: With SOCKSTAMP_REPORT_ZEROCOPY.
  * @error: With SOCKSTAMP_REPORT_NETWORK and SOCKSTAMP_REPORT_OTHER.
@@ -495,11 +496,11 @@ struct sockstamp_report {
 /**
  * enum sockstamp_statistic - the state of a connection in a stamp; TCP_NLA_* of <linux/tcp.h>
  * @SOCKSTAMP_TCP_BUSY: Time that it was busy sending, in us.
- * @SOCKSTAMP_TCP_RWND_LIMITED: Time that the peer's receive window held it, in us.
- * @SOCKSTAMP_TCP_SNDBUF_LIMITED: Time that its own send buffer held it, in us.
- * @SOCKSTAMP_TCP_DATA_SEGS_OUT: Segments with data sent, again ones included.
- * @SOCKSTAMP_TCP_TOTAL_RETRANS: Segments sent again.
- * @SOCKSTAMP_TCP_PACING_RATE: Bytes per second that the kernel lets it send; UINT64_MAX for no
+ * @SOCKSTAMP_TCP_RWND_LIMITED: Time that the peer's receive window limited it, in us.
+ * @SOCKSTAMP_TCP_SNDBUF_LIMITED: Time that its own send buffer limited it, in us.
+ * @SOCKSTAMP_TCP_DATA_SEGS_OUT: Segments with data sent, including retransmitted ones.
+ * @SOCKSTAMP_TCP_TOTAL_RETRANS: Segments retransmitted.
+ * @SOCKSTAMP_TCP_PACING_RATE: Bytes per second that the kernel allows it to send; UINT64_MAX for no
  * limit.
  * @SOCKSTAMP_TCP_DELIVERY_RATE: Bytes per second that were delivered lately.
  * @SOCKSTAMP_TCP_SND_CWND: The congestion window, in segments.
@@ -512,8 +513,8 @@ struct sockstamp_report {
  * @SOCKSTAMP_TCP_SND_SSTHRESH: The slow start threshold, in segments.
  * @SOCKSTAMP_TCP_DELIVERED: Segments delivered.
  * @SOCKSTAMP_TCP_DELIVERED_CE: Segments delivered with the mark of congestion.
- * @SOCKSTAMP_TCP_BYTES_SENT: Bytes sent, again ones included.
- * @SOCKSTAMP_TCP_BYTES_RETRANS: Bytes sent again.
+ * @SOCKSTAMP_TCP_BYTES_SENT: Bytes sent, including retransmitted ones.
+ * @SOCKSTAMP_TCP_BYTES_RETRANS: Bytes retransmitted.
  * @SOCKSTAMP_TCP_SRTT: The smoothed round trip, in us.
  * @SOCKSTAMP_TCP_BYTES_NOTSENT: Bytes in the send queue that were not sent yet.
  * @SOCKSTAMP_TCP_EDT: When the packet was due to leave, in ns on CLOCK_MONOTONIC.
@@ -547,7 +548,7 @@ enum sockstamp_statistic {
 
 /**
  * struct sockstamp_statistics - the state of a TCP connection when a stamp was taken
- * @present: Bit n is set if value[n] was given; 0 for reports that are no stamps.
+ * @present: Bit n is set if value[n] was reported; 0 for reports that are no stamps.
  * @value: By enum sockstamp_statistic.
  */
 struct sockstamp_statistics {
@@ -557,10 +558,10 @@ struct sockstamp_statistics {
 
 /**
  * struct sockstamp_queue_counters - counters of a reader
- * @entries: Entries taken from error queues: all below, and those that were reported.
+ * @entries: Entries taken from error queues: the reported ones, and all below.
  * @cut: Entries that are lost because their control messages were cut.
  * @malformed: Entries that are lost because they could not be understood.
- * @without_time: Stamps that came without a time: the socket does not ask to have it
+ * @without_time: Stamps that came without a time: the socket did not request its delivery
  * (SOCKSTAMP_SOFTWARE).
  */
 struct sockstamp_queue_counters {
@@ -584,12 +585,12 @@ int sockstamp_queue_create(struct sockstamp_queue **queue);
  * sockstamp_queue_drain() - take entries out of the error queue of a socket
  * @queue: The reader.
  * @fd: The socket.
- * @reports: Where to put them.
+ * @reports: Where to put the reports.
  * @statistics: As many, for the state of the connection at each stamp; or NULL. See
  * SOCKSTAMP_OPT_STATS.
  * @capacity: The number of elements there.
  *
- * Never blocks. A system call takes 32 entries; there are as many as it takes.
+ * Never blocks. Makes as many system calls as needed, each for up to 32 entries.
  *
  * Return: the number of reports put there. Fewer than @capacity: the error queue is empty.
  */
@@ -608,19 +609,19 @@ int sockstamp_queue_counters(const struct sockstamp_queue *queue,
 
 /**
  * sockstamp_queue_free() - free a reader
- * @queue: The reader, or NULL. Entries in the sockets' error queues stay there.
+ * @queue: The reader, or NULL. Entries remain in the sockets' error queues.
  */
 void sockstamp_queue_free(struct sockstamp_queue *queue);
 
 /**
  * sockstamp_report_parse() - read the control messages of one entry
- * @control: The control messages, from a recvmsg(2) with MSG_ERRQUEUE of the program's own, or from
- * io_uring(7). It has looked for MSG_CTRUNC before.
+ * @control: The control messages, from the program's own recvmsg(2) with MSG_ERRQUEUE, or from
+ * io_uring(7). The program has checked MSG_CTRUNC before.
  * @length: Their length.
  * @report: Where to put the report.
  * @statistics: Where to put the state of the connection; or NULL.
  *
- * Return: 0. -EBADMSG if they are not those of an entry, -ENODATA for a stamp without a time.
+ * Return: 0. -EBADMSG if they do not belong to an entry, -ENODATA for a stamp without a time.
  */
 int sockstamp_report_parse(const void *control, size_t length, struct sockstamp_report *report,
 			   struct sockstamp_statistics *statistics);
@@ -628,7 +629,7 @@ int sockstamp_report_parse(const void *control, size_t length, struct sockstamp_
 /**
  * DOC: sockstamp_batch - receive many messages per system call
  *
- * The messages are in memory of the batch, until its next call.
+ * The messages are in memory of the batch, until the next call with it.
  */
 
 /**
@@ -655,9 +656,9 @@ struct sockstamp_batch;
 int sockstamp_batch_create(struct sockstamp_batch **batch, size_t size);
 
 /**
- * sockstamp_batch_receive() - receive the messages that are there
+ * sockstamp_batch_receive() - receive the available messages
  * @batch: The batch.
- * @fd: The socket. Waits for the first message as it does, and for no other.
+ * @fd: The socket. Waits for the first message as the socket does, and for no other.
  * @messages: Where to put a pointer to them, valid until the next call with this batch.
  *
  * Return: the number of messages, 1 to 32. As recvmmsg(2).
@@ -674,19 +675,19 @@ void sockstamp_batch_free(struct sockstamp_batch *batch);
 /**
  * DOC: sockstamp_stamping - keeping receive stamps on
  *
- * The kernel stamps received packets only while a socket of the host has asked for it, and begins
- * some milliseconds after that: the first messages of a program have no stamp. This holds such
- * a request.
+ * The kernel stamps received packets only while a socket of the host requests it, and begins some
+ * milliseconds after the request: the first messages of a program have no stamp. A handle of this
+ * page holds such a request.
  */
 
 struct sockstamp_stamping;
 
 /**
- * sockstamp_stamping_create() - have received packets stamped, until it is freed
+ * sockstamp_stamping_create() - make the kernel stamp received packets until the handle is freed
  * @stamping: Where to put the handle.
- * @timeout_ms: The longest time to wait for it.
+ * @timeout_ms: The longest time to wait for the first stamp.
  *
- * Return: 1 if they are stamped now, 0 if not yet.
+ * Return: 1 if received packets are stamped now, 0 if not yet.
  */
 int sockstamp_stamping_create(struct sockstamp_stamping **stamping, unsigned int timeout_ms);
 
@@ -699,10 +700,10 @@ void sockstamp_stamping_free(struct sockstamp_stamping *stamping);
 /**
  * DOC: sockstamp_matcher - matching of stamps to messages
  *
- * Tell a matcher of each send right after the call, before the error queue is drained, and give it
- * each stamp. It remembers the last messages, as many as it has room for. Stamps may come out of
- * order, twice, or not at all, ids wrap, and TCP gives one stamp for several messages: the last
- * one's is exact, and for the earlier ones it is merged, a time when they had passed.
+ * Report each send to a matcher right after the call, before the error queue is drained, and give
+ * it each stamp. It remembers the last messages, up to its capacity. Stamps may come out of order,
+ * twice, or not at all, ids wrap, and TCP gives one stamp for several messages. It is exact for the
+ * last of them; for the earlier ones it is merged: a time by which they had passed.
  */
 
 /**
@@ -717,9 +718,9 @@ enum sockstamp_transport {
 
 /**
  * enum sockstamp_coverage - the relation of a stamp to a message
- * @SOCKSTAMP_EXACT: It is.
- * @SOCKSTAMP_MERGED: It is of a later byte of the same connection: the message was there at this
- * time, or before.
+ * @SOCKSTAMP_EXACT: The stamp is of this message.
+ * @SOCKSTAMP_MERGED: The stamp is of a later byte of the same connection: the message passed at
+ * this time, or before.
  */
 enum sockstamp_coverage {
 	SOCKSTAMP_EXACT = 1,
@@ -727,7 +728,7 @@ enum sockstamp_coverage {
 };
 
 /**
- * struct sockstamp_match - a message that a stamp is of
+ * struct sockstamp_match - a message of a stamp
  * @message: The value given to sockstamp_matcher_sent().
  * @coverage: Its relation to the message.
  */
@@ -741,8 +742,8 @@ struct sockstamp_match {
  * struct sockstamp_matcher_counters - counters of a matcher
  * @matched: Stamps matched to their own message.
  * @merged: Messages that got the stamp of a later one.
- * @duplicate: Stamps that their messages had already.
- * @past: Stamps of messages that are forgotten.
+ * @duplicate: Stamps that their messages already had.
+ * @past: Stamps of messages that were forgotten.
  * @unknown: Stamps of no known message.
  * @unfinished: Messages that were forgotten without all the stamps expected.
  */
@@ -764,7 +765,7 @@ struct sockstamp_matcher;
  * @outstanding: Bytes that were written to a stream and not acknowledged when SOCKSTAMP_OPT_ID was
  * set (SIOCOUTQ); 0 on a quiet connection, with SOCKSTAMP_OPT_ID_TCP, and for datagrams.
  * @capacity: The number of messages to remember.
- * @expected: Bits 1 << enum sockstamp_kind: the stamps that each message is to get.
+ * @expected: Bits 1 << enum sockstamp_kind: the stamps that each message should get.
  *
  * Return: 0. -EINVAL.
  */
@@ -776,7 +777,7 @@ int sockstamp_matcher_create(struct sockstamp_matcher **matcher, enum sockstamp_
  * @matcher: The matcher.
  * @bytes: The result of the send call.
  * @message: A number or pointer to return with its stamps.
- * @forgotten: Where to put the message that had to be forgotten for it; may be NULL.
+ * @forgotten: Where to put the message that was forgotten to make room; may be NULL.
  *
  * Not for datagrams with an id of their own.
  *
@@ -790,21 +791,21 @@ int sockstamp_matcher_sent(struct sockstamp_matcher *matcher, size_t bytes, uint
  * @matcher: The matcher.
  * @bytes: Their number.
  *
- * Datagrams without stamps are not counted by the kernel, nor here.
+ * Neither the kernel nor the matcher counts datagrams without stamps.
  *
  * Return: 0.
  */
 int sockstamp_matcher_sent_unstamped(struct sockstamp_matcher *matcher, size_t bytes);
 
 /**
- * sockstamp_matcher_stamp() - return a stamp to its messages
+ * sockstamp_matcher_stamp() - find the messages of a stamp
  * @matcher: The matcher.
  * @stamp: The stamp.
  * @matches: Where to put a pointer to them, oldest first, valid until the next call with this
  * matcher.
  *
- * Return: the number of messages with this stamp, 0 if they had it already. -ESTALE if they are
- * forgotten, -ENOENT for no known message. Each is counted.
+ * Return: the number of messages with this stamp, 0 if they already had it. -ESTALE if they were
+ * forgotten, -ENOENT for no known message. Each result is counted.
  */
 int sockstamp_matcher_stamp(struct sockstamp_matcher *matcher, const struct sockstamp_stamp *stamp,
 			    const struct sockstamp_match **matches);
@@ -839,20 +840,20 @@ void sockstamp_matcher_free(struct sockstamp_matcher *matcher);
 /**
  * DOC: sockstamp_completions - completions and stamps from memory
  *
- * Where the service sockstamp-completions(1) runs, it writes what comes into the error queues of
- * registered sockets into memory that their program alone can read: to look there costs no system
- * call. The error queue stays authoritative. Entries that the service missed, or that were
- * overwritten before they were read, is found there, and it is there that reports go on if the
- * service ends: read it too, but rarely. While it is not empty, poll(2) reports POLLERR.
+ * While the service sockstamp-completions(1) runs, it copies the entries of registered sockets'
+ * error queues to memory that only their program can read: reading it costs no system call. The
+ * error queue remains authoritative. It has the entries that the service missed, or that were
+ * overwritten before they were read, and reports continue there if the service ends: read it too,
+ * but rarely. While it is not empty, poll(2) reports POLLERR.
  */
 
 /**
  * struct sockstamp_registration_state - the state of a registered socket
- * @lost: Reports that were written over before they were read.
+ * @lost: Reports that were overwritten before they were read.
  * @torn: Entries that left the error queue while the service read them.
  * @queued: Approximate number of entries in the error queue since
  * sockstamp_registration_queue_is_read().
- * @has_stamps: 1 if sends of TCP are stamped without entries in the error queue, else 0.
+ * @has_stamps: 1 if TCP sends are stamped without entries in the error queue, otherwise 0.
  */
 struct sockstamp_registration_state {
 	uint64_t lost;
@@ -870,18 +871,18 @@ struct sockstamp_registration;
  * @completions: Where to put the connection; one is enough for a program.
  * @path: The path of the service's socket; NULL for the usual one.
  *
- * Return: 0. -ENOENT or -ECONNREFUSED if no service listens there, -EACCES, -ENOSPC if it serves as
- * many programs as it may, -EPROTO if it is of another version.
+ * Return: 0. -ENOENT or -ECONNREFUSED if no service listens there, -EACCES, -ENOSPC if its limit of
+ * programs is reached, -EPROTO if it has another version.
  */
 int sockstamp_completions_create(struct sockstamp_completions **completions, const char *path);
 
 /**
- * sockstamp_completions_register() - have a socket's reports written into memory from now on
+ * sockstamp_completions_register() - publish a socket's reports in memory from now on
  * @completions: The connection. May be freed before the registration.
  * @fd: The socket, of TCP or UDP.
  * @stamps: Not 0: on TCP and from Linux 6.15 on, each send is stamped without SO_TIMESTAMPING and
  * without an entry in the error queue, with ids as by SOCKSTAMP_OPT_ID_TCP.
- * @registration: Where to put the registration, which ends when it is freed.
+ * @registration: Where to put the registration; it lasts until it is freed.
  *
  * Return: 0. -EBUSY if the socket is registered already, -EPROTONOSUPPORT for another kind of
  * socket, -ENOSPC, -EPROTO if the service has ended.
@@ -932,7 +933,7 @@ int sockstamp_registration_queue_is_read(struct sockstamp_registration *registra
  *
  * One system call.
  *
- * Return: 1 or 0. If not, the error queue is all there is.
+ * Return: 1 or 0. If 0, only the error queue has reports.
  */
 int sockstamp_registration_is_served(const struct sockstamp_registration *registration);
 
@@ -946,27 +947,27 @@ void sockstamp_registration_free(struct sockstamp_registration *registration);
  * DOC: sockstamp_sender - send without copying
  *
  * A sender has buffers, and a buffer has one owner at a time. sockstamp_sender_acquire() gives it
- * to the program, which fills it; sockstamp_sender_submit() gives it to the kernel, which reads it
- * where it is, and the program must not write to it any more. When the kernel is done with it,
- * which for TCP is when the peer has acknowledged its bytes, it is there to be acquired again. A
- * buffer that is not the program's cannot be submitted.
+ * to the program, which fills it. sockstamp_sender_submit() gives it to the kernel, which reads it
+ * in place; the program must not write to it any more. When the kernel is done with it (for TCP,
+ * when the peer has acknowledged its bytes), it can be acquired again. A buffer that is not the
+ * program's cannot be submitted.
  *
- * The sender reads the error queue of the socket. sockstamp_sender_reports()
- * returns other entries. Nothing else may send with MSG_ZEROCOPY by the same socket.
+ * The sender reads the error queue of the socket. sockstamp_sender_reports() returns other entries.
+ * Nothing else may send with MSG_ZEROCOPY by the same socket.
  *
- * It pays from about 32 KiB a send, to receivers on another host, over devices that can gather.
- * Elsewhere the kernel copies after all and says so; stop_when_copied stops asking then. Memory in
- * flight is locked: RLIMIT_MEMLOCK, net.core.optmem_max. Beyond these, sends are copied, and
- * counted as refused.
+ * It pays from about 32 KiB per send, to receivers on another host, over devices that can gather.
+ * Otherwise the kernel copies after all and reports it; stop_when_copied then ends such requests.
+ * Memory in flight is locked: RLIMIT_MEMLOCK, net.core.optmem_max. Beyond these, sends are copied,
+ * and counted as refused.
  */
 
 /**
- * struct sockstamp_sender_options - how a sender works
+ * struct sockstamp_sender_options - options of a sender
  * @buffer_size: Bytes of each buffer.
  * @buffers: The number of buffers.
  * @threshold: Sends of fewer bytes are copied; SOCKSTAMP_THRESHOLD is 32768.
- * @stop_when_copied: After so many sends in a row that the kernel copied after all, copy at once; 0
- * for never.
+ * @stop_when_copied: After this many sends in a row that the kernel copied after all, copy at once;
+ * 0 for never.
  */
 struct sockstamp_sender_options {
 	size_t buffer_size;
@@ -980,9 +981,9 @@ struct sockstamp_sender_options {
 #define SOCKSTAMP_THRESHOLD 32768
 
 /**
- * struct sockstamp_how - how one buffer is sent
+ * struct sockstamp_how - options of one buffer's send
  * @to: Where to; AF_UNSPEC for where the socket is connected.
- * @segment: Not 0: datagrams of so many bytes each are made of it (UDP_SEGMENT).
+ * @segment: Not 0: the buffer is sent as datagrams of this many bytes each (UDP_SEGMENT).
  * @more: Not 0: more follows (MSG_MORE).
  */
 struct sockstamp_how {
@@ -1009,15 +1010,15 @@ enum sockstamp_zerocopy_support {
  * @lent: Send calls that the kernel accepted without a copy.
  * @completed: Of these, complete by now.
  * @completed_copied: Of these, copied after all.
- * @below_threshold: Send calls that were copied as they are short.
- * @not_asked: Send calls that were copied since the socket cannot do otherwise, or all was copied
- * lately.
- * @refused: Send calls that were copied since the kernel had no memory for one without.
+ * @below_threshold: Send calls that were copied because they are short.
+ * @not_asked: Send calls that were copied because the socket cannot do otherwise, or because recent
+ * sends were all copied.
+ * @refused: Send calls that were copied because the kernel had no memory for a send without a copy.
  * @repeated: Ids that were reported again.
  * @foreign: Ids that no send of this sender has: another sender uses MSG_ZEROCOPY on the same
- * socket. Sends are copied from then on.
- * @in_flight: Buffers that are the kernel's now.
- * @reports_lost: Reports beside completions that there was no room for.
+ * socket. Later sends are copied.
+ * @in_flight: Buffers that the kernel has now.
+ * @reports_lost: Reports other than completions for which there was no room.
  */
 struct sockstamp_sender_counters {
 	uint64_t lent;
@@ -1055,14 +1056,14 @@ int sockstamp_sender_create(struct sockstamp_sender **sender, int fd,
 int sockstamp_sender_support(const struct sockstamp_sender *sender);
 
 /**
- * sockstamp_sender_use_memory() - learn of completions from memory from now on
+ * sockstamp_sender_use_memory() - read completions from memory from now on
  * @sender: The sender.
  * @completions: The connection to the service. May be freed before the sender.
- * @stamps: As of sockstamp_completions_register().
+ * @stamps: As for sockstamp_completions_register().
  *
- * If the service ends, the sender goes back to the error queue.
+ * If the service ends, the sender returns to the error queue.
  *
- * Return: 0. As sockstamp_completions_register(); then nothing has changed.
+ * Return: 0. Errors as for sockstamp_completions_register(); then nothing has changed.
  */
 int sockstamp_sender_use_memory(struct sockstamp_sender *sender,
 				const struct sockstamp_completions *completions, int stamps);
@@ -1070,12 +1071,11 @@ int sockstamp_sender_use_memory(struct sockstamp_sender *sender,
 /**
  * sockstamp_sender_acquire() - take a buffer to fill
  * @sender: The sender.
- * @timeout_ms: The longest wait for one that the kernel has; -1 for as long as it takes, 0 for not
- * at all.
+ * @timeout_ms: The longest wait for a buffer that the kernel has; -1 for no limit, 0 for no wait.
  * @buffer: Where to put the buffer, which begins a page and has buffer_size bytes of any content.
  *
- * Return: 0. -EAGAIN if the kernel gave none back in that time, -ENOBUFS if the program has them
- * all.
+ * Return: 0. -EAGAIN if the kernel returned none in that time, -ENOBUFS if the program has all
+ * buffers.
  */
 int sockstamp_sender_acquire(struct sockstamp_sender *sender, int timeout_ms, void **buffer);
 
@@ -1084,21 +1084,20 @@ int sockstamp_sender_acquire(struct sockstamp_sender *sender, int timeout_ms, vo
  * @sender: The sender.
  * @buffer: A buffer that was acquired.
  * @length: Its number of bytes.
- * @how: How; NULL for to where the socket is connected.
+ * @how: Options; NULL to send to the connected peer.
  *
- * Blocks as the socket does. Whatever it returns but -EAGAIN, the buffer is no longer the
- * program's.
+ * Blocks as the socket does. Unless it returns -EAGAIN, the buffer is no longer the program's.
  *
- * Return: 0 if all is sent, or the number of bytes that a stream has not taken yet: they go before
- * anything else, by sockstamp_sender_flush(). -EAGAIN if the socket has no room: the buffer is to
- * be submitted again, or released. -EINVAL if the buffer is not the program's, -EMSGSIZE if @length
- * is more than it has. As sendmsg(2).
+ * Return: 0 if everything is sent, or the number of bytes that a stream has not taken yet:
+ * sockstamp_sender_flush() sends them before anything else. -EAGAIN if the socket has no room:
+ * submit the buffer again, or release it. -EINVAL if the buffer is not the program's, -EMSGSIZE if
+ * @length is more than it has. As sendmsg(2).
  */
 int sockstamp_sender_submit(struct sockstamp_sender *sender, void *buffer, size_t length,
 			    const struct sockstamp_how *how);
 
 /**
- * sockstamp_sender_release() - return back a buffer that is not to be sent
+ * sockstamp_sender_release() - return a buffer without sending it
  * @sender: The sender.
  * @buffer: A buffer that was acquired.
  *
@@ -1120,8 +1119,8 @@ int sockstamp_sender_flush(struct sockstamp_sender *sender);
  * @reports: Where to put stamps and errors of the network.
  * @capacity: The number of elements there.
  *
- * Looks for more in the error queue first, and never blocks. Where memory is used it looks there,
- * and in the error queue every 10 ms. The sender keeps 256.
+ * Reads the error queue first, and never blocks. With completions in memory it reads memory, and
+ * the error queue every 10 ms. The sender keeps up to 256 reports.
  *
  * Return: the number of reports put there. Fewer than @capacity: there are no more.
  */
@@ -1131,15 +1130,14 @@ int sockstamp_sender_reports(struct sockstamp_sender *sender, struct sockstamp_r
 /**
  * sockstamp_sender_wait_idle() - wait until the kernel has no buffer
  * @sender: The sender.
- * @timeout_ms: The longest wait; -1 for as long as it takes.
+ * @timeout_ms: The longest wait; -1 for no limit.
  *
  * Return: the number of buffers it still has.
  */
 int sockstamp_sender_wait_idle(struct sockstamp_sender *sender, int timeout_ms);
 
 /**
- * sockstamp_sender_ask_again() - begin anew to ask for sends without a copy, after
- * stop_when_copied
+ * sockstamp_sender_ask_again() - send without copies again, after stop_when_copied
  * @sender: The sender.
  *
  * Return: 0.
@@ -1160,18 +1158,17 @@ int sockstamp_sender_counters(const struct sockstamp_sender *sender,
  * sockstamp_sender_free() - free a sender and its buffers
  * @sender: The sender, or NULL.
  *
- * Buffers that the kernel still reads stay in memory for good: wait before, with
- * sockstamp_sender_wait_idle().
+ * Buffers that the kernel still reads are never freed: call sockstamp_sender_wait_idle() before.
  */
 void sockstamp_sender_free(struct sockstamp_sender *sender);
 
 /**
  * DOC: sockstamp_receiver - receive from TCP without copying
  *
- * The kernel maps the pages that payload arrived in, where it can (TCP_ZEROCOPY_RECEIVE), and
- * copies elsewhere. A page is mapped if payload fills it from its first byte to its last: from the
- * network that wants an interface that splits headers from payload, and an MSS that is a multiple
- * of the page size. It is faster from some tens of kB on.
+ * The kernel maps the pages in which payload arrived, if it can (TCP_ZEROCOPY_RECEIVE), and copies
+ * otherwise. A page is mapped if payload fills it from its first byte to its last. For payload from
+ * the network this needs an interface that splits headers from payload, and an MSS that is a
+ * multiple of the page size. It is faster from some tens of kB on.
  */
 
 /**
@@ -1195,10 +1192,10 @@ struct sockstamp_receiver;
  * @receiver: Where to put it.
  * @fd: The socket, of which the receiver keeps a duplicate.
  * @window: The number of bytes to map at a time, rounded up to whole pages.
- * @copy: The number of bytes to copy at a time, at least a page. Where no more wait, none is
+ * @copy: The number of bytes to copy at a time, at least a page. If no more bytes wait, none are
  * mapped.
  *
- * Return: 0. -EINVAL if @window is 0, -ENODEV if it is no socket of TCP.
+ * Return: 0. -EINVAL if @window is 0, -ENODEV if it is not a TCP socket.
  */
 int sockstamp_receiver_create(struct sockstamp_receiver **receiver, int fd, size_t window,
 			      size_t copy);
@@ -1206,17 +1203,17 @@ int sockstamp_receiver_create(struct sockstamp_receiver **receiver, int fd, size
 /**
  * sockstamp_receiver_receive() - receive the available bytes
  * @receiver: The receiver.
- * @view: Where to put where it is. Valid until the next call with this receiver.
+ * @view: Where to put their place. Valid until the next call with this receiver.
  *
  * Never blocks.
  *
- * Return: the number of bytes, 0 at the end of the stream. -EAGAIN if nothing is there yet; what
- * the connection ended by.
+ * Return: the number of bytes, 0 at the end of the stream. -EAGAIN if nothing has arrived yet;
+ * otherwise the error that ended the connection.
  */
 int sockstamp_receiver_receive(struct sockstamp_receiver *receiver, struct sockstamp_view *view);
 
 /**
- * sockstamp_receiver_release() - return the mapped pages back to the kernel
+ * sockstamp_receiver_release() - return the mapped pages to the kernel
  * @receiver: The receiver. Its view is valid no longer.
  *
  * Return: 0.
