@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_a_kernel_by_version() {
+    fn the_page_has_a_column_per_kernel_in_the_order_of_versions() {
         let newer = r#"{"plan":{"tx.copy":{"hooks":"tp a → b"}},"udp":{"hooks":"c"},
             "host_path":{"reason":null},
             "completions":{"entries":{"state":"works","reason":null},"tcp_stamps":{"state":"works","reason":null}},

@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_peer_has_a_line_beside_the_messages() {
+    fn the_time_of_a_peer_has_a_line_outside_the_messages() {
         let mut asking = group("curl", 7);
         let answer = asking.rx.stages[Stage::PeerAnswer].get_or_insert_default();
         answer.record(Nanos(60_000_000), 5);

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn listeners_are_told_with_their_queue_and_drops() {
+    fn listeners_are_printed_with_their_queue_and_drops() {
         assert_eq!(printed(&[], 7), "");
         assert_eq!(
             printed(&[listener(80, 0)], 7),

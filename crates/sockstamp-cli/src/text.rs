@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn only_counters_that_counted_are_told() {
+    fn only_counters_that_counted_are_printed() {
         let mut summary = Summary::default();
         assert!(printed(&summary).contains("\n lost: nothing\n"));
         summary.lost.evicted = 2;

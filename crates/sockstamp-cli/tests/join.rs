@@ -117,7 +117,7 @@ fn explain_names_the_way_between_the_hosts() {
 }
 
 #[test]
-fn diff_tells_what_changed_in_whole_lives() {
+fn diff_finds_the_changed_stages_of_whole_lives() {
     let [before, after] = [tempdir().unwrap(), tempdir().unwrap()];
     let (_, fast) = join(&before, &two_recordings::rows(Nanos::ZERO));
     let mut rows = two_recordings::rows(Nanos::ZERO);
@@ -155,7 +155,7 @@ fn lives_are_not_joined_again() {
 
 /// A row may come behind one that is later by the seconds that a row group spans, and no more.
 #[test]
-fn bounds_that_come_late_and_times_below_zero_are_told() {
+fn late_bounds_and_times_below_zero_are_counted() {
     let directory = tempdir().unwrap();
     let mut rows = two_recordings::rows(SLOW);
     let end = rows[0][40].seq_end;

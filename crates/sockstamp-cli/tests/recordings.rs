@@ -363,7 +363,7 @@ fn files_in_a_directory_are_by_date_hour_and_host() {
 }
 
 #[test]
-fn too_little_room_is_told_before_anything_is_measured() {
+fn too_little_room_is_an_error_before_anything_is_measured() {
     let directory = tempdir().unwrap();
     let output = Command::new(common::sockstamp())
         .args(["record", "--min-free", "100000000000", "-o"])

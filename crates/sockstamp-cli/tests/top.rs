@@ -282,7 +282,7 @@ fn once_prints_a_screen_of_text() {
 }
 
 #[test]
-fn a_terminal_that_says_it_is_huge_is_drawn_on_in_bounded_memory() {
+fn a_terminal_that_claims_to_be_huge_is_drawn_on_in_bounded_memory() {
     const HALF_A_GIGABYTE: &str = "ulimit -v 524288";
     let host = Host::new("top-huge").unwrap();
     let terminal = Terminal::new();

@@ -84,7 +84,7 @@ fn missing_cgroup2_is_named() {
 
 /// Run as below `ip netns exec`, which mounts its own /sys.
 #[test]
-fn no_cgroup2_in_sight() {
+fn stat_works_where_no_cgroup2_is_mounted() {
     let before = Leftovers::before();
     let output = in_other_mounts(NO_CGROUP2).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
@@ -94,7 +94,7 @@ fn no_cgroup2_in_sight() {
 }
 
 #[test]
-fn commands_that_cannot_run() {
+fn commands_that_cannot_run_are_refused() {
     refused(
         sockstamp(&["stat", "--", "/nonexistent/command"]),
         127,
@@ -128,7 +128,7 @@ fn packets_cannot_be_chosen_by_the_age_of_their_connection() {
 }
 
 #[test]
-fn targets_that_do_not_exist() {
+fn targets_that_do_not_exist_are_refused() {
     refused(sockstamp(&["stat", "-p", "4194305"]), 1, "no process 4194305");
     refused_thread();
     refused(
@@ -207,7 +207,7 @@ fn wrong_options_are_refused() {
 /// A filter is wrong use; what is wrong with it takes a line to say and two to show. Nothing is
 /// begun.
 #[test]
-fn filters_that_cannot_be_read() {
+fn filters_that_cannot_be_parsed_are_refused() {
     let before = Leftovers::before();
     let kept = NamedTempFile::new().unwrap();
     fs::write(&kept, "an older result").unwrap();

@@ -268,7 +268,7 @@ fn slow_messages_may_be_those_above_a_time() {
 }
 
 #[test]
-fn nobody_is_named_where_anybody_may_be_slow() {
+fn no_slice_is_named_if_all_are_slow_alike() {
     let first = first_slices(Slow::Anybody);
     let silent = first.iter().filter(|slice| slice.is_none()).count() as u64;
     assert!(silent * 100 >= POPULATIONS * 95, "{silent} of {POPULATIONS}");
@@ -345,7 +345,7 @@ fn too_few_flows_and_seconds_support_no_claim() {
 }
 
 #[test]
-fn weights_count_as_so_many_messages() {
+fn a_message_counts_by_its_weight() {
     let slow = |stage: Stage| (stage == Stage::RxApp).then_some(Nanos(90));
     let fast = |stage: Stage| (stage == Stage::RxApp).then_some(Nanos(10));
     let mut messages = vec![message(1, 1, slow), message(1, 1, fast)];
@@ -362,7 +362,7 @@ fn weights_count_as_so_many_messages() {
 }
 
 #[test]
-fn parts_are_told_apart_where_a_stage_has_some() {
+fn parts_are_distinguished_if_a_stage_has_some() {
     let mut sent = message(1, 1, |stage| (stage == Stage::TxQueue).then_some(Nanos(90)));
     sent.direction = Direction::Tx;
     sent.parts[Part::Nagle] = Some(Nanos(80));

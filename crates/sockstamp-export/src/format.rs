@@ -65,7 +65,7 @@ mod tests {
 
     /// The headers of Prometheus 2.42 (scrape/scrape.go), with native histograms and without.
     #[test]
-    fn the_wish_with_the_largest_weight_is_met() {
+    fn the_format_with_the_largest_weight_is_chosen() {
         let native = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
             application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
         assert_eq!(Format::accepted(native), Format::Protobuf);

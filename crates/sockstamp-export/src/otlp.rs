@@ -235,7 +235,7 @@ mod tests {
 
     /// Bucket -1 ends at 1 s, inclusive; bucket 23 at 64 s.
     #[test]
-    fn buckets_begin_behind_the_zero_bucket() {
+    fn buckets_begin_after_the_zero_bucket() {
         let of = |latencies: &[u64]| {
             let mut histogram = GroupHistogram::default();
             for &latency in latencies {

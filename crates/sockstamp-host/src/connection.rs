@@ -67,7 +67,7 @@ mod tests {
 
     /// The witness is the caller of connect() and accept().
     #[test]
-    fn both_ends_of_a_connection_are_told_apart() {
+    fn both_ends_of_a_connection_are_distinguished() {
         for any in ["127.0.0.1:0", "[::1]:0"] {
             let listener = TcpListener::bind(any).unwrap();
             let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

@@ -70,7 +70,7 @@ mod tests {
 
     /// The witness is the caller of listen() and connect().
     #[test]
-    fn a_listener_tells_its_accept_queue() {
+    fn a_listener_reports_its_accept_queue() {
         let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listening.local_addr().unwrap();
         let of = || {

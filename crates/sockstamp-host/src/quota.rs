@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quota_that_is_used_up_most_often_is_told_since_the_start() {
+    fn the_quota_that_was_used_up_most_often_since_the_start_is_reported() {
         let before = quotas(&[("old", 1000, 900)]);
         let after = quotas(&[("old", 1010, 901), ("new", 10, 4)]);
         let most = after.most_used_since(&before).unwrap();

@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn each_quality_is_told_by_its_evidence() {
+    fn each_quality_follows_from_its_evidence() {
         use Evidence::{Acknowledgement, Data};
         use Side::{Least, Most};
         assert_eq!(quality(&[]), Quality::Absent);

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn json_of_a_sent_message() {
+    fn json_of_a_sent_message_is_as_documented() {
         let mut sent = message(Direction::Tx);
         sent.retransmits = 1;
         sent.repeats = 2;
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn json_of_a_received_message() {
+    fn json_of_a_received_message_is_as_documented() {
         let mut received = message(Direction::Rx);
         received.weight = 8;
         received.verdict = Verdict::ClockStep;

@@ -246,7 +246,7 @@ fn a_file_cut_off_anywhere_has_the_row_groups_before() {
 }
 
 #[test]
-fn recover_cuts_what_is_behind_the_last_row_group() {
+fn recover_cuts_bytes_after_the_last_row_group() {
     let (directory, lengths) = written(3);
     let path = directory.path().join("file");
     let whole = fs::read(&path).unwrap();
@@ -279,7 +279,7 @@ fn a_flipped_bit_is_an_error_or_changes_values_but_never_panics() {
 }
 
 #[test]
-fn damage_is_told_with_its_file_and_place() {
+fn damage_is_reported_with_its_file_and_place() {
     let (directory, _) = written(1);
     let path = directory.path().join("file");
     let empty = Writer::create(&directory.path().join("empty"), &[("host", "here".to_owned())]).unwrap();

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_ends_with_the_first_hit() {
+    fn attempts_end_with_the_first_hit() {
         let mut tries = 0;
         let mut told = Vec::new();
         let attempt = || {
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "missed 5 times:\n1\n2\n3\n4\n5")]
-    fn what_is_wrong_each_time_stays_wrong() {
+    fn attempts_that_all_miss_fail() {
         let mut tries = 0;
         let attempt = || {
             tries += 1;

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_of_known_values() {
+    fn quantiles_of_known_values_are_within_a_sixteenth() {
         let counters = Counters::default();
         for microseconds in 1..=100 {
             counters.record_lateness(Duration::from_micros(microseconds));

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_libraries_and_of_the_loader() {
+    fn paths_of_libraries_and_of_the_loader_are_found() {
         let ldd = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibz.so.1 => /lib/x86_64-linux-gnu/libz.so.1 (0x00007f1)\n\
                    \t/lib64/ld-linux-x86-64.so.2 (0x00007f2)\n";
         assert_eq!(

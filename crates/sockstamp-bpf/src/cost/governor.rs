@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_of_the_user_stays() {
+    fn the_users_choice_of_sampling_is_kept() {
         for (sampling, most) in [(Sampling::Every, 1), (Sampling::OneIn(8), 100)] {
             let mut governor = governor(true, sampling);
             governor.saw_attached(0.9, 1e6);

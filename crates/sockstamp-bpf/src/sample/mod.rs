@@ -262,7 +262,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
         #[test]
-        fn messages_in_step_stand_for_all(
+        fn weights_of_messages_in_step_are_unbiased(
             bits in 6..16_u32,
             lengths in prop::collection::vec(1..3_000_u32, 1..300),
             firsts in prop::collection::vec(any::<u32>(), RUNS as usize),

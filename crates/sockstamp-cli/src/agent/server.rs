@@ -458,7 +458,7 @@ mod tests {
 
     /// Clients that never end their request, and some that take no answer.
     #[test]
-    fn clients_that_wait_stop_nobody() {
+    fn clients_that_wait_block_no_other_client() {
         let address = answering();
         let mut slow = Vec::new();
         for number in 0..1000 {

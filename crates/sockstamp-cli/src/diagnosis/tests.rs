@@ -61,7 +61,7 @@ fn says(summary: &Summary, sentence: &str) {
 }
 
 #[test]
-fn nothing_is_said_where_nothing_is_large() {
+fn no_diagnosis_is_made_if_nothing_is_large() {
     assert_eq!(told(&Summary::default()), None);
     assert_eq!(told(&measured(&[])), None);
     // Long acknowledgements alone, and waits of bulk senders that are as they should be.
@@ -181,7 +181,7 @@ fn a_cgroups_name_is_escaped_in_the_sentence() {
 }
 
 #[test]
-fn a_slow_reader_is_told_by_what_it_did() {
+fn a_slow_reader_is_diagnosed_by_its_largest_part() {
     let mut summary = measured(&[(Stage::RxApp, 60 * MS)]);
     let mut with = |part: Part, nanos: u64| {
         summary.rx.parts[part] = Some(PartSummary {
@@ -218,7 +218,7 @@ fn slow_answers_are_the_peers_or_the_paths() {
 }
 
 #[test]
-fn connects_that_are_slow_or_fail_are_told() {
+fn slow_and_failed_connects_are_diagnosed() {
     assert_eq!(told(&measured(&[(Stage::ConnHandshake, 99 * MS)])), None);
     let mut summary = measured(&[(Stage::ConnHandshake, 1_100 * MS)]);
     says(&summary, "connects take 1.10 s (conn.handshake)");
@@ -249,7 +249,7 @@ fn connects_that_are_slow_or_fail_are_told() {
 }
 
 #[test]
-fn a_full_accept_queue_is_told_with_its_listener() {
+fn a_full_accept_queue_is_reported_with_its_listener() {
     let mut summary = measured(&[(Stage::ConnAccept, 200 * MS)]);
     let listener = |dropped| ListenerSummary {
         local: SocketAddr::from(([0, 0, 0, 0], 80)),
@@ -286,7 +286,7 @@ fn a_program_that_has_most_of_the_time_is_named() {
 }
 
 #[test]
-fn of_some_answers_the_average_is_that_of_all() {
+fn if_only_some_answers_are_known_the_average_is_that_of_all() {
     let summary = measured(&[(Stage::PeerAnswer, 60 * MS)]);
     let mut owners = Owners::default();
     let peer = SocketAddr::from(([10, 0, 0, 1], 53));
@@ -324,7 +324,7 @@ fn a_peer_that_has_most_of_the_time_is_named() {
 }
 
 #[test]
-fn losses_are_told_by_their_count() {
+fn losses_are_reported_by_their_count() {
     let mut summary = measured(&[]);
     summary.tx.retransmits = 5;
     says(
@@ -358,7 +358,7 @@ fn refused_messages_come_before_every_time() {
 }
 
 #[test]
-fn of_two_causes_the_larger_one_is_told() {
+fn the_larger_of_two_causes_is_reported() {
     let summary = measured(&[(Stage::TxQdisc, 10 * MS), (Stage::RxApp, 300 * MS)]);
     assert!(told(&summary).unwrap().contains("rx.app"));
     let summary = measured(&[(Stage::TxQdisc, 300 * MS), (Stage::RxApp, 20 * MS)]);

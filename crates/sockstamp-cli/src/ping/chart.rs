@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_rows() {
+    fn a_chart_of_nothing_has_no_rows() {
         assert_eq!(printed(&[]), "");
     }
 

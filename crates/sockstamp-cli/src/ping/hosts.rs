@@ -313,7 +313,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_has_a_host_a_line_and_comments() {
+    fn a_list_has_one_host_per_line_and_comments() {
         let text = "# ours\n10.0.0.1\n\n  example.org   # theirs\r\n::1";
         assert_eq!(
             listed(text).collect::<Vec<_>>(),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_behind_the_address_is_kept() {
+    fn an_interface_after_the_address_is_kept() {
         let found = resolve("fe80::1%eth0", None).unwrap();
         assert_eq!(found.zone.as_deref(), Some("eth0"));
     }

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sixteenth_of_each_difference() {
+    fn each_difference_adds_a_sixteenth_to_the_jitter() {
         let mut jitter = Jitter::default();
         assert_eq!(jitter.value(), None);
         jitter.record(Nanos(10_000));

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_in_their_place() {
+    fn an_error_takes_the_place_of_times() {
         assert_eq!(
             json(Outcome::Lost),
             r#"{"target":"db","seq":7,"error":"lost","address":"10.0.0.2"}"#
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_line_is_asked_for() {
+    fn the_time_of_a_line_is_requested() {
         let host = host();
         let line = Line::outcome(&host, 7, &Outcome::Lost).at(Some(Nanos(5)));
         assert_eq!(serde_json::to_value(line).unwrap()["time_ns"], 5);

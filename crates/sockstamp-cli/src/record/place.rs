@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hosts_name_leads_nowhere_else() {
+    fn a_host_name_cannot_leave_the_directory() {
         assert_eq!(part_of_path("db-1.example.org"), "db-1.example.org");
         assert_eq!(part_of_path("../../etc/x"), "_.._etc_x");
         assert_eq!(part_of_path(".."), "unknown");

@@ -16,7 +16,7 @@ use crate::running::{Agent, talk};
 const STOP: Duration = Duration::from_secs(30);
 
 #[test]
-fn it_ends_without_a_trace_by_sigterm_and_when_killed() {
+fn the_agent_leaves_no_trace_by_sigterm_or_when_killed() {
     let before = Leftovers::before();
     let host = Host::new("agent").unwrap();
     let mut agent = Agent::of(&host, "");
@@ -68,7 +68,7 @@ fn an_address_in_use_ends_it_before_anything_is_loaded() {
 }
 
 #[test]
-fn a_service_manager_hears_of_the_start_and_then_signs_of_life() {
+fn a_service_manager_is_notified_of_the_start_and_then_regularly() {
     let directory = TempDir::new().unwrap();
     let path = directory.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
@@ -92,7 +92,7 @@ fn a_service_manager_hears_of_the_start_and_then_signs_of_life() {
 
 /// Scrapes in quick succession share a look at the counters.
 #[test]
-fn a_thousand_scrapes_cost_a_few_looks() {
+fn a_thousand_scrapes_share_a_few_readings() {
     let host = Host::new("agent").unwrap();
     let agent = Agent::of(&host, "");
     talk(&host, 5, Duration::ZERO);

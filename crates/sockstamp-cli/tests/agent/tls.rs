@@ -208,7 +208,7 @@ fn a_snapshot_is_asked_for_with_encryption_of_the_agent_itself_alone() {
 /// Clients that never end their handshake make room for others, as those do that never end their
 /// request.
 #[test]
-fn handshakes_that_never_end_stop_nobody() {
+fn handshakes_that_never_end_block_no_other_client() {
     let (host, authority) = (Host::new("tls").unwrap(), Authority::new());
     let agent = Agent::of(&host, &authority.settings());
     let mut silent = Vec::new();

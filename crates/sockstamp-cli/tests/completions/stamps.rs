@@ -91,7 +91,7 @@ fn stamps_of_udp_equal_those_in_the_queue() {
 
 /// Nobody reads while more come than fit: overwritten ones are counted, and the others are right.
 #[test]
-fn that_were_written_over_are_counted() {
+fn overwritten_stamps_are_counted() {
     const SENDS: u32 = 400;
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
     let (sender, _receiver) = fixture.udp(Family::V4);

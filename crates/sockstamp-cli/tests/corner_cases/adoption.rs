@@ -138,7 +138,7 @@ fn a_read_that_ends_in_bytes_that_came_after_is_measured() {
 
 /// A read that had taken some of its bytes before, and one that had only waited.
 #[test]
-fn a_read_that_is_under_way() {
+fn a_read_that_is_under_way_at_adoption_is_refused() {
     for (before, verdict) in [(100, "adopted"), (0, "valid")] {
         let mut older = Older::ipv4();
         older.client().write_all(&vec![1; before]).unwrap();
@@ -363,8 +363,8 @@ fn assert_bit(older: &mut Older, when: &str, expected: bool) {
 }
 
 #[test]
-fn deselected_at_the_end_however_many_measured() {
-    if !selects_by_bit("adoption::deselected_at_the_end_however_many_measured") {
+fn sockets_are_deselected_at_the_end_however_many_measured() {
+    if !selects_by_bit("adoption::sockets_are_deselected_at_the_end_however_many_measured") {
         return;
     }
     let mut older = Older::ipv4();

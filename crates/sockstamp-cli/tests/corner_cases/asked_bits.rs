@@ -149,8 +149,8 @@ fn bits_that_another_program_has_set_are_left_to_it() {
 /// Whichever starts and whichever ends first, however that ends, and whichever bits each of them
 /// wants.
 #[test]
-fn of_two_measurements_the_last_gives_the_bits_back() {
-    if uses_no_bits("of_two_measurements_the_last_gives_the_bits_back") {
+fn the_last_of_two_measurements_clears_the_bits() {
+    if uses_no_bits("the_last_of_two_measurements_clears_the_bits") {
         return;
     }
     for (entries, signal) in [

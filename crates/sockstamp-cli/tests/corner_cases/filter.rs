@@ -162,7 +162,7 @@ fn a_direction_that_is_not_selected_leaves_no_trace() {
 
 /// Segments that come out of order are of the direction that is read, retransmissions of the other.
 #[test]
-fn counters_beside_messages_follow_the_filters_direction() {
+fn counters_without_messages_follow_the_filters_direction() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
     let link = Link::relay(&client, &server, LinkConfig::default()).unwrap();
     let address = link.address_b(Family::V4);

@@ -104,7 +104,7 @@ fn a_measurement_of_nothing_sleeps() {
 const STAYS: &[&str] = &["sh", "-c", "echo $$; exec sleep 60"];
 
 #[test]
-fn killed_it_leaves_no_program() {
+fn a_killed_stat_leaves_no_program() {
     for subcommand in ["stat", "trace"] {
         let mut process = start(&[subcommand]);
         let objects = bpf_objects(&process);
@@ -114,7 +114,7 @@ fn killed_it_leaves_no_program() {
 }
 
 #[test]
-fn killed_it_leaves_the_command_alone_and_no_cgroup() {
+fn a_killed_stat_leaves_the_command_alone_and_no_cgroup() {
     let mut process = start(&[&["stat", "--"], STAYS].concat());
     process.wait_for_stdout("\n", PATIENCE).unwrap();
     let command = Stray::of(&process.stdout());
@@ -202,8 +202,8 @@ fn a_duration_ends_the_measurement() {
 
 /// The kernel refuses a link to a process that may have no more descriptors.
 #[test]
-fn a_window_whose_programs_the_kernel_refuses_is_said_and_counted() {
-    let name = "a_window_whose_programs_the_kernel_refuses_is_said_and_counted";
+fn a_window_whose_programs_the_kernel_refuses_is_reported_and_counted() {
+    let name = "a_window_whose_programs_the_kernel_refuses_is_reported_and_counted";
     if !plan().has_windows() {
         return skip(name, "no windows on this kernel");
     }

@@ -116,7 +116,7 @@ fn send_named(host: &Host, listener: &TcpListener, by: &[&str], user: Option<u32
 
 /// Anybody may take the name. It hides those alone that could hide without it.
 #[test]
-fn no_user_hides_by_the_name() {
+fn no_user_hides_by_the_name_sockstamp() {
     let host = Host::new("corner").unwrap();
     let listener = host.tcp_listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let trace = Trace::start(&["--netns", host.netns_name()]);

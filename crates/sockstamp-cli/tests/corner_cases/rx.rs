@@ -51,7 +51,7 @@ fn a_peek_is_no_message() {
 }
 
 #[test]
-fn reads_of_parts_wait_ever_longer() {
+fn reads_of_parts_have_waited_longer_and_longer() {
     let setup = Loopback::new();
     let mut connection = setup.connect();
     connection.client.write_all(&[0; 1000]).unwrap();

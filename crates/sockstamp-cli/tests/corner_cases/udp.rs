@@ -56,7 +56,7 @@ fn valid<const N: usize>(bytes: [u64; N]) -> Vec<(u64, &'static str)> {
 }
 
 #[test]
-fn only_datagrams_that_took_longer_are_shown_where_that_is_asked_for() {
+fn slower_than_shows_only_datagrams_that_took_longer() {
     let host = Host::new("udp").unwrap();
     let trace = Trace::start(&["--netns", host.netns_name(), "--slower-than", "40ms", "udp"]);
     run(

@@ -251,12 +251,12 @@ fn the_wake_up_of_a_select_is_measured() {
 }
 
 #[test]
-fn a_level_triggered_epoll() {
+fn the_wake_up_of_a_level_triggered_epoll_is_measured() {
     held_and_thinking(Wait::Epoll(EpollFlags::empty()));
 }
 
 #[test]
-fn an_edge_triggered_epoll() {
+fn the_wake_up_of_an_edge_triggered_epoll_is_measured() {
     held_and_thinking(Wait::Epoll(EpollFlags::EPOLLET));
 }
 
@@ -268,8 +268,8 @@ fn the_wake_up_of_an_io_uring_is_measured() {
 /// The first socket wakes the task, which leaves the queue of the epoll instance; it is still not
 /// running when the second gets data.
 #[test]
-fn a_socket_whose_reader_another_one_woke() {
-    if too_few_processors("a_socket_whose_reader_another_one_woke") {
+fn a_read_whose_task_another_socket_woke_has_its_wake_up() {
+    if too_few_processors("a_read_whose_task_another_socket_woke_has_its_wake_up") {
         return;
     }
     within_attempts(|| {

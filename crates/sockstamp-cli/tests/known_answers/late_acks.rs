@@ -30,7 +30,7 @@ fn check_thinking(family: Family) {
 /// (`__tcp_cleanup_rbuf()`, net/ipv4/tcp.c). The first 16 Linux acknowledges at once
 /// (TCP_MAX_QUICKACKS, include/net/tcp.h), the others by a timer of 40 ms.
 #[test]
-fn server_that_never_answers() {
+fn acks_of_a_server_that_never_answers_are_delayed_acks() {
     const SENDS: &str = "blast --sends 32 --interval-ms 50 --nodelay true";
     let pair = Pair::veth(Family::V4);
     let _sink = pair.serve(&["sink", "--rate-limit", "200"]);

@@ -28,7 +28,7 @@ while True:
 ";
 
 #[test]
-fn a_reader_too_far_behind() {
+fn a_reader_too_far_behind_is_diagnosed() {
     let host = Host::new("behind").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
@@ -46,7 +46,7 @@ fn a_reader_too_far_behind() {
 
 /// The first ten packets leave at once, and each round trip twice as many.
 #[test]
-fn a_congestion_window_on_a_long_path() {
+fn a_full_congestion_window_on_a_long_path_is_diagnosed() {
     let line = LinkConfig::default().delay(Duration::from_millis(80));
     let pair = Pair::relay(line, Family::V4);
     room_for_a_page(&pair);
@@ -59,7 +59,7 @@ fn a_congestion_window_on_a_long_path() {
 }
 
 #[test]
-fn a_send_buffer_that_is_full() {
+fn a_full_send_buffer_is_diagnosed() {
     let line = LinkConfig::default()
         .rate_bits_per_second(20_000_000)
         .offload(false);
@@ -76,7 +76,7 @@ fn a_send_buffer_that_is_full() {
 /// Another thread sends from memory that does not come, as of a file on a slow file system: it has
 /// the socket's lock meanwhile, and what arrives waits in the backlog.
 #[test]
-fn a_receive_path_that_is_held_up() {
+fn a_receive_path_that_is_held_up_is_diagnosed() {
     let host = Host::new("backlog").unwrap();
     let listener = host.tcp_listen((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
     let mut client = host.tcp_connect(listener.local_addr().unwrap()).unwrap();

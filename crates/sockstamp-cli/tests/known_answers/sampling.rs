@@ -31,7 +31,7 @@ fn over_a_jittering_link() -> Pair {
 /// Nagle's algorithm holds each message for what is left of a round trip, so that the times of a
 /// stage differ by far more than by what the programs of one session take from those of the other.
 #[test]
-fn one_in_64_is_like_every_one() {
+fn one_message_in_64_has_the_quantiles_of_every_message() {
     let pair = over_a_jittering_link();
     let host = pair.address.ip().to_string();
     let to = ["--tcp", "-i", &host, "-p", "7000"];

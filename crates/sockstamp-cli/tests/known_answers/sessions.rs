@@ -93,7 +93,7 @@ fn newest_postgresql() -> PathBuf {
 
 /// psql's `\timing`: from before a query is sent to after its answer is read.
 #[test]
-fn psqls_wait_for_a_slow_query_is_told_from_its_own_time() {
+fn psqls_wait_for_a_slow_query_is_separate_from_its_own_time() {
     let host = Host::new("database").unwrap();
     let _database = Database::start(&host);
     let address = format!("127.0.0.1:{}", Database::PORT).parse().unwrap();
@@ -158,7 +158,7 @@ fn serve_ssh(host: &Host, folder: &Path, port: u16) -> Process {
 
 /// The time between the clocks that the remote command prints before and after its sleep.
 #[test]
-fn sshs_wait_for_a_remote_command_is_told_from_its_own_time() {
+fn sshs_wait_for_a_remote_command_is_separate_from_its_own_time() {
     let host = Host::new("ssh").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let _server = serve_ssh(&host, folder.path(), 22);

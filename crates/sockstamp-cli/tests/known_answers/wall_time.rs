@@ -88,7 +88,7 @@ fn nanoseconds(seconds: &str) -> u64 {
 }
 
 #[test]
-fn the_wait_for_an_answer_is_told_from_the_commands_own_time() {
+fn the_wait_for_an_answer_is_separate_from_the_commands_own_time() {
     let web = Web::start();
     let url = format!("http://127.0.0.1:{PORT}");
     let script = format!(
@@ -127,7 +127,7 @@ fn waits_of_parallel_downloads_are_counted_once() {
 /// that a clock of the command's own saw, within 1 %. With `-u` dig reads a clock of full
 /// resolution (`isc_time_now_hires()`); otherwise one that is a timer tick behind.
 #[test]
-fn the_wait_for_a_name_server_is_told_from_the_commands_own_time() {
+fn the_wait_for_a_name_server_is_separate_from_the_commands_own_time() {
     let host = Host::new("dns").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let ready = folder.path().join("ready");
@@ -165,7 +165,7 @@ fn the_wait_for_a_name_server_is_told_from_the_commands_own_time() {
 
 /// 100 ms of link, and no longer than curl's own `time_connect`.
 #[test]
-fn the_wait_for_a_connection_is_told_from_the_commands_own_time() {
+fn the_wait_for_a_connection_is_separate_from_the_commands_own_time() {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
     let link = Link::relay(&a, &b, LinkConfig::default().delay(Duration::from_millis(50))).unwrap();
     let address = SocketAddr::new(link.address_b(Family::V4), 0);

@@ -20,7 +20,7 @@ fn p99(run: &Json, view: &str) -> u64 {
 /// Time that user space adds when it may hardly run is not the network's. For nine tenths of each
 /// period it may not run at all, and the prober's own clock is off by as much.
 #[test]
-fn a_quota_and_busy_loops() {
+fn a_quota_and_busy_loops_do_not_change_round_trips() {
     let (prober, _target, link) = delayed_hosts(DELAY);
     let address = link.address_b(Family::V4).to_string();
     // At any time of the quota's period.

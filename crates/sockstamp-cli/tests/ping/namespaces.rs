@@ -85,7 +85,7 @@ fn probes_come_from_several_namespaces_at_once() {
 
 /// Where the namespace goes the targets end, and the others go on.
 #[test]
-fn a_namespace_that_disappears() {
+fn a_namespace_that_disappears_ends_its_targets_alone() {
     let (stays, goes) = (Host::new("stays").unwrap(), Host::new("goes").unwrap());
     let places = [stays.netns_name(), goes.netns_name()].join(",");
     let mut process =

@@ -50,7 +50,7 @@ fn one_that_does_not_answer_is_the_exit_status() {
 }
 
 #[test]
-fn ports_that_are_open_and_closed() {
+fn open_and_closed_ports_answer() {
     let (prober, target, link) = delayed_hosts(DELAY);
     for family in FAMILIES {
         let address = link.address_b(family);
@@ -90,7 +90,7 @@ fn ports_that_are_open_and_closed() {
 
 /// By the router, whose address is told with how long it took.
 #[test]
-fn a_ttl_that_does_not_suffice() {
+fn a_ttl_that_does_not_suffice_is_reported() {
     let [prober, router, target] = ["prober", "router", "target"].map(|name| Host::new(name).unwrap());
     let uplink = Uplink::routed(&prober, &router, &target).unwrap();
     for family in FAMILIES {

@@ -12,7 +12,7 @@ const DELAY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_line_a_probe_with_both_views() {
+fn each_probe_has_a_line_with_both_views() {
     let (prober, _target, link) = delayed_hosts(DELAY);
     for family in FAMILIES {
         let address = link.address_b(family).to_string();

@@ -329,7 +329,7 @@ fn reuseport(address: SocketAddr) -> TcpListener {
 
 /// A listener has dropped as many as ss(8) says.
 #[test]
-fn a_listener_tells_what_it_dropped_meanwhile() {
+fn a_listener_reports_its_drops_during_the_measurement() {
     let host = Host::new("listeners").unwrap();
     let listener = host.enter(|| {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();

@@ -257,7 +257,7 @@ fn a_peer_that_is_silent_gets_one_tag() {
 
 /// Both ends learn the numbers of a connection that is older than either, whichever measures first.
 #[test]
-fn the_numbers_of_an_older_connection_are_told_to_each_newcomer() {
+fn a_tag_tells_each_newcomer_the_numbers_of_an_older_connection() {
     let hosts = Hosts::over(Family::V6);
     hosts.link.shift_sequence(SHIFT).unwrap();
     let mut ends = hosts.connect();

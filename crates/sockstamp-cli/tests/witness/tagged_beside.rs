@@ -124,7 +124,7 @@ fn another_programs_options_are_left_alone() {
 
 /// Data that goes with the SYN (RFC 7413) carries no tag; what follows does.
 #[test]
-fn connections_of_fast_open_are_tagged_behind_the_syn() {
+fn connections_of_fast_open_are_tagged_after_the_syn() {
     const BOTH: &str = "1027";
     const CONNECTIONS: usize = 2;
     let hosts = Hosts::new();

@@ -131,7 +131,7 @@ fn bad_checksums_within_a_burst_leave_reads_right_or_refused() {
 }
 
 #[test]
-fn datagrams_of_one_length_back_to_back_are_told_apart() {
+fn datagrams_of_one_length_back_to_back_are_distinguished() {
     within_attempts(|| {
         let setup = WatchedLink::veth();
         let (sender, receiver) = pair(&setup);

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_of_root_go_before_claims_of_users() {
+    fn containers_of_root_rank_before_claims_of_users() {
         let claimed = |runtime, id: &str, names: &[&str]| {
             let mut claimed = candidate(runtime, id, names);
             claimed.container.user = Some(1000);

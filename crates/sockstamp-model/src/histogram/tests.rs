@@ -68,7 +68,7 @@ fn bounds_are_the_powers_of_the_eighth_root_of_two() {
 }
 
 #[test]
-fn the_ends_of_the_layout() {
+fn the_ends_of_the_layout_are_at_the_documented_bounds() {
     assert_eq!(UPPER_BOUNDS_NS[ZERO_SLOT], 59);
     assert_eq!((slot(0), slot(59), slot(60)), (0, 0, 1));
     assert_eq!(index(1), Some(MIN_INDEX));
@@ -164,7 +164,7 @@ fn nothing_has_no_quantile() {
 }
 
 #[test]
-fn quantiles_outside_the_exponential_buckets() {
+fn quantiles_outside_the_exponential_buckets_are_recorded_values() {
     let mut histogram = Histogram::new();
     histogram.record(Nanos(20), 9);
     assert_eq!(histogram.quantile(0.5), Some(Nanos(20)));

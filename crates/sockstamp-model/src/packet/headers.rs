@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_is_read_behind_ip_options() {
+    fn a_segment_is_read_after_ip_options() {
         let mut packet = vec![0; 24 + 20];
         packet[0] = 0x46;
         packet[4..6].copy_from_slice(&7_u16.to_be_bytes());

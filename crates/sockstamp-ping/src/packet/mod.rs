@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_of_the_rfc_s_example() {
+    fn the_checksum_of_the_rfcs_example_is_right() {
         // RFC 1071, section 3: the sum is ddf2.
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(checksum(&[&bytes]), !0xddf2);

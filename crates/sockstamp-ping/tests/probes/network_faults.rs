@@ -174,7 +174,7 @@ fn a_probe_dropped_by_a_full_packet_scheduler_is_not_sent() {
 }
 
 #[test]
-fn an_interface_that_goes_down_and_comes_back() {
+fn probes_survive_an_interface_that_goes_down_and_comes_back() {
     let (near, far) = (Host::new("down").unwrap(), Host::new("down").unwrap());
     let link = Link::veth(&near, &far).unwrap();
     let mut run = Run::start([target(

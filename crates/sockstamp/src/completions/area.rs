@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_begins_behind_those_before_it() {
+    fn a_reader_ignores_ranges_of_earlier_sockets() {
         let area = area();
         put_range(&area, 5, 6);
         let mut reader = RangeReader::starting_at(1);

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_there_is_eagain_and_does_not_block() {
+    fn receiving_nothing_is_eagain_and_does_not_block() {
         let (_, receiver) = pair();
         let mut received = [Received::default(); BATCH];
         assert_eq!(

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn no_stamps_is_not_the_socket_s_stamps() {
+    fn a_request_of_no_stamps_replaces_the_sockets_stamps() {
         assert_ne!(
             MessageOptions::new().unstamped().encode().as_bytes(),
             MessageOptions::new().encode().as_bytes()

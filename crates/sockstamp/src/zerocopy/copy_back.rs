@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_without_a_send_is_at_the_queue() {
+    fn a_drain_without_a_send_reads_the_queue() {
         let mut returned = ReturnedBySends::new();
         returned.idle = false;
         assert!(!returned.queue_is_due());

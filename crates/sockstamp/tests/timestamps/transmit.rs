@@ -125,22 +125,22 @@ fn matrix(asks: Asks, with_packet: bool) {
 }
 
 #[test]
-fn a_socket_asks_with_packets() {
+fn a_socket_requests_stamps_with_their_packets() {
     matrix(Asks::Socket, true);
 }
 
 #[test]
-fn a_socket_asks_without_packets() {
+fn a_socket_requests_stamps_without_their_packets() {
     matrix(Asks::Socket, false);
 }
 
 #[test]
-fn a_message_asks_with_packets() {
+fn a_message_requests_stamps_with_their_packets() {
     matrix(Asks::Message, true);
 }
 
 #[test]
-fn a_message_asks_without_packets() {
+fn a_message_requests_stamps_without_their_packets() {
     matrix(Asks::Message, false);
 }
 

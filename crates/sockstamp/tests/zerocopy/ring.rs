@@ -73,12 +73,15 @@ fn streams_arrive_while_buffers_are_used_again() {
 }
 
 #[test]
-fn datagrams_segments_and_addresses() {
+fn datagrams_segments_and_addresses_are_sent_by_io_uring() {
     for address in LOOPBACKS {
         let (socket, receiver) = udp_pair(address);
         let other = std::net::UdpSocket::bind((address, 0)).unwrap();
         let mut sender = RingSender::new(socket, always(), 8).unwrap();
-        if !supported(&sender, "ring::datagrams_segments_and_addresses") {
+        if !supported(
+            &sender,
+            "ring::datagrams_segments_and_addresses_are_sent_by_io_uring",
+        ) {
             return;
         }
         let mut buffer = vec![0; 10_500];
@@ -134,12 +137,12 @@ fn failed_sends_give_their_buffer_back_and_no_other() {
 }
 
 #[test]
-fn a_full_socket_and_one_that_cannot() {
+fn a_full_socket_and_an_unsupported_one_are_reported() {
     let (client, server) = tcp_pair(LOOPBACKS[0]);
     setsockopt(&client, sockopt::SndBuf, &100_000).unwrap();
     let options = always().stop_when_copied(NonZeroU32::MIN);
     let mut sender = RingSender::new(client, options, 8).unwrap();
-    if !supported(&sender, "ring::a_full_socket_and_one_that_cannot") {
+    if !supported(&sender, "ring::a_full_socket_and_an_unsupported_one_are_reported") {
         return;
     }
     let mut buffer = vec![0; 6_000_000];

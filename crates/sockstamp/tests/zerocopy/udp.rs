@@ -62,7 +62,7 @@ fn datagrams_arrive_over_a_link() {
 }
 
 #[test]
-fn an_address_for_each_datagram() {
+fn each_datagram_has_its_own_address() {
     for address in LOOPBACKS {
         let receivers = [(); 2].map(|()| UdpSocket::bind((address, 0)).unwrap());
         let socket = UdpSocket::bind((address, 0)).unwrap();

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_a_test_and_a_column_a_kernel() {
+    fn the_report_has_a_line_per_test_and_a_column_per_kernel() {
         let table = table(&rows());
         assert_eq!(
             table,

@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_messages_pass_at_once_and_no_more() {
+    fn a_budget_passes_its_number_of_messages_at_once_and_no_more() {
         let mut allowance = Allowance::new(5);
         let passed = (0..100).filter(|_| allowance.take()).count();
         // A slow machine may take long enough for another one.
