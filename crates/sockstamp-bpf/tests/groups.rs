@@ -123,7 +123,7 @@ fn assert_same(group: &GroupDirection, whole: &DirectionSummary) {
         for quantile in [0.5, 0.9] {
             let (coarse, fine) = (stages.quantile(quantile), histogram.quantile(quantile));
             let (coarse, fine) = (coarse.map_or(0, |value| value.0), fine.map_or(0, |value| value.0));
-            // Neither is further off than its own accuracy; below 60 ns both say little.
+            // Neither is further off than its own accuracy; below 60 ns both are meaningless.
             assert!(
                 coarse.abs_diff(fine) as f64 <= 0.15 * fine as f64 + 60.0,
                 "{stage}: {coarse} {fine}"
@@ -209,13 +209,13 @@ fn messages_without_a_slot_are_in_other_and_counted() {
     drop(clients);
     let (summary, groups) = finish(session);
     assert_eq!(groups.groups.len(), 8);
-    // Nothing gave way, so each of the other 32 ends looked once for its connection, and once for
-    // its messages.
+    // No group gave way, so each of the other 32 ends searched a slot once for its connection, and
+    // once for its messages.
     assert_eq!((summary.lost.groups, groups.ended_groups), (64, 0));
     assert_eq!(groups.other.messages(), 32 * 6);
 }
 
-/// Poll for so long.
+/// Poll for this long.
 fn poll(session: &mut Session, time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {

@@ -100,7 +100,7 @@ fn least(program: &str) -> u64 {
         "on_wait_begun" | "on_wait_ended" | "on_tcp_retransmit_skb" => connections,
         "on_kfree_skb" | "on_packet_dropped" => connections,
         "on_tcp_probe" | "on_sk_data_ready" | "on_sock_def_readable" | "on_recvmsg_ended" => MESSAGES,
-        // The handshake at either end, and data behind the FIN.
+        // The handshake at either end, and data after the FIN.
         "on_rcv_state_process" => 3 * connections,
         // Established and closed, of both ends.
         "on_inet_sock_set_state" => 4 * connections,
@@ -209,7 +209,7 @@ fn pass(from: &mut TcpStream, to: &mut TcpStream) {
     to.read_exact(&mut buffer).unwrap();
 }
 
-/// Send more than both buffers hold, while nobody reads.
+/// Send more than both buffers hold, while no task reads.
 fn fill_the_send_buffer(from: &mut TcpStream, to: &mut TcpStream) {
     let bytes = vec![1; 32 << 20];
     thread::scope(|scope| {
@@ -411,7 +411,7 @@ fn the_program_of_split_packets_runs_from_the_first_of_them_on() {
 
 const SMALL_SENDS: u64 = 40;
 
-/// Fill the first congestion window, and wait behind it with messages that TCP cuts anywhere.
+/// Fill the first congestion window, and queue messages after it that TCP splits anywhere.
 fn send_split(session: &mut Session, client: &Host, listener: &TcpListener) {
     let mut client = client.tcp_connect(listener.local_addr().unwrap()).unwrap();
     let (mut server, _) = listener.accept().unwrap();
@@ -459,8 +459,8 @@ fn since(now: &Summary, before: &Summary) -> [u64; 2] {
     [now[0] - before[0], now[1] - before[1]]
 }
 
-/// Of the datagrams that came before the start nothing is known: their reads look for what is next,
-/// among all those that are unread.
+/// Datagrams that came before the start are unknown: their reads search the next one among all
+/// unread ones.
 #[test]
 fn a_refused_read_costs_little_more_than_a_measured_one_where_many_datagrams_are_unread() {
     /// Together they fit into the receive buffer of every kernel.

@@ -1,4 +1,5 @@
-//! Test that no packet of a measurement asks a NIC that stamps sends, for PTP. Root.
+//! Test that no packet of a measurement requests a stamp from a NIC that stamps sends for PTP.
+//! Root.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;

@@ -135,7 +135,7 @@ fn copying(entry: Entry) -> Nanos {
     copies[copies.len() / 2]
 }
 
-/// By the file system, which the programs do not look at.
+/// By the file system, which the programs do not examine.
 fn own_cgroup() -> CgroupId {
     let cgroups = fs::read_to_string("/proc/self/cgroup").unwrap();
     let path = cgroups

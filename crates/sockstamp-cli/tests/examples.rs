@@ -1,5 +1,5 @@
-//! The examples of the man pages: each is run as it is written, where what it names is there. What
-//! they print fits a terminal.
+//! Run each example of the man pages as it is written, if the things that it names exist. Their
+//! output fits a terminal.
 
 mod common;
 
@@ -131,8 +131,8 @@ impl ExampleHost {
     }
 }
 
-/// No container is here, nothing answers as a name server, and nothing listens on the port: that is
-/// said in a line, or by the program that was run.
+/// There is no container, no name server answers, and nothing listens on the port: one line reports
+/// that, or the program that was run.
 fn is_rightly_refused(example: &str, stderr: &str) -> bool {
     let says = |text: &str| stderr.contains(text) && !stderr.contains("panicked");
     match example {
@@ -143,7 +143,7 @@ fn is_rightly_refused(example: &str, stderr: &str) -> bool {
     }
 }
 
-/// Those that measure take turns, some side by side.
+/// Examples that measure run in turns, some in parallel.
 #[test]
 fn each_example_of_the_man_pages_runs_and_fits_a_terminal() {
     const AT_ONCE: usize = 4;

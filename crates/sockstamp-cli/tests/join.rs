@@ -27,7 +27,7 @@ fn told(subcommand: &str, files: &[&Path]) -> Value {
     serde_json::from_str(&printed(&[subcommand, "--format", "json"], files)).unwrap()
 }
 
-/// Join two recordings; return what is told of them, and the recording of their lives.
+/// Join two recordings; return the report, and the recording of their lives.
 fn join(directory: &TempDir, rows: &[Vec<Message>; 2]) -> (Value, PathBuf) {
     let paths = two_recordings::write(directory.path(), rows);
     let lives = directory.path().join("lives.parquet");
@@ -153,7 +153,7 @@ fn lives_are_not_joined_again() {
     );
 }
 
-/// A row may come behind one that is later by the seconds that a row group spans, and no more.
+/// A row may follow a later one by at most the seconds that a row group spans.
 #[test]
 fn late_bounds_and_times_below_zero_are_counted() {
     let directory = tempdir().unwrap();

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 use testbed::Process;
 
-/// Where everything is emulated, loading takes ten seconds.
+/// Under emulation, loading takes ten seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// On one connection, and as many answers.
 const REQUESTS: usize = 20;
@@ -82,7 +82,7 @@ fn without_capabilities(these: &str) -> Command {
     command
 }
 
-/// Nothing is where the loader of programs looks for BTF (btf__load_vmlinux_btf() of libbpf).
+/// Nothing is at the paths where libbpf looks for BTF (btf__load_vmlinux_btf()).
 fn without_btf_in_sight() -> Command {
     const HIDE: &str = "for place in /sys/kernel/btf /boot /lib/modules /usr/lib/debug; do \
         [ ! -d $place ] || mount -t tmpfs none $place; done; exec \"$0\" \"$@\"";

@@ -56,12 +56,12 @@ fn report_with(recording: &Path, options: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Ask a server of this test so often, one question after the other, with so long a pause.
+/// Ask a server of this test this many questions, one after the other, with this pause.
 fn ask(listener: &TcpListener, questions: usize, pause: Duration) {
     ask_slow(listener, questions, pause, [Duration::ZERO; 2]);
 }
 
-/// Do the same; the server takes so long for its first answer, and for each other one.
+/// Do the same; the server takes these times for its first answer, and for each other one.
 fn ask_slow(listener: &TcpListener, questions: usize, pause: Duration, [first, each]: [Duration; 2]) {
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {
@@ -331,7 +331,7 @@ fn diff_finds_a_server_that_works_longer() {
     let (status, text) = diff(&before, &before, &gate);
     assert_eq!(status, Some(0), "{text}");
     assert!(text.contains("changed: nothing for sure"), "{text}");
-    // A stage that is not there cannot be looked at.
+    // An absent stage cannot be examined.
     let (status, _) = diff(&before, &after, &["--fail-if", "rx.nic.p50 > +20%"]);
     assert_eq!(status, Some(1));
 }

@@ -1,4 +1,4 @@
-//! `sockstamp top` on a terminal that tmux is, beside a redis server and its benchmark.
+//! `sockstamp top` on a terminal of tmux, next to a redis server and its benchmark.
 
 mod common;
 
@@ -252,7 +252,7 @@ fn top_can_be_suspended_and_resumed() {
         terminal.sees(" sockstamp top  by comm,port");
         assert_eq!(terminal.0.state("alternate_on").unwrap(), "1");
     }
-    // Without a chance to give the terminal back: it is taken over anew all the same.
+    // Without a chance to restore the terminal: it is taken over again nevertheless.
     terminal.signal(Signal::SIGSTOP);
     terminal.sees("Stopped");
     // The terminal's modes are still ours: none makes a line end of Enter.

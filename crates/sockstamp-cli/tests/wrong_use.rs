@@ -15,7 +15,7 @@ use testbed::Host;
 use common::leftovers::Leftovers;
 use common::unprivileged::Unprivileged;
 
-/// Run `command`; it must end with `status`, say `text` in one line and leave nothing.
+/// Run `command`; it must end with `status`, print `text` in one line and leave nothing behind.
 fn refused(mut command: Command, status: i32, text: &str) {
     let before = Leftovers::before();
     let output = command.output().unwrap();
@@ -172,7 +172,7 @@ fn refused_thread() {
     let (end, ended) = mpsc::channel::<()>();
     let thread = thread::spawn(move || {
         tell.send(gettid()).unwrap();
-        // Fails when the other end goes: so the thread lives until then.
+        // Fails when the other end is closed, so the thread lives until then.
         ended.recv().unwrap_err();
     });
     let tid = told.recv().unwrap().to_string();
@@ -182,7 +182,7 @@ fn refused_thread() {
     thread.join().unwrap();
 }
 
-/// clap says what is wrong in its own form, of several lines.
+/// clap reports errors in its own form, of several lines.
 #[test]
 fn wrong_options_are_refused() {
     let before = Leftovers::before();
@@ -204,8 +204,8 @@ fn wrong_options_are_refused() {
     before.assert_none();
 }
 
-/// A filter is wrong use; what is wrong with it takes a line to say and two to show. Nothing is
-/// begun.
+/// A wrong filter is wrong use; the error takes one line, and two lines show the place. Nothing is
+/// started.
 #[test]
 fn filters_that_cannot_be_parsed_are_refused() {
     let before = Leftovers::before();
@@ -250,7 +250,7 @@ fn an_empty_filter_selects_everything() {
     assert_eq!(output.status.code(), Some(0));
 }
 
-/// The hint stands beside the error.
+/// The hint is next to the error.
 #[test]
 fn a_common_mistake_is_reported_with_its_remedy() {
     for (arguments, hint) in [

@@ -25,7 +25,7 @@ pub fn need_root() -> Result<()> {
     Ok(())
 }
 
-/// Return the sockstamp that was built beside this program.
+/// Return the sockstamp that was built together with this program.
 pub fn sockstamp() -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find this program's own path")?;
     let program = own.parent().unwrap_or(Path::new(".")).join("sockstamp");

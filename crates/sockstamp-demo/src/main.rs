@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 
 fn run() -> Result<ExitCode> {
     need_root()?;
-    // From here on a signal ends the measurement, and everything is removed on exit.
+    // From now on a signal ends the measurement, and everything is removed on exit.
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot catch signals")?;
     let setup = DemoHosts::build()?;
     let mut stat = measure(&setup.cgroup)?;

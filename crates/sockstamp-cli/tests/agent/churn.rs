@@ -31,7 +31,7 @@ fn duration() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Connects often, and once more to stay.
+/// Connects often, and once more without closing.
 const CLIENT: &str = "
 import socket, sys
 for _ in range(20):
@@ -125,7 +125,7 @@ impl Held {
         ]
     }
 
-    /// Nothing is more than it was; at that time a look may have held a few descriptors.
+    /// Nothing has grown; at that time a reading may have held a few descriptors.
     fn is_within(&self, before: &Self) -> bool {
         self.all()
             .iter()

@@ -27,7 +27,7 @@ const LATE: Duration = Duration::from_millis(60);
 const READS: usize = 3;
 /// Longer than it takes the agent to notice a step, under emulation.
 const NOTICE: Duration = Duration::from_secs(1);
-/// Between a step and the reading of both clocks beside it.
+/// Between a step and the reading of both clocks next to it.
 const TOLERANCE: i128 = 100_000_000;
 
 fn read(clock: ClockId) -> i128 {
@@ -237,7 +237,7 @@ fn no_time_is_wrong_after_the_clock_was_stepped() {
     println!("{valid} valid, {stepped} refused for the step");
     let all = 7 * 2 * READS;
     assert_eq!(valid + stepped, all as f64, "{}", scrape.0);
-    // Those right after a step: the segments that acknowledge sends arrive then, too.
+    // Messages right after a step: the segments that acknowledge sends arrive then, too.
     let reads = scrape.sum("sockstamp_refused_messages_total", &["direction=\"rx\""]);
     assert_eq!(reads, (3 * READS) as f64);
     assert!(stepped <= 2.0 * reads, "{stepped}");

@@ -37,7 +37,7 @@ fn a_file_is_checked_without_starting() {
     );
 }
 
-/// Counters go on over a change of what is measured, which loads new programs.
+/// Counters continue when the measured target changes, which loads new programs.
 #[test]
 fn settings_are_read_again_or_stay_as_they_were() {
     let host = Host::new("agent").unwrap();

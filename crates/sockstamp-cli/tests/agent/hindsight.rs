@@ -40,7 +40,7 @@ fn a_snapshot_has_every_message_and_explain_reads_it() {
     let directory = TempDir::new().unwrap();
     let agent = Agent::of(&host, &settings(directory.path(), ""));
     talk(&host, 50, Duration::from_millis(1));
-    // Every message is valid, measured and over when its counters say so.
+    // The counters show every message as valid, measured and ended.
     assert_eq!(
         agent
             .scrape()
@@ -133,7 +133,7 @@ fn the_page_explains_what_was_recorded_and_refuses_other_sites() {
     }
 }
 
-/// Nothing is written, everything is counted, and the measuring goes on.
+/// Nothing is written, everything is counted, and measuring continues.
 #[test]
 fn a_disk_without_room_costs_counted_messages_alone() {
     let host = Host::new("agent").unwrap();

@@ -90,7 +90,7 @@ fn a_service_manager_is_notified_of_the_start_and_then_regularly() {
     }
 }
 
-/// Scrapes in quick succession share a look at the counters.
+/// Scrapes in quick succession share a reading of the counters.
 #[test]
 fn a_thousand_scrapes_share_a_few_readings() {
     let host = Host::new("agent").unwrap();

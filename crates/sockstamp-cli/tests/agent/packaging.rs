@@ -97,7 +97,7 @@ fn the_unit_is_valid_and_has_few_privileges() {
     assert!(!said.contains("sockstamp-agent.service:"), "{said}");
 }
 
-/// Every metric that the dashboard asks for exists.
+/// Every metric that the dashboard queries exists.
 #[test]
 fn the_dashboard_is_about_metrics_of_the_agent() {
     let text = fs::read_to_string(packaging("grafana/sockstamp.json")).unwrap();
@@ -219,7 +219,8 @@ fn the_daemonset_fits_the_schemas_of_kubernetes() {
     assert!(!compare_with_schemas(&wrong).status.success());
 }
 
-/// Without values, the chart is the plain file and what makes pods anew when settings change.
+/// Without values, the chart is the plain file plus the annotation that restarts pods when settings
+/// change.
 #[test]
 fn the_chart_is_the_daemonset_with_values() {
     if Command::new("go").arg("version").output().is_err() {

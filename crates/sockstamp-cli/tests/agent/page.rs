@@ -11,7 +11,7 @@ use testbed::Host;
 
 use crate::running::{Agent, exchange, talk};
 
-/// The page as a browser shows it after four seconds of its own time: one look at the figures.
+/// The page as a browser shows it after four seconds of its own time: one reading of the figures.
 fn shown(agent: &Agent, more: &[&str]) -> String {
     let home = TempDir::new().unwrap();
     let output = Command::new("chromium")
@@ -85,7 +85,7 @@ fn slow_messages_are_drawn_with_their_stages() {
         page.contains("<span>rx.app (") || page.contains("<span>rx.app</span>"),
         "{page}"
     );
-    // With other settings those that are not slow enough go.
+    // With other settings, messages that are not slow enough disappear.
     let said = agent.reload(&format!(
         "rate_cap = 1000000\nmax_cost = \"none\"\n[page]\nslower_than = \"5m\"\n[target]\nnetns = \"{}\"",
         host.netns_name()

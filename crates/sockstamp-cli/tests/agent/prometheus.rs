@@ -39,7 +39,7 @@ impl Prometheus {
              scrape_configs: [{{job_name: sockstamp, {how}, static_configs: [{{targets: ['{target}']}}]}}]\n"
         );
         fs::write(&file, settings).unwrap();
-        // Somebody may take the port in between; nobody here does.
+        // Another program may take the port in between; none of the tests does.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let mut command = Command::new("prometheus");
         command
@@ -181,7 +181,7 @@ fn promtool(arguments: &[&str], input: Option<&Path>) -> (bool, String) {
     (output.status.success(), text)
 }
 
-/// The rules are valid, and ask for metrics that there are.
+/// The rules are valid, and query existing metrics.
 #[test]
 fn alerts_are_about_metrics_of_the_agent() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus/sockstamp.rules.yml");

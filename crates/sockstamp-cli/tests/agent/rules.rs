@@ -60,7 +60,7 @@ fn count(scrape: &Scrape, name: &str, labels: &[&str]) -> f64 {
     scrape.sum(name, labels)
 }
 
-/// Verdicts are counted by the programs before anybody looks at groups.
+/// Programs count verdicts before groups are read.
 #[test]
 fn groups_that_are_off_are_not_measured_and_have_no_series() {
     let host = Host::new("rules").unwrap();

@@ -17,7 +17,7 @@ use crate::common::{sockstamp, wait_attached};
 /// Loading takes half a second, on a busy machine some.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// Scrapes within 200 ms share a look at the counters.
+/// Scrapes within 200 ms share a reading of the counters.
 pub const SHARED: Duration = Duration::from_millis(210);
 
 /// An agent, and its file of settings.
@@ -64,7 +64,7 @@ impl Agent {
         self.directory.path().join("agent.toml")
     }
 
-    /// Ask for a path as Prometheus does.
+    /// Request a path as Prometheus does.
     pub fn get(&self, path: &str) -> String {
         let accept = "Accept: application/openmetrics-text;version=1.0.0\r\n";
         let (head, body) = exchange(self.address, path, accept);
@@ -72,7 +72,7 @@ impl Agent {
         body
     }
 
-    /// Scrape, when the last look at the counters is too old to be shared.
+    /// Scrape when the last reading of the counters is too old to be shared.
     pub fn scrape(&self) -> Scrape {
         thread::sleep(SHARED);
         let text = self.get("/metrics");
@@ -92,7 +92,7 @@ impl Agent {
         }
     }
 
-    /// Have the settings read again; return what the agent says of it.
+    /// Make the agent read its settings again; return its log line.
     pub fn reload(&self, settings: &str) -> String {
         fs::write(self.file(), settings).unwrap();
         let before = self.process.stderr().len();

@@ -1,4 +1,4 @@
-//! Check what a run of the program leaves behind.
+//! Check that a run of the program leaves nothing behind.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Look at what there is.
+    /// Read the present state.
     pub fn before() -> Leftovers {
         Leftovers {
             programs: programs(),
@@ -28,8 +28,8 @@ impl Leftovers {
         }
     }
 
-    /// Nothing of ours is there that was not there before. Other instances that started meanwhile
-    /// may end meanwhile.
+    /// Nothing of ours exists that did not exist before. Other instances that started meanwhile may
+    /// end meanwhile.
     pub fn assert_none(&self) {
         let start = Instant::now();
         loop {
@@ -67,7 +67,7 @@ fn cgroups() -> BTreeSet<PathBuf> {
 }
 
 fn collect(directory: &Path, found: &mut BTreeSet<PathBuf>) {
-    // One that vanishes meanwhile is none of ours.
+    // A process that vanishes meanwhile is not ours.
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;

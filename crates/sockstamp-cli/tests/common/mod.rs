@@ -172,7 +172,7 @@ impl Trace {
     }
 
     /// Do the same as [`Trace::finish`]; if messages are missing because the reader of the ring had
-    /// no processor in time, return what it says.
+    /// no processor in time, return its report.
     pub fn finish_whole(self) -> Result<Vec<Value>, String> {
         let (output, errors) = self.0.finish();
         match errors.contains("could not be shown") {
@@ -215,7 +215,7 @@ pub fn assert_adds_up(message: &Value) {
         return;
     }
     let stages = message["stages"].as_object().unwrap();
-    // It lies before the message.
+    // The stage lies before the message.
     let own = stages
         .iter()
         .filter(|(stage, _)| !stage.parse::<Stage>().unwrap().is_between_messages());
@@ -293,7 +293,7 @@ pub fn stage(report: &Value, stage: &str, figure: &str) -> u64 {
         .unwrap_or_else(|| panic!("no {figure} of {stage} in {report}"))
 }
 
-/// Where a report has a stage.
+/// Return the key of the direction under which a report has a stage.
 pub fn direction_of(stage: &str) -> &'static str {
     stage.parse::<Stage>().unwrap().direction().name()
 }
@@ -343,8 +343,8 @@ pub fn of_direction<'a>(messages: &'a [Value], direction: &str) -> Vec<&'a Value
         .collect()
 }
 
-/// Say why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
-/// keeps to itself.
+/// Print why a test, or a part of it, cannot run here. Not by `eprintln!`, which the test harness
+/// captures.
 pub fn skip(test: &str, reason: &str) {
     let line = format!("SKIP {test}: {reason}\n");
     io::stderr().write_all(line.as_bytes()).unwrap();

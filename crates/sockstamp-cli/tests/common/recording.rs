@@ -14,7 +14,7 @@ use sockstamp_model::stage::{Direction, Stage};
 use sockstamp_model::verdict::Verdict;
 use sockstamp_record::{Batch, Rows, Writer};
 
-/// A name that ends a text, a tag and a script, if nobody escapes it.
+/// A name that ends a text, a tag and a script, unless it is escaped.
 pub const HOSTILE: &str = "</script><b>'\"`";
 
 /// The begin of the population's first second, since 1970.
@@ -32,9 +32,9 @@ pub fn write(path: &Path, messages: &[Message]) {
     writer.finish().unwrap();
 }
 
-/// Return so many messages of a minute: of 40 flows of three processes with four peers. Reads from
-/// 10.0.0.7 take long at times, because their reader is late (`rx.app`). One in a hundred messages
-/// is refused; a few rows are connections.
+/// Return this many messages of one minute, from 40 flows of three processes with four peers. Reads
+/// from 10.0.0.7 take long at times, because their reader is late (`rx.app`). One in a hundred
+/// messages is refused; a few rows are connections.
 pub fn population(count: u64) -> Vec<Message> {
     let mut rng = Rng::with_seed(7);
     let mut messages: Vec<Message> = (0..count).map(|_| one(&mut rng)).collect();

@@ -263,8 +263,8 @@ fn an_application_that_is_killed_is_forgotten_whatever_is_in_flight() {
     assert_eq!(counts(&ranges), [1]);
 }
 
-/// The last to close it waits for what is not sent: that is the service, since it was asked while
-/// it stood still.
+/// The last process that closes the socket waits for unsent data. That is the service, since it got
+/// the descriptor while it was stopped.
 #[test]
 fn a_lingering_socket_does_not_delay_the_service() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));
@@ -385,7 +385,7 @@ fn applications_that_come_and_go_do_not_attach_and_detach_programs() {
     until(|| cgroup_links(&service).is_empty());
 }
 
-/// Threads that wait for sockets to close; the service goes on.
+/// Threads wait for sockets to close; the service continues.
 #[test]
 fn sockets_that_linger_take_as_many_threads_of_a_user_as_may_be() {
     const SOCKETS: usize = 40;

@@ -150,7 +150,7 @@ impl Fixture {
         )
     }
 
-    /// Return a UDP socket that sends to another, which nobody reads: the kernel holds the
+    /// Return a UDP socket that sends to another, which is never read: the kernel holds the
     /// datagrams until they are dropped there.
     pub fn udp(&self, family: Family) -> (UdpSocket, UdpSocket) {
         let (sender, receiver) = self.plain_udp(family);
@@ -184,7 +184,7 @@ impl Fixture {
     }
 }
 
-/// Reads and forgets, so that what is sent completes.
+/// Read and discard, so that sends complete.
 pub struct Reader(#[expect(dead_code, reason = "it reads until it is dropped")] Background);
 
 impl Reader {

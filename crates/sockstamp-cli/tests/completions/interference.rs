@@ -1,4 +1,4 @@
-//! The service and measurements ask the kernel for the same callbacks of the same sockets.
+//! The service and measurements request the same callbacks of the same sockets.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -94,7 +94,8 @@ fn a_measurement_that_ends_leaves_stamps_to_the_service() {
     connection.is_stamped();
 }
 
-/// One that is there before, and samples: what it passes over is stamped in memory all the same.
+/// A measurement that exists before, and samples: messages that it passes over are stamped in
+/// memory nevertheless.
 #[test]
 fn a_measurement_that_was_there_before_leaves_stamps_to_the_service() {
     if !can_stamp("a_measurement_that_was_there_before_leaves_stamps_to_the_service") {

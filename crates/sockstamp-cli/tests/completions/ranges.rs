@@ -69,8 +69,8 @@ fn read_all(mut socket: TcpStream) -> thread::JoinHandle<usize> {
     })
 }
 
-/// The queue is read all the time, by another thread: what memory misses is there, and nothing is
-/// in memory that is not so.
+/// Another thread reads the queue all the time: it has what memory misses, and memory has nothing
+/// false.
 #[test]
 fn completions_read_from_the_queue_at_once_are_in_one_of_both() {
     let (fixture, service) = (Fixture::new(), Service::start(&[]));

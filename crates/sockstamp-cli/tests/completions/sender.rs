@@ -1,5 +1,5 @@
-//! Sends whose buffers come back by what is in memory, and by the error queue where memory lacks
-//! it.
+//! Sends whose buffers come back by completions in memory, and by the error queue if memory lacks
+//! them.
 
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
@@ -19,7 +19,7 @@ const LENGTH: usize = 20_000;
 
 type Buffers<S> = ZeroCopySender<S, Vec<u8>>;
 
-/// A socket that asks by the library's sender, by memory of `application`.
+/// A socket with the library's sender that uses the memory of `application`.
 fn by_memory<S: AsFd>(socket: S, application: &Completions) -> Buffers<S> {
     let mut sender = ZeroCopySender::new(socket, Options::default().threshold(0)).unwrap();
     sender.use_memory(application, false).unwrap();
@@ -27,7 +27,7 @@ fn by_memory<S: AsFd>(socket: S, application: &Completions) -> Buffers<S> {
     sender
 }
 
-/// Buffer `number`, whose bytes tell which it is.
+/// Buffer `number`, identified by its bytes.
 fn buffer(number: u32) -> Vec<u8> {
     number.to_ne_bytes().repeat(LENGTH / 4)
 }
@@ -60,8 +60,8 @@ fn look<S: AsFd>(sender: &mut Buffers<S>, queue: &mut ErrorQueue, back: &mut BTr
     take(sender, back);
 }
 
-/// Send one after the other, and wait for each; the error queue is read once in 10 ms. How many
-/// complete between a look at memory and a read of the queue is a matter of time.
+/// Send one after the other, and wait for each; the error queue is read once per 10 ms. The number
+/// of completions between a reading of memory and one of the queue depends on time.
 fn each_buffer_comes_back_once<S: AsFd>(mut sender: Buffers<S>) -> Result<(), String> {
     const SENDS: u32 = 500;
     let (mut queue, mut back) = (ErrorQueue::new(), BTreeSet::new());
@@ -160,7 +160,7 @@ fn sends_completed_before_memory_was_used_are_not_lost() {
     assert_eq!(sender.counters().foreign, 0);
 }
 
-/// Some complete before the service is killed, some while nobody reads, some after.
+/// Some complete before the service is killed, some while no task reads, some after.
 #[test]
 fn nothing_is_lost_when_the_service_is_killed_and_another_can_follow() {
     let (fixture, mut service) = (Fixture::new(), Service::start(&[]));

@@ -60,7 +60,7 @@ fn nothing_is_lost_when_the_service_is_killed() {
     assert!(application.register(&sender, false).is_err());
 }
 
-/// A place is given to another socket: what the first one does is not taken for the second's.
+/// A slot is given to another socket: events of the first one do not count for the second.
 #[test]
 fn a_place_that_was_given_back_is_another_sockets() {
     let (fixture, service) = (Fixture::new(), Service::start(&["--sockets", "1"]));
@@ -200,7 +200,7 @@ fn a_registered_connection_is_closed_when_its_application_closes_it() {
 fn the_service_waits_for_descriptors_when_it_has_none() {
     let service = Service::start(&[]);
     let _served = service.connect();
-    // Those with lower numbers are in use; poll(2) takes as many as may be open.
+    // Lower numbers are in use; poll(2) takes as many descriptors as may be open.
     limit_descriptors(&service, 4);
     let path = service.path();
     let late = thread::spawn(move || Completions::connect(path));

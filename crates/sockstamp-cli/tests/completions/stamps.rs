@@ -89,7 +89,8 @@ fn stamps_of_udp_equal_those_in_the_queue() {
     }
 }
 
-/// Nobody reads while more come than fit: overwritten ones are counted, and the others are right.
+/// More stamps come than fit while no task reads: overwritten ones are counted, and the others are
+/// right.
 #[test]
 fn overwritten_stamps_are_counted() {
     const SENDS: u32 = 400;

@@ -149,7 +149,7 @@ fn a_read_that_is_under_way_at_adoption_is_refused() {
             assert_eq!(taken, before + 50);
             server.read_exact(&mut [0; 7]).unwrap();
         });
-        // Until the reader has taken what is there, and waits.
+        // Wait until the reader has taken the available bytes, and waits.
         pause();
         let trace = older.trace();
         older.client().write_all(&[1; 50]).unwrap();
@@ -416,7 +416,7 @@ impl Stream {
         let sender = thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
                 client.write_all(&[1; Stream::SENT]).unwrap();
-                // As many messages as a reader of the ring can take on a busy machine.
+                // The number of messages that a reader of the ring can take on a busy machine.
                 thread::sleep(Duration::from_millis(10));
             }
         });
@@ -464,9 +464,9 @@ fn under_load_every_message_follows_the_last() {
     assert!(refused > 0, "nothing was under way");
 }
 
-/// Where the first ended is not known if it had begun before; each other one starts where the last
-/// one ended. Those that are refused come first, but for what the load itself pushes out. How many
-/// they are.
+/// The end of the first is unknown if it had begun before; each other one starts where the last one
+/// ended. Refused ones come first, except those that the load itself pushes out. Return their
+/// number.
 fn assert_follow(messages: &[&Message]) -> usize {
     let is_adopted = |message: &&&Message| message.verdict() == "adopted";
     let adopted = messages.iter().take_while(is_adopted).count();

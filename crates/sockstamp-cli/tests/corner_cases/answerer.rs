@@ -7,7 +7,7 @@ use testbed::{Cgroup, Host, Process};
 
 use crate::traced_hosts::{Messages, PATIENCE, outline, wait_acknowledged};
 
-/// Connects, tells its port, and answers each byte with one.
+/// Connect, print the port, and answer each byte with one.
 const ANSWERS: &str = "
 import socket, sys
 s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))

@@ -34,7 +34,7 @@ const CLEAR: Bits = Bits {
     states: false,
     segments: false,
 };
-/// While one sees the entry of sends by its callback, or by the tracepoint.
+/// While one measurement sees the entry of sends by its callback, or by the tracepoint.
 const BY_CALLBACK: Bits = Bits {
     segments: false,
     ..SET
@@ -76,7 +76,7 @@ impl SharedHost {
         self.connections.extend(new);
     }
 
-    /// One end of each has no more to say, and the other knows.
+    /// One end of each is half closed, and the other end knows it.
     fn half_close(&mut self) {
         for connection in &mut self.connections {
             connection.client.shutdown(Shutdown::Write).unwrap();
@@ -102,7 +102,7 @@ impl SharedHost {
     }
 }
 
-/// End a measurement; its marks are gone when this returns.
+/// End a measurement; its marks are removed when this returns.
 fn end(mut process: Process, signal: Signal) {
     let objects = bpf_objects(&process);
     process.signal(signal).unwrap();
@@ -137,7 +137,7 @@ fn bits_that_another_program_has_set_are_left_to_it() {
         setup.connect();
         setup.assert_bits(SET, BY_CALLBACK, "meanwhile");
         end(measurement, signal);
-        // One that is killed can clear none, and needs to touch none of the others.
+        // A killed measurement clears no bits, and no other measurement needs to be touched.
         let own = match signal {
             Signal::SIGKILL => BY_CALLBACK,
             _ => CLEAR,

@@ -1,5 +1,5 @@
-//! Step CLOCK_REALTIME. The machine's clock belongs to other programs too, so here the programs are
-//! told a wrong offset instead; only guests of the lab really step their clock.
+//! Step CLOCK_REALTIME. The machine's clock belongs to other programs too, so here the programs get
+//! a wrong offset instead; only guests of the lab really step their clock.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -13,7 +13,7 @@ use crate::answerer::{Answerer, assert_only};
 use crate::common::{self, Stat, Trace, sockstamp, wait_attached};
 use crate::traced_hosts::{Messages, PATIENCE};
 
-/// Ids that nothing else on this host has, alike but for their last digits.
+/// Ids that nothing else on this host has, equal except for their last digits.
 fn ids<const N: usize>() -> [String; N] {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     std::array::from_fn(|n| format!("{:08x}{:040x}{n:016x}", std::process::id(), now.as_nanos()))
@@ -184,8 +184,8 @@ impl Claims {
         }
     }
 
-    /// sockstamp where root's container is called `web-NUMBER`, and the user's list is what `make`
-    /// makes of `$list`.
+    /// Run sockstamp with root's container named `web-NUMBER`, and with the user's list as `make`
+    /// creates it at `$list`.
     fn command(&self, make: &str, arguments: &[&str]) -> Command {
         let Claims {
             number, home, root, ..

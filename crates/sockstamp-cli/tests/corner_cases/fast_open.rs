@@ -1,4 +1,4 @@
-//! TCP Fast Open (RFC 7413): data that goes with the SYN.
+//! TCP Fast Open (RFC 7413): data in the SYN.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -114,8 +114,8 @@ fn filters_distinguish_addresses_and_ip_versions() {
     );
 }
 
-/// The other direction is neither counted nor refused, however much goes that way, and its end
-/// leaves nothing behind.
+/// The other direction is neither counted nor refused, however much it carries, and its end leaves
+/// nothing behind.
 #[test]
 fn a_direction_that_is_not_selected_leaves_no_trace() {
     let host = Host::new("filter").unwrap();
@@ -128,7 +128,7 @@ fn a_direction_that_is_not_selected_leaves_no_trace() {
     ] {
         let stat = Stat::start(&["--netns", host.netns_name(), &filter]);
         let mut connection = Connection::to(&host, &listener, address);
-        // More than there are slots for arrivals, unread until all are there.
+        // More arrivals than slots, unread until all have come.
         for _ in 0..100 {
             connection.client.write_all(&[0; 10]).unwrap();
             connection.server.write_all(&[0; 20]).unwrap();

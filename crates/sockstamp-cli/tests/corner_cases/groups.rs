@@ -12,7 +12,7 @@ use crate::answerer::Answerer;
 use crate::common::{Stat, number};
 use crate::traced_hosts::{Connection, wait_acknowledged};
 
-/// The groups and what is beside them.
+/// The groups, and the sums outside of them.
 fn parts(report: &Value) -> Vec<&Value> {
     let groups = report["groups"].as_array().unwrap();
     groups

@@ -5,8 +5,9 @@ use testbed::Host;
 use crate::common::Trace;
 use crate::traced_hosts::{Message, Messages, PATIENCE};
 
-/// Sends as told, and prints each stamp of its error queue (kind and id) and how often poll() woke
-/// it for one. Constants: include/uapi/linux/net_tstamp.h, errqueue.h and asm-generic/socket.h.
+/// Send as its arguments say, and print each stamp of the error queue (kind and id) and how often
+/// poll() woke for one. Constants: include/uapi/linux/net_tstamp.h, errqueue.h and
+/// asm-generic/socket.h.
 const PROGRAM: &str = "
 import select, socket, struct, sys, time
 SO_TIMESTAMPING, SO_EE_ORIGIN_TIMESTAMPING, IP_RECVERR = 37, 4, 11

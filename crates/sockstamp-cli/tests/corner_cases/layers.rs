@@ -15,10 +15,10 @@ use testbed_bpf::redirect::{Bytes, Redirect};
 use crate::common::skip;
 use crate::traced_hosts::{Connection, Loopback, Messages, PATIENCE, wait_until};
 
-/// A wait that stands out from what a call takes, also under emulation.
+/// A wait clearly longer than a call, also under emulation.
 const WAIT: Duration = Duration::from_secs(3);
 const SMALL: usize = 100;
-/// As many bytes as a record takes.
+/// The number of bytes of a record.
 const LARGE: usize = 16 << 10;
 /// The header, the nonce and the tag of a record: RFC 5246 and RFC 5288.
 const RECORD: u64 = 5 + 8 + 16;
@@ -138,7 +138,7 @@ impl Proxied {
 
     /// Have sends fail for a while, twice, and try again much later.
     fn stall(&self) {
-        /// As much as fills the buffers between.
+        /// Enough to fill the buffers between.
         const WRITES: usize = 64;
         let mut client = &self.outer.client;
         for _ in 0..2 {

@@ -150,11 +150,11 @@ fn activity(process: &Process) -> (u64, Duration) {
     (woken.unwrap().trim().parse().unwrap(), Duration::from_nanos(time))
 }
 
-/// By default stat keeps its cost below a ceiling, and looks at it now and then.
+/// By default stat keeps its cost below a ceiling, and samples it now and then.
 #[test]
 fn an_idle_stat_sleeps() {
     const TIME: Duration = Duration::from_secs(10);
-    /// Once a second, and twice for a look every two seconds, where others keep the host busy.
+    /// Once per second, and twice for a sample every two seconds, if others keep the host busy.
     const WAKINGS: u64 = 30;
     const CPU: Duration = Duration::from_millis(10);
     let host = Host::new("idle").unwrap();
@@ -240,7 +240,7 @@ fn a_window_whose_programs_the_kernel_refuses_is_reported_and_counted() {
     assert!(number(&report["windows"]["failed"]) > 0, "{}", report["windows"]);
 }
 
-/// With a command, a signal is the command's.
+/// With a command, a signal is for the command.
 #[test]
 fn a_signal_is_passed_to_the_command() {
     const TRAPS: &str = "trap 'echo got it; exit 7' TERM; echo ready; while :; do sleep 0.02; done";
@@ -318,7 +318,7 @@ fn a_reader_that_has_seen_enough_ends_trace_quietly() {
             lines.read_line(&mut line).unwrap();
             line
         });
-        // Before it measures, connections go unseen.
+        // Connections before the measurement are not seen.
         while !reader.is_finished() {
             ping_pong(&mut Connection::new(&host, &host, Ipv4Addr::LOCALHOST.into()), 1);
         }
@@ -333,7 +333,7 @@ fn a_reader_that_has_seen_enough_ends_trace_quietly() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
 }
 
-/// Nobody empties the ring buffer while `trace` is stopped.
+/// The ring buffer is not read while `trace` is stopped.
 #[test]
 fn messages_that_found_no_room_are_counted() {
     /// Four records each, which is more than the 8 MB of the ring buffer hold.

@@ -1,5 +1,5 @@
-//! Names that other users chose: none drives a terminal, forges a line or hides, and JSON has them
-//! as they are.
+//! Names that other users chose: none controls a terminal, forges a line or hides, and JSON has
+//! them exactly.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -137,7 +137,7 @@ fn hostile_names_are_escaped_in_every_text() {
     assert_shows(&table);
     let interface = format!("{ESCAPED}@{}", setup.host.netns_name());
     let names = format!(" {ESCAPED_COMM} {path} {interface}");
-    // Names longer than a line go on in the next.
+    // Names longer than a line continue in the next.
     assert!(table.replace("\n  ", "").contains(&names), "{names} in {table}");
     assert!(table.contains(&format!("interfaces: {ESCAPED}@")), "{table}");
 

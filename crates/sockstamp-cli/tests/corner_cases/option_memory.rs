@@ -45,7 +45,7 @@ fn taken_of_tcp(host: &Host) -> usize {
     taken(&socket, OF_TCP)
 }
 
-/// Nobody answers for the address, so that packets wait.
+/// No host has the address, so packets wait.
 fn taken_of_udp(host: &Host, link: &Link) -> usize {
     let IpAddr::V4(peer) = link.address_b(Family::V4) else {
         unreachable!("asked for IPv4");

@@ -43,8 +43,8 @@ fn names(report: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// A start that looks at stamps, doctor's self-test, and agents that answer: the one was there
-/// before, the other comes later.
+/// A start that probes stamps, doctor's self-test, and agents that answer: one exists before, the
+/// other comes later.
 #[test]
 fn what_another_sockstamp_sends_and_reads_is_left_out() {
     let host = Host::new("corner").unwrap();
@@ -83,7 +83,7 @@ fn a_target_that_names_it_measures_a_sockstamp() {
     }
 }
 
-/// Takes the name, becomes a user if one is given, sends to a port and waits until the peer closes.
+/// Take the name, become a user if one is given, send to a port and wait until the peer closes.
 const NAMED: &str = "
 import encodings.idna, os, socket, sys
 open('/proc/self/comm', 'w').write('sockstamp')

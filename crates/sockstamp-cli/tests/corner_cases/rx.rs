@@ -179,7 +179,7 @@ fn data_that_came_before_accept_waited_for_it() {
     assert!(app(read[0]) >= PAUSE, "{read:?}");
 }
 
-/// RFC 9293, 3.10.7.4: what comes behind a missing segment waits for it.
+/// RFC 9293, 3.10.7.4: segments after a missing one wait for it.
 #[test]
 fn reads_show_how_long_they_waited_for_a_missing_segment() {
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
@@ -209,8 +209,8 @@ fn reads_show_how_long_they_waited_for_a_missing_segment() {
     assert!(read[1].stage("rx.hol") > ONE_WAY, "{read:?}");
 }
 
-/// Below SO_RCVLOWAT (socket(7)) a socket cannot be read, as poll(2) has it, but a read that does
-/// not wait gets what is there: the kernel never said that it came.
+/// Below SO_RCVLOWAT (socket(7)) a socket is not readable for poll(2), but a read that does not
+/// wait gets the available bytes: the kernel never reported their arrival.
 const BELOW_LOW_WATER: &str = "
 import socket
 listener = socket.create_server(('127.0.0.1', 7001))
@@ -234,8 +234,7 @@ fn a_read_below_the_low_water_mark_is_refused() {
     assert_eq!(outline(&read), [(100, "lost-event"), (1000, "valid")]);
 }
 
-/// Urgent data (tcp(7)) leaves the stream beside the other bytes, so neither read is where it
-/// should be.
+/// Urgent data (tcp(7)) leaves the stream out of order, so neither read has the expected position.
 #[test]
 fn urgent_data_is_refused_and_later_reads_are_right() {
     let setup = Loopback::new();
@@ -283,7 +282,7 @@ fn piled_up_arrivals_keep_their_own_times() {
     }
 }
 
-/// Reads that are passed over do not look where in the ring their bytes are.
+/// Reads that are passed over do not search their bytes in the ring.
 #[test]
 fn arrivals_of_reads_that_were_passed_over_are_not_missed() {
     const SENDS: usize = 1000;

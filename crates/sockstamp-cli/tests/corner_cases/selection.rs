@@ -220,7 +220,7 @@ fn interface_selects_by_the_route_to_the_peer() {
         let mut connections = [
             Connection::new(&here, &there, link.address_b(family)),
             Connection::new(&there, &here, link.address_a(family)),
-            // To its own address: by the interface lo.
+            // A connection to its own address, by the interface lo.
             Connection::new(&here, &here, link.address_a(family)),
         ];
         connections.iter_mut().for_each(talk);
@@ -304,7 +304,7 @@ fn new_only_leaves_older_connections_alone() {
     );
 }
 
-/// Connects to a port and sends so many messages.
+/// Connect to a port and send this many messages.
 const SEND: &str = "
 import socket, sys
 s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))

@@ -17,10 +17,10 @@ use crate::common::{Trace, hooks, number, sockstamp, wait_attached};
 /// Longer than anything here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A pause that stands out from the time that sending or reading itself takes.
+/// A pause clearly longer than sending or reading itself.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
-/// The delay of a link that stands out likewise.
+/// The delay of a link that is clearly longer too.
 pub(crate) const ONE_WAY: Duration = Duration::from_millis(20);
 
 /// Sleeps for [`PAUSE`].
@@ -187,7 +187,7 @@ impl Messages {
         Messages(messages.into_iter().map(Message).collect())
     }
 
-    /// Those that were sent, by whatever socket.
+    /// Messages that any socket sent.
     pub(crate) fn sent(&self) -> Vec<&Message> {
         self.0
             .iter()
@@ -195,22 +195,22 @@ impl Messages {
             .collect()
     }
 
-    /// Those that the socket with this local address sent.
+    /// Messages that the socket with this local address sent.
     pub(crate) fn sent_from(&self, local: SocketAddr) -> Vec<&Message> {
         self.of("tx", "local", local)
     }
 
-    /// Those that were read from the socket with this local address.
+    /// Messages that were read from the socket with this local address.
     pub(crate) fn read_at(&self, local: SocketAddr) -> Vec<&Message> {
         self.of("rx", "local", local)
     }
 
-    /// Those that were sent to this address.
+    /// Messages that were sent to this address.
     pub(crate) fn sent_to(&self, remote: SocketAddr) -> Vec<&Message> {
         self.of("tx", "remote", remote)
     }
 
-    /// Those that came from this address.
+    /// Messages that came from this address.
     pub(crate) fn read_from(&self, remote: SocketAddr) -> Vec<&Message> {
         self.of("rx", "remote", remote)
     }

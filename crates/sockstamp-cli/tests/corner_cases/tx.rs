@@ -305,7 +305,7 @@ assert server.recv(200) == b'x' * 100
 time.sleep(0.1)
 ";
 
-/// Nothing shows that the first send is over: the second one is refused, or has its own time.
+/// Nothing shows that the first send has ended: the second one is refused, or has its own time.
 #[test]
 fn a_send_that_gave_up_adds_no_wait_to_the_next_one() {
     for reason in ["time", "signal"] {
@@ -354,7 +354,7 @@ fn a_send_from_a_bad_pointer_leaves_no_entry_to_the_next() {
     assert!(sent[0].stage("tx.copy") < PAUSE, "{sent:?}");
 }
 
-/// Make so many small sends that only one in eight is measured, then one with a page that is
+/// Make enough small sends that only one in eight is measured. Then make one with a page that is
 /// missing for two seconds: until the end of the rate's window, in which few messages were sent.
 /// userfaultfd(2), ioctl_userfaultfd(2).
 const LATE_PAGE: &str = "

@@ -73,7 +73,7 @@ for size, wait in ((10, 0), (20, 0.05)):
     assert_eq!(outline(&messages, "rx"), valid([20]));
 }
 
-/// sendmmsg(2) and recvmmsg(2), which Python has not: so many datagrams of so many bytes in one
+/// sendmmsg(2) and recvmmsg(2), which Python lacks: a number of datagrams of equal size in one
 /// call.
 const MANY: &str = r"
 import ctypes
@@ -337,7 +337,7 @@ print(read, dict(zip(names, values))['RcvbufErrors'])
     assert_eq!(number(&report["tx"]["messages"]), 50, "{report}");
 }
 
-/// Behind a token bucket each datagram waits 10 ms longer than the one before; a short queue drops.
+/// In a token bucket each datagram waits 10 ms longer than the one before; a short queue drops.
 #[test]
 fn waits_and_drops_in_the_packet_scheduler_are_seen() {
     within_attempts(shaped_and_dropped);
@@ -448,7 +448,7 @@ def send(count, size):
 }
 
 /// Packets leave a token bucket in softirq, on top of whatever runs. A program that one of them
-/// interrupts does not run for it, and no later packet tells.
+/// interrupts does not run for it, and no later packet shows it.
 #[test]
 fn every_message_behind_a_token_bucket_ends_though_its_socket_sends_no_more() {
     let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());

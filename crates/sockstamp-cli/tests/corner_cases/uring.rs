@@ -1,4 +1,4 @@
-//! Sends and reads by io_uring(7), which come by no system call of their own.
+//! Sends and reads by io_uring(7), which make no system call of their own.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;

@@ -18,9 +18,9 @@ use testbed::{Hog, run_first_on, within_attempts};
 use crate::common::skip;
 use crate::traced_hosts::{Connection, Loopback, Message, outline, pause};
 
-/// Where readers run, and are kept from running.
+/// The CPU where readers run, or are kept from running.
 const READERS: usize = 0;
-/// Where data is sent, and arrives.
+/// The CPU where data is sent, and arrives.
 const SENDERS: usize = 1;
 
 /// Time that readers are kept from running.
@@ -185,7 +185,7 @@ fn is_within(what: &str, time: Duration, least: Duration, most: Duration) -> Res
 /// The reader ran when the hog let go of the processor, and read at once.
 fn ran_at(message: &Message, end: Duration) -> Result<(), String> {
     let ran = message.stamp("ready") + message.stage("rx.wakeup");
-    // The hog ends between its last look at the clock and the next switch.
+    // The hog ends between its last reading of the clock and the next switch.
     is_within("running", ran, end, end + SLACK)?;
     is_within("rx.app", message.stage("rx.app"), Duration::ZERO, SLACK)
 }

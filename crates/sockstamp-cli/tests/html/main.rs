@@ -125,7 +125,7 @@ fn groups_are_chosen_by_click_and_by_keyboard() {
         of_group.iter().all(|life| life.contains("→ 10.0.0.7:")),
         "{of_group:?}"
     );
-    // The next group, or the first behind the last one.
+    // The next group, or the first after the last one.
     page.press("ArrowRight");
     let next = &names[(group + 1) % names.len()];
     let summaries = visible(&mut page, ".summary");
@@ -143,7 +143,7 @@ fn charts_tell_values_by_keyboard_and_by_pointer() {
     let mut page = Page::open(&report.file);
     page.value("document.querySelector('input:checked').focus()");
     page.press("Tab");
-    // Tables are closed: behind the filter is the table of the composition, then the chart.
+    // Tables are closed: after the filter comes the table of the composition, then the chart.
     page.press("Tab");
     page.press("End");
     let slider = "document.activeElement.getAttribute('aria-valuetext')";

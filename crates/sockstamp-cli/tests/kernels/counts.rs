@@ -93,7 +93,7 @@ fn is_complete(flow: &Value) {
             );
         }
     }
-    // It lies between a read and the next send: the client's first request has none.
+    // The stage lies between a read and the next send: the client's first request has none.
     let services = number(&flow["tx"]["stages"]["app.service"]["count"]);
     assert!((REQUESTS - 1..=REQUESTS).contains(&services), "{flow}");
     assert_eq!(number(&flow["rx"]["stages"]["rx.hol"]["count"]), 0, "{flow}");

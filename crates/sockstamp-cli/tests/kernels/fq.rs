@@ -7,7 +7,7 @@ use testbed::{Family, within_attempts};
 use crate::qdisc::Qdisc;
 use crate::support::{Pair, explains};
 
-/// 20 ms for each request, which goes as one packet, and which the next one has to wait for.
+/// 20 ms for each request, which leaves as one packet, and for which the next one must wait.
 const PACED: &str = "client --count 15 --request 10000 --pacing 500000";
 const UNDISTURBED: &str = "client --count 15 --request 10000";
 

@@ -15,7 +15,7 @@ use crate::support::{Pair, ms, sum, within};
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A round trip after the other.
 const REQUESTS: &str = "client --count 20 --interval-ms 5";
-/// So far apart that each is one packet, and one that is held back is overtaken.
+/// Far enough apart that each is one packet, and that a delayed one is overtaken.
 const SENDS: usize = 400;
 const INTERVAL: Duration = Duration::from_millis(2);
 const DELAY: u64 = ms(20);
@@ -91,9 +91,9 @@ fn loss_is_counted_as_the_kernel_counts_it() {
     );
 }
 
-/// Some packets overtake those that are held back. The sender knows too late to send anything
-/// again: the way back is longer than the delay, and `tcp_rack_reo_wnd()` (net/ipv4/tcp_recovery.c)
-/// allows a quarter of the round trip.
+/// Some packets overtake the delayed ones. The sender knows too late to send anything again: the
+/// way back is longer than the delay, and `tcp_rack_reo_wnd()` (net/ipv4/tcp_recovery.c) allows a
+/// quarter of the round trip.
 #[test]
 fn reordering_is_counted_without_retransmits() {
     disturbed(
@@ -182,8 +182,8 @@ fn wait_closed(host: &Host) {
     }
 }
 
-/// A line of 1 Mbit/s: what waits for it is in the packet scheduler, or in TCP as long as enough is
-/// there.
+/// A line of 1 Mbit/s: packets wait for it in the packet scheduler, or in TCP as long as the
+/// scheduler has enough.
 #[test]
 fn a_slow_line_delays_in_the_packet_scheduler_or_in_tcp() {
     const LARGE: &str = "client --count 4 --request 40000";

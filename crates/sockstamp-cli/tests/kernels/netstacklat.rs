@@ -46,7 +46,7 @@ fn check(protocol: &str, family: Family) {
         return;
     }
     let (client, server) = (Host::new("client").unwrap(), Host::new("server").unwrap());
-    // On a veth packets are stamped late: behind the first of the points.
+    // On a veth packets are stamped late: after the first of the points.
     let link = Link::relay(&client, &server, LinkConfig::default()).unwrap();
     let address = SocketAddr::new(link.address_b(family), 7000);
     let words = ["serve", "--protocol", protocol, "--port", "7000"];
@@ -107,8 +107,8 @@ fn check(protocol: &str, family: Family) {
         assert!(median(enqueued) <= median(ready), "{enqueued:?} {ready:?}");
         follows("enqueued", ready, ours("enqueued"));
     } else {
-        // Theirs is behind the wake-up of the reader, ours before it: just behind where UDP gets
-        // the packet.
+        // Theirs is after the wake-up of the reader, ours before it: right after UDP gets the
+        // packet.
         assert_eq!(enqueued.len() as u64, REQUESTS, "{enqueued:?}");
         follows("enqueued", start, ours("enqueued"));
         assert!(
@@ -133,8 +133,8 @@ fn adds_up(report: &Value, enqueued: &str, read: &str) {
     );
 }
 
-/// Ours comes soon after theirs: of TCP the rest of the work on the segment lies between, of reads
-/// the end of the call, and the programs of both. A quantile of ours is 4.5 % off at most.
+/// Ours comes soon after theirs: for TCP the rest of the work on the segment lies between, for
+/// reads the end of the call, and the programs of both. A quantile of ours is off by at most 4.5 %.
 fn follows(place: &str, theirs: &[Nanos], ours: u64) {
     let theirs = median(theirs).0;
     println!("{place}: {theirs} ns at the function, {ours} ns here");

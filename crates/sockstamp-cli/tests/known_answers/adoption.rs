@@ -1,5 +1,5 @@
 //! 10 000 connections that clients and a real server have had for a while, some of them busy, are
-//! adopted: what is counted from then on is what the clients asked and got.
+//! adopted: later counts equal the requests and answers of the clients.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -131,7 +131,7 @@ impl Clients {
         })
     }
 
-    /// Measure `target`, which holds so many ends of each connection.
+    /// Measure `target`, which holds this many ends of each connection.
     fn check(&mut self, target: &[&str], ends: u64) {
         let (busy, _) = self.connections.split_at_mut(BUSY);
         let asked = AtomicU64::new(0);
@@ -164,7 +164,7 @@ impl Clients {
         let after = asked.into_inner() - before + (ROUNDS * CONNECTIONS) as u64;
         for direction in ["tx", "rx"] {
             let messages = number(&report[direction]["messages"]);
-            // One of two threads may have been about to ask when the count was read.
+            // One of two threads may have been about to send a request when the count was read.
             let least = ends * (after - 2);
             assert!(
                 (least..=ends * (after + before)).contains(&messages),
@@ -175,7 +175,7 @@ impl Clients {
     }
 }
 
-/// Nothing is refused but what was under way when the busy connections were adopted.
+/// Only messages that were under way when the busy connections were adopted are refused.
 fn assert_only_adoption_refused(report: &Value, most: u64) {
     for (verdict, count) in report["verdicts"].as_object().unwrap() {
         match verdict.as_str() {

@@ -68,7 +68,7 @@ impl UplinkHosts {
     }
 }
 
-/// Where the wait must be seen, and which interface must be named for it.
+/// The stage that must have the wait, and the interface that must be named for it.
 struct Answer {
     family: Family,
     options: &'static [&'static str],
@@ -76,15 +76,15 @@ struct Answer {
     interface: fn(&UplinkHosts) -> String,
 }
 
-/// `filler` is where the flow is from that fills the queue: its packets must belong to its socket
-/// while they are there, or its send buffer would not bound them.
+/// `filler` is the origin of the flow that fills the queue: its packets must belong to its socket
+/// while they are queued, or its send buffer would not bound them.
 fn check(setup: &UplinkHosts, filler: &Host, answers: &[Answer]) {
     setup.limit_uplink("rate 10mbit burst 10kb limit 1mb");
     let server = SocketAddr::new(setup.uplink.peer_address(Family::V4), 7000);
     let _serve = setup.peer.spawn(peer(), &["serve", "--port", "7000"]).unwrap();
     setup.peer.wait_for_port(server, TIMEOUT).unwrap();
     let bind = |host: &Host, ip: IpAddr| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
-    // Takes what arrives, so that the peer's kernel does not answer with ICMP.
+    // Read what arrives, so the peer's kernel does not answer with ICMP.
     let receiver = bind(&setup.peer, server.ip());
     let sender = bind(filler, Ipv4Addr::UNSPECIFIED.into());
     sender.connect(receiver.local_addr().unwrap()).unwrap();

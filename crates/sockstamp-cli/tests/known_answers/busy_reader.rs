@@ -1,4 +1,4 @@
-//! A server looks at each request 30 ms after it arrived: the time is the application's.
+//! A server reads each request 30 ms after it arrived: the time is the application's.
 
 use std::net::SocketAddr;
 use std::time::Duration;

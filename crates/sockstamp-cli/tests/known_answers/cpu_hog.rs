@@ -51,7 +51,7 @@ fn check(family: Family) {
     });
 }
 
-/// The reads, but for the first, which may come before the server has a thread to wait for it.
+/// The reads except the first, which may come before the server has a thread to wait for it.
 fn measure(client: &Host, server: &Host, address: SocketAddr) -> Vec<Value> {
     let target = ["--netns", server.netns_name()];
     let (stat, trace) = (Stat::start(&target), Trace::start(&target));

@@ -1,5 +1,5 @@
-//! A server looks at each request 30 ms after it arrived: it was in the socket at once, and read
-//! after 30 ms.
+//! A server reads each request 30 ms after it arrived: it was in the socket at once, and read after
+//! 30 ms.
 
 use std::net::SocketAddr;
 use std::time::Duration;

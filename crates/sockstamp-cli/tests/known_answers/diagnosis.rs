@@ -57,7 +57,7 @@ fn last_line_of(path: &str) -> String {
     text[start..].split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Check what a diagnosis says.
+/// Check a diagnosis.
 pub(crate) fn tells(line: String, expected: &str) -> Result<(), String> {
     if line.starts_with("diagnosis: ") && line.contains(expected) {
         Ok(())

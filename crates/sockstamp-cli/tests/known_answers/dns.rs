@@ -38,7 +38,7 @@ fn check(family: Family) {
     let questions = directory.path().join("questions");
     fs::write(&questions, "one.test A\none.test AAAA\n".repeat(QUESTIONS / 2)).unwrap();
 
-    // Before any is measured: the link's ends have to find each other's hardware address.
+    // Send one before measuring: the link's ends must find each other's hardware address.
     Answers::of(&client, address, &["one.test"]);
     within_attempts(|| {
         let traces = Trace::start_in([&client, &server], &["udp"]);

@@ -1,4 +1,4 @@
-//! Faults that are there at times: `explain` names them first while it measures, in the words of
+//! Faults that occur at times: `explain` names them first while it measures, in the words of
 //! docs/diagnosis.md.
 
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ enum Server {
     ReadsLate,
 }
 
-/// Return a question of so many bytes, which begins with its length behind the first byte.
+/// Return a question of this many bytes, which begins with its length after the first byte.
 fn question(server: Server, length: usize) -> Vec<u8> {
     let mut question = vec![0; length];
     question[0] = server as u8;
@@ -53,7 +53,7 @@ fn serve(mut socket: &TcpStream) {
     }
 }
 
-/// Return what `explain` says of a target while `work` runs.
+/// Return the report of `explain` about a target while `work` runs.
 pub(crate) fn explained(target: &[&str], work: impl FnOnce()) -> String {
     let mut command = Command::new(sockstamp());
     command
@@ -81,7 +81,7 @@ pub(crate) fn names(text: &str, kind: &str, component: &str, words: &str) -> Res
     }
 }
 
-/// Check what is said of connections over the loopback of a host. The last question of each is
+/// Check the report about connections over the loopback of a host. The last question of each is
 /// asked with a fault.
 fn of_connections(
     kind: &str,
@@ -221,7 +221,7 @@ fn a_queue_that_bulk_data_fills_is_explained() {
 #[test]
 fn a_slow_service_of_datagrams_is_explained() {
     let host = Host::new("dns").unwrap();
-    // The lower port is taken for that of the service.
+    // The lower port counts as that of the service.
     let server = host.udp_bind("127.0.0.1:53".parse().unwrap()).unwrap();
     let ask = || {
         thread::scope(|scope| {

@@ -135,7 +135,7 @@ fn a_cpu_quota_is_explained() {
     });
 }
 
-/// The server waits for each question; the last ones come beside busy neighbours.
+/// The server waits for each question; the last ones come while neighbours are busy.
 #[test]
 fn a_neighbour_on_the_cpu_is_explained() {
     let host = Host::new("neighbour").unwrap();

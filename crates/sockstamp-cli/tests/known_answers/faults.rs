@@ -217,7 +217,7 @@ fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
-/// Its SYN finds the queue full, and the next one, a second later, room.
+/// Its SYN finds the queue full, and the next one, a second later, finds room.
 #[test]
 fn a_connect_that_waits_for_an_accept_queue_is_diagnosed() {
     let host = Host::new("queue").unwrap();
@@ -380,7 +380,7 @@ fn a_port_where_nothing_listens_is_diagnosed() {
     tells(line, "1 of 1 connects failed, most as connect-refused").unwrap();
 }
 
-/// Reads a datagram every 10 ms, from a buffer with room for a few.
+/// Read a datagram every 10 ms, from a buffer with room for a few.
 const SLOW_DATAGRAMS: &str = "
 import socket, sys, time
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

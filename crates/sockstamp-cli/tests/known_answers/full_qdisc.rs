@@ -31,7 +31,7 @@ fn check(family: Family) {
     let address = SocketAddr::new(link.address_b(family), 7000);
     let _serve = server.spawn(peer(), &["serve", "--port", "7000"]).unwrap();
     server.wait_for_port(address, TIMEOUT).unwrap();
-    // Takes what arrives, so that the server's kernel does not answer with ICMP.
+    // Read what arrives, so the server's kernel does not answer with ICMP.
     let receiver = server.udp_bind(SocketAddr::new(address.ip(), 0)).unwrap();
     let sender = client
         .udp_bind(SocketAddr::new(link.address_a(family), 0))
@@ -45,7 +45,7 @@ fn check(family: Family) {
 /// Keep the send buffer of a UDP socket full while `f` runs. What it has sent is in the packet
 /// scheduler, so the backlog there stays the same to a packet or two.
 ///
-/// A sender that blocks would be woken when half of it is gone only: `sock_def_write_space()`,
+/// A sender that blocks would be woken only when half of it is free: `sock_def_write_space()`,
 /// net/core/sock.c.
 pub(crate) fn with_full_queue(sender: &UdpSocket, f: impl FnOnce()) {
     sender.set_nonblocking(true).unwrap();

@@ -46,7 +46,7 @@ fn measure(client: &Host, address: SocketAddr) -> Result<(), String> {
 
     assert_eq!(of_direction(&messages, "tx").len() as u64, SENDS);
     assert_eq!(measured.report["tx"]["bytes"], SENDS * SEND_BYTES);
-    // Now and then the kernel tells of no acknowledgement, and the message is refused.
+    // Now and then the kernel reports no acknowledgement, and the message is refused.
     if stage(&measured.report, "tx.copy", "count") != SENDS {
         return Err(in_short(&measured.report));
     }

@@ -1,4 +1,4 @@
-//! A small packet that TCP holds back: by Nagle's algorithm, or because the program asks for it.
+//! A small packet that TCP holds back: by Nagle's algorithm, or because the program requests it.
 
 use testbed::{Family, within_attempts};
 
@@ -72,7 +72,7 @@ fn data_held_back_by_msg_more_is_in_cork() {
     held_back("more", Family::V6);
 }
 
-/// The program takes 30 ms between the two pieces of a request, and asks TCP to send them together.
+/// The program takes 30 ms between the two pieces of a request, and makes TCP send them together.
 fn held_back(way: &str, family: Family) {
     const REQUESTS: &str = "client --count 20 --pieces 2";
     let pair = Pair::veth(family);

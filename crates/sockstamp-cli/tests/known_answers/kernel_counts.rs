@@ -29,8 +29,8 @@ impl EndedFlows<'_> {
         EndedFlows { host, ss }
     }
 
-    /// Each of them by its local address, as soon as none is left. (One in TIME-WAIT has ended: its
-    /// socket is gone.)
+    /// Return each flow by its local address, as soon as none is left. (A flow in TIME-WAIT has
+    /// ended: its socket no longer exists.)
     pub(crate) fn counts(self) -> Vec<(SocketAddr, KernelCounts)> {
         let start = Instant::now();
         let open = ["-tnH", "state", "connected", "exclude", "time-wait"];
@@ -80,11 +80,11 @@ fn flows(text: &str) -> Vec<(SocketAddr, KernelCounts)> {
     flows
 }
 
-/// Of TCP_INFO: of a flow, or sums over flows.
+/// Counts of TCP_INFO: of a flow, or sums over flows.
 #[derive(Clone, Debug)]
 pub(crate) struct KernelCounts {
     pub(crate) flows: u64,
-    /// With those sent again.
+    /// Including retransmitted ones.
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_resent: u64,
     /// Still in the send buffer.
@@ -113,7 +113,7 @@ impl KernelCounts {
         }
     }
 
-    /// Bytes that were queued: those that are not sent yet included, and a FIN behind them.
+    /// Queued bytes, including those that are not sent yet and a FIN after them.
     pub(crate) fn bytes_queued(&self) -> u64 {
         self.bytes_sent - self.bytes_resent + self.bytes_not_sent
     }

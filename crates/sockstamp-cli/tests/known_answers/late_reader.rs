@@ -1,4 +1,4 @@
-//! A task that has other work before it reads: `rx.app` says whether it was running, waited for a
+//! A task that has other work before it reads: `rx.app` shows whether it was running, waited for a
 //! CPU or slept. The witnesses are the task's CPU clock and /proc/thread-self/schedstat.
 
 use std::fs;
@@ -71,7 +71,7 @@ fn sleep() {
     thread::sleep(WORK);
 }
 
-/// Keep the calling task, and one that computes beside it, on one CPU.
+/// Keep the calling task, and another one that computes, on one CPU.
 fn with_a_neighbour(work: impl FnOnce()) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -159,7 +159,7 @@ impl Ends for Udp {
     }
 }
 
-/// The data comes while nobody waits for it: the task reads it after its work.
+/// The data comes while no task waits for it: the task reads it after its work.
 fn comes_late<E: Ends>(work: impl Fn() + Sync) -> Result<Did, String> {
     check::<E>(|ends| {
         ends.send(LATE);

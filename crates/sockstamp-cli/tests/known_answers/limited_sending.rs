@@ -68,7 +68,7 @@ fn waits_for_the_congestion_window_are_in_cwnd() {
     });
 }
 
-/// Messages that wait behind others wait for what those wait for.
+/// Messages that wait for earlier ones have the same cause of waiting.
 #[test]
 fn queued_messages_that_wait_for_the_congestion_window_are_in_cwnd() {
     const SENDS: &str = "blast --sends 25 --size 40000";

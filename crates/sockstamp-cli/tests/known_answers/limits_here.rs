@@ -13,7 +13,7 @@ use crate::diagnosis::{last_line_while, tells};
 use crate::faults::{last_line_of_words, of_a_download, room_for_a_page, wait_for_file};
 use crate::support::Pair;
 
-/// Leaves its datagrams alone for a second, and has room for all of them.
+/// Leave datagrams unread for a second, with room for all of them.
 const SLEEPING_DATAGRAMS: &str = "
 import socket, sys, time
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

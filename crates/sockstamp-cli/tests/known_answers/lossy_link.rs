@@ -1,4 +1,4 @@
-//! Every 50th packet is lost: what is sent again is counted as the kernel counts it.
+//! Every 50th packet is lost: retransmissions are counted as the kernel counts them.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn check(family: Family) {
         &size,
     ];
     let measured = stat_command(&client, &blast);
-    // From here on nothing is lost, so that the flow's end needs no more time.
+    // From now on nothing is lost, so the flow's end needs no more time.
     link.set_config(LinkConfig::default()).unwrap();
     let kernel = KernelCounts::sum(&flows.counts());
     let messages = trace.finish();

@@ -1,5 +1,5 @@
-//! One packet in a hundred is lost on a link of 20 ms: what arrives behind it waits for its
-//! retransmission. That wait is `rx.hol`, and no other stage of a read is longer than the link.
+//! One packet in a hundred is lost on a link of 20 ms: later data waits for its retransmission.
+//! That wait is `rx.hol`, and no other stage of a read is longer than the link.
 
 use std::time::Duration;
 

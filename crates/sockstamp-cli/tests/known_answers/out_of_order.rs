@@ -1,4 +1,4 @@
-//! Segments that came behind a missing one: as many as the kernel counts.
+//! Segments that came while an earlier one was missing are as many as the kernel counts.
 
 use std::fs;
 use std::time::Duration;

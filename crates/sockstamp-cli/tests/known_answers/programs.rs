@@ -77,7 +77,7 @@ pub(crate) fn nginx(host: &Host, folder: &Path, name: &str, servers: &str, ports
     nginx
 }
 
-/// Start nginx with one page of so many bytes, at `/page`.
+/// Start nginx with one page of this many bytes, at `/page`.
 pub(crate) fn nginx_with_page(host: &Host, folder: &Path, bytes: usize, address: SocketAddr) -> Process {
     fs::write(folder.join("page"), vec![b'.'; bytes]).unwrap();
     let server = format!(
@@ -134,7 +134,7 @@ while True:
         served.sendall(b'.' * 128)
 ";
 
-/// Asks 20 questions in two halves, with a pause between them. `cork` holds the first one back.
+/// Ask 20 questions in two halves, with a pause between them. `cork` holds the first half back.
 const HALVES: &str = "
 import socket, sys, time
 client = socket.create_connection((sys.argv[1], int(sys.argv[2])))
@@ -172,8 +172,8 @@ pub(crate) fn redis_with_little_weight(host: &Host) -> Redis {
     Redis::spawn(command, host, LOCALHOST, &[])
 }
 
-/// Keep that CPU busy. Beside one neighbour, a reader that slept for long often waits for less than
-/// a slice.
+/// Keep that CPU busy. With one neighbour, a reader that slept for long often waits for less than a
+/// slice.
 pub(crate) fn busy_neighbours(host: &Host) -> [Process; 3] {
     let words = "--cpu-list 0 nice -n -7 sh -c";
     let mut busy: Vec<&str> = words.split(' ').collect();

@@ -46,14 +46,15 @@ fn check_iperf3(family: Family) {
             continue;
         }
         // Both ends throw away what iperf3 had queued when it was done. If it closed before, a FIN
-        // waits behind that, and the kernel counts it as a byte that is not sent (tcp_send_fin() in
-        // net/ipv4/tcp_output.c, v6.18). iperf3 itself counts what it wrote, but for the cookie
-        // that each connection begins with.
+        // waits after that data, and the kernel counts it as a byte that is not sent
+        // (tcp_send_fin() in net/ipv4/tcp_output.c, v6.18). iperf3 itself counts what it wrote,
+        // except the cookie at the start of each connection.
         let written = COOKIE + number(&result["end"]["sum_sent"]["bytes"]);
         assert_eq!(ours, written, "{local}: {counts:?}");
         assert!(counts.bytes_queued() - written <= 1, "{local}: {counts:?}");
     }
-    // iperf3 asks for the number at the end of its time; the kernel may go on after iperf3 is gone.
+    // iperf3 reads the number at the end of its time; the kernel may continue after iperf3 has
+    // ended.
     let bounds = number(&result["end"]["sum_sent"]["retransmits"])..=kernel.retransmits;
     let retransmits = number(&sent["retransmits"]);
     assert!(bounds.contains(&retransmits), "{retransmits}, not {bounds:?}");
@@ -61,7 +62,7 @@ fn check_iperf3(family: Family) {
 
 fn check_redis_benchmark(family: Family) {
     const REQUESTS: u64 = 3_000;
-    /// It asks for the server's configuration in the beginning.
+    /// It requests the server's configuration at the start.
     const OWN: u64 = 2;
     let run = Run::of(family, 6379, |ip| {
         [

@@ -12,7 +12,7 @@ use crate::support::{Pair, explains_stage, over_both_families};
 
 over_both_families!(check);
 
-/// The retransmissions themselves leave nothing: what waits behind them still waits.
+/// The retransmissions themselves end no wait: data after them still waits.
 #[test]
 fn waits_through_an_outage_of_a_second_are_explained() {
     let pair = Pair::relay(LinkConfig::default().delay(Duration::from_millis(10)), Family::V4);
@@ -62,7 +62,7 @@ fn check(family: Family) {
     });
 }
 
-/// A message every 10 ms for a second; `lost` of them are lost on the way.
+/// A message every 10 ms for one second; `lost` of them are lost on the way.
 fn blast(pair: &Pair, lost: u64) -> Value {
     let stat = Stat::start(&["--netns", pair.client.netns_name()]);
     let address = pair.address.to_string();

@@ -1,5 +1,5 @@
 //! One message in 64 against every message, of the same traffic at the same time: quantiles and
-//! totals are those of all, but for the error that a sample of that size has.
+//! totals are those of all, except for the error of a sample of that size.
 
 use std::thread;
 use std::time::Duration;
@@ -114,8 +114,8 @@ fn a_read_that_waits_longer_than_windows_have_hooks_is_refused() {
     );
 }
 
-/// 1500 messages a second, each sent and read, cost more than a ten-thousandth of a core, and less
-/// than half of one.
+/// 1500 messages per second, each sent and read, cost more than a ten-thousandth of a core, and
+/// less than half of one.
 #[test]
 fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
     let name = "a_ceiling_lowers_rates_and_then_measures_in_windows";
@@ -127,7 +127,7 @@ fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
     let client = [&["sockperf", "under-load"], &to[..], &rate].concat();
     let target = ["--netns", pair.client.netns_name()];
     let every = [&["--every"], &target[..]].concat();
-    // So many that measured messages are a part of the cost.
+    // Enough that measured messages are a part of the cost.
     let capped = [&["--rate-cap=100000"], &target[..]].concat();
     let [low, high] = ["--max-cost=0.01%", "--max-cost=50%"].map(|cost| Stat::sampled(cost, &capped));
     let refused = thread::scope(|scope| {
@@ -150,7 +150,7 @@ fn a_ceiling_lowers_rates_and_then_measures_in_windows() {
     }
 }
 
-/// 16 000 messages a second cost more than the hundredth of a core that `stat` may take without
+/// 16 000 messages per second cost more than the hundredth of a core that `stat` may take without
 /// the option. It lowers its rate and uses no windows, so it still counts every message, as
 /// sockperf does.
 #[test]

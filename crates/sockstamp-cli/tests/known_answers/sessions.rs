@@ -1,5 +1,5 @@
-//! Check what `stat -- COMMAND` prints for psql and ssh: they waited for their servers for as long
-//! as they, or the servers, say by clocks of their own.
+//! Check what `stat -- COMMAND` prints for psql and ssh: they waited for their servers as long as
+//! their own clocks, or those of the servers, show.
 
 use std::fs::{self, Permissions};
 use std::net::SocketAddr;
@@ -65,7 +65,7 @@ impl Database {
     }
 }
 
-/// It gives its shared memory back before its files are gone.
+/// It releases its shared memory before its files are removed.
 impl Drop for Database {
     fn drop(&mut self) {
         let _ = self.server.signal(Signal::SIGINT);

@@ -1,4 +1,5 @@
-//! curl asks nginx over a link that takes 10 ms one way: all the time is the network's.
+//! curl sends requests to nginx over a link that takes 10 ms one way: all the time is the
+//! network's.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -35,7 +35,7 @@ pub(crate) fn within(what: impl Display, value: u64, bounds: RangeInclusive<u64>
     }
 }
 
-/// Nanoseconds of so many milliseconds.
+/// Milliseconds in nanoseconds.
 pub(crate) const fn ms(milliseconds: u64) -> u64 {
     milliseconds * 1_000_000
 }

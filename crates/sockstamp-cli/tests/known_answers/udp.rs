@@ -1,4 +1,4 @@
-//! Datagrams that wait for a reader as long as it says: each read has the time of its own datagram.
+//! Datagrams that wait for a reader for a known time: each read has the time of its own datagram.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
@@ -26,7 +26,7 @@ fn check(family: Family) {
         Family::V4 => Ipv4Addr::LOCALHOST.into(),
         Family::V6 => Ipv6Addr::LOCALHOST.into(),
     };
-    // One that exists before the measurement, one that does not; one connected, one not.
+    // Sockets that exist before the measurement and that do not, connected and unconnected.
     let old = host.udp_bind(SocketAddr::new(address, 0)).unwrap();
     within_attempts(|| {
         let trace = Trace::start(&["--netns", host.netns_name(), "udp"]);
@@ -42,7 +42,7 @@ fn check(family: Family) {
     });
 }
 
-/// Send a burst, then read it with a pause before each read. Lengths tell the datagrams apart.
+/// Send a burst, then read it with a pause before each read. Lengths distinguish the datagrams.
 /// Bounds of each one's time in flight, measured from outside.
 fn exchange(sender: &UdpSocket, receiver: &UdpSocket) -> Vec<RangeInclusive<Duration>> {
     let to = receiver.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Networks that do exactly what the relay is told, and a prober that gets hardly any processor.
+//! Networks with an exactly configured relay, and a prober that gets hardly any processor.
 
 use std::process::Command;
 use std::time::Duration;
@@ -113,7 +113,7 @@ fn busy_loop(cgroup: &Cgroup) -> Process {
     Process::spawn(command).unwrap()
 }
 
-/// Exactly what the relay lost, which is within four standard deviations of what it was told to.
+/// Exactly what the relay lost, which is within four standard deviations of the configured loss.
 #[test]
 fn lost_probes_are_counted() {
     const PROBES: u64 = 2000;

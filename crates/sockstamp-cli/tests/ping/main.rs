@@ -1,4 +1,4 @@
-//! `sockstamp ping`: what it says of networks whose behaviour is known, and what it refuses.
+//! Test `sockstamp ping` on networks whose behaviour is known, and its errors.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -50,7 +50,7 @@ fn namespaces_are_given_by_name_process_or_container() {
     }
 }
 
-/// One process, several places: each asks its own neighbour of the same address.
+/// One process, several namespaces: each probes its own neighbour with the same address.
 #[test]
 fn probes_come_from_several_namespaces_at_once() {
     let hosts = ["first", "second"].map(|name| Host::new(name).unwrap());
@@ -83,7 +83,7 @@ fn probes_come_from_several_namespaces_at_once() {
     assert!(text.stdout.contains(&label), "{}", text.stdout);
 }
 
-/// Where the namespace goes the targets end, and the others go on.
+/// When a namespace is removed its targets end, and the others continue.
 #[test]
 fn a_namespace_that_disappears_ends_its_targets_alone() {
     let (stays, goes) = (Host::new("stays").unwrap(), Host::new("goes").unwrap());

@@ -88,7 +88,7 @@ fn open_and_closed_ports_answer() {
     );
 }
 
-/// By the router, whose address is told with how long it took.
+/// The router refuses the probe; its address and the time are reported.
 #[test]
 fn a_ttl_that_does_not_suffice_is_reported() {
     let [prober, router, target] = ["prober", "router", "target"].map(|name| Host::new(name).unwrap());

@@ -42,7 +42,7 @@ fn stalls() -> Histogram {
         let start = Instant::now();
         while start.elapsed() < WORK {}
         due += GAP;
-        // As a target that is late by its interval.
+        // Like a target that is late by its interval.
         if now() > due + INTERVAL {
             due = now();
         }

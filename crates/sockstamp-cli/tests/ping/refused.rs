@@ -18,7 +18,7 @@ fn refused(host: &Host, arguments: &[&str]) -> String {
     text.stderr
 }
 
-/// clap says it in its own form; of ours it is one line.
+/// clap prints errors in its own form; ours are one line.
 fn refused_in_one_line(host: &Host, arguments: &[&str], why: &str) {
     let error = refused(host, arguments);
     assert!(

@@ -40,7 +40,7 @@ impl Question {
     }
 }
 
-/// Return what a subcommand says in JSON about a recording.
+/// Return the JSON of a subcommand about a recording.
 fn told(subcommand: &str, recording: &Path) -> Value {
     let mut command = Command::new(common::sockstamp());
     let output = command

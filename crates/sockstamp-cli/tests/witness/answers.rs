@@ -27,8 +27,7 @@ const LINK_NS: u64 = 10 * MS_NS;
 const THINKING: Duration = Duration::from_millis(50);
 const REQUEST: usize = 300;
 
-/// From the begin and the end of a send call to the moment when poll(2) says that there is
-/// something to read.
+/// From the start and the end of a send call to the moment when poll(2) reports data to read.
 #[derive(Debug, Clone, Copy)]
 struct Exchange {
     begun: u64,
@@ -49,7 +48,7 @@ struct AnsweringHosts {
 }
 
 impl AnsweringHosts {
-    /// A link that takes so long one way, before a server that thinks so long.
+    /// The delay of a link one way, and the time that its server thinks.
     fn new(delay: Duration, thinking: Duration) -> AnsweringHosts {
         let (a, b) = (Host::new("a").unwrap(), Host::new("b").unwrap());
         let link = Link::relay(&a, &b, LinkConfig::default().delay(delay)).unwrap();
@@ -66,7 +65,7 @@ impl AnsweringHosts {
         }
     }
 
-    /// Connect to a server that answers each request with so many bytes, while `ask` runs.
+    /// Connect to a server that answers each request with this many bytes, while `ask` runs.
     fn with_server<T>(&self, family: Family, answer: usize, ask: impl FnOnce(&TcpStream) -> T) -> T {
         let address = SocketAddr::new(self.link.address_b(family), 0);
         let listener = self.b.tcp_listen(address).unwrap();
@@ -134,8 +133,8 @@ fn answer_of(read: &Value) -> Option<u64> {
     read["stages"]["peer.answer"].as_u64()
 }
 
-/// The parts of an answer whose read is `read`, which add up to it; and how far it is from its
-/// witnesses, between which it lies.
+/// Return the parts of the answer whose read is `read`, which add up to it, and its distances from
+/// its two witnesses.
 fn compare(read: &Value, sent: &[&Value], exchange: &Exchange, wire: u64) -> (u64, u64, u64) {
     let answer = answer_of(read).unwrap();
     let longest = exchange.readable - exchange.begun;

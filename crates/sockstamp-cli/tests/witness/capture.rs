@@ -99,7 +99,7 @@ pub(crate) struct Packet {
     pub(crate) tcp: Option<Segment>,
 }
 
-/// Where a fragment lies in its packet.
+/// The place of a fragment in its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Fragment {
     pub(crate) offset: u16,
@@ -115,7 +115,8 @@ pub(crate) struct Segment {
     pub(crate) flags: u8,
     /// The window as sent, not scaled.
     pub(crate) window: u16,
-    /// Bytes that came behind missing ones, from a sequence number up to another: RFC 2018.
+    /// Bytes that came while earlier ones were missing, from a sequence number up to another: RFC
+    /// 2018.
     pub(crate) sack: [Option<(u32, u32)>; 4],
     /// The number in a tag: RFC 6994, kind 253, experiment 0x5353.
     pub(crate) tag: Option<u32>,
@@ -146,7 +147,7 @@ pub(crate) fn packets(file: &[u8]) -> Vec<Packet> {
     packets
 }
 
-/// None for what is no IP.
+/// None for a packet that is not IP.
 fn packet(link_type: u32, bytes: &[u8], time: u64) -> Option<Packet> {
     // LINKTYPE_ETHERNET and LINKTYPE_RAW of https://www.tcpdump.org/linktypes.html.
     let ip = match link_type {
@@ -216,7 +217,7 @@ fn ipv6(ip: &[u8], time: u64) -> Packet {
     with_transport(packet, &rest[FRAGMENT_HEADER..])
 }
 
-/// Add what the header of TCP or UDP says. `bytes` may go on behind the packet: Ethernet pads
+/// Add the fields of the header of TCP or UDP. `bytes` may continue after the packet: Ethernet pads
 /// short ones.
 fn with_transport(mut packet: Packet, bytes: &[u8]) -> Packet {
     let bytes = &bytes[..bytes.len().min(packet.length as usize)];

@@ -226,7 +226,7 @@ fn last_syn(packets: &[Packet], to: SocketAddr) -> u64 {
     syns(packets, to).next_back().unwrap()
 }
 
-/// Return the segments that the kernel says it sent again.
+/// Return the number of segments that the kernel counts as retransmitted.
 fn retransmitted(host: &Host) -> u64 {
     let text = host.run("nstat", &["-asz", "TcpRetransSegs"]).unwrap();
     let line = text
@@ -327,7 +327,7 @@ fn reuseport(address: SocketAddr) -> TcpListener {
     socket.into()
 }
 
-/// A listener has dropped as many as ss(8) says.
+/// A listener has dropped as many as ss(8) shows.
 #[test]
 fn a_listener_reports_its_drops_during_the_measurement() {
     let host = Host::new("listeners").unwrap();

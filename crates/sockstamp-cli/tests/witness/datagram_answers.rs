@@ -25,7 +25,7 @@ const NEVER: u8 = 255;
 /// Below all ephemeral ports, as that of a service is.
 const PORT: u16 = 53;
 
-/// A host that asks, and one that answers each datagram after as many ms as its first byte says.
+/// A host that asks, and one that answers each datagram after the number of ms in its first byte.
 struct AnsweringHosts {
     a: Host,
     b: Host,
@@ -93,7 +93,7 @@ fn readable(socket: &UdpSocket) -> u64 {
     now()
 }
 
-/// Read the next answer, and say how long the server thought about it.
+/// Read the next answer, and return how long the server took for it.
 fn read(socket: &UdpSocket) -> u8 {
     let mut answer = [0; 100];
     socket.recv_from(&mut answer).unwrap();
@@ -141,7 +141,7 @@ fn lockstep(family: Family, connected: bool) -> Result<(), String> {
             true => socket.send(&[THINKING_MS; 40]).unwrap(),
             false => socket.send_to(&[THINKING_MS; 40], addresses[0]).unwrap(),
         };
-        // Before any is measured: the link's ends have to find each other's hardware address.
+        // Send one before measuring: the link's ends must find each other's hardware address.
         send();
         read(&socket);
         let capture = Capture::start(&setup.a, setup.link.interface_a(), "udp port 53");

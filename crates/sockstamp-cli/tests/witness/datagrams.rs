@@ -1,5 +1,4 @@
-//! Datagrams that say which they are, the calls that sent and read them, and whether messages agree
-//! with both.
+//! Numbered datagrams, the calls that sent and read them, and the comparison of messages with both.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,9 +22,9 @@ const SLACK_NS: u64 = 1_000_000;
 const SLACK_PERCENT: u64 = 5;
 /// Smallest share of valid messages.
 const VALID_PERCENT: usize = 95;
-/// Bytes at the beginning of a datagram that say which it is.
+/// Bytes at the beginning of a datagram with its number.
 pub(crate) const NUMBER_BYTES: usize = 8;
-/// A reader that hears nothing for so long has everything.
+/// A reader that receives nothing for this long has everything.
 pub(crate) const SILENCE: Duration = Duration::from_millis(400);
 
 /// One call, or one datagram of a call that takes many.
@@ -268,8 +267,8 @@ impl Evidence {
     }
 
     /// Every call of a direction is one message, and each valid one is right. This may be tried
-    /// again: where the machine under this one stands still between a stamp and its witness's, one
-    /// is not.
+    /// again: if the hypervisor stops the machine between a stamp and its witness, a message is
+    /// wrong.
     pub(crate) fn none_is_wrong(&self, direction: &str) -> Result<(), String> {
         let calls = if direction == "tx" { &self.sent } else { &self.read };
         let messages = of_direction(&self.messages, direction);
@@ -314,8 +313,8 @@ impl Evidence {
         Err(format!("{direction}: too few are valid: {verdicts:?}"))
     }
 
-    /// Nobody else sees how long a datagram waits for its softirq: where this is not stalled, it is
-    /// too short to be told.
+    /// No witness sees how long a datagram waits for its softirq; without a stall it is too short
+    /// to be measured.
     fn few_wait_for_a_softirq(&self) -> Result<(), String> {
         let reads = of_direction(&self.messages, "rx");
         let valid = reads.iter().filter(|message| message["verdict"] == "valid");

@@ -2,8 +2,8 @@
 //!
 //! A kernel that guards its first process may run no program while a task of that process is
 //! current, even for packets that a softirq handles meanwhile, and count nothing of it. Such a
-//! kernel refuses a look at that process to root, too. tcpdump and the kernel's own trace events
-//! see these packets: so each one that is missing can be told from one that was lost.
+//! kernel also denies root any access to that process. tcpdump and the kernel's own trace events
+//! see these packets, so each missing one can be distinguished from a lost one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-/// Events of the kernel where `pcap` sees packets.
+/// Trace events of the kernel at the places where `pcap` sees packets.
 const EVENTS: [&str; 2] = ["net_dev_start_xmit", "netif_receive_skb"];
 /// Longer than a packet takes from the place where tcpdump stamps it to the event, in nanoseconds.
 const NEXT: u64 = 100_000;

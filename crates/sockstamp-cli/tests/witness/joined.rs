@@ -18,11 +18,12 @@ use testbed::{Family, Host, Link, LinkConfig, Process, within_attempts};
 use crate::capture::{Capture, Packet};
 use crate::common;
 
-/// One datagram in about so many bytes.
+/// One datagram per about this many bytes.
 const BITS: u32 = 10;
 const DATAGRAMS: u64 = 400;
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest difference of most times from their witness, and of any, beside the clocks' uncertainty.
+/// Largest difference of most times from their witness, and of any time, besides the clocks'
+/// uncertainty.
 const SLACK_NS: u64 = 200_000;
 const LONGEST_SLACK_NS: u64 = 1_000_000;
 
@@ -41,7 +42,7 @@ fn number(payload: &[u8], length: u32) -> u32 {
     (hash ^ (hash >> 16)).max(1)
 }
 
-/// When each datagram that is to be chosen passed, by sender's port and number.
+/// The time when each datagram that must be chosen passed, by sender's port and number.
 fn chosen(packets: &[Packet]) -> BTreeMap<(u16, u32), u64> {
     let named = packets.iter().map(|packet| {
         let number = number(&packet.payload, packet.length);
@@ -126,7 +127,7 @@ fn attempt() -> Result<(), String> {
     joined_as_on_the_wire(&paths, &wire, directory.path())
 }
 
-/// Each end measured exactly those datagrams whose number says so, of those that passed it.
+/// Each end measured exactly the datagrams that must be chosen, among those that passed it.
 fn both_chose_the_same(paths: &[PathBuf; 2], wire: &[BTreeMap<(u16, u32), u64>; 2], ports: [u16; 2]) {
     for host in [0, 1] {
         let rows = messages(&paths[host]);

@@ -1,4 +1,4 @@
-//! The packets that `pcap` writes, against tcpdump beside it and as Wireshark reads them.
+//! The packets that `pcap` writes, compared with tcpdump and as Wireshark reads them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
@@ -55,7 +55,7 @@ impl Pcap {
     }
 }
 
-/// The fields that tell a packet from others.
+/// The fields that distinguish a packet from others.
 type Key = (
     u8,
     SocketAddr,
@@ -300,7 +300,7 @@ fn a_commands_packets_have_as_many_bytes_as_are_asked_for() {
     assert_eq!((length.as_str(), captured.as_str()), ("3052", "2000"));
     assert_eq!(payload.replace(':', ""), "30".repeat(2000 - 52));
     assert!(comment.contains("comm=bash"), "{comment}");
-    // Nobody else's: the handshake, the data and the end.
+    // Only the packets of this connection: the handshake, the data and the end.
     assert!(
         rows.iter().all(|row| row[0].parse::<u32>().unwrap() < 3053),
         "{rows:?}"

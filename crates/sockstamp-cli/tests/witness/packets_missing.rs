@@ -16,7 +16,7 @@ for frame in sys.argv[2:]:
     frames.sendto(bytes.fromhex(frame), (sys.argv[1], 0x0800, 0, 0, b'\\xff' * 6))
 ";
 
-/// Return what `pcap` says about packets of a host that sends these frames.
+/// Return the report of `pcap` about packets of a host that sends these frames.
 fn said_of(frames: &[&str]) -> String {
     let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
     let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
@@ -79,7 +79,7 @@ fn flows_that_are_forgotten_for_others_are_counted() {
     let pcap = Pcap::start(&["--netns", host.netns_name()]);
     let socket = host.udp_bind("127.0.0.1:0".parse().unwrap()).unwrap();
     for port in 1..=FLOWS {
-        // Ports to which nobody listens.
+        // Ports without a listener.
         socket.send_to(b"hello", ("127.0.0.1", port)).unwrap();
     }
     thread::sleep(Duration::from_millis(100));

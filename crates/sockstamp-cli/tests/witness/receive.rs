@@ -31,7 +31,7 @@ const BURSTS: Writer = Writer {
     pause: Duration::from_millis(20),
 };
 
-/// A reader of so many bytes that waits for what comes.
+/// A reader of this many bytes that waits for data.
 fn waiting(bytes: usize) -> Reader {
     Reader {
         bytes,

@@ -147,7 +147,7 @@ pub(crate) struct Stream<'hosts> {
 }
 
 impl Stream<'_> {
-    /// Sends that many bytes by one call.
+    /// Send this many bytes by one call.
     pub(crate) fn send(&mut self, bytes: usize) {
         let data = vec![7; bytes];
         self.call(|mut socket| socket.write(&data).unwrap());

@@ -53,15 +53,15 @@ impl Writer {
 /// The reads of the other end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reader {
-    /// Bytes that it asks for at once.
+    /// Bytes that it requests at once.
     pub(crate) bytes: usize,
     /// Time that it sleeps before it reads everything there; without it, it waits for data.
     pub(crate) sleep: Option<Duration>,
-    /// Each read waits for all bytes that it asks for.
+    /// Each read waits for all bytes that it requests.
     pub(crate) wait_all: bool,
     /// `SO_RCVBUF`.
     pub(crate) buffer: Option<usize>,
-    /// It has nothing to say, and says so.
+    /// It closes its sending side at once.
     pub(crate) half_closed: bool,
 }
 
@@ -244,9 +244,9 @@ impl Ended {
 
 /// When the bytes of a stream came, as tcpdump saw it.
 ///
-/// TCP drops what it has no memory for, behind tcpdump's back, even if it is the segment that
-/// others wait for, and its sender sends it again. Its acknowledgements tell which copies it
-/// dropped, but some only after the next copy has come: then either may be the one that it took.
+/// TCP drops segments without memory, unseen by tcpdump, even a segment for which others wait, and
+/// its sender sends it again. Its acknowledgements show which copies it dropped, but some only
+/// after the next copy has come: then it may have taken either copy.
 struct Wire {
     /// Sequence number of the first byte.
     first: u32,

@@ -30,11 +30,11 @@ struct Half {
     read: Vec<u32>,
 }
 
-/// A message: the number behind its last byte, and its length.
+/// A message: the number after its last byte, and its length.
 type Name = (u32, u64);
 
-/// Return those messages of the second half that are to be chosen. Of the first one it is not known
-/// where it began.
+/// Return the messages of the second half that must be chosen. It is unknown where the first one
+/// began.
 fn expected(begin: u32, halves: [&[u32]; 2]) -> BTreeSet<Name> {
     let before: u32 = halves[0].iter().sum();
     let mut end = begin.wrapping_add(before);

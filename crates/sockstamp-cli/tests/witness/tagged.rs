@@ -1,5 +1,5 @@
-//! `--tag`, against tcpdump on both hosts: which segments carry a tag, what is in it, and what a
-//! middlebox between the hosts makes of it.
+//! `--tag`, compared with tcpdump on both hosts: which segments carry a tag, its content, and the
+//! effect of a middlebox between the hosts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -142,7 +142,7 @@ fn messages(path: &Path) -> Vec<Message> {
     reader.messages().map(Result::unwrap).collect()
 }
 
-/// Addresses and sequence numbers are rewritten: only tags can tell which messages are the same.
+/// Addresses and sequence numbers are rewritten: only tags can show which messages are the same.
 #[test]
 fn messages_are_joined_through_a_middlebox_that_rewrites_numbers() {
     let hosts = Hosts::new();
@@ -167,7 +167,7 @@ fn messages_are_joined_through_a_middlebox_that_rewrites_numbers() {
     let joined = hosts.join(&["--nat"]);
     println!("not joined: {}", joined["not_joined"]);
     for count in joined_messages(&joined) {
-        // Each stands for some three of them.
+        // Each has a weight of about three.
         assert!(count > MESSAGES as u64 * 7 / 10, "{joined}");
     }
     let missing = joined["not_joined"].as_object().unwrap();
@@ -236,7 +236,7 @@ fn tags_that_contradict_each_other_are_counted() {
     assert_eq!([newcomer("read"), newcomer("changed")], [1, 0]);
 }
 
-/// A host without sockstamp says nothing, and gets one tag from a connection.
+/// A host without sockstamp sends no tags, and gets one tag per connection.
 #[test]
 fn a_peer_that_is_silent_gets_one_tag() {
     let hosts = Hosts::new();
@@ -264,7 +264,7 @@ fn a_tag_tells_each_newcomer_the_numbers_of_an_older_connection() {
     exchange(&mut ends, 10);
     let first = hosts.record(0, &["--tag"]);
     exchange(&mut ends, 10);
-    // An answer is given a second after the last tag.
+    // A tag is answered a second after the last tag.
     thread::sleep(Duration::from_millis(1_100));
     let second = hosts.record(1, &["--tag"]);
     exchange(&mut ends, MESSAGES);
@@ -295,7 +295,7 @@ fn tags_that_are_dropped_on_the_way_are_given_up() {
     assert_eq!([tagged(&packets[0]).len(), tagged(&packets[1]).len()], [3, 0]);
 }
 
-/// A segment without the option tells nothing, and breaks nothing.
+/// A segment without the option carries no tag, and breaks nothing.
 #[test]
 fn tags_that_are_stripped_on_the_way_cost_nothing_more() {
     let hosts = Hosts::new();

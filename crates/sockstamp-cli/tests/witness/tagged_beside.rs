@@ -95,7 +95,7 @@ fn headers_without_room_get_no_tag() {
     assert!(data.iter().all(|segment| segment.is_signed && segment.is_naive));
 }
 
-/// The other program goes on, whether it came first or was there first.
+/// The other program continues to work, whether it was attached earlier or later.
 #[test]
 fn another_programs_options_are_left_alone() {
     for is_first in [true, false] {
@@ -122,7 +122,7 @@ fn another_programs_options_are_left_alone() {
     }
 }
 
-/// Data that goes with the SYN (RFC 7413) carries no tag; what follows does.
+/// Data in the SYN (RFC 7413) carries no tag; later data does.
 #[test]
 fn connections_of_fast_open_are_tagged_after_the_syn() {
     const BOTH: &str = "1027";

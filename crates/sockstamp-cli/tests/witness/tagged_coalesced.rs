@@ -1,6 +1,6 @@
-//! Segments with different options are not put together by the receiver (GRO), against tcpdump
-//! behind it. An option in each segment ends that where segments are sent one by one; the copies
-//! that TSO makes of it are the same. A tag is in one segment, and changes nothing.
+//! The receiver does not merge segments with different options (GRO); tcpdump shows the merged
+//! packets. An option in each segment prevents merging if segments are sent one by one; the copies
+//! that TSO makes of it are equal. A tag is in one segment, and changes nothing.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;

@@ -9,7 +9,7 @@ use testbed::{Family, LinkConfig, within_attempts};
 use crate::common::FAMILIES;
 use crate::datagrams::WatchedLink;
 
-/// A length for each datagram of a test, so that a message says which it is.
+/// A different length for each datagram of a test, so a message identifies it.
 fn length(number: u64) -> usize {
     100 + usize::try_from(number).unwrap() % 1200
 }
@@ -80,7 +80,7 @@ fn exchange(setup: &WatchedLink, family: Family, connected: bool, numbers: Range
     });
 }
 
-/// Behind a token bucket, a datagram leaves long after its call, in softirq.
+/// Through a token bucket, a datagram leaves long after its call, in softirq.
 #[test]
 fn sends_behind_a_token_bucket_are_timed_as_on_the_wire() {
     within_attempts(|| {

@@ -108,7 +108,8 @@ fn memory_that_is_lent_twice_at_once_has_right_times_or_none() {
     let socket = SockRef::from(&sender.socket);
     let mut buffers = vec![[0; 8192]; 30];
     for (round, buffer) in (0..).zip(&mut buffers) {
-        // Numbers of both calls are in the same bytes: the last segment's tells them apart.
+        // Numbers of both calls are in the same bytes: the last segment's number distinguishes
+        // them.
         for segment in 0..6 {
             let number: u64 = round * 6 + segment;
             let at = usize::try_from(segment).unwrap() * 1000;

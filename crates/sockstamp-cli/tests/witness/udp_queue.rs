@@ -17,7 +17,7 @@ use testbed::{Family, Host, within_attempts};
 use crate::common::FAMILIES;
 use crate::datagrams::{Socket, WatchedLink, datagram, number_of};
 
-/// A pause that stands out from what a read takes.
+/// A pause clearly longer than a read.
 const GAP: Duration = Duration::from_millis(20);
 
 /// Send a datagram whose checksum is wrong, and that is too long for the kernel to look before it
@@ -57,7 +57,7 @@ fn counter(host: &Host, name: &str) -> u64 {
         .unwrap()
 }
 
-/// Every length the same, so that nothing but the order tells datagrams apart.
+/// All lengths are equal, so only the order distinguishes datagrams.
 const BYTES: usize = 300;
 
 fn pair(setup: &WatchedLink) -> (Socket<'_>, Socket<'_>) {
@@ -76,14 +76,15 @@ fn a_poll_that_meets_a_bad_checksum_first_leaves_reads_right_or_refused() {
     within_attempts(|| damaged(wait_readable));
 }
 
-/// Waits as select(2) and epoll(7) do: the kernel looks at the checksum then, unless the socket
-/// does not block (`udp_poll()`).
+/// Wait as select(2) and epoll(7) do: the kernel then verifies the checksum, unless the socket does
+/// not block (`udp_poll()`).
 fn wait_readable(receiver: &Socket) {
     let mut set = [PollFd::new(receiver.socket.as_fd(), PollFlags::POLLIN)];
     poll(&mut set, PollTimeout::from(400_u16)).unwrap();
 }
 
-/// A reader that waits: now and then a damaged datagram, and a good one a [`GAP`] behind each.
+/// A reader that waits: now and then a damaged datagram comes, and a good one follows each after a
+/// [`GAP`].
 fn damaged(wait: impl Fn(&Socket) + Sync) -> Result<(), String> {
     const GOOD: u64 = 60;
     let setup = WatchedLink::veth();
@@ -107,7 +108,7 @@ fn damaged(wait: impl Fn(&Socket) + Sync) -> Result<(), String> {
     setup.finish().check_reads()
 }
 
-/// Behind a damaged one in the same burst, and in front of it.
+/// After a damaged one in the same burst, and before it.
 #[test]
 fn bad_checksums_within_a_burst_leave_reads_right_or_refused() {
     within_attempts(|| {
@@ -171,7 +172,7 @@ fn a_datagram_that_was_looked_at_first_is_timed_to_its_read() {
     });
 }
 
-/// Lengths tell which thread read what; the order in which their reads end is anything.
+/// Lengths show which thread read what; their reads may end in any order.
 #[test]
 fn two_readers_of_a_socket_have_right_times_or_none() {
     let setup = WatchedLink::veth();
@@ -245,8 +246,7 @@ fn sockets_that_share_a_port_have_times_of_their_own() {
     });
 }
 
-/// SO_ATTACH_FILTER (socket(7)): the kernel drops what it does not let through, behind our hook, or
-/// cuts it.
+/// SO_ATTACH_FILTER (socket(7)): the kernel drops what it rejects, after our hook, or cuts it.
 #[test]
 fn a_filter_that_comes_and_goes_leaves_reads_right_or_refused() {
     within_attempts(|| {
@@ -283,7 +283,7 @@ fn a_filter_that_comes_and_goes_leaves_reads_right_or_refused() {
     });
 }
 
-/// Loads the last byte of the number, behind the 8 bytes of the header, and lets odd ones pass:
+/// Load the last byte of the number, after the 8 bytes of the header, and let odd ones pass:
 /// `BPF_STMT` and `BPF_JUMP` of include/uapi/linux/filter.h.
 const ODD_NUMBERS: [(u16, u8, u8, u32); 4] = [
     (0x30, 0, 0, 15),

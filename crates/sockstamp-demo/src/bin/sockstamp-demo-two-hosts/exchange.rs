@@ -43,7 +43,7 @@ pub(crate) fn run(topology: &Topology, cause: Cause) -> Result<()> {
 impl End {
     fn new(host: &Host, stream: TcpStream, peer: SocketAddr, cause: Cause, processor: usize) -> Result<Self> {
         stream.set_nodelay(cause != Cause::Nagle)?;
-        // Datagrams to the other end find a socket, and nobody answers that there is none.
+        // Datagrams to the other end find a socket, so no ICMP error answers them.
         let datagrams = host.udp_bind(stream.local_addr()?)?;
         Ok(Self {
             stream,
@@ -75,7 +75,7 @@ impl End {
                 self.datagrams.send_to(&message, self.peer)?;
             }
             Cause::Processor => {
-                // It ends by itself, and before the answer to this message is there.
+                // It ends by itself, before the answer to this message has come.
                 Hog::start(1 - self.processor, BUSY)?;
             }
             Cause::Nagle => {

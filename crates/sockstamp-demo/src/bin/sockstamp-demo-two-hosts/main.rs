@@ -1,5 +1,5 @@
 //! Run the demo of `make demo-two-hosts`: a client, NAT, a server, and five causes of delay. Each
-//! is planted on both hosts, recorded by both, and looked for in what `sockstamp join` makes of it.
+//! is injected on both hosts, recorded by both, and searched in the output of `sockstamp join`.
 
 #![forbid(unsafe_code)]
 

@@ -20,7 +20,7 @@ pub(crate) struct Topology {
 }
 
 impl Topology {
-    /// Build it, with a cause that lies in the hosts' interfaces or between them.
+    /// Build the hosts, with a cause in their interfaces or between them.
     pub(crate) fn build(cause: Cause) -> Result<Self> {
         let hosts = [Host::new("client")?, Host::new("server")?];
         let delay = if cause == Cause::Network {
