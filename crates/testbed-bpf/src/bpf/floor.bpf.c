@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The floor of every measurement of ours: empty programs on the hooks of sockstamp.bpf.c. They only
- * select, so that the same callbacks come, and ask for the same stamps.
+ * The floor of each of our measurements: empty programs on the hooks of sockstamp.bpf.c. They only
+ * select, so the same callbacks come, and request the same stamps.
  */
 #include "bpf/common.bpf.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Write a TCP option with the segment's number into every segment, in the plain way: for benchmarks
- * of tags, and tests of what another program does to them.
+ * of tags, and tests of tags next to another program.
  */
 #include "bpf/common.bpf.h"
 

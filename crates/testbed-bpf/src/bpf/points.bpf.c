@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The points of the receive path at which netstacklat looks at packets, and the one at which TCP
- * tells the reader: how many packets of one network namespace come by, and how long after their RX
- * software stamp. For tests, to compare our times with.
+ * The points of the receive path where netstacklat examines packets, and the point where TCP wakes
+ * the reader: count the packets of one network namespace there, and the time since their RX
+ * software stamp. For tests, which compare our times with these.
  */
 #include "bpf/common.bpf.h"
 
@@ -60,7 +60,7 @@ static __always_inline void at_socket(enum point point, const struct sock *sk, _
 	reach(point, sk->__sk_common.skc_net.net, stamp);
 }
 
-/* A function that begins with a packet which has come to no socket yet. */
+/* A function whose packet has come to no socket yet. */
 #define PACKET_POINT(point, function)                            \
 	SEC("fentry/" #function)                                 \
 	int BPF_PROG(at_##function, const struct sk_buff *skb)   \
@@ -92,8 +92,8 @@ int BPF_PROG(at_udp_enqueue, const struct sock *sk, const struct sk_buff *skb, i
 }
 
 /*
- * The packet that came is the last of the queue, or part of it. tcp_set_rcvlowat() comes by, too,
- * where nothing may be queued.
+ * The packet that came is the last of the queue, or part of it. tcp_set_rcvlowat() calls this too,
+ * when the queue may be empty.
  */
 SEC("fentry/tcp_data_ready")
 int BPF_PROG(at_tcp_data_ready, const struct sock *sk)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Be a proxy inside the kernel: bytes that one socket receives, or that its program sends, leave by
- * another socket. For tests of sends that no program calls for.
+ * another socket. For tests of sends without a call of a program.
  */
 #include "bpf/common.bpf.h"
 

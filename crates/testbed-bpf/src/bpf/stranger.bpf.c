@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Another user of the bits that sockstamp asks of sockets, and a look at them: for tests of what a
- * measurement leaves behind.
+ * Another user of the bits that sockstamp sets on sockets, and an observer of them: for tests of
+ * what a measurement leaves behind.
  */
 #include "bpf/common.bpf.h"
 
 const volatile __u32 stranger_netns;
-const volatile __u32 stranger_port; /* of connections that it asks for callbacks, at either end */
+const volatile __u32 stranger_port; /* of connections whose callbacks it requests, at either end */
 
 static __always_inline bool stranger_wants(const struct sock_common *common)
 {
@@ -34,7 +34,7 @@ int stranger_asks(struct bpf_sock_ops *ctx)
 
 #define SKBTX_BPF (1 << 7) /* include/linux/skbuff.h, v6.18 */
 
-/* Packets of that network namespace that ask for stamps, and so ask the NIC, too. */
+/* Packets of that network namespace that request stamps, and thus also stamps of the NIC. */
 __u64 stranger_asking_packets;
 
 SEC("tp_btf/net_dev_queue")
