@@ -127,7 +127,7 @@ pub fn interface_index(name: &str, netns: Option<&str>) -> Result<NonZeroU32> {
     let file = File::open(path(netns)).with_context(|| format!("no network namespace {netns}"))?;
     // Only a thread enters it, and ends after the query.
     thread::scope(|scope| scope.spawn(|| index_in(name, file)).join())
-        .unwrap_or_else(|_| Err(anyhow!("the thread that looked is gone")))
+        .unwrap_or_else(|_| Err(anyhow!("the thread that entered the namespace has ended")))
         .with_context(|| format!("in network namespace {netns}"))
 }
 

@@ -85,7 +85,7 @@ parts! {
     WakeupThrottled = RxWakeup, "throttled",
         "The cgroup of the waiting task had used up its CPU quota.";
     WakeupUnknown = RxWakeup, "unknown",
-        "The rest: which of the two is not known, as where the task moved to another CPU.";
+        "The rest: either of the two, for instance because the task moved to another CPU.";
     Running = RxApp, "running",
         "The task that read was running, and had other work first.";
     Runnable = RxApp, "runnable",
@@ -95,17 +95,17 @@ parts! {
     Blocked = RxApp, "blocked",
         "The task that read slept: it waited for something else.";
     Unknown = RxApp, "unknown",
-        "The rest: what the reading task did is unknown, as when another task had read before.";
+        "The rest, of unknown cause, for instance because another task had read before.";
     ServiceThrottled = AppService, "throttled",
         "The cgroup of the task that answers had used up its CPU quota.";
     ServiceOther = AppService, "other",
-        "The rest: the application's own work, and what else it waited for.";
+        "The rest: the application's own work, and its other waits.";
     Network = PeerAnswer, "network",
         "The smallest round-trip time of the connection.";
     Peer = PeerAnswer, "peer",
         "The rest: the peer's work, and queues and losses on the path there and back.";
     SynAgain = ConnHandshake, "syn-again",
-        "Until the last SYN was sent: those before were lost, or the peer dropped them.";
+        "Until the last SYN was sent: earlier ones were lost, or the peer dropped them.";
     RoundTrip = ConnHandshake, "round-trip",
         "The rest: from the last SYN to the connection being established.";
 }

@@ -272,7 +272,7 @@ fn load(
     let mut open = object::open(SockstampSkelBuilder::default())?;
     settings::apply(&mut open, options, plan, facts, cgroup_id)?;
     open.load()
-        .tried("load the programs (with SOCKSTAMP_DEBUG=1 the verifier says why)")
+        .tried("load the programs (set SOCKSTAMP_DEBUG=1 for the log of the verifier)")
 }
 
 /// Return whether the cgroup admits the programs of UDP beside those of others: the kernel refuses

@@ -85,7 +85,7 @@ impl Figures {
         let ended = session.take_ended();
         let mut look = self.ledger.look(self.began.elapsed(), ended, naming);
         let rest = session.each_group(&mut |group| look.add(group))?;
-        look.end(rest.context("no groups were asked for")?);
+        look.end(rest.context("no groups were requested")?);
         self.summary = session.summary();
         self.counters.add(counts(&self.summary, session));
         self.looks += 1;
@@ -98,7 +98,7 @@ impl Figures {
         let ended = session.take_ended();
         let programs = own::programs(&session);
         let mut summary = session.stop(&mut |_| {})?;
-        let groups = summary.groups.take().context("no groups were asked for")?;
+        let groups = summary.groups.take().context("no groups were requested")?;
         self.ledger
             .add(self.began.elapsed(), look_of(groups), ended, naming);
         self.counters.add(host_counters(&summary));
@@ -108,7 +108,7 @@ impl Figures {
 
     /// Begin with a new session, whose results so far are not counted.
     pub(super) fn begin(&mut self, session: &mut Session) -> Result<()> {
-        let groups = session.groups()?.context("no groups were asked for")?;
+        let groups = session.groups()?.context("no groups were requested")?;
         self.ledger.begin(look_of(groups));
         self.summary = session.summary();
         self.counters.begin(counts(&self.summary, session));

@@ -130,7 +130,7 @@ fn for_whom(output: &mut dyn Write, leader: &Addition, alike: &[Addition]) -> io
         leader.margin * 100.0,
     );
     for other in alike {
-        words += &format!("; or {}, which cannot be told apart", other.slice);
+        words += &format!("; or {}, which cannot be distinguished", other.slice);
     }
     sentence(output, "   for whom:", &words)?;
     sentence(output, "   how often:", &how_often(leader))?;

@@ -52,7 +52,7 @@ impl Feed {
 
     pub(super) fn look(&mut self) -> Result<Snapshot> {
         Ok(Snapshot {
-            groups: self.session.groups()?.context("no groups were asked for")?,
+            groups: self.session.groups()?.context("no groups were requested")?,
             summary: self.session.summary(),
         })
     }
