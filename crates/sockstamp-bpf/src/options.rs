@@ -140,7 +140,8 @@ pub struct Options {
     /// delayed acknowledgements, and reads that waited for a missing segment are refused.
     pub causes: bool,
     /// Measure UDP sockets too. Without it, every packet of the target's sockets, those of TCP
-    /// among them, has a hook less on its way in, and every packet of the host two on its way out.
+    /// among them, passes one hook fewer on its way in, and every packet of the host two fewer on
+    /// its way out.
     pub udp: bool,
     /// Attach programs that few messages need when the first such message comes, which is then not
     /// measured, and detach them when none has come for this long. None: attach all at the start.

@@ -8,8 +8,8 @@ use crate::facts::Capability;
 /// Keeps the capabilities of [`Capability::ALL`] out of effect in the calling thread, so that a
 /// fault meanwhile reaches no further than any user's.
 ///
-/// They stay permitted (capabilities(7)), since cleaning up needs them again: to be dropped before
-/// the [`Session`](crate::Session). A program that is executed meanwhile is not concerned:
+/// They remain permitted (capabilities(7)), since cleaning up needs them again; drop the guard
+/// before the [`Session`](crate::Session). A program that is executed meanwhile is not affected:
 /// execve(2) computes its effective set from the permitted and ambient ones.
 #[derive(Debug)]
 pub struct DroppedCapabilities {

@@ -44,7 +44,7 @@ impl<P> Program<P> {
         (self.needed)(plan)
     }
 
-    /// Return the demands of which any attaches it; none where it is attached from the start on.
+    /// Return the demands that attach it; none if it is attached from the start.
     #[must_use]
     pub fn demands(&self, plan: &P) -> &'static [Demand] {
         (self.demands)(plan)

@@ -1,4 +1,4 @@
-//! Numbers that follow no pattern: what runs by them is in step with no traffic.
+//! Numbers without a pattern, so that events timed by them are in step with no traffic.
 
 use std::hash::{BuildHasher, RandomState};
 

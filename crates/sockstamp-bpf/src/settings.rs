@@ -169,13 +169,13 @@ fn set_wake_functions(open: &mut OpenSockstampSkel<'_>, functions: WakeFunctions
 }
 
 /// Return the time between requests for NIC stamps, in nanoseconds; 0 means never, or with each
-/// packet asked for stamps.
+/// packet that requests stamps.
 fn nic_interval(options: &Options, plan: &Plan) -> u64 {
     let rate = options.nic_stamps.filter(|_| plan.spares_nics());
     rate.map_or(0, |rate| 1_000_000_000 / u64::from(rate.get()))
 }
 
-/// Places that a mask can tell apart.
+/// The number of places that a mask can distinguish.
 fn paths(options: &Options) -> u32 {
     options.paths.clamp(1, 1 << 20).next_power_of_two()
 }

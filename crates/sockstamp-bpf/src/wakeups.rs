@@ -15,9 +15,9 @@ use crate::random::Random;
 /// Interval between reads of records while they come.
 const WHILE_RECORDS_COME: Duration = Duration::from_millis(50);
 
-/// Longest sleep of a reader that has asked for a wake-up. A program may have looked for that wish
-/// just before it was made, and its record then lies in the ring until the next one, or until this
-/// has passed.
+/// Longest sleep of a reader that has requested a wake-up. A program may have checked for that
+/// request just before it was made; its record then waits in the ring until the next one, or until
+/// this has passed.
 const WHILE_NONE_COME: Duration = Duration::from_millis(1000);
 
 /// The events that a session waits for.
@@ -57,7 +57,7 @@ impl Wakeups {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(io::Error::from(errno)).tried("wait"),
         }
-        // Takes the edge away that told of records; their reader looks for all of them.
+        // Consume the edge that reported records; their reader reads all of them.
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),
             data: epoll::EventData::new_u64(0),
@@ -91,7 +91,7 @@ fn watch(steps: &ClockStepWatch, rings: &[BorrowedFd<'_>]) -> rustix::io::Result
     epoll::add(&epoll, steps, epoll::EventData::new_u64(0), level)?;
     for ring in rings {
         // A ring with a record in it is always readable (ringbuf_map_poll(), kernel/bpf/ringbuf.c,
-        // v6.18); what is to end the wait is the wake-up.
+        // v6.18); only the wake-up must end the wait.
         let edge = level | epoll::EventFlags::ET;
         epoll::add(&epoll, ring, epoll::EventData::new_u64(1), edge)?;
     }

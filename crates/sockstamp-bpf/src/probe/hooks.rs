@@ -17,9 +17,9 @@ use crate::settings;
 use crate::skeleton::probe::ProbeSkelBuilder;
 use crate::skeleton::sockstamp::SockstampSkelBuilder;
 
-/// Try every hook that a request would use, those of each option that costs hooks among them, and
-/// where one is refused those that take its place. Takes some hundredths of a second for each; no
-/// connection is touched.
+/// Try every hook that a request would use, including those of each option that costs hooks, and
+/// the substitutes of refused ones. Takes some hundredths of a second per hook; no connection is
+/// touched.
 ///
 /// Return the facts including the results.
 ///

@@ -1,4 +1,4 @@
-//! Look at the running host. No rule is here: what follows from the facts is in [`crate::plan`].
+//! Gather the facts of the running host. No rule is here: [`crate::plan`] decides.
 
 mod btf;
 mod hooks;
@@ -64,7 +64,7 @@ pub fn facts() -> Facts {
     }
 }
 
-/// All of them, or none: reads are followed by all three.
+/// All three or none: reads need all of them.
 fn receive_callbacks(types: &KernelTypes) -> Option<ReceiveCallbacks> {
     Some(ReceiveCallbacks {
         bit: types.enumerator("SK_BPF_CB_RX_TIMESTAMPING")?,
@@ -87,7 +87,7 @@ fn exists(path: &str) -> Option<bool> {
     Path::new(path).try_exists().ok()
 }
 
-/// Return those of this network namespace. One that vanishes meanwhile is none.
+/// Return the interfaces of this network namespace, except those that vanish meanwhile.
 fn stamping_nics() -> Vec<String> {
     let names = interface::names().unwrap_or_default().into_iter();
     names
@@ -95,8 +95,8 @@ fn stamping_nics() -> Vec<String> {
         .collect()
 }
 
-/// An interface that vanishes meanwhile, or that does not tell, leaves it unknown whether it was
-/// the one.
+/// If an interface vanishes meanwhile, or its driver gives no answer, it is unknown whether it
+/// stamps.
 fn nic_clock() -> Option<bool> {
     let names = interface::names().ok()?;
     let found: Vec<_> = names

@@ -164,7 +164,7 @@ mod tests {
         assert_same(found.messages, 5_000);
     }
 
-    /// Weights of messages that lie one behind the other in a stream: 0 for those not chosen.
+    /// Weights of consecutive messages of a stream: 0 for those not chosen.
     fn chosen(bits: u32, first: u32, lengths: &[u32]) -> Vec<u32> {
         let mut place = MaybeUninit::uninit();
         let mut open = SampleTestSkelBuilder::default().open(&mut place).unwrap();
@@ -185,14 +185,14 @@ mod tests {
     }
 
     /// The places of the chosen bytes of a stream, by plain arithmetic: those whose sequence number
-    /// is a multiple. Numbers begin anew after 2^32, which is a multiple itself.
+    /// is a multiple. Numbers wrap after 2^32, which is a multiple itself.
     fn multiples(bits: u32, first: u32, length: u64) -> Vec<u64> {
         let (first, step) = (u64::from(first), 1 << bits);
         let numbers = (first.next_multiple_of(step)..first + length).step_by(1 << bits);
         numbers.map(|number| number - first).collect()
     }
 
-    /// The places of chosen bytes that lie in the messages which an end chose.
+    /// The places of chosen bytes in the messages that an end chose.
     fn covered(places: &[u64], lengths: &[u32], weights: &[u32]) -> Vec<u64> {
         let mut begin = 0;
         let mut covered = Vec::new();
@@ -249,7 +249,7 @@ mod tests {
             prop_assert_eq!(covered(&places, &sends, &sent), &places[..]);
             let reads = cut_again(length, &reads);
             prop_assert_eq!(covered(&places, &reads, &chosen(bits, first, &reads)), &places[..]);
-            // Begun in mid-stream, it goes on as if it had been there.
+            // A choice that begins in mid-stream continues as if it had begun earlier.
             let joins = joins.min(sends.len() - 1);
             let before = sends[..joins].iter().fold(first, |number, length| number.wrapping_add(*length));
             let late = chosen(bits, before, &sends[joins..]);
@@ -269,7 +269,7 @@ mod tests {
         ) {
             let weight = |first| chosen(bits, first, &lengths).iter().copied().map(f64::from).sum();
             let runs: Vec<f64> = firsts.into_iter().map(weight).collect();
-            // The fewest bytes that a message may have stand for the most messages.
+            // The shortest message has the largest weight.
             let rare = f64::from(1_u32 << bits);
             assert_unbiased(lengths.len() as f64, &runs, rare, "messages")?;
         }

@@ -116,8 +116,8 @@ pub(crate) fn attach_clock(program: &ProgramMut<'_>) -> libbpf_rs::Result<Link> 
     program.attach_perf_event(event.into_raw_fd())
 }
 
-/// Wait until the clock was seen, if only for so long. The timer's CPU may take no sample while it
-/// idles, so keep it busy: it is the one that the timer was opened on, and most likely this one.
+/// Wait until the clock was seen, but no longer than this. The timer's CPU may take no sample while
+/// it idles, so keep it busy: it is the CPU on which the timer was opened, most likely this one.
 pub(crate) fn await_clock(seen_at: &u64) {
     const PATIENCE: Duration = Duration::from_millis(50);
     let begun = Instant::now();

@@ -41,7 +41,7 @@ use crate::window::Windows;
 pub struct Adopted {
     /// Connections that existed and were selected.
     pub connections: u64,
-    /// Those not looked at, because a task does not release the lock of one.
+    /// Connections that were not examined, because a task does not release the lock of one.
     pub missed: u64,
     /// The time that it took.
     pub took: Duration,
@@ -62,15 +62,15 @@ pub struct Session {
     giving_up: Option<udp::GivingUp>,
     ring: Option<Ring<Record>>,
     wakeups: Wakeups,
-    /// The last look at the ring found some.
+    /// The last reading of the ring found some.
     records_come: bool,
-    /// The offset at the last look at the clocks.
+    /// The offset at the last reading of the clocks.
     offset: ClockOffset<Monotonic, Realtime>,
     banks: Banks,
     skeleton: SockstampSkel<'static>,
     /// The programs that run for messages, by name.
     programs: Vec<(String, OwnedFd)>,
-    // Held because the kernel stamps received packets only while some socket asks.
+    // Held because the kernel stamps received packets only while some socket requests it.
     receive_stamping: ReceiveStamping,
     adopted: Adopted,
     groups: Option<group::Table>,
@@ -91,7 +91,7 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Load and attach. [`Session::poll`] hands messages over, if they were asked for.
+    /// Load and attach. [`Session::poll`] delivers messages, if they were requested.
     ///
     /// # Errors
     ///
@@ -146,9 +146,9 @@ impl Session {
     }
 
     /// Wait until there is something to do, one of `others` can be read or `timeout` has passed,
-    /// and hand new messages over, if they were asked for. To be called all the time: it keeps the
+    /// and deliver new messages, if they were requested. Call it all the time: it keeps the
     /// distance of the clocks and the names of groups up to date. While messages come they are
-    /// handed over every 50 ms or so; where nothing happens it returns once a second at most.
+    /// delivered every 50 ms or so; if nothing happens it returns at most once per second.
     ///
     /// # Errors
     ///
@@ -196,14 +196,14 @@ impl Session {
         let (banks, plan) = (&self.banks, &self.plan);
         let in_flight = || histogram::summary(&banks.read(), plan).in_flight;
         let run = windows.run(&mut self.skeleton, plan, &mut self.standby, in_flight);
-        // What is measured already stays right: go on without this window.
+        // Earlier results remain right: continue without this window.
         if let (Err(error), false) = (run, self.refused) {
             self.refusal = Some(error);
             self.refused = true;
         }
     }
 
-    /// Go on at a cost below the ceiling.
+    /// Continue at a cost below the ceiling.
     fn hold_cost(&mut self) -> Result<(), Error> {
         let Some(cost) = &mut self.cost else { return Ok(()) };
         let attached = self.windows.as_ref().is_none_or(Windows::are_attached);
@@ -225,15 +225,15 @@ impl Session {
         self.refusal.take()
     }
 
-    /// Return whether the cost is held below [`Options::max_cost`]; the kernel tells it with
-    /// CAP_SYS_ADMIN alone.
+    /// Return whether the cost is held below [`Options::max_cost`]; the kernel reports it only with
+    /// CAP_SYS_ADMIN.
     #[must_use]
     pub fn holds_cost(&self) -> bool {
         self.cost.is_some()
     }
 
-    /// Return the time for which the ring needs no look. While no record comes, the next one wakes
-    /// us.
+    /// Return the time for which the ring need not be read. While no record comes, the next one
+    /// wakes us.
     fn until_records(&mut self, on_message: &mut impl FnMut(Message)) -> Result<Option<Duration>, Error> {
         if self.ring.is_none() {
             return Ok(None);
@@ -326,7 +326,7 @@ impl Session {
         table.rest(&self.skeleton.maps, &self.plan).map(Some)
     }
 
-    /// Return the groups that ended since the last call, if [`Grouped::keep_ended`] asks for them:
+    /// Return the groups that ended since the last call, if [`Grouped::keep_ended`] requests them:
     /// no later [`Session::groups`] has their counts. They are kept in memory until they are taken.
     ///
     /// [`Grouped::keep_ended`]: crate::Grouped::keep_ended
@@ -344,15 +344,15 @@ impl Session {
             .map_or_else(Vec::new, group::Table::take_fresh)
     }
 
-    /// Have [`take_new_groups`](Self::take_new_groups) return all groups once more.
+    /// Make [`take_new_groups`](Self::take_new_groups) return all groups again.
     pub fn renew_groups(&mut self) {
         if let Some(groups) = &mut self.groups {
             groups.all_are_fresh();
         }
     }
 
-    /// Limit the measured messages of the group in a slot. Each flow has the new cap after a second
-    /// at most.
+    /// Limit the measured messages of the group in a slot. Each flow has the new cap within a
+    /// second.
     ///
     /// # Errors
     ///
@@ -441,7 +441,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`Error::Io`] if the kernel does not tell, as before Linux 5.16.
+    /// [`Error::Io`] if the kernel does not report it, as before Linux 5.16.
     pub fn verified(&self) -> Result<Vec<(String, u32)>, Error> {
         verified::of(self.skeleton.object())
     }

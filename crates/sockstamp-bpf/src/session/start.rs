@@ -122,8 +122,8 @@ impl Session {
         }
         session.select_tasks(&options.target)?;
         session.refresh_clock()?;
-        // Wait, because existing connections may be busy, and their reads are to be measured from
-        // the start. If it is unknown whether packets are stamped, their reads will tell.
+        // Wait, because existing connections may be busy, and their reads must be measured from the
+        // start. If it is unknown whether packets are stamped, their reads will show it.
         let _ = session.receive_stamping.settle(STAMPING_PATIENCE);
         session.record(options.record);
         session.attach(&cgroup)?;
@@ -275,8 +275,8 @@ fn load(
         .tried("load the programs (set SOCKSTAMP_DEBUG=1 for the log of the verifier)")
 }
 
-/// Return whether the cgroup admits the programs of UDP beside those of others: the kernel refuses
-/// them where one was attached without BPF_F_ALLOW_MULTI, to the cgroup or above
+/// Return whether the cgroup admits the programs of UDP next to those of others: the kernel refuses
+/// them if one was attached without BPF_F_ALLOW_MULTI, to the cgroup or above
 /// (`hierarchy_allows_attach()` and `__cgroup_bpf_attach()`, kernel/bpf/cgroup.c, v6.18). They do
 /// nothing in this trial.
 fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File) -> Result<bool, Error> {

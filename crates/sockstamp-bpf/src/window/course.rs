@@ -1,7 +1,7 @@
 //! The course of windows, as their part of the time changes. Pure; times are of CLOCK_MONOTONIC.
 //!
-//! The part changes at ends of epochs, which are set beforehand, and by nothing but what was seen
-//! until then: so any moment is in a window with the probability of its epoch.
+//! The part changes only at ends of epochs, which are scheduled in advance, and depends only on
+//! earlier samples: so any moment is in a window with the probability of its epoch.
 
 use std::num::NonZeroU32;
 
@@ -20,7 +20,7 @@ const WINDOWS: u64 = 4;
 /// Draws windows, one after the other.
 pub(super) struct Course {
     schedule: Schedule,
-    /// The part of the time, as its inverse, and the one from the end of the epoch on.
+    /// The part of the time, as its inverse, and that after the end of the epoch.
     one_of: NonZeroU32,
     wanted: NonZeroU32,
     epoch_ends: u64,
@@ -56,7 +56,7 @@ impl Course {
     pub(super) fn want(&mut self, one_of: NonZeroU32, now: u64) {
         self.wanted = one_of;
         if self.is_whole() {
-            // Nothing is drawn that the end could depend on.
+            // Draw nothing on which the end could depend.
             self.epoch_ends = now;
         } else if now >= self.epoch_ends {
             let epoch = WINDOWS * LENGTH * u64::from(self.one_of.get());
@@ -64,7 +64,7 @@ impl Course {
         }
     }
 
-    /// Return when the part of the time changes, if it is to.
+    /// Return when the part of the time changes, if a change is due.
     pub(super) fn turns(&self) -> Option<u64> {
         (self.wanted != self.one_of).then_some(self.epoch_ends)
     }
@@ -124,7 +124,7 @@ mod tests {
         turns: u32,
     }
 
-    /// One run of 100 s, in steps of 10 ms. The governor looks at what each window has seen.
+    /// One run of 100 s, in steps of 10 ms. The governor reads the costs of each window.
     fn run() -> Estimate {
         let step = SECOND / 100;
         let begin = 100 * SECOND;
@@ -148,7 +148,7 @@ mod tests {
             }
             if now >= course.opens {
                 estimate.found += messages * f64::from(course.one_of().get());
-                // A look in each window, or each quarter of a second.
+                // A sample in each window, or each quarter of a second.
                 if now % LENGTH < step {
                     let wanted = simulated::look(&mut governor, messages);
                     course.want(wanted, now);

@@ -64,7 +64,7 @@ pub(crate) struct Windows {
 }
 
 impl Windows {
-    /// Return the windows that options ask for, or may come to.
+    /// Return the windows that options request, or may later need.
     pub(crate) fn new(options: &Options, plan: &Plan) -> Option<Self> {
         if !options.may_have_windows() || !plan.has_windows() {
             return None;
@@ -98,12 +98,12 @@ impl Windows {
         self.course.want(one_of, monotonic_now());
     }
 
-    /// Return whether the programs are there.
+    /// Return whether the programs are attached.
     pub(crate) fn are_attached(&self) -> bool {
         self.phase != Phase::Gone
     }
 
-    /// Hold the link of a program that is gone between windows.
+    /// Hold the link of a program that is detached between windows.
     pub(crate) fn keep(&mut self, name: &'static str, link: Link) {
         self.links.push((name, link));
     }
@@ -117,7 +117,7 @@ impl Windows {
         })
     }
 
-    /// Return the time until something is to be done.
+    /// Return the time until the next action.
     pub(crate) fn until_run(&self) -> Duration {
         let due = match self.phase {
             Phase::Attached { closes } => closes,
@@ -175,8 +175,8 @@ impl Windows {
         self.course.opens.saturating_sub(LEAD + self.attaching)
     }
 
-    /// Go on with another part of the time. No window is open until programs that count by the old
-    /// one have ended and messages can be followed from their beginning.
+    /// Continue with another part of the time. No window is open until programs that count by the
+    /// old one have ended and messages can be followed from their beginning.
     fn turn(&mut self, skeleton: &mut SockstampSkel<'static>, now: u64) {
         if let Phase::Attached { .. } = self.phase {
             close(skeleton, now);
@@ -256,7 +256,7 @@ impl Windows {
         self.phase = Phase::Gone;
     }
 
-    /// Datagrams may come to need programs while those are gone.
+    /// Datagrams may need programs while those are detached.
     fn serve_datagrams(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) -> Result<(), Error> {
         if !Standby::is_met(skeleton, plan, Demand::Datagrams) {
             return Ok(());

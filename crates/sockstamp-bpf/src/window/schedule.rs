@@ -8,8 +8,8 @@ use crate::random::Random;
 /// Gaps differ from their mean by up to this part of it.
 const SPREAD: f64 = 0.75;
 
-/// A renewal process: windows of one length, and gaps between them that are drawn. It begins in its
-/// equilibrium, so that any moment is in a window with the same probability.
+/// A renewal process: windows of one length, with random gaps between them. It begins in its
+/// equilibrium, so any moment is in a window with the same probability.
 pub(super) struct Schedule {
     length: f64,
     /// Mean of a gap.
@@ -27,7 +27,7 @@ impl Schedule {
         }
     }
 
-    /// Return when the window opens that is there at `now`, or the first one after it.
+    /// Return the opening time of the window that is open at `now`, or of the first one after it.
     pub(super) fn first(&mut self, now: u64) -> u64 {
         let cycle = self.length + self.gap;
         let place = self.random.draw() * cycle;

@@ -1,7 +1,7 @@
-//! The last minutes on disk: messages in Parquet files, of which the oldest go.
+//! The last minutes on disk: messages in Parquet files; the oldest files are removed.
 //!
-//! A thread of its own writes them. It never holds up the measuring one: what it cannot take in
-//! time is counted and left out.
+//! A thread of its own writes them. It never blocks the measuring one: messages that it cannot take
+//! in time are counted and left out.
 
 mod explanation;
 mod files;

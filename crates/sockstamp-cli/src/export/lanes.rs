@@ -5,7 +5,7 @@
 pub(super) struct Lanes(Vec<u64>);
 
 impl Lanes {
-    /// Return the lane for what lasts from `begin` to `end`: of those that end before, the one that
+    /// Return the lane for an item from `begin` to `end`: among those that end before, the one that
     /// ends last.
     pub(super) fn take(&mut self, begin: u64, end: u64) -> usize {
         let free = self.0.iter().enumerate().filter(|(_, last)| **last <= begin);

@@ -1,8 +1,8 @@
 //! Send figures and slow messages to a receiver of OpenTelemetry's protocol.
 //!
-//! A thread of its own sends. It never holds up the measuring one: what it cannot take in time is
-//! counted and left out. Sums are cumulative, so a batch of series that is lost takes no count with
-//! it, but a point in time.
+//! A thread of its own sends. It never blocks the measuring one: items that it cannot take in time
+//! are counted and left out. Sums are cumulative, so a lost batch of series loses a point in time,
+//! but no counts.
 
 pub(super) mod client;
 mod spans;
