@@ -137,7 +137,7 @@ impl Excess {
         }
     }
 
-    /// Return what the slow messages have more than the normal ones.
+    /// Return the excess of the slow messages over the normal ones.
     #[must_use]
     pub fn explanation(self) -> Explanation {
         let norms: Vec<f64> = self
@@ -272,7 +272,7 @@ impl Cluster {
 }
 
 impl Carried {
-    /// Return what to name: the part that carries most of it, where there is one.
+    /// Return the name: that of the part that carries most of it, if there is one.
     #[must_use]
     pub fn named(&self) -> Component {
         Component {

@@ -3,7 +3,7 @@
 /// Things that are kept.
 const KEPT: usize = 1024;
 
-/// Every one of some things, every second one, …, so that the number stays bounded.
+/// Keep every item, every second one, …, so the number stays bounded.
 #[derive(Debug)]
 pub struct Sample<T> {
     kept: Vec<T>,

@@ -43,7 +43,7 @@ pub enum Slice {
     Interface(Name),
     /// Messages of at least this many bytes, and of less than eight times as many.
     Bytes(u64),
-    /// They were sent again.
+    /// The messages were retransmitted.
     Retransmitted,
 }
 
@@ -144,7 +144,7 @@ struct Answer {
     excess: f64,
     normal: f64,
     slow: f64,
-    /// Its component is longer than normal by as much as would stand out.
+    /// Its component is longer than normal by a significant time.
     long: f64,
 }
 

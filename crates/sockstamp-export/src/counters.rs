@@ -58,7 +58,7 @@ impl Counters {
         }
     }
 
-    /// Add what has been counted since the last look.
+    /// Add the counts since the last reading.
     pub fn add(&mut self, counts: Vec<Count>) {
         for count in counts {
             let grown = self.series(count.metric, count.labels);

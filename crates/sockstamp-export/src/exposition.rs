@@ -37,7 +37,7 @@ enum Kept {
     Histogram(Arc<GroupHistogram>),
 }
 
-/// All that is handed over at once.
+/// Everything that is passed at once.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Exposition {
     groups: Vec<Labelled>,

@@ -151,7 +151,7 @@ impl Ledger {
         self.last_rest = look.rest;
     }
 
-    /// Add what has been counted since the last look. `ended` are groups that no later look has.
+    /// Add the counts since the last reading. `ended` are groups that no later reading has.
     pub fn add(&mut self, now: Duration, look: Look, ended: Vec<GroupSummary>, naming: &impl Naming) {
         let mut addition = self.look(now, ended, naming);
         for group in sum_by_key(look.groups).into_values() {
@@ -160,8 +160,8 @@ impl Ledger {
         addition.end(look.rest);
     }
 
-    /// Begin to add what has been counted since the last look, group by group: all at once would
-    /// take as much memory again. `ended` are groups that no later look has.
+    /// Begin to add the counts since the last reading, group by group: all at once would take as
+    /// much memory again. `ended` are groups that no later reading has.
     pub fn look<'a, N: Naming>(
         &'a mut self,
         now: Duration,

@@ -80,8 +80,8 @@ impl Datagrams {
         }
     }
 
-    /// Remove those of which nothing came since a moment: return those that have both ends, each
-    /// with the host that sent it, and the numbers of the others by reason.
+    /// Remove datagrams without news since a moment: return those that have both ends, each with
+    /// the host that sent it, and the numbers of the others by reason.
     pub(crate) fn decide(&mut self, before: u64) -> Decided {
         let mut pairs = Vec::new();
         let mut unmatched = Vec::new();

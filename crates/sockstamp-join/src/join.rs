@@ -16,7 +16,7 @@ use crate::sides::{self, First, Host, Key, Offset, Reader, Sender, Stamp};
 use crate::unmatched::{Reason, Unmatched};
 use crate::waiting::Waiting;
 
-/// Nanoseconds between two sweeps over what waits for its other end.
+/// Nanoseconds between two sweeps over the waiting ends.
 const SWEEP: u64 = 2_000_000_000;
 
 /// Nanoseconds by which a row may follow a later one: rows of a row group are ordered by their
@@ -131,7 +131,7 @@ impl Join {
         }
     }
 
-    /// Complete what is left.
+    /// Complete the rest.
     pub fn finish(&mut self, take: &mut dyn FnMut(&Life)) {
         let end = u64::MAX;
         self.decide_on_datagrams(end);
@@ -210,7 +210,7 @@ impl Join {
         self.waiting.add(pair);
     }
 
-    /// Decide on datagrams of which nothing came since a moment.
+    /// Decide on datagrams without news since a moment.
     fn decide_on_datagrams(&mut self, before: u64) {
         let (pairs, unmatched) = self.datagrams.decide(before);
         for (reason, count) in unmatched {
@@ -247,7 +247,7 @@ impl Join {
         );
     }
 
-    /// Decide on what is older than anything that can come.
+    /// Decide on ends that are older than anything that can come.
     fn sweep(&mut self, complete: u64, take: &mut dyn FnMut(&Life)) {
         self.swept = complete;
         let since = |apart: u64| {

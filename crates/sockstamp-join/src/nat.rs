@@ -4,8 +4,8 @@
 //! direction have the same ones; another direction has one of them with a probability of one in
 //! billions. So of the messages of each direction a few are kept at either end, by a hash of these
 //! two numbers, which makes both ends keep the same ones. Directions that have addresses in common
-//! need no more. Of the others, the ends that share at least `EVIDENCE` messages belong together,
-//! if that is so of no other pair.
+//! need no more. Among the others, two ends belong together if they share at least `EVIDENCE`
+//! messages, and no other pair with one of them does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -99,7 +99,7 @@ impl Nat {
     }
 }
 
-/// Keep the pairs of which both have no other candidate.
+/// Keep the pairs whose ends have no other candidate.
 fn decide(candidates: &BTreeMap<Key, Vec<Key>>) -> Translations {
     let mut readers: HashMap<Key, usize> = HashMap::new();
     for sender in candidates.values().flatten() {

@@ -59,7 +59,7 @@ impl Region {
         }
     }
 
-    /// Return what a bound leaves, `None` if that is nothing.
+    /// Return the part that a bound leaves, `None` if it leaves nothing.
     pub(crate) fn within(&self, seconds: f64, bound: Bound) -> Option<Self> {
         let (limit, inside): (f64, fn(f64, f64) -> bool) = match bound {
             Bound::Most(limit) => (limit, |offset, limit| offset <= limit),

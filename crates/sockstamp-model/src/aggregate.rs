@@ -13,8 +13,8 @@ use crate::summary::{Reads, Summary};
 /// distributions, each by its weight.
 ///
 /// Messages cannot show losses, messages in flight, or segments of unmeasured messages that were
-/// retransmitted or out of order: these are zero. Messages and bytes are those for which the
-/// measured ones stand.
+/// retransmitted or out of order: these are zero. Messages and bytes are counted by the weights of
+/// the measured ones.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Aggregate {
     summary: Summary,

@@ -1,8 +1,8 @@
 //! The bucket layout of every latency distribution, shared with the kernel side.
 //!
 //! The buckets are those of Prometheus native histograms and of OpenTelemetry exponential
-//! histograms with schema (scale) 3: eight a power of two, **in seconds**, since both require base
-//! units. Bucket `i` covers (2^((i-1)/8), 2^(i/8)] s. So a distribution is exported as it was
+//! histograms with schema (scale) 3: eight per power of two, **in seconds**, since both require
+//! base units. Bucket `i` covers (2^((i-1)/8), 2^(i/8)] s. So a distribution is exported as it was
 //! counted, without resampling.
 //!
 //! | slot | bucket | covers |

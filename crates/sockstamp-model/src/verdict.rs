@@ -12,8 +12,8 @@ macro_rules! verdicts {
         /// The result of measuring a message.
         ///
         /// Every measured message ends with exactly one verdict, and every refusal is counted: a
-        /// number that is wrong is worse than one that is missing. The discriminants are shared
-        /// with the kernel side.
+        /// wrong number is worse than a missing one. The discriminants are shared with the kernel
+        /// side.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u32)]
         pub enum Verdict {

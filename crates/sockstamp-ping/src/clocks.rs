@@ -1,5 +1,5 @@
-//! CLOCK_MONOTONIC, in which the prober thinks, and how far CLOCK_REALTIME, in which the kernel
-//! stamps, is from it.
+//! The prober's clock, CLOCK_MONOTONIC, and its distance from CLOCK_REALTIME, in which the kernel
+//! stamps.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Define what a file has rows of, and write their columns.
+//! Define the kinds of rows of a file, and write their columns.
 
 use std::fs::File;
 

@@ -21,7 +21,7 @@ pub use sockstamp_model::clock::{
 
 use crate::{Error, Result};
 
-/// Bracketed reads of one measurement. The narrowest wins, so one that was not preempted is enough.
+/// Bracketed reads of one measurement. The narrowest counts, so one without preemption is enough.
 const ATTEMPTS: usize = 8;
 
 /// The distance of the clocks when [`measure`] read them.

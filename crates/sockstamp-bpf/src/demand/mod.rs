@@ -59,7 +59,7 @@ impl Standby {
 
     /// Attach what is needed, and detach what has not been for a while.
     pub(crate) fn run(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan) {
-        // Records only wake us: the demand itself is in the map.
+        // Records only wake us: the demand itself is in the programs' memory.
         let _ = self.knocks.consume();
         for demand in served(plan) {
             let state = State::of(skeleton, demand);

@@ -10,9 +10,9 @@ use sockstamp_model::stage::{Direction, Stage};
 /// A duration that messages have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
-    /// Until sent messages left the host.
+    /// The time until sent messages left the host.
     Sent,
-    /// Until received messages were read.
+    /// The time until received messages were read.
     Read,
     /// The time of whole lives, from the send call to the read call.
     Life,

@@ -2,7 +2,7 @@
 //!
 //! Quantiles of each stage are compared. The interval of a change comes from a bootstrap by
 //! clusters, since messages of one flow, or of one moment, are alike: groups of flows are drawn
-//! again, and blocks of neighbouring windows of time. The wider one counts, where there are
+//! again, and blocks of neighbouring windows of time. The wider one counts, if there are
 //! [`CLUSTERS`] of each.
 
 mod buckets;
@@ -119,7 +119,8 @@ pub fn compare(before: &Population, after: &Population) -> Vec<Change> {
 /// Figures of one side.
 struct Side {
     quantiles: BTreeMap<Measure, Logarithms>,
-    /// Of each drawn population, by groups of flows and by windows where there are enough of them.
+    /// The figures of each drawn population, by groups of flows and by windows if there are enough
+    /// of them.
     drawn: Vec<Drawn>,
 }
 

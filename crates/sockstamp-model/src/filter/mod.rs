@@ -1,7 +1,7 @@
 //! Filter flows by expressions in the syntax of pcap-filter(7): `tcp port 443 and net 10.0.0.0/8`.
 //!
-//! An expression selects messages: the source is the end that sends the message. It may thus hold
-//! for one direction of a flow only: `src port 443` is what a server sends and what its client
+//! An expression selects messages: the source is the end that sends the message. It may therefore
+//! hold for only one direction of a flow: `src port 443` selects what a server sends and its client
 //! reads. docs/filter.md defines the syntax and its differences from pcap's.
 //!
 //! [`Filter`] is parsed once and turned into a [`Table`] of bounded length, which the kernel

@@ -76,7 +76,7 @@ pub struct Windows {
     pub detaching: Nanos,
 }
 
-/// The cost of a measurement as its last looks found it, in millionths of one core's time.
+/// The cost of a measurement by its last samples, in millionths of one core's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Cost {
     /// The ceiling of the cost.

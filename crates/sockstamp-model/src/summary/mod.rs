@@ -156,7 +156,7 @@ pub struct Summary {
     pub windows: Option<Windows>,
     /// The cost, if there is a ceiling for it, after the first sample.
     pub cost: Option<Cost>,
-    /// Of the CPU quotas that hold for the target, the one that was used up most often, if any was.
+    /// The CPU quota of the target that was used up most often, if any was.
     pub throttled: Option<Throttled>,
     /// The listeners that dropped connections or had some waiting, those with most drops first.
     pub listeners: Vec<ListenerSummary>,

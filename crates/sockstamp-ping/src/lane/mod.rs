@@ -1,4 +1,4 @@
-//! Lanes: the sockets that all targets of one protocol share that are probed alike.
+//! Lanes: sockets shared by all targets of one protocol with the same settings.
 
 mod filter;
 mod port;

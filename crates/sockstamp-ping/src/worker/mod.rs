@@ -41,7 +41,7 @@ use schedule::{Schedule, Timer};
 
 /// Targets that are added together.
 pub(crate) type Batch = Vec<(TargetId, Target)>;
-/// The targets of a batch, or the one that cannot be and why.
+/// The targets of a batch, or the invalid one and the reason.
 type Answer = std::result::Result<Vec<Added>, (IpAddr, Error)>;
 
 /// A command of the engine to a worker.

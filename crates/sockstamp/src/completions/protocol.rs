@@ -89,10 +89,10 @@ pub enum Refusal {
     /// Another version, another length, an unknown request, or one out of order.
     #[error("it does not understand this version of the library")]
     Malformed,
-    /// It serves as many applications as it may, in all or of this user.
+    /// Its limit of applications is reached, in all or of this user.
     #[error("its limit of applications is reached")]
     TooManyApplications,
-    /// It serves as many sockets of one application as it may.
+    /// Its limit of sockets per application is reached.
     #[error("its limit of sockets per application is reached")]
     TooManySockets,
     /// The descriptor is not a socket, or none came.
