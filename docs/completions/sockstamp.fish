@@ -52,7 +52,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l rate-cap -d
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -61,7 +61,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l hooks -d 'T
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l by -d 'Also sum messages in groups by these dimensions' -r -f -a "pid\t''
 comm\t''
@@ -106,7 +106,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l include-hol
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-causes -d 'Do not look at arriving segments'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -l cumulative -d 'Print times from a read\'s RX stamp to each point on its path, under netstacklat\'s names'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand stat" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -120,7 +120,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l rate-cap -
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -129,7 +129,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l hooks -d '
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l slower-than -d 'Show only messages whose total exceeds this time; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l format -d 'Output format: a line of text or a JSON object per message' -r -f -a "text\t'For people, times with units'
@@ -141,7 +141,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l include-ho
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-causes -d 'Do not look at arriving segments'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -l packets -d 'Also print each packet of the target, with the times between its stages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand trace" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -155,7 +155,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l rate-cap -d 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -164,7 +164,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l hooks -d 'Th
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l by -d 'Group messages by these dimensions, one row per group' -r -f -a "pid\t''
 comm\t''
 cgroup\t''
@@ -183,7 +183,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l include-hol 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-causes -d 'Do not look at arriving segments'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l once -d 'Print one screen as text after one interval, and exit'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand top" -l no-color -d 'Use no colours'
@@ -213,7 +213,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l rate-cap
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -222,7 +222,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l hooks -d
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l duration -d 'Measure for this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l worse-than -d 'Call messages slow if they took longer than this: p75 to p99.999, or a time with its unit' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
@@ -233,7 +233,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l include-
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l no-causes -d 'Do not look at arriving segments'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s p -l pid -d 'Messages that these processes send or read, on connections they opened, listened for or hold at the start' -r
@@ -246,7 +246,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l rate-cap 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -255,7 +255,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l hooks -d 
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l duration -d 'Stop after this time: a number with ms, s (default) or m' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l slower-than -d 'Record only messages whose total exceeds this time; every message is measured' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -s o -l output -d 'Write this file, or files in this directory if it exists or ends with /' -r -F
@@ -269,7 +269,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l include-h
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-causes -d 'Do not look at arriving segments'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l packets -d 'Also record each packet of the target, in a file next to each file of messages'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand record" -l tag -d 'Tag TCP connections, for `join` where something between the hosts rewrites sequence numbers'
@@ -359,7 +359,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l rate-cap 
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l sample -d 'Measure one message in N, at any rate' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l in-step -d 'Measure messages whose bytes hold a multiple of 2^K, by sequence number' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l windows -d 'Measure TCP in windows of 250 ms, one Nth of the time in all, with weight N' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-cost -d 'Let measuring cost up to this part of one core: a percentage, or none' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-cost -d 'Let measuring cost up to this share of one core: a percentage, or none' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l entry -d 'The hook for the entry of send calls' -r -f -a "auto\t'The tracepoint where the kernel has it'
 tracepoint\t'A tracepoint, which runs for every send of the host'
 callback\t'A callback, which runs only for selected sockets, several times per send'
@@ -368,7 +368,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l hooks -d 
 older\t'Those for kernels before Linux 6.15 (fentry, and tracepoints on packets), for comparison'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-flows -d 'Measure up to N connections and UDP sockets at a time [default: limited by --max-memory]' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l max-memory -d 'Use up to this many megabytes of kernel memory for the state of connections and UDP sockets' -r
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic-stamps -d 'Ask NICs that stamp sends for up to RATE stamps per second, over the whole host' -r
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l nic-stamps -d 'Request up to RATE stamps per second from NICs that stamp sends, for the whole host' -r
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l format -d 'Output format' -r -f -a "text\t'For people, times with units'
 json\t'JSON, all times in nanoseconds'"
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l new-only -d 'Ignore connections that exist at the start'
@@ -377,7 +377,7 @@ complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l include-h
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l exclude-hol -d 'Refuse reads that waited for a missing segment'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l host-path -d 'Follow packets of containers and VPNs through this host to the last interface'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l attach-all -d 'Attach all hooks at the start, including those otherwise attached on first need'
-complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-causes -d 'Do not look at arriving segments'
+complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-causes -d 'Do not examine arriving segments'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -l no-sched -d 'Count a woken reader\'s wait for a CPU as rx.app, not as rx.wakeup'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand doctor" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c sockstamp -n "__fish_sockstamp_using_subcommand agent" -l config -d 'Read settings from this file, and reload it on SIGHUP; docs/agent.md lists them' -r -F
