@@ -191,8 +191,8 @@ fn a_slow_reader_is_diagnosed_by_its_largest_part() {
         });
         told(&summary).unwrap()
     };
-    assert!(with(Part::Running, 20 * MS).ends_with("late to read it (rx.app)"));
-    assert!(with(Part::Blocked, 45 * MS).ends_with("late to read it (rx.app, 75.0 % blocked)"));
+    assert!(with(Part::Running, 20 * MS).ends_with("reads it late (rx.app)"));
+    assert!(with(Part::Blocked, 45 * MS).ends_with("reads it late (rx.app, 75.0 % blocked)"));
 }
 
 #[test]

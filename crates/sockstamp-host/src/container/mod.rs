@@ -177,7 +177,7 @@ fn choose<'a>(wanted: &str, candidates: &'a [Candidate], unread: &[String]) -> R
         .collect();
     match fitting.as_slice() {
         [] => bail!(
-            "no container {wanted}: none of {} cgroups of containers has an id, service or name that begins so \
+            "no container {wanted}: none of {} cgroups of containers has an id, service or name that begins with it \
              (names: {DOCKER}, {PODMAN}, {KUBERNETES}){}",
             candidates.len(),
             unread
@@ -334,7 +334,7 @@ mod tests {
             .to_string();
         assert!(
             error.starts_with("no container mail: ")
-                && error.contains("among 4 cgroups")
+                && error.contains("none of 4 cgroups")
                 && error.ends_with("; not read: a list: too long"),
             "{error}"
         );
