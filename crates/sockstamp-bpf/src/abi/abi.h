@@ -127,6 +127,7 @@ enum tags {
 	TAGS_NO_ROOM, /* not written, for lack of a segment with room */
 	TAGS_RESENT, /* on segments that were sent again */
 	TAGS_WITHHELD, /* from peers to which several in a row were sent again */
+	TAGS_UNHEARD, /* connections that look for tags no longer */
 	TAGS_COUNT,
 };
 

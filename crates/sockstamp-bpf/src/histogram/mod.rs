@@ -78,6 +78,7 @@ pub(crate) fn tags(banks: &[Bank]) -> Tags {
         no_room: of(raw::tags::TAGS_NO_ROOM),
         resent: of(raw::tags::TAGS_RESENT),
         withheld: of(raw::tags::TAGS_WITHHELD),
+        unheard: of(raw::tags::TAGS_UNHEARD),
     }
 }
 

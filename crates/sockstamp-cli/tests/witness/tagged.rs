@@ -368,3 +368,21 @@ fn full_segments_get_no_tag_and_no_packet_grows() {
     assert_eq!((tags.len(), figure("written")), (1, 1));
     assert!([0, length].contains(&tags[0].length), "{tags:?}");
 }
+
+/// The kernel keeps its note of an option, so that it calls for the acknowledgements of a bulk flow,
+/// none of which has one: these calls end.
+#[test]
+fn acknowledgements_after_a_tag_are_not_searched_for_another() {
+    const BULK: usize = 20_000_000;
+    let hosts = Hosts::new();
+    let recorders = [0, 1].map(|host| hosts.record(host, &["--tag"]));
+    let mut ends = hosts.connect();
+    exchange(&mut ends, 1);
+    let [mut client, mut server] = ends;
+    let reader = thread::spawn(move || server.read_exact(&mut vec![0; BULK]).unwrap());
+    client.write_all(&vec![1; BULK]).unwrap();
+    reader.join().unwrap();
+    let [client, server] = recorders.map(end);
+    assert_eq!([client("written"), client("read"), client("unheard")], [1, 1, 1]);
+    assert_eq!([server("written"), server("read")], [1, 1]);
+}

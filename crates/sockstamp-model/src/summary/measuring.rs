@@ -32,6 +32,9 @@ pub struct Tags {
     pub resent: u64,
     /// Tags that were not written because the last ones to the same peer had to be sent again.
     pub withheld: u64,
+    /// Connections on which later tags are not looked for, because many segments after the first
+    /// tag had none.
+    pub unheard: u64,
 }
 
 impl fmt::Display for Tags {
@@ -43,11 +46,12 @@ impl fmt::Display for Tags {
             no_room,
             resent,
             withheld,
+            unheard,
         } = self;
         write!(f, "tags: written {written}, read {read}, changed {changed}, ")?;
         write!(
             f,
-            "without room {no_room}, sent again {resent}, withheld {withheld}"
+            "without room {no_room}, sent again {resent}, withheld {withheld}, unheard {unheard}"
         )
     }
 }

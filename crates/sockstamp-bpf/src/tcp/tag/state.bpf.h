@@ -21,6 +21,7 @@ struct tagging {
 	__u8 state; /* enum tag_state */
 	__u8 tries; /* segments without room, since it was wanted */
 	__u8 seen; /* `shift` is known */
+	__u8 misses; /* callbacks for options since the last tag that was read */
 };
 
 #endif

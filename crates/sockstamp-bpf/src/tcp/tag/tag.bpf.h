@@ -33,6 +33,8 @@
 
 /* A flow of full segments has room nowhere: after so many, give it up. */
 #define TAG_TRIES 64
+/* Callbacks for options without a tag, after one was read, until sockstamp looks for no more. */
+#define TAG_MISSES 64
 /* An answer to the peer's tag is no question: both would go to and fro. */
 #define TAG_PAUSE_NS 1000000000ULL
 /* So many in a row that were sent again, and none from the peer, are no accident. */
@@ -244,6 +246,20 @@ static __always_inline void tag_learn(const struct sock *sk, struct mark *mark, 
 		flow->rx_shift = shift;
 }
 
+/*
+ * The kernel's note of an unknown option stays until it parses all options of a segment again: a
+ * segment with only a time stamp does not clear it (tcp_fast_parse_options(),
+ * net/ipv4/tcp_input.c, v6.18). In a bulk flow, each acknowledgement would run a program.
+ */
+static __always_inline void tag_missed(void *socket, const struct sock *sk, struct mark *mark)
+{
+	if (!mark->tag.seen || !(mark->asked & ASKED_TAGS) || ++mark->tag.misses < TAG_MISSES)
+		return;
+	mark->asked &= ~ASKED_TAGS;
+	bits_give_back(socket, tcp_of(sk), ASKED_TAGS);
+	tags_count(TAGS_UNHEARD);
+}
+
 /* A segment with an option that the kernel does not know, before its bytes can be read. */
 static __always_inline void tag_read(struct bpf_sock_ops *ctx, struct bpf_sock_ops_kern *kern)
 {
@@ -256,8 +272,13 @@ static __always_inline void tag_read(struct bpf_sock_ops *ctx, struct bpf_sock_o
 	struct mark *mark = flow_mark(sk);
 	struct tag_peer peer;
 
-	if (!mark || bpf_load_hdr_opt(ctx, &option, sizeof(option), 0) != TAG_LENGTH)
+	if (!mark)
 		return;
+	if (bpf_load_hdr_opt(ctx, &option, sizeof(option), 0) != TAG_LENGTH) {
+		tag_missed(ctx, sk, mark);
+		return;
+	}
+	mark->tag.misses = 0;
 	tags_count(TAGS_READ);
 	tag_learn(sk, mark, skb_tcp(kern->skb)->seq - bpf_ntohl(option.seq));
 	peer = tag_peer_of(sk);
