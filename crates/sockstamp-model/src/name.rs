@@ -6,8 +6,10 @@
 //! which escapes.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
+use std::hash::{Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 
 use serde::{Serialize, Serializer};
@@ -21,44 +23,98 @@ use serde::{Serialize, Serializer};
 ///
 /// In JSON it is the exact string, unless it is not UTF-8: then each invalid byte is written as
 /// `\xNN`. It is always a string, so that no user can change the type of a key.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Name(Box<[u8]>);
+#[derive(Clone)]
+pub struct Name(Bytes);
+
+/// Names of tasks and interfaces come with every packet: short ones are kept in place.
+#[derive(Clone)]
+enum Bytes {
+    Short { length: u8, bytes: [u8; SHORT] },
+    Long(Box<[u8]>),
+}
+
+/// As many as fit into the size of the other kind.
+const SHORT: usize = 22;
 
 impl Name {
     /// The bytes before the first zero, which ends a string of C; all of them if there is none.
     #[must_use]
+    #[inline]
     pub fn from_c(bytes: &[u8]) -> Self {
-        Self(bytes.split(|&byte| byte == 0).next().unwrap_or_default().into())
+        let end = bytes.iter().position(|&byte| byte == 0);
+        bytes[..end.unwrap_or(bytes.len())].into()
     }
 
     /// The bytes, as the kernel has them.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
-        &self.0
+        match &self.0 {
+            Bytes::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Bytes::Long(bytes) => bytes,
+        }
     }
 
     /// Return true if the name is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.as_bytes().is_empty()
+    }
+}
+
+impl From<&[u8]> for Name {
+    fn from(name: &[u8]) -> Self {
+        let mut bytes = [0; SHORT];
+        match (bytes.get_mut(..name.len()), u8::try_from(name.len())) {
+            (Some(place), Ok(length)) => {
+                place.copy_from_slice(name);
+                Self(Bytes::Short { length, bytes })
+            }
+            _ => Self(Bytes::Long(name.into())),
+        }
     }
 }
 
 impl From<&str> for Name {
     fn from(text: &str) -> Self {
-        Self(text.as_bytes().into())
+        text.as_bytes().into()
     }
 }
 
 impl From<String> for Name {
     fn from(text: String) -> Self {
-        Self(text.into_bytes().into())
+        text.as_str().into()
     }
 }
 
-impl From<&[u8]> for Name {
-    fn from(bytes: &[u8]) -> Self {
-        Self(bytes.into())
+impl Default for Name {
+    fn default() -> Self {
+        "".into()
+    }
+}
+
+impl PartialEq for Name {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_bytes() == other.as_bytes()
+    }
+}
+
+impl Eq for Name {}
+
+impl PartialOrd for Name {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Name {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_bytes().cmp(other.as_bytes())
+    }
+}
+
+impl Hash for Name {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.as_bytes().hash(state);
     }
 }
 
@@ -83,9 +139,9 @@ impl PartialEq<&str> for Name {
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.width().is_none() && f.precision().is_none() {
-            return Escaped(&self.0).fmt(f);
+            return Escaped(self.as_bytes()).fmt(f);
         }
-        f.pad(&Escaped(&self.0).to_string())
+        f.pad(&Escaped(self.as_bytes()).to_string())
     }
 }
 
@@ -100,11 +156,11 @@ impl Name {
     /// escaped: other programs read it.
     #[must_use]
     pub fn exact(&self) -> Cow<'_, str> {
-        if let Ok(text) = str::from_utf8(&self.0) {
+        if let Ok(text) = str::from_utf8(self.as_bytes()) {
             return text.into();
         }
         let mut text = String::new();
-        for chunk in self.0.utf8_chunks() {
+        for chunk in self.as_bytes().utf8_chunks() {
             text += chunk.valid();
             // Ignore the result: writing to a string cannot fail.
             let _ = invalid(&mut text, chunk.invalid());
@@ -252,6 +308,18 @@ mod tests {
         let read: String = serde_json::from_str(&json(hostile.as_bytes())).unwrap();
         assert_eq!(read, hostile);
         assert_eq!(json(b"caf\xe9\n"), r#""caf\\xe9\n""#);
+    }
+
+    #[test]
+    fn a_name_is_the_same_at_any_length() {
+        for length in 0..2 * SHORT {
+            let bytes = vec![b'a'; length];
+            let name = Name::from(&*bytes);
+            assert_eq!(name.as_bytes(), bytes);
+            assert_eq!(name, Name::from_c(&[&bytes[..], b"\0b"].concat()));
+            assert!(name < Name::from(&*[&bytes[..], b"a"].concat()));
+        }
+        assert_eq!(size_of::<Name>(), size_of::<Box<[u8]>>() + 8);
     }
 
     #[test]
