@@ -28,6 +28,9 @@ const NANOSECONDS: u8 = 9;
 /// Longest text of an option: its length is a number of two bytes, and no reader reads more.
 const TEXT: usize = 4096;
 
+/// Bytes that are collected before they are passed on: a system call costs as much as some packets.
+const COLLECTED: usize = 1 << 18;
+
 /// A packet.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'a> {
@@ -47,11 +50,11 @@ pub struct Packet<'a> {
     pub comment: &'a str,
 }
 
-/// Writes one section.
+/// Writes one section. Blocks are formed where they are collected, so a packet is copied once.
 #[derive(Debug)]
 pub struct Writer<W> {
     output: W,
-    block: Vec<u8>,
+    collected: Vec<u8>,
     interfaces: u32,
 }
 
@@ -64,16 +67,15 @@ impl<W: Write> Writer<W> {
     pub fn new(output: W, application: &str, os: &str) -> io::Result<Self> {
         let mut writer = Self {
             output,
-            block: Vec::new(),
+            collected: Vec::new(),
             interfaces: 0,
         };
+        let begin = writer.begin(SECTION);
         // Byte order, version 1.0, and a length that is not known.
-        writer.block.extend(0x1a2b_3c4d_u32.to_le_bytes());
-        writer.block.extend([1, 0, 0, 0]);
-        writer.block.extend(u64::MAX.to_le_bytes());
+        writer.words([0x1a2b_3c4d, 1, u32::MAX, u32::MAX]);
         writer.text(SECTION_HARDWARE_OS, os);
         writer.text(SECTION_APPLICATION, application);
-        writer.end(SECTION)?;
+        writer.end(begin)?;
         Ok(writer)
     }
 
@@ -84,13 +86,13 @@ impl<W: Write> Writer<W> {
     /// Those of the output.
     pub fn interface(&mut self, name: &str, description: &str) -> io::Result<u32> {
         let number = self.interfaces;
-        self.block.extend(LINKTYPE_RAW.to_le_bytes());
+        let begin = self.begin(INTERFACE);
         // No limit to the bytes of a packet.
-        self.block.extend([0; 4]);
+        self.words([LINKTYPE_RAW, 0]);
         self.text(INTERFACE_NAME, name);
         self.text(INTERFACE_DESCRIPTION, description);
         self.option(INTERFACE_RESOLUTION, &[NANOSECONDS]);
-        self.end(INTERFACE)?;
+        self.end(begin)?;
         self.interfaces += 1;
         Ok(number)
     }
@@ -101,24 +103,20 @@ impl<W: Write> Writer<W> {
     ///
     /// Those of the output.
     pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<()> {
-        let [low, high] = [packet.time & 0xffff_ffff, packet.time >> 32];
+        let begin = self.begin(PACKET);
         let captured = length(packet.bytes.len());
-        self.block.extend(packet.interface.to_le_bytes());
-        for half in [high, low] {
-            self.block
-                .extend(u32::try_from(half).unwrap_or(u32::MAX).to_le_bytes());
-        }
-        self.block.extend(captured.to_le_bytes());
-        self.block.extend(packet.length.max(captured).to_le_bytes());
+        let [high, low] = halves(packet.time);
+        self.words([packet.interface, high, low, captured, packet.length.max(captured)]);
         self.padded(packet.bytes);
         if !packet.comment.is_empty() {
             self.text(COMMENT, packet.comment);
         }
         // Inbound or outbound: section 4.3.1.
-        let flags: u32 = if packet.sent { 2 } else { 1 };
-        self.option(PACKET_FLAGS, &flags.to_le_bytes());
-        self.option(PACKET_ID, &packet.id.to_le_bytes());
-        self.end(PACKET)
+        let flags = if packet.sent { 2 } else { 1 };
+        let [id_high, id_low] = halves(packet.id);
+        self.words([head(PACKET_FLAGS, 4), flags]);
+        self.words([head(PACKET_ID, 8), id_low, id_high]);
+        self.end(begin)
     }
 
     /// Write how many packets an interface has lost, with a comment.
@@ -127,14 +125,12 @@ impl<W: Write> Writer<W> {
     ///
     /// Those of the output.
     pub fn lost(&mut self, interface: u32, time: u64, count: u64, comment: &str) -> io::Result<()> {
-        self.block.extend(interface.to_le_bytes());
-        for half in [time >> 32, time & 0xffff_ffff] {
-            self.block
-                .extend(u32::try_from(half).unwrap_or(u32::MAX).to_le_bytes());
-        }
+        let begin = self.begin(STATISTICS);
+        let [high, low] = halves(time);
+        self.words([interface, high, low]);
         self.text(COMMENT, comment);
         self.option(STATISTICS_OS_DROP, &count.to_le_bytes());
-        self.end(STATISTICS)
+        self.end(begin)
     }
 
     /// Pass everything on.
@@ -143,19 +139,32 @@ impl<W: Write> Writer<W> {
     ///
     /// Those of the output.
     pub fn flush(&mut self) -> io::Result<()> {
+        self.pass_on()?;
         self.output.flush()
     }
 
+    fn pass_on(&mut self) -> io::Result<()> {
+        let written = self.output.write_all(&self.collected);
+        self.collected.clear();
+        written
+    }
+
+    fn words<const N: usize>(&mut self, words: [u32; N]) {
+        self.collected
+            .extend_from_slice(words.map(u32::to_le_bytes).as_flattened());
+    }
+
+    /// Every block has a multiple of four bytes, so what is collected has, too.
     fn padded(&mut self, bytes: &[u8]) {
-        self.block.extend(bytes);
-        let filled = self.block.len().next_multiple_of(4);
-        self.block.resize(filled, 0);
+        self.collected.extend_from_slice(bytes);
+        let end = self.collected.len().next_multiple_of(4);
+        self.collected.extend_from_slice(&[0; 3]);
+        self.collected.truncate(end);
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
-        self.block.extend(code.to_le_bytes());
-        self.block
-            .extend(u16::try_from(value.len()).unwrap_or(u16::MAX).to_le_bytes());
+        let length = u16::try_from(value.len()).unwrap_or(u16::MAX);
+        self.words([head(code, length)]);
         self.padded(value);
     }
 
@@ -166,17 +175,34 @@ impl<W: Write> Writer<W> {
         self.option(code, &text.as_bytes()[..end.unwrap_or(0)]);
     }
 
-    /// Write the block that was collected, behind the end of its options.
-    fn end(&mut self, kind: u32) -> io::Result<()> {
-        self.option(0, &[]);
-        let total = length(self.block.len() + 12);
-        self.output.write_all(&kind.to_le_bytes())?;
-        self.output.write_all(&total.to_le_bytes())?;
-        self.output.write_all(&self.block)?;
-        self.output.write_all(&total.to_le_bytes())?;
-        self.block.clear();
-        Ok(())
+    /// Begin a block, with room for its length. Return its place.
+    fn begin(&mut self, kind: u32) -> usize {
+        let begin = self.collected.len();
+        self.words([kind, 0]);
+        begin
     }
+
+    /// End the block behind the end of its options: its length stands at both ends.
+    fn end(&mut self, begin: usize) -> io::Result<()> {
+        let total = length(self.collected.len() + 8 - begin);
+        self.words([0, total]);
+        self.collected[begin + 4..begin + 8].copy_from_slice(&total.to_le_bytes());
+        match self.collected.len() < COLLECTED {
+            true => Ok(()),
+            false => self.pass_on(),
+        }
+    }
+}
+
+/// Return the first word of an option.
+fn head(code: u16, length: u16) -> u32 {
+    u32::from(length) << 16 | u32::from(code)
+}
+
+/// Return the high and the low half of a number.
+fn halves(number: u64) -> [u32; 2] {
+    let [a, b, c, d, low @ ..] = number.to_be_bytes();
+    [[a, b, c, d], low].map(u32::from_be_bytes)
 }
 
 fn length(bytes: usize) -> u32 {
@@ -216,6 +242,7 @@ mod tests {
         };
         writer.packet(&packet).unwrap();
         writer.lost(interface, 9, 2, "lost").unwrap();
+        writer.flush().unwrap();
         output
     }
 
@@ -231,6 +258,10 @@ mod tests {
             [0, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0, 3, 0, 0, 0, 0xdc, 5, 0, 0]
         );
         assert_eq!(&packet[20..24], [0x45, 0, 0, 0]);
+        // The comment, the direction and the number: section 4.3.1.
+        assert_eq!(&packet[24..36], b"\x01\0\x05\0pid=1\0\0\0");
+        assert_eq!(&packet[36..44], [2, 0, 4, 0, 2, 0, 0, 0]);
+        assert_eq!(&packet[44..], [5, 0, 8, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]
