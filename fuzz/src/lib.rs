@@ -1,5 +1,6 @@
 //! Write control messages and attributes, for the fuzz targets and the seeds of their corpora.
 
+use std::borrow::Cow;
 use std::fs;
 use std::net::IpAddr;
 use std::path::Path;
@@ -172,7 +173,7 @@ fn way(message: Message) -> Way {
             address: 0,
             flow: message.flow,
             cgroup: Some(message.cgroup),
-            cgroup_path: Some("/system.slice/nginx.service".into()),
+            cgroup_path: Some(Cow::Owned("/system.slice/nginx.service".into())),
             pid: Some(message.pid),
             comm: message.comm,
             interface: sockstamp_model::interface::Interface {

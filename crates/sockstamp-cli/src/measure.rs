@@ -143,7 +143,7 @@ pub(crate) trait Observer {
     }
 
     /// Take a packet at a stage.
-    fn packet(&mut self, _: &Packet) {}
+    fn packet(&mut self, _: &Packet<'_>) {}
 
     /// Take the number of packets that were lost.
     fn lost_packets(&mut self, _: Lost) {}
@@ -227,7 +227,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
             complain_of(refusal);
         }
         if let Some(packets) = &mut packets {
-            packets.wait(Some(Duration::ZERO), &[], &mut |packet| observer.packet(&packet))?;
+            packets.wait(Some(Duration::ZERO), &[], &mut |packet| observer.packet(packet))?;
         }
         if !observer.round_is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             break;
@@ -248,7 +248,7 @@ pub(crate) fn run(measurement: &Measurement<'_>, observer: &mut impl Observer) -
     }
     drop(dropped);
     if let Some(packets) = packets {
-        let lost = packets.stop(&mut |packet| observer.packet(&packet))?;
+        let lost = packets.stop(&mut |packet| observer.packet(packet))?;
         observer.lost_packets(lost);
     }
     let mut summary = session.stop(&mut |message| observer.message(&message))?;

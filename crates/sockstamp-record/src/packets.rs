@@ -1,5 +1,6 @@
 //! Packets, in a file next to that of the messages: one row per packet and direction.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ const ROWS: usize = 1 << 15;
 enum Value {
     Integer(fn(&Way) -> Option<i64>),
     Text(fn(&Way) -> Option<String>),
-    Bytes(fn(&Way) -> Option<Box<[u8]>>),
+    Bytes(fn(&Way) -> Option<Vec<u8>>),
 }
 
 use Value::{Bytes, Integer, Text};
@@ -144,7 +145,7 @@ const COLUMNS: [(&str, bool, Value); 27] = [
 ];
 
 /// The headers: after the other columns, where people do not look.
-const HEADERS: (&str, bool, Value) = ("headers", false, Bytes(|way| Some(way.packet.bytes.clone())));
+const HEADERS: (&str, bool, Value) = ("headers", false, Bytes(|way| Some(way.packet.bytes.to_vec())));
 
 fn stamp(way: &Way, stage: PacketStage) -> Option<i64> {
     way.stamps[stage as usize].map(|stamp| stamp.as_nanos().cast_signed())
@@ -217,10 +218,7 @@ impl Rows for Packets {
                 }
                 Bytes(value) => {
                     let (values, there) = self.values(value);
-                    let values: Vec<_> = values
-                        .into_iter()
-                        .map(|bytes| ByteArray::from(bytes.into_vec()))
-                        .collect();
+                    let values: Vec<_> = values.into_iter().map(ByteArray::from).collect();
                     group.texts(&values, levels(there).as_deref())?;
                 }
             }
@@ -316,7 +314,7 @@ fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
             cookie: SocketCookie(unsigned(9)?),
         },
         cgroup: integer(CGROUP).map(|cgroup| CgroupId(cgroup.cast_unsigned())),
-        cgroup_path: rows.text(CGROUP + 1, row).map(Name::from),
+        cgroup_path: rows.text(CGROUP + 1, row).map(|path| Cow::Owned(path.into())),
         pid: small(CGROUP + 2)?,
         comm: Name::from(rows.text(CGROUP + 3, row).ok_or_else(|| rows.wrong(CGROUP + 3))?),
         interface: rows
@@ -327,6 +325,7 @@ fn way(rows: &Decoded, row: usize) -> Result<Way, String> {
         bytes: rows
             .text(COLUMNS.len(), row)
             .ok_or_else(|| rows.wrong(COLUMNS.len()))?
+            .to_vec()
             .into(),
     };
     let time = integer(MESSAGE + 1).map(i64::cast_unsigned);

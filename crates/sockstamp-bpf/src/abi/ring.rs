@@ -1,6 +1,6 @@
-//! Read a ring buffer, and pass its records to a closure that lives no longer than the call.
+//! Read a ring buffer.
 
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
@@ -10,36 +10,30 @@ use super::Record;
 use crate::error::{Error, Tried};
 use crate::map_view;
 
-/// Records that libbpf hands over at one go: few enough that their copies stay in the processor's
-/// cache.
+/// Records of messages that libbpf hands over at one go: few enough that their copies stay in the
+/// processor's cache.
 const GO: usize = 256;
 /// Goes per call. Where records come faster than they are read, reading would go on for ever.
 const GOES: usize = 40;
 
 /// The records that programs send. libbpf keeps one closure for as long as the ring is open, which
-/// shares the inbox with this type: the closure moves records there, and each go hands them over.
-pub(crate) struct Ring<T> {
+/// shares the inbox with this type: the closure copies records there.
+pub(crate) struct Ring<I> {
     ring: RingBuffer<'static>,
-    inbox: Rc<RefCell<Vec<T>>>,
+    inbox: Rc<RefCell<I>>,
 }
 
-impl<T: 'static> Ring<T> {
-    /// Open the ring; read up to `most` records at one go, and leave out samples without one.
-    pub(crate) fn open(
-        records: &dyn MapCore,
-        most: usize,
-        record: fn(&[u8]) -> Option<T>,
-    ) -> Result<Self, Error> {
-        let inbox = Rc::new(RefCell::new(Vec::new()));
+impl<I: Default + 'static> Ring<I> {
+    /// Open the ring. `add` copies a sample into the inbox, and returns false where a go is over.
+    pub(crate) fn open(records: &dyn MapCore, add: fn(&mut I, &[u8]) -> bool) -> Result<Self, Error> {
+        let inbox = Rc::new(RefCell::new(I::default()));
         let outbox = Rc::clone(&inbox);
         let mut builder = RingBufferBuilder::new();
         builder
             .add(records, move |sample| {
-                let mut outbox = outbox.borrow_mut();
-                outbox.extend(record(sample));
                 // A negative number ends the reading behind this record (ringbuf_process_ring() of
                 // libbpf).
-                match outbox.len() < most {
+                match add(&mut outbox.borrow_mut(), sample) {
                     true => 0,
                     false => -(Errno::EINTR as i32),
                 }
@@ -49,27 +43,30 @@ impl<T: 'static> Ring<T> {
         Ok(Self { ring, inbox })
     }
 
-    /// Hand over the records of one go, to be taken out. Return whether it came to the end of the
-    /// ring.
-    pub(crate) fn go(&self, take: impl FnOnce(&mut Vec<T>)) -> Result<bool, Error> {
-        let all = some_or_all(self.ring.consume()).tried("read records")?;
-        let mut inbox = self.inbox.borrow_mut();
-        take(&mut inbox);
-        inbox.clear();
-        Ok(all)
+    /// Copy the records of one go into the inbox. Return whether it came to the end of the ring.
+    pub(crate) fn go(&self) -> Result<bool, Error> {
+        some_or_all(self.ring.consume()).tried("read records")
+    }
+
+    /// The records that were read.
+    pub(crate) fn inbox(&self) -> RefMut<'_, I> {
+        self.inbox.borrow_mut()
     }
 }
 
-impl Ring<Record> {
+impl Ring<Vec<Record>> {
     /// Open the ring of messages.
     pub(crate) fn of_messages(records: &dyn MapCore) -> Result<Self, Error> {
-        Self::open(records, GO, |sample| map_view::record(sample).copied())
+        Self::open(records, |inbox, sample| {
+            inbox.extend(map_view::record(sample));
+            inbox.len() < GO
+        })
     }
 
     /// Take what is in the ring, but stop where records come faster than they are read.
     pub(crate) fn read(&self, take: &mut dyn FnMut(&Record)) -> Result<(), Error> {
         for _ in 0..GOES {
-            if self.go(|records| records.iter().for_each(&mut *take))? {
+            if self.hand_over(take)? {
                 break;
             }
         }
@@ -78,8 +75,16 @@ impl Ring<Record> {
 
     /// Take everything that is in the ring.
     pub(crate) fn empty(&self, take: &mut dyn FnMut(&Record)) -> Result<(), Error> {
-        while !self.go(|records| records.iter().for_each(&mut *take))? {}
+        while !self.hand_over(take)? {}
         Ok(())
+    }
+
+    fn hand_over(&self, take: &mut dyn FnMut(&Record)) -> Result<bool, Error> {
+        let all = self.go()?;
+        let mut records = self.inbox();
+        records.iter().for_each(take);
+        records.clear();
+        Ok(all)
     }
 }
 

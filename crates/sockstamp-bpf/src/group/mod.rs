@@ -337,16 +337,14 @@ impl Table {
         let by = self.grouped.by.clone();
         let has = |dimension| by.contains(dimension);
         let flow = abi::flow(&key.identity);
-        let path = (has(Dimension::Cgroup) || has(Dimension::Container))
-            .then(|| self.names.cgroup(key.identity.cgroup));
+        let path = self.names.cgroup(key.identity.cgroup);
         GroupKey {
             pid: has(Dimension::Pid).then_some(key.identity.pid),
             comm: has(Dimension::Comm).then(|| abi::comm(&key.identity)),
-            container: has(Dimension::Container)
-                .then(|| container(key.identity.cgroup, path.as_ref().and_then(Option::as_ref))),
+            container: has(Dimension::Container).then(|| container(key.identity.cgroup, path)),
             cgroup: has(Dimension::Cgroup).then(|| GroupCgroup {
                 id: key.identity.cgroup,
-                path: path.flatten(),
+                path: path.cloned(),
             }),
             port: has(Dimension::Port).then_some(key.port),
             peer: has(Dimension::Peer).then(|| flow.remote.ip().to_canonical()),

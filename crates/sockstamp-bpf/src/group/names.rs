@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use nix::net::if_::if_indextoname;
+use rustc_hash::FxHashMap;
 use sockstamp_host::netns;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::name::Name;
@@ -28,7 +29,7 @@ pub(crate) type InterfaceIndex = (NetnsInode, u32);
 pub(crate) struct Names {
     cgroup2: PathBuf,
     directories: usize,
-    cgroups: HashMap<u64, Option<Name>>,
+    cgroups: FxHashMap<u64, Option<Name>>,
     interfaces: HashMap<InterfaceIndex, Option<Name>>,
     /// Names of network namespaces that groups differ by.
     namespaces: HashMap<NetnsInode, Option<Name>>,
@@ -42,7 +43,7 @@ impl Names {
         Self {
             cgroup2: cgroup2.to_owned(),
             directories: DIRECTORIES,
-            cgroups: HashMap::new(),
+            cgroups: FxHashMap::default(),
             interfaces: HashMap::new(),
             namespaces: HashMap::new(),
             own: netns::own().ok(),
@@ -106,8 +107,8 @@ impl Names {
 
     /// The path of a cgroup from the root of the hierarchy; `None` if it was gone when its name was
     /// to be learned.
-    pub(crate) fn cgroup(&self, id: u64) -> Option<Name> {
-        self.cgroups.get(&id).cloned().flatten()
+    pub(crate) fn cgroup(&self, id: u64) -> Option<&Name> {
+        self.cgroups.get(&id)?.as_ref()
     }
 
     /// The name of an interface in a network namespace; `None` if it was gone, or we may not enter
@@ -253,9 +254,9 @@ mod tests {
         learn(&mut names, &[root, one, 1]);
         fs::remove_dir_all(hierarchy.0.join("a.slice")).unwrap();
         learn(&mut names, &[root, one, another, 1]);
-        assert_eq!(names.cgroup(root), Some("/".into()));
-        assert_eq!(names.cgroup(one), Some("/a.slice/b.service".into()));
-        assert_eq!(names.cgroup(another), Some("/c".into()));
+        assert_eq!(names.cgroup(root), Some(&"/".into()));
+        assert_eq!(names.cgroup(one), Some(&"/a.slice/b.service".into()));
+        assert_eq!(names.cgroup(another), Some(&"/c".into()));
         assert_eq!(names.cgroup(1), None);
 
         learn(&mut names, &[another]);
@@ -278,7 +279,7 @@ mod tests {
         let mut names = hierarchy.names();
         names.directories = 20;
         learn(&mut names, &[deep, last]);
-        assert_eq!(names.cgroup(deep), Some("/system.slice/a/b/c/d.service".into()));
+        assert_eq!(names.cgroup(deep), Some(&"/system.slice/a/b/c/d.service".into()));
         assert_eq!(names.cgroup(last), None);
     }
 
@@ -299,10 +300,10 @@ mod tests {
             &BTreeSet::new(),
             &BTreeSet::new(),
         );
-        assert_eq!(names.cgroup(ids[0]), Some("/0".into()));
+        assert_eq!(names.cgroup(ids[0]), Some(&"/0".into()));
         assert_eq!(names.cgroup(another), None);
         learn(&mut names, &[ids[0], another]);
-        assert_eq!(names.cgroup(another), Some("/another".into()));
+        assert_eq!(names.cgroup(another), Some(&"/another".into()));
     }
 
     #[test]

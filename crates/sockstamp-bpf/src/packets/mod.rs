@@ -1,12 +1,12 @@
 //! Every packet of selected flows: programs of their own, loaded for nothing else.
 
+mod held;
 mod programs;
 mod record;
 
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::mem;
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
@@ -36,8 +36,9 @@ use crate::verified;
 use crate::wakeups::Wakeups;
 
 pub use programs::PROGRAMS;
+
+use held::Held;
 use programs::Plan;
-use record::Raw;
 
 /// The choice of packets, and of their bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,16 +85,11 @@ pub struct Lost {
 /// before they reserve its place in the ring.
 const SETTLED: Nanos = Nanos::from_millis(2);
 
-/// Records that are read at one go: where they come faster, reading would go on for ever.
-const GO: usize = 16_384;
-
 /// A recording of packets under way. Dropping it detaches everything.
 pub struct Packets {
     // Fields are dropped in this order: nothing may run any more when the maps go.
     links: Vec<Link>,
-    ring: Ring<Raw>,
-    /// Packets that wait for earlier ones.
-    held: Vec<Raw>,
+    ring: Ring<Held>,
     /// The ring has more of them.
     more: bool,
     wakeups: Wakeups,
@@ -129,7 +125,7 @@ impl Packets {
         };
         let mut skeleton = load(options, &plan, &facts, &cgroup)?;
         select_tasks(&skeleton, &options.target)?;
-        let ring = Ring::open(&skeleton.maps.packet_ring, GO, Raw::of)?;
+        let ring = Ring::open(&skeleton.maps.packet_ring, Held::add)?;
         let wakeups = Wakeups::new(&[skeleton.maps.packet_ring.as_fd()])?;
         let links = attach(&mut skeleton, &plan, &cgroup)?;
         // After the hooks: what is made meanwhile is theirs, or found here.
@@ -137,7 +133,6 @@ impl Packets {
         Ok(Self {
             links,
             ring,
-            held: Vec::new(),
             more: false,
             wakeups,
             offset: offset()?,
@@ -173,9 +168,9 @@ impl Packets {
         &mut self,
         timeout: Option<Duration>,
         others: &[BorrowedFd<'_>],
-        on_packet: &mut impl FnMut(Packet),
+        on_packet: &mut impl FnMut(&Packet<'_>),
     ) -> Result<(), Error> {
-        if self.held.is_empty() {
+        if self.ring.inbox().is_empty() {
             if let Some(data) = self.skeleton.maps.bss_data.as_mut() {
                 data.packet_reader_sleeps = true;
             }
@@ -185,16 +180,13 @@ impl Packets {
         }
         let patience = match self.more {
             true => Duration::ZERO,
-            false => self.wakeups.patience(!self.held.is_empty()),
+            false => self.wakeups.patience(!self.ring.inbox().is_empty()),
         };
         let timeout = timeout.map_or(patience, |timeout| timeout.min(patience));
         if self.wakeups.wait(Some(timeout), others)? {
             self.offset = offset()?;
         }
-        self.read()?;
-        let settled = monotonic_now().saturating_sub(SETTLED.as_nanos());
-        self.hand_over(settled, on_packet);
-        Ok(())
+        self.read_and_hand_over(on_packet)
     }
 
     /// Hand over what is left, and return what was lost.
@@ -202,11 +194,11 @@ impl Packets {
     /// # Errors
     ///
     /// Those of [`Packets::wait`].
-    pub fn stop(mut self, on_packet: &mut impl FnMut(Packet)) -> Result<Lost, Error> {
+    pub fn stop(mut self, on_packet: &mut impl FnMut(&Packet<'_>)) -> Result<Lost, Error> {
         self.links.clear();
-        self.read()?;
+        self.read_and_hand_over(on_packet)?;
         while self.more {
-            self.read()?;
+            self.read_and_hand_over(on_packet)?;
         }
         self.hand_over(u64::MAX, on_packet);
         Ok(self.lost())
@@ -234,29 +226,49 @@ impl Packets {
     }
 
     fn read(&mut self) -> Result<(), Error> {
-        let held = &mut self.held;
-        self.more = !self.ring.go(|packets| held.append(packets))?;
+        self.ring.inbox().begin();
+        self.more = !self.ring.go()?;
         Ok(())
     }
 
-    /// Hand over packets that were seen before `settled`.
-    fn hand_over(&mut self, settled: u64, on_packet: &mut impl FnMut(Packet)) {
-        self.held.sort_by_key(|raw| raw.time());
-        let count = self.held.partition_point(|raw| raw.time() <= settled);
-        let rest = self.held.split_off(count);
-        let ready = mem::replace(&mut self.held, rest);
-        let seen = self.cgroups.len();
-        self.cgroups.extend(ready.iter().filter_map(Raw::cgroup));
-        if self.cgroups.len() > seen {
-            self.names
-                .learn(&self.cgroups, &BTreeSet::new(), &BTreeSet::new());
-        }
-        for raw in ready {
-            let path = raw.cgroup().and_then(|cgroup| self.names.cgroup(cgroup));
-            if let Some(packet) = raw.into_packet(self.offset, path) {
-                on_packet(packet);
+    fn read_and_hand_over(&mut self, on_packet: &mut impl FnMut(&Packet<'_>)) -> Result<(), Error> {
+        let begun = monotonic_now();
+        self.read()?;
+        // Those that are left in the ring got their places after the last one that was read.
+        let read = match self.more {
+            true => self.ring.inbox().last(),
+            false => begun,
+        };
+        self.hand_over(read.saturating_sub(SETTLED.as_nanos()), on_packet);
+        Ok(())
+    }
+
+    /// Hand over packets that were seen up to `settled`.
+    fn hand_over(&mut self, settled: u64, on_packet: &mut impl FnMut(&Packet<'_>)) {
+        let mut held = self.ring.inbox();
+        learn(&mut self.names, &mut self.cgroups, &held, settled);
+        for (record, bytes) in held.until(settled) {
+            let path = self.names.cgroup(record.cgroup);
+            if let Some(packet) = record::packet(record, bytes, self.offset, path) {
+                on_packet(&packet);
             }
         }
+        held.forget(settled);
+    }
+}
+
+/// Learn the names of the packets' cgroups.
+fn learn(names: &mut Names, cgroups: &mut BTreeSet<u64>, held: &Held, settled: u64) {
+    let known = cgroups.len();
+    let mut last = 0;
+    for (record, _) in held.until(settled) {
+        if record.cgroup != last && record.cgroup != 0 {
+            last = record.cgroup;
+            cgroups.insert(last);
+        }
+    }
+    if cgroups.len() > known {
+        names.learn(cgroups, &BTreeSet::new(), &BTreeSet::new());
     }
 }
 

@@ -60,7 +60,7 @@ pub struct Session {
     refusal: Option<Error>,
     refused: bool,
     giving_up: Option<udp::GivingUp>,
-    ring: Option<Ring<Record>>,
+    ring: Option<Ring<Vec<Record>>>,
     wakeups: Wakeups,
     /// The last reading of the ring found some.
     records_come: bool,

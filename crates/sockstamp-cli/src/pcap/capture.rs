@@ -1,19 +1,18 @@
 //! Write packets, with their process and container, to interfaces by stage.
 
-use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use nix::sys::utsname::uname;
+use rustc_hash::FxHashMap;
 use sockstamp_bpf::packets::Lost;
 use sockstamp_model::clock::{Realtime, Timestamp};
-use sockstamp_model::container::container_of;
 use sockstamp_model::flow::NetnsInode;
 use sockstamp_model::packet::{Ids, MessageName, Packet, PacketStage};
 use sockstamp_model::stage::Direction;
 use sockstamp_record::pcapng::{self, Writer};
 
+use super::comment::Comments;
 use crate::interfaces::{Namespaces, own_namespace};
 
 /// An interface of the file.
@@ -25,10 +24,10 @@ pub(super) struct Capture {
     all_stages: bool,
     count: Option<u64>,
     ids: Ids,
-    places: HashMap<Place, u32>,
+    places: FxHashMap<Place, u32>,
     namespaces: Namespaces,
     home: NetnsInode,
-    comment: String,
+    comments: Comments,
     written: u64,
     last: Timestamp<Realtime>,
     failure: Option<io::Error>,
@@ -46,10 +45,10 @@ impl Capture {
             all_stages,
             count,
             ids: Ids::default(),
-            places: HashMap::new(),
+            places: FxHashMap::default(),
             namespaces: Namespaces::look(),
             home: own_namespace(),
-            comment: String::new(),
+            comments: Comments::default(),
             written: 0,
             last: Timestamp::from_nanos(0),
             failure: None,
@@ -57,7 +56,7 @@ impl Capture {
     }
 
     /// Take a packet at a stage; they come in the order of their times.
-    pub(super) fn packet(&mut self, packet: &Packet) {
+    pub(super) fn packet(&mut self, packet: &Packet<'_>) {
         let (id, is_new) = self.ids.id(packet);
         if self.is_over() || !(is_new || self.all_stages) {
             return;
@@ -66,7 +65,7 @@ impl Capture {
     }
 
     /// Take a packet whose number and message are known; they come in the order of their times.
-    pub(super) fn take(&mut self, packet: &Packet, id: u64, message: Option<&MessageName>) {
+    pub(super) fn take(&mut self, packet: &Packet<'_>, id: u64, message: Option<&MessageName>) {
         if self.is_over() {
             return;
         }
@@ -113,9 +112,8 @@ impl Capture {
         }
     }
 
-    fn write(&mut self, packet: &Packet, id: u64, message: Option<&MessageName>) -> io::Result<()> {
+    fn write(&mut self, packet: &Packet<'_>, id: u64, message: Option<&MessageName>) -> io::Result<()> {
         let interface = self.interface(packet)?;
-        comment(&mut self.comment, packet, message);
         self.writer.packet(&pcapng::Packet {
             interface,
             time: packet.time.as_nanos(),
@@ -123,7 +121,7 @@ impl Capture {
             bytes: &packet.bytes,
             id,
             sent: packet.direction == Direction::Tx,
-            comment: &self.comment,
+            comment: self.comments.of(packet, message),
         })?;
         self.written += 1;
         self.last = packet.time;
@@ -132,7 +130,7 @@ impl Capture {
 
     /// Return the number of the packet's interface in the file. Without stages, both directions of
     /// a device share one.
-    fn interface(&mut self, packet: &Packet) -> io::Result<u32> {
+    fn interface(&mut self, packet: &Packet<'_>) -> io::Result<u32> {
         let stage = if self.all_stages {
             packet.stage
         } else {
@@ -186,84 +184,4 @@ fn system() -> String {
         )
     };
     uname().map(text).unwrap_or_default()
-}
-
-/// Form `pid=1 comm=curl container=docker/0123456789ab stage=driver gso=3x1448`, of what is known,
-/// and the keys by which a recording has its message.
-/// Names are escaped, spaces in them too, so that no name looks like another word.
-fn comment(text: &mut String, packet: &Packet, message: Option<&MessageName>) {
-    text.clear();
-    if let Some(pid) = packet.pid {
-        let _ = write!(text, "pid={pid} comm={} ", word(&packet.comm.to_string()));
-    }
-    let path = packet.cgroup_path.as_ref();
-    if let Some(container) = path.and_then(|path| container_of(path.as_bytes())) {
-        let _ = write!(text, "container={} ", word(&container.to_string()));
-    }
-    let _ = write!(text, "stage={}", packet.stage);
-    if let Some(segments) = packet.segments {
-        let _ = write!(text, " gso={}x{}", segments.count, segments.size);
-    }
-    if let Some(message) = message {
-        let (cookie, time) = (message.cookie.0, message.time.as_nanos());
-        let _ = write!(text, " message_cookie={cookie} message_time_ns={time}");
-        if let Some(end) = message.seq_end {
-            let _ = write!(text, " seq_end={end}");
-        }
-    }
-}
-
-fn word(name: &str) -> String {
-    name.replace(' ', "\\x20")
-}
-
-#[cfg(test)]
-mod tests {
-    use sockstamp_model::flow::{Flow, Protocol, SocketCookie};
-    use sockstamp_model::interface::Interface;
-    use sockstamp_model::name::Name;
-    use sockstamp_model::packet::Segments;
-
-    use super::*;
-
-    #[test]
-    fn a_name_in_a_comment_is_one_word() {
-        let packet = Packet {
-            stage: PacketStage::Driver,
-            direction: Direction::Tx,
-            time: Timestamp::from_nanos(1),
-            stamp: Timestamp::from_nanos(1),
-            address: 0,
-            flow: Flow {
-                netns: NetnsInode(1),
-                protocol: Protocol::Tcp,
-                local: "10.0.0.1:1".parse().unwrap(),
-                remote: "10.0.0.2:2".parse().unwrap(),
-                cookie: SocketCookie(0),
-            },
-            cgroup: None,
-            cgroup_path: Some(Name::from("/system.slice/nginx.service")),
-            pid: Some(7),
-            comm: Name::from("a pid=1\n\u{1b}[2J"),
-            interface: Interface {
-                name: "eth0".into(),
-                index: 2,
-                netns: NetnsInode(1),
-            },
-            length: 40,
-            segments: Some(Segments { size: 1448, count: 3 }),
-            bytes: Box::default(),
-        };
-        let mut text = String::new();
-        let message = MessageName {
-            cookie: SocketCookie(5),
-            time: Timestamp::from_nanos(6),
-            seq_end: Some(7),
-        };
-        comment(&mut text, &packet, Some(&message));
-        assert_eq!(
-            text,
-            "pid=7 comm=a\\x20pid=1\\n\\x1b[2J container=nginx.service stage=driver gso=3x1448 message_cookie=5 message_time_ns=6 seq_end=7"
-        );
-    }
 }

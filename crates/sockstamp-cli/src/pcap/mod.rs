@@ -1,6 +1,7 @@
 //! `sockstamp pcap`: every packet of the target, for Wireshark.
 
 mod capture;
+mod comment;
 mod destination;
 mod recorded;
 
@@ -106,7 +107,7 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
     loop {
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let signal = signals.get_read().as_fd();
-        packets.wait(left, &[signal], &mut |packet| capture.packet(&packet))?;
+        packets.wait(left, &[signal], &mut |packet| capture.packet(packet))?;
         capture.flush();
         if capture.is_over() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             break;
@@ -119,7 +120,7 @@ fn live(options: &Options, output: &Path) -> Result<ExitCode> {
         }
     }
     drop(dropped);
-    let lost = packets.stop(&mut |packet| capture.packet(&packet))?;
+    let lost = packets.stop(&mut |packet| capture.packet(packet))?;
     let written = capture.finish(lost)?;
     tell(written, lost);
     if let (Some(running), None) = (&mut running, status) {

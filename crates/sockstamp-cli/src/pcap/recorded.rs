@@ -70,7 +70,7 @@ struct Events {
     /// The largest id so far: a packet that is received with one that was sent here is the same.
     last: u64,
     count: u64,
-    waiting: BTreeMap<(u64, u64), (Packet, u64, Option<MessageName>)>,
+    waiting: BTreeMap<(u64, u64), (Packet<'static>, u64, Option<MessageName>)>,
 }
 
 impl Events {

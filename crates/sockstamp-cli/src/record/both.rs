@@ -74,7 +74,7 @@ impl Observer for Both {
         self.packets.is_some()
     }
 
-    fn packet(&mut self, packet: &Packet) {
+    fn packet(&mut self, packet: &Packet<'_>) {
         if let Some(packets) = &mut self.packets {
             packets.ways.packet(packet);
         }

@@ -201,7 +201,7 @@ impl Observer for Printer {
         self.ways.is_some()
     }
 
-    fn packet(&mut self, packet: &Packet) {
+    fn packet(&mut self, packet: &Packet<'_>) {
         if let Some(ways) = &mut self.ways {
             ways.packet(packet);
         }

@@ -36,20 +36,20 @@ pub(crate) struct Ways {
     datagrams: Datagrams,
 }
 
-fn key(id: u64, packet: &Packet) -> (u64, bool) {
+fn key(id: u64, packet: &Packet<'_>) -> (u64, bool) {
     (id, packet.direction == Direction::Rx)
 }
 
 impl Ways {
     /// Take a packet at a stage; they come in the order of their times.
-    pub(crate) fn packet(&mut self, packet: &Packet) {
+    pub(crate) fn packet(&mut self, packet: &Packet<'_>) {
         let (id, _) = self.ids.id(packet);
         let next = self.first + self.waiting.len() as u64;
         let number = *self.numbers.entry(key(id, packet)).or_insert(next);
         let place = usize::try_from(number - self.first).ok();
         match place.and_then(|place| self.waiting.get_mut(place)) {
             Some(way) => way.stamps[packet.stage as usize] = Some(packet.stamp),
-            None => self.waiting.push_back(Way::new(id, packet.clone())),
+            None => self.waiting.push_back(Way::new(id, packet.clone().into_owned())),
         }
     }
 

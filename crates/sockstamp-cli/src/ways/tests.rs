@@ -16,7 +16,7 @@ fn message(protocol: Protocol, at: u64, bytes: u64, seq_end: u32) -> Message {
 }
 
 /// Return a sent packet of the messages' flow, which is made at `address` in memory.
-fn packet(protocol: Protocol, at: u64, payload: u32, seq: u32) -> Packet {
+fn packet(protocol: Protocol, at: u64, payload: u32, seq: u32) -> Packet<'static> {
     let of = message(protocol, at, 0, 0);
     let (number, header) = match protocol {
         Protocol::Tcp => (6, 20),
@@ -51,7 +51,7 @@ fn packet(protocol: Protocol, at: u64, payload: u32, seq: u32) -> Packet {
 }
 
 /// Return the times of the packets' messages.
-fn named(packets: &[Packet], messages: &[Message]) -> Vec<Option<u64>> {
+fn named(packets: &[Packet<'_>], messages: &[Message]) -> Vec<Option<u64>> {
     let mut ways = Ways::default();
     packets.iter().for_each(|packet| ways.packet(packet));
     messages.iter().for_each(|message| ways.message(message));

@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
+use rustc_hash::FxHashMap;
+
 use super::{Headers, Packet, PacketStage};
 use crate::clock::{Nanos, Realtime, Timestamp};
 use crate::stage::Direction;
@@ -25,7 +27,7 @@ struct Identity {
 }
 
 impl Identity {
-    fn of(packet: &Packet) -> Self {
+    fn of(packet: &Packet<'_>) -> Self {
         let (local, remote) = (packet.flow.local, packet.flow.remote);
         let (source, destination) = match packet.direction {
             Direction::Tx => (local, remote),
@@ -71,13 +73,13 @@ struct Large {
 #[derive(Debug, Default)]
 pub struct Ids {
     last: u64,
-    places: HashMap<u64, Seen>,
+    places: FxHashMap<u64, Seen>,
     flows: HashMap<(SocketAddr, SocketAddr), VecDeque<Large>>,
 }
 
 impl Ids {
     /// Return the id of a packet, and whether it is new. Packets come in the order of their times.
-    pub fn id(&mut self, packet: &Packet) -> (u64, bool) {
+    pub fn id(&mut self, packet: &Packet<'_>) -> (u64, bool) {
         let identity = Identity::of(packet);
         let known = self
             .same(packet, &identity)
@@ -89,7 +91,7 @@ impl Ids {
     }
 
     /// Find the packet at an earlier stage, or at another interface.
-    fn same(&self, packet: &Packet, identity: &Identity) -> Option<u64> {
+    fn same(&self, packet: &Packet<'_>, identity: &Identity) -> Option<u64> {
         let seen = self.places.get(&packet.address)?;
         let later = packet.stage > seen.stage
             || packet.stage == seen.stage && packet.interface.index != seen.interface
@@ -101,7 +103,7 @@ impl Ids {
     }
 
     /// Find the large packet of which this is a segment.
-    fn whole(&self, packet: &Packet, identity: &Identity) -> Option<u64> {
+    fn whole(&self, packet: &Packet<'_>, identity: &Identity) -> Option<u64> {
         let (first, end) = identity.range()?;
         if packet.stage != PacketStage::Driver {
             return None;
@@ -111,7 +113,7 @@ impl Ids {
         flow.iter().rev().find(within).map(|large| large.id)
     }
 
-    fn remember(&mut self, packet: &Packet, identity: Identity, id: u64) {
+    fn remember(&mut self, packet: &Packet<'_>, identity: Identity, id: u64) {
         if self.places.len() >= PLACES {
             let recent = |seen: &Seen| {
                 packet
@@ -163,7 +165,7 @@ mod tests {
     use crate::interface::Interface;
     use crate::name::Name;
 
-    fn packet(stage: PacketStage, address: u64, seq: u32, payload: u32) -> Packet {
+    fn packet(stage: PacketStage, address: u64, seq: u32, payload: u32) -> Packet<'static> {
         let mut bytes = vec![0; 40];
         bytes[0] = 0x45;
         bytes[9] = 6;

@@ -4,6 +4,7 @@ mod headers;
 mod ids;
 mod way;
 
+use std::borrow::Cow;
 use std::fmt;
 
 pub use headers::{Headers, Segment};
@@ -60,9 +61,10 @@ pub struct Segments {
     pub count: u16,
 }
 
-/// A packet at one stage.
+/// A packet at one stage. Most packets are written and forgotten, so it may borrow what it is read
+/// from; see [`Packet::into_owned`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Packet {
+pub struct Packet<'a> {
     /// Where it was seen.
     pub stage: PacketStage,
     /// Sent or received by the flow.
@@ -78,7 +80,7 @@ pub struct Packet {
     /// The cgroup of its socket; `None` where the socket is not known.
     pub cgroup: Option<CgroupId>,
     /// The path of that cgroup, if it could be looked up.
-    pub cgroup_path: Option<Name>,
+    pub cgroup_path: Option<Cow<'a, Name>>,
     /// The process; `None` if unknown.
     pub pid: Option<u32>,
     /// The name of the process.
@@ -90,13 +92,23 @@ pub struct Packet {
     /// Its segments, if it has some.
     pub segments: Option<Segments>,
     /// Its bytes from the IP header on, as many as were requested.
-    pub bytes: Box<[u8]>,
+    pub bytes: Cow<'a, [u8]>,
 }
 
-impl Packet {
+impl Packet<'_> {
     /// Return the fields of the headers; `None` if they are incomplete.
     #[must_use]
     pub fn headers(&self) -> Option<Headers> {
         Headers::parse(&self.bytes, self.length)
+    }
+
+    /// Return a packet that borrows nothing.
+    #[must_use]
+    pub fn into_owned(self) -> Packet<'static> {
+        Packet {
+            cgroup_path: self.cgroup_path.map(|path| Cow::Owned(path.into_owned())),
+            bytes: Cow::Owned(self.bytes.into_owned()),
+            ..self
+        }
     }
 }

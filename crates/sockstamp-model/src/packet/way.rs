@@ -21,7 +21,7 @@ pub struct Way {
     /// The same for a packet that is sent and received on this host.
     pub id: u64,
     /// The packet where it was seen first.
-    pub packet: Packet,
+    pub packet: Packet<'static>,
     /// When it was at each stage: of its segments, and at further interfaces, the last.
     pub stamps: [Option<Timestamp<Monotonic>>; PacketStage::ALL.len()],
     /// The message whose bytes it carries, if known.
@@ -31,7 +31,7 @@ pub struct Way {
 impl Way {
     /// Begin a way.
     #[must_use]
-    pub fn new(id: u64, packet: Packet) -> Self {
+    pub fn new(id: u64, packet: Packet<'static>) -> Self {
         let mut way = Self {
             id,
             packet,
