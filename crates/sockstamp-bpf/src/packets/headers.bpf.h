@@ -63,6 +63,8 @@ struct packet_head {
 	__u32 length; /* of the packet, from there on */
 	__u32 headers; /* length of all headers */
 	__u32 fragment; /* its id */
+	__u32 seq; /* of TCP */
+	__u32 ack_seq;
 	bool fragmented;
 	bool later; /* not the first fragment: it has no ports */
 };
@@ -156,6 +158,8 @@ static __always_inline bool packet_read_ports(struct packet_head *head, bool sen
 		return false;
 	key->local_port = bpf_ntohs(sent ? header.source : header.destination);
 	key->remote_port = bpf_ntohs(sent ? header.destination : header.source);
+	head->seq = header.seq;
+	head->ack_seq = header.ack_seq;
 	head->headers += key->protocol == IPPROTO_TCP ? header.offset / 16 * 4 : length;
 	return true;
 }

@@ -310,6 +310,7 @@ fn try_load(
         settings.setting_casts = facts.casts == Some(true);
         settings.setting_paged = paged;
         settings.setting_snaplen = options.snaplen;
+        settings.setting_once = !options.all_stages;
         settings.setting_ring_wakeup = u64::from(options.ring_bytes / 4);
         settings.setting_cgroup = if target.cgroup.is_some() { cgroup } else { 0 };
         settings.setting_netns = target.netns.map_or(0, |netns| netns.0);

@@ -4,6 +4,7 @@
 #define SOCKSTAMP_PACKETS_RECORD_BPF_H
 
 #include "packets/flows.bpf.h"
+#include "packets/sent.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -62,7 +63,8 @@ static __always_inline void packet_fill(struct packet_record *record, struct sk_
 	record->pid = flow->pid;
 	__builtin_memcpy(record->comm, flow->comm, sizeof(record->comm));
 	record->ifindex = device->ifindex;
-	bpf_probe_read_kernel_str(record->interface, sizeof(record->interface), device->name);
+	/* Whole: a call of a helper for its length costs more. */
+	__builtin_memcpy(record->interface, device->name, sizeof(record->interface));
 	record->length = head->length;
 	record->gso_size = kernel_read(skb->head + skb->end, struct skb_shared_info, gso_size);
 	record->gso_segs = kernel_read(skb->head + skb->end, struct skb_shared_info, gso_segs);
@@ -91,14 +93,15 @@ static __always_inline void packet_submit(struct packet_record *record)
                                                                                         \
 		if (!record) {                                                          \
 			packet_lost(PACKET_LOSS_RING);                                  \
-			return;                                                         \
+			return false;                                                   \
 		}                                                                       \
 		record->time = now;                                                     \
 		packet_fill(record, skb, head, flow, stage, (room), wanted);            \
 		packet_submit(record);                                                  \
 	} while (0)
 
-static __always_inline void packet_send(struct sk_buff *skb, const struct packet_head *head,
+/* Return true if there was room. */
+static __always_inline bool packet_send(struct sk_buff *skb, const struct packet_head *head,
 					const struct packet_flow *flow, enum packet_stage stage)
 {
 	__u32 wanted = setting_snaplen > head->headers ? setting_snaplen : head->headers;
@@ -112,6 +115,7 @@ static __always_inline void packet_send(struct sk_buff *skb, const struct packet
 		packet_send_sized(PACKET_MEDIUM);
 	else
 		packet_send_sized(PACKET_LARGE);
+	return true;
 }
 
 /* A packet passes a stage: at `network` is its IP header, `sk` is its socket, if it has one. */
@@ -140,9 +144,13 @@ static __always_inline void packet_passes(struct sk_buff *skb, const struct sock
 		packet_lost(PACKET_LOSS_FRAGMENT);
 		return;
 	}
+	if (stage == PACKET_SOFTIRQ && setting_once && packet_was_sent(skb, &head))
+		return;
 	flow = packet_flow_find(&head.key, sk);
-	if (flow && packet_flow_wanted(flow, direction))
-		packet_send(skb, &head, flow, stage);
+	if (!flow || !packet_flow_wanted(flow, direction) || !packet_send(skb, &head, flow, stage))
+		return;
+	if (stage == PACKET_DRIVER && setting_once)
+		packet_note_sent(skb, &head);
 }
 
 /*

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::fs;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -123,9 +123,11 @@ pub(crate) fn compare(seen: &[Packet], ours: &[Packet], mut excuses: Excuses) ->
 }
 
 pub(crate) fn send(link: &Link, hosts: [&Host; 2], family: Family, sizes: &[usize]) {
-    let listener = hosts[1]
-        .tcp_listen(SocketAddr::new(link.address_b(family), 0))
-        .unwrap();
+    send_to(link.address_b(family), hosts, sizes);
+}
+
+fn send_to(address: IpAddr, hosts: [&Host; 2], sizes: &[usize]) {
+    let listener = hosts[1].tcp_listen(SocketAddr::new(address, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -184,21 +186,26 @@ fn no_fragment_that_tcpdump_sees_is_missing() {
     let link = Link::veth(hosts[0], hosts[1]).unwrap();
     against_tcpdump(hosts, &link, || {
         for family in FAMILIES {
-            let client = hosts[0]
-                .udp_bind(SocketAddr::new(link.address_a(family), 0))
-                .unwrap();
-            let server = hosts[1]
-                .udp_bind(SocketAddr::new(link.address_b(family), 0))
-                .unwrap();
-            for size in [10, 3000, 9000] {
-                let mut buffer = vec![7; size];
-                client.send_to(&buffer, server.local_addr().unwrap()).unwrap();
-                let (length, from) = server.recv_from(&mut buffer).unwrap();
-                server.send_to(&buffer[..length], from).unwrap();
-                client.recv(&mut buffer).unwrap();
-            }
+            let addresses = [link.address_a(family), link.address_b(family)];
+            ask(addresses, hosts, &[10, 3000, 9000]);
         }
     });
+}
+
+/// Send datagrams of these sizes, of which each is answered by one of its size.
+fn ask(addresses: [IpAddr; 2], hosts: [&Host; 2], sizes: &[usize]) {
+    let bind = |end: usize| {
+        let address = SocketAddr::new(addresses[end], 0);
+        hosts[end].udp_bind(address).unwrap()
+    };
+    let [client, server] = [0, 1].map(bind);
+    for size in sizes {
+        let mut buffer = vec![7; *size];
+        client.send_to(&buffer, server.local_addr().unwrap()).unwrap();
+        let (length, from) = server.recv_from(&mut buffer).unwrap();
+        server.send_to(&buffer[..length], from).unwrap();
+        client.recv(&mut buffer).unwrap();
+    }
 }
 
 #[test]
@@ -207,6 +214,32 @@ fn no_packet_of_a_fast_flow_is_missing() {
     let hosts = [&hosts[0], &hosts[1]];
     let link = Link::veth(hosts[0], hosts[1]).unwrap();
     against_tcpdump(hosts, &link, || send(&link, hosts, Family::V4, &[40_000_000]));
+}
+
+/// Both ends are the target's, so that programs see a packet where it is sent and where it is
+/// received; tcpdump is on the sender's interface alone.
+#[test]
+fn a_packet_that_stays_on_this_host_is_written_once() {
+    let hosts = [Host::new("a").unwrap(), Host::new("b").unwrap()];
+    let link = Link::veth(&hosts[0], &hosts[1]).unwrap();
+    let [a, b] = [link.address_a(Family::V4), link.address_b(Family::V4)];
+    let veth = ([a, b], [&hosts[0], &hosts[1]], link.interface_a());
+    let loopback = ([a, a], [&hosts[0], &hosts[0]], "lo");
+    for (addresses, hosts, interface) in [veth, loopback] {
+        within_attempts(|| {
+            let pcap = Pcap::start(&[&format!("host {a}")]);
+            let guarded = Guarded::start(interface);
+            let capture = Capture::start(hosts[0], interface, "tcp or udp");
+            send_to(addresses[1], hosts, &[1, 700, 40_000, 300_000, 5]);
+            ask(addresses, hosts, &[10, 3000, 10, 10]);
+            thread::sleep(Duration::from_millis(300));
+            let seen = capture.finish();
+            let excuses = guarded.finish();
+            let (file, said) = pcap.finish();
+            assert!(!said.contains("missing"), "{said}");
+            compare(&seen, &read(&file), excuses)
+        });
+    }
 }
 
 /// Fields of each packet, as Wireshark reads them.
