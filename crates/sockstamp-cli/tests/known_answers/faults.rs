@@ -37,7 +37,7 @@ fn start_iperf3(pair: &Pair) -> Process {
     server
 }
 
-pub(crate) fn last_line_of_words(host: &Host, words: &str) -> String {
+fn last_line_of_words(host: &Host, words: &str) -> String {
     last_line_on(host, &words.split(' ').collect::<Vec<_>>())
 }
 

@@ -1,6 +1,7 @@
 //! Faults of full buffers and windows, late readers and held locks: the last line of `stat` names
 //! them.
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::thread;
@@ -8,9 +9,9 @@ use std::time::Duration;
 
 use testbed::{Family, HeldSocket, Host, LinkConfig, within_attempts};
 
-use crate::common::peer;
 use crate::diagnosis::{last_line_while, tells};
-use crate::faults::{last_line_of_words, of_a_download, room_for_a_page, wait_for_file};
+use crate::faults::{of_a_download, room_for_a_page, wait_for_file};
+use crate::programs::{run, serve_files};
 use crate::support::Pair;
 
 /// Leave datagrams unread for a second, with room for all of them.
@@ -58,17 +59,22 @@ fn a_full_congestion_window_on_a_long_path_is_diagnosed() {
     });
 }
 
+/// The server writes 64 KB of the file at a time, and the line takes 130 ms for each.
 #[test]
 fn a_full_send_buffer_is_diagnosed() {
     let line = LinkConfig::default()
-        .rate_bits_per_second(20_000_000)
+        .rate_bits_per_second(4_000_000)
         .offload(false);
     let pair = Pair::relay(line, Family::V4);
-    let _sink = pair.serve(&["sink"]);
+    let room = ("net.ipv4.tcp_wmem", "4096 65536 65536");
+    pair.server.set_sysctl(room.0, room.1).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("page"), vec![b'.'; 1_000_000]).unwrap();
+    let server = serve_files(&pair.server, folder.path(), pair.address);
+    let process = server.id().to_string();
+    let download = format!("curl -s -o /dev/null http://{}/page", pair.address);
     within_attempts(|| {
-        let words = "blast --sends 4 --size 1000000 --sndbuf 65536 --connect";
-        let words = format!("{} {words} {}", peer(), pair.address);
-        let line = last_line_of_words(&pair.client, &words);
+        let line = last_line_while(&["-p", &process], || run(&pair.client, &download));
         tells(line, "the wait for room in the send buffer")
     });
 }

@@ -88,6 +88,17 @@ pub(crate) fn nginx_with_page(host: &Host, folder: &Path, bytes: usize, address:
     nginx(host, folder, "nginx", &server, &[address])
 }
 
+/// Start Python's own web server for the files of a folder, and wait for its port.
+pub(crate) fn serve_files(host: &Host, folder: &Path, address: SocketAddr) -> Process {
+    let (ip, port) = (address.ip().to_string(), address.port().to_string());
+    let folder = folder.to_str().unwrap();
+    let words = ["-m", "http.server", "--bind", &ip, "--directory", folder, &port];
+    let server = host.spawn("python3", &words).unwrap();
+    host.wait_for_port(address, TIMEOUT)
+        .unwrap_or_else(|error| panic!("{error}: {}", server.stderr()));
+    server
+}
+
 /// Answers HTTP requests: its address, port, and seconds of sleep and of work for each.
 const WEB: &str = "
 import http.server, sys, time
