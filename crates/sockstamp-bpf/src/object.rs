@@ -1,7 +1,7 @@
 //! Operate objects of programs of any kind.
 
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, PrintLevel, ProgramMut};
@@ -10,6 +10,7 @@ use crate::error::{Error, Tried};
 use crate::facts::Hook;
 use crate::programs::Program;
 use crate::sched;
+use crate::target::Cgroups;
 
 /// Open programs that outlive this call. The skeleton borrows its object, so they need a place
 /// that does, too: a few bytes each time that are never given back; the object in them is.
@@ -32,17 +33,17 @@ pub(crate) fn choose<'obj, P>(open: &mut impl OpenSkel<'obj>, table: &[Program<P
     }
 }
 
-/// Attach a program to its hook; that of a cgroup, to this cgroup.
+/// Attach a program to its hook.
 pub(crate) fn attach(
     skeleton: &mut impl Skel<'static>,
     line: &Program<impl Sized>,
-    cgroup: BorrowedFd<'_>,
+    cgroups: &Cgroups,
 ) -> Result<Link, Error> {
     let program = find(skeleton, line.name);
-    let link = match line.hook {
-        Hook::Sockops | Hook::Cgroup(_) => program.attach_cgroup(cgroup.as_raw_fd()),
-        Hook::Timer => sched::attach_clock(&program),
-        Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_) | Hook::Walk(_) => program.attach(),
+    let link = match (line.hook, cgroups.of(line.hook)) {
+        (_, Some(cgroup)) => program.attach_cgroup(cgroup.as_raw_fd()),
+        (Hook::Timer, None) => sched::attach_clock(&program),
+        (_, None) => program.attach(),
     };
     link.tried(format!("attach {}", line.name))
 }

@@ -155,7 +155,8 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Room for distinct interfaces: a power of two, at most 512.
     pub interfaces: u32,
-    /// Room for packets that are followed through the host at one time: a power of two.
+    /// Room for packets of TCP that are followed through the host at one time: a power of two. There
+    /// is room for as many datagrams, but 4096 at most.
     pub paths: u32,
 }
 

@@ -9,7 +9,7 @@ use crate::facts::Function::{
     DoTcpSendpages, SkStreamWaitMemory, SkbConsumeUdp, SockDefReadable, TcpPushPendingFrames,
     TcpRcvStateProcess, TcpRecvmsg, UdpEnqueueScheduleSkb, UdpSendmsg, Udpv6Sendmsg,
 };
-use crate::facts::Hook::{Cgroup, Entry, Return, Sockops, Timer, Walk};
+use crate::facts::Hook::{Cgroup, Entry, EveryCgroup, Return, Sockops, Timer, Walk};
 use crate::facts::{Function, Hook, Tracepoint};
 use crate::plan::{self, Datagrams, Plan, Reads, Stamps};
 
@@ -102,9 +102,12 @@ const PACKET: &str = "every packet that an interface sends";
 const CONNECT: &str = "every connect() in the target's cgroup";
 const BIND: &str = "every bind() in the target's cgroup";
 const DROP: &str = "every packet that the kernel drops";
+const FREED: &str = "every packet that the kernel is done with";
 const UDP_SEND: &str = "every UDP send";
 const DATAGRAM: &str = "every UDP datagram that is queued";
 const UDP_READ: &str = "every UDP datagram that is read";
+const INGRESS: &str =
+    "every packet that arrives at a socket of the target's cgroup; with `--host-path`, at any";
 const CALLBACKS: &str = "stamps of selected sockets; connects and accepts in the target's cgroup";
 const PEER_NAME: &str =
     "every accept() in the target's cgroup that asks for the peer's address, and getpeername()";
@@ -119,7 +122,7 @@ const FILES: &str =
 /// from its first packet on. Selection of connections comes last: by then all hooks of a flow's
 /// first message are in place.
 #[rustfmt::skip]
-pub const PROGRAMS: [Program; 52] = [
+pub const PROGRAMS: [Program; 55] = [
     program("on_run_clock",           Timer,                            |plan| plan.run_clock,   "one CPU, 50 times per second"),
     program("on_signal_deliver",      tp(Tracepoint::SignalDeliver),    entry_tracepoint,        SIGNAL).in_windows(),
     program("on_tcp_sendmsg_locked",  tp(Tracepoint::TcpSendmsgLocked), entry_tracepoint,        TCP_SEND).in_windows(),
@@ -133,10 +136,12 @@ pub const PROGRAMS: [Program; 52] = [
     program("on_recvmsg_ended",       Return(TcpRecvmsg),               read_functions,          TCP_READ),
     program("on_inet_sock_set_state", tp(Tracepoint::InetSockSetState), |plan| plan.close,       "every change of a TCP socket's state"),
     program("on_host_xmit",           tp(Tracepoint::NetDevStartXmit),  |plan| plan.host_path,   PACKET),
+    program("on_host_queue",          tp(Tracepoint::NetDevQueue),      datagram_path,           PACKET).on_demand(followed),
     program("on_net_dev_queue",       tp(Tracepoint::NetDevQueue),      packets,                 PACKET).on_demand(followed),
     program("on_net_dev_start_xmit",  tp(Tracepoint::NetDevStartXmit),  |plan| packets(plan) || plan.untagged, PACKET).on_demand(taken),
     program("on_kfree_skb",           tp(Tracepoint::KfreeSkb),         |plan| plan.measures_udp() && !drops_unnamed(plan), DROP),
     program("on_packet_dropped",      tp(Tracepoint::KfreeSkb),         drops_unnamed,           DROP),
+    program("on_consume_skb",         tp(Tracepoint::ConsumeSkb),       datagram_path,           FREED).on_demand(followed),
     program("on_datagram",            Entry(UdpEnqueueScheduleSkb),     udp_functions,           DATAGRAM),
     program("on_datagram_queued",     Return(UdpEnqueueScheduleSkb),    drops_unnamed,           DATAGRAM),
     program("on_datagram_read",       Entry(SkbConsumeUdp),             udp_functions,           UDP_READ),
@@ -151,7 +156,8 @@ pub const PROGRAMS: [Program; 52] = [
     program("on_sendmsg_begun",       Entry(SENDMSG),                   tcp_packets,             TCP_SEND),
     program("on_udp_send_begun",      Entry(UdpSendmsg),                udp_functions,           UDP_SEND),
     program("on_udpv6_send_begun",    Entry(Udpv6Sendmsg),              udp_functions,           UDP_SEND),
-    program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               "every packet that arrives at a socket of the target's cgroup").on_demand(followed),
+    program("on_cgroup_ingress",      Cgroup("cgroup_skb/ingress"),     udp_calls,               INGRESS).on_demand(followed),
+    program("on_host_ingress",        EveryCgroup("cgroup_skb/ingress"), datagrams_arrive,       INGRESS).on_demand(followed),
     program("on_bind4",               Cgroup("cgroup/bind4"),           udp_callbacks,           BIND),
     program("on_bind6",               Cgroup("cgroup/bind6"),           udp_callbacks,           BIND),
     program("on_connect4",            Cgroup("cgroup/connect4"),        udp_send_ends,           CONNECT),
@@ -246,6 +252,16 @@ fn udp_callbacks(plan: &Plan) -> bool {
 /// The end of a send call is seen by a tracepoint.
 fn udp_send_ends(plan: &Plan) -> bool {
     udp_calls(plan) || udp_callbacks(plan)
+}
+
+/// Datagrams are followed through the host.
+fn datagram_path(plan: &Plan) -> bool {
+    plan.follows_datagrams
+}
+
+/// The arrival of a followed datagram is seen; where functions are traced, [`udp_functions`] show it.
+fn datagrams_arrive(plan: &Plan) -> bool {
+    plan.follows_datagrams && !udp_functions(plan)
 }
 
 fn udp_functions(plan: &Plan) -> bool {

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use nix::unistd::{SysconfVar, sysconf};
 
-use crate::abi::raw::INTERFACES;
+use crate::abi::raw::{HOPS, INTERFACES};
 use crate::error::{Error, Tried};
 use crate::facts::Facts;
 use crate::filter;
@@ -74,6 +74,8 @@ pub(crate) fn apply(
         settings.setting_host_path = plan.host_path;
         settings.setting_nic_interval = nic_interval(options, plan);
         settings.setting_path_mask = paths(options) - 1;
+        settings.setting_hops = plan.follows_datagrams;
+        settings.setting_hop_mask = hops(options) - 1;
         settings.setting_interface_mask = options.interfaces.clamp(1, INTERFACES).next_power_of_two() - 1;
         if let Some(filter) = &target.filter {
             filter::set_filter!(&mut *settings, filter);
@@ -153,6 +155,11 @@ pub(crate) fn apply(
         .paths
         .set_max_entries(if plan.host_path { paths(options) } else { 1 })
         .tried("size the table of packets")?;
+    let hops = if plan.follows_datagrams { hops(options) } else { 1 };
+    for map in [&mut open.maps.hops, &mut open.maps.hop_names] {
+        map.set_max_entries(hops)
+            .tried("size the table of followed datagrams")?;
+    }
     object::choose(open, &PROGRAMS, plan);
     Ok(())
 }
@@ -178,6 +185,11 @@ fn nic_interval(options: &Options, plan: &Plan) -> u64 {
 /// The number of places that a mask can distinguish.
 fn paths(options: &Options) -> u32 {
     options.paths.clamp(1, 1 << 20).next_power_of_two()
+}
+
+/// As [`paths`], with fewer of them: a place holds a whole message.
+fn hops(options: &Options) -> u32 {
+    paths(options).min(HOPS)
 }
 
 fn page_size() -> u32 {

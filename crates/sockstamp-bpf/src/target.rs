@@ -7,6 +7,7 @@ use sockstamp_host::cgroup::is_cgroup2;
 
 use crate::abi::raw::COMM_LENGTH as RAW_COMM_LENGTH;
 use crate::error::{Error, Tried};
+use crate::facts::Hook;
 use crate::options::Target;
 
 const COMM_LENGTH: usize = RAW_COMM_LENGTH as usize;
@@ -31,14 +32,38 @@ pub(crate) fn comm_key(name: &str) -> [u8; COMM_LENGTH] {
     key
 }
 
-pub(crate) fn target_cgroup(target: &Target, root: &Path) -> Result<File, Error> {
-    let path = target.cgroup.as_deref().unwrap_or(root);
-    if !is_cgroup2(path) {
-        return Err(Error::NotACgroup {
-            path: path.to_owned(),
-        });
+/// The cgroups that programs are attached to.
+#[derive(Debug)]
+pub(crate) struct Cgroups {
+    /// The target's.
+    pub(crate) target: File,
+    /// That of all others.
+    pub(crate) root: File,
+}
+
+impl Cgroups {
+    pub(crate) fn open(target: &Target, root: &Path) -> Result<Cgroups, Error> {
+        let open = |path: &Path| File::open(path).tried(format!("open {}", path.display()));
+        let path = target.cgroup.as_deref().unwrap_or(root);
+        if !is_cgroup2(path) {
+            return Err(Error::NotACgroup {
+                path: path.to_owned(),
+            });
+        }
+        Ok(Cgroups {
+            target: open(path)?,
+            root: open(root)?,
+        })
     }
-    File::open(path).tried(format!("open {}", path.display()))
+
+    /// Return the one that a hook needs, if any.
+    pub(crate) fn of(&self, hook: Hook) -> Option<&File> {
+        match hook {
+            Hook::Sockops | Hook::Cgroup(_) => Some(&self.target),
+            Hook::EveryCgroup(_) => Some(&self.root),
+            Hook::Timer | Hook::Tracepoint(_) | Hook::Entry(_) | Hook::Return(_) | Hook::Walk(_) => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -105,6 +105,7 @@ fn least(program: &str) -> u64 {
         // Established and closed, of both ends.
         "on_inet_sock_set_state" => 4 * connections,
         "on_net_dev_queue" | "on_net_dev_start_xmit" | "on_host_xmit" | "on_cgroup_ingress" => MESSAGES,
+        "on_consume_skb" | "on_host_ingress" | "on_host_queue" => MESSAGES,
         "on_sock_create" | "on_sock_release" => 2 * connections,
         // One of TCP each, of the IP version that the client speaks.
         "on_connect4" | "on_connect6" => 1,

@@ -63,23 +63,18 @@ impl UplinkHosts {
     }
 }
 
-/// At 1 Mbit/s a request takes 8 ms, so that all of them are on their way at the same time.
-#[test]
-fn packets_without_room_are_counted_and_keep_the_stamp_of_the_container() {
-    let setup = UplinkHosts::new(Uplink::routed);
+fn limit(setup: &UplinkHosts) {
     let device = setup.uplink.uplink_interface();
     let tbf = ["root", "tbf", "rate", "1mbit", "burst", "2kb", "limit", "1mb"];
     setup
         .host
         .run("tc", &[&["qdisc", "add", "dev", device], &tbf[..]].concat())
         .unwrap();
-    let options = Options {
-        host_path: true,
-        paths: 1,
-        ..Options::default()
-    };
-    let summary = setup.measure(options, || setup.send(5));
-    assert_eq!(summary.tx.total.count(), 5);
+}
+
+/// Check that each message was counted at the uplink, or found no room.
+fn counted(setup: &UplinkHosts, summary: &Summary) {
+    let device = setup.uplink.uplink_interface();
     let of = |name: &str| {
         let found = summary.interfaces.iter().find(|entry| {
             let interface = entry.interface.as_ref();
@@ -91,6 +86,48 @@ fn packets_without_room_are_counted_and_keep_the_stamp_of_the_container() {
     assert!(of(device) > 0 && summary.lost.host_path > 0, "{summary:?}");
     assert_eq!(of(setup.uplink.container_interface()), summary.lost.host_path);
     assert_eq!(of(device) + summary.lost.host_path, 5);
+}
+
+/// At 1 Mbit/s a request takes 8 ms, so that all of them are on their way at the same time.
+#[test]
+fn packets_without_room_are_counted_and_keep_the_stamp_of_the_container() {
+    let setup = UplinkHosts::new(Uplink::routed);
+    limit(&setup);
+    let options = Options {
+        host_path: true,
+        paths: 1,
+        ..Options::default()
+    };
+    let summary = setup.measure(options, || setup.send(5));
+    assert_eq!(summary.tx.total.count(), 5);
+    counted(&setup, &summary);
+}
+
+/// As above, for datagrams.
+#[test]
+fn datagrams_without_room_are_counted_and_keep_the_stamp_of_the_container() {
+    let setup = UplinkHosts::new(Uplink::routed);
+    limit(&setup);
+    let options = Options {
+        host_path: true,
+        paths: 1,
+        on_demand: None,
+        ..Options::default()
+    };
+    let bind = |host: &Host, address| host.udp_bind(SocketAddr::new(address, 0)).unwrap();
+    let receiver = bind(&setup.peer, setup.uplink.peer_address(Family::V4));
+    let sender = bind(&setup.container, setup.uplink.container_address(Family::V4));
+    let summary = setup.measure(options, || {
+        for _ in 0..5 {
+            let to = receiver.local_addr().unwrap();
+            sender.send_to(&REQUEST, to).unwrap();
+        }
+        for _ in 0..5 {
+            receiver.recv(&mut REQUEST.clone()).unwrap();
+        }
+    });
+    assert_eq!(summary.tx.total.count(), 5, "{summary:?}");
+    counted(&setup, &summary);
 }
 
 #[test]

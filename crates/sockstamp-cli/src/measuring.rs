@@ -75,8 +75,9 @@ pub struct Measuring {
     ///
     /// Where this host routes them, the kernel reports only the first interface, and later waits
     /// count as tx.network. With this option they count as tx.qdisc, including the time of
-    /// forwarding. It costs one more test per packet that this host sends. Datagrams are not
-    /// followed: their tx.qdisc ends at the first interface.
+    /// forwarding. Without it, datagrams end at the container's own interface, also behind a
+    /// bridge. It costs one more test per packet that this host sends, and, while selected sockets
+    /// move datagrams, some per packet that it sends, receives and frees.
     #[arg(long, help_heading = HEADING)]
     pub host_path: bool,
     /// Attach all hooks at the start, including those otherwise attached on first need

@@ -95,6 +95,11 @@ impl Uplink {
         }
     }
 
+    /// The address of the container.
+    pub fn container_address(&self, family: Family) -> IpAddr {
+        self.inner.address_a(family)
+    }
+
     /// The address of the host that forwards by IP, as the container's gateway.
     pub fn gateway_address(&self, family: Family) -> IpAddr {
         self.inner.address_b(family)
@@ -103,6 +108,11 @@ impl Uplink {
     /// The interface of the container.
     pub fn container_interface(&self) -> &str {
         self.inner.interface_a()
+    }
+
+    /// The interface of the peer.
+    pub fn peer_interface(&self) -> &str {
+        self.outer.interface_b()
     }
 
     /// The interface by which packets leave the host for the peer.

@@ -285,6 +285,13 @@ struct flow_identity {
 	char comm[COMM_LENGTH]; /* of that pid */
 };
 
+/*
+ * Datagrams between their first device and their end (--host-path): as many as four queues of a
+ * device hold (DEFAULT_TX_QUEUE_LEN), 1.5 MB. A power of two; user space may set a smaller
+ * number before load.
+ */
+#define HOPS 4096
+
 /* An interface by which a message left. */
 struct interface_name {
 	__u32 index; /* 0: none, or one of those without room */

@@ -455,9 +455,18 @@ int BPF_PROG(on_inet_sock_set_state, const struct sock *sk, int old_state, int n
 	return 0;
 }
 
+SEC("tp_btf/net_dev_queue")
+int BPF_PROG(on_host_queue, const struct sk_buff *skb)
+{
+	hop_queued(skb);
+	return 0;
+}
+
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(on_host_xmit, const struct sk_buff *skb, const struct net_device *device)
 {
+	if (setting_hops)
+		hop_started(skb, device);
 	if (!skb->sk)
 		path_xmit(skb, device);
 	return 0;
@@ -605,13 +614,23 @@ int on_cgroup_ingress(struct __sk_buff *ctx)
 	return 1;
 }
 
+/* As above, of all cgroups. */
+SEC("cgroup_skb/ingress")
+int on_host_ingress(struct __sk_buff *ctx)
+{
+	hop_arrived(bpf_cast_to_kern_ctx(ctx));
+	return 1;
+}
+
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_kfree_skb, const struct sk_buff *skb, void *location, int reason,
 	     const struct sock *receiver)
 {
+	bool followed = setting_hops && hop_freed(skb, !receiver);
+
 	if (receiver && udp_selectable(receiver))
 		udp_arrival_dropped(receiver, skb);
-	else
+	else if (!followed)
 		udp_dropped(skb);
 	return 0;
 }
@@ -620,7 +639,15 @@ int BPF_PROG(on_kfree_skb, const struct sk_buff *skb, void *location, int reason
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(on_packet_dropped, const struct sk_buff *skb)
 {
-	udp_dropped(skb);
+	if (!setting_hops || !hop_freed(skb, true))
+		udp_dropped(skb);
+	return 0;
+}
+
+SEC("tp_btf/consume_skb")
+int BPF_PROG(on_consume_skb, const struct sk_buff *skb)
+{
+	hop_freed(skb, false);
 	return 0;
 }
 
@@ -662,6 +689,8 @@ int BPF_PROG(on_udpv6_send_ended, const struct sock *sk, const struct msghdr *ms
 SEC("fentry/__udp_enqueue_schedule_skb")
 int BPF_PROG(on_datagram, const struct sock *sk, const struct sk_buff *skb)
 {
+	if (setting_hops)
+		hop_arrived(skb);
 	if (udp_selectable(sk))
 		udp_arrived(sk, NULL, skb, sk);
 	return 0;
@@ -712,6 +741,8 @@ int give_up_datagrams(struct bpf_iter__task_file *ctx)
 	const struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 
+	if (setting_hops && !ctx->meta->seq_num)
+		hops_give_up();
 	if (task && file)
 		udp_give_up_held(file);
 	return 0;

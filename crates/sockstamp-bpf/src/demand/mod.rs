@@ -2,8 +2,6 @@
 //! something selected does (`demand.bpf.h`).
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 use libbpf_rs::{Link, RingBuffer, RingBufferBuilder};
@@ -16,6 +14,7 @@ use crate::plan::Plan;
 use crate::privilege::with_capabilities;
 use crate::programs::{self, Demand, Program};
 use crate::skeleton::sockstamp::SockstampSkel;
+use crate::target::Cgroups;
 
 const ALL: [Demand; demand_for::DEMAND_COUNT as usize] = [Demand::Datagrams, Demand::Parts];
 
@@ -24,7 +23,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// The programs of a plan that wait for their use.
 pub(crate) struct Standby {
-    cgroup: File,
+    cgroups: Cgroups,
     knocks: RingBuffer<'static>,
     /// Time without use after which they go.
     idle: Duration,
@@ -34,9 +33,9 @@ pub(crate) struct Standby {
 }
 
 impl Standby {
-    /// `cgroup`: the target's. `idle`: the time without use after which programs go.
+    /// `idle`: the time without use after which programs go.
     pub(crate) fn new(
-        cgroup: File,
+        cgroups: Cgroups,
         skeleton: &mut SockstampSkel<'static>,
         plan: &Plan,
         idle: Duration,
@@ -49,7 +48,7 @@ impl Standby {
             .add(&skeleton.maps.knocks, |_| 0)
             .tried("wait for programs to be needed")?;
         Ok(Self {
-            cgroup,
+            cgroups,
             idle,
             knocks: builder.build().tried("wait for programs to be needed")?,
             links: BTreeMap::new(),
@@ -129,7 +128,7 @@ impl Standby {
     }
 
     fn attach(&self, skeleton: &mut SockstampSkel<'static>, program: &Program) -> Result<Link, Error> {
-        object::attach(skeleton, program, self.cgroup.as_fd())
+        object::attach(skeleton, program, &self.cgroups)
     }
 
     fn leave(&mut self, skeleton: &mut SockstampSkel<'static>, plan: &Plan, demand: Demand) {

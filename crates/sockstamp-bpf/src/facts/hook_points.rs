@@ -15,13 +15,14 @@ pub enum Tracepoint {
     NetDevQueue,
     NetDevStartXmit,
     KfreeSkb,
+    ConsumeSkb,
     NetifReceiveSkb,
     InetSkErrorReport,
 }
 
 impl Tracepoint {
     /// The hooks that a stage may need.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::SignalDeliver,
         Self::TcpSendmsgLocked,
         Self::SockSendLength,
@@ -33,6 +34,7 @@ impl Tracepoint {
         Self::NetDevQueue,
         Self::NetDevStartXmit,
         Self::KfreeSkb,
+        Self::ConsumeSkb,
     ];
 
     /// The kernel's name of it.
@@ -50,6 +52,7 @@ impl Tracepoint {
             Self::NetDevQueue => "net_dev_queue",
             Self::NetDevStartXmit => "net_dev_start_xmit",
             Self::KfreeSkb => "kfree_skb",
+            Self::ConsumeSkb => "consume_skb",
             Self::NetifReceiveSkb => "netif_receive_skb",
             Self::InetSkErrorReport => "inet_sk_error_report",
         }
@@ -124,6 +127,8 @@ pub enum Hook {
     Sockops,
     /// Another hook of a cgroup, by the name of its section.
     Cgroup(&'static str),
+    /// The same of all cgroups, whatever the target's is.
+    EveryCgroup(&'static str),
     /// A timer of the perf subsystem.
     Timer,
     /// An iterator, by what it walks over; it runs when it is read.
@@ -139,7 +144,7 @@ impl Hook {
             Self::Entry(function) => format!("fentry/{}", function.name()),
             Self::Return(function) => format!("fexit/{}", function.name()),
             Self::Sockops => "sockops".to_owned(),
-            Self::Cgroup(name) => name.to_owned(),
+            Self::Cgroup(name) | Self::EveryCgroup(name) => name.to_owned(),
             Self::Timer => "perf_event".to_owned(),
             Self::Walk(over) => format!("iter/{over}"),
         }

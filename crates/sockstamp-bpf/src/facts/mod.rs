@@ -176,7 +176,7 @@ impl Facts {
             }
             Hook::Sockops => self.sockops_refused = true,
             Hook::Timer => self.perf_events = Some(false),
-            Hook::Cgroup(_) | Hook::Walk(_) => {}
+            Hook::Cgroup(_) | Hook::EveryCgroup(_) | Hook::Walk(_) => {}
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::options::Target;
 use crate::plan::{Obstacle, no_btf, no_capability};
 use crate::probe;
 use crate::skeleton::packets::{PacketsSkel, PacketsSkelBuilder};
-use crate::target::{comm_key, require_process, target_cgroup};
+use crate::target::{Cgroups, comm_key, require_process};
 use crate::verified;
 use crate::wakeups::Wakeups;
 
@@ -118,16 +118,16 @@ impl Packets {
             return Err(obstacle.into());
         }
         let root = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
-        let cgroup = target_cgroup(&options.target, root)?;
+        let cgroups = Cgroups::open(&options.target, root)?;
         let plan = Plan {
             all_stages: options.all_stages,
             sees_sockets: options.all_stages && facts.casts == Some(true),
         };
-        let mut skeleton = load(options, &plan, &facts, &cgroup)?;
+        let mut skeleton = load(options, &plan, &facts, &cgroups.target)?;
         select_tasks(&skeleton, &options.target)?;
         let ring = Ring::open(&skeleton.maps.packet_ring, Held::add)?;
         let wakeups = Wakeups::new(&[skeleton.maps.packet_ring.as_fd()])?;
-        let links = attach(&mut skeleton, &plan, &cgroup)?;
+        let links = attach(&mut skeleton, &plan, &cgroups)?;
         // After the hooks: what is made meanwhile is theirs, or found here.
         flow::run_once(&skeleton.progs.packets_held, "look at existing sockets")?;
         Ok(Self {
@@ -345,10 +345,10 @@ fn select_tasks(skeleton: &PacketsSkel<'_>, target: &Target) -> Result<(), Error
     Ok(())
 }
 
-fn attach(skeleton: &mut PacketsSkel<'static>, plan: &Plan, cgroup: &File) -> Result<Vec<Link>, Error> {
+fn attach(skeleton: &mut PacketsSkel<'static>, plan: &Plan, cgroups: &Cgroups) -> Result<Vec<Link>, Error> {
     let needed = PROGRAMS.iter().filter(|program| program.is_needed(plan));
     needed
         .filter(|program| !matches!(program.hook, Hook::Walk(_)))
-        .map(|program| object::attach(skeleton, program, cgroup.as_fd()))
+        .map(|program| object::attach(skeleton, program, cgroups))
         .collect()
 }

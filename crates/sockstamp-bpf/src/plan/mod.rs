@@ -65,6 +65,8 @@ pub struct Plan {
     pub host_path: bool,
     /// The reason why they cannot be, if so.
     pub host_path_obstacle: Option<Reason>,
+    /// Datagrams are followed, too.
+    pub follows_datagrams: bool,
     /// Programs that few messages need are attached when the first such message comes.
     pub on_demand: bool,
     /// The method for UDP sockets, in both directions, or the reason why there is none.
@@ -96,6 +98,7 @@ impl Plan {
         let host_path_obstacle = rules::host_path_obstacle(facts);
         let host_path = request.host_path && host_path_obstacle.is_none();
         let packets = tx == Ok(Stamps::Packets);
+        let udp = rules::datagrams(facts, request.udp);
         let can_trace = |function| rules::lacks_function(facts, function).is_none();
         let has = |tracepoint| rules::lacks(facts, tracepoint).is_none();
         Self {
@@ -120,8 +123,9 @@ impl Plan {
             spare_own: request.spare_own,
             host_path,
             host_path_obstacle,
+            follows_datagrams: host_path && udp.is_ok() && has(Tracepoint::ConsumeSkb),
             on_demand: request.on_demand,
-            udp: rules::datagrams(facts, request.udp),
+            udp,
         }
     }
 

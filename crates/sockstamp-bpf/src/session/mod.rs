@@ -183,7 +183,7 @@ impl Session {
         self.take_records(on_message)?;
         if let Some(giving_up) = &mut self.giving_up {
             let counted = self.skeleton.maps.bss_data.as_ref();
-            giving_up.run(|| counted.map_or(0, |data| data.udp_sends_in_flight))?;
+            giving_up.run(|| counted.map_or(0, |data| data.udp_sends_in_flight + data.hops_open))?;
         }
         if let Some(groups) = &mut self.groups {
             groups.refresh(&self.skeleton.maps, &self.plan)?;

@@ -1,7 +1,6 @@
 //! Start a measurement: load the programs, select tasks, attach, and adopt what exists.
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -28,7 +27,7 @@ use crate::programs::{self, PROGRAMS};
 use crate::sched;
 use crate::settings;
 use crate::skeleton::sockstamp::{SockstampSkel, SockstampSkelBuilder};
-use crate::target::{comm_key, require_process, target_cgroup};
+use crate::target::{Cgroups, comm_key, require_process};
 use crate::udp;
 use crate::wakeups::Wakeups;
 use crate::window::Windows;
@@ -54,13 +53,13 @@ impl Session {
     pub fn start_on(facts: &Facts, options: &Options) -> Result<Self, Error> {
         let mut plan = Plan::new(facts, &options.request())?;
         let cgroup2 = facts.cgroup2.as_deref().ok_or(Obstacle::NoCgroup2)?;
-        let cgroup = target_cgroup(&options.target, cgroup2)?;
+        let cgroups = Cgroups::open(&options.target, cgroup2)?;
         let receive_stamping = ReceiveStamping::enable()
             .map_err(io::Error::from)
             .tried("switch receive stamping on")?;
-        let cgroup_id = cgroup.metadata().tried("inspect the cgroup")?.ino();
+        let cgroup_id = cgroups.target.metadata().tried("inspect the cgroup")?.ino();
         let mut skeleton = load(options, &plan, facts, cgroup_id)?;
-        if !admits_udp(&mut skeleton, &plan, &cgroup)? {
+        if !admits_udp(&mut skeleton, &plan, &cgroups)? {
             let mut facts = facts.clone();
             facts.datagrams_refused = true;
             plan = Plan::new(&facts, &options.request())?;
@@ -77,7 +76,7 @@ impl Session {
             .map(|grouped| group::Table::new(grouped, cgroup2, &skeleton.maps))
             .transpose()?;
         let standby = Standby::new(
-            cgroup.try_clone().tried("keep the cgroup open")?,
+            Cgroups::open(&options.target, cgroup2)?,
             &mut skeleton,
             &plan,
             options.on_demand.unwrap_or_default(),
@@ -126,7 +125,7 @@ impl Session {
         // start. If it is unknown whether packets are stamped, their reads will show it.
         let _ = session.receive_stamping.settle(STAMPING_PATIENCE);
         session.record(options.record);
-        session.attach(&cgroup)?;
+        session.attach(&cgroups)?;
         if let (true, Some(data)) = (session.plan.run_clock, &session.skeleton.maps.bss_data) {
             sched::await_clock(&data.run_clock.at);
         }
@@ -228,13 +227,13 @@ impl Session {
         missed
     }
 
-    fn attach(&mut self, cgroup: &File) -> Result<(), Error> {
+    fn attach(&mut self, cgroups: &Cgroups) -> Result<(), Error> {
         let at_once = |program: &&programs::Program| program.demands(&self.plan).is_empty();
         for program in programs::needed(&self.plan).filter(at_once) {
             if matches!(program.hook, Hook::Walk(_)) {
                 continue;
             }
-            let link = object::attach(&mut self.skeleton, program, cgroup.as_fd())?;
+            let link = object::attach(&mut self.skeleton, program, cgroups)?;
             if let (true, Some(windows)) = (program.is_windowed(), &mut self.windows) {
                 windows.keep(program.name, link);
             } else if program.hook == CLOSING && self.plan.uses_bit() {
@@ -275,11 +274,11 @@ fn load(
         .tried("load the programs (set SOCKSTAMP_DEBUG=1 for the log of the verifier)")
 }
 
-/// Return whether the cgroup admits the programs of UDP next to those of others: the kernel refuses
+/// Return whether the cgroups admit the programs of UDP next to those of others: the kernel refuses
 /// them if one was attached without BPF_F_ALLOW_MULTI, to the cgroup or above
 /// (`hierarchy_allows_attach()` and `__cgroup_bpf_attach()`, kernel/bpf/cgroup.c, v6.18). They do
 /// nothing in this trial.
-fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File) -> Result<bool, Error> {
+fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroups: &Cgroups) -> Result<bool, Error> {
     let stop = |skeleton: &mut SockstampSkel<'static>, stopping| {
         if let Some(data) = skeleton.maps.bss_data.as_mut() {
             data.stopping = stopping;
@@ -287,8 +286,10 @@ fn admits_udp(skeleton: &mut SockstampSkel<'static>, plan: &Plan, cgroup: &File)
     };
     stop(skeleton, true);
     let mut admits = true;
-    let of_udp = |program: &&programs::Program| matches!(program.hook, Hook::Cgroup(_));
-    for program in programs::needed(plan).filter(of_udp) {
+    for program in programs::needed(plan).filter(|program| program.hook != Hook::Sockops) {
+        let Some(cgroup) = cgroups.of(program.hook) else {
+            continue;
+        };
         match object::find(skeleton, program.name).attach_cgroup(cgroup.as_raw_fd()) {
             Err(error) if error.kind() == libbpf_rs::ErrorKind::PermissionDenied => admits = false,
             attached => drop(attached.tried(format!("attach {}", program.name))?),

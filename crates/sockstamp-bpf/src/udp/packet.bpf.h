@@ -6,7 +6,12 @@
 #ifndef SOCKSTAMP_UDP_PACKET_BPF_H
 #define SOCKSTAMP_UDP_PACKET_BPF_H
 
+#include "udp/peer.bpf.h"
 #include "udp/state.bpf.h"
+
+#define IP_MF		 0x2000 /* more fragments: RFC 791 */
+#define IP6_MF		 0x0001 /* RFC 8200, section 4.5 */
+#define NEXTHDR_FRAGMENT 44
 
 #define MAX_SKB_FRAGS 45 /* at most: CONFIG_MAX_SKB_FRAGS, v6.4 */
 
@@ -54,6 +59,31 @@ static __always_inline __u64 udp_tail(const unsigned char *shared)
 	struct udp_page last;
 
 	return count && udp_page_at(shared, count - 1, &last) ? udp_page_end(&last) : 0;
+}
+
+/* Return true if its pages are the user's, and may be sent again. */
+static __always_inline bool udp_borrowed(const unsigned char *shared)
+{
+	return kernel_read(shared, struct skb_shared_info, flags) &
+	       (SKBFL_ZEROCOPY_ENABLE | SKBFL_SHARED_FRAG);
+}
+
+/* Return true if a datagram ends with this packet: it is whole, or its last fragment. */
+static __always_inline bool udp_last_fragment(const struct sk_buff *skb)
+{
+	const unsigned char *network = skb->head + skb->network_header;
+	__u8 next_header = 0;
+	__be16 offset = 0;
+
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		bpf_probe_read_kernel(&offset, sizeof(offset), network + 6);
+		return !(offset & bpf_htons(IP_MF));
+	}
+	bpf_probe_read_kernel(&next_header, sizeof(next_header), network + 6);
+	if (next_header != NEXTHDR_FRAGMENT)
+		return true;
+	bpf_probe_read_kernel(&offset, sizeof(offset), network + 40 + 2);
+	return !(offset & bpf_htons(IP6_MF));
 }
 
 static __always_inline void udp_name_packet(const struct sock *sk, const struct sk_buff *skb,

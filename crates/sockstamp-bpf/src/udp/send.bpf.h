@@ -20,24 +20,17 @@
 #include "ledger/ledger.bpf.h"
 #include "tcp/send/queued.bpf.h"
 #include "udp/answer.bpf.h"
+#include "udp/end.bpf.h"
+#include "udp/hops.bpf.h"
 #include "udp/in_step.bpf.h"
 #include "udp/packet.bpf.h"
 #include "udp/peer.bpf.h"
 #include "udp/select.bpf.h"
 #include "udp/state.bpf.h"
 
-#define IP_MF		 0x2000 /* more fragments: RFC 791 */
-#define IP6_MF		 0x0001 /* RFC 8200, section 4.5 */
-#define NEXTHDR_FRAGMENT 44
-#define PF_KTHREAD	 0x00200000 /* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000 /* include/linux/sched.h */
 
 #define UDP_NO_SLOT UDP_SENDS
-
-/*
- * Measured messages whose end is to come: without any, user space starts no walk to give them up.
- * One whose socket is destroyed before its end stays counted.
- */
-__u64 udp_sends_in_flight;
 
 static __always_inline struct udp_send *udp_send_at(struct udp_flow *flow, __u32 slot)
 {
@@ -94,6 +87,8 @@ static __always_inline void udp_release(struct udp_flow *flow, __u32 slot)
 {
 	struct udp_send *send = udp_send_at(flow, slot);
 
+	if (setting_hops && send->hop)
+		hop_drop(send);
 	send->state = UDP_ENDED;
 	__sync_fetch_and_and(&flow->tx_used, ~(1ULL << (slot % UDP_SENDS)));
 }
@@ -132,24 +127,6 @@ static __always_inline bool udp_pending(const struct sock *sk)
 	return kernel_read(sk, struct udp_sock, pending);
 }
 
-/* Return true if a datagram ends with this packet: it is whole, or its last fragment. */
-static __always_inline bool udp_last_fragment(const struct sk_buff *skb)
-{
-	const unsigned char *network = skb->head + skb->network_header;
-	__u8 next_header = 0;
-	__be16 offset = 0;
-
-	if (skb->protocol == bpf_htons(ETH_P_IP)) {
-		bpf_probe_read_kernel(&offset, sizeof(offset), network + 6);
-		return !(offset & bpf_htons(IP_MF));
-	}
-	bpf_probe_read_kernel(&next_header, sizeof(next_header), network + 6);
-	if (next_header != NEXTHDR_FRAGMENT)
-		return true;
-	bpf_probe_read_kernel(&offset, sizeof(offset), network + 40 + 2);
-	return !(offset & bpf_htons(IP6_MF));
-}
-
 static __always_inline bool udp_own_device(const struct sock *sk, const struct net_device *device)
 {
 	return device->nd_net.net == sk->__sk_common.skc_net.net;
@@ -167,8 +144,12 @@ __noinline int udp_note_queued(struct udp_send *send, const struct udp_packet *p
 		return 0;
 	/* A device on top of another (bond, VLAN, bridge) passes the packet on. */
 	if (udp_named(&send->name, &packet->name) && send->ifindex != packet->ifindex) {
+		if (setting_hops && send->hop)
+			return 0;
 		send->repeats++;
 	} else {
+		if (setting_hops && send->hop)
+			hop_drop(send);
 		/* A send is one datagram: corked bytes left first, or a neighbour's answer let one
 		 * go. */
 		if (send->flags & UDP_WHOLE) {
@@ -226,87 +207,15 @@ static __always_inline bool udp_alone(const struct sock *sk, __u32 truesize)
 	return (__u32)sk->sk_wmem_alloc.refs.counter <= truesize + 1;
 }
 
-static __always_inline void udp_send_record(const struct udp_flow *flow,
-					    const struct udp_send *send, enum verdict verdict)
-{
-	__u64 begin = send->entry ?: send->sched_last;
-	struct message_record *record;
-
-	if (!record_wanted(verdict, send->snd_last - begin))
-		return;
-	record = record_begin(&flow->identity, DIRECTION_TX, verdict);
-	if (!record)
-		return;
-	record->time = send->snd_last ?: bpf_ktime_get_ns();
-	record->weight = send->weight;
-	record->group = send->group;
-	record->stamps.tx.entry = send->entry;
-	record->stamps.tx.sched = send->sched;
-	record->stamps.tx.sched_last = send->sched_last;
-	record->stamps.tx.snd = send->snd;
-	record->stamps.tx.snd_last = send->snd_last;
-	record->bytes = send->bytes;
-	record->seq_end = send->number;
-	record->flow.pid = send->pid;
-	if (send->remote.port) {
-		__builtin_memcpy(record->flow.remote_address, send->remote.address,
-				 sizeof(send->remote.address));
-		record->flow.remote_port = send->remote.port;
-	}
-	record->repeats = send->repeats;
-	record_interface(&record->interface_first, send->interface_first);
-	record_interface(&record->interface_last, send->interface_last);
-	record->flags = send->flags & UDP_SHARED ? MESSAGE_COALESCED : 0;
-	if (verdict == VERDICT_VALID) {
-		if (send->entry)
-			record->stages[STAGE_TX_COPY] = send->sched_last - send->entry;
-		record->stages[STAGE_TX_QDISC] = send->snd_last - send->sched_last;
-	}
-	record_submit(record);
-}
-
-static __always_inline enum verdict udp_send_verdict(const struct udp_send *send)
-{
-	if (send->flags & UDP_DROPPED)
-		return VERDICT_DROPPED;
-	if (!send->sched)
-		return VERDICT_NO_SCHED;
-	if (!send->snd || send->flags & UDP_DOUBTED)
-		return VERDICT_NO_SND;
-	if (send->entry > send->sched || send->sched_last > send->snd_last)
-		return VERDICT_STAMP_ORDER;
-	return VERDICT_VALID;
-}
-
 __noinline int udp_complete(struct bank *bank, struct udp_flow *flow, __u32 slot)
 {
 	struct udp_send *send;
-	enum verdict verdict;
 
 	if (!bank || !flow)
 		return 0;
 	send = udp_send_at(flow, slot);
-	__sync_fetch_and_sub(&udp_sends_in_flight, 1);
-	verdict = udp_send_verdict(send);
-	if (verdict == VERDICT_VALID) {
-		__u64 begin = send->entry ?: send->sched_last;
-
-		if (send->entry)
-			account_stage(bank, send->group, STAGE_TX_COPY,
-				      send->sched_last - send->entry, send->weight);
-		account_stage(bank, send->group, STAGE_TX_QDISC, send->snd_last - send->sched_last,
-			      send->weight);
-		account_stage(bank, send->group, DISTRIBUTION_SENT, send->snd_last - begin,
-			      send->weight);
-		account_stage(bank, send->group, DISTRIBUTION_TOTAL(DIRECTION_TX),
-			      send->snd_last - begin, send->weight);
-		interface_count(bank, send->interface_last, send->weight);
-		account_ended(send->group, DIRECTION_TX);
-	} else {
-		account_refused(bank, send->group, DIRECTION_TX, verdict, send->weight);
-	}
-	if (setting_record)
-		udp_send_record(flow, send, verdict);
+	if (!setting_hops || !hop_hand_over(send, &flow->identity))
+		udp_send_ends(bank, send, &flow->identity);
 	udp_release(flow, slot);
 	return 0;
 }
@@ -523,6 +432,30 @@ __noinline int udp_leave(struct bank *bank, struct udp_flow *flow, __u32 slot,
 	return true;
 }
 
+/* As udp_leave(), before it: the last packet of a send is followed from here on. */
+__noinline int udp_follow_from(struct udp_flow *flow, __u32 slot, const struct udp_leaving *leaving,
+			       const struct hop_packet *packet)
+{
+	struct udp_send *send;
+
+	if (!flow || !leaving || !packet)
+		return 0;
+	send = udp_send_at(flow, slot);
+	if ((send->flags & (UDP_LEFT | UDP_WHOLE)) == UDP_WHOLE &&
+	    udp_named(&send->name, &leaving->name))
+		hop_begin(send, packet);
+	return 0;
+}
+
+static __always_inline void udp_follow(struct udp_flow *flow, const struct sk_buff *skb,
+				       const struct udp_leaving *leaving)
+{
+	struct hop_packet packet = {};
+
+	hop_read(skb, leaving->now, &packet);
+	udp_for_each_send(flow, slot) udp_follow_from(flow, slot, leaving, &packet);
+}
+
 /*
  * Handle the fate of a queued packet: the driver takes it, or it is dropped on the way. Calls that
  * were corked together share one.
@@ -538,6 +471,8 @@ static __always_inline void udp_left(const struct sock *sk, const struct sk_buff
 		return;
 	udp_name_packet(sk, skb, &leaving.name);
 	leaving.now = bpf_ktime_get_ns();
+	if (setting_hops && !dropped)
+		udp_follow(flow, skb, &leaving);
 	udp_for_each_send(flow, slot) known |= udp_leave(bank, flow, slot, &leaving);
 	if (dropped && !known)
 		udp_part_dropped(flow, bpf_get_current_pid_tgid());
@@ -564,6 +499,8 @@ static __always_inline void udp_dropped(const struct sk_buff *skb)
 /* Packets flushed on the way were no part of a call whose own bytes are corked now. */
 static __always_inline void udp_cork(struct udp_send *send)
 {
+	if (setting_hops && send->hop)
+		hop_drop(send);
 	send->sched = 0;
 	send->snd = 0;
 	send->name.skb = 0;

@@ -79,6 +79,7 @@ struct udp_send {
 	__u16 interface_first; /* slots in `interfaces` */
 	__u16 interface_last;
 	__u16 repeats; /* further devices of the last packet */
+	__u16 hop; /* 1 + place of the last packet in `hops`; 0: none */
 	struct udp_remote remote; /* only where udp_peer_wanted() */
 	__u32 number; /* datagram_number(), only in step */
 	__u64 flags; /* changed by sender and driver at once */

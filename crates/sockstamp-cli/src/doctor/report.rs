@@ -175,6 +175,7 @@ pub(super) mod tests {
             physical: Some(Vec::new()),
             plan: Plan {
                 host_path_obstacle: Some(Reason::NeedsTracepoint(Tracepoint::NetDevStartXmit)),
+                follows_datagrams: false,
                 ..capable.plan
             },
             receive_stamping: None,

@@ -2,9 +2,9 @@
 //! its host.
 
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use socket2::SockRef;
@@ -55,6 +55,13 @@ impl UplinkHosts {
 
     fn uplink_interface(&self) -> (&str, u64) {
         (self.uplink.uplink_interface(), self.host.netns_inode())
+    }
+
+    fn limit_uplink(&self, tbf: &str) {
+        let device = self.uplink.uplink_interface();
+        let words = format!("qdisc add dev {device} root tbf {tbf}");
+        let words: Vec<_> = words.split(' ').collect();
+        self.host.run("tc", &words).unwrap();
     }
 
     fn ip(&self, inside: &Host, words: &str) {
@@ -140,33 +147,142 @@ fn a_routed_packet_is_followed_to_the_uplink_when_asked_for() {
     }
 }
 
-/// A datagram has no key that stays with it: its time ends at the container's own interface, also
-/// where TCP is followed. Its last byte has left the host by the time that the peer has read it.
+/// A container that sends one datagram, the only traffic of its namespace.
+struct Datagram<'a> {
+    setup: &'a UplinkHosts,
+    trace: Trace,
+}
+
+impl Datagram<'_> {
+    fn traced<'a>(setup: &'a UplinkHosts, options: &[&str]) -> Datagram<'a> {
+        let target = ["--netns", setup.container.netns_name(), "udp"];
+        let trace = Trace::start(&[options, &target].concat());
+        Datagram { setup, trace }
+    }
+
+    fn send(&self, to: SocketAddr) {
+        let any = match to {
+            SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let client = self.setup.container.udp_bind(SocketAddr::new(any, 0)).unwrap();
+        client.send_to(&[0; REQUEST], to).unwrap();
+    }
+
+    /// Send it to a socket of `host` that reads it, and return where it came from.
+    fn send_to(&self, host: &Host, address: IpAddr) -> SocketAddr {
+        let server = host.udp_bind(SocketAddr::new(address, 0)).unwrap();
+        server.set_read_timeout(Some(PATIENCE)).unwrap();
+        self.send(server.local_addr().unwrap());
+        let (length, from) = server.recv_from(&mut [0; 2 * REQUEST]).unwrap();
+        assert_eq!(length, REQUEST);
+        from
+    }
+
+    fn finish(self) -> Messages {
+        Messages::new(self.trace.finish())
+    }
+}
+
+/// A datagram is not called back for behind its own interface, where the kernel calls back at all.
 #[test]
-fn a_datagram_ends_at_the_first_interface() {
+fn a_datagram_ends_at_the_first_interface_unless_it_is_followed() {
     for build in [Uplink::routed, Uplink::bridged] {
         let setup = UplinkHosts::new(build);
-        let to = SocketAddr::new(setup.uplink.peer_address(Family::V4), 0);
-        let trace = Trace::start(&["--netns", setup.container.netns_name(), "--host-path", "udp"]);
-        let server = setup.peer.udp_bind(to).unwrap();
-        server.set_read_timeout(Some(PATIENCE)).unwrap();
-        let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-        let client = setup.container.udp_bind(any).unwrap();
-        let begin = Instant::now();
-        client
-            .send_to(&[0; REQUEST], server.local_addr().unwrap())
-            .unwrap();
-        assert_eq!(server.recv(&mut [0; 2 * REQUEST]).unwrap(), REQUEST);
-        let took = begin.elapsed();
-        let messages = Messages::new(trace.finish());
-        let message = only(&messages);
-        assert_eq!(message.interface("first"), setup.own_interface());
-        assert_eq!(message.interface("last"), setup.own_interface());
-        assert!(
-            message.stage("tx.copy") + message.stage("tx.qdisc") < took,
-            "{message:?}"
+        for family in FAMILIES {
+            for (options, last) in [
+                (&[][..], setup.own_interface()),
+                (&["--host-path"], setup.uplink_interface()),
+            ] {
+                let datagram = Datagram::traced(&setup, options);
+                datagram.send_to(&setup.peer, setup.uplink.peer_address(family));
+                let messages = datagram.finish();
+                let message = only(&messages);
+                assert_eq!(message.interface("first"), setup.own_interface());
+                assert_eq!(message.interface("last"), last);
+            }
+        }
+    }
+}
+
+/// What a followed datagram passes on a host that routes is its uplink, and on a bridge that, too.
+#[test]
+fn each_further_interface_of_a_datagram_is_counted() {
+    for (build, interfaces) in [
+        (Uplink::routed as fn(&Host, &Host, &Host) -> Result<Uplink>, 1),
+        (Uplink::bridged, 1),
+    ] {
+        let setup = UplinkHosts::new(build);
+        let datagram = Datagram::traced(&setup, &["--host-path"]);
+        datagram.send_to(&setup.peer, setup.uplink.peer_address(Family::V4));
+        assert_eq!(only(&datagram.finish()).number("repeats"), interfaces);
+    }
+}
+
+/// NAT gives the packet another source; its memory stays.
+#[test]
+fn a_translated_datagram_is_followed_as_well() {
+    let setup = UplinkHosts::new(Uplink::routed);
+    setup.host.run("python3", &["-c", MASQUERADE]).unwrap();
+    for family in FAMILIES {
+        let datagram = Datagram::traced(&setup, &["--host-path"]);
+        let from = datagram.send_to(&setup.peer, setup.uplink.peer_address(family));
+        assert_ne!(from.ip(), setup.uplink.container_address(family));
+        assert_eq!(
+            only(&datagram.finish()).interface("last"),
+            setup.uplink_interface()
         );
     }
+}
+
+/// The host itself reads it: its way has one interface.
+#[test]
+fn a_datagram_that_is_delivered_here_ends_at_the_container() {
+    let setup = UplinkHosts::new(Uplink::routed);
+    for family in FAMILIES {
+        let datagram = Datagram::traced(&setup, &["--host-path"]);
+        datagram.send_to(&setup.host, setup.uplink.gateway_address(family));
+        let messages = datagram.finish();
+        let message = only(&messages);
+        assert_eq!(message.interface("last"), setup.own_interface());
+        assert_eq!(message.number("repeats"), 0);
+    }
+}
+
+/// A datagram is dropped by the host's packet scheduler, or by the host because no socket takes it.
+#[test]
+fn a_followed_datagram_that_is_dropped_is_refused() {
+    let setup = UplinkHosts::new(Uplink::routed);
+    let closed = |address| SocketAddr::new(address, 9);
+    let datagram = Datagram::traced(&setup, &["--host-path"]);
+    datagram.send(closed(setup.uplink.gateway_address(Family::V4)));
+    assert_eq!(outline(&datagram.finish().sent()), [(REQUEST as u64, "dropped")]);
+    // No packet is as small as the bucket, so neighbours have to know each other before.
+    let peer = setup.uplink.peer_address(Family::V4).to_string();
+    setup.host.run("ping", &["-c", "1", "-q", &peer]).unwrap();
+    setup.limit_uplink("rate 1mbit burst 20 limit 20");
+    let datagram = Datagram::traced(&setup, &["--host-path"]);
+    datagram.send(closed(setup.uplink.peer_address(Family::V4)));
+    assert_eq!(outline(&datagram.finish().sent()), [(REQUEST as u64, "dropped")]);
+}
+
+/// The host has taken nearly all that the bucket gives in an hour.
+#[test]
+fn a_datagram_that_waits_too_long_is_given_up() {
+    let setup = UplinkHosts::new(Uplink::routed);
+    setup.limit_uplink("rate 8bit burst 2kb limit 1mb");
+    let to = SocketAddr::new(setup.uplink.peer_address(Family::V4), 9);
+    let others = setup.host.udp_bind((Ipv4Addr::UNSPECIFIED, 0).into()).unwrap();
+    for _ in 0..2 {
+        others.send_to(&[0; 950], to).unwrap();
+    }
+    let datagram = Datagram::traced(&setup, &["--host-path"]);
+    datagram.send(to);
+    thread::sleep(Duration::from_secs(8));
+    assert_eq!(
+        outline(&datagram.finish().sent()),
+        [(REQUEST as u64, "no-snd-stamp")]
+    );
 }
 
 /// Masquerade without nft(8) (include/uapi/linux/netfilter/nf_tables.h and nfnetlink.h, v6.18):

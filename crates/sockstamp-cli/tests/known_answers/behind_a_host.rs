@@ -156,6 +156,85 @@ fn across_a_bridge_the_wait_is_the_packet_schedulers() {
     check(&setup, &setup.container, &answers);
 }
 
+/// Datagrams over the full queue: the report of `stat`, what `trace` shows as sent, and how long
+/// each waited.
+fn send(setup: &UplinkHosts, options: &[&str], family: Family) -> (Value, Vec<Value>, u64) {
+    let bind = |host: &Host, ip| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
+    let receiver = bind(&setup.peer, setup.uplink.peer_address(family));
+    receiver.set_read_timeout(Some(TIMEOUT)).unwrap();
+    let to = receiver.local_addr().unwrap();
+    let sender = bind(&setup.container, setup.uplink.container_address(family));
+    // Neighbours have to know each other.
+    sender.send_to(&[0; 100], to).unwrap();
+    receiver.recv(&mut [0; 1000]).unwrap();
+    // Not the datagrams that fill the queue.
+    let filter = format!("udp and dst port {}", to.port());
+    let target = [options, &["--netns", setup.container.netns_name(), &filter]].concat();
+    let (stat, trace) = (Stat::start(&target), Trace::start(&target));
+    let mut backlogs = Vec::new();
+    for _ in 0..REQUESTS {
+        backlogs.push(backlog_bytes(&setup.host, setup.uplink.uplink_interface()));
+        sender.send_to(&[0; 100], to).unwrap();
+        assert_eq!(receiver.recv(&mut [0; 1000]).unwrap(), 100);
+    }
+    let (messages, report) = (trace.finish(), stat.finish());
+    backlogs.sort_unstable();
+    let wait = backlogs[backlogs.len() / 2] * 8 * 1_000_000_000 / RATE_BITS;
+    assert!(wait > ms(50), "the queue is not full: {backlogs:?}");
+    println!("{}; wait {wait}", in_short(&report));
+    (report, messages, wait)
+}
+
+/// Without `--host-path` a datagram's time ends at the container's own interface, and the wait
+/// behind it is nobody's.
+fn check_datagrams(setup: &UplinkHosts, filler: &Host) {
+    setup.limit_uplink("rate 10mbit burst 10kb limit 1mb");
+    let bind = |host: &Host, ip: IpAddr| host.udp_bind(SocketAddr::new(ip, 0)).unwrap();
+    let receiver = bind(&setup.peer, setup.uplink.peer_address(Family::V4));
+    let sender = bind(filler, Ipv4Addr::UNSPECIFIED.into());
+    sender.connect(receiver.local_addr().unwrap()).unwrap();
+    with_full_queue(&sender, || {
+        for family in [Family::V4, Family::V6] {
+            within_attempts(|| measure_datagrams(setup, family, false));
+            within_attempts(|| measure_datagrams(setup, family, true));
+        }
+    });
+}
+
+fn measure_datagrams(setup: &UplinkHosts, family: Family, follows: bool) -> Result<(), String> {
+    let options = if follows { &["--host-path"][..] } else { &[] };
+    let (report, messages, wait) = send(setup, options, family);
+    let last = if follows { uplink(setup) } else { own(setup) };
+    let sent = of_direction(&messages, "tx");
+    assert_eq!(sent.len() as u64, REQUESTS);
+    for message in &sent {
+        assert_eq!(message["verdict"], "valid", "{message}");
+        assert_eq!(message["interfaces"]["first"]["name"], own(setup));
+        assert_eq!(message["interfaces"]["last"]["name"], last);
+    }
+    let named = &report["interfaces"][0];
+    assert_eq!(named["name"], last, "{report}");
+    assert_eq!(number(&named["messages"]), REQUESTS, "{report}");
+    assert_eq!(number(&report["lost"]["host_path"]), 0);
+    let bounds = match follows {
+        true => wait - wait / 10..=wait + wait / 10,
+        false => 0..=ms(1),
+    };
+    within("the median of tx.qdisc", median(&sent, "tx.qdisc"), bounds)
+}
+
+#[test]
+fn a_datagrams_wait_behind_a_routed_hop_is_seen_if_it_is_followed() {
+    let setup = UplinkHosts::new(Uplink::routed);
+    check_datagrams(&setup, &setup.host);
+}
+
+#[test]
+fn a_datagrams_wait_across_a_bridge_is_seen_if_it_is_followed() {
+    let setup = UplinkHosts::new(Uplink::bridged);
+    check_datagrams(&setup, &setup.container);
+}
+
 const LARGE: usize = 10_000;
 
 /// A token bucket lets no packet through that is larger than itself: it splits it (tbf_segment(),

@@ -2,6 +2,7 @@
 
 use super::{plan_of, without};
 use crate::plan::*;
+use crate::programs;
 
 fn through_the_host() -> Request {
     Request {
@@ -46,4 +47,47 @@ fn the_way_through_the_host_needs_sends_and_its_tracepoint() {
     });
     let reason = Reason::NeedsOrFentry(Release(6, 15));
     assert_eq!(no_sends, Obstacle::NoHostPath(reason));
+}
+
+/// The programs that only following datagrams needs.
+fn of_datagrams(plan: &Plan) -> Vec<&'static str> {
+    let names = programs::needed(plan).map(|program| program.name);
+    names
+        .filter(|name| ["on_host_queue", "on_consume_skb", "on_host_ingress"].contains(name))
+        .collect()
+}
+
+#[test]
+fn datagrams_are_followed_when_the_way_through_the_host_is_asked_for() {
+    let usual = plan_of(&Facts::complete());
+    assert!(!usual.follows_datagrams);
+    assert!(of_datagrams(&usual).is_empty());
+    let plan = Plan::new(&Facts::complete(), &through_the_host()).unwrap();
+    assert!(plan.follows_datagrams);
+    assert_eq!(
+        of_datagrams(&plan),
+        ["on_host_queue", "on_consume_skb", "on_host_ingress"]
+    );
+    let older = Facts::complete().of_an_older_kernel();
+    let plan = Plan::new(&older, &through_the_host()).unwrap();
+    // A function of UDP shows arrivals.
+    assert_eq!(of_datagrams(&plan), ["on_host_queue", "on_consume_skb"]);
+}
+
+#[test]
+fn datagrams_are_not_followed_where_their_end_is_not_seen_or_they_are_not_measured() {
+    let unseen = without(|facts| {
+        facts.tracepoints.insert(Tracepoint::ConsumeSkb, Some(false));
+    });
+    let request = Request {
+        udp: false,
+        ..through_the_host()
+    };
+    for plan in [
+        Plan::new(&unseen, &through_the_host()).unwrap(),
+        Plan::new(&Facts::complete(), &request).unwrap(),
+    ] {
+        assert!(plan.host_path && !plan.follows_datagrams);
+        assert!(of_datagrams(&plan).is_empty());
+    }
 }

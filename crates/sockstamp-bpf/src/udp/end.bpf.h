@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* End a measured send of UDP: its verdict, its stages, and its record. */
+#ifndef SOCKSTAMP_UDP_END_BPF_H
+#define SOCKSTAMP_UDP_END_BPF_H
+
+#include "abi/ring.bpf.h"
+#include "host_path/interfaces.bpf.h"
+#include "ledger/ledger.bpf.h"
+#include "udp/state.bpf.h"
+
+/*
+ * Measured messages whose end is to come: without any, user space starts no walk to give them up.
+ * One whose socket is destroyed before its end stays counted.
+ */
+__u64 udp_sends_in_flight;
+
+static __always_inline void udp_send_record(const struct flow_identity *identity,
+					    const struct udp_send *send, enum verdict verdict)
+{
+	__u64 begin = send->entry ?: send->sched_last;
+	struct message_record *record;
+
+	if (!record_wanted(verdict, send->snd_last - begin))
+		return;
+	record = record_begin(identity, DIRECTION_TX, verdict);
+	if (!record)
+		return;
+	record->time = send->snd_last ?: bpf_ktime_get_ns();
+	record->weight = send->weight;
+	record->group = send->group;
+	record->stamps.tx.entry = send->entry;
+	record->stamps.tx.sched = send->sched;
+	record->stamps.tx.sched_last = send->sched_last;
+	record->stamps.tx.snd = send->snd;
+	record->stamps.tx.snd_last = send->snd_last;
+	record->bytes = send->bytes;
+	record->seq_end = send->number;
+	record->flow.pid = send->pid;
+	if (send->remote.port) {
+		__builtin_memcpy(record->flow.remote_address, send->remote.address,
+				 sizeof(send->remote.address));
+		record->flow.remote_port = send->remote.port;
+	}
+	record->repeats = send->repeats;
+	record_interface(&record->interface_first, send->interface_first);
+	record_interface(&record->interface_last, send->interface_last);
+	record->flags = send->flags & UDP_SHARED ? MESSAGE_COALESCED : 0;
+	if (verdict == VERDICT_VALID) {
+		if (send->entry)
+			record->stages[STAGE_TX_COPY] = send->sched_last - send->entry;
+		record->stages[STAGE_TX_QDISC] = send->snd_last - send->sched_last;
+	}
+	record_submit(record);
+}
+
+static __always_inline enum verdict udp_send_verdict(const struct udp_send *send)
+{
+	if (send->flags & UDP_DROPPED)
+		return VERDICT_DROPPED;
+	if (!send->sched)
+		return VERDICT_NO_SCHED;
+	if (!send->snd || send->flags & UDP_DOUBTED)
+		return VERDICT_NO_SND;
+	if (send->entry > send->sched || send->sched_last > send->snd_last)
+		return VERDICT_STAMP_ORDER;
+	return VERDICT_VALID;
+}
+
+static __always_inline void udp_send_ends(struct bank *bank, const struct udp_send *send,
+					  const struct flow_identity *identity)
+{
+	enum verdict verdict = udp_send_verdict(send);
+
+	__sync_fetch_and_sub(&udp_sends_in_flight, 1);
+	if (verdict == VERDICT_VALID) {
+		__u64 begin = send->entry ?: send->sched_last;
+
+		if (send->entry)
+			account_stage(bank, send->group, STAGE_TX_COPY,
+				      send->sched_last - send->entry, send->weight);
+		account_stage(bank, send->group, STAGE_TX_QDISC, send->snd_last - send->sched_last,
+			      send->weight);
+		account_stage(bank, send->group, DISTRIBUTION_SENT, send->snd_last - begin,
+			      send->weight);
+		account_stage(bank, send->group, DISTRIBUTION_TOTAL(DIRECTION_TX),
+			      send->snd_last - begin, send->weight);
+		interface_count(bank, send->interface_last, send->weight);
+		account_ended(send->group, DIRECTION_TX);
+	} else {
+		account_refused(bank, send->group, DIRECTION_TX, verdict, send->weight);
+	}
+	if (setting_record)
+		udp_send_record(identity, send, verdict);
+}
+
+#endif
