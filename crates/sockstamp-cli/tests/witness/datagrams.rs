@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::RangeInclusive;
 use std::os::fd::AsFd;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
-use testbed::{Family, Host, Link, LinkConfig};
+use testbed::{Family, Host, Link, LinkConfig, Uplink};
 
 use crate::capture::{Capture, Packet};
 use crate::clock::now;
@@ -39,12 +39,50 @@ pub(crate) struct Call {
     pub(crate) ended: u64,
 }
 
-/// Two hosts on a link that is captured at both ends, while every message of this process is
+/// What is between both hosts.
+pub(crate) enum Way {
+    Link(Link),
+    /// Host a is a container of this host.
+    Uplink(Host, Uplink),
+}
+
+impl Way {
+    pub(crate) fn address_a(&self, family: Family) -> IpAddr {
+        match self {
+            Way::Link(link) => link.address_a(family),
+            Way::Uplink(_, uplink) => uplink.container_address(family),
+        }
+    }
+
+    pub(crate) fn address_b(&self, family: Family) -> IpAddr {
+        match self {
+            Way::Link(link) => link.address_b(family),
+            Way::Uplink(_, uplink) => uplink.peer_address(family),
+        }
+    }
+
+    /// Return the last device that sockstamp may follow a packet of host a to.
+    pub(crate) fn last_device<'a>(&'a self, a: &'a Host) -> (&'a Host, &'a str) {
+        match self {
+            Way::Link(link) => (a, link.interface_a()),
+            Way::Uplink(host, uplink) => (host, uplink.uplink_interface()),
+        }
+    }
+
+    fn interface_b(&self) -> &str {
+        match self {
+            Way::Link(link) => link.interface_b(),
+            Way::Uplink(_, uplink) => uplink.peer_interface(),
+        }
+    }
+}
+
+/// Two hosts on a way that is captured at both ends, while every message of this process is
 /// traced.
 pub(crate) struct WatchedLink {
     pub(crate) a: Host,
     pub(crate) b: Host,
-    pub(crate) link: Link,
+    pub(crate) link: Way,
     captures: [Capture; 2],
     trace: Trace,
     sent: Mutex<Vec<Call>>,
@@ -73,8 +111,23 @@ impl WatchedLink {
 
     /// Create it from an existing pair, with further options of `trace`.
     pub(crate) fn traced(a: Host, b: Host, link: Link, options: &[&str]) -> WatchedLink {
+        WatchedLink::on_way(a, b, Way::Link(link), options)
+    }
+
+    /// Create a container and a peer of its host, with further options of `trace`.
+    pub(crate) fn uplink(
+        build: fn(&Host, &Host, &Host) -> testbed::Result<Uplink>,
+        options: &[&str],
+    ) -> WatchedLink {
+        let [a, host, b] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
+        let uplink = build(&a, &host, &b).unwrap();
+        WatchedLink::on_way(a, b, Way::Uplink(host, uplink), options)
+    }
+
+    fn on_way(a: Host, b: Host, link: Way, options: &[&str]) -> WatchedLink {
+        let (host, device) = link.last_device(&a);
         let captures = [
-            Capture::start(&a, link.interface_a(), "udp"),
+            Capture::start(host, device, "udp"),
             Capture::start(&b, link.interface_b(), "udp"),
         ];
         let pid = std::process::id().to_string();
@@ -90,12 +143,12 @@ impl WatchedLink {
         }
     }
 
-    /// Put a token bucket (tc-tbf(8)) in front of host a's end.
+    /// Put a token bucket (tc-tbf(8)) in front of the last device.
     pub(crate) fn shape(&self, bucket: &str) {
-        let device = self.link.interface_a();
+        let (host, device) = self.link.last_device(&self.a);
         let words = format!("qdisc replace dev {device} root tbf {bucket}");
         let words: Vec<&str> = words.split_whitespace().collect();
-        self.a.run("tc", &words).unwrap();
+        host.run("tc", &words).unwrap();
     }
 
     /// A socket of host a.

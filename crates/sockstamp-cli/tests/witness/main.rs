@@ -26,3 +26,4 @@ mod tagged_coalesced;
 mod udp;
 mod udp_calls;
 mod udp_queue;
+mod udp_through_host;
