@@ -26,32 +26,46 @@ use serde::{Serialize, Serializer};
 #[derive(Clone)]
 pub struct Name(Bytes);
 
-/// Names of tasks and interfaces come with every packet: short ones are kept in place.
+/// The names of tasks and interfaces have at most 15 bytes (TASK_COMM_LEN, IFNAMSIZ). They are in
+/// every message: they stay in place, so that a message takes no memory of its own.
 #[derive(Clone)]
 enum Bytes {
-    Short { length: u8, bytes: [u8; SHORT] },
+    Short { bytes: [u8; SHORT], length: u8 },
     Long(Box<[u8]>),
 }
 
-/// As many as fit into the size of the other kind.
+/// The most that takes no more room than a long one.
 const SHORT: usize = 22;
 
 impl Name {
-    /// The bytes before the first zero, which ends a string of C; all of them if there is none.
+    /// The name in a field of the kernel's: the bytes before the first zero, which ends a string of
+    /// C; all of them if there is none.
     #[must_use]
     #[inline]
-    pub fn from_c(bytes: &[u8]) -> Self {
-        let end = bytes.iter().position(|&byte| byte == 0);
-        bytes[..end.unwrap_or(bytes.len())].into()
+    pub fn from_c(field: &[u8; 16]) -> Self {
+        let mut bytes = [0; SHORT];
+        bytes[..16].copy_from_slice(field);
+        let length = (0..16).zip(field).find(|(_, byte)| **byte == 0);
+        let length = length.map_or(16, |(length, _)| length);
+        Self(Bytes::Short { bytes, length })
     }
 
     /// The bytes, as the kernel has them.
     #[must_use]
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
-            Bytes::Short { length, bytes } => &bytes[..usize::from(*length)],
+            Bytes::Short { bytes, length } => &bytes[..usize::from(*length)],
             Bytes::Long(bytes) => bytes,
         }
+    }
+
+    /// Return the bytes if the name prints as they are: if they are ASCII that shows as itself, as
+    /// those of nearly every name.
+    #[must_use]
+    #[inline]
+    pub fn plain(&self) -> Option<&[u8]> {
+        Some(self.as_bytes()).filter(|bytes| is_plain(bytes))
     }
 
     /// Return true if the name is empty.
@@ -61,34 +75,9 @@ impl Name {
     }
 }
 
-impl From<&[u8]> for Name {
-    fn from(name: &[u8]) -> Self {
-        let mut bytes = [0; SHORT];
-        match (bytes.get_mut(..name.len()), u8::try_from(name.len())) {
-            (Some(place), Ok(length)) => {
-                place.copy_from_slice(name);
-                Self(Bytes::Short { length, bytes })
-            }
-            _ => Self(Bytes::Long(name.into())),
-        }
-    }
-}
-
-impl From<&str> for Name {
-    fn from(text: &str) -> Self {
-        text.as_bytes().into()
-    }
-}
-
-impl From<String> for Name {
-    fn from(text: String) -> Self {
-        text.as_str().into()
-    }
-}
-
 impl Default for Name {
     fn default() -> Self {
-        "".into()
+        Self::from("")
     }
 }
 
@@ -115,6 +104,31 @@ impl Ord for Name {
 impl Hash for Name {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_bytes().hash(state);
+    }
+}
+
+impl From<&str> for Name {
+    fn from(text: &str) -> Self {
+        text.as_bytes().into()
+    }
+}
+
+impl From<String> for Name {
+    fn from(text: String) -> Self {
+        text.as_bytes().into()
+    }
+}
+
+impl From<&[u8]> for Name {
+    fn from(name: &[u8]) -> Self {
+        let mut bytes = [0; SHORT];
+        match (bytes.get_mut(..name.len()), u8::try_from(name.len())) {
+            (Some(room), Ok(length)) => {
+                room.copy_from_slice(name);
+                Self(Bytes::Short { bytes, length })
+            }
+            _ => Self(Bytes::Long(name.into())),
+        }
     }
 }
 
@@ -182,7 +196,7 @@ pub struct Escaped<'a>(pub &'a [u8]);
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(text) = plain(self.0) {
+        if let (true, Ok(text)) = (is_plain(self.0), str::from_utf8(self.0)) {
             return f.write_str(text);
         }
         for chunk in self.0.utf8_chunks() {
@@ -195,10 +209,10 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Return the text if it is ASCII that shows as itself, as nearly every name.
-fn plain(bytes: &[u8]) -> Option<&str> {
-    let shows = bytes.iter().all(|byte| matches!(byte, b' '..=b'~'));
-    shows.then(|| str::from_utf8(bytes).ok()).flatten()
+/// Return true for ASCII that shows as itself.
+#[inline]
+fn is_plain(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| matches!(byte, b' '..=b'~'))
 }
 
 fn escape(output: &mut impl Write, character: char) -> fmt::Result {
@@ -316,17 +330,21 @@ mod tests {
             let bytes = vec![b'a'; length];
             let name = Name::from(&*bytes);
             assert_eq!(name.as_bytes(), bytes);
-            assert_eq!(name, Name::from_c(&[&bytes[..], b"\0b"].concat()));
             assert!(name < Name::from(&*[&bytes[..], b"a"].concat()));
         }
-        assert_eq!(size_of::<Name>(), size_of::<Box<[u8]>>() + 8);
     }
 
     #[test]
     fn a_name_of_c_ends_with_its_zero_or_its_buffer() {
-        assert_eq!(Name::from_c(b"lo\0\0x"), "lo");
-        assert_eq!(Name::from_c(b"lo"), "lo");
-        assert!(Name::from_c(b"\0").is_empty());
+        assert_eq!(Name::from_c(b"lo\0\0x\0\0\0\0\0\0\0\0\0\0\0"), "lo");
+        assert_eq!(Name::from_c(b"redis-benchmark\0"), "redis-benchmark");
+        assert_eq!(Name::from_c(b"sixteen of bytes"), "sixteen of bytes");
+        assert!(Name::from_c(&[0; 16]).is_empty());
+    }
+
+    #[test]
+    fn a_name_takes_the_room_of_three_words() {
+        assert_eq!(size_of::<Name>(), 24);
     }
 
     #[test]
@@ -347,6 +365,26 @@ mod tests {
             prop_assert!(text(name.as_bytes()).chars().all(shows));
             let read: String = serde_json::from_str(&json(name.as_bytes())).unwrap();
             prop_assert_eq!(read, name);
+        }
+
+        #[test]
+        fn names_are_kept_and_ordered_as_their_bytes(
+            one in prop::collection::vec(any::<u8>(), 0..32),
+            other in prop::collection::vec(any::<u8>(), 0..32),
+        ) {
+            let names = [&one, &other].map(|bytes| Name::from(&bytes[..]));
+            prop_assert_eq!(names[0].as_bytes(), &one);
+            prop_assert_eq!(names[0].cmp(&names[1]), one.cmp(&other));
+            prop_assert_eq!(names[0] == names[1], one == other);
+        }
+
+        #[test]
+        fn a_plain_name_prints_as_it_is(bytes in prop::collection::vec(any::<u8>(), 0..8)) {
+            let name = Name::from(&bytes[..]);
+            if let Some(plain) = name.plain() {
+                let text = name.to_string();
+                prop_assert_eq!(plain, text.as_bytes());
+            }
         }
 
         #[test]
