@@ -161,7 +161,7 @@ fn flag(record: &Record, flag: raw::message_flags::Type) -> bool {
 }
 
 /// The part's place in the kernel's arrays; the rest of a stage has none.
-pub(crate) fn part_index(part: Part) -> Option<usize> {
+pub(crate) const fn part_index(part: Part) -> Option<usize> {
     let index = match part {
         Part::Copy
         | Part::Other
@@ -194,6 +194,33 @@ pub(crate) fn part_index(part: Part) -> Option<usize> {
     Some(index as usize)
 }
 
+/// The parts by their places in the kernel's arrays.
+static PARTS: [Part; PART_COUNT] = {
+    let mut parts = [Part::Copy; PART_COUNT];
+    let mut at = 0;
+    while at < Part::COUNT {
+        if let Some(index) = part_index(Part::ALL[at]) {
+            parts[index] = Part::ALL[at];
+        }
+        at += 1;
+    }
+    parts
+};
+const PART_COUNT: usize = raw::part::PART_COUNT as usize;
+
+/// The rest of each stage that has parts.
+static RESTS: [Option<Part>; Stage::OF_ONE_HOST] = {
+    let mut rests = [None; Stage::OF_ONE_HOST];
+    let mut at = 0;
+    while at < Part::COUNT {
+        if Part::ALL[at].is_rest() {
+            rests[Part::ALL[at].stage() as usize] = Some(Part::ALL[at]);
+        }
+        at += 1;
+    }
+    rests
+};
+
 /// Parts that took no time are left out, but for the rest of their stage, so that they add up to
 /// it.
 fn parts(record: &Record) -> PartMap<Option<Nanos>> {
@@ -201,14 +228,17 @@ fn parts(record: &Record) -> PartMap<Option<Nanos>> {
     if u32::from(record.verdict) != raw::verdict::VERDICT_VALID {
         return parts;
     }
-    for part in Part::ALL {
-        let counted = part_index(part).map(|index| Nanos(record.parts[index]));
-        parts[part] = counted.filter(|duration| *duration > Nanos::ZERO);
+    let mut left = record.stages;
+    let counted = PARTS.iter().zip(&record.parts);
+    for (part, duration) in counted.filter(|(_, duration)| **duration > 0) {
+        parts[*part] = Some(Nanos(*duration));
+        let stage = &mut left[part.stage() as usize];
+        *stage = stage.saturating_sub(*duration);
     }
-    for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
-        let stage = record.stages[rest.stage() as usize];
-        let others: Nanos = parts.of(rest.stage()).map(|(_, duration)| *duration).sum();
-        parts[rest] = (stage != STAGE_ABSENT).then(|| Nanos(stage.saturating_sub(others.0)));
+    for (rest, (stage, left)) in RESTS.iter().zip(record.stages.iter().zip(left)) {
+        if let (Some(rest), true) = (*rest, *stage != STAGE_ABSENT) {
+            parts[rest] = Some(Nanos(left));
+        }
     }
     parts
 }
@@ -246,4 +276,48 @@ fn interface(name: &raw::interface_name) -> Option<Interface> {
         index: name.index,
         netns: NetnsInode(name.netns),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Draw a duration, of which many are none.
+    fn durations(none: u64) -> impl Strategy<Value = u64> {
+        prop_oneof![Just(none), 0..10_u64, any::<u64>()]
+    }
+
+    proptest! {
+        #[test]
+        fn each_part_has_its_place_and_the_rest_what_is_left(
+            stages in prop::array::uniform14(durations(STAGE_ABSENT)),
+            counted in prop::array::uniform19(durations(0)),
+        ) {
+            let record = Record { stages, parts: counted, ..Record::default() };
+            let parts = parts(&record);
+            for part in Part::ALL.into_iter().filter(|part| !part.is_rest()) {
+                let duration = part_index(part).map(|index| Nanos(counted[index]));
+                prop_assert_eq!(parts[part], duration.filter(|duration| *duration > Nanos::ZERO));
+            }
+            for rest in Part::ALL.into_iter().filter(|part| part.is_rest()) {
+                let others = parts.of(rest.stage()).filter(|(part, _)| *part != rest);
+                let others: Nanos = others.map(|(_, duration)| *duration).sum();
+                let stage = stages[rest.stage() as usize];
+                let left = (stage != STAGE_ABSENT).then(|| Nanos(stage).saturating_sub(others));
+                prop_assert_eq!(parts[rest], left);
+            }
+        }
+    }
+
+    #[test]
+    fn a_refused_message_has_no_parts() {
+        let record = Record {
+            verdict: u8::try_from(raw::verdict::VERDICT_RESET).unwrap(),
+            parts: [7; PART_COUNT],
+            ..Record::default()
+        };
+        assert_eq!(parts(&record), PartMap::default());
+    }
 }

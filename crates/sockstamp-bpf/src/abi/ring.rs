@@ -2,6 +2,7 @@
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
+use std::slice;
 
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use nix::errno::Errno;
@@ -58,7 +59,10 @@ impl Ring<Vec<Record>> {
     /// Open the ring of messages.
     pub(crate) fn of_messages(records: &dyn MapCore) -> Result<Self, Error> {
         Self::open(records, |inbox, sample| {
-            inbox.extend(map_view::record(sample));
+            if let Some(record) = map_view::record(sample) {
+                // A slice is copied into its place at once, a value by way of the stack.
+                inbox.extend_from_slice(slice::from_ref(record));
+            }
             inbox.len() < GO
         })
     }
