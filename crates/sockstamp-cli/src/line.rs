@@ -6,61 +6,234 @@ use std::io::Write;
 use std::net::SocketAddr;
 
 use sockstamp_model::clock::Nanos;
-use sockstamp_model::digits::Digits;
+use sockstamp_model::digits::{Digits, append_number, three_digits};
 use sockstamp_model::flow::canonical;
 use sockstamp_model::interface::Interface;
 use sockstamp_model::message::Message;
+use sockstamp_model::name::Name;
+use sockstamp_model::part::Part;
 use sockstamp_model::stage::{Direction, Stage};
 
+use crate::escape;
 use crate::interfaces::Namespaces;
 
-/// Write a message of `trace`, without the end of the line.
-pub(crate) fn write(line: &mut Vec<u8>, message: &Message, namespaces: &mut Namespaces) {
-    line.extend_from_slice(time_of_day(message.time.as_nanos()).as_bytes());
-    line.push(b' ');
-    text(line, message.label());
-    line.push(b' ');
-    number(line, message.pid.into());
-    line.push(b'/');
-    show(line, &message.comm);
-    line.push(b' ');
-    address(line, message.flow.local);
-    text(line, " → ");
-    address(line, message.flow.remote);
-    line.push(b' ');
-    if message.is_connection() {
-        connection(line, message);
-        return;
+/// What stands between a line's items.
+const SEPARATOR: &str = "  ";
+
+/// Name a time, after a separator. The longest is that of a handshake.
+type Label = Digits<24>;
+
+static STAGES: [Label; Stage::COUNT] = {
+    let mut labels = [Label::new(); Stage::COUNT];
+    let mut at = 0;
+    while at < Stage::COUNT {
+        labels[at] = Label::of(&[SEPARATOR, Stage::ALL[at].name(), " "]);
+        at += 1;
     }
-    number(line, message.bytes);
-    text(line, " B");
-    for (stage, duration) in message.stages.present() {
-        time(line, "  ", stage.name(), *duration);
-        causes(line, stage, message);
+    labels
+};
+
+/// Those of parts without their separator, which differs.
+static PARTS: [Label; Part::COUNT] = {
+    let mut labels = [Label::new(); Part::COUNT];
+    let mut at = 0;
+    while at < Part::COUNT {
+        labels[at] = Label::of(&[Part::ALL[at].name(), " "]);
+        at += 1;
     }
-    if message.verdict.is_valid() {
-        if message.direction == Direction::Tx {
-            time(line, "  ", "sent", message.time());
+    labels
+};
+
+static SENT: Label = Label::of(&[SEPARATOR, "sent "]);
+static TOTAL: Label = Label::of(&[SEPARATOR, "total "]);
+static OLDEST: Label = Label::of(&[SEPARATOR, "oldest "]);
+
+/// A line under way, without its end.
+#[derive(Debug, Default)]
+pub(crate) struct Line(Vec<u8>);
+
+impl Line {
+    /// Begin a new line in the place of the old one.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Add the process, the task and the addresses of a message.
+    pub(crate) fn head(&mut self, message: &Message) {
+        self.text(" ");
+        self.number(message.pid.into());
+        self.text("/");
+        self.name(&message.comm);
+        self.text(" ");
+        self.address(message.flow.local);
+        self.text(" → ");
+        self.address(message.flow.remote);
+    }
+
+    /// Add a message of `trace`, which has this [`head`](Self::head).
+    pub(crate) fn message(&mut self, message: &Message, head: &[u8], namespaces: &mut Namespaces) {
+        self.digits(&time_of_day(message.time.as_nanos()));
+        self.text(" ");
+        self.text(message.label());
+        self.bytes(head);
+        if message.is_connection() {
+            self.connection(message);
+            return;
         }
-        time(line, "  ", "total", message.total());
-    } else {
-        text(line, "  refused: ");
-        text(line, message.verdict.name());
+        self.text(" ");
+        self.number(message.bytes);
+        self.text(" B");
+        for (stage, duration) in message.stages.present() {
+            self.time(&STAGES[stage as usize], *duration);
+            self.causes(stage, message);
+        }
+        self.result(message);
+        self.way(message, namespaces);
+        if let Some(age) = message.oldest_age.filter(|_| message.verdict.is_valid()) {
+            self.time(&OLDEST, age);
+        }
     }
-    if message.retransmits > 0 {
-        text(line, "  retransmits ");
-        number(line, message.retransmits.into());
+
+    /// Add what the stages come to, and what is out of the ordinary.
+    fn result(&mut self, message: &Message) {
+        if message.verdict.is_valid() {
+            if message.direction == Direction::Tx {
+                self.time(&SENT, message.time());
+            }
+            self.time(&TOTAL, message.total());
+        } else {
+            self.text("  refused: ");
+            self.text(message.verdict.name());
+        }
+        if message.retransmits > 0 {
+            self.text("  retransmits ");
+            self.number(message.retransmits.into());
+        }
+        if message.weight > 1 {
+            self.text("  weight ");
+            self.number(message.weight.into());
+        }
+        if message.coalesced {
+            self.text("  coalesced");
+        }
     }
-    if message.weight > 1 {
-        text(line, "  weight ");
-        number(line, message.weight.into());
+
+    /// Add a connection: it has no bytes and no total.
+    fn connection(&mut self, message: &Message) {
+        for (stage, duration) in message.stages.present() {
+            self.time(&STAGES[stage as usize], *duration);
+        }
+        if !message.verdict.is_valid() {
+            self.text(SEPARATOR);
+            self.text(message.verdict.name());
+        }
+        if message.retransmits > 0 {
+            self.text("  SYNs sent again ");
+            self.number(message.retransmits.into());
+        }
     }
-    if message.coalesced {
-        text(line, "  coalesced");
+
+    /// Add in parentheses the parts of the stage, without its rest.
+    fn causes(&mut self, stage: Stage, message: &Message) {
+        let mut separator = " (";
+        for (part, duration) in message.parts.of(stage).filter(|(part, _)| !part.is_rest()) {
+            self.text(separator);
+            self.time(&PARTS[part as usize], *duration);
+            separator = ", ";
+        }
+        if separator == ", " {
+            self.text(")");
+        }
     }
-    way(line, message, namespaces);
-    if let Some(age) = message.oldest_age.filter(|_| message.verdict.is_valid()) {
-        time(line, "  ", "oldest", age);
+
+    /// Add the way of a message from its socket to the last interface that stamped it.
+    fn way(&mut self, message: &Message, namespaces: &mut Namespaces) {
+        let (first, last) = (&message.interfaces.first, &message.interfaces.last);
+        let mut name = |separator: &str, interface: &Interface| {
+            self.text(separator);
+            self.name(&interface.name);
+            if interface.netns != message.flow.netns {
+                self.text("@");
+                match namespaces.name(interface.netns) {
+                    Some(name) => self.name(name),
+                    None => self.number(interface.netns.0.into()),
+                }
+            }
+        };
+        match (first, last) {
+            (Some(first), Some(last)) if first != last => {
+                name("  via ", first);
+                name(" → ", last);
+            }
+            (Some(only), _) | (None, Some(only)) => name("  via ", only),
+            (None, None) => {}
+        }
+    }
+
+    #[inline]
+    pub(crate) fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Add anything that prints itself, slowly. Ignore the result: writing to a vector cannot fail.
+    pub(crate) fn show(&mut self, value: &impl std::fmt::Display) {
+        let _ = write!(self.0, "{value}");
+    }
+
+    pub(crate) fn address(&mut self, address: SocketAddr) {
+        match canonical(address) {
+            SocketAddr::V4(address) => {
+                for (octet, separator) in address.ip().octets().into_iter().zip(*b"...:") {
+                    self.number(octet.into());
+                    self.0.push(separator);
+                }
+                self.number(address.port().into());
+            }
+            address @ SocketAddr::V6(_) => self.show(&address),
+        }
+    }
+
+    pub(crate) fn name(&mut self, name: &Name) {
+        match name.plain() {
+            Some(plain) => self.bytes(plain),
+            None => self.show(name),
+        }
+    }
+
+    /// Add the name as a string of JSON. Ignore the result: writing to a vector cannot fail.
+    pub(crate) fn quoted(&mut self, name: &Name) {
+        match name.plain() {
+            Some(plain) if !plain.iter().any(|byte| matches!(byte, b'"' | b'\\')) => {
+                self.text("\"");
+                self.bytes(plain);
+                self.text("\"");
+            }
+            _ => _ = escape::json(&mut self.0, name),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn number(&mut self, number: u64) {
+        append_number(&mut self.0, number);
+    }
+
+    fn time(&mut self, label: &Label, duration: Nanos) {
+        self.digits(label);
+        self.digits(&duration.text());
+    }
+
+    #[inline]
+    pub(crate) fn digits<const N: usize>(&mut self, digits: &Digits<N>) {
+        digits.append_to(&mut self.0);
     }
 }
 
@@ -69,15 +242,15 @@ pub(crate) fn folded(line: &[u8], width: usize) -> String {
     const INDENT: &str = "                ";
     let line = String::from_utf8_lossy(line);
     let (mut text, mut column) = (String::new(), 0);
-    for item in line.split("  ") {
+    for item in line.split(SEPARATOR) {
         let length = item.chars().count();
-        if column > 0 && column + 2 + length > width {
+        if column > 0 && column + SEPARATOR.len() + length > width {
             text += "\n";
             text += INDENT;
             column = INDENT.len();
         } else if column > 0 {
-            text += "  ";
-            column += 2;
+            text += SEPARATOR;
+            column += SEPARATOR.len();
         }
         text += item;
         column += length;
@@ -85,103 +258,16 @@ pub(crate) fn folded(line: &[u8], width: usize) -> String {
     text
 }
 
-/// A connection has no bytes and no total.
-fn connection(line: &mut Vec<u8>, message: &Message) {
-    let mut separator = " ";
-    for (stage, duration) in message.stages.present() {
-        time(line, separator, stage.name(), *duration);
-        separator = "  ";
-    }
-    if !message.verdict.is_valid() {
-        text(line, "  ");
-        text(line, message.verdict.name());
-    }
-    if message.retransmits > 0 {
-        text(line, "  SYNs sent again ");
-        number(line, message.retransmits.into());
-    }
-}
-
-pub(crate) fn text(line: &mut Vec<u8>, text: &str) {
-    line.extend_from_slice(text.as_bytes());
-}
-
-fn number(line: &mut Vec<u8>, number: u64) {
-    line.extend_from_slice(Digits::<20>::new().number(number).as_bytes());
-}
-
-fn time(line: &mut Vec<u8>, separator: &str, name: &str, duration: Nanos) {
-    text(line, separator);
-    text(line, name);
-    line.push(b' ');
-    line.extend_from_slice(duration.text().as_bytes());
-}
-
-/// Ignore the result: writing to a vector cannot fail.
-pub(crate) fn show(line: &mut Vec<u8>, value: &impl std::fmt::Display) {
-    let _ = write!(line, "{value}");
-}
-
-pub(crate) fn address(line: &mut Vec<u8>, address: SocketAddr) {
-    let address = canonical(address);
-    let SocketAddr::V4(v4) = address else {
-        show(line, &address);
-        return;
-    };
-    let [a, b, c, d] = v4.ip().octets().map(u64::from);
-    let digits = Digits::<21>::new().number(a).text(".").number(b);
-    let digits = digits.text(".").number(c).text(".").number(d);
-    line.extend_from_slice(digits.text(":").number(v4.port().into()).as_bytes());
-}
-
-/// Write in parentheses the parts of the stage, without its rest.
-fn causes(line: &mut Vec<u8>, stage: Stage, message: &Message) {
-    let mut separator = " (";
-    for (part, duration) in message.parts.of(stage).filter(|(part, _)| !part.is_rest()) {
-        time(line, separator, part.name(), *duration);
-        separator = ", ";
-    }
-    if separator == ", " {
-        line.push(b')');
-    }
-}
-
 /// Hours, minutes, seconds and microseconds of UTC: leap seconds are not in CLOCK_REALTIME.
 pub(crate) fn time_of_day(nanos: u64) -> Digits<15> {
-    let micros = nanos / 1000;
-    let seconds = micros / 1_000_000;
+    let (seconds, micros) = (nanos / 1_000_000_000, nanos / 1_000 % 1_000_000);
+    let [_, hours, hour] = three_digits(seconds / 3600 % 24);
+    let [_, minutes, minute] = three_digits(seconds / 60 % 60);
+    let [_, tens, second] = three_digits(seconds % 60);
     Digits::new()
-        .places(seconds / 3600 % 24, 2)
-        .text(":")
-        .places(seconds / 60 % 60, 2)
-        .text(":")
-        .places(seconds % 60, 2)
-        .text(".")
-        .places(micros % 1_000_000, 6)
-}
-
-/// The way of a message from its socket to the last interface that stamped it.
-fn way(line: &mut Vec<u8>, message: &Message, namespaces: &mut Namespaces) {
-    let (first, last) = (&message.interfaces.first, &message.interfaces.last);
-    let mut name = |separator: &str, interface: &Interface| {
-        text(line, separator);
-        show(line, &interface.name);
-        if interface.netns != message.flow.netns {
-            line.push(b'@');
-            match namespaces.name(interface.netns) {
-                Some(name) => show(line, name),
-                None => show(line, &interface.netns),
-            }
-        }
-    };
-    match (first, last) {
-        (Some(first), Some(last)) if first != last => {
-            name("  via ", first);
-            name(" → ", last);
-        }
-        (Some(only), _) | (None, Some(only)) => name("  via ", only),
-        (None, None) => {}
-    }
+        .ascii([hours, hour, b':', minutes, minute, b':', tens, second, b'.'])
+        .ascii(three_digits(micros / 1_000))
+        .ascii(three_digits(micros % 1_000))
 }
 
 #[cfg(test)]
@@ -215,16 +301,16 @@ mod tests {
             "[2001:db8::1]:53",
             "[fe80::1%3]:7",
         ] {
-            let mut line = Vec::new();
-            address(&mut line, text.parse().unwrap());
-            assert_eq!(line, text.as_bytes());
+            let mut line = Line::default();
+            line.address(text.parse().unwrap());
+            assert_eq!(line.as_bytes(), text.as_bytes());
         }
     }
 
     #[test]
     fn mapped_addresses_are_written_as_ipv4() {
-        let mut line = Vec::new();
-        address(&mut line, "[::ffff:10.0.0.1]:443".parse().unwrap());
-        assert_eq!(line, b"10.0.0.1:443");
+        let mut line = Line::default();
+        line.address("[::ffff:10.0.0.1]:443".parse().unwrap());
+        assert_eq!(line.as_bytes(), b"10.0.0.1:443");
     }
 }

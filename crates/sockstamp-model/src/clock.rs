@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::digits::Digits;
+use crate::digits::{self, Digits};
 
 /// A duration in whole nanoseconds, from 0 to 2^64 - 1 (584 years).
 ///
@@ -133,6 +133,7 @@ impl From<Duration> for Nanos {
 impl Nanos {
     /// Return the text that [`Display`](fmt::Display) prints.
     #[must_use]
+    #[inline]
     pub fn text(self) -> Digits<16> {
         human(self.0)
     }
@@ -146,40 +147,43 @@ impl fmt::Display for Nanos {
 
 /// Rounding comes before the choice of the unit: 999 950 ns are 1.00 ms, not 1000 µs. The longest
 /// text is that of `u64::MAX` nanoseconds in seconds.
+#[inline]
 fn human(nanos: u64) -> Digits<16> {
-    let text = Digits::new();
     // Divisors are constants in each arm: a division by a variable takes ten times as long.
     match nanos {
-        0..1_000 => text.number(nanos).text(" ns"),
+        0..1_000 => Digits::new().leading_digits(nanos).text(" ns"),
         1_000..999_500 => three_digits(nanos, 10, 100, 1_000).text(" µs"),
         999_500..999_500_000 => three_digits(nanos, 10_000, 100_000, 1_000_000).text(" ms"),
         999_500_000..999_500_000_000 => {
             three_digits(nanos, 10_000_000, 100_000_000, 1_000_000_000).text(" s")
         }
-        _ => text.number(rounded(nanos, 1_000_000_000)).text(" s"),
+        _ => seconds(nanos),
     }
 }
 
 /// Three significant digits: at most two are after the point.
 #[inline(always)]
 fn three_digits(nanos: u64, hundredth: u64, tenth: u64, unit: u64) -> Digits<16> {
-    let (hundredths, tenths) = (rounded(nanos, hundredth), rounded(nanos, tenth));
-    let text = Digits::new();
+    // Half a unit is rounded up.
+    let hundredths = (nanos + hundredth / 2) / hundredth;
     if hundredths < 1_000 {
-        text.number(hundredths / 100)
-            .text(".")
-            .places(hundredths % 100, 2)
-    } else if tenths < 1_000 {
-        text.places(tenths / 10, 2).text(".").places(tenths % 10, 1)
-    } else {
-        text.places(rounded(nanos, unit), 3)
+        let [a, b, c] = digits::three_digits(hundredths);
+        return Digits::new().ascii([a, b'.', b, c]);
     }
+    let tenths = (nanos + tenth / 2) / tenth;
+    if tenths < 1_000 {
+        let [a, b, c] = digits::three_digits(tenths);
+        return Digits::new().ascii([a, b, b'.', c]);
+    }
+    let whole = (nanos + unit / 2) / unit;
+    Digits::new().ascii(digits::three_digits(whole))
 }
 
-/// Half a unit is rounded up. It does not overflow.
-#[inline(always)]
-fn rounded(nanos: u64, unit: u64) -> u64 {
-    nanos / unit + u64::from(nanos % unit >= unit / 2)
+/// Whole seconds. Half a one is rounded up, without an overflow.
+fn seconds(nanos: u64) -> Digits<16> {
+    const UNIT: u64 = 1_000_000_000;
+    let whole = nanos / UNIT + u64::from(nanos % UNIT >= UNIT / 2);
+    Digits::new().number(whole).text(" s")
 }
 
 /// A signed difference in whole nanoseconds, within ±2^63 ns (292 years).

@@ -1,6 +1,10 @@
 //! `sockstamp trace`: each message as it completes.
 
+mod heads;
+mod json;
 mod packets;
+#[cfg(test)]
+mod tests;
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -18,12 +22,14 @@ use sockstamp_model::packet::{Packet, Way};
 
 use crate::duration::{self, duration};
 use crate::interfaces::Namespaces;
+use crate::line::{self, Line};
 use crate::measure::{self, Measurement, Observer, Recorded};
 use crate::measuring::{self, Measuring};
 use crate::output::{self, Format};
 use crate::target::Target;
 use crate::ways::Ways;
-use crate::{command, escape, line, pcap};
+use crate::{command, escape, pcap};
+use heads::Heads;
 
 /// Options of `trace`.
 #[derive(Debug, Args)]
@@ -85,7 +91,8 @@ fn unbuffered_stdout() -> Result<File> {
 
 struct Printer {
     output: Box<dyn Write>,
-    line: Vec<u8>,
+    line: Line,
+    heads: Heads,
     namespaces: Namespaces,
     /// Those that wait for their messages, if packets are printed.
     ways: Option<Ways>,
@@ -106,7 +113,11 @@ impl Printer {
         let columns = terminal.then(crossterm::terminal::size);
         Ok(Self {
             output,
-            line: Vec::new(),
+            line: Line::default(),
+            heads: Heads::new(match options.format {
+                Format::Text => Line::head,
+                Format::Json => json::head,
+            }),
             namespaces: Namespaces::look(),
             ways: options.packets.then(Ways::default),
             format: options.format,
@@ -120,30 +131,34 @@ impl Printer {
     }
 
     fn line(&mut self, message: &Message) -> io::Result<()> {
+        let head = self.heads.of(message);
+        self.line.clear();
         match self.format {
             Format::Text => {
-                self.line.clear();
-                line::write(&mut self.line, message, &mut self.namespaces);
-                self.text()?;
+                self.line.message(message, head, &mut self.namespaces);
+                self.fold();
             }
-            Format::Json => {
-                escape::json(&mut self.output, message)?;
-                self.output.write_all(b"\n")?;
-            }
+            Format::Json => json::write(&mut self.line, message, head),
         }
+        self.end_line()?;
         if self.flush_lines {
             self.output.flush()?;
         }
         Ok(())
     }
 
-    /// Write the line: in a terminal on as many of its lines as it takes.
-    fn text(&mut self) -> io::Result<()> {
+    /// Divide the line, in a terminal, into as many of its lines as it takes.
+    fn fold(&mut self) {
         if let Some(width) = self.width {
-            self.line = line::folded(&self.line, width).into_bytes();
+            let folded = line::folded(self.line.as_bytes(), width);
+            self.line.clear();
+            self.line.text(&folded);
         }
-        self.line.push(b'\n');
-        self.output.write_all(&self.line)
+    }
+
+    fn end_line(&mut self) -> io::Result<()> {
+        self.line.text("\n");
+        self.output.write_all(self.line.as_bytes())
     }
 
     fn packets(&mut self, ways: Vec<Way>) -> io::Result<()> {
@@ -152,7 +167,8 @@ impl Printer {
                 Format::Text => {
                     self.line.clear();
                     packets::text(&mut self.line, &way);
-                    self.text()?;
+                    self.fold();
+                    self.end_line()?;
                 }
                 Format::Json => {
                     escape::json(&mut self.output, &packets::json(&way))?;

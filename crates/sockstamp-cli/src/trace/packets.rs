@@ -4,45 +4,45 @@ use serde_json::{Map, Value, json};
 use sockstamp_model::flow::canonical;
 use sockstamp_model::packet::Way;
 
-use crate::line;
+use crate::line::{self, Line};
 
 /// Write it as a line of text, without its end.
-pub(super) fn text(text: &mut Vec<u8>, way: &Way) {
+pub(super) fn text(text: &mut Line, way: &Way) {
     let packet = &way.packet;
-    text.extend_from_slice(line::time_of_day(packet.time.as_nanos()).as_bytes());
+    let time = line::time_of_day(packet.time.as_nanos());
     let (pid, direction) = (packet.pid.unwrap_or(0), packet.direction.name());
-    line::show(
-        text,
-        &format_args!(" {direction} packet {} {pid}/{} ", way.id, packet.comm),
-    );
-    line::address(text, packet.flow.local);
-    line::text(text, " → ");
-    line::address(text, packet.flow.remote);
+    text.show(&format_args!(
+        "{time} {direction} packet {} {pid}/{} ",
+        way.id, packet.comm
+    ));
+    text.address(packet.flow.local);
+    text.text(" → ");
+    text.address(packet.flow.remote);
     let headers = packet.headers();
     let payload = headers.map_or(packet.length, |headers| headers.payload);
-    line::show(text, &format_args!(" {payload} B"));
+    text.show(&format_args!(" {payload} B"));
     let mut before = None;
     for (stage, since) in way.seen() {
-        line::show(text, &format_args!("  {stage}"));
+        text.show(&format_args!("  {stage}"));
         if let Some(wait) = before.and_then(|before| since.checked_sub(before)) {
-            line::show(text, &format_args!(" +{}", wait.text()));
+            text.show(&format_args!(" +{}", wait.text()));
         }
         before = Some(since);
     }
     if let Some(segment) = headers.and_then(|headers| headers.segment) {
-        line::show(text, &format_args!("  seq {}", segment.seq));
+        text.show(&format_args!("  seq {}", segment.seq));
     }
     if let Some(offset) = headers.and_then(|headers| headers.fragment) {
-        line::show(text, &format_args!("  fragment at {offset}"));
+        text.show(&format_args!("  fragment at {offset}"));
     }
     if let Some(segments) = packet.segments {
-        line::show(text, &format_args!("  gso {}x{}", segments.count, segments.size));
+        text.show(&format_args!("  gso {}x{}", segments.count, segments.size));
     }
     match way.message.map(|message| (message.seq_end, message.time)) {
-        Some((Some(end), _)) => line::show(text, &format_args!("  message to {end}")),
+        Some((Some(end), _)) => text.show(&format_args!("  message to {end}")),
         Some((None, time)) => {
             let time = line::time_of_day(time.as_nanos());
-            line::show(text, &format_args!("  message of {time}"));
+            text.show(&format_args!("  message of {time}"));
         }
         None => {}
     }
