@@ -155,8 +155,8 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Room for distinct interfaces: a power of two, at most 512.
     pub interfaces: u32,
-    /// Room for packets of TCP that are followed through the host at one time: a power of two. There
-    /// is room for as many datagrams, but 4096 at most.
+    /// Room for packets of TCP that are followed through the host at one time: a power of two.
+    /// Datagrams have as much room, but at most 4096.
     pub paths: u32,
 }
 

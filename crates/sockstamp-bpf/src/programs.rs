@@ -259,7 +259,8 @@ fn datagram_path(plan: &Plan) -> bool {
     plan.follows_datagrams
 }
 
-/// The arrival of a followed datagram is seen; where functions are traced, [`udp_functions`] show it.
+/// The arrival of a followed datagram needs a hook of its own: [`udp_functions`], where functions
+/// are traced, show it anyway.
 fn datagrams_arrive(plan: &Plan) -> bool {
     plan.follows_datagrams && !udp_functions(plan)
 }

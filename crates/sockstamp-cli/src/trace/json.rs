@@ -1,5 +1,5 @@
-//! A message as a line of JSON: as its `Serialize` writes it, which a test compares, with a tenth of
-//! the instructions. Most of the line is known when this is compiled.
+//! A message as a line of JSON, as its `Serialize` writes it (a test compares them), with a tenth
+//! of the instructions: most of the line is known at build time.
 
 use sockstamp_model::clock::Nanos;
 use sockstamp_model::digits::Digits;

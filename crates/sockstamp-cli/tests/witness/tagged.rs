@@ -369,8 +369,8 @@ fn full_segments_get_no_tag_and_no_packet_grows() {
     assert!([0, length].contains(&tags[0].length), "{tags:?}");
 }
 
-/// The kernel keeps its note of an option, so that it calls for the acknowledgements of a bulk flow,
-/// none of which has one: these calls end.
+/// The kernel remembers an unknown option, so it calls the program for the acknowledgements of a
+/// bulk flow, none of which has one. These calls end.
 #[test]
 fn acknowledgements_after_a_tag_are_not_searched_for_another() {
     const BULK: usize = 20_000_000;
