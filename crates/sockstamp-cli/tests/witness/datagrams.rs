@@ -40,39 +40,39 @@ pub(crate) struct Call {
 }
 
 /// What is between both hosts.
-pub(crate) enum Way {
-    Link(Link),
+pub(crate) enum Between {
+    Link(Box<Link>),
     /// Host a is a container of this host.
-    Uplink(Host, Uplink),
+    Uplink(Host, Box<Uplink>),
 }
 
-impl Way {
+impl Between {
     pub(crate) fn address_a(&self, family: Family) -> IpAddr {
         match self {
-            Way::Link(link) => link.address_a(family),
-            Way::Uplink(_, uplink) => uplink.container_address(family),
+            Between::Link(link) => link.address_a(family),
+            Between::Uplink(_, uplink) => uplink.container_address(family),
         }
     }
 
     pub(crate) fn address_b(&self, family: Family) -> IpAddr {
         match self {
-            Way::Link(link) => link.address_b(family),
-            Way::Uplink(_, uplink) => uplink.peer_address(family),
+            Between::Link(link) => link.address_b(family),
+            Between::Uplink(_, uplink) => uplink.peer_address(family),
         }
     }
 
     /// Return the last device that sockstamp may follow a packet of host a to.
     pub(crate) fn last_device<'a>(&'a self, a: &'a Host) -> (&'a Host, &'a str) {
         match self {
-            Way::Link(link) => (a, link.interface_a()),
-            Way::Uplink(host, uplink) => (host, uplink.uplink_interface()),
+            Between::Link(link) => (a, link.interface_a()),
+            Between::Uplink(host, uplink) => (host, uplink.uplink_interface()),
         }
     }
 
     fn interface_b(&self) -> &str {
         match self {
-            Way::Link(link) => link.interface_b(),
-            Way::Uplink(_, uplink) => uplink.peer_interface(),
+            Between::Link(link) => link.interface_b(),
+            Between::Uplink(_, uplink) => uplink.peer_interface(),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Way {
 pub(crate) struct WatchedLink {
     pub(crate) a: Host,
     pub(crate) b: Host,
-    pub(crate) link: Way,
+    pub(crate) link: Between,
     captures: [Capture; 2],
     trace: Trace,
     sent: Mutex<Vec<Call>>,
@@ -111,7 +111,7 @@ impl WatchedLink {
 
     /// Create it from an existing pair, with further options of `trace`.
     pub(crate) fn traced(a: Host, b: Host, link: Link, options: &[&str]) -> WatchedLink {
-        WatchedLink::on_way(a, b, Way::Link(link), options)
+        WatchedLink::watched(a, b, Between::Link(Box::new(link)), options)
     }
 
     /// Create a container and a peer of its host, with further options of `trace`.
@@ -121,10 +121,10 @@ impl WatchedLink {
     ) -> WatchedLink {
         let [a, host, b] = ["container", "host", "peer"].map(|name| Host::new(name).unwrap());
         let uplink = build(&a, &host, &b).unwrap();
-        WatchedLink::on_way(a, b, Way::Uplink(host, uplink), options)
+        WatchedLink::watched(a, b, Between::Uplink(host, Box::new(uplink)), options)
     }
 
-    fn on_way(a: Host, b: Host, link: Way, options: &[&str]) -> WatchedLink {
+    fn watched(a: Host, b: Host, link: Between, options: &[&str]) -> WatchedLink {
         let (host, device) = link.last_device(&a);
         let captures = [
             Capture::start(host, device, "udp"),
