@@ -190,7 +190,7 @@ fn hostile_names_do_not_reach_the_terminal_of_top() {
     let title = tmux.state("pane_title").unwrap();
     let hooks = hooks().join(" ");
     let line = format!(
-        "{} top {hooks} --every --by comm,cgroup --interval 300ms --cgroup {}",
+        "{} top {hooks} --every --max-cost none --by comm,cgroup --interval 300ms --cgroup {}",
         sockstamp(),
         setup.cgroup()
     );
