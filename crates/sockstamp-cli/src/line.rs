@@ -17,7 +17,7 @@ use sockstamp_model::stage::{Direction, Stage};
 use crate::escape;
 use crate::interfaces::Namespaces;
 
-/// What stands between a line's items.
+/// Separates the items of a line.
 const SEPARATOR: &str = "  ";
 
 /// Name a time, after a separator. The longest is that of a handshake.

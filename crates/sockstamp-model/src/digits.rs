@@ -9,7 +9,7 @@ use std::fmt;
 /// Text of at most `N` bytes; the rest is cut off.
 #[derive(Clone, Copy)]
 pub struct Digits<const N: usize> {
-    /// What follows the text has no meaning.
+    /// The text; bytes after it have no meaning.
     bytes: [u8; N],
     length: usize,
 }

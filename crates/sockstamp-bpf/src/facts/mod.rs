@@ -66,7 +66,7 @@ pub struct ReceiveCallbacks {
 pub struct Facts {
     /// Release of the running kernel, as uname(2) gives it.
     pub kernel: String,
-    /// Whether `/sys/kernel/btf/vmlinux` can be read; `None` if it exists but cannot be read.
+    /// `/sys/kernel/btf/vmlinux` can be read; `None` if it exists but cannot be read.
     pub btf: Option<bool>,
     /// Capabilities in effect.
     pub capabilities: BTreeMap<Capability, Option<bool>>,

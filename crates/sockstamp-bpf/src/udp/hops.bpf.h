@@ -111,7 +111,7 @@ static __always_inline __u64 hop_name(const struct sk_buff *skb)
 	return (__u64)skb - (__u64)&hops_open;
 }
 
-/* What a field that is a pointer contains, as a plain number. */
+/* Return the value of a pointer field as a plain number. */
 static __always_inline __u64 hop_pointer(const void *field)
 {
 	__u64 value = 0;

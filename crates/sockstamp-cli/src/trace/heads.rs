@@ -18,7 +18,7 @@ pub(super) struct Heads {
 
 #[derive(Default)]
 struct Head {
-    /// What the text is made of.
+    /// The fields from which the text is made.
     of: Option<(u32, Name, Flow)>,
     text: Line,
 }

@@ -190,7 +190,7 @@ fn interface(line: &mut Line, interface: &Interface) {
     line.text("}");
 }
 
-/// What stands before a member of an object.
+/// Opens an object before its first member, and separates the others.
 #[derive(Default)]
 struct Separator {
     some: bool,

@@ -205,7 +205,7 @@ fn a_datagram_ends_at_the_first_interface_unless_it_is_followed() {
     }
 }
 
-/// What a followed datagram passes on a host that routes is its uplink, and on a bridge that, too.
+/// A followed datagram passes the uplink, on a host that routes and on one with a bridge.
 #[test]
 fn each_further_interface_of_a_datagram_is_counted() {
     for (build, interfaces) in [

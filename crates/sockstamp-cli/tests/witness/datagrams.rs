@@ -39,7 +39,7 @@ pub(crate) struct Call {
     pub(crate) ended: u64,
 }
 
-/// What is between both hosts.
+/// The connection between both hosts.
 pub(crate) enum Between {
     Link(Box<Link>),
     /// Host a is a container of this host.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a connection knows of tags: those that it writes, and those that it read. */
+/* The tags of a connection: those that it writes, and those that it read. */
 #ifndef SOCKSTAMP_TCP_TAG_STATE_BPF_H
 #define SOCKSTAMP_TCP_TAG_STATE_BPF_H
 
