@@ -200,6 +200,7 @@ fn a_full_accept_queue_is_diagnosed() {
         assert!(all >= 8 - QUEUE, "{all}");
         tells(line.clone(), "the accept queue of 0.0.0.0:6379 is full (")?;
         tells(line, &format!("{all} SYNs or ends of handshakes were dropped"))
+            .map_err(|line| format!("{all} by nstat; {line}"))
     });
 }
 
