@@ -42,6 +42,8 @@ enum Task {
         /// Kernels, as for `run`; all of Debian's if none is given
         kernels: Vec<Choice>,
     },
+    /// Count the instructions of a message that sockstamp measures, on Debian's newest kernel
+    Count(series::CountArguments),
     /// Build the kernel of kernel/series, run its selftests in a guest, and count the instructions
     /// of each message
     Series(series::Arguments),
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Task::Test(arguments) => test::run(&arguments),
         Task::Shell(setting) => shell::run(&setting),
         Task::Fetch { kernels } => fetch(kernels),
+        Task::Count(arguments) => series::count_on_debian(&arguments),
         Task::Series(arguments) => series::run(&arguments),
     };
     done.unwrap_or_else(|error| {

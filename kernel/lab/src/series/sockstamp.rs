@@ -24,10 +24,11 @@ pub(crate) struct Built {
     command: PathBuf,
 }
 
-/// Build the program that measures, and the command with optimisation.
+/// Build the program that measures, and the command with optimisation. The former with the features
+/// that dependencies have in a build of everything, or they are built once more.
 pub(crate) fn build() -> Result<Built> {
     Ok(Built {
-        counter: cargo(PROGRAM, &["--package=sockstamp-bpf", "--example", PROGRAM])?,
+        counter: cargo(PROGRAM, &["--workspace", "--example", PROGRAM])?,
         command: cargo(
             COMMAND,
             &["--release", "--package=sockstamp-cli", "--bin", COMMAND],
