@@ -16,6 +16,8 @@ compile_error!(
 
 mod abi;
 mod clock;
+#[expect(unsafe_code, reason = "memory that the kernel maps again")]
+mod code_pages;
 pub mod completions;
 mod cost;
 mod demand;

@@ -13,6 +13,7 @@ use sockstamp::ReceiveStamping;
 use super::{Adopted, Session};
 use crate::abi::Ring;
 use crate::clock::monotonic_now;
+use crate::code_pages;
 use crate::cost::Control;
 use crate::demand::Standby;
 use crate::error::{Error, Tried};
@@ -135,6 +136,7 @@ impl Session {
         if let Some(cost) = &mut session.cost {
             cost.admit(options.sampling)?;
         }
+        code_pages::release();
         Ok(session)
     }
 
